@@ -1,0 +1,180 @@
+//! Everything about the policy that can be chosen, with its default and where that comes from.
+
+use crate::ids::Nanos;
+
+/// Whose view of the cache is the truth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Residency {
+    /// The plane holds exactly the blocks that the policy says (simulator, own buffers). A reference
+    /// to an absent block makes the policy ask for a demand fetch.
+    Exact,
+    /// The kernel may add or drop blocks by itself (page cache). A reference to an absent block means
+    /// that the kernel has fetched it; the policy corrects its view and never asks for demand fetches.
+    Advisory,
+}
+
+/// How cache blocks are allocated to managers (Cao, Felten, Li 1994, section 2; Cao et al. 1996,
+/// section 3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allocation {
+    /// LRU with swapping and placeholders: the one to use.
+    LruSp,
+    /// Swapping without placeholders: a foolish process takes blocks from others.
+    LruS,
+    /// Neither swapping nor placeholders: a smart process is penalised.
+    AllocLru,
+    /// No manager is ever asked: the plain kernel's model.
+    GlobalLru,
+}
+
+/// What to fetch before it is referenced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prefetch {
+    /// Nothing.
+    None,
+    /// When block k is referenced, block k + 1 of the same file (most file systems of 1996).
+    OneBlock,
+    /// The next missing blocks of the disclosed list, as early as "do no harm" allows, in batches
+    /// (Cao et al. 1996, sections 2.1.2 and 4.3).
+    ControlledAggressive,
+}
+
+/// In which order the fetches of one batch are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// As they will be referenced.
+    Fcfs,
+    /// Ascending physical address (Cao et al. 1996, section 2.2), logical where the layout is unknown.
+    Ascending,
+}
+
+/// When the right to overrule is taken from a foolish manager and when it is given back.
+///
+/// The share of wrong decisions is an exponentially decaying mean over about `window` replacements: a
+/// decision that a placeholder proves wrong counts as 1, every other replacement as 0. Two thresholds
+/// keep it from flapping. Proposed and left to future work by Cao, Felten, Li 1994, section 6.2.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Revocation {
+    /// Replacements that the mean looks back on.
+    pub window: u32,
+    /// Revoked when the share of wrong decisions rises above this.
+    pub revoke_above: f64,
+    /// Given back when it falls below this.
+    pub reinstate_below: f64,
+}
+
+impl Default for Revocation {
+    /// 256 decisions, revoked above one half, reinstated below one eighth. A smart manager makes far
+    /// fewer than one wrong decision in two; ReadN under MRU makes four in five.
+    fn default() -> Self {
+        Revocation { window: 256, revoke_above: 0.5, reinstate_below: 0.125 }
+    }
+}
+
+/// When a disclosed list is judged useless (Cao et al. 1996, section 2.1.3: "too often wrong").
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Distrust {
+    /// References over which the share is taken; no judgement before as many were seen.
+    pub window: u32,
+    /// The list is discarded when more than this share of them was not predicted.
+    pub discard_above: f64,
+}
+
+impl Default for Distrust {
+    /// More than half of the last 512 references unpredicted.
+    fn default() -> Self {
+        Distrust { window: 512, discard_above: 0.5 }
+    }
+}
+
+/// The limits of every table. Reaching one is counted, never an error of the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Files known at a time; [`crate::Engine::add_file`] refuses more.
+    pub files: u32,
+    /// Process records; further processes share the last record.
+    pub processes: u32,
+    /// Managers at a time; [`crate::Engine::add_manager`] refuses more.
+    pub managers: u32,
+    /// Priority levels of one manager; setting another one is refused.
+    pub levels_per_manager: u32,
+    /// Files with a priority of their own, per manager; setting another one is refused.
+    pub file_records_per_manager: u32,
+    /// Entries of one disclosed list that have not been passed yet; the rest of an append is refused
+    /// and can be appended once the cursor has moved on. ACFS allowed 5,000.
+    pub disclosed_blocks: u32,
+    /// Placeholders in all; the oldest is forgotten for a new one, so one old decision goes unpunished.
+    pub placeholders: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            files: 1 << 20,
+            processes: 1 << 16,
+            managers: 1 << 12,
+            levels_per_manager: 64,
+            file_records_per_manager: 1 << 16,
+            disclosed_blocks: 1 << 22,
+            placeholders: 1 << 20,
+        }
+    }
+}
+
+/// The configuration of an [`crate::Engine`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Blocks that may be in the cache or on their way into it. At least 1.
+    pub cache_blocks: u32,
+    /// Whose view of the cache is the truth.
+    pub residency: Residency,
+    /// How blocks are allocated to managers.
+    pub allocation: Allocation,
+    /// What to fetch before it is referenced.
+    pub prefetch: Prefetch,
+    /// Prefetches issued together at most, B (Cao et al. 1996, section 2.2, found 16 to work well).
+    pub batch: u32,
+    /// Free blocks (needed later than the next hole) that must be left when a prefetch is issued
+    /// (4 in ACFS, section 4.3): they absorb what other processes take during the fetch.
+    pub free_margin: u32,
+    /// Prefetch no further than this many references ahead of the cursor; `None` for no limit.
+    pub horizon: Option<u32>,
+    /// The order of the fetches of one batch.
+    pub order: Order,
+    /// How many entries beyond the next expected one a reference may match (2 in ACFS, section 4.3).
+    pub match_ahead: u32,
+    /// Number of disks that [`crate::Layout`]s may name, 1 at least.
+    pub disks: u16,
+    /// When to revoke the control of a foolish manager; `None` for never, as in the papers.
+    pub revocation: Option<Revocation>,
+    /// When to discard a disclosed list; `None` for never.
+    pub distrust: Option<Distrust>,
+    /// Give a prefetch up when it has not completed after this time (a plane whose fetches may vanish).
+    pub fetch_timeout: Option<Nanos>,
+    /// The limits of every table.
+    pub limits: Limits,
+}
+
+impl Config {
+    /// The defaults of the papers for a cache of `cache_blocks` blocks: LRU-SP, no prefetching,
+    /// B = 16, margin 4, ascending order, look-ahead 2, one disk, no revocation, exact residency.
+    #[must_use]
+    pub fn new(cache_blocks: u32) -> Config {
+        Config {
+            cache_blocks: cache_blocks.max(1),
+            residency: Residency::Exact,
+            allocation: Allocation::LruSp,
+            prefetch: Prefetch::None,
+            batch: 16,
+            free_margin: 4,
+            horizon: None,
+            order: Order::Ascending,
+            match_ahead: 2,
+            disks: 1,
+            revocation: None,
+            distrust: Some(Distrust::default()),
+            fetch_timeout: None,
+            limits: Limits::default(),
+        }
+    }
+}
