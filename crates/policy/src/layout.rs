@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn extents_give_physical_addresses() {
-        let run = |first_block, address| Extent { first_block, blocks: 4, address, stride: 2, disk: DiskId(0) };
+        let run =
+            |first_block, address| Extent { first_block, blocks: 4, address, stride: 2, disk: DiskId(0) };
         let layout = Layout::Extents(vec![run(0, 100), run(4, 40)]);
         assert_eq!(layout.locate(0, 3), (DiskId(0), 106));
         assert_eq!(layout.locate(0, 5), (DiskId(0), 42));
