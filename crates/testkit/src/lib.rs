@@ -1,1 +1,1 @@
-//! placeholder
+//! Reference models and generators for the tests of foretell: slow, short and obviously right.

@@ -1,0 +1,156 @@
+//! The rules of the house (CONTRIBUTING.md) that a program can check.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Lines of a source file, not counting the test module at its end.
+const MOST_LINES: usize = 600;
+
+/// Where `unsafe` may be written: planes that talk to the kernel.
+const UNSAFE_ALLOWED: &[&str] = &["crates/pagecache/", "crates/slowdisk/"];
+
+/// What unfinished work looks like. Split, so that this file does not find itself.
+const UNFINISHED: &[&str] =
+    &[concat!("to", "do!("), concat!("unimple", "mented!("), concat!("FIX", "ME"), concat!("#[ig", "nore")];
+
+/// Folders of one person's machine, which nobody else has.
+const PRIVATE_PATHS: &[&str] = &[concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/wo", "rk/")];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
+}
+
+/// Every text file of the project, as its path from the root and its content, in a fixed order.
+fn sources() -> Vec<(String, String)> {
+    let root = root();
+    let mut folders = vec![root.clone()];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                let hidden = name.starts_with('.') && name != ".ci";
+                if !hidden && name != "target" {
+                    folders.push(path);
+                }
+            } else if let Ok(text) = fs::read_to_string(&path) {
+                let from_root = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
+                found.push((from_root, text));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn rust_sources() -> Vec<(String, String)> {
+    sources().into_iter().filter(|(path, _)| path.ends_with(".rs")).collect()
+}
+
+/// Fails with one line for each finding, so that all are mended at once.
+fn assert_none(findings: &[String]) {
+    assert!(findings.is_empty(), "\n{}", findings.join("\n"));
+}
+
+#[test]
+fn files_are_short() {
+    let findings: Vec<String> = rust_sources()
+        .iter()
+        .filter_map(|(path, text)| {
+            let lines = text.lines().take_while(|line| *line != "#[cfg(test)]").count();
+            (lines > MOST_LINES).then(|| format!("{path}: {lines} lines, split it by idea"))
+        })
+        .collect();
+    assert_none(&findings);
+}
+
+#[test]
+fn nothing_is_unfinished() {
+    let mut findings = Vec::new();
+    for (path, text) in sources() {
+        for (number, line) in text.lines().enumerate() {
+            if UNFINISHED.iter().any(|word| line.contains(word)) {
+                findings.push(format!("{path}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    assert_none(&findings);
+}
+
+#[test]
+fn every_module_says_what_it_is() {
+    let findings: Vec<String> = rust_sources()
+        .iter()
+        .filter(|(_, text)| !text.starts_with("//! "))
+        .map(|(path, _)| format!("{path}: starts without a `//!` header"))
+        .collect();
+    assert_none(&findings);
+}
+
+#[test]
+fn no_path_of_somebodys_machine() {
+    let mut findings = Vec::new();
+    for (path, text) in sources() {
+        for (number, line) in text.lines().enumerate() {
+            if PRIVATE_PATHS.iter().any(|private| line.contains(private)) {
+                findings.push(format!("{path}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    assert_none(&findings);
+}
+
+#[test]
+fn unsafe_stays_where_it_belongs() {
+    let keyword = concat!("un", "safe");
+    let mut findings = Vec::new();
+    for (path, text) in rust_sources() {
+        if UNSAFE_ALLOWED.iter().any(|allowed| path.starts_with(allowed)) {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            if ["{", "fn", "impl", "extern"].iter().any(|next| code.contains(&format!("{keyword} {next}"))) {
+                findings.push(format!("{path}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    assert_none(&findings);
+}
+
+#[test]
+fn licence_and_lints_everywhere() {
+    let licence = fs::read_to_string(root().join("LICENSE")).unwrap();
+    assert!(licence.contains("Apache License") && licence.contains("Version 2.0"));
+    let mut findings = Vec::new();
+    for (path, text) in sources() {
+        if path.starts_with("crates/") && path.ends_with("Cargo.toml") {
+            for wanted in ["license.workspace = true", "[lints]\nworkspace = true"] {
+                if !text.contains(wanted) {
+                    findings.push(format!("{path}: lacks `{}`", wanted.replace('\n', " ")));
+                }
+            }
+        }
+    }
+    assert_none(&findings);
+}
+
+#[test]
+fn dependencies_are_declared_once_at_the_root() {
+    let mut findings = Vec::new();
+    for (path, text) in sources() {
+        if !path.starts_with("crates/") || !path.ends_with("Cargo.toml") {
+            continue;
+        }
+        let mut among_dependencies = false;
+        for line in text.lines().map(str::trim) {
+            if line.starts_with('[') {
+                among_dependencies = line.ends_with("dependencies]");
+            } else if among_dependencies && line.contains('=') && !line.contains("workspace = true") {
+                findings.push(format!("{path}: `{line}` belongs into the root Cargo.toml"));
+            }
+        }
+    }
+    assert_none(&findings);
+}
