@@ -1,5 +1,8 @@
 //! Who may depend on whom, read off `cargo metadata`: the table of ARCHITECTURE.md.
 
+// A helper of a test may fail like the test itself.
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::process::Command;
 

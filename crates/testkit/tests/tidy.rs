@@ -1,5 +1,8 @@
 //! The rules of the house (CONTRIBUTING.md) that a program can check.
 
+// A helper of a test may fail like the test itself.
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
