@@ -1,0 +1,91 @@
+//! What can go wrong with an observer.
+
+use super::ReadHook;
+
+/// Why observation is not possible, or not for this file or process.
+#[derive(Debug, thiserror::Error)]
+pub enum ObserveError {
+    /// The process lacks privileges.
+    #[error("observing the page cache needs {lacking}: run as root, or give the capabilities to the program")]
+    NotPermitted {
+        /// The capabilities that lack, in words.
+        lacking: String,
+    },
+    /// The kernel does not describe its types.
+    #[error(
+        "the kernel has no type information at /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF): {source}"
+    )]
+    BtfAbsent {
+        /// What reading it gave.
+        source: Box<aya::BtfError>,
+    },
+    /// A tracepoint that is needed is not in this kernel.
+    #[error("this kernel has no tracepoint {name}; Linux 6.5 or later has it")]
+    TracepointAbsent {
+        /// Its name.
+        name: &'static str,
+    },
+    /// Process numbers here are not those that the kernel reports.
+    #[error("the process numbers of this container are not the kernel's: run in the host's pid namespace")]
+    PidNamespace,
+    /// The ring's size is not one that the kernel takes.
+    #[error(
+        "a ring of {ring_bytes} bytes: it must be a power of two, at least one page ({page_bytes}) and at most 1 GiB"
+    )]
+    RingSize {
+        /// What was asked for.
+        ring_bytes: u32,
+        /// The machine's page size.
+        page_bytes: u32,
+    },
+    /// The table of managed files is full.
+    #[error("no more than {limit} files can be managed at a time")]
+    FilesFull {
+        /// The limit.
+        limit: u32,
+    },
+    /// The process to be tracked does not exist (any more).
+    #[error("there is no process {tgid}")]
+    NoSuchProcess {
+        /// Its number.
+        tgid: u32,
+    },
+    /// The kernel refused one of the programs.
+    #[error("the kernel refused the BPF program {program}: {reason}")]
+    ProgramRefused {
+        /// Name of the program.
+        program: &'static str,
+        /// The kernel's or the loader's words.
+        reason: String,
+    },
+    /// The hook for buffered reads that this kernel has could not be used.
+    #[error("buffered reads can only be seen through {hook} on this kernel, which was refused: {reason}")]
+    ReadHookRefused {
+        /// Which.
+        hook: ReadHook,
+        /// The kernel's or the loader's words.
+        reason: String,
+    },
+    /// Loading the object or its maps failed.
+    #[error("loading the BPF object failed: {source}")]
+    Object {
+        /// The loader's words.
+        source: Box<aya::EbpfError>,
+    },
+    /// An operation on a map failed.
+    #[error("the BPF map {map} failed: {source}")]
+    Map {
+        /// Its name.
+        map: &'static str,
+        /// The loader's words.
+        source: Box<aya::maps::MapError>,
+    },
+    /// A map could not be mapped into memory, or a wait failed.
+    #[error("{what} failed: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
