@@ -1,5 +1,23 @@
-//! The plane that steers the Linux page cache for programs that nobody changed: observe, evict, prefetch.
+//! The plane of the Linux page cache: unmodified programs under a caching and prefetching policy.
+//!
+//! ```text
+//!  observe (eBPF)  ──►  steer: Observation → Event  ──►  foretell_policy::Engine
+//!                                                              │ Fetch, Evict
+//!  the page cache  ◄──  prefetch (readahead), evict (fadvise)  ◄──┘
+//! ```
+//!
+//! The plane is *advisory*: the kernel may add and drop pages by itself, so what is cached is learnt
+//! from observations and never assumed, and whatever is asked of the kernel may be refused, late or
+//! undone without harm. When our side dies, the programs run on as on the plain kernel.
 
-pub mod observe;
+mod error;
+mod options;
+mod plane;
+mod report;
 
-pub use observe::{FileKey, Observation, ObserveError, ObserverConfig, ReadHook};
+pub use error::{Conflict, DiscloseError, DiscloseProblem, OpenError, RuleError, SessionError, StepError};
+pub use options::{HintChunk, ManagerSpec, Options, Rule, SessionId, SessionSpec};
+pub use plane::{Disclosed, Plane};
+pub use report::{Counts, FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES, Report};
+
+pub use foretell_policy::{Allocation, Order, PoolPolicy, Prefetch, Revocation};

@@ -1,0 +1,119 @@
+//! What a user of the plane can choose, each with its default and where that comes from.
+
+use std::path::PathBuf;
+
+use foretell_policy::{Allocation, Order, PoolPolicy, Prefetch, Revocation};
+
+/// The configuration of a [`crate::Plane`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Bytes of page cache that the managed files may occupy. At least one batch of blocks, at most
+    /// the machine's memory.
+    pub budget_bytes: u64,
+    /// Bytes of a block, the unit of caching: a power of two from the page size to 1 MiB. 8 KiB, the
+    /// block of the papers.
+    pub block_bytes: u32,
+    /// What to fetch before it is referenced. Controlled-aggressive, which does nothing without a
+    /// disclosed list.
+    pub prefetch: Prefetch,
+    /// Prefetches issued together, B. 16 (Cao et al. 1996, section 2.2).
+    pub batch: u32,
+    /// Prefetch no further than this many references ahead; `None` for no limit (the default).
+    pub horizon: Option<u32>,
+    /// The order of the fetches of one batch. Ascending physical address.
+    pub order: Order,
+    /// How blocks are allocated to managers. LRU-SP.
+    pub allocation: Allocation,
+    /// When the control of a foolish manager is revoked; `None` (the default) for never.
+    pub revocation: Option<Revocation>,
+    /// Entries beyond the next expected one that a reference may match. 2 (Cao et al. 1996, section 4.3).
+    pub match_ahead: u32,
+    /// Let the thread that steers run at `SCHED_FIFO` when it may: an event then reaches it in 9 us
+    /// instead of 300 us while the processors are busy. On.
+    pub realtime: bool,
+    /// Share of any 100 ms that the steering thread may use at `SCHED_FIFO`; beyond it, it falls back
+    /// to the normal class for the next 100 ms, so it never starves the program. 0.5; from 0 to 0.95.
+    pub realtime_share: f64,
+    /// Threads that prefetch. 4: each waits for the fetches that it has submitted, so there should be
+    /// as many as batches worth having under way.
+    pub prefetch_threads: u32,
+    /// Write the references as a block list (`path offset length` a line), readable as hints, to this
+    /// file when the plane is finished.
+    pub record: Option<PathBuf>,
+    /// Keep the references, so that the report can say how many fetches optimal replacement would have
+    /// made: 4 bytes a reference, beyond the first 4 MiB in a temporary file without a name. On.
+    pub compare_with_optimum: bool,
+}
+
+impl Options {
+    /// The defaults for a budget.
+    #[must_use]
+    pub fn new(budget_bytes: u64) -> Options {
+        Options {
+            budget_bytes,
+            block_bytes: 8192,
+            prefetch: Prefetch::ControlledAggressive,
+            batch: 16,
+            horizon: None,
+            order: Order::Ascending,
+            allocation: Allocation::LruSp,
+            revocation: None,
+            match_ahead: 2,
+            realtime: true,
+            realtime_share: 0.5,
+            prefetch_threads: 4,
+            record: None,
+            compare_with_optimum: true,
+        }
+    }
+}
+
+/// Files whose path matches `glob` are under control, on this priority level, whose policy this is.
+///
+/// A policy belongs to a priority level (Cao, Felten, Li 1994, section 3): the rules of one manager
+/// must agree on the policy of a level.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// Pattern of absolute, canonical paths; `*` does not match `/`, `**` does.
+    pub glob: String,
+    /// The policy of the level.
+    pub policy: PoolPolicy,
+    /// The priority level; blocks of lower levels are replaced first. 0 unless said otherwise.
+    pub priority: i32,
+}
+
+/// One manager: the processes that own blocks together, and their rules.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ManagerSpec {
+    /// A name for messages and reports.
+    pub name: String,
+    /// Its rules; the first that matches a file's path holds.
+    pub rules: Vec<Rule>,
+    /// Executable names (as in `/proc/PID/comm`: compared in the first 15 bytes) of its processes.
+    /// Empty: all processes of the tree that no other manager of the session names.
+    pub process_names: Vec<String>,
+}
+
+/// One process tree and its managers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionSpec {
+    /// The process at the root; its present and future descendants belong to the session.
+    pub root_pid: u32,
+    /// The managers. A process that belongs to none of them is observed but obeys plain LRU.
+    pub managers: Vec<ManagerSpec>,
+}
+
+/// A session, as numbered by [`crate::Plane::add_session`]; never used again once ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u32);
+
+/// A part of a file that will be read, in the order of the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HintChunk {
+    /// The file. Absolute, or relative to the working directory of the calling process.
+    pub path: PathBuf,
+    /// First byte.
+    pub offset: u64,
+    /// Number of bytes; `None` for all up to the end of the file.
+    pub length: Option<u64>,
+}

@@ -1,0 +1,119 @@
+//! What was done, as the command prints it and writes it as JSON.
+
+use std::path::PathBuf;
+
+use foretell_policy::Counters;
+use serde::Serialize;
+
+/// Processes listed one by one in a report; the rest is summed up under `others`.
+pub const REPORTED_PROCESSES: usize = 4096;
+/// Files listed one by one in a report; the rest is summed up under `others`.
+pub const REPORTED_FILES: usize = 10_000;
+
+/// What a plane did since its first session began.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Time since the first session began.
+    pub elapsed_s: f64,
+    /// Time that the observed processes waited for pages to be read, summed over their threads.
+    pub wait_s: f64,
+    /// Processor time of our own process (user and system) in that time.
+    pub daemon_cpu_s: f64,
+    /// The budget.
+    pub budget_bytes: u64,
+    /// The size of a block.
+    pub block_bytes: u32,
+    /// The counts in all.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Observations that were lost because the ring was full; residency was corrected after each.
+    pub lost_events: u64,
+    /// Bytes that the block layer read for the observed processes and for our prefetches.
+    pub device_read_bytes: u64,
+    /// The fetches that optimal replacement would have made for the recorded references with the same
+    /// budget; `None` when the references were not all kept.
+    pub belady_fetches: Option<u64>,
+    /// Why `belady_fetches` is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub belady_missing: Option<String>,
+    /// The same by process, in order of their appearance.
+    pub processes: Vec<ProcessReport>,
+    /// The same by file, in order of their appearance.
+    pub files: Vec<FileReport>,
+}
+
+/// One process of a report.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProcessReport {
+    /// Its number; `None` for the sum of those not listed.
+    pub pid: Option<u32>,
+    /// Its name (`/proc/PID/comm`), or `others`.
+    pub name: String,
+    /// Name of its manager.
+    pub manager: String,
+    /// Time that it waited for pages to be read.
+    pub wait_s: f64,
+    /// Bytes that the block layer read for it.
+    pub device_read_bytes: u64,
+    /// Its counts.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// One file of a report.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FileReport {
+    /// Its path when it was last looked at; `others` for the sum of those not listed.
+    pub path: PathBuf,
+    /// Its counts.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// Counts in blocks; see [`Counters`] for what each means.
+#[allow(missing_docs)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Counts {
+    pub references: u64,
+    pub hits: u64,
+    pub demand_fetches: u64,
+    pub prefetches: u64,
+    pub prefetches_useful: u64,
+    pub prefetches_late: u64,
+    pub prefetches_wasted: u64,
+    pub evictions: u64,
+    pub evictions_refused: u64,
+    pub foreign_evictions: u64,
+}
+
+impl From<Counters> for Counts {
+    fn from(c: Counters) -> Counts {
+        Counts {
+            references: c.references,
+            hits: c.hits,
+            demand_fetches: c.demand_fetches,
+            prefetches: c.prefetches,
+            prefetches_useful: c.prefetches_useful,
+            prefetches_late: c.prefetches_late,
+            prefetches_wasted: c.prefetches_wasted,
+            evictions: c.evictions,
+            evictions_refused: c.evictions_refused,
+            foreign_evictions: c.foreign_evictions,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.references += other.references;
+        self.hits += other.hits;
+        self.demand_fetches += other.demand_fetches;
+        self.prefetches += other.prefetches;
+        self.prefetches_useful += other.prefetches_useful;
+        self.prefetches_late += other.prefetches_late;
+        self.prefetches_wasted += other.prefetches_wasted;
+        self.evictions += other.evictions;
+        self.evictions_refused += other.evictions_refused;
+        self.foreign_evictions += other.foreign_evictions;
+    }
+}
