@@ -1,1 +1,22 @@
 //! Reference models and generators for the tests of foretell: slow, short and obviously right.
+//!
+//! - [`NaiveCache`]: two-level replacement (global LRU, ALLOC-LRU, LRU-S, LRU-SP) with plain vectors, in
+//!   the words of the papers.
+//! - [`fetches`]: how many fetches LRU, MRU and the optimum make on a string of references.
+//! - [`best_time`]: the shortest possible elapsed time in the unit-time model, by trying everything.
+//! - [`InstantPlane`] and [`unit_time`]: the two simplest worlds that an engine can be run in; a fetch takes
+//!   no time in the first, and a fixed number of references in the second.
+//! - [`workload`]: reference strings, the papers' and random ones.
+//!
+//! Nothing here is fast, and nothing here may be used outside tests.
+
+pub mod fetches;
+mod instant;
+mod optimum;
+mod replacement;
+pub mod unit_time;
+pub mod workload;
+
+pub use instant::InstantPlane;
+pub use optimum::{UnitTime, best_time};
+pub use replacement::{NaiveCache, Outcome};
