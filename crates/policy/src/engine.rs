@@ -1,56 +1,273 @@
-//! The engine (its public face; being filled in).
-#![allow(unused_variables, missing_docs)]
-use crate::*;
+//! The engine: what each event does to the books, and what the plane is asked to do about it.
+//!
+//! A block is absent, on its way, or cached; in an advisory plane it may also be leaving (asked to go,
+//! not answered yet). Every reference goes through three steps: it is matched against its manager's
+//! disclosed list, it changes the residency and the recency of its block, and the prefetch algorithm
+//! is asked whether there is now something to fetch.
+
+use std::collections::VecDeque;
+
+use crate::allocation::placeholders::Placeholders;
+use crate::blocks::{BlockId, Blocks, NO_POOL, State};
+use crate::config::{Config, Residency};
+use crate::control::pools::Pools;
+use crate::control::revocation;
+use crate::counters::{Counters, ManagerCounters};
+use crate::disclosure::{Disclosures, Match};
+use crate::event::{Access, Action, Event, LimitReached, PoolPolicy, Reason};
+use crate::ids::{Block, FileId, ManagerId, Nanos, ProcessId};
+use crate::layout::Layout;
+use crate::prefetch::Trigger;
+use crate::recency::{NONE, RecencyList};
+
+/// Who owns blocks.
+#[derive(Debug)]
+pub(crate) struct Manager {
+    pub(crate) alive: bool,
+    /// Keeps its blocks when its last process has ended.
+    persistent: bool,
+    processes: u32,
+    /// Blocks with a frame that name it as their owner, also after its end.
+    pub(crate) owned: u32,
+    /// `None` as long as it has neither directed nor disclosed anything: an oblivious manager.
+    pub(crate) pools: Option<Box<Pools>>,
+    pub(crate) standing: revocation::Record,
+    pub(crate) counters: ManagerCounters,
+    /// Fetches asked for on its behalf that have not ended.
+    pub(crate) in_flight: u32,
+    /// The process of its that referenced something last: prefetches are charged to it.
+    pub(crate) last_process: ProcessId,
+}
+
+/// A process record.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) manager: ManagerId,
+    alive: bool,
+    counters: Counters,
+}
 
 /// The policy. See the crate's documentation.
-pub struct Engine {}
+///
+/// ```
+/// use foretell_policy::{Access, Action, Block, Config, Engine, Event, Layout, Nanos, Reason};
+///
+/// let mut engine = Engine::new(Config::new(2));
+/// let manager = engine.add_manager(false).unwrap();
+/// let process = engine.add_process(manager);
+/// let file = engine.add_file(Layout::Unknown).unwrap();
+/// let a = Block::new(file, 0);
+///
+/// assert_eq!(engine.access(Nanos(0), process, a), Access::Miss);
+/// assert_eq!(engine.poll_action(), Some(Action::Fetch { block: a, reason: Reason::Demand, manager }));
+/// engine.handle(Nanos(9), Event::Loaded { block: a, by: None });
+/// assert_eq!(engine.access(Nanos(10), process, a), Access::Hit);
+/// ```
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) config: Config,
+    pub(crate) blocks: Blocks,
+    pub(crate) global: RecencyList,
+    pub(crate) placeholders: Placeholders,
+    pub(crate) disclosures: Disclosures,
+    pub(crate) managers: Vec<Manager>,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) used_blocks: u32,
+    pub(crate) actions: VecDeque<Action>,
+    /// Prefetches started since the algorithm was asked.
+    pub(crate) batch: Vec<BlockId>,
+    /// Prefetches by the time at which they are given up; only with a fetch time-out.
+    pub(crate) deadlines: VecDeque<(Nanos, BlockId, u32)>,
+    /// Blocks that processes wait for while every frame is on its way to another block.
+    awaited: VecDeque<(BlockId, ProcessId)>,
+    totals: Counters,
+    files: Vec<Counters>,
+    next_fetch_number: u32,
+}
 
 impl Engine {
     /// A policy with an empty cache.
+    #[must_use]
     pub fn new(config: Config) -> Engine {
-        Engine {}
+        Engine {
+            blocks: Blocks::default(),
+            global: RecencyList::default(),
+            placeholders: Placeholders::new(config.limits.placeholders),
+            disclosures: Disclosures::new(config.disks),
+            managers: Vec::new(),
+            processes: Vec::new(),
+            used_blocks: 0,
+            actions: VecDeque::new(),
+            batch: Vec::new(),
+            deadlines: VecDeque::new(),
+            awaited: VecDeque::new(),
+            totals: Counters::default(),
+            files: Vec::new(),
+            next_fetch_number: 0,
+            config,
+        }
     }
-    /// Takes a file under control.
+
+    /// The configuration in force.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    // ---- files, managers, processes ----
+
+    /// Takes a file under control. Ids of removed files are given out again, with fresh counters.
+    ///
+    /// # Errors
+    /// When [`crate::Limits::files`] files are known.
     pub fn add_file(&mut self, layout: Layout) -> Result<FileId, LimitReached> {
-        Ok(FileId(0))
+        let limit = self.config.limits.files;
+        if self.blocks.file_count() >= limit as usize {
+            return Err(LimitReached { what: "files", limit });
+        }
+        let file = self.blocks.add_file(layout);
+        if self.files.len() <= file.0 as usize {
+            self.files.resize(file.0 as usize + 1, Counters::default());
+        }
+        self.files[file.0 as usize] = Counters::default();
+        Ok(file)
     }
-    /// Forgets a file (deleted, or no longer controlled): its blocks are dropped from the books without actions, its id may be reused.
-    pub fn remove_file(&mut self, file: FileId) {}
-    /// A new manager; `persistent` keeps its blocks its own when its last process has ended (until `remove_manager`).
+
+    /// Says how long a file is, in blocks: nothing beyond is prefetched by look-ahead. Unlimited unless said.
+    pub fn set_file_length(&mut self, file: FileId, length_blocks: u32) {
+        self.blocks.set_length(file, length_blocks);
+    }
+
+    /// Forgets a file (deleted, or no longer controlled): its blocks leave the books without any action,
+    /// and lists that still name them pass over them when their turn comes.
+    pub fn remove_file(&mut self, file: FileId) {
+        let mut named = false;
+        for b in self.blocks.of_file(file, 0, u32::MAX) {
+            self.forget(b);
+            let block = self.blocks[b].block;
+            self.placeholders.delete_of(&mut self.blocks, b);
+            self.blocks[b].unfetchable = true;
+            self.disclosures.refresh(&self.blocks, b);
+            self.blocks.forget_if_idle(b);
+            named |= self.blocks.find(block).is_some();
+        }
+        for m in self.managers.iter_mut().filter_map(|m| m.pools.as_mut()) {
+            m.forget_file(file);
+        }
+        if !named {
+            self.blocks.remove_file(file);
+        }
+    }
+
+    /// A new manager. A persistent one lives until [`Engine::remove_manager`], another one until its
+    /// last process has ended.
+    ///
+    /// # Errors
+    /// When [`crate::Limits::managers`] are alive or still own blocks.
     pub fn add_manager(&mut self, persistent: bool) -> Result<ManagerId, LimitReached> {
-        Ok(ManagerId(0))
+        let manager = Manager {
+            alive: true,
+            persistent,
+            processes: 0,
+            owned: 0,
+            pools: None,
+            standing: revocation::Record::default(),
+            counters: ManagerCounters::default(),
+            in_flight: 0,
+            last_process: ProcessId(0),
+        };
+        let limit = self.config.limits.managers;
+        if self.managers.len() < limit as usize {
+            self.managers.push(manager);
+            return Ok(ManagerId(self.managers.len() as u32 - 1));
+        }
+        let idle = self.managers.iter().position(|m| !m.alive && m.owned == 0 && m.in_flight == 0);
+        let slot = idle.ok_or(LimitReached { what: "managers", limit })?;
+        self.managers[slot] = manager;
+        Ok(ManagerId(slot as u32))
     }
-    /// Ends a manager: its blocks have no owner, its list is dropped.
-    pub fn remove_manager(&mut self, manager: ManagerId) {}
-    /// A process of the manager.
+
+    /// Ends a manager: its list is dropped and its blocks have no owner any more; they stay until they
+    /// are the least recently used ones.
+    pub fn remove_manager(&mut self, manager: ManagerId) {
+        self.cancel(manager);
+        let m = &mut self.managers[manager.0 as usize];
+        m.alive = false;
+        m.pools = None;
+    }
+
+    /// A process of the manager. At [`crate::Limits::processes`] all further ones share one record.
     pub fn add_process(&mut self, manager: ManagerId) -> ProcessId {
-        ProcessId(0)
+        let process = Process { manager, alive: true, counters: Counters::default() };
+        let m = &mut self.managers[manager.0 as usize];
+        m.processes += 1;
+        if self.processes.len() >= self.config.limits.processes.max(1) as usize {
+            // The shared record must not end with the first of those who share it.
+            m.persistent = true;
+            return ProcessId(self.processes.len() as u32 - 1);
+        }
+        self.processes.push(process);
+        let id = ProcessId(self.processes.len() as u32 - 1);
+        if m.processes == 1 {
+            m.last_process = id;
+        }
+        id
     }
-    /// Long-term priority of a file; the default is 0. (An oblivious manager becomes a controlling one with its first directive.)
+
+    // ---- directives (Cao, Felten, Li 1994, section 3) ----
+
+    /// Sets the long-term priority of a file; 0 unless set. Blocks of lower priority are replaced first.
+    ///
+    /// # Errors
+    /// When the manager has as many levels or file records as [`crate::Limits`] allows.
     pub fn set_priority(
         &mut self,
         manager: ManagerId,
         file: FileId,
         priority: i32,
     ) -> Result<(), LimitReached> {
-        Ok(())
+        self.control(manager);
+        match &mut self.managers[manager.0 as usize].pools {
+            Some(pools) => pools.set_priority(&mut self.blocks, file, priority),
+            None => Ok(()),
+        }
     }
+
+    /// The long-term priority of a file.
+    #[must_use]
     pub fn priority(&self, manager: ManagerId, file: FileId) -> i32 {
-        0
+        self.pools(manager).map_or(0, |p| p.priority(file))
     }
-    /// Replacement policy of a priority level; the default is LRU.
+
+    /// Sets the replacement policy of a priority level; LRU unless set.
+    ///
+    /// # Errors
+    /// When the manager has as many levels as [`crate::Limits`] allows.
     pub fn set_policy(
         &mut self,
         manager: ManagerId,
         priority: i32,
         policy: PoolPolicy,
     ) -> Result<(), LimitReached> {
-        Ok(())
+        self.control(manager);
+        match &mut self.managers[manager.0 as usize].pools {
+            Some(pools) => pools.set_policy(priority, policy),
+            None => Ok(()),
+        }
     }
+
+    /// The replacement policy of a priority level.
+    #[must_use]
     pub fn policy(&self, manager: ManagerId, priority: i32) -> PoolPolicy {
-        PoolPolicy::Lru
+        self.pools(manager).map_or(PoolPolicy::default(), |p| p.policy(priority))
     }
-    /// Temporary priority of the cached blocks `first..=last` of a file, until the next reference or replacement.
+
+    /// Gives the cached blocks `first..=last` of a file that the manager owns another priority, until
+    /// each is referenced or replaced. Blocks that are not cached, or that the manager's list names, are
+    /// left alone.
+    ///
+    /// # Errors
+    /// When the manager has as many levels as [`crate::Limits`] allows.
     pub fn set_temporary_priority(
         &mut self,
         manager: ManagerId,
@@ -59,53 +276,560 @@ impl Engine {
         last: u32,
         priority: i32,
     ) -> Result<(), LimitReached> {
-        Ok(())
+        self.control(manager);
+        let chosen: Vec<BlockId> = self
+            .blocks
+            .of_file(file, first, last)
+            .into_iter()
+            .filter(|&b| self.blocks[b].pool != NO_POOL && self.owner_of(b) == Some(manager))
+            .collect();
+        match &mut self.managers[manager.0 as usize].pools {
+            Some(pools) => pools.set_temporary(&mut self.blocks, &chosen, priority),
+            None => Ok(()),
+        }
     }
-    /// Appends to the manager's list of future references; returns how many of `blocks` were taken (less than all when the list is full).
+
+    // ---- disclosure ----
+
+    /// Appends to the manager's list of future references, in order. Returns how many were taken: fewer
+    /// than all when [`crate::Limits::disclosed_blocks`] lie ahead of the cursor already, or a block's
+    /// file is not known. The rest can be appended when the cursor has moved on.
     pub fn disclose(&mut self, now: Nanos, manager: ManagerId, blocks: &[Block]) -> usize {
-        blocks.len()
+        if !self.managers[manager.0 as usize].alive {
+            return 0;
+        }
+        self.control(manager);
+        let room = self.config.limits.disclosed_blocks as usize - self.disclosed_ahead(manager);
+        let mut taken = 0;
+        for &block in blocks.iter().take(room) {
+            let Some(b) = self.blocks.find_or_add(block) else { break };
+            if !self.disclosures.append(&mut self.blocks, manager, b) {
+                break;
+            }
+            if self.blocks[b].pool != NO_POOL && self.owner_of(b) == Some(manager) {
+                self.leave_pools(b);
+            }
+            taken += 1;
+        }
+        self.plan(now, manager, Trigger::Opportunity);
+        taken
     }
-    /// Entries of the manager's list that lie ahead of its cursor.
+
+    /// References of the manager's list that lie ahead of its cursor.
+    #[must_use]
     pub fn disclosed_ahead(&self, manager: ManagerId) -> usize {
-        0
+        self.disclosures.list(manager).map_or(0, |l| l.ahead() as usize)
     }
-    /// Takes an event in.
-    pub fn handle(&mut self, now: Nanos, event: Event) {}
-    /// The same as `handle` with `Event::Accessed`, and says how the block was found.
+
+    // ---- events ----
+
+    /// Takes an event in. Drain [`Engine::poll_action`] afterwards.
+    pub fn handle(&mut self, now: Nanos, event: Event) {
+        match event {
+            Event::Accessed { process, block, stalled } => {
+                self.reference(now, process, block, stalled);
+            }
+            Event::Loaded { block, by } => self.loaded(now, block, by),
+            Event::FetchFailed { block } => {
+                if let Some(b) = self.blocks.find(block) {
+                    self.fetch_failed(now, b);
+                }
+            }
+            Event::Gone { block } => {
+                if let Some(b) = self.blocks.find(block) {
+                    self.gone(now, b);
+                }
+            }
+            Event::EvictRefused { block } => {
+                if let Some(b) = self.blocks.find(block) {
+                    self.evict_refused(b);
+                }
+            }
+            Event::ProcessExited { process } => self.process_exited(process),
+            Event::Cancelled { manager } => self.cancel(manager),
+        }
+    }
+
+    /// The same as [`Engine::handle`] with [`Event::Accessed`], and says how the block was found.
     pub fn access(&mut self, now: Nanos, process: ProcessId, block: Block) -> Access {
-        Access::Hit
+        self.reference(now, process, block, false)
     }
-    /// The next action, if any. Drain it after every event.
+
+    /// The next action, if any.
     pub fn poll_action(&mut self) -> Option<Action> {
-        None
+        self.actions.pop_front()
     }
-    /// When to call `handle_timeout`, if nothing happens before.
+
+    /// When to call [`Engine::handle_timeout`], if nothing happens before.
+    #[must_use]
     pub fn poll_timeout(&self) -> Option<Nanos> {
-        None
+        self.deadlines.front().map(|d| d.0)
     }
-    /// To be called when the time of `poll_timeout` has come.
-    pub fn handle_timeout(&mut self, now: Nanos) {}
+
+    /// Gives up the prefetches whose time has come.
+    pub fn handle_timeout(&mut self, now: Nanos) {
+        while let Some(&(deadline, b, number)) = self.deadlines.front() {
+            let current = self.blocks[b].state == State::InFlight && self.blocks[b].fetch_number == number;
+            if current && deadline > now {
+                break;
+            }
+            self.deadlines.pop_front();
+            if current {
+                self.fetch_failed(now, b);
+            }
+        }
+    }
+
+    fn reference(&mut self, now: Nanos, process: ProcessId, block: Block, stalled: bool) -> Access {
+        let Some(b) = self.blocks.find_or_add(block) else { return Access::Miss };
+        let manager = self.processes[process.0 as usize].manager;
+        self.managers[manager.0 as usize].last_process = process;
+        self.match_list(manager, b);
+        let access = match self.blocks[b].state {
+            State::Cached => self.reference_cached(manager, b, stalled),
+            State::InFlight => self.reference_in_flight(b),
+            State::Leaving => Access::Hit,
+            State::Awaited => Access::InFlight,
+            State::Absent => self.reference_absent(process, b),
+        };
+        self.count(process, block.file, |c| {
+            c.references += 1;
+            c.hits += u64::from(access == Access::Hit);
+        });
+        self.plan(now, manager, Trigger::Reference(block));
+        access
+    }
+
+    fn reference_cached(&mut self, manager: ManagerId, b: BlockId, stalled: bool) -> Access {
+        let record = &mut self.blocks[b];
+        let first = !std::mem::replace(&mut record.referenced, true);
+        let prefetched = std::mem::take(&mut record.prefetched);
+        let (charged_to, file) = (record.charged_to, record.block.file);
+        record.unfetchable = false;
+        let place = record.global_place;
+        let place = self.global.touch(place, |m, p| self.blocks[m].global_place = p);
+        self.blocks[b].global_place = place;
+        if self.blocks[b].pointed_to != NONE {
+            self.placeholders.delete_all_to(&mut self.blocks, b);
+        }
+        self.adopt(b, manager);
+        self.settle(b);
+        match (prefetched, stalled) {
+            (true, true) => {
+                self.count(charged_to, file, |c| c.prefetches_late += 1);
+                Access::InFlight
+            }
+            (true, false) => {
+                self.count(charged_to, file, |c| c.prefetches_useful += 1);
+                Access::Hit
+            }
+            // The kernel loaded it for this very reference, or ahead of it on the process's behalf.
+            (false, _) if first => Access::Miss,
+            (false, _) => Access::Hit,
+        }
+    }
+
+    fn reference_in_flight(&mut self, b: BlockId) -> Access {
+        let record = &mut self.blocks[b];
+        record.referenced = true;
+        let (charged_to, file) = (record.charged_to, record.block.file);
+        if std::mem::take(&mut record.prefetched) {
+            self.count(charged_to, file, |c| c.prefetches_late += 1);
+        }
+        if self.config.residency == Residency::Advisory {
+            // The reference was made with the data there: the fetch has completed.
+            self.arrive(b);
+        }
+        Access::InFlight
+    }
+
+    fn reference_absent(&mut self, process: ProcessId, b: BlockId) -> Access {
+        let file = self.blocks[b].block.file;
+        self.count(process, file, |c| c.demand_fetches += 1);
+        self.blocks[b].referenced = true;
+        match self.config.residency {
+            Residency::Advisory => {
+                self.make_room(b);
+                self.occupy(b, State::Cached, Some(process));
+                self.settle(b);
+            }
+            Residency::Exact => self.demand(b, process),
+        }
+        Access::Miss
+    }
+
+    /// Fetches a block that a process waits for, at once or when a frame is free.
+    fn demand(&mut self, b: BlockId, process: ProcessId) {
+        if !self.make_room(b) {
+            self.blocks[b].state = State::Awaited;
+            self.disclosures.refresh(&self.blocks, b);
+            self.awaited.push_back((b, process));
+            return;
+        }
+        self.occupy(b, State::InFlight, Some(process));
+        let manager = self.processes[process.0 as usize].manager;
+        self.start_fetch(b, manager);
+        let block = self.blocks[b].block;
+        self.actions.push_back(Action::Fetch { block, reason: Reason::Demand, manager });
+    }
+
+    /// Serves the processes that wait for a frame, as far as there are any.
+    fn serve_awaited(&mut self) {
+        while let Some(&(b, process)) = self.awaited.front() {
+            if !self.make_room(b) {
+                return;
+            }
+            self.awaited.pop_front();
+            self.blocks[b].state = State::Absent;
+            self.demand(b, process);
+        }
+    }
+
+    fn loaded(&mut self, now: Nanos, block: Block, by: Option<ProcessId>) {
+        let Some(b) = self.blocks.find_or_add(block) else { return };
+        self.blocks[b].unfetchable = false;
+        match self.blocks[b].state {
+            State::InFlight => {
+                let manager = self.processes[self.blocks[b].charged_to.0 as usize].manager;
+                self.arrive(b);
+                self.serve_awaited();
+                self.plan(now, manager, Trigger::Opportunity);
+            }
+            State::Cached | State::Awaited => {}
+            State::Absent | State::Leaving => {
+                self.make_room(b);
+                self.occupy(b, State::Cached, by);
+                let record = &mut self.blocks[b];
+                (record.referenced, record.prefetched) = (false, false);
+                if let Some(process) = by {
+                    self.count(process, block.file, |c| c.demand_fetches += 1);
+                }
+                self.settle(b);
+            }
+        }
+    }
+
+    /// A block on its way is there.
+    fn arrive(&mut self, b: BlockId) {
+        self.end_fetch(b);
+        self.blocks[b].state = State::Cached;
+        self.disclosures.refresh(&self.blocks, b);
+        self.settle(b);
+    }
+
+    fn fetch_failed(&mut self, now: Nanos, b: BlockId) {
+        if self.blocks[b].state != State::InFlight {
+            return;
+        }
+        let record = &mut self.blocks[b];
+        record.unfetchable = true;
+        let (file, charged_to) = (record.block.file, record.charged_to);
+        if std::mem::take(&mut record.prefetched) {
+            self.count(charged_to, file, |c| c.prefetches -= 1);
+        }
+        self.end_fetch(b);
+        self.release(b, State::Absent);
+        self.serve_awaited();
+        let manager = self.processes[charged_to.0 as usize].manager;
+        self.plan(now, manager, Trigger::Opportunity);
+    }
+
+    fn gone(&mut self, now: Nanos, b: BlockId) {
+        match self.blocks[b].state {
+            State::Cached => {
+                let record = &self.blocks[b];
+                let (file, charged_to) = (record.block.file, record.charged_to);
+                self.count(charged_to, file, |c| c.foreign_evictions += 1);
+                let owner = self.owner_of(b);
+                self.release(b, State::Absent);
+                if let Some(manager) = owner {
+                    self.plan(now, manager, Trigger::Opportunity);
+                }
+            }
+            State::Leaving => {
+                self.blocks[b].state = State::Absent;
+                self.blocks.forget_if_idle(b);
+            }
+            State::Absent | State::Awaited | State::InFlight => {}
+        }
+    }
+
+    fn evict_refused(&mut self, b: BlockId) {
+        if self.blocks[b].state != State::Leaving {
+            return;
+        }
+        let record = &self.blocks[b];
+        let (file, charged_to) = (record.block.file, record.charged_to);
+        self.count(charged_to, file, |c| c.evictions_refused += 1);
+        self.make_room(b);
+        self.occupy(b, State::Cached, Some(charged_to));
+        self.settle(b);
+    }
+
+    fn process_exited(&mut self, process: ProcessId) {
+        let Some(p) = self.processes.get_mut(process.0 as usize).filter(|p| p.alive) else { return };
+        p.alive = false;
+        let manager = p.manager;
+        let m = &mut self.managers[manager.0 as usize];
+        m.processes -= 1;
+        if m.processes == 0 && !m.persistent {
+            self.remove_manager(manager);
+        }
+    }
+
+    /// Withdraws or discards a manager's list: its cached blocks fall to the pools in order of recency.
+    fn cancel(&mut self, manager: ManagerId) {
+        let had_list = self.disclosures.list(manager).is_some();
+        let mut cached = self.disclosures.discard(&mut self.blocks, manager);
+        cached.retain(|&b| {
+            self.blocks.forget_if_idle(b);
+            self.blocks[b].state == State::Cached
+        });
+        cached.sort_by_key(|&b| self.blocks[b].global_place);
+        for b in cached {
+            self.settle(b);
+        }
+        if had_list {
+            self.actions.push_back(Action::CancelPrefetches { manager });
+        }
+    }
+
+    /// Moves the cursor of the manager's list over the reference, if the list named it.
+    fn match_list(&mut self, manager: ManagerId, b: BlockId) {
+        if self.disclosed_ahead(manager) == 0 {
+            return;
+        }
+        let found = self.disclosures.matching(&self.blocks, manager, b, self.config.match_ahead);
+        let predicted = found != Match::Unpredicted;
+        if let Match::At(position) = found {
+            let cursor = self.disclosures.list(manager).map_or(0, |l| l.cursor());
+            for _ in cursor..position {
+                self.skip(manager);
+            }
+            self.disclosures.pass(&mut self.blocks, manager);
+            self.disclosures.trim(manager);
+        }
+        let counters = &mut self.managers[manager.0 as usize].counters;
+        counters.predicted += u64::from(predicted);
+        counters.unpredicted += u64::from(!predicted);
+        let Some(rule) = &self.config.distrust else { return };
+        let Some(list) = self.disclosures.list_mut(manager) else { return };
+        if list.trust.judge(rule, predicted) {
+            self.managers[manager.0 as usize].counters.lists_discarded += 1;
+            self.cancel(manager);
+        }
+    }
+
+    /// Takes the next position of the list as having happened, though it did not.
+    fn skip(&mut self, manager: ManagerId) {
+        self.managers[manager.0 as usize].counters.skipped += 1;
+        let (b, named_again) = self.disclosures.pass(&mut self.blocks, manager);
+        if named_again || b == NONE {
+            return;
+        }
+        if self.blocks[b].state == State::Cached && self.owner_of(b) == Some(manager) {
+            if let Some(pools) = &mut self.managers[manager.0 as usize].pools
+                && self.blocks[b].pool == NO_POOL
+            {
+                pools.insert_passed_over(&mut self.blocks, b);
+            }
+        } else {
+            self.blocks.forget_if_idle(b);
+        }
+    }
+
+    // ---- ownership and pools ----
+
+    /// The living owner of a block.
+    pub(crate) fn owner_of(&self, b: BlockId) -> Option<ManagerId> {
+        self.blocks[b].owner().filter(|m| self.managers[m.0 as usize].alive)
+    }
+
+    /// A manager's process referenced a cached block: the block becomes its own if it has no living
+    /// owner, and nobody's if it has another one.
+    fn adopt(&mut self, b: BlockId, manager: ManagerId) {
+        let record = &self.blocks[b];
+        if record.owner == manager.0 || record.shared {
+            return;
+        }
+        let shared = self.owner_of(b).is_some();
+        self.leave_pools(b);
+        self.disown(b);
+        let record = &mut self.blocks[b];
+        record.shared = shared;
+        if !shared && self.managers[manager.0 as usize].alive {
+            record.owner = manager.0;
+            self.managers[manager.0 as usize].owned += 1;
+        }
+        self.disclosures.refresh(&self.blocks, b);
+    }
+
+    /// Takes the owner of a block away.
+    pub(crate) fn disown(&mut self, b: BlockId) {
+        if let Some(owner) = self.blocks[b].owner() {
+            self.managers[owner.0 as usize].owned -= 1;
+            self.blocks[b].owner = NONE;
+        }
+    }
+
+    /// Takes a block out of its owner's pools, if it is in one.
+    pub(crate) fn leave_pools(&mut self, b: BlockId) {
+        if self.blocks[b].pool == NO_POOL {
+            return;
+        }
+        match self.owner_of(b).and_then(|m| self.managers[m.0 as usize].pools.as_mut()) {
+            Some(pools) => pools.remove(&mut self.blocks, b),
+            // The owner has ended and its pools with it.
+            None => self.blocks[b].pool = NO_POOL,
+        }
+    }
+
+    /// Puts a cached block where it belongs: into its owner's pools unless the owner's list names it. A
+    /// block that is there already becomes the most recently used one.
+    fn settle(&mut self, b: BlockId) {
+        let Some(owner) = self.owner_of(b) else { return };
+        let Some(pools) = &mut self.managers[owner.0 as usize].pools else { return };
+        let listed =
+            self.blocks[b].first_use != NONE && self.disclosures.next_use(&self.blocks, owner, b).is_some();
+        match (listed, self.blocks[b].pool != NO_POOL) {
+            (true, true) => pools.remove(&mut self.blocks, b),
+            (true, false) => {}
+            (false, true) => pools.touch(&mut self.blocks, b),
+            (false, false) => pools.insert(&mut self.blocks, b),
+        }
+    }
+
+    /// Makes a manager a controlling one: its blocks so far fill its pools in order of recency.
+    fn control(&mut self, manager: ManagerId) {
+        let m = &mut self.managers[manager.0 as usize];
+        if m.pools.is_some() || !m.alive {
+            return;
+        }
+        let limits = &self.config.limits;
+        let pools =
+            Pools::new(limits.levels_per_manager, limits.file_records_per_manager, self.config.cache_blocks);
+        m.pools = Some(Box::new(pools));
+        if m.owned == 0 {
+            return;
+        }
+        let own: Vec<BlockId> = self
+            .global
+            .iter()
+            .filter(|&b| self.blocks[b].owner == manager.0 && self.blocks[b].state == State::Cached)
+            .collect();
+        for b in own {
+            self.settle(b);
+        }
+    }
+
+    fn pools(&self, manager: ManagerId) -> Option<&Pools> {
+        self.managers.get(manager.0 as usize)?.pools.as_deref()
+    }
+
+    // ---- fetches ----
+
+    /// Books a fetch; gives its number.
+    pub(crate) fn start_fetch(&mut self, b: BlockId, manager: ManagerId) -> u32 {
+        self.managers[manager.0 as usize].in_flight += 1;
+        self.next_fetch_number = self.next_fetch_number.wrapping_add(1);
+        self.blocks[b].fetch_number = self.next_fetch_number;
+        self.next_fetch_number
+    }
+
+    /// Books the end of a fetch, and forgets time-outs that are of no interest any more.
+    fn end_fetch(&mut self, b: BlockId) {
+        let manager = self.processes[self.blocks[b].charged_to.0 as usize].manager;
+        self.managers[manager.0 as usize].in_flight -= 1;
+        self.blocks[b].fetch_number = 0;
+        while let Some(&(_, b, number)) = self.deadlines.front() {
+            if self.blocks[b].fetch_number == number {
+                break;
+            }
+            self.deadlines.pop_front();
+        }
+    }
+
+    /// Takes a block off the books, whatever its state.
+    fn forget(&mut self, b: BlockId) {
+        match self.blocks[b].state {
+            State::InFlight => {
+                if std::mem::take(&mut self.blocks[b].prefetched) {
+                    let (file, charged_to) = (self.blocks[b].block.file, self.blocks[b].charged_to);
+                    self.count(charged_to, file, |c| c.prefetches_wasted += 1);
+                }
+                self.end_fetch(b);
+                self.release(b, State::Absent);
+            }
+            State::Cached => self.release(b, State::Absent),
+            State::Awaited => {
+                self.awaited.retain(|&(waiting, _)| waiting != b);
+                self.blocks[b].state = State::Absent;
+            }
+            State::Leaving => self.blocks[b].state = State::Absent,
+            State::Absent => {}
+        }
+    }
+
+    // ---- getters ----
+
     /// Is the block in the cache (not: on its way)?
+    #[must_use]
     pub fn is_cached(&self, block: Block) -> bool {
-        false
+        self.blocks.find(block).is_some_and(|b| self.blocks[b].state == State::Cached)
     }
+
     /// Blocks in the cache or on their way.
+    #[must_use]
     pub fn used_blocks(&self) -> u32 {
-        0
+        self.used_blocks
     }
-    pub fn counters(&self) -> Counters {
-        Counters::default()
+
+    /// Placeholders in use.
+    #[must_use]
+    pub fn placeholders(&self) -> u32 {
+        self.placeholders.len()
     }
-    pub fn process_counters(&self, process: ProcessId) -> Counters {
-        Counters::default()
+
+    /// Blocks that a manager owns at present.
+    #[must_use]
+    pub fn owned_blocks(&self, manager: ManagerId) -> u32 {
+        self.managers.get(manager.0 as usize).filter(|m| m.alive).map_or(0, |m| m.owned)
     }
-    pub fn file_counters(&self, file: FileId) -> Counters {
-        Counters::default()
-    }
-    pub fn manager_counters(&self, manager: ManagerId) -> ManagerCounters {
-        ManagerCounters::default()
-    }
+
+    /// Is the manager's control revoked?
+    #[must_use]
     pub fn is_revoked(&self, manager: ManagerId) -> bool {
-        false
+        self.managers.get(manager.0 as usize).is_some_and(|m| m.standing.is_revoked())
+    }
+
+    /// Counts in all.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.totals
+    }
+
+    /// Counts of one process.
+    #[must_use]
+    pub fn process_counters(&self, process: ProcessId) -> Counters {
+        self.processes.get(process.0 as usize).map_or(Counters::default(), |p| p.counters)
+    }
+
+    /// Counts of one file.
+    #[must_use]
+    pub fn file_counters(&self, file: FileId) -> Counters {
+        self.files.get(file.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// What a manager's decisions were worth.
+    #[must_use]
+    pub fn manager_counters(&self, manager: ManagerId) -> ManagerCounters {
+        self.managers.get(manager.0 as usize).map_or(ManagerCounters::default(), |m| m.counters)
+    }
+
+    #[inline]
+    pub(crate) fn count(&mut self, process: ProcessId, file: FileId, add: impl Fn(&mut Counters)) {
+        add(&mut self.totals);
+        add(&mut self.processes[process.0 as usize].counters);
+        add(&mut self.files[file.0 as usize]);
     }
 }

@@ -18,12 +18,19 @@
 //! (OSDI 1994) and Cao, Felten, Karlin, Li, "Implementation and Performance of Integrated
 //! Application-Controlled File Caching, Prefetching, and Disk Scheduling" (TOCS 1996).
 
+mod allocation;
+mod blocks;
 mod config;
+mod control;
 mod counters;
+mod disclosure;
 mod engine;
 mod event;
 mod ids;
 mod layout;
+mod optimal;
+mod prefetch;
+mod recency;
 
 pub use config::{Allocation, Config, Distrust, Limits, Order, Prefetch, Residency, Revocation};
 pub use counters::{Counters, ManagerCounters};
@@ -31,3 +38,4 @@ pub use engine::Engine;
 pub use event::{Access, Action, Event, LimitReached, PoolPolicy, Reason};
 pub use ids::{Block, DiskId, FileId, ManagerId, Nanos, ProcessId};
 pub use layout::{Extent, Layout};
+pub use optimal::belady_fetches;

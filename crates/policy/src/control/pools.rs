@@ -1,0 +1,268 @@
+//! The pools of one manager: which of its blocks it gives up when asked.
+//!
+//! Files have long-term priorities (0 unless set), priority levels have a policy (LRU unless set), and
+//! all of a manager's blocks of one priority are one pool in order of recency. The block given up is
+//! the least (LRU) or most (MRU) recently used one of the lowest pool that is not empty. A temporary
+//! priority moves cached blocks to another pool until they are referenced or replaced. A block that
+//! moves into a pool goes to the end from which it is replaced later (Cao, Felten, Li 1994, sections 3
+//! and 4).
+//!
+//! Two kinds of blocks are kept out of the pools. Blocks that the manager's disclosed list names are
+//! ordered by their next use there; those that the list named in vain (the reference was skipped, and no
+//! later one is known) are `passed_over` and given up before all others. Blocks that were loaded but not referenced yet (the kernel's
+//! readahead, one-block look-ahead) wait in `arriving`: by recency they would be MRU's first victims
+//! just before they are used. Those waiting longest are given up first when they are more than an
+//! eighth of the cache, which is a readahead that nobody reads.
+
+use std::collections::BTreeMap;
+
+use crate::blocks::{BlockId, Blocks, NO_POOL};
+use crate::event::{LimitReached, PoolPolicy};
+use crate::ids::FileId;
+use crate::recency::{NONE, RecencyList};
+
+/// Pool number of the blocks that were loaded but not referenced yet.
+const ARRIVING: u16 = 0;
+
+/// Pool number of the blocks whose disclosed reference was skipped.
+const PASSED_OVER: u16 = 1;
+
+/// Pool number of the first level.
+const FIRST_LEVEL: u16 = 2;
+
+/// Share of the cache that `arriving` blocks may take before they are replaced first.
+const ARRIVING_SHARE: u32 = 8;
+
+#[derive(Debug)]
+struct Level {
+    priority: i32,
+    policy: PoolPolicy,
+    blocks: RecencyList,
+}
+
+/// Priorities, policies and pools of one manager.
+#[derive(Debug)]
+pub(crate) struct Pools {
+    arriving: RecencyList,
+    passed_over: RecencyList,
+    /// Pool `FIRST_LEVEL + l` is level l.
+    levels: Vec<Level>,
+    /// Levels in ascending order of priority.
+    ascending: Vec<u16>,
+    file_priorities: BTreeMap<FileId, i32>,
+    level_limit: u32,
+    file_limit: u32,
+    arriving_limit: usize,
+}
+
+impl Pools {
+    pub(crate) fn new(level_limit: u32, file_limit: u32, cache_blocks: u32) -> Pools {
+        let mut pools = Pools {
+            arriving: RecencyList::default(),
+            passed_over: RecencyList::default(),
+            levels: Vec::new(),
+            ascending: Vec::new(),
+            file_priorities: BTreeMap::new(),
+            level_limit: level_limit.clamp(1, u32::from(NO_POOL - FIRST_LEVEL) - 1),
+            file_limit,
+            arriving_limit: (cache_blocks / ARRIVING_SHARE) as usize,
+        };
+        pools.add_level(0);
+        pools
+    }
+
+    /// Blocks in all pools.
+    pub(crate) fn len(&self) -> usize {
+        self.arriving.len()
+            + self.passed_over.len()
+            + self.levels.iter().map(|l| l.blocks.len()).sum::<usize>()
+    }
+
+    pub(crate) fn priority(&self, file: FileId) -> i32 {
+        self.file_priorities.get(&file).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn policy(&self, priority: i32) -> PoolPolicy {
+        self.find_level(priority).map_or(PoolPolicy::default(), |l| self.levels[l as usize].policy)
+    }
+
+    pub(crate) fn set_policy(&mut self, priority: i32, policy: PoolPolicy) -> Result<(), LimitReached> {
+        let level = self.level(priority)?;
+        self.levels[level as usize].policy = policy;
+        Ok(())
+    }
+
+    /// Sets the long-term priority of a file and moves its cached blocks, except those with a temporary
+    /// priority.
+    pub(crate) fn set_priority(
+        &mut self,
+        blocks: &mut Blocks,
+        file: FileId,
+        priority: i32,
+    ) -> Result<(), LimitReached> {
+        let old = self.priority(file);
+        if priority == old {
+            return Ok(());
+        }
+        if !self.file_priorities.contains_key(&file) && self.file_priorities.len() >= self.file_limit as usize
+        {
+            return Err(LimitReached { what: "files with a priority of their own", limit: self.file_limit });
+        }
+        let to = self.level(priority)? + FIRST_LEVEL;
+        if priority == 0 {
+            self.file_priorities.remove(&file);
+        } else {
+            self.file_priorities.insert(file, priority);
+        }
+        let from = self.level(old)?;
+        let of_file = |&b: &BlockId| blocks[b].block.file == file && !blocks[b].temporary;
+        let moving = self.levels[from as usize].blocks.iter().filter(of_file).collect();
+        self.move_in(blocks, moving, to);
+        Ok(())
+    }
+
+    /// Moves blocks that are in this manager's pools to another priority until they are referenced or
+    /// replaced. `chosen` is taken in the order given.
+    pub(crate) fn set_temporary(
+        &mut self,
+        blocks: &mut Blocks,
+        chosen: &[BlockId],
+        priority: i32,
+    ) -> Result<(), LimitReached> {
+        let to = self.level(priority)? + FIRST_LEVEL;
+        for &b in chosen {
+            blocks[b].temporary = true;
+        }
+        self.move_in(blocks, chosen.to_vec(), to);
+        Ok(())
+    }
+
+    /// A block enters the pools: loaded (`referenced` false: it waits among the arriving), or referenced
+    /// for the last time that the disclosed list knows of.
+    pub(crate) fn insert(&mut self, blocks: &mut Blocks, b: BlockId) {
+        let pool = if blocks[b].referenced { self.home(blocks[b].block.file) } else { ARRIVING };
+        self.append(blocks, b, pool);
+    }
+
+    /// A block that the list named in vain enters the pools.
+    pub(crate) fn insert_passed_over(&mut self, blocks: &mut Blocks, b: BlockId) {
+        self.append(blocks, b, PASSED_OVER);
+    }
+
+    /// A block in the pools is referenced: it ends a temporary priority and is the most recently used.
+    pub(crate) fn touch(&mut self, blocks: &mut Blocks, b: BlockId) {
+        let record = &blocks[b];
+        let pool = record.pool;
+        if record.temporary || pool < FIRST_LEVEL {
+            self.remove(blocks, b);
+            let home = self.home(blocks[b].block.file);
+            self.append(blocks, b, home);
+        } else {
+            let place = record.pool_place;
+            let place = self.list(pool).touch(place, |m, p| blocks[m].pool_place = p);
+            blocks[b].pool_place = place;
+        }
+    }
+
+    /// A block leaves the pools.
+    pub(crate) fn remove(&mut self, blocks: &mut Blocks, b: BlockId) {
+        let record = &mut blocks[b];
+        let (pool, place) = (record.pool, record.pool_place);
+        record.pool = NO_POOL;
+        record.pool_place = NONE;
+        record.temporary = false;
+        self.list(pool).remove(place);
+    }
+
+    /// The block to give up, if the pools hold any but arriving ones.
+    pub(crate) fn victim(&mut self) -> Option<BlockId> {
+        if let Some(b) = self.passed_over.front() {
+            return Some(b);
+        }
+        if self.arriving.len() > self.arriving_limit.max(1) {
+            return self.arriving.front();
+        }
+        for &l in &self.ascending {
+            let level = &mut self.levels[l as usize];
+            let victim = match level.policy {
+                PoolPolicy::Lru => level.blocks.front(),
+                PoolPolicy::Mru => level.blocks.back(),
+            };
+            if victim.is_some() {
+                return victim;
+            }
+        }
+        None
+    }
+
+    /// The block that has waited longest to be referenced: the last resort.
+    pub(crate) fn oldest_arriving(&mut self) -> Option<BlockId> {
+        self.arriving.front()
+    }
+
+    /// Forgets a file's priority.
+    pub(crate) fn forget_file(&mut self, file: FileId) {
+        self.file_priorities.remove(&file);
+    }
+
+    fn move_in(&mut self, blocks: &mut Blocks, moving: Vec<BlockId>, to: u16) {
+        let in_front = self.levels[(to - FIRST_LEVEL) as usize].policy == PoolPolicy::Mru;
+        // Placed one by one at either end, they keep their order of recency among themselves.
+        let ordered: Box<dyn Iterator<Item = BlockId>> =
+            if in_front { Box::new(moving.into_iter().rev()) } else { Box::new(moving.into_iter()) };
+        for b in ordered {
+            let record = &blocks[b];
+            let (pool, place, temporary) = (record.pool, record.pool_place, record.temporary);
+            self.list(pool).remove(place);
+            let list = self.list(to);
+            let place = if in_front {
+                list.push_front(b, |m, p| blocks[m].pool_place = p)
+            } else {
+                list.push_back(b, |m, p| blocks[m].pool_place = p)
+            };
+            let record = &mut blocks[b];
+            (record.pool, record.pool_place, record.temporary) = (to, place, temporary);
+        }
+    }
+
+    fn append(&mut self, blocks: &mut Blocks, b: BlockId, pool: u16) {
+        let place = self.list(pool).push_back(b, |m, p| blocks[m].pool_place = p);
+        (blocks[b].pool, blocks[b].pool_place) = (pool, place);
+    }
+
+    fn list(&mut self, pool: u16) -> &mut RecencyList {
+        match pool {
+            ARRIVING => &mut self.arriving,
+            PASSED_OVER => &mut self.passed_over,
+            pool => &mut self.levels[(pool - FIRST_LEVEL) as usize].blocks,
+        }
+    }
+
+    /// The pool that a file's blocks belong to by its long-term priority.
+    fn home(&self, file: FileId) -> u16 {
+        let priority = if self.file_priorities.is_empty() { 0 } else { self.priority(file) };
+        self.find_level(priority).unwrap_or(0) + FIRST_LEVEL
+    }
+
+    fn find_level(&self, priority: i32) -> Option<u16> {
+        self.levels.iter().position(|l| l.priority == priority).map(|l| l as u16)
+    }
+
+    fn level(&mut self, priority: i32) -> Result<u16, LimitReached> {
+        match self.find_level(priority) {
+            Some(level) => Ok(level),
+            None if self.levels.len() >= self.level_limit as usize => {
+                Err(LimitReached { what: "priority levels", limit: self.level_limit })
+            }
+            None => Ok(self.add_level(priority)),
+        }
+    }
+
+    fn add_level(&mut self, priority: i32) -> u16 {
+        let level = self.levels.len() as u16;
+        self.levels.push(Level { priority, policy: PoolPolicy::default(), blocks: RecencyList::default() });
+        let at = self.ascending.partition_point(|&l| self.levels[l as usize].priority < priority);
+        self.ascending.insert(at, level);
+        level
+    }
+}
