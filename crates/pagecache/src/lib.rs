@@ -11,11 +11,13 @@
 //! undone without harm. When our side dies, the programs run on as on the plain kernel.
 
 mod error;
+pub mod observe;
 mod options;
 mod plane;
 mod report;
 
 pub use error::{Conflict, DiscloseError, DiscloseProblem, OpenError, RuleError, SessionError, StepError};
+pub use observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig, ReadHook};
 pub use options::{HintChunk, ManagerSpec, Options, Rule, SessionId, SessionSpec};
 pub use plane::{Disclosed, Plane};
 pub use report::{Counts, FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES, Report};

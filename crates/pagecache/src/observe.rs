@@ -1,18 +1,62 @@
-//! Observation of the page cache by BPF programs (`src/bpf/`).
+//! Observation of the page cache by BPF programs (`src/bpf/observe.bpf.c`).
+//!
+//! An [`Observer`] is told which processes ([`Observer::track`]) and which files ([`Observer::manage`]) are
+//! under control, and reports as [`Observation`]s what the tracked processes read, and which pages of the
+//! managed files enter and leave the cache by whomever. Descendants of a tracked process are tracked by
+//! themselves. A tracked process that touches a file about which nothing was said gives observations with
+//! `known: false` until the file is managed or ignored.
+//!
+//! ```text
+//!  kernel:  tracepoint ── process tracked? ── file managed, ignored, unknown? ── ring
+//!                                                                                  │ fd(): readable
+//!  here:                                           drain() ── Observation  ◄───────┘
+//! ```
+//!
+//! What it costs: a bit test for each buffered read of an untracked process, two hash lookups for the read
+//! of an ignored file, one lookup and a record of 40 bytes for that of a managed one. The example `hit_cost`
+//! measures it. The reader is woken only by what calls for action (pages added by a tracked process, its
+//! forks, execs and exits) and, if asked, by every so many references ([`Observer::set_wake_every`]); the
+//! rest waits in the ring until it is drained. When the ring is full records are lost, and counted
+//! ([`Observer::lost_events`]); the programs that are observed never wait.
+//!
+//! Limits: 2^20 managed files ([`ObserveError::FilesFull`]); 2^16 ignored ones (the least recently read
+//! becomes unknown again); accounts of 2^14 processes at a time ([`Observer::overflows`]; the process is
+//! tracked all the same); 2^14 threads asleep for I/O at a time (the wait of one more is not measured).
+//! What is not seen: tmpfs, direct I/O, and which page of a mapping is touched while it is mapped already.
+//!
+//! Nothing is pinned or installed: programs, links and maps are descriptors of this process and end with it,
+//! however it ends. Memory is charged to the memory cgroup and not to `RLIMIT_MEMLOCK` (Linux 5.11 on).
 
 mod error;
 mod event;
+pub(crate) mod load;
+mod merge;
+pub(crate) mod privileges;
 mod record;
+mod shared;
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering;
+
+use aya::Ebpf;
+use aya::maps::{HashMap, MapData, MapError, RingBuf};
 
 pub use error::ObserveError;
 pub use event::{FileKey, Observation};
+pub use merge::ReadMerger;
+
+use load::{map_error, take_array, take_map};
+use shared::{Control, Tracked};
+
+/// Files that can be managed at a time (`max_entries` of the map).
+pub const MANAGED_FILES: u32 = 1 << 20;
 
 /// How an observer is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObserverConfig {
     /// Size of the ring between kernel and us, bytes: a power of two and a multiple of the page size. At 40
-    /// bytes a record the default of 16 MiB holds 419,430 records, a quarter of a second of one CPU's reads
-    /// at full speed.
+    /// bytes a record the default of 16 MiB holds 419,430 records, more than half a second of one CPU's
+    /// 8 KiB reads at full speed.
     pub ring_bytes: u32,
     /// Wake the reader after this many references on one CPU; 0: only for what calls for action.
     /// [`Observer::set_wake_every`] changes it later.
@@ -30,7 +74,8 @@ impl Default for ObserverConfig {
 pub enum ReadHook {
     /// The tracepoint `mm_filemap_get_pages`: comes when the data is there, knows where the read ends.
     Tracepoint,
-    /// `fentry` on `filemap_read`, on kernels without the tracepoint: comes before the data is there.
+    /// `fentry` on `filemap_read`, on kernels without the tracepoint: comes before the data is there, once
+    /// for each read, and `splice(2)` and `sendfile(2)` are not seen.
     Fentry,
 }
 
@@ -41,4 +86,224 @@ impl std::fmt::Display for ReadHook {
             ReadHook::Fentry => "fentry/filemap_read",
         })
     }
+}
+
+/// How often something found its table full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Overflows {
+    /// Processes that are tracked but have no account: their device bytes and waits are only in the totals.
+    pub accounts: u64,
+    /// Waits that were not measured.
+    pub waits: u64,
+}
+
+/// The BPF programs and their maps, attached from [`Observer::open`] until drop.
+pub struct Observer {
+    ring: RingBuf<MapData>,
+    control: Control,
+    tracked: Tracked,
+    managed: HashMap<MapData, [u64; 2], u8>,
+    ignored: HashMap<MapData, [u64; 2], u8>,
+    accounts: HashMap<MapData, u32, [u64; 2]>,
+    read_hook: ReadHook,
+    sees_faults: bool,
+    /// Keeps programs and links alive.
+    _object: Ebpf,
+}
+
+impl Observer {
+    /// Loads and attaches the programs. Nothing is tracked or managed yet. The calling process gets an
+    /// account, so that what its own threads prefetch is counted ([`Observer::device_read_bytes`]).
+    ///
+    /// # Errors
+    /// Says what lacks: privileges, type information, tracepoints, the host's pid namespace.
+    pub fn open(config: ObserverConfig) -> Result<Observer, ObserveError> {
+        let loaded = load::load(&config)?;
+        let mut object = loaded.object;
+        let in_memory = |what| move |source| ObserveError::System { what, source };
+        let control = Control::new(take_array(&mut object, "control")?.fd().as_fd())
+            .map_err(in_memory("mapping the control block"))?;
+        let tracked = Tracked::new(take_array(&mut object, "tracked")?.fd().as_fd())
+            .map_err(in_memory("mapping the table of tracked processes"))?;
+        let ring = RingBuf::try_from(take_map(&mut object, "ring")?).map_err(map_error("ring"))?;
+        let managed = HashMap::try_from(take_map(&mut object, "managed")?).map_err(map_error("managed"))?;
+        let ignored = HashMap::try_from(take_map(&mut object, "ignored")?).map_err(map_error("ignored"))?;
+        let mut accounts: HashMap<_, u32, [u64; 2]> =
+            HashMap::try_from(take_map(&mut object, "accounts")?).map_err(map_error("accounts"))?;
+        accounts.insert(std::process::id(), [0, 0], 0).map_err(map_error("accounts"))?;
+        control.wake_every.store(config.wake_every, Ordering::Relaxed);
+        control.wake_wanted.store(1, Ordering::SeqCst);
+        Ok(Observer {
+            ring,
+            control,
+            tracked,
+            managed,
+            ignored,
+            accounts,
+            read_hook: loaded.read_hook,
+            sees_faults: loaded.sees_faults,
+            _object: object,
+        })
+    }
+
+    /// Through what buffered reads are seen on this kernel.
+    #[must_use]
+    pub fn read_hook(&self) -> ReadHook {
+        self.read_hook
+    }
+
+    /// Whether [`Observation::Fault`] and [`Observation::MapPages`] are seen (Linux 6.11 and later).
+    #[must_use]
+    pub fn sees_faults(&self) -> bool {
+        self.sees_faults
+    }
+
+    /// Tracks the process `tgid` and all that it starts from now on (what it started before is not).
+    ///
+    /// # Errors
+    /// There is no such process.
+    pub fn track(&mut self, tgid: u32) -> Result<(), ObserveError> {
+        if self.tracked.contains(tgid) {
+            return Ok(());
+        }
+        if self.accounts.insert(tgid, [0, 0], 0).is_err() {
+            self.control.accounts_overflow.fetch_add(1, Ordering::Relaxed);
+        }
+        let possible = self.tracked.insert(tgid);
+        // Asked after the bit is set: if the process ends later than this, the kernel's side clears it.
+        if possible && is_alive(tgid) {
+            return Ok(());
+        }
+        self.untrack(tgid);
+        Err(ObserveError::NoSuchProcess { tgid })
+    }
+
+    /// Tracks `tgid` no more; its descendants stay tracked.
+    pub fn untrack(&mut self, tgid: u32) {
+        self.tracked.remove(tgid);
+        // Absent if it was never tracked or has ended: then nothing is to be done.
+        let _ = self.accounts.remove(&tgid);
+    }
+
+    /// Whether `tgid` is tracked now.
+    #[must_use]
+    pub fn is_tracked(&self, tgid: u32) -> bool {
+        self.tracked.contains(tgid)
+    }
+
+    /// Puts `file` under management.
+    ///
+    /// # Errors
+    /// [`MANAGED_FILES`] are managed already.
+    pub fn manage(&mut self, file: FileKey) -> Result<(), ObserveError> {
+        self.managed.insert([file.dev, file.ino], 1, 0).map_err(|error| match error {
+            MapError::SyscallError(error) if error.io_error.raw_os_error() == Some(libc::E2BIG) => {
+                ObserveError::FilesFull { limit: MANAGED_FILES }
+            }
+            other => map_error("managed")(other),
+        })?;
+        let _ = self.ignored.remove(&[file.dev, file.ino]);
+        Ok(())
+    }
+
+    /// Reports nothing about `file` any more.
+    ///
+    /// # Errors
+    /// The kernel is out of memory.
+    pub fn ignore(&mut self, file: FileKey) -> Result<(), ObserveError> {
+        self.ignored.insert([file.dev, file.ino], 1, 0).map_err(map_error("ignored"))?;
+        let _ = self.managed.remove(&[file.dev, file.ino]);
+        Ok(())
+    }
+
+    /// Makes `file` unknown again, as when it was deleted and its inode number may come back.
+    pub fn forget(&mut self, file: FileKey) {
+        let _ = self.managed.remove(&[file.dev, file.ino]);
+        let _ = self.ignored.remove(&[file.dev, file.ino]);
+    }
+
+    /// A descriptor to `poll(2)` for reading: readable as long as the ring holds records when the call
+    /// starts, and woken in between by what calls for action. Level-triggered only.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.ring.as_fd()
+    }
+
+    /// Hands at most `limit` observations to `take`, oldest first, and says how many there were. If that is
+    /// `limit`, there may be more.
+    pub fn drain(&mut self, limit: usize, mut take: impl FnMut(Observation)) -> usize {
+        let mut taken = 0;
+        while taken < limit {
+            let Some(record) = self.ring.next() else {
+                // From here on a wake-up is wanted. A record that came in between is no harm: poll(2) asks
+                // the ring before it sleeps.
+                self.control.wake_wanted.store(1, Ordering::SeqCst);
+                break;
+            };
+            if let Some(observation) = record::decode(&record) {
+                take(observation);
+            }
+            taken += 1;
+        }
+        taken
+    }
+
+    /// Records that found no room in the ring since it was opened. When this grows, what is cached has to be
+    /// looked up anew.
+    #[must_use]
+    pub fn lost_events(&self) -> u64 {
+        self.control.lost_events.load(Ordering::Relaxed)
+    }
+
+    /// How often a table was full.
+    #[must_use]
+    pub fn overflows(&self) -> Overflows {
+        Overflows {
+            accounts: self.control.accounts_overflow.load(Ordering::Relaxed),
+            waits: self.control.waits_overflow.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Bytes that the process `tgid` (a tracked one, or the calling one) asked of block devices to read, by
+    /// demand or by the kernel's readahead on its behalf. `None` if it has no account, as after its end:
+    /// then [`Observation::Exited`] has told it.
+    ///
+    /// What kernel threads read on behalf of a process (some network and copy-on-write file systems do) is
+    /// not seen.
+    #[must_use]
+    pub fn device_read_bytes(&self, tgid: u32) -> Option<u64> {
+        self.accounts.get(&tgid, 0).ok().map(|[bytes, _]| bytes)
+    }
+
+    /// Time that the threads of `tgid` slept for I/O, as [`Observation::Waited`] reports it. `None` as for
+    /// [`Observer::device_read_bytes`].
+    #[must_use]
+    pub fn wait_ns(&self, tgid: u32) -> Option<u64> {
+        self.accounts.get(&tgid, 0).ok().map(|[_, wait_ns]| wait_ns)
+    }
+
+    /// Bytes that all tracked processes, living and dead, and the calling process asked of block devices.
+    #[must_use]
+    pub fn total_device_read_bytes(&self) -> u64 {
+        self.control.device_read_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Time that all threads of tracked processes, living and dead, slept for I/O.
+    #[must_use]
+    pub fn total_wait_ns(&self) -> u64 {
+        self.control.wait_ns.load(Ordering::Relaxed)
+    }
+
+    /// Wakes the reader after `references` references (reads and faults) on one CPU from now on; 0: never
+    /// for them. A wake-up is only given when the ring was drained since the last one.
+    pub fn set_wake_every(&self, references: u32) {
+        self.control.wake_every.store(references, Ordering::Relaxed);
+    }
+}
+
+/// Whether the process exists and is not a zombie: field 3 of `/proc/PID/stat`, after the name in brackets.
+fn is_alive(tgid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{tgid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X' | 'x'))
 }

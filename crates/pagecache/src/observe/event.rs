@@ -52,7 +52,7 @@ pub enum Observation {
     /// Where the observer uses the tracepoint ([`ReadHook`](super::ReadHook)) it comes when the data is
     /// there. The kernel works through a long read in pieces and says each time where it is and where the
     /// read ends, so one `pread` of 1 MiB gives several observations with the same last page:
-    /// `ReadMerger` joins them. Reads are clipped to the size of the file.
+    /// [`ReadMerger`](super::ReadMerger) joins them. Reads are clipped to the size of the file.
     Read {
         /// Process (thread group).
         tgid: u32,

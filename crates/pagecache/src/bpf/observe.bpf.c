@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+/*
+ * Watches the page cache for a set of processes and a set of files.
+ *
+ * Every program first asks the cheapest question that lets it leave, because each runs for everybody on
+ * the machine. For reads that is whether the current process is tracked: one bit of a table over all
+ * process numbers. Then whether the file is managed, ignored, or not known yet. What is left is written to
+ * a ring that user space reads; a full ring loses the record and counts it, nobody ever waits.
+ *
+ * Waking the reader costs more than everything else here, so records are written without it, except for
+ * those on which somebody may want to act at once: and then only if the reader has drained the ring since
+ * the last wake-up (control.wake_wanted), so that a readahead of 32 folios wakes it once.
+ *
+ * Tracked processes are kept here and not in user space so that a child is tracked from its first
+ * instruction on.
+ */
+#include <linux/bpf.h>
+#include <stdbool.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "event.h"
+#include "kernel.h"
+
+/* Set by the loader. */
+const volatile u32 page_shift = 12;
+
+/* A bit for each process number; 2^22 is the kernel's own limit (PID_MAX_LIMIT). */
+#define PROCESS_NUMBERS (1u << 22)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PROCESS_NUMBERS / 64);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, u64);
+} tracked SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, u32);
+	__type(value, struct control);
+} control SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 20);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct file_key);
+	__type(value, u8);
+} managed SEC(".maps");
+
+/* The least recently used go when it is full: such a file is unknown again, and is asked about again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1 << 16);
+	__type(key, struct file_key);
+	__type(value, u8);
+} ignored SEC(".maps");
+
+/* By tgid: the tracked processes, and the observer's own for its prefetches. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 14);
+	__type(key, u32);
+	__type(value, struct account);
+} accounts SEC(".maps");
+
+/* By tid: when a thread of a tracked process went to sleep for I/O. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1 << 14);
+	__type(key, u32);
+	__type(value, u64);
+} waits SEC(".maps");
+
+/* References since the last wake-up, for control.wake_every. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} references SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 16 << 20);
+} ring SEC(".maps");
+
+enum urgency {
+	LATER,     /* whenever the reader comes by */
+	REFERENCE, /* every so many of these */
+	NOW,
+};
+
+static __always_inline struct control *get_control(void)
+{
+	u32 zero = 0;
+	return bpf_map_lookup_elem(&control, &zero);
+}
+
+static __always_inline u64 *tracked_word(u32 tgid)
+{
+	u32 word = tgid / 64;
+	return bpf_map_lookup_elem(&tracked, &word);
+}
+
+static __always_inline bool is_tracked(u32 tgid)
+{
+	u64 *bits = tracked_word(tgid);
+	return bits && (*bits >> (tgid % 64) & 1);
+}
+
+static __always_inline u64 wake_flags(enum urgency urgency)
+{
+	struct control *shared;
+
+	if (urgency == LATER)
+		return BPF_RB_NO_WAKEUP;
+	shared = get_control();
+	if (!shared)
+		return BPF_RB_NO_WAKEUP;
+	if (urgency == REFERENCE) {
+		u32 zero = 0, every = shared->wake_every;
+		u32 *count;
+
+		if (!every)
+			return BPF_RB_NO_WAKEUP;
+		count = bpf_map_lookup_elem(&references, &zero);
+		if (!count || ++*count < every)
+			return BPF_RB_NO_WAKEUP;
+		*count = 0;
+	}
+	if (!shared->wake_wanted)
+		return BPF_RB_NO_WAKEUP;
+	shared->wake_wanted = 0;
+	return BPF_RB_FORCE_WAKEUP;
+}
+
+static __always_inline void count_lost(void)
+{
+	struct control *shared = get_control();
+
+	if (shared)
+		__sync_fetch_and_add(&shared->lost_events, 1);
+}
+
+/* A record about a process. */
+static __always_inline void emit(u32 kind, u32 tgid, u32 tid, u64 first, u64 second, enum urgency urgency)
+{
+	struct event *event = bpf_ringbuf_reserve(&ring, sizeof(*event), 0);
+
+	if (!event) {
+		count_lost();
+		return;
+	}
+	event->ino = first;
+	event->first_page = second;
+	event->dev = 0;
+	event->tgid = tgid;
+	event->tid = tid;
+	event->packed = kind;
+	bpf_ringbuf_submit(event, wake_flags(urgency));
+}
+
+struct subject {
+	struct inode *inode;
+	struct file_key key;
+};
+
+static __always_inline bool find_subject(struct address_space *mapping, struct subject *subject)
+{
+	subject->inode = mapping ? mapping->host : NULL;
+	if (!subject->inode)
+		return false;
+	subject->key.dev = subject->inode->i_sb->s_dev;
+	subject->key.ino = subject->inode->i_ino;
+	return true;
+}
+
+static __always_inline bool is_managed(struct subject *subject)
+{
+	return bpf_map_lookup_elem(&managed, &subject->key);
+}
+
+/* A file on which user space has yet to decide. Only regular files ever are. */
+static __always_inline bool is_unknown(struct subject *subject)
+{
+	return (subject->inode->i_mode & S_IFMT) == S_IFREG &&
+	       !bpf_map_lookup_elem(&ignored, &subject->key);
+}
+
+static __always_inline void fill(struct event *event, u32 kind, struct subject *subject, u64 who, u64 first_page,
+				 u64 argument)
+{
+	if (argument > EVENT_ARGUMENT_MAX)
+		argument = EVENT_ARGUMENT_MAX;
+	event->ino = subject->key.ino;
+	event->first_page = first_page;
+	event->dev = subject->key.dev;
+	event->tgid = who >> 32;
+	event->tid = who;
+	event->packed = kind | argument << EVENT_ARGUMENT_SHIFT;
+}
+
+/* A record about a file; `argument` is a number of pages or an order. */
+static __always_inline void emit_file(u32 kind, struct subject *subject, u64 who, u64 first_page, u64 argument,
+				      bool known, enum urgency urgency)
+{
+	if (known) {
+		struct event *event = bpf_ringbuf_reserve(&ring, sizeof(*event), 0);
+
+		if (!event) {
+			count_lost();
+			return;
+		}
+		fill(event, kind, subject, who, first_page, argument);
+		bpf_ringbuf_submit(event, wake_flags(urgency));
+	} else {
+		struct unknown_event *event = bpf_ringbuf_reserve(&ring, sizeof(*event), 0);
+
+		if (!event) {
+			count_lost();
+			return;
+		}
+		fill(&event->event, kind, subject, who, first_page, argument);
+		event->generation = subject->inode->i_generation;
+		event->unused = 0;
+		bpf_ringbuf_submit(event, wake_flags(urgency));
+	}
+}
+
+/* The current process referenced pages first..=last of a file; clipped to the file's size, because a
+ * program may ask for more than there is. */
+static __always_inline void reference(u32 kind, struct address_space *mapping, u64 first, u64 last)
+{
+	u64 who = bpf_get_current_pid_tgid();
+	struct subject subject;
+	bool known;
+	long long size;
+	u64 end;
+
+	if (!is_tracked(who >> 32) || !find_subject(mapping, &subject))
+		return;
+	known = is_managed(&subject);
+	if (!known && !is_unknown(&subject))
+		return;
+	size = subject.inode->i_size;
+	if (size <= 0)
+		return;
+	end = ((u64)size - 1) >> page_shift;
+	if (last > end)
+		last = end;
+	if (first > last)
+		return;
+	emit_file(kind, &subject, who, first, last - first + 1, known, REFERENCE);
+}
+
+SEC("tp_btf/mm_filemap_get_pages")
+int BPF_PROG(foretell_read, struct address_space *mapping, unsigned long index, unsigned long last_index)
+{
+	reference(EVENT_READ, mapping, index, last_index);
+	return 0;
+}
+
+/* For kernels without that tracepoint; nothing of it is loaded otherwise. */
+SEC("fentry/filemap_read")
+int BPF_PROG(foretell_enter, struct kiocb *iocb, struct iov_iter *iter)
+{
+	u64 position = iocb->ki_pos, count = iter->count;
+
+	if (count)
+		reference(EVENT_READ, iocb->ki_filp->f_mapping, position >> page_shift,
+			  (position + count - 1) >> page_shift);
+	return 0;
+}
+
+SEC("tp_btf/mm_filemap_fault")
+int BPF_PROG(foretell_fault, struct address_space *mapping, unsigned long index)
+{
+	reference(EVENT_FAULT, mapping, index, index);
+	return 0;
+}
+
+SEC("tp_btf/mm_filemap_map_pages")
+int BPF_PROG(foretell_map, struct address_space *mapping, unsigned long first, unsigned long last)
+{
+	reference(EVENT_MAP_PAGES, mapping, first, last);
+	return 0;
+}
+
+static __always_inline u32 folio_order(struct folio *folio)
+{
+	/* The flags are the first word of a folio on every kernel, under changing names and types. */
+	unsigned long flags = *(unsigned long *)folio;
+
+	if (!(flags >> bpf_core_enum_value(enum pageflags, PG_head) & 1))
+		return 0;
+	if (bpf_core_field_exists(folio->_folio_order))
+		return folio->_folio_order;
+	return folio->_flags_1 & 0xff;
+}
+
+SEC("tp_btf/mm_filemap_add_to_page_cache")
+int BPF_PROG(foretell_add, struct folio *folio)
+{
+	u64 who = bpf_get_current_pid_tgid();
+	bool by_tracked = is_tracked(who >> 32);
+	struct subject subject;
+	bool known;
+
+	if (!find_subject(folio->mapping, &subject))
+		return 0;
+	known = is_managed(&subject);
+	if (!known && !(by_tracked && is_unknown(&subject)))
+		return 0;
+	emit_file(EVENT_ADDED, &subject, who, folio->index, folio_order(folio), known, by_tracked ? NOW : LATER);
+	return 0;
+}
+
+SEC("tp_btf/mm_filemap_delete_from_page_cache")
+int BPF_PROG(foretell_remove, struct folio *folio)
+{
+	struct subject subject;
+
+	if (!find_subject(folio->mapping, &subject) || !is_managed(&subject))
+		return 0;
+	emit_file(EVENT_REMOVED, &subject, bpf_get_current_pid_tgid(), folio->index, folio_order(folio), true,
+		  LATER);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(foretell_fork, struct task_struct *parent, struct task_struct *child)
+{
+	u32 parent_tgid = parent->tgid, tgid = child->tgid;
+	struct account empty = {};
+	u64 *bits;
+
+	if (tgid == parent_tgid || !is_tracked(parent_tgid))
+		return 0;
+	bits = tracked_word(tgid);
+	if (!bits)
+		return 0;
+	__sync_fetch_and_or(bits, 1ull << (tgid % 64));
+	if (bpf_map_update_elem(&accounts, &tgid, &empty, BPF_ANY)) {
+		struct control *shared = get_control();
+
+		if (shared)
+			__sync_fetch_and_add(&shared->accounts_overflow, 1);
+	}
+	emit(EVENT_FORKED, parent_tgid, tgid, 0, 0, NOW);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(foretell_exec, struct task_struct *task)
+{
+	u32 tgid = task->tgid;
+	u64 *comm;
+
+	if (!is_tracked(tgid))
+		return 0;
+	comm = (u64 *)task->comm;
+	emit(EVENT_EXEC, tgid, task->pid, comm[0], comm[1], NOW);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(foretell_exit, struct task_struct *task)
+{
+	u32 tgid = task->tgid;
+	u64 bit = 1ull << (tgid % 64);
+	struct account *account;
+	u64 *bits, read_bytes = 0, wait_ns = 0;
+
+	if (!is_tracked(tgid) || task->signal->live.counter > 0)
+		return 0;
+	/* When two threads leave at once both may see that none lives; one of them clears the bit. */
+	bits = tracked_word(tgid);
+	if (!bits || !(__sync_fetch_and_and(bits, ~bit) & bit))
+		return 0;
+	account = bpf_map_lookup_elem(&accounts, &tgid);
+	if (account) {
+		read_bytes = account->device_read_bytes;
+		wait_ns = account->wait_ns;
+		bpf_map_delete_elem(&accounts, &tgid);
+	}
+	emit(EVENT_EXITED, tgid, tgid, read_bytes, wait_ns, NOW);
+	return 0;
+}
+
+static __always_inline void fall_asleep(struct task_struct *task)
+{
+	u32 tid = task->pid;
+	u64 now;
+
+	if (!is_tracked(task->tgid))
+		return;
+	now = bpf_ktime_get_ns();
+	if (bpf_map_update_elem(&waits, &tid, &now, BPF_ANY)) {
+		struct control *shared = get_control();
+
+		if (shared)
+			__sync_fetch_and_add(&shared->waits_overflow, 1);
+	}
+}
+
+static __always_inline void run_again(struct task_struct *task)
+{
+	u32 tid = task->pid, tgid = task->tgid;
+	struct account *account;
+	struct control *shared;
+	u64 *since, wait_ns;
+
+	since = bpf_map_lookup_elem(&waits, &tid);
+	if (!since)
+		return;
+	wait_ns = bpf_ktime_get_ns() - *since;
+	bpf_map_delete_elem(&waits, &tid);
+	if (!is_tracked(tgid))
+		return;
+	account = bpf_map_lookup_elem(&accounts, &tgid);
+	if (account)
+		__sync_fetch_and_add(&account->wait_ns, wait_ns);
+	shared = get_control();
+	if (shared)
+		__sync_fetch_and_add(&shared->wait_ns, wait_ns);
+	emit(EVENT_WAITED, tgid, tid, 0, wait_ns, LATER);
+}
+
+/* A task keeps in_iowait while it sleeps in io_schedule(), so that one bit answers for both sides. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(foretell_switch, bool preempted, struct task_struct *prev, struct task_struct *next, u32 prev_state)
+{
+	if (BPF_CORE_READ_BITFIELD(prev, in_iowait) && !preempted && prev_state)
+		fall_asleep(prev);
+	if (BPF_CORE_READ_BITFIELD(next, in_iowait))
+		run_again(next);
+	return 0;
+}
+
+SEC("tp_btf/block_bio_queue")
+int BPF_PROG(foretell_bio, struct bio *bio)
+{
+	struct account *account;
+	struct control *shared;
+	u32 tgid, bytes;
+
+	/* The clones that stacked devices (dm, md) make of a bio that was counted are not counted again. */
+	if ((bio->bi_opf & REQ_OP_MASK) != REQ_OP_READ || bio->bi_flags >> BIO_CLONED & 1)
+		return 0;
+	tgid = bpf_get_current_pid_tgid() >> 32;
+	account = bpf_map_lookup_elem(&accounts, &tgid);
+	if (!account && !is_tracked(tgid))
+		return 0;
+	bytes = bio->bi_iter.bi_size;
+	if (account)
+		__sync_fetch_and_add(&account->device_read_bytes, bytes);
+	shared = get_control();
+	if (shared)
+		__sync_fetch_and_add(&shared->device_read_bytes, bytes);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";
