@@ -1,1 +1,25 @@
-//! placeholder
+//! Traces of references: what programs read, in which order, and how long they computed in between.
+//!
+//! Everything that can be replayed is a [`TraceReader`]: a stream of [`Reference`]s, never all in memory,
+//! beside a [`TraceMeta`] with the names of files and processes. A reader is either
+//!
+//! - a file in one of many formats, opened by [`open`], or
+//! - a [`Workload`] by name: the ten traces of Kimbrel et al. (OSDI 1996), rebuilt or modelled, and
+//!   zipf, loop and ReadN.
+//!
+//! [`Blocks`] turns the byte ranges of a reader into references to blocks, which is what caches and
+//! policies see. [`convert`] stores a reader as Parquet (our own format), [`info()`] summarises one,
+//! [`head`] lists its beginning.
+//!
+//! The crate depends on no other crate of foretell.
+
+mod blocks;
+mod error;
+mod nearest;
+mod reference;
+mod workload;
+
+pub use blocks::{Blocks, DEFAULT_BLOCK_BYTES};
+pub use error::TraceError;
+pub use reference::{BlockReference, FileEntry, Reference, TraceMeta, TraceReader};
+pub use workload::{Generator, Published, Workload, WorkloadError};
