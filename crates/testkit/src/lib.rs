@@ -20,3 +20,20 @@ pub mod workload;
 pub use instant::InstantPlane;
 pub use optimum::{UnitTime, best_time};
 pub use replacement::{NaiveCache, Outcome};
+
+/// How random tests of foretell run: `cases` cases from a fixed seed, so that a test which passed today
+/// passes tomorrow. Set `FORETELL_TEST_SEED` to look elsewhere.
+///
+/// # Panics
+///
+/// If the seed is not a number.
+#[must_use]
+pub fn seeded(cases: u32) -> proptest::test_runner::Config {
+    let seed = std::env::var("FORETELL_TEST_SEED").map_or(1994, |s| s.parse().expect("a number as seed"));
+    proptest::test_runner::Config {
+        cases,
+        rng_seed: proptest::test_runner::RngSeed::Fixed(seed),
+        failure_persistence: None,
+        ..proptest::test_runner::Config::default()
+    }
+}

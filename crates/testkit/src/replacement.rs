@@ -39,6 +39,8 @@ pub struct NaiveCache {
     list: Vec<Block>,
     /// Owners of cached blocks; a block that is not in here belongs to nobody.
     owners: BTreeMap<Block, ManagerId>,
+    /// Cached blocks that two living managers have used: nobody's until they are replaced.
+    shared: BTreeSet<Block>,
     /// The blocks of each manager and priority, least recently used first.
     pools: BTreeMap<(ManagerId, i32), Vec<Block>>,
     /// Blocks that are in a pool by temporary priority.
@@ -47,6 +49,7 @@ pub struct NaiveCache {
     policies: BTreeMap<(ManagerId, i32), PoolPolicy>,
     /// Managers that have given a directive; the others are oblivious.
     controlling: BTreeSet<ManagerId>,
+    ended: BTreeSet<ManagerId>,
     /// Oldest first.
     placeholders: Vec<Placeholder>,
     counters: BTreeMap<ManagerId, ManagerCounters>,
@@ -62,11 +65,13 @@ impl NaiveCache {
             placeholder_limit: usize::MAX,
             list: Vec::new(),
             owners: BTreeMap::new(),
+            shared: BTreeSet::new(),
             pools: BTreeMap::new(),
             temporary: BTreeSet::new(),
             priorities: BTreeMap::new(),
             policies: BTreeMap::new(),
             controlling: BTreeSet::new(),
+            ended: BTreeSet::new(),
             placeholders: Vec::new(),
             counters: BTreeMap::new(),
         }
@@ -106,16 +111,20 @@ impl NaiveCache {
             self.placeholders.retain(|p| p.kept != block);
             match self.owners.get(&block) {
                 Some(&owner) if owner == manager => self.enter_pool(block, manager),
-                // Now used by two managers: nobody's from here on. Nobody's before: stays so.
-                _ => self.disown(block),
+                Some(_) => {
+                    self.disown(block);
+                    self.shared.insert(block);
+                }
+                None if self.shared.contains(&block) => {}
+                // Its owner has ended: now it belongs to who uses it.
+                None => self.own(block, manager),
             }
             return Outcome { hit: true, replaced: None };
         }
         let replaced = (self.list.len() == self.cache_blocks).then(|| self.make_room_for(block));
         self.placeholders.retain(|p| p.missing != block);
         self.list.push(block);
-        self.owners.insert(block, manager);
-        self.enter_pool(block, manager);
+        self.own(block, manager);
         Outcome { hit: false, replaced }
     }
 
@@ -129,6 +138,7 @@ impl NaiveCache {
 
     /// The manager ended: its blocks are nobody's.
     pub fn end_manager(&mut self, manager: ManagerId) {
+        self.ended.insert(manager);
         for block in self.list.clone() {
             if self.owners.get(&block) == Some(&manager) {
                 self.disown(block);
@@ -141,11 +151,10 @@ impl NaiveCache {
         self.controlling.insert(manager);
         let before = self.priorities.insert((manager, file), priority).unwrap_or(0);
         if before != priority {
-            for block in self.blocks_of(manager, file, 0, u32::MAX) {
-                if !self.temporary.contains(&block) {
-                    self.move_to_pool(block, manager, priority);
-                }
-            }
+            let pool = self.pools.get(&(manager, before)).cloned().unwrap_or_default();
+            let of_file = |b: &Block| b.file == file && !self.temporary.contains(b);
+            let moving = pool.into_iter().filter(of_file).collect();
+            self.move_to_pool(moving, manager, priority);
         }
     }
 
@@ -165,16 +174,22 @@ impl NaiveCache {
         priority: i32,
     ) {
         self.controlling.insert(manager);
-        for block in self.blocks_of(manager, file, first, last) {
-            self.move_to_pool(block, manager, priority);
-            self.temporary.insert(block);
-        }
+        let range = Block::new(file, first)..=Block::new(file, last);
+        let own = self.owners.range(range).filter(|(_, owner)| **owner == manager);
+        let moving: Vec<Block> = own.map(|(block, _)| *block).collect();
+        self.move_to_pool(moving.clone(), manager, priority);
+        self.temporary.extend(moving);
     }
 
-    /// The manager's cached blocks in a part of a file, in ascending order.
-    fn blocks_of(&self, manager: ManagerId, file: FileId, first: u32, last: u32) -> Vec<Block> {
-        let all = Block::new(file, first)..=Block::new(file, last);
-        self.owners.range(all).filter(|(_, owner)| **owner == manager).map(|(block, _)| *block).collect()
+    /// Placeholders in use.
+    #[must_use]
+    pub fn placeholders(&self) -> usize {
+        self.placeholders.len()
+    }
+
+    fn own(&mut self, block: Block, manager: ManagerId) {
+        self.owners.insert(block, manager);
+        self.enter_pool(block, manager);
     }
 
     fn policy(&self, manager: ManagerId, priority: i32) -> PoolPolicy {
@@ -195,14 +210,16 @@ impl NaiveCache {
         self.pools.entry((manager, priority)).or_default().push(block);
     }
 
-    /// By a directive: at the end where it is replaced later.
-    fn move_to_pool(&mut self, block: Block, manager: ManagerId, priority: i32) {
-        self.leave_pool(block);
+    /// By a directive: at the end where they are replaced later, in the order given.
+    fn move_to_pool(&mut self, moving: Vec<Block>, manager: ManagerId, priority: i32) {
+        for &block in &moving {
+            self.leave_pool(block);
+        }
         let policy = self.policy(manager, priority);
         let pool = self.pools.entry((manager, priority)).or_default();
         match policy {
-            PoolPolicy::Lru => pool.push(block),
-            PoolPolicy::Mru => pool.insert(0, block),
+            PoolPolicy::Lru => pool.extend(moving),
+            PoolPolicy::Mru => drop(pool.splice(0..0, moving)),
         }
     }
 
@@ -213,6 +230,7 @@ impl NaiveCache {
 
     fn remove(&mut self, block: Block) {
         self.list.retain(|&b| b != block);
+        self.shared.remove(&block);
         self.disown(block);
     }
 
@@ -221,7 +239,9 @@ impl NaiveCache {
         if let Some(at) = self.placeholders.iter().position(|p| p.missing == missing) {
             let placeholder = self.placeholders.remove(at);
             candidate = placeholder.kept;
-            self.counters.entry(placeholder.manager).or_default().placeholders_used += 1;
+            if !self.ended.contains(&placeholder.manager) {
+                self.counters.entry(placeholder.manager).or_default().placeholders_used += 1;
+            }
         }
         let manager = self.owners.get(&candidate).copied().filter(|m| self.controlling.contains(m));
         let manager = manager.filter(|_| self.allocation != Allocation::GlobalLru);
