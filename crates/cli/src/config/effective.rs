@@ -1,0 +1,425 @@
+//! Flags and file, resolved into what will be done.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow, bail};
+use foretell_policy::{Allocation, Order, Prefetch, Revocation};
+
+use super::file::{File, ProcessTable, RevocationTable, RuleEntry};
+use super::names::{ALLOCATIONS, ORDERS, PREFETCHES, name_of, value_of};
+use crate::nearest::suggestion;
+use crate::rule::{self, Rule};
+use crate::size::Size;
+
+/// The budget when none is given: half of the memory leaves room for the programs and for the rest of
+/// the page cache.
+const DEFAULT_BUDGET: Size = Size::Percent(50.0);
+/// The block of the papers.
+const DEFAULT_BLOCK_BYTES: u32 = 8 << 10;
+/// B of Cao et al. 1996, section 2.2.
+const DEFAULT_BATCH: u32 = 16;
+/// The largest batch: beyond it, one batch alone would fill a device's queue many times over.
+const MAX_BATCH: u32 = 1024;
+/// Entries of the look-ahead match in ACFS (Cao et al. 1996, section 4.3).
+const DEFAULT_MATCH_AHEAD: u32 = 2;
+/// Threads that prefetch, unless said otherwise.
+const DEFAULT_PREFETCH_THREADS: u32 = 4;
+/// The most processes with rules of their own.
+const MAX_PROCESSES: usize = 256;
+
+/// The flags that have a say in the configuration, as they were typed.
+#[derive(Debug, Clone, Default)]
+pub struct Flags {
+    /// `--budget`
+    pub budget: Option<String>,
+    /// `--rule`, in order
+    pub rules: Vec<String>,
+    /// `--hints`
+    pub hints: Option<PathBuf>,
+    /// `--prefetch`
+    pub prefetch: Option<String>,
+    /// `--batch`
+    pub batch: Option<u32>,
+    /// `--horizon`
+    pub horizon: Option<u32>,
+    /// `--order`
+    pub order: Option<String>,
+    /// `--allocation`
+    pub allocation: Option<String>,
+}
+
+/// Processes that are controlled together: a manager of the policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Controlled {
+    /// The executable's name; `None` for all processes that no other one names.
+    pub process: Option<String>,
+    /// Its rules, absolute; the first that matches decides.
+    pub rules: Vec<Rule>,
+    /// Its hint file, absolute, or `-`.
+    pub hints: Option<PathBuf>,
+}
+
+/// What will be done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Effective {
+    /// The budget as it was written.
+    pub budget: Size,
+    /// The budget in bytes.
+    pub budget_bytes: u64,
+    /// Size of a block.
+    pub block_bytes: u32,
+    /// Prefetching algorithm.
+    pub prefetch: Prefetch,
+    /// Prefetches issued together.
+    pub batch: u32,
+    /// References ahead that may be prefetched.
+    pub horizon: Option<u32>,
+    /// Order of the fetches of one batch.
+    pub order: Order,
+    /// Allocation policy.
+    pub allocation: Allocation,
+    /// Hints beyond the expected one that a reference may match.
+    pub match_ahead: u32,
+    /// Threads that prefetch.
+    pub prefetch_threads: u32,
+    /// Steer at real-time priority where allowed.
+    pub realtime: bool,
+    /// When to take control from a manager that is often wrong.
+    pub revocation: Option<Revocation>,
+    /// Who is controlled; the one for all other processes, if there is one, comes first.
+    pub controlled: Vec<Controlled>,
+}
+
+/// Where relative paths begin, and how much memory there is.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The working directory: where the paths and globs of the flags begin.
+    pub working_directory: &'a Path,
+    /// The configuration file's directory: where those of the file begin.
+    pub file_directory: &'a Path,
+    /// Memory that may be used, in bytes.
+    pub memory_bytes: u64,
+}
+
+/// Turns flags and file into what will be done, or says what is wrong with them in one line.
+pub fn resolve(flags: &Flags, file: &File, around: Surroundings<'_>) -> Result<Effective> {
+    let controlled = controlled(flags, file, around)?;
+    let any_hints = controlled.iter().any(|c| c.hints.is_some());
+    let chosen = flags.prefetch.as_deref().or(file.prefetch.as_deref());
+    let prefetch = match chosen {
+        Some(name) => named("prefetch", PREFETCHES, name)?,
+        None if any_hints => Prefetch::ControlledAggressive,
+        None => Prefetch::None,
+    };
+    let order = flags.order.as_deref().or(file.order.as_deref());
+    let allocation = flags.allocation.as_deref().or(file.allocation.as_deref());
+    let batch = in_range("batch", flags.batch.or(file.batch).unwrap_or(DEFAULT_BATCH), 1, MAX_BATCH)?;
+    let horizon = flags.horizon.or(file.horizon);
+    if horizon == Some(0) {
+        bail!("a horizon of 0 forbids every prefetch; leave it out for no limit, or use prefetch 'none'");
+    }
+    let block_bytes = block(file.block.as_deref())?;
+    let budget = match flags.budget.as_deref().or(file.budget.as_deref()) {
+        Some(text) => Size::parse(text).map_err(|e| anyhow!("budget: {e}"))?,
+        None => DEFAULT_BUDGET,
+    };
+    let budget_bytes = check_budget(budget, batch, block_bytes, around.memory_bytes)?;
+    Ok(Effective {
+        budget,
+        budget_bytes,
+        block_bytes,
+        prefetch,
+        batch,
+        horizon,
+        order: order.map_or(Ok(Order::Ascending), |name| named("order", ORDERS, name))?,
+        allocation: allocation
+            .map_or(Ok(Allocation::LruSp), |name| named("allocation", ALLOCATIONS, name))?,
+        match_ahead: in_range("match-ahead", file.match_ahead.unwrap_or(DEFAULT_MATCH_AHEAD), 0, 1024)?,
+        prefetch_threads: in_range(
+            "prefetch-threads",
+            file.prefetch_threads.unwrap_or(DEFAULT_PREFETCH_THREADS),
+            1,
+            64,
+        )?,
+        realtime: file.realtime.unwrap_or(true),
+        revocation: file.revocation.map(revocation).transpose()?,
+        controlled,
+    })
+}
+
+fn controlled(flags: &Flags, file: &File, around: Surroundings<'_>) -> Result<Vec<Controlled>> {
+    if file.process.len() > MAX_PROCESSES {
+        bail!("{} [[process]] tables; use at most {MAX_PROCESSES}", file.process.len());
+    }
+    let mut rules = Vec::new();
+    for text in &flags.rules {
+        rules.push(Rule::parse(text)?.absolute(around.working_directory));
+    }
+    rules.extend(file_rules(&file.rules, around)?);
+    rule::check(&rules)?;
+    let in_file = |path: &PathBuf| beginning_at(path, around.file_directory);
+    let hints = match &flags.hints {
+        Some(path) => Some(beginning_at(path, around.working_directory)),
+        None => file.hints.as_ref().map(in_file),
+    };
+    let mut all = Vec::new();
+    if !rules.is_empty() || hints.is_some() {
+        all.push(Controlled { process: None, rules, hints });
+    }
+    for ProcessTable { name, hints, rules } in &file.process {
+        if name.is_empty() || name.contains('/') {
+            bail!("process '{name}': give the executable's name without directories, as in 'cscope'");
+        }
+        if all.iter().any(|known| known.process.as_deref() == Some(name)) {
+            bail!("two [[process]] tables are named '{name}'; put their rules into one");
+        }
+        let rules = file_rules(rules, around).map_err(|e| anyhow!("process '{name}': {e}"))?;
+        rule::check(&rules).map_err(|e| anyhow!("process '{name}': {e}"))?;
+        all.push(Controlled { process: Some(name.clone()), rules, hints: hints.as_ref().map(in_file) });
+    }
+    let from_stdin = all.iter().filter(|c| c.hints.as_deref() == Some(Path::new("-"))).count();
+    if from_stdin > 1 {
+        bail!("only one list of hints can come from standard input; give the others as files");
+    }
+    Ok(all)
+}
+
+fn file_rules(entries: &[RuleEntry], around: Surroundings<'_>) -> Result<Vec<Rule>> {
+    let parse = |entry: &RuleEntry| {
+        let rule = match entry {
+            RuleEntry::Text(text) => Rule::parse(text)?,
+            RuleEntry::Table { glob, policy, priority } => Rule::new(glob, policy, *priority)?,
+        };
+        Ok(rule.absolute(around.file_directory))
+    };
+    entries.iter().map(parse).collect()
+}
+
+fn beginning_at(path: &Path, base: &Path) -> PathBuf {
+    if path == Path::new("-") { path.to_owned() } else { base.join(path) }
+}
+
+fn named<T: Copy>(what: &str, table: &'static [(&'static str, T)], name: &str) -> Result<T> {
+    value_of(table, name)
+        .ok_or_else(|| anyhow!("unknown {what} '{name}'{}", suggestion(name, table.iter().map(|(n, _)| *n))))
+}
+
+fn in_range(what: &str, value: u32, least: u32, most: u32) -> Result<u32> {
+    if (least..=most).contains(&value) {
+        Ok(value)
+    } else {
+        bail!("{what} is {value}; it must be from {least} to {most}")
+    }
+}
+
+fn block(text: Option<&str>) -> Result<u32> {
+    let Some(text) = text else { return Ok(DEFAULT_BLOCK_BYTES) };
+    match Size::parse(text).map_err(|e| anyhow!("block: {e}"))? {
+        Size::Bytes(bytes @ 4096..=0x10_0000) if bytes.is_power_of_two() => Ok(bytes as u32),
+        _ => bail!("block is '{text}'; it must be a power of two from 4K to 1M"),
+    }
+}
+
+fn revocation(table: RevocationTable) -> Result<Revocation> {
+    let default = Revocation::default();
+    let chosen = Revocation {
+        window: table.window.unwrap_or(default.window),
+        revoke_above: table.revoke_above.unwrap_or(default.revoke_above),
+        reinstate_below: table.reinstate_below.unwrap_or(default.reinstate_below),
+    };
+    let ordered = 0.0 <= chosen.reinstate_below && chosen.reinstate_below <= chosen.revoke_above;
+    if !ordered || chosen.revoke_above > 1.0 || chosen.window == 0 {
+        bail!(
+            "revocation: the window must be at least 1 and the shares so that \
+             0 <= reinstate-below <= revoke-above <= 1"
+        );
+    }
+    Ok(chosen)
+}
+
+fn check_budget(budget: Size, batch: u32, block_bytes: u32, memory_bytes: u64) -> Result<u64> {
+    let bytes = budget.bytes(memory_bytes);
+    let least = u64::from(batch) * u64::from(block_bytes);
+    if bytes < least {
+        bail!(
+            "a budget of {budget} is smaller than one batch ({batch} blocks of {}); \
+             give at least {} or a smaller batch",
+            Size::Bytes(block_bytes.into()),
+            Size::Bytes(least)
+        );
+    }
+    if bytes > memory_bytes {
+        bail!(
+            "a budget of {budget} is more than the memory that may be used here ({}); give less, or a share as in 50%",
+            crate::size::human_bytes(memory_bytes)
+        );
+    }
+    Ok(bytes)
+}
+
+impl Effective {
+    /// The configuration as TOML. Read as a file, it gives the same configuration.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let entries =
+            |rules: &[Rule]| rules.iter().map(|r| RuleEntry::Text(r.to_string())).collect::<Vec<_>>();
+        let others = self.controlled.iter().find(|c| c.process.is_none());
+        let file = File {
+            budget: Some(self.budget.to_string()),
+            block: Some(Size::Bytes(self.block_bytes.into()).to_string()),
+            prefetch: Some(name_of(PREFETCHES, &self.prefetch).to_owned()),
+            batch: Some(self.batch),
+            horizon: self.horizon,
+            order: Some(name_of(ORDERS, &self.order).to_owned()),
+            allocation: Some(name_of(ALLOCATIONS, &self.allocation).to_owned()),
+            match_ahead: Some(self.match_ahead),
+            prefetch_threads: Some(self.prefetch_threads),
+            realtime: Some(self.realtime),
+            hints: others.and_then(|c| c.hints.clone()),
+            rules: others.map(|c| entries(&c.rules)).unwrap_or_default(),
+            revocation: self.revocation.map(|r| RevocationTable {
+                window: Some(r.window),
+                revoke_above: Some(r.revoke_above),
+                reinstate_below: Some(r.reinstate_below),
+            }),
+            process: self
+                .controlled
+                .iter()
+                .filter_map(|c| {
+                    let name = c.process.clone()?;
+                    Some(ProcessTable { name, hints: c.hints.clone(), rules: entries(&c.rules) })
+                })
+                .collect(),
+        };
+        // Strings, numbers and tables of them: nothing that TOML cannot hold, except a hint file's name that
+        // is not UTF-8.
+        toml::to_string(&file).unwrap_or_else(|e| format!("# cannot be written as TOML: {e}\n"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foretell_policy::PoolPolicy;
+    use proptest::prelude::*;
+
+    fn around() -> Surroundings<'static> {
+        Surroundings {
+            working_directory: Path::new("/nowhere/work"),
+            file_directory: Path::new("/nowhere/etc"),
+            memory_bytes: 1 << 30,
+        }
+    }
+
+    fn flags(rules: &[&str]) -> Flags {
+        Flags { rules: rules.iter().map(|r| (*r).to_owned()).collect(), ..Flags::default() }
+    }
+
+    fn says(flags: &Flags, file: &File) -> String {
+        resolve(flags, file, around()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_papers() {
+        let all = resolve(&Flags::default(), &File::default(), around()).unwrap();
+        assert_eq!((all.budget_bytes, all.batch, all.block_bytes), (512 << 20, 16, 8192));
+        assert_eq!(
+            (all.prefetch, all.allocation, all.order),
+            (Prefetch::None, Allocation::LruSp, Order::Ascending)
+        );
+        assert!(all.controlled.is_empty() && all.revocation.is_none());
+    }
+
+    #[test]
+    fn flags_beat_the_file_and_their_rules_come_first() {
+        let file = File {
+            budget: Some("10M".into()),
+            batch: Some(4),
+            rules: vec![RuleEntry::Text("b/*=mru".into())],
+            ..File::default()
+        };
+        let flags = Flags { budget: Some("20M".into()), ..flags(&["a/*=mru"]) };
+        let all = resolve(&flags, &file, around()).unwrap();
+        assert_eq!((all.budget_bytes, all.batch), (20 << 20, 4));
+        let globs: Vec<_> = all.controlled[0].rules.iter().map(|r| r.glob.as_str()).collect();
+        assert_eq!(globs, ["/nowhere/work/a/*", "/nowhere/etc/b/*"]);
+    }
+
+    #[test]
+    fn hints_choose_controlled_aggressive_unless_something_else_is_chosen() {
+        let hinted = Flags { hints: Some("-".into()), ..Flags::default() };
+        assert_eq!(
+            resolve(&hinted, &File::default(), around()).unwrap().prefetch,
+            Prefetch::ControlledAggressive
+        );
+        let none = Flags { prefetch: Some("none".into()), ..hinted };
+        assert_eq!(resolve(&none, &File::default(), around()).unwrap().prefetch, Prefetch::None);
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_in_one_line() {
+        let budget = |text: &str| Flags { budget: Some(text.into()), ..Flags::default() };
+        let none = File::default();
+        assert_eq!(
+            says(&budget("64K"), &none),
+            "a budget of 64K is smaller than one batch (16 blocks of 8K); give at least 128K or a smaller batch"
+        );
+        assert!(says(&budget("2G"), &none).contains("more than the memory that may be used here (1.00 GiB)"));
+        assert!(says(&budget("lots"), &none).starts_with("budget: 'lots' is not a size"));
+        let prefetch = Flags { prefetch: Some("one-blok".into()), ..Flags::default() };
+        assert_eq!(says(&prefetch, &none), "unknown prefetch 'one-blok'; did you mean 'one-block'?");
+        assert!(says(&Flags { batch: Some(0), ..Flags::default() }, &none).contains("from 1 to 1024"));
+        assert!(says(&Flags { horizon: Some(0), ..Flags::default() }, &none).contains("horizon of 0"));
+        assert!(says(&flags(&["a=mru", "b=lru"]), &none).contains("two policies"));
+        let named = |name: &str| ProcessTable { name: name.into(), hints: None, rules: vec![] };
+        let twice = File { process: vec![named("x"), named("x")], ..File::default() };
+        assert!(says(&Flags::default(), &twice).contains("two [[process]] tables"));
+        let table = RevocationTable { revoke_above: Some(0.1), ..RevocationTable::default() };
+        assert!(
+            says(&Flags::default(), &File { revocation: Some(table), ..none }).starts_with("revocation:")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_reads_back_the_same(
+            budget in 1u64 << 20..1 << 30,
+            batch in 1u32..=64,
+            horizon in proptest::option::of(1u32..10_000),
+            globs in proptest::collection::vec("/[a-z]{1,3}/(\\*|\\*\\*|x\\.[a-z])", 0..4),
+            hints in proptest::option::of("/[a-z \"]{1,8}"),
+            names in proptest::collection::btree_set("[a-z]{1,5}", 0..3),
+            revoke in any::<bool>(),
+        ) {
+            let rules: Vec<_> =
+                globs.into_iter().map(|glob| Rule { glob, policy: PoolPolicy::Mru, priority: 3 }).collect();
+            let mut controlled = Vec::new();
+            if !rules.is_empty() || hints.is_some() {
+                controlled.push(Controlled { process: None, rules: rules.clone(), hints: hints.map(Into::into) });
+            }
+            controlled.extend(names.into_iter().map(|name| Controlled {
+                process: Some(name),
+                rules: rules.clone(),
+                hints: None,
+            }));
+            let all = Effective {
+                budget: Size::Bytes(budget),
+                budget_bytes: budget,
+                block_bytes: 8192,
+                prefetch: Prefetch::OneBlock,
+                batch,
+                horizon,
+                order: Order::Fcfs,
+                allocation: Allocation::LruS,
+                match_ahead: 7,
+                prefetch_threads: 2,
+                realtime: false,
+                revocation: revoke.then(Revocation::default),
+                controlled,
+            };
+            let text = all.to_toml();
+            let file: File = toml::from_str(&text).unwrap();
+            prop_assert_eq!(resolve(&Flags::default(), &file, around()).unwrap(), all, "{}", text);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The configuration file: TOML, every key optional, unknown keys refused with the nearest known one.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use toml::de::{DeTable, DeValue};
+
+use crate::nearest::suggestion;
+
+/// The largest configuration file, in bytes; a thousand long rules are far below it.
+const MAX_FILE_BYTES: u64 = 4 << 20;
+
+/// What a configuration file may say.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct File {
+    /// Page cache that the files under control may occupy, as `"64M"` or `"50%"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<String>,
+    /// Size of a block, as `"8K"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block: Option<String>,
+    /// Prefetching algorithm.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefetch: Option<String>,
+    /// Prefetches issued together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch: Option<u32>,
+    /// References ahead that may be prefetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub horizon: Option<u32>,
+    /// Order of the fetches of one batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
+    /// Allocation policy between managers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<String>,
+    /// Hints beyond the expected one that a reference may match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub match_ahead: Option<u32>,
+    /// Threads that prefetch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefetch_threads: Option<u32>,
+    /// Steer at real-time priority where allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub realtime: Option<bool>,
+    /// Hint file of the processes that no `[[process]]` names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hints: Option<PathBuf>,
+    /// Rules of the processes that no `[[process]]` names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleEntry>,
+    /// When to take control from a manager that is often wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revocation: Option<RevocationTable>,
+    /// Processes with rules of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub process: Vec<ProcessTable>,
+}
+
+/// A rule: `"GLOB=POLICY[,priority=N]"` or a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a rule is \"GLOB=POLICY[,priority=N]\" or { glob = \"…\", policy = \"…\", priority = N }"
+)]
+pub enum RuleEntry {
+    /// As on the command line.
+    Text(String),
+    /// In parts.
+    Table {
+        /// Which files.
+        glob: String,
+        /// `lru` or `mru`.
+        policy: String,
+        /// The priority level.
+        #[serde(default)]
+        priority: i32,
+    },
+}
+
+/// `[revocation]`; missing keys have the policy's defaults.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct RevocationTable {
+    /// Replacements that the share of wrong decisions is taken over.
+    pub window: Option<u32>,
+    /// Revoked above this share.
+    pub revoke_above: Option<f64>,
+    /// Given back below this share.
+    pub reinstate_below: Option<f64>,
+}
+
+/// `[[process]]`: the processes with one executable name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessTable {
+    /// The executable's name, as in `/proc/PID/comm`.
+    pub name: String,
+    /// Their hint file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hints: Option<PathBuf>,
+    /// Their rules.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleEntry>,
+}
+
+/// Why a configuration file is not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It cannot be read.
+    #[error("{}: cannot read the configuration ({source}); give an existing, readable file", .file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is larger than any configuration.
+    #[error("{}: larger than {MAX_FILE_BYTES} bytes; give a TOML configuration file", .0.display())]
+    TooLarge(PathBuf),
+    /// A line is wrong.
+    #[error("{}:{line}: {what}", .file.display())]
+    Line {
+        /// The file.
+        file: PathBuf,
+        /// The line's number, from 1.
+        line: usize,
+        /// What is wrong, and what to do.
+        what: String,
+    },
+}
+
+const TOP_KEYS: &[&str] = &[
+    "budget",
+    "block",
+    "prefetch",
+    "batch",
+    "horizon",
+    "order",
+    "allocation",
+    "match-ahead",
+    "prefetch-threads",
+    "realtime",
+    "hints",
+    "rules",
+    "revocation",
+    "process",
+];
+const RULE_KEYS: &[&str] = &["glob", "policy", "priority"];
+const PROCESS_KEYS: &[&str] = &["name", "hints", "rules"];
+const REVOCATION_KEYS: &[&str] = &["window", "revoke-above", "reinstate-below"];
+
+impl File {
+    /// Reads a configuration file.
+    pub fn read(path: &Path) -> Result<File, ConfigError> {
+        let read = |source| ConfigError::Read { file: path.to_owned(), source };
+        if path.metadata().map_err(read)?.len() > MAX_FILE_BYTES {
+            return Err(ConfigError::TooLarge(path.to_owned()));
+        }
+        let text = std::fs::read_to_string(path).map_err(read)?;
+        File::parse(&text).map_err(|Wrong { at, what }| ConfigError::Line {
+            file: path.to_owned(),
+            line: text.as_bytes()[..at.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1,
+            what,
+        })
+    }
+
+    fn parse(text: &str) -> Result<File, Wrong> {
+        let tree = DeTable::parse(text).map_err(|e| Wrong::toml(&e))?;
+        check_keys(tree.get_ref(), TOP_KEYS, "")?;
+        for (key, value) in tree.get_ref().iter() {
+            match (key.get_ref().as_ref(), value.get_ref()) {
+                ("rules", rules) => check_rules(rules)?,
+                ("revocation", DeValue::Table(table)) => {
+                    check_keys(table, REVOCATION_KEYS, " in [revocation]")?
+                }
+                ("process", DeValue::Array(processes)) => {
+                    for process in processes.iter() {
+                        let DeValue::Table(table) = process.get_ref() else { continue };
+                        check_keys(table, PROCESS_KEYS, " in [[process]]")?;
+                        if let Some(rules) = table.get("rules") {
+                            check_rules(rules.get_ref())?;
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        toml::from_str(text).map_err(|e| Wrong::toml(&e))
+    }
+}
+
+/// Something wrong at a byte offset.
+struct Wrong {
+    at: usize,
+    what: String,
+}
+
+impl Wrong {
+    fn toml(error: &toml::de::Error) -> Wrong {
+        // The parser's messages may have several lines; ours have one.
+        let what = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
+        Wrong { at: error.span().map_or(0, |span: Range<usize>| span.start), what }
+    }
+}
+
+fn check_rules(rules: &DeValue<'_>) -> Result<(), Wrong> {
+    let DeValue::Array(rules) = rules else { return Ok(()) };
+    for rule in rules.iter() {
+        if let DeValue::Table(table) = rule.get_ref() {
+            check_keys(table, RULE_KEYS, " in a rule")?;
+        }
+    }
+    Ok(())
+}
+
+fn check_keys(table: &DeTable<'_>, known: &'static [&'static str], place: &str) -> Result<(), Wrong> {
+    let unknown = table.iter().map(|(key, _)| key).find(|key| !known.contains(&key.get_ref().as_ref()));
+    match unknown {
+        None => Ok(()),
+        Some(key) => {
+            let name: &str = key.get_ref();
+            let what = format!("unknown key '{name}'{place}{}", suggestion(name, known.iter().copied()));
+            Err(Wrong { at: key.span().start, what })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn says(text: &str) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("policy.toml");
+        std::fs::write(&file, text).unwrap();
+        let error = File::read(&file).unwrap_err().to_string();
+        assert!(!error.contains('\n'), "{error}");
+        error.replace(&format!("{}/", dir.path().display()), "")
+    }
+
+    #[test]
+    fn a_full_file_is_read() {
+        let file = File::parse(
+            r#"
+            budget = "64M"
+            prefetch = "none"
+            batch = 8
+            horizon = 100
+            hints = "reads.txt"
+            rules = ["/d/**=mru", { glob = "*.db", policy = "lru", priority = 1 }]
+            [revocation]
+            window = 64
+            [[process]]
+            name = "cscope"
+            rules = ["cscope.out=mru"]
+            "#,
+        )
+        .unwrap_or_else(|wrong| panic!("{}", wrong.what));
+        assert_eq!((file.batch, file.rules.len(), file.process.len()), (Some(8), 2, 1));
+    }
+
+    #[test]
+    fn unknown_keys_name_the_nearest() {
+        assert_eq!(
+            says("batch = 1\nbudgte = 2"),
+            "policy.toml:2: unknown key 'budgte'; did you mean 'budget'?"
+        );
+        assert!(
+            says("rules = [{glob='a', polcy='lru'}]").contains("'polcy' in a rule; did you mean 'policy'?")
+        );
+        assert!(says("[[process]]\nnam='x'").starts_with("policy.toml:2: unknown key 'nam' in [[process]]"));
+        assert!(says("[revocation]\nwindows=1").contains("did you mean 'window'?"));
+    }
+
+    #[test]
+    fn wrong_values_name_the_line() {
+        assert!(says("budget = \"1M\"\nbatch = \"x\"").starts_with("policy.toml:2: invalid type"));
+        assert!(says("budget = ").starts_with("policy.toml:1: "));
+        assert!(says("rules = [1]").contains("a rule is"));
+        assert!(says("[[process]]\nrules=[]").contains("missing field `name`"));
+        assert!(says("batch = -1").starts_with("policy.toml:1: "));
+    }
+}

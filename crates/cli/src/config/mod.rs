@@ -1,0 +1,14 @@
+//! The configuration of a run: what the flags and the file say, turned into one effective whole in one
+//! place ([`resolve`]).
+//!
+//! Flags beat the file. Rules add up: those of the flags come first, and the first that matches a file
+//! decides. Relative paths and globs in flags start at the working directory, those in the file at the
+//! file's own directory. `effective::to_toml` writes what [`resolve`] made so that the file reads back the same.
+
+mod effective;
+mod file;
+mod names;
+
+pub use effective::{Controlled, Effective, Flags, Surroundings, resolve};
+pub use file::{ConfigError, File, ProcessTable, RevocationTable, RuleEntry};
+pub use names::{ALLOCATIONS, ORDERS, PREFETCHES, name_of, value_of};

@@ -1,0 +1,31 @@
+//! The names under which the policy's choices are known in flags and files.
+
+use foretell_policy::{Allocation, Order, Prefetch};
+
+/// Prefetching algorithms.
+pub const PREFETCHES: &[(&str, Prefetch)] = &[
+    ("none", Prefetch::None),
+    ("one-block", Prefetch::OneBlock),
+    ("controlled-aggressive", Prefetch::ControlledAggressive),
+];
+
+/// Orders of the fetches of one batch.
+pub const ORDERS: &[(&str, Order)] = &[("ascending", Order::Ascending), ("fcfs", Order::Fcfs)];
+
+/// Allocation policies.
+pub const ALLOCATIONS: &[(&str, Allocation)] = &[
+    ("lru-sp", Allocation::LruSp),
+    ("lru-s", Allocation::LruS),
+    ("alloc-lru", Allocation::AllocLru),
+    ("global-lru", Allocation::GlobalLru),
+];
+
+/// The value that `name` stands for.
+pub fn value_of<T: Copy>(table: &[(&'static str, T)], name: &str) -> Option<T> {
+    table.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+}
+
+/// The name of `value`; empty for a value that has none.
+pub fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: &T) -> &'static str {
+    table.iter().find(|(_, known)| known == value).map_or("", |(name, _)| *name)
+}

@@ -1,0 +1,286 @@
+//! Reads a whole hint file before the program starts: every line must parse, and no range may lie beyond
+//! the end of its file. Streaming; what is kept is the sizes of the files seen last.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use super::line::{self, LineError};
+use super::lines::{Line, Lines, MAX_LINE_BYTES, unpack};
+use super::{ByteRange, Hint};
+
+/// Files whose size is remembered; the table is emptied when it is full, so only time is lost.
+const REMEMBERED_SIZES: usize = 1 << 16;
+
+/// What is wrong with a hint file. Every message says where, what, and what to do instead.
+#[derive(Debug, thiserror::Error)]
+pub enum HintsError {
+    /// The file cannot be opened.
+    #[error("{}: cannot open the hints ({source}); give an existing, readable file, or '-' for standard input", .file.display())]
+    Open {
+        /// The hint file.
+        file: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A directory, say.
+    #[error("{}: not a file, a FIFO or a character device; give a file with one hint a line", .0.display())]
+    Kind(PathBuf),
+    /// Reading or unpacking failed.
+    #[error("{}:{line}: cannot read on ({source}); is the file damaged or cut off?", .file.display())]
+    Read {
+        /// The hint file.
+        file: PathBuf,
+        /// The line that could not be read.
+        line: u64,
+        /// Why.
+        source: io::Error,
+    },
+    /// A line is wrong.
+    #[error("{}:{line}: {why}", .file.display())]
+    Line {
+        /// The hint file.
+        file: PathBuf,
+        /// The line's number, from 1.
+        line: u64,
+        /// What is wrong.
+        why: BadHint,
+    },
+}
+
+/// Why one hint cannot be followed: what, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadHint {
+    /// The line does not parse.
+    #[error("{0}")]
+    Syntax(#[from] LineError),
+    /// The line is longer than [`MAX_LINE_BYTES`].
+    #[error("longer than {MAX_LINE_BYTES} bytes; is this a list of paths, one a line?")]
+    TooLong,
+    /// Part of the range is beyond the end of the file.
+    #[error("bytes {first} to {last} are past the end of '{}' ({size_bytes} bytes); shorten the range", .path.display())]
+    PastEnd {
+        /// The hinted file.
+        path: PathBuf,
+        /// First byte of the range.
+        first: u64,
+        /// Last byte of the range.
+        last: u64,
+        /// What the file has.
+        size_bytes: u64,
+    },
+    /// The path names something without contents to cache.
+    #[error("'{}' is not a regular file; name the files themselves", .0.display())]
+    NotAFile(PathBuf),
+}
+
+/// What a hint file holds, after [`check`] has passed it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// Lines with a hint.
+    pub hints: u64,
+    /// Hints for files that do not exist (yet).
+    pub absent: u64,
+    /// The first of them, with its line.
+    pub first_absent: Option<(PathBuf, u64)>,
+}
+
+/// Where hints come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file: checked as a whole before the start; it may grow while the program runs.
+    Regular,
+    /// A FIFO, a terminal, standard input: read while the program runs.
+    Stream,
+}
+
+/// Tells a regular file from a stream. `-` is standard input, always a stream.
+pub fn kind(file: &Path) -> Result<Kind, HintsError> {
+    if file == Path::new("-") {
+        return Ok(Kind::Stream);
+    }
+    let open = |source| HintsError::Open { file: file.to_owned(), source };
+    let kind = file.metadata().map_err(open)?.file_type();
+    if kind.is_fifo() || kind.is_char_device() {
+        // Opening it would wait for the writer: the right to read is all that can be checked.
+        rustix::fs::access(file, rustix::fs::Access::READ_OK).map_err(|e| open(e.into()))?;
+        Ok(Kind::Stream)
+    } else if kind.is_file() {
+        Ok(Kind::Regular)
+    } else {
+        Err(HintsError::Kind(file.to_owned()))
+    }
+}
+
+/// Reads a regular hint file from beginning to end. Relative paths in it start at `base`.
+pub fn check(file: &Path, base: &Path) -> Result<Summary, HintsError> {
+    let raw = File::open(file).map_err(|source| HintsError::Open { file: file.to_owned(), source })?;
+    let unreadable = |line, source| HintsError::Read { file: file.to_owned(), line, source };
+    let (_, stream) = unpack(raw).map_err(|e| unreadable(1, e))?;
+    let mut lines = Lines::new(stream);
+    let mut reader = HintReader::new(base);
+    let mut summary = Summary::default();
+    loop {
+        let next = lines.number() + 1;
+        let found = match lines.next_line().map_err(|e| unreadable(next, e))? {
+            None => return Ok(summary),
+            Some(found) => found,
+        };
+        match reader.read(&found) {
+            Ok(None) => {}
+            Ok(Some((hint, Presence::Present))) => {
+                debug_assert!(hint.path.is_absolute());
+                summary.hints += 1;
+            }
+            Ok(Some((hint, Presence::Absent))) => {
+                summary.hints += 1;
+                summary.absent += 1;
+                summary.first_absent.get_or_insert_with(|| (hint.path.to_path_buf(), next));
+            }
+            Err(why) => return Err(HintsError::Line { file: file.to_owned(), line: next, why }),
+        }
+    }
+}
+
+/// Does the hinted file exist now?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// Yes.
+    Present,
+    /// No; the program may be about to make it.
+    Absent,
+}
+
+/// Turns lines into hints and checks them against the files they name.
+pub struct HintReader {
+    base: PathBuf,
+    last: Option<Known>,
+    sizes: HashMap<Box<Path>, Option<FileSize>>,
+}
+
+/// The file of the last hint: lists name one file many times in a row.
+struct Known {
+    written: Vec<u8>,
+    path: std::sync::Arc<Path>,
+    size: Option<FileSize>,
+}
+
+/// What matters about a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FileSize {
+    Bytes(u64),
+    NotAFile,
+}
+
+impl HintReader {
+    /// Relative paths start at `base`, which is absolute.
+    #[must_use]
+    pub fn new(base: &Path) -> HintReader {
+        HintReader { base: base.to_owned(), last: None, sizes: HashMap::new() }
+    }
+
+    /// The hint of a line, if it has one, and whether its file exists.
+    pub fn read(&mut self, line: &Line<'_>) -> Result<Option<(Hint, Presence)>, BadHint> {
+        let text = match line {
+            Line::Whole(text) | Line::Unended(text) => text,
+            Line::TooLong => return Err(BadHint::TooLong),
+        };
+        let Some(hint) = line::parse(text)? else { return Ok(None) };
+        let known = match self.last.take_if(|known| *known.written == *hint.path) {
+            Some(known) => known,
+            None => {
+                let path: std::sync::Arc<Path> =
+                    self.base.join(std::ffi::OsStr::from_bytes(&hint.path)).into();
+                Known { written: hint.path.to_vec(), size: self.size(&path), path }
+            }
+        };
+        let known = self.last.insert(known);
+        let presence = match (known.size, hint.range) {
+            (Some(FileSize::NotAFile), _) => return Err(BadHint::NotAFile(known.path.to_path_buf())),
+            (Some(FileSize::Bytes(size)), Some(range)) if range.end() > size => {
+                // The file may have grown since it was looked at.
+                let now = look(&known.path);
+                known.size = now;
+                match now {
+                    Some(FileSize::Bytes(size)) if range.end() > size => {
+                        return Err(past_end(&known.path, range, size));
+                    }
+                    Some(_) => Presence::Present,
+                    None => Presence::Absent,
+                }
+            }
+            (Some(_), _) => Presence::Present,
+            (None, _) => Presence::Absent,
+        };
+        Ok(Some((Hint { path: known.path.clone(), range: hint.range }, presence)))
+    }
+
+    fn size(&mut self, path: &Path) -> Option<FileSize> {
+        if let Some(size) = self.sizes.get(path) {
+            return *size;
+        }
+        if self.sizes.len() >= REMEMBERED_SIZES {
+            self.sizes.clear();
+        }
+        let size = look(path);
+        self.sizes.insert(path.into(), size);
+        size
+    }
+}
+
+fn look(path: &Path) -> Option<FileSize> {
+    let found = path.metadata().ok()?;
+    Some(if found.is_file() { FileSize::Bytes(found.size()) } else { FileSize::NotAFile })
+}
+
+fn past_end(path: &Path, range: ByteRange, size_bytes: u64) -> BadHint {
+    BadHint::PastEnd { path: path.to_owned(), first: range.offset, last: range.end() - 1, size_bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_text(text: &str) -> Result<Summary, String> {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("data"), [0; 100]).unwrap();
+        std::fs::write(dir.path().join("list"), text).unwrap();
+        check(&dir.path().join("list"), dir.path())
+            .map_err(|e| e.to_string().replace(&dir.path().display().to_string(), ""))
+    }
+
+    #[test]
+    fn good_lists_are_counted() {
+        let summary = check_text("# two\ndata\n\ndata 0 100\nnew 0 5").unwrap();
+        assert_eq!((summary.hints, summary.absent), (3, 1));
+        assert_eq!(summary.first_absent.unwrap().1, 5);
+    }
+
+    #[test]
+    fn bad_lists_name_file_and_line() {
+        let past = check_text("data\ndata 50 51\n").unwrap_err();
+        assert_eq!(
+            past,
+            "/list:2: bytes 50 to 100 are past the end of '/data' (100 bytes); shorten the range"
+        );
+        assert!(check_text("data\nx y\n").unwrap_err().starts_with("/list:2: neither 'path' nor"));
+        assert!(check_text(".\n").unwrap_err().contains("is not a regular file"));
+    }
+
+    #[test]
+    fn cut_off_gzip_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let list = dir.path().join("list");
+        std::fs::write(&list, [0x1f, 0x8b, 8, 0]).unwrap();
+        assert!(check(&list, dir.path()).unwrap_err().to_string().contains("damaged or cut off"));
+    }
+
+    #[test]
+    fn directories_and_missing_files_hold_no_hints() {
+        assert!(matches!(kind(Path::new("/")), Err(HintsError::Kind(_))));
+        assert!(matches!(kind(Path::new("/nowhere/x")), Err(HintsError::Open { .. })));
+    }
+}
