@@ -87,7 +87,9 @@ fn guard(options: Options) -> Result<()> {
 /// Puts the device together, or nothing at all.
 fn start(options: Options) -> Result<(Entry, Child)> {
     let lock = Lock::take()?;
-    remove_stale(&lock)?;
+    // A dead device that cannot be removed yet (a program still has its files open) is no reason not to
+    // start this one.
+    let _ = remove_stale(&lock);
     if let Some(entry) = state::load(&options.name) {
         return Err(Error::NameTaken {
             name: entry.options.name,
@@ -116,9 +118,9 @@ fn assemble(entry: &mut Entry) -> Result<Child> {
     let number = loopdev::add()?;
     entry.loop_number = Some(number);
     entry.save()?;
-    queue::set_up(number, &entry.options.timing)?;
     // Held until it is mounted, because it unbinds itself when nobody has it open.
     let device = loopdev::configure(number, &entry.disk_file())?;
+    queue::set_up(number, &entry.options.timing)?;
     make_file_system(entry, number)?;
     let path = loopdev::path_of(number);
     mount(&path, &entry.options.mount_point, "ext4", MountFlags::NOATIME, None).map_err(|error| {

@@ -51,6 +51,8 @@ pub struct Info {
     pub options: Options,
     /// The block device, `/dev/loopN`.
     pub device: PathBuf,
+    /// The process that put it together and will remove it.
+    pub guard_pid: i32,
     /// The process that answers its requests.
     pub server_pid: i32,
     /// The file with its [`Counters`] as JSON, read anew each time.
@@ -60,12 +62,15 @@ pub struct Info {
 impl Info {
     /// What an entry says, if its device is up.
     pub(crate) fn of(entry: &Entry) -> Option<Self> {
-        let (Some(number), Some(server), true) = (entry.loop_number, entry.server, entry.is_up) else {
+        let (Some(number), Some(guard), Some(server), true) =
+            (entry.loop_number, entry.guard, entry.server, entry.is_up)
+        else {
             return None;
         };
         Some(Self {
             options: entry.options.clone(),
             device: loopdev::path_of(number),
+            guard_pid: guard.pid,
             server_pid: server.pid,
             stats_file: entry.fuse_directory().join(STATS_FILE),
         })

@@ -153,7 +153,9 @@ impl Options {
     /// [`Error::BadOption`] for the first value that no device can have.
     pub fn check(&self) -> Result<()> {
         check_name(&self.name)?;
-        if !(MIN_SIZE_BYTES..=MAX_SIZE_BYTES).contains(&self.size_bytes) || self.size_bytes % 4096 != 0 {
+        if !(MIN_SIZE_BYTES..=MAX_SIZE_BYTES).contains(&self.size_bytes)
+            || !self.size_bytes.is_multiple_of(4096)
+        {
             return Err(bad(
                 "--size",
                 self.size_bytes,

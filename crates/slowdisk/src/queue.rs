@@ -19,11 +19,16 @@ use crate::options::Timing;
 const ELEVATOR_REQUESTS: u32 = 128;
 /// Least that the kernel accepts (`BLKDEV_MIN_RQ`).
 const MIN_REQUESTS: u32 = 4;
+/// Readahead of most disks (`VM_READAHEAD_PAGES`). Set because some kernels derive another from the settings
+/// here (2 MiB for a rotational device with requests of 1 MiB on Linux 6.18), and results should not depend
+/// on that.
+const READAHEAD_KB: u32 = 128;
 /// Largest request: one FUSE request of 256 pages (`FUSE_DEFAULT_MAX_PAGES_LIMIT`), so that a request is
 /// not split into several that would each be charged the latency.
 const MAX_REQUEST_KB: u32 = 1024;
 
-/// Sets the queue of loop device `number` for a device of this timing.
+/// Sets the queue of loop device `number` for a device of this timing. The loop device must be bound:
+/// binding resets some of it.
 pub(crate) fn set_up(number: u32, timing: &Timing) -> Result<()> {
     let depth = (2 * timing.channels).max(MIN_REQUESTS);
     set(number, "max_sectors_kb", MAX_REQUEST_KB)?;
@@ -34,7 +39,8 @@ pub(crate) fn set_up(number: u32, timing: &Timing) -> Result<()> {
     if set(number, "scheduler", "mq-deadline").is_ok() {
         set(number, "nr_requests", ELEVATOR_REQUESTS)?;
     }
-    Ok(())
+    // Last, because the settings above change it.
+    set(number, "read_ahead_kb", READAHEAD_KB)
 }
 
 fn set(number: u32, setting: &str, value: impl std::fmt::Display) -> Result<()> {

@@ -54,13 +54,17 @@ fn end_processes(entry: &Entry) {
     }
 }
 
-/// Removes what is left of devices whose processes are all gone, and returns their names. The lock is held
-/// by the caller.
+/// Removes what is left of devices whose processes are all gone, and returns their names. One that cannot
+/// be removed does not keep the others; the first error is returned after all. The lock is held by the
+/// caller.
 pub(crate) fn remove_stale(_lock: &Lock) -> Result<Vec<String>> {
     let mut removed = Vec::new();
+    let mut outcome = Ok(());
     for entry in state::load_all().iter().filter(|entry| !entry.has_live_process()) {
-        remove(entry, true)?;
-        removed.push(entry.options.name.clone());
+        match remove(entry, true) {
+            Ok(()) => removed.push(entry.options.name.clone()),
+            Err(error) => outcome = outcome.and(Err(error)),
+        }
     }
-    Ok(removed)
+    outcome.map(|()| removed)
 }
