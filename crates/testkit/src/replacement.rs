@@ -265,10 +265,10 @@ impl NaiveCache {
                 for placeholder in self.placeholders.iter_mut().filter(|p| p.kept == choice) {
                     placeholder.kept = candidate;
                 }
-                if self.placeholders.len() == self.placeholder_limit {
+                self.placeholders.push(Placeholder { missing: choice, kept: candidate, manager });
+                if self.placeholders.len() > self.placeholder_limit {
                     self.placeholders.remove(0);
                 }
-                self.placeholders.push(Placeholder { missing: choice, kept: candidate, manager });
             }
         }
         self.remove(choice);
