@@ -29,8 +29,9 @@ pub(crate) enum State {
     Leaving,
 }
 
-/// One block.
+/// One block. Fills one cache line, so that a hit misses the processor's caches once for it.
 #[derive(Debug, Clone)]
+#[repr(align(64))]
 pub(crate) struct Record {
     pub(crate) block: Block,
     pub(crate) state: State,
@@ -66,6 +67,8 @@ pub(crate) struct Record {
     /// Which fetch brings it in (tells a stale time-out from a current one).
     pub(crate) fetch_number: u32,
 }
+
+const _: () = assert!(size_of::<Record>() == 64);
 
 /// No pool.
 pub(crate) const NO_POOL: u16 = u16::MAX;

@@ -145,7 +145,8 @@ impl Both {
         }
         assert_eq!(engine.placeholders() as usize, self.model.placeholders());
         for &manager in &self.managers {
-            let (counted, expected) = (engine.manager_counters(manager), self.model.manager_counters(manager));
+            let (counted, expected) =
+                (engine.manager_counters(manager), self.model.manager_counters(manager));
             assert_eq!(counted.overruled, expected.overruled);
             assert_eq!(counted.placeholders_used, expected.placeholders_used);
         }

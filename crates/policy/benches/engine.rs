@@ -1,0 +1,119 @@
+//! Hits and misses a second of the engine, one core, one million blocks cached.
+//!
+//! `cargo bench -p foretell-policy`; the column to look at is the number of items (references) a second.
+
+use divan::{Bencher, counter::ItemsCount};
+use foretell_policy::{
+    Action, Block, Config, Engine, Event, FileId, Layout, ManagerId, Nanos, PoolPolicy, ProcessId,
+};
+
+const CACHE_BLOCKS: u32 = 1 << 20;
+
+/// References made in one sample.
+const REFERENCES: u32 = 1 << 20;
+
+fn main() {
+    divan::main();
+}
+
+/// Who manages the file: nobody, or a manager with this policy.
+#[derive(Debug, Clone, Copy)]
+enum Control {
+    Oblivious,
+    Lru,
+    Mru,
+}
+
+struct Setup {
+    engine: Engine,
+    manager: ManagerId,
+    process: ProcessId,
+    file: FileId,
+}
+
+fn setup(control: Control) -> Setup {
+    let mut engine = Engine::new(Config::new(CACHE_BLOCKS));
+    let manager = engine.add_manager(true).expect("a first manager");
+    let process = engine.add_process(manager);
+    let file = engine.add_file(Layout::Unknown).expect("a first file");
+    let policy = match control {
+        Control::Oblivious => None,
+        Control::Lru => Some(PoolPolicy::Lru),
+        Control::Mru => Some(PoolPolicy::Mru),
+    };
+    if let Some(policy) = policy {
+        engine.set_policy(manager, 0, policy).expect("a first level");
+    }
+    let mut setup = Setup { engine, manager, process, file };
+    for index in 0..CACHE_BLOCKS {
+        reference(&mut setup, index);
+    }
+    setup
+}
+
+/// One reference, its fetch completed at once.
+fn reference(s: &mut Setup, index: u32) {
+    s.engine.access(Nanos(0), s.process, Block::new(s.file, index));
+    while let Some(action) = s.engine.poll_action() {
+        if let Action::Fetch { block, .. } = action {
+            s.engine.handle(Nanos(0), Event::Loaded { block, by: None });
+        }
+    }
+}
+
+/// A fixed sequence of numbers that looks random (Marsaglia's xorshift).
+fn scattered(state: &mut u32) -> u32 {
+    *state ^= *state << 13;
+    *state ^= *state >> 17;
+    *state ^= *state << 5;
+    *state
+}
+
+#[divan::bench(args = [Control::Oblivious, Control::Lru, Control::Mru], sample_count = 20)]
+fn hits_in_order(bencher: Bencher, control: Control) {
+    let mut s = setup(control);
+    bencher.counter(ItemsCount::new(REFERENCES)).bench_local(|| {
+        for index in 0..REFERENCES {
+            reference(&mut s, index % CACHE_BLOCKS);
+        }
+    });
+}
+
+#[divan::bench(args = [Control::Oblivious, Control::Lru, Control::Mru], sample_count = 20)]
+fn hits_scattered(bencher: Bencher, control: Control) {
+    let mut s = setup(control);
+    let mut state = 1;
+    bencher.counter(ItemsCount::new(REFERENCES)).bench_local(|| {
+        for _ in 0..REFERENCES {
+            let index = scattered(&mut state) % CACHE_BLOCKS;
+            reference(&mut s, index);
+        }
+    });
+}
+
+#[divan::bench(args = [Control::Oblivious, Control::Lru, Control::Mru], sample_count = 20)]
+fn misses(bencher: Bencher, control: Control) {
+    let mut s = setup(control);
+    let mut next = CACHE_BLOCKS;
+    bencher.counter(ItemsCount::new(REFERENCES)).bench_local(|| {
+        for _ in 0..REFERENCES {
+            reference(&mut s, next);
+            next += 1;
+        }
+    });
+}
+
+/// Half of the references are disclosed hits in a scattered order, over and over.
+#[divan::bench(sample_count = 10)]
+fn disclosed_hits(bencher: Bencher) {
+    let mut s = setup(Control::Lru);
+    let mut state = 1;
+    bencher.counter(ItemsCount::new(REFERENCES)).bench_local(|| {
+        let list: Vec<Block> =
+            (0..REFERENCES).map(|_| Block::new(s.file, scattered(&mut state) % CACHE_BLOCKS)).collect();
+        s.engine.disclose(Nanos(0), s.manager, &list);
+        for block in list {
+            reference(&mut s, block.index);
+        }
+    });
+}
