@@ -15,8 +15,8 @@
 //! What it costs: a bit test for each buffered read of an untracked process, two hash lookups for the read
 //! of an ignored file, one lookup and a record of 40 bytes for that of a managed one. The example `hit_cost`
 //! measures it. The reader is woken only by what calls for action (pages added by a tracked process, its
-//! forks, execs and exits) and, if asked, by every so many references ([`Observer::set_wake_every`]); the
-//! rest waits in the ring until it is drained. When the ring is full records are lost, and counted
+//! forks, execs and exits) and by every so many records ([`Observer::set_wake_every`]); the rest waits in the
+//! ring until it is drained. When the ring is full records are lost, and counted
 //! ([`Observer::lost_events`]); the programs that are observed never wait.
 //!
 //! Limits: 2^20 managed files ([`ObserveError::FilesFull`]); 2^16 ignored ones (the least recently read
@@ -33,23 +33,32 @@ pub(crate) mod load;
 mod merge;
 pub(crate) mod privileges;
 mod record;
+mod ring;
 mod shared;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 
 use aya::Ebpf;
-use aya::maps::{HashMap, MapData, MapError, RingBuf};
+use aya::maps::{HashMap, MapData, MapError};
 
 pub use error::ObserveError;
 pub use event::{FileKey, Observation};
 pub use merge::ReadMerger;
 
-use load::{map_error, take_array, take_map};
+use load::{map_error, take_array, take_map, take_ring};
+use ring::Ring;
 use shared::{Control, Tracked};
 
 /// Files that can be managed at a time (`max_entries` of the map).
 pub const MANAGED_FILES: u32 = 1 << 20;
+
+/// Bytes that most records take in the ring, with their header.
+const RECORD_BYTES: u32 = 40;
+
+/// How often [`Observer::drain`] looks again for a record that is just being written: some microseconds. Not
+/// for ever, because its writer may be a thread that the reader, at real-time priority, has preempted.
+const LAST_LOOKS: u32 = 1000;
 
 /// How an observer is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,14 +67,16 @@ pub struct ObserverConfig {
     /// bytes a record the default of 16 MiB holds 419,430 records, more than half a second of one CPU's
     /// 8 KiB reads at full speed.
     pub ring_bytes: u32,
-    /// Wake the reader after this many references on one CPU; 0: only for what calls for action.
-    /// [`Observer::set_wake_every`] changes it later.
+    /// Wake the reader after this many records on one CPU; 0: only for what calls for action. The default
+    /// wakes it before a quarter of the default ring is full. [`Observer::set_wake_every`] changes it later.
     pub wake_every: u32,
 }
 
 impl Default for ObserverConfig {
     fn default() -> ObserverConfig {
-        ObserverConfig { ring_bytes: 16 << 20, wake_every: 0 }
+        let ring_bytes = 16 << 20;
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+        ObserverConfig { ring_bytes, wake_every: (ring_bytes / RECORD_BYTES / 4 / cpus).max(1) }
     }
 }
 
@@ -99,7 +110,7 @@ pub struct Overflows {
 
 /// The BPF programs and their maps, attached from [`Observer::open`] until drop.
 pub struct Observer {
-    ring: RingBuf<MapData>,
+    ring: Ring,
     control: Control,
     tracked: Tracked,
     managed: HashMap<MapData, [u64; 2], u8>,
@@ -125,7 +136,8 @@ impl Observer {
             .map_err(in_memory("mapping the control block"))?;
         let tracked = Tracked::new(take_array(&mut object, "tracked")?.fd().as_fd())
             .map_err(in_memory("mapping the table of tracked processes"))?;
-        let ring = RingBuf::try_from(take_map(&mut object, "ring")?).map_err(map_error("ring"))?;
+        let ring =
+            Ring::new(take_ring(&mut object)?, config.ring_bytes).map_err(in_memory("mapping the ring"))?;
         let managed = HashMap::try_from(take_map(&mut object, "managed")?).map_err(map_error("managed"))?;
         let ignored = HashMap::try_from(take_map(&mut object, "ignored")?).map_err(map_error("ignored"))?;
         let mut accounts: HashMap<_, u32, [u64; 2]> =
@@ -222,28 +234,36 @@ impl Observer {
         let _ = self.ignored.remove(&[file.dev, file.ino]);
     }
 
-    /// A descriptor to `poll(2)` for reading: readable as long as the ring holds records when the call
-    /// starts, and woken in between by what calls for action. Level-triggered only.
+    /// A descriptor to `poll(2)` or `epoll(7)` for reading: readable when something that calls for action
+    /// has happened since the last [`Observer::drain`], or a CPU has written so many records
+    /// ([`Observer::set_wake_every`]). Single references do not make it readable: drain every now and then.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.ring.as_fd()
+        self.ring.fd()
     }
 
     /// Hands at most `limit` observations to `take`, oldest first, and says how many there were. If that is
-    /// `limit`, there may be more.
+    /// `limit` there may be more, and no wake-up is certain before the rest is drained.
     pub fn drain(&mut self, limit: usize, mut take: impl FnMut(Observation)) -> usize {
+        self.ring.acknowledge();
         let mut taken = 0;
-        while taken < limit {
-            let Some(record) = self.ring.next() else {
-                // From here on a wake-up is wanted. A record that came in between is no harm: poll(2) asks
-                // the ring before it sleeps.
-                self.control.wake_wanted.store(1, Ordering::SeqCst);
+        for _ in 0..=LAST_LOOKS {
+            taken += self.ring.consume(limit - taken, |record| {
+                if let Some(observation) = record::decode(record) {
+                    take(observation);
+                }
+            });
+            if taken == limit {
                 break;
-            };
-            if let Some(observation) = record::decode(&record) {
-                take(observation);
             }
-            taken += 1;
+            // From here on a wake-up is wanted. Records that were reserved before the kernel's side could see
+            // that come without one, so they are looked for now. (It reserves first and asks then, both sides
+            // with a full barrier, so that one of the two sees the other.)
+            self.control.wake_wanted.swap(1, Ordering::SeqCst);
+            if self.ring.is_empty() {
+                break;
+            }
+            std::hint::spin_loop();
         }
         taken
     }
@@ -294,10 +314,10 @@ impl Observer {
         self.control.wait_ns.load(Ordering::Relaxed)
     }
 
-    /// Wakes the reader after `references` references (reads and faults) on one CPU from now on; 0: never
-    /// for them. A wake-up is only given when the ring was drained since the last one.
-    pub fn set_wake_every(&self, references: u32) {
-        self.control.wake_every.store(references, Ordering::Relaxed);
+    /// Wakes the reader after `records` records on one CPU from now on, whatever they are; 0: only for what
+    /// calls for action. A wake-up is only given when the ring was drained since the last one.
+    pub fn set_wake_every(&self, records: u32) {
+        self.control.wake_every.store(records, Ordering::Relaxed);
     }
 }
 

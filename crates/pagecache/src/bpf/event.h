@@ -81,7 +81,7 @@ LAYOUT_SIZE(account, 16);
  * written at wake-ups, the third counts what rarely happens: so that none slows the others down.
  */
 struct control {
-	unsigned int wake_every; /* wake the reader after so many references of one CPU; 0: never */
+	unsigned int wake_every; /* wake the reader after so many records of one CPU; 0: never for that */
 	unsigned int unused_1[15];
 	unsigned int wake_wanted; /* set by the reader when it has drained the ring, cleared by a wake-up */
 	unsigned int unused_2[15];

@@ -78,24 +78,18 @@ struct {
 	__type(value, u64);
 } waits SEC(".maps");
 
-/* References since the last wake-up, for control.wake_every. */
+/* Records since the last wake-up, for control.wake_every. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, u32);
-} references SEC(".maps");
+} written SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 16 << 20);
 } ring SEC(".maps");
-
-enum urgency {
-	LATER,     /* whenever the reader comes by */
-	REFERENCE, /* every so many of these */
-	NOW,
-};
 
 static __always_inline struct control *get_control(void)
 {
@@ -115,30 +109,29 @@ static __always_inline bool is_tracked(u32 tgid)
 	return bits && (*bits >> (tgid % 64) & 1);
 }
 
-static __always_inline u64 wake_flags(enum urgency urgency)
+/*
+ * Asked when the record is reserved and before it is submitted. The exchange is a full barrier, as is the
+ * reader's when it sets the flag: either the reader sees the reserved record before it sleeps, or we see
+ * the flag.
+ */
+static __always_inline u64 wake_flags(bool urgent)
 {
-	struct control *shared;
+	struct control *shared = get_control();
 
-	if (urgency == LATER)
-		return BPF_RB_NO_WAKEUP;
-	shared = get_control();
 	if (!shared)
 		return BPF_RB_NO_WAKEUP;
-	if (urgency == REFERENCE) {
+	if (!urgent) {
 		u32 zero = 0, every = shared->wake_every;
 		u32 *count;
 
 		if (!every)
 			return BPF_RB_NO_WAKEUP;
-		count = bpf_map_lookup_elem(&references, &zero);
+		count = bpf_map_lookup_elem(&written, &zero);
 		if (!count || ++*count < every)
 			return BPF_RB_NO_WAKEUP;
 		*count = 0;
 	}
-	if (!shared->wake_wanted)
-		return BPF_RB_NO_WAKEUP;
-	shared->wake_wanted = 0;
-	return BPF_RB_FORCE_WAKEUP;
+	return __sync_lock_test_and_set(&shared->wake_wanted, 0) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 }
 
 static __always_inline void count_lost(void)
@@ -150,7 +143,7 @@ static __always_inline void count_lost(void)
 }
 
 /* A record about a process. */
-static __always_inline void emit(u32 kind, u32 tgid, u32 tid, u64 first, u64 second, enum urgency urgency)
+static __always_inline void emit(u32 kind, u32 tgid, u32 tid, u64 first, u64 second, bool urgent)
 {
 	struct event *event = bpf_ringbuf_reserve(&ring, sizeof(*event), 0);
 
@@ -164,7 +157,7 @@ static __always_inline void emit(u32 kind, u32 tgid, u32 tid, u64 first, u64 sec
 	event->tgid = tgid;
 	event->tid = tid;
 	event->packed = kind;
-	bpf_ringbuf_submit(event, wake_flags(urgency));
+	bpf_ringbuf_submit(event, wake_flags(urgent));
 }
 
 struct subject {
@@ -209,7 +202,7 @@ static __always_inline void fill(struct event *event, u32 kind, struct subject *
 
 /* A record about a file; `argument` is a number of pages or an order. */
 static __always_inline void emit_file(u32 kind, struct subject *subject, u64 who, u64 first_page, u64 argument,
-				      bool known, enum urgency urgency)
+				      bool known, bool urgent)
 {
 	if (known) {
 		struct event *event = bpf_ringbuf_reserve(&ring, sizeof(*event), 0);
@@ -219,7 +212,7 @@ static __always_inline void emit_file(u32 kind, struct subject *subject, u64 who
 			return;
 		}
 		fill(event, kind, subject, who, first_page, argument);
-		bpf_ringbuf_submit(event, wake_flags(urgency));
+		bpf_ringbuf_submit(event, wake_flags(urgent));
 	} else {
 		struct unknown_event *event = bpf_ringbuf_reserve(&ring, sizeof(*event), 0);
 
@@ -230,7 +223,7 @@ static __always_inline void emit_file(u32 kind, struct subject *subject, u64 who
 		fill(&event->event, kind, subject, who, first_page, argument);
 		event->generation = subject->inode->i_generation;
 		event->unused = 0;
-		bpf_ringbuf_submit(event, wake_flags(urgency));
+		bpf_ringbuf_submit(event, wake_flags(urgent));
 	}
 }
 
@@ -257,7 +250,7 @@ static __always_inline void reference(u32 kind, struct address_space *mapping, u
 		last = end;
 	if (first > last)
 		return;
-	emit_file(kind, &subject, who, first, last - first + 1, known, REFERENCE);
+	emit_file(kind, &subject, who, first, last - first + 1, known, false);
 }
 
 SEC("tp_btf/mm_filemap_get_pages")
@@ -318,7 +311,7 @@ int BPF_PROG(foretell_add, struct folio *folio)
 	known = is_managed(&subject);
 	if (!known && !(by_tracked && is_unknown(&subject)))
 		return 0;
-	emit_file(EVENT_ADDED, &subject, who, folio->index, folio_order(folio), known, by_tracked ? NOW : LATER);
+	emit_file(EVENT_ADDED, &subject, who, folio->index, folio_order(folio), known, by_tracked);
 	return 0;
 }
 
@@ -330,7 +323,7 @@ int BPF_PROG(foretell_remove, struct folio *folio)
 	if (!find_subject(folio->mapping, &subject) || !is_managed(&subject))
 		return 0;
 	emit_file(EVENT_REMOVED, &subject, bpf_get_current_pid_tgid(), folio->index, folio_order(folio), true,
-		  LATER);
+		  false);
 	return 0;
 }
 
@@ -353,7 +346,7 @@ int BPF_PROG(foretell_fork, struct task_struct *parent, struct task_struct *chil
 		if (shared)
 			__sync_fetch_and_add(&shared->accounts_overflow, 1);
 	}
-	emit(EVENT_FORKED, parent_tgid, tgid, 0, 0, NOW);
+	emit(EVENT_FORKED, parent_tgid, tgid, 0, 0, true);
 	return 0;
 }
 
@@ -366,7 +359,7 @@ int BPF_PROG(foretell_exec, struct task_struct *task)
 	if (!is_tracked(tgid))
 		return 0;
 	comm = (u64 *)task->comm;
-	emit(EVENT_EXEC, tgid, task->pid, comm[0], comm[1], NOW);
+	emit(EVENT_EXEC, tgid, task->pid, comm[0], comm[1], true);
 	return 0;
 }
 
@@ -390,7 +383,7 @@ int BPF_PROG(foretell_exit, struct task_struct *task)
 		wait_ns = account->wait_ns;
 		bpf_map_delete_elem(&accounts, &tgid);
 	}
-	emit(EVENT_EXITED, tgid, tgid, read_bytes, wait_ns, NOW);
+	emit(EVENT_EXITED, tgid, tgid, read_bytes, wait_ns, true);
 	return 0;
 }
 
@@ -430,7 +423,7 @@ static __always_inline void run_again(struct task_struct *task)
 	shared = get_control();
 	if (shared)
 		__sync_fetch_and_add(&shared->wait_ns, wait_ns);
-	emit(EVENT_WAITED, tgid, tid, 0, wait_ns, LATER);
+	emit(EVENT_WAITED, tgid, tid, 0, wait_ns, false);
 }
 
 /* A task keeps in_iowait while it sleeps in io_schedule(), so that one bit answers for both sides. */

@@ -166,6 +166,14 @@ pub(super) fn take_array(object: &mut Ebpf, name: &'static str) -> Result<MapDat
     }
 }
 
+/// Takes the ring out of the object.
+pub(super) fn take_ring(object: &mut Ebpf) -> Result<MapData, ObserveError> {
+    match take_map(object, "ring")? {
+        Map::RingBuf(data) => Ok(data),
+        _ => Err(map_error("ring")(MapError::KeyNotFound)),
+    }
+}
+
 /// Says which map an error is about.
 pub(super) fn map_error(map: &'static str) -> impl Fn(MapError) -> ObserveError {
     move |source| ObserveError::Map { map, source: Box::new(source) }
