@@ -112,8 +112,9 @@ struct File {
 }
 
 /// All records and the way to them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Blocks {
+    disks: u16,
     records: Vec<Record>,
     vacant: Vec<BlockId>,
     files: Vec<Option<File>>,
@@ -136,6 +137,16 @@ impl std::ops::IndexMut<BlockId> for Blocks {
 }
 
 impl Blocks {
+    pub(crate) fn new(disks: u16) -> Blocks {
+        Blocks {
+            disks: disks.max(1),
+            records: Vec::new(),
+            vacant: Vec::new(),
+            files: Vec::new(),
+            vacant_files: Vec::new(),
+        }
+    }
+
     /// Files known.
     pub(crate) fn file_count(&self) -> usize {
         self.files.len() - self.vacant_files.len()
@@ -189,6 +200,7 @@ impl Blocks {
         }
         let file = self.files.get_mut(block.file.0 as usize)?.as_mut()?;
         let (disk, address) = file.layout.locate(block.file.0, block.index);
+        let disk = DiskId(disk.0 % self.disks);
         let leaf = block.index as usize / LEAF_BLOCKS;
         if file.leaves.len() <= leaf {
             file.leaves.resize_with(leaf + 1, || None);

@@ -37,6 +37,19 @@ pub enum Prefetch {
     /// The next missing blocks of the disclosed list, as early as "do no harm" allows, in batches
     /// (Cao et al. 1996, sections 2.1.2 and 4.3).
     ControlledAggressive,
+    /// Clusters that double while a file is read sequentially (4.4BSD).
+    Bsd,
+    /// A window with a marker that grows while a file is read sequentially (Linux).
+    Linux,
+    /// Every missing block at most H references ahead (Kimbrel et al. 1996, section 2.3).
+    FixedHorizon,
+    /// The first missing blocks of every free disk, in batches (Kimbrel et al. 1996, section 2.4).
+    Aggressive,
+    /// As late as a stall can just be avoided (Kimbrel et al. 1996, section 5).
+    Forestall,
+    /// By a schedule made offline on the reversed references, handed in with
+    /// [`crate::Engine::set_schedule`] (Kimbrel et al. 1996, section 2.5).
+    ReverseAggressive,
 }
 
 /// In which order the fetches of one batch are asked for.
@@ -137,8 +150,11 @@ pub struct Config {
     /// Free blocks (needed later than the next hole) that must be left when a prefetch is issued
     /// (4 in ACFS, section 4.3): they absorb what other processes take during the fetch.
     pub free_margin: u32,
-    /// Prefetch no further than this many references ahead of the cursor; `None` for no limit.
+    /// Prefetch no further than this many references ahead of the cursor; `None` for no limit, and for
+    /// the paper's 62 of fixed horizon and of forestall's rule of that name.
     pub horizon: Option<u32>,
+    /// Largest window of [`Prefetch::Linux`], in blocks (`read_ahead_kb`; 128 KiB unless tuned).
+    pub readahead_blocks: u32,
     /// The order of the fetches of one batch.
     pub order: Order,
     /// How many entries beyond the next expected one a reference may match (2 in ACFS, section 4.3).
@@ -168,6 +184,7 @@ impl Config {
             batch: 16,
             free_margin: 4,
             horizon: None,
+            readahead_blocks: 16,
             order: Order::Ascending,
             match_ahead: 2,
             disks: 1,

@@ -8,16 +8,19 @@
 use std::collections::VecDeque;
 
 use crate::allocation::placeholders::Placeholders;
-use crate::blocks::{BlockId, Blocks, NO_POOL, State};
+use crate::blocks::{BlockId, Blocks, State};
 use crate::config::{Config, Residency};
 use crate::control::pools::Pools;
 use crate::control::revocation;
 use crate::counters::{Counters, ManagerCounters};
-use crate::disclosure::{Disclosures, Match};
-use crate::event::{Access, Action, Event, LimitReached, PoolPolicy, Reason};
+use crate::disclosure::Disclosures;
+use crate::event::{Access, Action, Event, LimitReached, Reason};
 use crate::ids::{Block, FileId, ManagerId, Nanos, ProcessId};
 use crate::layout::Layout;
 use crate::prefetch::Trigger;
+use crate::prefetch::forestall::History;
+use crate::prefetch::reverse_aggressive::Schedule;
+use crate::prefetch::sequential::Stream;
 use crate::recency::{NONE, RecencyList};
 
 /// Who owns blocks.
@@ -37,6 +40,10 @@ pub(crate) struct Manager {
     pub(crate) in_flight: u32,
     /// The process of its that referenced something last: prefetches are charged to it.
     pub(crate) last_process: ProcessId,
+    /// Its last times between references.
+    pub(crate) compute_times: History,
+    /// The schedule that it follows, with reverse aggressive.
+    pub(crate) schedule: Option<Box<Schedule>>,
 }
 
 /// A process record.
@@ -83,6 +90,12 @@ pub struct Engine {
     totals: Counters,
     files: Vec<Counters>,
     next_fetch_number: u32,
+    /// Fetches under way, by disk.
+    pub(crate) disk_in_flight: Vec<u32>,
+    /// The last access times, by disk.
+    pub(crate) access_times: Vec<History>,
+    /// How each file is being read, for the algorithms without hints.
+    pub(crate) streams: Vec<Stream>,
 }
 
 impl Engine {
@@ -90,7 +103,7 @@ impl Engine {
     #[must_use]
     pub fn new(config: Config) -> Engine {
         Engine {
-            blocks: Blocks::default(),
+            blocks: Blocks::new(config.disks),
             global: RecencyList::default(),
             placeholders: Placeholders::new(config.limits.placeholders),
             disclosures: Disclosures::new(config.disks),
@@ -104,6 +117,9 @@ impl Engine {
             totals: Counters::default(),
             files: Vec::new(),
             next_fetch_number: 0,
+            disk_in_flight: vec![0; config.disks.max(1) as usize],
+            access_times: vec![History::default(); config.disks.max(1) as usize],
+            streams: Vec::new(),
             config,
         }
     }
@@ -175,6 +191,8 @@ impl Engine {
             counters: ManagerCounters::default(),
             in_flight: 0,
             last_process: ProcessId(0),
+            compute_times: History::default(),
+            schedule: None,
         };
         let limit = self.config.limits.managers;
         if self.managers.len() < limit as usize {
@@ -214,113 +232,6 @@ impl Engine {
         id
     }
 
-    // ---- directives (Cao, Felten, Li 1994, section 3) ----
-
-    /// Sets the long-term priority of a file; 0 unless set. Blocks of lower priority are replaced first.
-    ///
-    /// # Errors
-    /// When the manager has as many levels or file records as [`crate::Limits`] allows.
-    pub fn set_priority(
-        &mut self,
-        manager: ManagerId,
-        file: FileId,
-        priority: i32,
-    ) -> Result<(), LimitReached> {
-        self.control(manager);
-        match &mut self.managers[manager.0 as usize].pools {
-            Some(pools) => pools.set_priority(&mut self.blocks, file, priority),
-            None => Ok(()),
-        }
-    }
-
-    /// The long-term priority of a file.
-    #[must_use]
-    pub fn priority(&self, manager: ManagerId, file: FileId) -> i32 {
-        self.pools(manager).map_or(0, |p| p.priority(file))
-    }
-
-    /// Sets the replacement policy of a priority level; LRU unless set.
-    ///
-    /// # Errors
-    /// When the manager has as many levels as [`crate::Limits`] allows.
-    pub fn set_policy(
-        &mut self,
-        manager: ManagerId,
-        priority: i32,
-        policy: PoolPolicy,
-    ) -> Result<(), LimitReached> {
-        self.control(manager);
-        match &mut self.managers[manager.0 as usize].pools {
-            Some(pools) => pools.set_policy(priority, policy),
-            None => Ok(()),
-        }
-    }
-
-    /// The replacement policy of a priority level.
-    #[must_use]
-    pub fn policy(&self, manager: ManagerId, priority: i32) -> PoolPolicy {
-        self.pools(manager).map_or(PoolPolicy::default(), |p| p.policy(priority))
-    }
-
-    /// Gives the cached blocks `first..=last` of a file that the manager owns another priority, until
-    /// each is referenced or replaced. Blocks that are not cached, or that the manager's list names, are
-    /// left alone.
-    ///
-    /// # Errors
-    /// When the manager has as many levels as [`crate::Limits`] allows.
-    pub fn set_temporary_priority(
-        &mut self,
-        manager: ManagerId,
-        file: FileId,
-        first: u32,
-        last: u32,
-        priority: i32,
-    ) -> Result<(), LimitReached> {
-        self.control(manager);
-        let chosen: Vec<BlockId> = self
-            .blocks
-            .of_file(file, first, last)
-            .into_iter()
-            .filter(|&b| self.blocks[b].pool != NO_POOL && self.owner_of(b) == Some(manager))
-            .collect();
-        match &mut self.managers[manager.0 as usize].pools {
-            Some(pools) => pools.set_temporary(&mut self.blocks, &chosen, priority),
-            None => Ok(()),
-        }
-    }
-
-    // ---- disclosure ----
-
-    /// Appends to the manager's list of future references, in order. Returns how many were taken: fewer
-    /// than all when [`crate::Limits::disclosed_blocks`] lie ahead of the cursor already, or a block's
-    /// file is not known. The rest can be appended when the cursor has moved on.
-    pub fn disclose(&mut self, now: Nanos, manager: ManagerId, blocks: &[Block]) -> usize {
-        if !self.managers[manager.0 as usize].alive {
-            return 0;
-        }
-        self.control(manager);
-        let room = self.config.limits.disclosed_blocks as usize - self.disclosed_ahead(manager);
-        let mut taken = 0;
-        for &block in blocks.iter().take(room) {
-            let Some(b) = self.blocks.find_or_add(block) else { break };
-            if !self.disclosures.append(&mut self.blocks, manager, b) {
-                break;
-            }
-            if self.blocks[b].pool != NO_POOL && self.owner_of(b) == Some(manager) {
-                self.leave_pools(b);
-            }
-            taken += 1;
-        }
-        self.plan(now, manager, Trigger::Opportunity);
-        taken
-    }
-
-    /// References of the manager's list that lie ahead of its cursor.
-    #[must_use]
-    pub fn disclosed_ahead(&self, manager: ManagerId) -> usize {
-        self.disclosures.list(manager).map_or(0, |l| l.ahead() as usize)
-    }
-
     // ---- events ----
 
     /// Takes an event in. Drain [`Engine::poll_action`] afterwards.
@@ -346,6 +257,15 @@ impl Engine {
                 }
             }
             Event::ProcessExited { process } => self.process_exited(process),
+            Event::Served { disk, access } => {
+                if let Some(times) = self.access_times.get_mut(disk.0 as usize) {
+                    times.push(access.0);
+                }
+            }
+            Event::Computed { process, compute } => {
+                let manager = self.processes[process.0 as usize].manager;
+                self.managers[manager.0 as usize].compute_times.push(compute.0);
+            }
             Event::Cancelled { manager } => self.cancel(manager),
         }
     }
@@ -577,160 +497,12 @@ impl Engine {
         }
     }
 
-    /// Withdraws or discards a manager's list: its cached blocks fall to the pools in order of recency.
-    fn cancel(&mut self, manager: ManagerId) {
-        let had_list = self.disclosures.list(manager).is_some();
-        let mut cached = self.disclosures.discard(&mut self.blocks, manager);
-        cached.retain(|&b| {
-            self.blocks.forget_if_idle(b);
-            self.blocks[b].state == State::Cached
-        });
-        cached.sort_by_key(|&b| self.blocks[b].global_place);
-        for b in cached {
-            self.settle(b);
-        }
-        if had_list {
-            self.actions.push_back(Action::CancelPrefetches { manager });
-        }
-    }
-
-    /// Moves the cursor of the manager's list over the reference, if the list named it.
-    fn match_list(&mut self, manager: ManagerId, b: BlockId) {
-        if self.disclosed_ahead(manager) == 0 {
-            return;
-        }
-        let found = self.disclosures.matching(&self.blocks, manager, b, self.config.match_ahead);
-        let predicted = found != Match::Unpredicted;
-        if let Match::At(position) = found {
-            let cursor = self.disclosures.list(manager).map_or(0, |l| l.cursor());
-            for _ in cursor..position {
-                self.skip(manager);
-            }
-            self.disclosures.pass(&mut self.blocks, manager);
-            self.disclosures.trim(manager);
-        }
-        let counters = &mut self.managers[manager.0 as usize].counters;
-        counters.predicted += u64::from(predicted);
-        counters.unpredicted += u64::from(!predicted);
-        let Some(rule) = &self.config.distrust else { return };
-        let Some(list) = self.disclosures.list_mut(manager) else { return };
-        if list.trust.judge(rule, predicted) {
-            self.managers[manager.0 as usize].counters.lists_discarded += 1;
-            self.cancel(manager);
-        }
-    }
-
-    /// Takes the next position of the list as having happened, though it did not.
-    fn skip(&mut self, manager: ManagerId) {
-        self.managers[manager.0 as usize].counters.skipped += 1;
-        let (b, named_again) = self.disclosures.pass(&mut self.blocks, manager);
-        if named_again || b == NONE {
-            return;
-        }
-        if self.blocks[b].state == State::Cached && self.owner_of(b) == Some(manager) {
-            if let Some(pools) = &mut self.managers[manager.0 as usize].pools
-                && self.blocks[b].pool == NO_POOL
-            {
-                pools.insert_passed_over(&mut self.blocks, b);
-            }
-        } else {
-            self.blocks.forget_if_idle(b);
-        }
-    }
-
-    // ---- ownership and pools ----
-
-    /// The living owner of a block.
-    pub(crate) fn owner_of(&self, b: BlockId) -> Option<ManagerId> {
-        self.blocks[b].owner().filter(|m| self.managers[m.0 as usize].alive)
-    }
-
-    /// A manager's process referenced a cached block: the block becomes its own if it has no living
-    /// owner, and nobody's if it has another one.
-    fn adopt(&mut self, b: BlockId, manager: ManagerId) {
-        let record = &self.blocks[b];
-        if record.owner == manager.0 || record.shared {
-            return;
-        }
-        let shared = self.owner_of(b).is_some();
-        self.leave_pools(b);
-        self.disown(b);
-        let record = &mut self.blocks[b];
-        record.shared = shared;
-        if !shared && self.managers[manager.0 as usize].alive {
-            record.owner = manager.0;
-            self.managers[manager.0 as usize].owned += 1;
-        }
-        self.disclosures.refresh(&self.blocks, b);
-    }
-
-    /// Takes the owner of a block away.
-    pub(crate) fn disown(&mut self, b: BlockId) {
-        if let Some(owner) = self.blocks[b].owner() {
-            self.managers[owner.0 as usize].owned -= 1;
-            self.blocks[b].owner = NONE;
-        }
-    }
-
-    /// Takes a block out of its owner's pools, if it is in one.
-    pub(crate) fn leave_pools(&mut self, b: BlockId) {
-        if self.blocks[b].pool == NO_POOL {
-            return;
-        }
-        match self.owner_of(b).and_then(|m| self.managers[m.0 as usize].pools.as_mut()) {
-            Some(pools) => pools.remove(&mut self.blocks, b),
-            // The owner has ended and its pools with it.
-            None => self.blocks[b].pool = NO_POOL,
-        }
-    }
-
-    /// Puts a cached block where it belongs: into its owner's pools unless the owner's list names it. A
-    /// block that is there already becomes the most recently used one.
-    fn settle(&mut self, b: BlockId) {
-        let Some(owner) = self.owner_of(b) else { return };
-        let Some(pools) = &mut self.managers[owner.0 as usize].pools else { return };
-        let listed =
-            self.blocks[b].first_use != NONE && self.disclosures.next_use(&self.blocks, owner, b).is_some();
-        match (listed, self.blocks[b].pool != NO_POOL) {
-            (true, true) => pools.remove(&mut self.blocks, b),
-            (true, false) => {}
-            (false, true) => pools.touch(&mut self.blocks, b),
-            (false, false) => pools.insert(&mut self.blocks, b),
-        }
-    }
-
-    /// Makes a manager a controlling one: its blocks so far fill its pools in order of recency.
-    fn control(&mut self, manager: ManagerId) {
-        let m = &mut self.managers[manager.0 as usize];
-        if m.pools.is_some() || !m.alive {
-            return;
-        }
-        let limits = &self.config.limits;
-        let pools =
-            Pools::new(limits.levels_per_manager, limits.file_records_per_manager, self.config.cache_blocks);
-        m.pools = Some(Box::new(pools));
-        if m.owned == 0 {
-            return;
-        }
-        let own: Vec<BlockId> = self
-            .global
-            .iter()
-            .filter(|&b| self.blocks[b].owner == manager.0 && self.blocks[b].state == State::Cached)
-            .collect();
-        for b in own {
-            self.settle(b);
-        }
-    }
-
-    fn pools(&self, manager: ManagerId) -> Option<&Pools> {
-        self.managers.get(manager.0 as usize)?.pools.as_deref()
-    }
-
     // ---- fetches ----
 
     /// Books a fetch; gives its number.
     pub(crate) fn start_fetch(&mut self, b: BlockId, manager: ManagerId) -> u32 {
         self.managers[manager.0 as usize].in_flight += 1;
+        self.disk_in_flight[self.blocks[b].disk.0 as usize] += 1;
         self.next_fetch_number = self.next_fetch_number.wrapping_add(1);
         self.blocks[b].fetch_number = self.next_fetch_number;
         self.next_fetch_number
@@ -740,6 +512,7 @@ impl Engine {
     fn end_fetch(&mut self, b: BlockId) {
         let manager = self.processes[self.blocks[b].charged_to.0 as usize].manager;
         self.managers[manager.0 as usize].in_flight -= 1;
+        self.disk_in_flight[self.blocks[b].disk.0 as usize] -= 1;
         self.blocks[b].fetch_number = 0;
         while let Some(&(_, b, number)) = self.deadlines.front() {
             if self.blocks[b].fetch_number == number {

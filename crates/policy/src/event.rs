@@ -1,6 +1,6 @@
 //! What a plane tells the policy, and what the policy asks of the plane.
 
-use crate::ids::{Block, ManagerId, ProcessId};
+use crate::ids::{Block, DiskId, ManagerId, Nanos, ProcessId};
 
 /// Something that happened. Fed to [`crate::Engine::handle`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +43,20 @@ pub enum Event {
     ProcessExited {
         /// Who.
         process: ProcessId,
+    },
+    /// A disk took this long for one request, without queueing. Only forestall asks for it.
+    Served {
+        /// Which disk.
+        disk: DiskId,
+        /// The time of the access.
+        access: Nanos,
+    },
+    /// A process computed this long between two references. Only forestall asks for it.
+    Computed {
+        /// Which process.
+        process: ProcessId,
+        /// The time between the references, without waiting for data.
+        compute: Nanos,
     },
     /// The manager's disclosed list is withdrawn.
     Cancelled {

@@ -22,6 +22,7 @@
 //! Positions count from the beginning of the list and are 32 bits wide: one list may name 4 G
 //! references in its life.
 
+mod cursor;
 pub(crate) mod distrust;
 pub(crate) mod positions;
 
@@ -30,6 +31,8 @@ use crate::ids::{Block, DiskId, ManagerId};
 use crate::recency::NONE;
 use distrust::Trust;
 use positions::PositionSet;
+
+use crate::prefetch::forestall::Due;
 
 /// Entries passed before the storage in front of the cursor is given back.
 const TRIM_ENTRIES: u32 = 1 << 16;
@@ -66,6 +69,8 @@ pub(crate) struct List {
     passed: Option<Block>,
     cached: PositionSet,
     missing: Vec<PositionSet>,
+    /// When forestall has to look at each disk again.
+    due: Vec<Due>,
     pub(crate) trust: Trust,
 }
 
@@ -78,6 +83,7 @@ impl List {
             passed: None,
             cached: PositionSet::default(),
             missing: (0..disks.max(1)).map(|_| PositionSet::default()).collect(),
+            due: vec![Due::default(); disks.max(1) as usize],
             trust: Trust::default(),
         }
     }
@@ -115,6 +121,14 @@ impl List {
     /// The furthest next use before `position`.
     pub(crate) fn furthest_before(&self, position: u32) -> Option<u32> {
         self.cached.prev(position.checked_sub(1)?)
+    }
+
+    pub(crate) fn due(&self, disk: DiskId) -> &Due {
+        &self.due[disk.0 as usize]
+    }
+
+    pub(crate) fn due_mut(&mut self, disk: DiskId) -> &mut Due {
+        &mut self.due[disk.0 as usize]
     }
 
     fn entry(&self, position: u32) -> Entry {
@@ -205,7 +219,7 @@ impl Disclosures {
         };
         list.entries.push(Entry { use_id, next: NONE });
         list.cached.reserve(position + 1);
-        let disk = blocks[b].disk.0 as usize % list.missing.len();
+        let disk = blocks[b].disk.0 as usize;
         list.missing[disk].reserve(position + 1);
         if known.is_none() {
             Self::place(list, blocks, b, manager, position, disk);
@@ -233,7 +247,7 @@ impl Disclosures {
         let position = list.cursor;
         let Entry { use_id, next } = list.entry(position);
         let b = self.uses[use_id as usize].block;
-        let disk = blocks[b].disk.0 as usize % list.missing.len();
+        let disk = blocks[b].disk.0 as usize;
         Self::unplace(list, position, disk);
         list.cursor += 1;
         list.passed = Some(blocks[b].block);
@@ -268,7 +282,7 @@ impl Disclosures {
         while u != NONE {
             let Use { manager, first, other, .. } = self.uses[u as usize];
             if let Some(list) = self.lists[manager as usize].as_deref_mut() {
-                let disk = blocks[b].disk.0 as usize % list.missing.len();
+                let disk = blocks[b].disk.0 as usize;
                 Self::unplace(list, first, disk);
                 Self::place(list, blocks, b, ManagerId(manager), first, disk);
             }
@@ -324,13 +338,18 @@ impl Disclosures {
             State::Cached if blocks[b].owner() == Some(manager) => {
                 list.cached.insert(position);
             }
-            State::Absent | State::Leaving if !blocks[b].unfetchable => list.missing[disk].insert(position),
+            State::Absent | State::Leaving if !blocks[b].unfetchable => {
+                list.missing[disk].insert(position);
+                list.due[disk].invalidate();
+            }
             _ => {}
         }
     }
 
     fn unplace(list: &mut List, position: u32, disk: usize) {
         list.cached.remove(position);
-        list.missing[disk].remove(position);
+        if list.missing[disk].remove(position) {
+            list.due[disk].invalidate();
+        }
     }
 }

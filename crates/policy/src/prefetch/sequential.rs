@@ -1,0 +1,113 @@
+//! Readahead without hints: what file systems do by themselves when a file is read in order.
+//!
+//! - `Bsd`: 4.4BSD's clusters. While a file is read sequentially, each time the process reaches the end
+//!   of what was fetched ahead the next cluster is fetched, twice as large as the last one, up to 64 KiB
+//!   (Shriver, Small, Smith 1999, section 2).
+//! - `Linux`: a window with a marker. The first sequential miss fetches an initial window; when the
+//!   process reaches the marker (the first block of the window's asynchronous part), the next window is
+//!   fetched behind it, four times as large while small and then twice, up to the maximum
+//!   (mm/readahead.c: `get_init_ra_size`, `get_next_ra_size`, `page_cache_async_ra`).
+//!
+//! One stream a file is followed, as the kernel does for one open file.
+
+use super::Trigger;
+use crate::blocks::State;
+use crate::engine::Engine;
+use crate::ids::{Block, ManagerId, Nanos};
+
+/// Largest cluster of 4.4BSD, in 8 KiB blocks (64 KiB).
+const BSD_CLUSTER_BLOCKS: u32 = 8;
+
+/// How a file is being read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Stream {
+    /// The block that would continue the stream.
+    next: u32,
+    /// One past the last block fetched ahead.
+    ahead_to: u32,
+    /// Blocks of the last window.
+    window: u32,
+    /// Reaching this block fetches the next window.
+    marker: Option<u32>,
+}
+
+impl Engine {
+    pub(super) fn plan_bsd(&mut self, now: Nanos, manager: ManagerId, trigger: Trigger) {
+        let Trigger::Reference(block) = trigger else { return };
+        let s = self.stream(block);
+        if block.index + 1 == s.next {
+            return;
+        }
+        let mut next = Stream { next: block.index + 1, ..s };
+        if block.index != s.next {
+            next = Stream { next: block.index + 1, ahead_to: block.index + 1, window: 0, marker: None };
+        } else if block.index + 1 >= s.ahead_to {
+            next.window = (s.window * 2).clamp(1, BSD_CLUSTER_BLOCKS);
+            next.ahead_to = block.index + 1 + next.window;
+            self.fetch_run(now, manager, block, block.index + 1, next.ahead_to);
+        }
+        self.set_stream(block, next);
+    }
+
+    pub(super) fn plan_linux(&mut self, now: Nanos, manager: ManagerId, trigger: Trigger) {
+        let Trigger::Reference(block) = trigger else { return };
+        let max = self.config.readahead_blocks.max(1);
+        let s = self.stream(block);
+        if block.index + 1 == s.next {
+            return;
+        }
+        let mut next = Stream { next: block.index + 1, ..s };
+        let sequential = block.index == s.next;
+        if s.marker == Some(block.index) {
+            next.window = if s.window < max / 16 { s.window * 4 } else { (s.window * 2).min(max) };
+            next.ahead_to = s.ahead_to + next.window;
+            next.marker = Some(s.ahead_to);
+            self.fetch_run(now, manager, block, s.ahead_to, next.ahead_to);
+        } else if block.index >= s.ahead_to || !sequential {
+            if sequential || block.index == 0 {
+                let first = if max >= 32 {
+                    4
+                } else if max >= 4 {
+                    2
+                } else {
+                    max
+                };
+                next.window = first;
+                next.ahead_to = block.index + first;
+                // The first block is the demand fetch; the marker follows it.
+                next.marker = (first > 1).then_some(block.index + 1);
+                self.fetch_run(now, manager, block, block.index + 1, next.ahead_to);
+            } else {
+                next = Stream { next: block.index + 1, ahead_to: block.index + 1, window: 0, marker: None };
+            }
+        }
+        self.set_stream(block, next);
+    }
+
+    fn stream(&self, block: Block) -> Stream {
+        self.streams.get(block.file.0 as usize).copied().unwrap_or_default()
+    }
+
+    fn set_stream(&mut self, block: Block, stream: Stream) {
+        let file = block.file.0 as usize;
+        if self.streams.len() <= file {
+            self.streams.resize(file + 1, Stream::default());
+        }
+        self.streams[file] = stream;
+    }
+
+    /// Fetches the absent ones of a file's blocks `from..to`.
+    fn fetch_run(&mut self, now: Nanos, manager: ManagerId, at: Block, from: u32, to: u32) {
+        for index in from..to {
+            let block = Block::new(at.file, index);
+            if !self.blocks.exists(block) {
+                return;
+            }
+            let Some(b) = self.blocks.find_or_add(block) else { return };
+            let absent = self.blocks[b].state == State::Absent && !self.blocks[b].unfetchable;
+            if absent && !self.prefetch(now, manager, b) {
+                return;
+            }
+        }
+    }
+}
