@@ -1,6 +1,8 @@
 //! The device as a user sees it: what it charges, that it keeps data, and that nothing of it is left
 //! behind however it ends. Needs root, FUSE and loop devices.
 
+#![allow(clippy::unwrap_used)] // all of this file is test code
+
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
