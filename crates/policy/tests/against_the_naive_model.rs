@@ -172,3 +172,26 @@ proptest! {
         }
     }
 }
+
+/// Blocks that keep the temporary priority of a manager that has ended would not follow their next owner's
+/// directives.
+#[test]
+fn a_temporary_priority_ends_with_its_manager() {
+    let mut both = Both::new(Allocation::LruSp, 3, 1000);
+    let access = |process, file, index| Operation::Access { process, file, index };
+    let all = [
+        access(2, 2, 0),
+        Operation::SetTemporaryPriority { manager: 2, file: 2, first: 0, last: 0, priority: 0 },
+        Operation::Exit { process: 2 },
+        access(1, 1, 0),
+        access(1, 1, 1),
+        // Adopts the block, and says that the file's blocks go first.
+        access(1, 2, 0),
+        Operation::SetPriority { manager: 1, file: 2, priority: -1 },
+        access(1, 1, 2),
+    ];
+    for operation in &all {
+        both.perform(operation);
+        both.compare();
+    }
+}

@@ -37,36 +37,80 @@ fn fetches(
 
 // ---- Table 1: ReadN beside a foolish Read300 ----
 
-/// Fetches of ReadN beside Read300, which uses `read300`; one reference of each in turn. The lengths of the
-/// files are the compulsory misses that the paper reports: about 1,176 (Table 1) and 1,310 (Table 3).
-fn read_n_beside_read_300(n: u32, allocation: Allocation, read300: Option<PoolPolicy>) -> u64 {
-    let order = in_turn(&[read_n(n, 1176), read_n(300, 1310)]);
-    fetches(allocation, CACHE_6_4_MB, &[None, read300], &order)[0]
-}
+/// Compute time of one reference, and of fetching a block from the disk that all share, in any unit. A block
+/// took the machine a few milliseconds of computing and its disk some 10 to 16 to fetch. With Read300 a
+/// little slower than ReadN, as in the paper both fit into the cache while Read300 is oblivious.
+const READ_N_COMPUTE: u64 = 10;
+const READ_300_COMPUTE: u64 = 15;
+const FETCH: u64 = 40;
 
 const FOOLISH: Option<PoolPolicy> = Some(PoolPolicy::Mru);
 
+/// Fetches of ReadN beside a Read300 that runs for longer and uses `read300`. Each process computes, waits
+/// for its turn at the disk if the block is missing, and goes on to the next reference. The file has 1,176
+/// blocks: what ReadN fetches in the paper when nothing is fetched twice.
+fn read_n_beside_read_300(n: u32, allocation: Allocation, read300: Option<PoolPolicy>) -> u64 {
+    let mut engine = Engine::new(Config { allocation, ..Config::new(CACHE_6_4_MB) });
+    let mut start = |references: Vec<u32>, compute: u64, policy: Option<PoolPolicy>| {
+        let manager = engine.add_manager(false).unwrap();
+        if let Some(policy) = policy {
+            engine.set_policy(manager, 0, policy).unwrap();
+        }
+        let file = engine.add_file(Layout::Unknown).unwrap();
+        (engine.add_process(manager), file, references.into_iter(), compute, 0u64)
+    };
+    let mut processes = [
+        start(read_n(n, 1176), READ_N_COMPUTE, None),
+        start(read_n(300, 100_000), READ_300_COMPUTE, read300),
+    ];
+    let mut plane = InstantPlane::new(engine, CACHE_6_4_MB as usize);
+    let mut disk_free_at = 0;
+    let mut fetches = 0;
+    loop {
+        let next = if processes[0].4 <= processes[1].4 { 0 } else { 1 };
+        let (process, file, references, compute, ready_at) = &mut processes[next];
+        let Some(index) = references.next() else { return fetches };
+        if plane.access(*process, Block::new(*file, index)) == Access::Miss {
+            disk_free_at = disk_free_at.max(*ready_at) + FETCH;
+            *ready_at = disk_free_at;
+            fetches += u64::from(next == 0);
+        }
+        *ready_at += *compute;
+    }
+}
+
+/// Published: 1172, 1181 and 1176 fetches beside an oblivious Read300, 1170, 1170 and 1199 protected.
 #[test]
 fn placeholders_protect_read_n_from_a_foolish_neighbour() {
     for n in [390, 400, 490] {
         let oblivious = read_n_beside_read_300(n, Allocation::LruSp, None);
         let protected = read_n_beside_read_300(n, Allocation::LruSp, FOOLISH);
+        assert_eq!(oblivious, 1176, "Read{n} and an oblivious Read300 fit together");
         assert!(
             protected as f64 <= 1.025 * oblivious as f64,
-            "Read{n}: {protected} fetches protected, {oblivious} beside an oblivious Read300"
+            "Read{n}: {protected} fetches instead of {oblivious}"
         );
     }
 }
 
+/// Published, without placeholders: 1300, 1538, 1465 and, for Read500, 2294 instead of 1481.
 #[test]
 fn without_placeholders_read_n_loses_its_share() {
-    for n in [390, 400, 490, 500] {
+    for (n, at_least) in [(390, 1.05), (400, 1.05), (490, 1.25), (500, 1.25)] {
         let oblivious = read_n_beside_read_300(n, Allocation::LruSp, None);
         let unprotected = read_n_beside_read_300(n, Allocation::LruS, FOOLISH);
-        assert!(
-            unprotected as f64 >= 1.10 * oblivious as f64,
-            "Read{n}: {unprotected} fetches unprotected, {oblivious} beside an oblivious Read300"
-        );
+        let ratio = unprotected as f64 / oblivious as f64;
+        assert!(ratio >= at_least, "Read{n}: {unprotected} fetches instead of {oblivious}");
+    }
+}
+
+/// In a fixed order of references the theory applies: not one fetch more, however little fits.
+#[test]
+fn in_a_fixed_order_protection_is_complete() {
+    for n in [390, 400, 490, 500, 600] {
+        let order = in_turn(&[read_n(n, 1176), read_n(300, 1310)]);
+        let of_read_n = |policy| fetches(Allocation::LruSp, CACHE_6_4_MB, &[None, policy], &order)[0];
+        assert!(of_read_n(FOOLISH) <= of_read_n(None), "Read{n}");
     }
 }
 

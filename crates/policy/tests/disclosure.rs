@@ -1,0 +1,282 @@
+//! Disclosed lists: how references are matched against them, and what is fetched and replaced because of
+//! them (Cao et al. 1996, sections 2.1.3, 2.2 and 4.3).
+
+#![allow(clippy::unwrap_used)]
+
+use foretell_policy::{
+    Action, Block, Config, DiskId, Distrust, Engine, Event, Extent, FileId, Layout, ManagerCounters,
+    ManagerId, Nanos, Order, PoolPolicy, Prefetch, ProcessId, Reason,
+};
+use foretell_testkit::InstantPlane;
+
+/// One manager with one process and one file.
+struct Scene {
+    plane: InstantPlane,
+    manager: ManagerId,
+    process: ProcessId,
+    file: FileId,
+}
+
+impl Scene {
+    fn new(config: Config) -> Scene {
+        Scene::with_layout(config, Layout::Unknown)
+    }
+
+    fn with_layout(config: Config, layout: Layout) -> Scene {
+        let cache_blocks = config.cache_blocks as usize;
+        let mut engine = Engine::new(config);
+        let manager = engine.add_manager(true).unwrap();
+        let process = engine.add_process(manager);
+        let file = engine.add_file(layout).unwrap();
+        Scene { plane: InstantPlane::new(engine, cache_blocks), manager, process, file }
+    }
+
+    fn blocks(&self, indices: &[u32]) -> Vec<Block> {
+        indices.iter().map(|&index| Block::new(self.file, index)).collect()
+    }
+
+    /// Discloses; gives what is fetched on that account.
+    fn disclose(&mut self, indices: &[u32]) -> Vec<u32> {
+        let list = self.blocks(indices);
+        assert_eq!(self.plane.engine.disclose(self.plane.now(), self.manager, &list), list.len());
+        self.fetches()
+    }
+
+    /// Discloses; what is fetched on that account arrives at once.
+    fn disclose_and_fetch(&mut self, indices: &[u32]) {
+        let list = self.blocks(indices);
+        self.plane.engine.disclose(self.plane.now(), self.manager, &list);
+        self.plane.perform();
+    }
+
+    /// References blocks; everything that is asked for happens at once.
+    fn access(&mut self, indices: &[u32]) {
+        for block in self.blocks(indices) {
+            self.plane.access(self.process, block);
+        }
+    }
+
+    /// The prefetches asked for and not done yet.
+    fn fetches(&mut self) -> Vec<u32> {
+        std::iter::from_fn(|| self.plane.engine.poll_action())
+            .filter_map(|action| match action {
+                Action::Fetch { block, reason: Reason::Prefetch, .. } => Some(block.index),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn loaded(&mut self, index: u32) -> Vec<u32> {
+        let block = Block::new(self.file, index);
+        self.plane.engine.handle(Nanos(1), Event::Loaded { block, by: None });
+        self.fetches()
+    }
+
+    fn is_cached(&self, index: u32) -> bool {
+        self.plane.engine.is_cached(Block::new(self.file, index))
+    }
+
+    fn counters(&self) -> ManagerCounters {
+        self.plane.engine.manager_counters(self.manager)
+    }
+}
+
+fn prefetching(cache_blocks: u32) -> Config {
+    Config { prefetch: Prefetch::ControlledAggressive, ..Config::new(cache_blocks) }
+}
+
+// ---- the cursor ----
+
+#[test]
+fn a_skipped_prediction_counts_as_having_happened() {
+    let mut scene = Scene::new(Config::new(8));
+    scene.disclose(&[0, 1, 2, 3]);
+    scene.access(&[0, 3]);
+    let counters = scene.counters();
+    assert_eq!((counters.predicted, counters.skipped, counters.unpredicted), (2, 2, 0));
+    assert_eq!(scene.plane.engine.disclosed_ahead(scene.manager), 0);
+}
+
+#[test]
+fn further_than_the_look_ahead_nothing_matches() {
+    let mut scene = Scene::new(Config::new(8));
+    scene.disclose(&[0, 1, 2, 3, 4]);
+    scene.access(&[3]);
+    assert_eq!(scene.counters().unpredicted, 1);
+    assert_eq!(scene.plane.engine.disclosed_ahead(scene.manager), 5, "the cursor stays");
+    let mut far_sighted = Scene::new(Config { match_ahead: 3, ..Config::new(8) });
+    far_sighted.disclose(&[0, 1, 2, 3, 4]);
+    far_sighted.access(&[3]);
+    assert_eq!(far_sighted.counters().skipped, 3);
+}
+
+#[test]
+fn an_unpredicted_reference_is_an_ordinary_one() {
+    let mut scene = Scene::new(Config::new(8));
+    scene.disclose(&[0, 1, 2]);
+    scene.access(&[0, 7, 1, 2]);
+    let counters = scene.counters();
+    assert_eq!((counters.predicted, counters.unpredicted, counters.skipped), (3, 1, 0));
+    assert!(scene.is_cached(7));
+}
+
+/// Block 1 is prefetched and its reference skipped: it goes before anything else, also before blocks that
+/// the manager's own policy would give up.
+#[test]
+fn a_block_that_was_predicted_in_vain_is_flushed_first() {
+    let mut scene = Scene::new(Config { free_margin: 0, ..prefetching(4) });
+    scene.disclose_and_fetch(&[0, 1, 2, 3]);
+    scene.access(&[0, 2, 3]);
+    assert!(scene.is_cached(1));
+    scene.access(&[9]);
+    assert!(!scene.is_cached(1));
+    assert_eq!(scene.plane.engine.counters().prefetches_wasted, 1);
+}
+
+#[test]
+fn a_block_that_is_predicted_again_is_kept() {
+    let mut scene = Scene::new(Config { free_margin: 0, ..prefetching(4) });
+    scene.disclose_and_fetch(&[0, 1, 2, 1]);
+    scene.access(&[0, 2]);
+    scene.access(&[8, 9]);
+    assert!(scene.is_cached(1), "0 and 2 are not predicted any more, 1 is");
+}
+
+// ---- lists that are wrong ----
+
+#[test]
+fn a_list_that_is_too_often_wrong_is_discarded() {
+    let distrust = Some(Distrust { window: 16, discard_above: 0.5 });
+    let mut scene = Scene::new(Config { distrust, ..Config::new(8) });
+    scene.disclose(&[100, 101, 102, 103]);
+    scene.access(&(0..15).collect::<Vec<_>>());
+    assert_eq!(scene.counters().lists_discarded, 0, "nothing is judged before a window");
+    scene.access(&[15]);
+    assert_eq!(scene.counters().lists_discarded, 1);
+    assert_eq!(scene.plane.engine.disclosed_ahead(scene.manager), 0);
+    // A new one is welcome, and judged anew.
+    scene.disclose(&[16, 17]);
+    scene.access(&[16, 17]);
+    assert_eq!(scene.counters().predicted, 2);
+}
+
+#[test]
+fn what_a_discarded_list_wanted_need_not_be_fetched() {
+    let distrust = Some(Distrust { window: 2, discard_above: 0.5 });
+    let mut scene = Scene::new(Config { distrust, free_margin: 0, ..prefetching(8) });
+    let manager = scene.manager;
+    assert_eq!(scene.disclose(&[100, 101]), [100, 101]);
+    let engine = &mut scene.plane.engine;
+    for index in 0..2 {
+        engine.access(Nanos(index), scene.process, Block::new(scene.file, index as u32));
+    }
+    let actions: Vec<_> = std::iter::from_fn(|| engine.poll_action()).collect();
+    assert!(actions.contains(&Action::CancelPrefetches { manager }), "{actions:?}");
+    engine.handle(Nanos(3), Event::FetchFailed { block: Block::new(scene.file, 100) });
+    engine.handle(Nanos(3), Event::FetchFailed { block: Block::new(scene.file, 101) });
+    assert_eq!(engine.used_blocks(), 2);
+}
+
+#[test]
+fn a_withdrawn_list_leaves_its_blocks_to_the_pools() {
+    let mut scene = Scene::new(Config::new(3));
+    scene.plane.engine.set_policy(scene.manager, 0, PoolPolicy::Mru).unwrap();
+    scene.disclose(&[0, 1, 2, 0, 1, 2]);
+    scene.access(&[0, 1, 2]);
+    scene.plane.handle(Event::Cancelled { manager: scene.manager });
+    scene.access(&[9]);
+    assert!(scene.is_cached(0) && scene.is_cached(1) && !scene.is_cached(2), "MRU gives up the last one");
+}
+
+// ---- replacement ----
+
+#[test]
+fn blocks_beyond_the_list_go_first_and_by_their_pools() {
+    let mut scene = Scene::new(Config::new(4));
+    scene.plane.engine.set_policy(scene.manager, 0, PoolPolicy::Mru).unwrap();
+    scene.access(&[10, 11, 12, 13]);
+    scene.disclose(&[10, 20, 21, 10]);
+    scene.access(&[10, 20]);
+    assert!(!scene.is_cached(13), "the most recently used one of those that are not listed");
+    scene.access(&[21]);
+    assert!(scene.is_cached(10), "listed");
+}
+
+#[test]
+fn the_furthest_next_use_goes_when_all_are_listed() {
+    let mut scene = Scene::new(Config::new(3));
+    scene.disclose(&[0, 1, 2, 3, 1, 0, 3, 2]);
+    scene.access(&[0, 1, 2, 3]);
+    let cached: Vec<bool> = (0..4).map(|index| scene.is_cached(index)).collect();
+    assert_eq!(cached, [true, true, false, true], "2 is needed last");
+}
+
+// ---- prefetching ----
+
+#[test]
+fn a_batch_is_issued_together_and_the_next_waits_for_all_of_it() {
+    let mut scene = Scene::new(Config { batch: 2, ..prefetching(16) });
+    assert_eq!(scene.disclose(&[0, 1, 2, 3, 4]), [0, 1]);
+    assert_eq!(scene.loaded(0), []);
+    assert_eq!(scene.loaded(1), [2, 3]);
+    assert_eq!(scene.loaded(3), []);
+    assert_eq!(scene.loaded(2), [4]);
+}
+
+#[test]
+fn a_batch_is_in_the_order_of_physical_addresses() {
+    let extent =
+        |first_block, address| Extent { first_block, blocks: 1, address, stride: 1, disk: DiskId(0) };
+    let layout = Layout::Extents(vec![extent(0, 70), extent(1, 30), extent(2, 50)]);
+    for (order, expected) in [(Order::Ascending, [1, 2, 0]), (Order::Fcfs, [0, 1, 2])] {
+        let mut scene = Scene::with_layout(Config { order, ..prefetching(16) }, layout.clone());
+        assert_eq!(scene.disclose(&[0, 1, 2]), expected);
+    }
+}
+
+#[test]
+fn the_margin_of_free_blocks_is_left_alone() {
+    // Ten frames are free, four must be left.
+    let mut scene = Scene::new(prefetching(10));
+    assert_eq!(scene.disclose(&(0..20).collect::<Vec<_>>()), [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn nothing_is_prefetched_beyond_the_horizon() {
+    let mut scene = Scene::new(Config { horizon: Some(3), ..prefetching(100) });
+    assert_eq!(scene.disclose(&(0..20).collect::<Vec<_>>()), [0, 1, 2]);
+}
+
+#[test]
+fn a_prefetch_that_does_not_come_is_given_up() {
+    let config = Config { fetch_timeout: Some(Nanos(50)), ..prefetching(16) };
+    let mut scene = Scene::new(config);
+    assert_eq!(scene.disclose(&[0]), [0]);
+    let engine = &mut scene.plane.engine;
+    assert_eq!(engine.poll_timeout(), Some(Nanos(50)));
+    engine.handle_timeout(Nanos(49));
+    assert_eq!(engine.used_blocks(), 1);
+    engine.handle_timeout(Nanos(50));
+    assert_eq!((engine.used_blocks(), engine.poll_timeout()), (0, None));
+}
+
+#[test]
+fn late_useful_and_wasted_prefetches_are_told_apart() {
+    let mut scene = Scene::new(Config { free_margin: 0, ..prefetching(4) });
+    scene.disclose(&[0, 1, 2]);
+    let engine = &mut scene.plane.engine;
+    let block = |index| Block::new(scene.file, index);
+    engine.access(Nanos(1), scene.process, block(0));
+    for index in 0..3 {
+        engine.handle(Nanos(2), Event::Loaded { block: block(index), by: None });
+    }
+    engine.access(Nanos(3), scene.process, block(1));
+    engine.handle(Nanos(4), Event::Gone { block: block(2) });
+    let counters = engine.counters();
+    assert_eq!(
+        (counters.prefetches, counters.prefetches_late),
+        (4, 1),
+        "2 is missing again, and fetched again"
+    );
+    assert_eq!((counters.prefetches_useful, counters.prefetches_wasted), (1, 1));
+}
