@@ -1,9 +1,27 @@
 //! The `foretell` command: arguments and configuration in, reports out.
+//!
+//! ```text
+//! main ──► args ──► commands/{run, doctor, slowdisk}
+//! run:  config (flags + file → effective)   hints (check, feed)   scan   join (other runs)
+//!       program (held start)   signals   steer (own plane) | joined (another run's)   stats, report
+//! ```
+//!
+//! It is a library as well so that its parsers can be fuzzed; it promises nothing to other crates.
 
+pub mod args;
+pub mod backlog;
+pub mod commands;
 pub mod config;
 pub mod hints;
+pub mod join;
+mod joined;
 pub mod memory;
 pub mod nearest;
+pub mod program;
+pub mod report;
 pub mod rule;
 pub mod scan;
+mod signals;
 pub mod size;
+pub mod stats;
+mod steer;

@@ -1,1 +1,50 @@
-fn main() {}
+//! The `foretell` command: finds the subcommand, prints errors in one line, gives the exit code.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use foretell::args::{Cli, Command, one_line};
+use foretell::commands::{doctor, run, slowdisk};
+use foretell::program::{EXEC_WHEN_TOLD, exec_when_told};
+
+/// Exit code for everything that is wrong before anything was started.
+const BAD_INPUT: u8 = 2;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    // What foretell starts itself as takes its arguments as they are: they belong to the program.
+    match arguments.next() {
+        Some(name) if name == EXEC_WHEN_TOLD => return exec_when_told(arguments).into(),
+        Some(name) if name == "slowdisk" && arguments.next().is_some_and(|a| a == slowdisk::HELPER) => {
+            return foretell_slowdisk::helper_main();
+        }
+        _ => {}
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) if !e.use_stderr() => {
+            // Help or version were asked for; a closed pipe is no reason to complain.
+            let _ = e.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(e) if e.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = e.print();
+            return BAD_INPUT.into();
+        }
+        Err(e) => return fail(&one_line(&e)),
+    };
+    let done = match &cli.command {
+        Command::Run(args) => run::execute(args),
+        Command::Doctor(args) => doctor::execute(args),
+        Command::Slowdisk(args) => slowdisk::execute(args),
+    };
+    match done {
+        Ok(code) => code.into(),
+        Err(e) => fail(&format!("{e:#}")),
+    }
+}
+
+fn fail(what: &str) -> ExitCode {
+    eprintln!("foretell: {}", what.replace('\n', " "));
+    BAD_INPUT.into()
+}

@@ -2,11 +2,15 @@
 
 use foretell_policy::{Allocation, Order, Prefetch};
 
-/// Prefetching algorithms.
+/// Prefetching algorithms. Those that imitate a kernel's own readahead, or need a schedule made offline,
+/// are for the simulator only.
 pub const PREFETCHES: &[(&str, Prefetch)] = &[
     ("none", Prefetch::None),
     ("one-block", Prefetch::OneBlock),
     ("controlled-aggressive", Prefetch::ControlledAggressive),
+    ("fixed-horizon", Prefetch::FixedHorizon),
+    ("aggressive", Prefetch::Aggressive),
+    ("forestall", Prefetch::Forestall),
 ];
 
 /// Orders of the fetches of one batch.

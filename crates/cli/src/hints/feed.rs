@@ -10,10 +10,12 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::OwnedFd;
 use rustix::fs::inotify;
 
 use super::Hint;
@@ -44,7 +46,8 @@ pub enum Fed {
 }
 
 /// Starts reading `file` (`-` is standard input). Never blocks, not even on a FIFO without a writer.
-pub fn start(file: PathBuf, kind: Kind, base: PathBuf) -> io::Result<Receiver<Fed>> {
+/// `wake`, an eventfd, becomes readable whenever something was sent.
+pub fn start(file: PathBuf, kind: Kind, base: PathBuf, wake: Arc<OwnedFd>) -> io::Result<Receiver<Fed>> {
     let (sender, receiver) = sync_channel(QUEUED_BATCHES);
     std::thread::Builder::new().name("hints".into()).spawn(move || {
         let mut feeder = Feeder {
@@ -52,6 +55,7 @@ pub fn start(file: PathBuf, kind: Kind, base: PathBuf) -> io::Result<Receiver<Fe
             reader: HintReader::new(&base),
             batch: Vec::new(),
             sender,
+            wake,
             warned: false,
             bad_lines: 0,
             absent: 0,
@@ -63,7 +67,7 @@ pub fn start(file: PathBuf, kind: Kind, base: PathBuf) -> io::Result<Receiver<Fe
         if !matches!(read, Err(Stop::ReceiverGone)) {
             let end = Fed::End { bad_lines: feeder.bad_lines, absent: feeder.absent };
             // Nobody listens any more: the program has ended, and so do we.
-            let _ = feeder.sender.send(end);
+            let _ = feeder.send(end);
         }
     })?;
     Ok(receiver)
@@ -86,6 +90,7 @@ struct Feeder {
     reader: HintReader,
     batch: Vec<Hint>,
     sender: SyncSender<Fed>,
+    wake: Arc<OwnedFd>,
     warned: bool,
     bad_lines: u64,
     absent: u64,
@@ -179,24 +184,31 @@ impl Feeder {
             return Ok(());
         }
         let batch = std::mem::take(&mut self.batch);
-        self.sender.send(Fed::Hints(batch)).map_err(|_| Stop::ReceiverGone)
+        self.send(Fed::Hints(batch))
+    }
+
+    fn send(&self, fed: Fed) -> Result<(), Stop> {
+        self.sender.send(fed).map_err(|_| Stop::ReceiverGone)?;
+        // It can only fail when the counter is at its end, and then it is readable anyway.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        Ok(())
     }
 
     fn warn(&self, text: String) {
         // A warning that nobody receives has nobody to warn.
-        let _ = self.sender.send(Fed::Warning(text));
+        let _ = self.send(Fed::Warning(text));
     }
 }
 
 /// An inotify descriptor that reports writes to `file`; `None` where it cannot be had.
-fn watch(file: &Path) -> Option<rustix::fd::OwnedFd> {
+fn watch(file: &Path) -> Option<OwnedFd> {
     let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
     let descriptor = inotify::init(flags).ok()?;
     inotify::add_watch(&descriptor, file, inotify::WatchFlags::MODIFY).ok()?;
     Some(descriptor)
 }
 
-fn wait_for_growth(watch: Option<&rustix::fd::OwnedFd>) {
+fn wait_for_growth(watch: Option<&OwnedFd>) {
     let Some(watch) = watch else {
         std::thread::sleep(Duration::from_millis(FOLLOW_MS));
         return;
@@ -233,6 +245,10 @@ mod tests {
         (paths, warnings, None)
     }
 
+    fn wake() -> Arc<OwnedFd> {
+        Arc::new(rustix::event::eventfd(0, rustix::event::EventfdFlags::NONBLOCK).unwrap())
+    }
+
     fn directory() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for name in ["a", "b"] {
@@ -246,7 +262,7 @@ mod tests {
         let dir = directory();
         let list = dir.path().join("list");
         std::fs::write(&list, "a\nb 0 5").unwrap();
-        let feed = start(list.clone(), Kind::Regular, dir.path().into()).unwrap();
+        let feed = start(list.clone(), Kind::Regular, dir.path().into(), wake()).unwrap();
         assert_eq!(receive(&feed, 2).0, ["a", "b 0 5"]);
         let mut file = std::fs::OpenOptions::new().append(true).open(&list).unwrap();
         file.write_all(b"\nb 1 1\na 2").unwrap();
@@ -267,7 +283,7 @@ mod tests {
             0,
         )
         .unwrap();
-        let feed = start(fifo.clone(), Kind::Stream, dir.path().into()).unwrap();
+        let feed = start(fifo.clone(), Kind::Stream, dir.path().into(), wake()).unwrap();
         let mut writer = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
         writer.write_all(b"a\n").unwrap();
         assert_eq!(receive(&feed, 1).0, ["a"]);
@@ -286,7 +302,7 @@ mod tests {
         let dir = directory();
         let list = dir.path().join("list");
         std::fs::write(&list, "a\n".repeat(BATCH_HINTS * QUEUED_BATCHES * 2)).unwrap();
-        let feed = start(list, Kind::Regular, dir.path().into()).unwrap();
+        let feed = start(list, Kind::Regular, dir.path().into(), wake()).unwrap();
         assert_eq!(
             receive(&feed, BATCH_HINTS * QUEUED_BATCHES * 2).0.len(),
             BATCH_HINTS * QUEUED_BATCHES * 2

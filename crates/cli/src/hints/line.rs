@@ -83,10 +83,13 @@ pub fn parse(line: &[u8]) -> Result<Option<LineHint<'_>>, LineError> {
     Ok(Some(LineHint { path, range }))
 }
 
-/// Writes a hint as [`parse`] reads it back, quoted where it must be.
+/// Writes a hint as [`parse`] reads it back, quoted where it must be. The line is always UTF-8: bytes of a
+/// path that is not are escaped.
 #[must_use]
 pub fn write(path: &[u8], range: Option<ByteRange>) -> Vec<u8> {
-    let plain = !path.is_empty()
+    let text = std::str::from_utf8(path).is_ok();
+    let plain = text
+        && !path.is_empty()
         && !matches!(path[0], b'"' | b'#')
         && path.iter().all(|b| !b.is_ascii_whitespace() && *b != 0x0b && !b.is_ascii_control());
     let mut out = Vec::with_capacity(path.len() + 2);
@@ -99,7 +102,9 @@ pub fn write(path: &[u8], range: Option<ByteRange>) -> Vec<u8> {
                 b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
                 b'\n' => out.extend_from_slice(b"\\n"),
                 b'\t' => out.extend_from_slice(b"\\t"),
-                b if b.is_ascii_control() => out.extend_from_slice(format!("\\x{b:02x}").as_bytes()),
+                b if b.is_ascii_control() || !(text || b.is_ascii()) => {
+                    out.extend_from_slice(format!("\\x{b:02x}").as_bytes())
+                }
                 b => out.push(b),
             }
         }
@@ -220,7 +225,7 @@ mod tests {
         ) {
             let range = range.map(|(offset, length)| ByteRange { offset, length });
             let line = write(&path, range);
-            prop_assert!(!line.contains(&b'\n'));
+            prop_assert!(!line.contains(&b'\n') && std::str::from_utf8(&line).is_ok());
             prop_assert_eq!(parse(&line), Ok(Some(LineHint { path: Cow::Owned(path), range })));
         }
 

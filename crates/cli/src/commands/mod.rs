@@ -1,0 +1,5 @@
+//! The subcommands, one file each: its arguments, and `execute`, which gives the exit code.
+
+pub mod doctor;
+pub mod run;
+pub mod slowdisk;

@@ -1,0 +1,379 @@
+//! `foretell run`: a program under a policy.
+//!
+//! ```text
+//!  flags, file ──► configuration ──► checks (nothing has started yet; exit code 2)
+//!                                      │
+//!                    plane opened, or another run joined ──► program held ──► under control ──► released
+//!                                      │                                                          │
+//!                                  steer::steer or joined::accompany, until the program has ended ◄┘
+//!                                      │
+//!                                  report, statistics, the program's own exit code
+//! ```
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow, bail};
+use foretell_pagecache::{ManagerSpec, Options, Plane, SessionSpec};
+
+use crate::config::{self, Controlled, Effective, File, Flags, Surroundings};
+use crate::hints::check::{self, Kind};
+use crate::join::{Server, check_other_runs};
+use crate::nearest::nearest;
+use crate::program::{self, Program};
+use crate::rule::Rule;
+use crate::scan::{self, Allowance, Verdict};
+use crate::stats::Stats;
+use crate::{joined, memory, report, signals, steer};
+
+/// Run a program, and everything that it starts, with the files that match rules or hints under control. Ends
+/// with the program's exit code, 128 + N when it was ended by signal N, and 2 when it could not be started.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Page cache that the files under control may occupy, as 64M, 1.5G or 50% [default: 50%]
+    #[arg(long, value_name = "SIZE")]
+    budget: Option<String>,
+
+    /// Keep files that match under a policy: 'GLOB=POLICY[,priority=N]', POLICY lru or mru; repeatable, the
+    /// first that matches decides
+    #[arg(long = "rule", value_name = "RULE")]
+    rules: Vec<String>,
+
+    /// Read the configuration from a TOML file; flags beat it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// What the program will read: a list of paths or of 'path offset length', plain, gzip or zstd; a FIFO
+    /// or '-' is read while the program runs
+    #[arg(long, value_name = "FILE|-")]
+    hints: Option<PathBuf>,
+
+    /// How to prefetch: none, one-block, controlled-aggressive, fixed-horizon, aggressive, forestall
+    /// [default: controlled-aggressive with hints, none without]
+    #[arg(long, value_name = "NAME")]
+    prefetch: Option<String>,
+
+    /// Prefetches issued together [default: 16]
+    #[arg(long, value_name = "N")]
+    batch: Option<u32>,
+
+    /// Prefetch at most this many references ahead [default: no limit]
+    #[arg(long, value_name = "N")]
+    horizon: Option<u32>,
+
+    /// Order of the fetches of a batch: ascending, fcfs [default: ascending]
+    #[arg(long, value_name = "NAME")]
+    order: Option<String>,
+
+    /// How blocks are shared between processes: lru-sp, lru-s, alloc-lru, global-lru [default: lru-sp]
+    #[arg(long, value_name = "NAME")]
+    allocation: Option<String>,
+
+    /// Write the references as a block list, which --hints reads, to a file
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+
+    /// Write what was done to a file, as JSON
+    #[arg(long, value_name = "FILE")]
+    stats: Option<PathBuf>,
+
+    /// Say nothing at the end
+    #[arg(long, short)]
+    quiet: bool,
+
+    /// Run the program uncontrolled when control is not possible here
+    #[arg(long)]
+    best_effort: bool,
+
+    /// Share the budget of another run, given by the process number of its foretell
+    #[arg(long, value_name = "PID",
+          conflicts_with_all = ["budget", "prefetch", "batch", "horizon", "order", "allocation", "record"])]
+    join: Option<u32>,
+
+    /// Print the effective configuration as TOML and end
+    #[arg(long)]
+    print_config: bool,
+
+    /// The program and its arguments
+    #[arg(
+        value_name = "PROGRAM",
+        required_unless_present = "print_config",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    program: Vec<OsString>,
+}
+
+/// A list of hints, ready to be read while the program runs.
+#[derive(Debug, Clone)]
+pub(crate) struct HintSource {
+    /// Whose: the manager's number in the session.
+    pub(crate) manager: usize,
+    /// The file, or `-`.
+    pub(crate) file: PathBuf,
+    /// Checked already, or a stream.
+    pub(crate) kind: Kind,
+    /// Where relative paths in it begin.
+    pub(crate) base: PathBuf,
+}
+
+/// How a program ended and what is known about it.
+pub(crate) struct Outcome {
+    /// The program's exit code.
+    pub(crate) code: u8,
+    /// What was done.
+    pub(crate) stats: Stats,
+}
+
+/// Does what the arguments say. Errors mean that the program has not begun.
+pub fn execute(args: &Args) -> Result<u8> {
+    let working_directory =
+        std::env::current_dir().context("the working directory is gone; change to another")?;
+    let effective = configuration(args, &working_directory)?;
+    if args.print_config {
+        print!("{}", effective.to_toml());
+        return Ok(0);
+    }
+    let Some((name, arguments)) = args.program.split_first() else {
+        bail!("no program; give one after '--'")
+    };
+    program::find(name)?;
+    let sources = check_hints(&effective.controlled, &working_directory)?;
+    check_statistics_file(args)?;
+    let mut allowance = Allowance::default();
+    let rules: Vec<Rule> = effective.controlled.iter().flat_map(|c| c.rules.iter().cloned()).collect();
+    check_other_runs(&rules, &mut allowance)?;
+    warn_about_rules(&effective.controlled, &mut allowance);
+
+    let begin = match args.join {
+        Some(pid) => joined::join(pid, &effective.controlled, name, arguments).map(Begun::Joined),
+        None => begin(args, &effective, rules, name, arguments).map(Begun::Own),
+    };
+    let started = Instant::now();
+    let outcome = match begin {
+        Ok(Begun::Own(controlled)) => controlled.run(&sources)?,
+        Ok(Begun::Joined(controlled)) => controlled.accompany(&sources)?,
+        Err(Refused::Unable(e)) if args.best_effort => {
+            warn(&format!("{e:#}; '{}' runs uncontrolled (--best-effort)", name.display()));
+            let mut program = Program::start(name, arguments)?;
+            signals::pass_on(program.pidfd()?)?;
+            let code = program::exit_code(program.wait()?);
+            Outcome { code, stats: Stats::uncontrolled(&format!("{e:#}")) }
+        }
+        Err(Refused::Unable(e)) => {
+            bail!("{e:#}; 'foretell doctor' says more, --best-effort runs the program uncontrolled")
+        }
+        Err(Refused::Wrong(e)) => return Err(e),
+    };
+    finish(args, outcome, started)
+}
+
+/// Everything from the first word on that is no flag of ours is the program and its arguments, so a mistyped
+/// flag looks like a program.
+fn refuse_flag(name: &OsString) -> Result<()> {
+    let name = name.to_string_lossy();
+    if !name.starts_with('-') {
+        return Ok(());
+    }
+    let command = <Args as clap::Args>::augment_args(clap::Command::new("run"));
+    let flags: Vec<_> =
+        command.get_arguments().filter_map(clap::Arg::get_long).map(|long| format!("--{long}")).collect();
+    match nearest(name.split('=').next().unwrap_or_default(), flags.iter().map(String::as_str)) {
+        Some(flag) => bail!("unknown flag '{name}'; did you mean '{flag}'?"),
+        None => bail!("unknown flag '{name}'; 'foretell run --help' lists the known ones"),
+    }
+}
+
+/// Why control did not begin.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// Something is missing here (privileges, kernel features): the program could still run uncontrolled.
+    Unable(anyhow::Error),
+    /// What was asked for is wrong.
+    Wrong(anyhow::Error),
+}
+
+enum Begun {
+    Own(steer::Steered),
+    Joined(joined::Accompanied),
+}
+
+fn configuration(args: &Args, working_directory: &Path) -> Result<Effective> {
+    let (file, file_directory) = match &args.config {
+        None => (File::default(), working_directory.to_owned()),
+        Some(path) => {
+            let absolute = working_directory.join(path);
+            let directory = absolute.parent().unwrap_or(working_directory).to_owned();
+            (File::read(path)?, directory)
+        }
+    };
+    let flags = Flags {
+        budget: args.budget.clone(),
+        rules: args.rules.clone(),
+        hints: args.hints.clone(),
+        prefetch: args.prefetch.clone(),
+        batch: args.batch,
+        horizon: args.horizon,
+        order: args.order.clone(),
+        allocation: args.allocation.clone(),
+    };
+    let around = Surroundings {
+        working_directory,
+        file_directory: &file_directory,
+        memory_bytes: memory::usable_bytes().unwrap_or(u64::MAX),
+    };
+    config::resolve(&flags, &file, around).map_err(|e| match &args.config {
+        Some(path) => anyhow!("{e:#} (flags and {})", path.display()),
+        None => e,
+    })
+}
+
+fn check_hints(controlled: &[Controlled], working_directory: &Path) -> Result<Vec<HintSource>> {
+    let mut sources = Vec::new();
+    for (manager, controlled) in controlled.iter().enumerate() {
+        let Some(file) = &controlled.hints else { continue };
+        let kind = check::kind(file)?;
+        if kind == Kind::Regular {
+            let summary = check::check(file, working_directory)?;
+            if let Some((path, line)) = &summary.first_absent {
+                warn(&format!(
+                    "{}: {} of {} hints name files that do not exist and are skipped unless they do when their \
+                     turn comes (the first: '{}', line {line})",
+                    file.display(),
+                    summary.absent,
+                    summary.hints,
+                    path.display()
+                ));
+            }
+        }
+        sources.push(HintSource { manager, file: file.clone(), kind, base: working_directory.to_owned() });
+    }
+    Ok(sources)
+}
+
+/// Found out before the program runs for hours: can the statistics be written?
+fn check_statistics_file(args: &Args) -> Result<()> {
+    let Some(path) = &args.stats else { return Ok(()) };
+    let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let writable = rustix::fs::access(directory, rustix::fs::Access::WRITE_OK);
+    if path.is_dir() || !directory.is_dir() || writable.is_err() {
+        bail!(
+            "--stats {}: cannot write there; give a file in an existing, writable directory",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+fn warn_about_rules(controlled: &[Controlled], allowance: &mut Allowance) {
+    if controlled.is_empty() {
+        warn("no rules and no hints: nothing is under control");
+    }
+    for rule in controlled.iter().flat_map(|c| &c.rules) {
+        if scan::matches_anything(rule, allowance) == Verdict::Nothing {
+            let advice = if Path::new(&rule.glob).is_dir() {
+                format!("; it is a directory: '{}/**' matches the files in it", rule.glob)
+            } else {
+                String::new()
+            };
+            warn(&format!("rule '{rule}' matches no file at present{advice}"));
+        }
+    }
+}
+
+/// Opens the plane, starts the program held back and puts it under control.
+fn begin(
+    args: &Args,
+    effective: &Effective,
+    rules: Vec<Rule>,
+    name: &OsString,
+    arguments: &[OsString],
+) -> Result<steer::Steered, Refused> {
+    let unable = |e: anyhow::Error| Refused::Unable(e);
+    let wrong = |e: anyhow::Error| Refused::Wrong(e);
+    let mut plane = match Plane::open(options(args, effective)) {
+        Ok(plane) => plane,
+        Err(
+            e @ (foretell_pagecache::OpenError::Observe(_) | foretell_pagecache::OpenError::System { .. }),
+        ) => {
+            return Err(unable(anyhow!(e).context("cannot take control")));
+        }
+        Err(e) => return Err(wrong(e.into())),
+    };
+    let held = Program::start_held(name, arguments).map_err(wrong)?;
+    let managers = effective.controlled.iter().map(|c| manager(c, name)).collect();
+    let session = match plane.add_session(SessionSpec { root_pid: held.pid(), managers }) {
+        Ok(session) => session,
+        Err(e) => {
+            held.discard();
+            let unable_here = matches!(e, foretell_pagecache::SessionError::Observe { .. });
+            return Err(if unable_here { unable(e.into()) } else { wrong(e.into()) });
+        }
+    };
+    let server =
+        Server::bind(rules).map_err(|e| warn(&format!("{e:#}; no other run can join this one"))).ok();
+    Ok(steer::Steered { plane, session, program: held, server })
+}
+
+fn options(args: &Args, effective: &Effective) -> Options {
+    Options {
+        block_bytes: effective.block_bytes,
+        prefetch: effective.prefetch,
+        batch: effective.batch,
+        horizon: effective.horizon,
+        order: effective.order,
+        allocation: effective.allocation,
+        revocation: effective.revocation,
+        match_ahead: effective.match_ahead,
+        realtime: effective.realtime,
+        prefetch_threads: effective.prefetch_threads,
+        record: args.record.clone(),
+        ..Options::new(effective.budget_bytes)
+    }
+}
+
+fn manager(controlled: &Controlled, program: &OsString) -> ManagerSpec {
+    ManagerSpec {
+        name: manager_name(controlled, program),
+        rules: crate::join::to_plane(&controlled.rules),
+        process_names: controlled.process.iter().cloned().collect(),
+    }
+}
+
+/// The name of a manager in reports: of its processes, or of the program that was started.
+pub(crate) fn manager_name(controlled: &Controlled, program: &OsString) -> String {
+    let program = || Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
+    controlled.process.clone().unwrap_or_else(program)
+}
+
+fn finish(args: &Args, outcome: Outcome, started: Instant) -> Result<u8> {
+    let Outcome { code, mut stats } = outcome;
+    if stats.elapsed_s == 0.0 {
+        stats.elapsed_s = started.elapsed().as_secs_f64();
+    }
+    // The program has run: whatever fails now is said, and its exit code stays.
+    if let Some(path) = &args.stats
+        && let Err(e) = stats.write(path)
+    {
+        warn(&format!("{e:#}"));
+    }
+    if !args.quiet {
+        eprint!("{}", report::render(&stats));
+    }
+    Ok(code)
+}
+
+/// An eventfd that readers of hints make readable when they have something.
+pub(crate) fn wake_descriptor() -> Result<Arc<OwnedFd>> {
+    use rustix::event::{EventfdFlags, eventfd};
+    let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
+    Ok(Arc::new(descriptor.context("cannot make an eventfd")?))
+}
+
+/// One line on stderr, whatever is in it.
+pub(crate) fn warn(text: &str) {
+    eprintln!("foretell: {}", text.replace('\n', " "));
+}

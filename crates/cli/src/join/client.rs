@@ -1,0 +1,178 @@
+//! The run that connects to another one.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::protocol::{Filled, Inbox, MAX_REPLY_BYTES, Reply, Request, encode, parse_rules};
+use super::server::socket_name;
+use crate::rule::Rule;
+use crate::scan::{self, Allowance, Verdict};
+
+/// Every run listens on an abstract socket of this name and its process number.
+pub(super) const SOCKET_PREFIX: &str = "foretell-run-";
+
+/// How long another run may take to say which rules it has. It answers between two rounds of its loop; one
+/// that is stopped (Ctrl-Z) does not answer, and holds nobody up.
+const RULES_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A connection to another run.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    inbox: Inbox,
+    ended: bool,
+}
+
+impl Client {
+    /// Connects to the run of foretell process `pid`.
+    pub fn connect(pid: u32) -> Result<Client> {
+        let address = SocketAddr::from_abstract_name(socket_name(pid))?;
+        let stream = UnixStream::connect_addr(&address).map_err(|e| match e.kind() {
+            std::io::ErrorKind::ConnectionRefused => anyhow!(
+                "process {pid} is no 'foretell run' that controls a program; \
+                 give the number of one that does ('pgrep foretell' lists them)"
+            ),
+            _ => anyhow!("cannot reach run {pid}: {e}"),
+        })?;
+        let peer = rustix::net::sockopt::socket_peercred(&stream)?;
+        let is_owner = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
+        if u32::try_from(peer.pid.as_raw_nonzero().get()) != Ok(pid) || !is_owner {
+            bail!("run {pid} belongs to somebody else; only its own user and root may join it");
+        }
+        stream.set_nonblocking(true)?;
+        Ok(Client { stream, inbox: Inbox::new(MAX_REPLY_BYTES), ended: false })
+    }
+
+    /// Readable when an answer has come.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// Sends a request.
+    pub fn send(&mut self, request: &Request) -> Result<()> {
+        let line = encode(request)?;
+        let mut rest = &line[..];
+        while !rest.is_empty() {
+            match (&self.stream).write(rest) {
+                Ok(written) => rest = &rest[written..],
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                    // Answers of the other side are read meanwhile by the kernel's buffer: no deadlock, as
+                    // there is at most one request under way.
+                    wait(&self.stream, PollFlags::OUT, None)?;
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next answer, if it has come. An error when the other side has ended.
+    pub fn receive(&mut self) -> Result<Option<Reply>> {
+        if !self.ended && self.inbox.fill(&mut &self.stream)? == Filled::End {
+            self.ended = true;
+        }
+        match self.inbox.next_line() {
+            Some(line) => Ok(Some(serde_json::from_slice(&line).context("an answer that makes no sense")?)),
+            None if self.ended || self.inbox.is_over_limit() => bail!("it has ended"),
+            None => Ok(None),
+        }
+    }
+
+    /// Waits for an answer, at most `timeout`. What the other side refuses is an error.
+    pub fn wait_for_answer(&mut self, timeout: Duration) -> Result<Reply> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            match self.receive()? {
+                Some(Reply::Error { message }) => bail!("{message}"),
+                Some(reply) => return Ok(reply),
+                None => {}
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                bail!("no answer within {timeout:?}");
+            }
+            wait(&self.stream, PollFlags::IN, Some(left))?;
+        }
+    }
+}
+
+/// Looks at all other runs that may be talked to: is one of the files that `rules` match under another
+/// policy there? Runs that do not answer, and globs that match more files than can be looked at, are let pass.
+pub fn check_other_runs(rules: &[Rule], allowance: &mut Allowance) -> Result<()> {
+    if rules.is_empty() {
+        return Ok(());
+    }
+    for pid in other_runs() {
+        let ask = || -> Result<Reply> {
+            let mut client = Client::connect(pid)?;
+            client.send(&Request::Rules { rules: rules.iter().map(ToString::to_string).collect() })?;
+            client.wait_for_answer(RULES_TIMEOUT)
+        };
+        let Ok(Reply::Rules { rules: theirs, conflict }) = ask() else { continue };
+        if let Some(conflict) = conflict {
+            bail!(
+                "conflict with run {pid}: {conflict}; use the same policy, or wait until that run has ended"
+            );
+        }
+        let theirs = parse_rules(&theirs).unwrap_or_default();
+        if let Verdict::Found((path, our, their)) = scan::conflict(rules, &theirs, allowance) {
+            bail!(
+                "rule '{our}' conflicts with rule '{their}' of run {pid} on {}; \
+                 use the same policy, or wait until that run has ended",
+                path.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The process numbers of all runs that listen (proc_net(5), `/proc/net/unix`: abstract names begin with '@').
+fn other_runs() -> BTreeSet<u32> {
+    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    runs_in(&sockets).filter(|pid| *pid != std::process::id()).collect()
+}
+
+fn runs_in(sockets: &str) -> impl Iterator<Item = u32> {
+    sockets
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(7)?.strip_prefix('@')?.strip_prefix(SOCKET_PREFIX))
+        .filter_map(|pid| pid.parse().ok())
+}
+
+fn wait(stream: &UnixStream, flags: PollFlags, timeout: Option<Duration>) -> Result<()> {
+    let timeout = timeout.map(rustix::event::Timespec::try_from).transpose()?;
+    match poll(&mut [PollFd::new(stream, flags)], timeout.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_by_their_sockets() {
+        let sockets = "Num RefCount Protocol Flags Type St Inode Path\n\
+            0: 2 0 10000 0001 01 9 @foretell-run-12\n\
+            0: 3 0 0 0001 03 10 @foretell-run-12\n\
+            0: 2 0 10000 0001 01 11 /run/x\n\
+            0: 2 0 10000 0001 01 12 @foretell-run-x\n\
+            0: 2 0 10000 0001 01 13\n";
+        assert_eq!(runs_in(sockets).collect::<BTreeSet<_>>(), BTreeSet::from([12]));
+    }
+
+    #[test]
+    fn a_process_that_is_no_run_is_named() {
+        let error = Client::connect(1).unwrap_err().to_string();
+        assert!(error.starts_with("process 1 is no 'foretell run'"), "{error}");
+    }
+}

@@ -1,0 +1,219 @@
+//! A program under the plane of another run (`--join`): we start it, tell the other run what it is and what
+//! it will read, and ask for a report at its end. When the other run ends first, the program goes on
+//! uncontrolled.
+
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::commands::run::{HintSource, Outcome, Refused, manager_name, wake_descriptor, warn};
+use crate::config::Controlled;
+use crate::hints::feed::{self, Fed};
+use crate::hints::{Hint, line};
+use crate::join::{Client, MAX_MESSAGE_BYTES, Reply, Request, WireManager};
+use crate::program::{Program, exit_code};
+use crate::signals;
+use crate::stats::Stats;
+
+/// How long the other run may take to put a program under control.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long it may take to report: it counts what optimal replacement would have done.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Bytes of hints in one message; the rest of [`MAX_MESSAGE_BYTES`] is for quoting and the frame.
+const HINT_BYTES: usize = MAX_MESSAGE_BYTES / 4;
+
+/// A program that another run controls and that has not begun.
+#[derive(Debug)]
+pub(crate) struct Accompanied {
+    client: Client,
+    program: Program,
+    run_pid: u32,
+}
+
+/// Starts the program held back and has it taken under control by run `run_pid`.
+pub(crate) fn join(
+    run_pid: u32,
+    controlled: &[Controlled],
+    name: &OsString,
+    arguments: &[OsString],
+) -> Result<Accompanied, Refused> {
+    let mut client = Client::connect(run_pid).map_err(|e| Refused::Wrong(e.context("--join")))?;
+    let program = Program::start_held(name, arguments).map_err(Refused::Wrong)?;
+    let managers = controlled.iter().map(|c| WireManager {
+        name: manager_name(c, name),
+        process: c.process.clone(),
+        rules: c.rules.iter().map(ToString::to_string).collect(),
+    });
+    let request = Request::Join { root_pid: program.pid(), managers: managers.collect() };
+    let answer = client.send(&request).and_then(|()| client.wait_for_answer(JOIN_TIMEOUT));
+    match answer {
+        Ok(Reply::Joined) => Ok(Accompanied { client, program, run_pid }),
+        Ok(other) => {
+            program.discard();
+            Err(Refused::Wrong(anyhow!("run {run_pid} answered with {other:?}; is it of the same version?")))
+        }
+        Err(e) => {
+            program.discard();
+            Err(Refused::Wrong(e.context(format!("run {run_pid} refuses"))))
+        }
+    }
+}
+
+/// Hints on their way to the other run, one message at a time.
+struct Outgoing {
+    streams: Vec<(usize, Option<Receiver<Fed>>)>,
+    /// Lines that the next messages of a manager are made of.
+    lines: Vec<String>,
+    manager: usize,
+    /// A message was sent and is not answered yet.
+    under_way: bool,
+    skipped: u64,
+    skipped_there: u64,
+}
+
+impl Accompanied {
+    /// Lets the program begin and stays with it until it has ended.
+    pub(crate) fn accompany(self, sources: &[HintSource]) -> Result<Outcome> {
+        let Accompanied { mut client, mut program, run_pid } = self;
+        let wake = wake_descriptor()?;
+        let mut streams = Vec::new();
+        for source in sources {
+            let feed = feed::start(source.file.clone(), source.kind, source.base.clone(), wake.clone())?;
+            streams.push((source.manager, Some(feed)));
+        }
+        let mut outgoing = Outgoing {
+            streams,
+            lines: Vec::new(),
+            manager: 0,
+            under_way: false,
+            skipped: 0,
+            skipped_there: 0,
+        };
+        signals::pass_on(program.pidfd()?)?;
+        program.release();
+        let started = Instant::now();
+        let ended = loop {
+            {
+                let program = program.ended();
+                let mut ready = [
+                    PollFd::new(&program, PollFlags::IN),
+                    PollFd::from_borrowed_fd(client.descriptor(), PollFlags::IN),
+                    PollFd::from_borrowed_fd(wake.as_fd(), PollFlags::IN),
+                ];
+                match poll(&mut ready, None) {
+                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                    Err(e) => return Err(e.into()),
+                }
+            }
+            let _ = rustix::io::read(&wake, &mut [0; 8]);
+            if let Some(status) = program.try_wait()? {
+                break Ok(status);
+            }
+            if let Err(e) = outgoing.advance(&mut client) {
+                break Err(e);
+            }
+        };
+        let (status, report) = match ended {
+            Ok(status) => (status, last_report(&mut client, outgoing.under_way)),
+            Err(e) => {
+                warn(&format!(
+                    "run {run_pid} no longer controls this program ({e:#}); it goes on uncontrolled"
+                ));
+                (program.wait()?, Err(e))
+            }
+        };
+        let mut stats = report.unwrap_or_else(|e| {
+            Stats::uncontrolled(&format!("run {run_pid}, which was joined, gave no report ({e:#})"))
+        });
+        stats.elapsed_s = started.elapsed().as_secs_f64();
+        stats.hints_skipped = outgoing.skipped + outgoing.skipped_there;
+        Ok(Outcome { code: exit_code(status), stats })
+    }
+}
+
+fn last_report(client: &mut Client, mut under_way: bool) -> Result<Stats> {
+    client.send(&Request::Report)?;
+    loop {
+        match client.wait_for_answer(REPORT_TIMEOUT)? {
+            Reply::Report(stats) => return Ok(*stats),
+            Reply::Taken { .. } if under_way => under_way = false,
+            other => return Err(anyhow!("an unexpected answer: {other:?}")),
+        }
+    }
+}
+
+impl Outgoing {
+    /// Reads answers, and sends the next message when the last one was answered.
+    fn advance(&mut self, client: &mut Client) -> Result<()> {
+        while let Some(reply) = client.receive()? {
+            match reply {
+                Reply::Taken { skipped, problem } => {
+                    self.under_way = false;
+                    self.skipped_there = skipped;
+                    if let Some(problem) = problem {
+                        warn(&format!("a hint was skipped: {problem}"));
+                    }
+                }
+                // What was refused is lost, nothing else.
+                Reply::Error { message } => {
+                    self.under_way = false;
+                    self.skipped += 1;
+                    warn(&format!("hints were refused: {message}"));
+                }
+                _ => {}
+            }
+        }
+        if self.under_way {
+            return Ok(());
+        }
+        if self.lines.is_empty() {
+            self.collect();
+        }
+        if !self.lines.is_empty() {
+            let mut bytes = 0;
+            let fit = self.lines.iter().take_while(|line| {
+                bytes += line.len();
+                bytes <= HINT_BYTES
+            });
+            // One line alone is always shorter than a message.
+            let fit = fit.count().max(1);
+            let hints = self.lines.drain(..fit).collect();
+            client.send(&Request::Hints { manager: self.manager, hints }).context("sending hints")?;
+            self.under_way = true;
+        }
+        Ok(())
+    }
+
+    /// Takes one batch from the first reader that has one.
+    fn collect(&mut self) {
+        for (manager, stream) in &mut self.streams {
+            while let Some(feed) = stream {
+                match feed.try_recv() {
+                    Ok(Fed::Hints(hints)) if !hints.is_empty() => {
+                        self.manager = *manager;
+                        self.lines = hints.iter().map(as_line).collect();
+                        return;
+                    }
+                    Ok(Fed::Hints(_)) => {}
+                    Ok(Fed::Warning(text)) => warn(&text),
+                    Ok(Fed::End { bad_lines, absent }) => {
+                        self.skipped += bad_lines + absent;
+                        *stream = None;
+                    }
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => *stream = None,
+                }
+            }
+        }
+    }
+}
+
+fn as_line(hint: &Hint) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    let line = line::write(hint.path.as_os_str().as_bytes(), hint.range);
+    String::from_utf8_lossy(&line).into_owned()
+}

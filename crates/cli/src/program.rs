@@ -1,0 +1,239 @@
+//! Starting the program held back, so that it is under control before its first instruction.
+//!
+//! The child is this executable again, as `foretell exec-when-told SOCKET PROGRAM ARGS…`. It connects to
+//! an abstract socket of ours and waits for one byte; then it becomes the program (same process, same
+//! descriptors, environment and terminal). When our side dies the kernel closes the socket, and the child
+//! becomes the program all the same. Nothing is inherited by the program: the socket closes on exec.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// The hidden subcommand of the child.
+pub const EXEC_WHEN_TOLD: &str = "exec-when-told";
+
+/// Exit code when the program turns out not to be executable after all (a broken format, say): it could not
+/// be told before. The same as for a program that does not exist.
+const CANNOT_EXECUTE: u8 = 2;
+
+/// A program that was started by us.
+#[derive(Debug)]
+pub struct Program {
+    child: Child,
+    pidfd: OwnedFd,
+    /// The connection that the child waits on; `None` once it was told.
+    waiting: Option<UnixStream>,
+}
+
+impl Program {
+    /// Starts `program`, held back until [`Program::release`].
+    pub fn start_held(program: &OsStr, arguments: &[OsString]) -> Result<Program> {
+        let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let name = format!("foretell-start-{}-{}", std::process::id(), since.as_nanos());
+        let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)
+            .context("cannot make a socket to start the program with")?;
+        listener.set_nonblocking(true)?;
+        // By way of /proc: the same executable even if its file was replaced meanwhile.
+        let child = Command::new("/proc/self/exe")
+            .arg0("foretell")
+            .args([EXEC_WHEN_TOLD, &name])
+            .arg(program)
+            .args(arguments)
+            .spawn()
+            .context("cannot start a process")?;
+        let mut program = Program { pidfd: pidfd_of(&child)?, child, waiting: None };
+        match program.wait_for_connection(&listener) {
+            Ok(connection) => program.waiting = Some(connection),
+            Err(e) => {
+                program.discard();
+                return Err(e);
+            }
+        }
+        Ok(program)
+    }
+
+    /// Starts `program` at once, without any control.
+    pub fn start(program: &OsStr, arguments: &[OsString]) -> Result<Program> {
+        let child = Command::new(program)
+            .args(arguments)
+            .spawn()
+            .with_context(|| format!("cannot start '{}'", program.display()))?;
+        Ok(Program { pidfd: pidfd_of(&child)?, child, waiting: None })
+    }
+
+    fn wait_for_connection(&mut self, listener: &UnixListener) -> Result<UnixStream> {
+        loop {
+            let mut ready = [PollFd::new(listener, PollFlags::IN), PollFd::new(&self.pidfd, PollFlags::IN)];
+            match poll(&mut ready, None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(e.into()),
+            }
+            match listener.accept() {
+                // Anybody may connect to an abstract socket; only the child counts.
+                Ok((connection, _)) if peer_pid(&connection) == Some(self.pid()) => return Ok(connection),
+                Ok(_) => {}
+                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                Err(e) => return Err(e.into()),
+            }
+            if let Some(status) = self.try_wait()? {
+                bail!("the program was ended before it began ({status})");
+            }
+        }
+    }
+
+    /// Lets a held program begin.
+    pub fn release(&mut self) {
+        if let Some(mut connection) = self.waiting.take() {
+            // When the child is gone there is nobody to tell; waiting for it will say why.
+            let _ = connection.write_all(b"!");
+        }
+    }
+
+    /// Ends a program that is still held: it never began.
+    pub fn discard(mut self) {
+        // It may have ended by itself.
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+        let _ = self.child.wait();
+    }
+
+    /// Its process number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Readable when the program has ended.
+    pub fn ended(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// A descriptor of the process, to send signals through.
+    pub fn pidfd(&self) -> Result<OwnedFd> {
+        Ok(self.pidfd.try_clone()?)
+    }
+
+    /// How the program ended, if it has.
+    pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
+        Ok(self.child.try_wait()?)
+    }
+
+    /// Waits until the program has ended.
+    pub fn wait(&mut self) -> Result<ExitStatus> {
+        Ok(self.child.wait()?)
+    }
+
+    /// Waits until the program has ended or `timeout` has passed.
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<ExitStatus>> {
+        let timeout = rustix::event::Timespec::try_from(timeout).context("the wait is too long")?;
+        match poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => self.try_wait(),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+/// The exit code that stands for how a program ended: its own, or 128 + the signal, as shells have it.
+#[must_use]
+pub fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code & 0xff).ok()).unwrap_or(1)
+}
+
+/// The executable file that `program` names: as `execvp(3)` finds it.
+pub fn find(program: &OsStr) -> Result<PathBuf> {
+    let usable = |path: &Path| {
+        path.metadata().is_ok_and(|m| m.is_file())
+            && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+    };
+    let shown = program.display();
+    if program.is_empty() {
+        bail!("the name of the program is empty; give one after '--'");
+    }
+    if program.as_bytes().contains(&b'/') {
+        let path = Path::new(program);
+        return match path.metadata() {
+            Err(_) => Err(anyhow!("program '{shown}' does not exist; give its path or a name from PATH")),
+            Ok(_) if usable(path) => Ok(path.to_owned()),
+            Ok(_) => {
+                Err(anyhow!("'{shown}' cannot be executed; give an executable file (chmod +x makes one)"))
+            }
+        };
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(program))
+        .find(|candidate| usable(candidate))
+        .ok_or_else(|| anyhow!("program '{shown}' is not in PATH; give its path, as in './{shown}'"))
+}
+
+/// The child's side: waits, then becomes the program. Returns only when that fails, with the exit code.
+pub fn exec_when_told(mut arguments: impl Iterator<Item = OsString>) -> u8 {
+    let (Some(socket), Some(program)) = (arguments.next(), arguments.next()) else {
+        eprintln!("foretell: '{EXEC_WHEN_TOLD}' is for foretell itself; use 'foretell run -- PROGRAM'");
+        return CANNOT_EXECUTE;
+    };
+    let told = SocketAddr::from_abstract_name(socket.as_bytes())
+        .and_then(|address| UnixStream::connect_addr(&address))
+        .and_then(|mut connection| {
+            let mut byte = [0];
+            // No byte but the end: the one who should have told us has died. The program runs anyway.
+            loop {
+                match connection.read(&mut byte) {
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    other => return other,
+                }
+            }
+        });
+    if let Err(e) = told {
+        eprintln!("foretell: '{EXEC_WHEN_TOLD}' cannot reach the foretell that started it ({e})");
+        return CANNOT_EXECUTE;
+    }
+    let error = Command::new(&program).args(arguments).exec();
+    eprintln!(
+        "foretell: cannot execute '{}' ({error}); is it a program for this machine?",
+        program.display()
+    );
+    CANNOT_EXECUTE
+}
+
+fn pidfd_of(child: &Child) -> Result<OwnedFd> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("the process has no number")?;
+    pidfd_open(pid, PidfdFlags::empty()).context("cannot open the process")
+}
+
+/// The process at the other end of a connection.
+fn peer_pid(connection: &UnixStream) -> Option<u32> {
+    let peer = rustix::net::sockopt::socket_peercred(connection).ok()?;
+    u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_a_shell() {
+        assert_eq!(exit_code(ExitStatus::from_raw(0)), 0);
+        assert_eq!(exit_code(ExitStatus::from_raw(7 << 8)), 7);
+        assert_eq!(exit_code(ExitStatus::from_raw(15)), 143);
+    }
+
+    #[test]
+    fn programs_are_found_as_the_shell_finds_them() {
+        assert!(find(OsStr::new("sh")).unwrap().is_absolute());
+        assert_eq!(find(OsStr::new("/bin/sh")).unwrap(), Path::new("/bin/sh"));
+        assert!(find(OsStr::new("no-such-program-here")).unwrap_err().to_string().contains("not in PATH"));
+        assert!(find(OsStr::new("./no/such")).unwrap_err().to_string().contains("does not exist"));
+        assert!(find(OsStr::new("/etc/passwd")).unwrap_err().to_string().contains("cannot be executed"));
+    }
+}

@@ -1,0 +1,252 @@
+//! What a run did, as `--stats` writes it and as runs tell each other.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use foretell_pagecache::{Counts as PlaneCounts, Report};
+use serde::{Deserialize, Serialize};
+
+/// A run. Counts are in blocks.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Stats {
+    /// Was the program under control, from beginning to end?
+    pub controlled: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncontrolled_because: Option<String>,
+    /// Time from the program's start to its end.
+    pub elapsed_s: f64,
+    /// Time that the processes waited for reads, summed over their threads.
+    pub wait_s: f64,
+    /// Processor time of foretell itself.
+    pub daemon_cpu_s: f64,
+    /// Page cache that the files under control may occupy.
+    pub budget_bytes: u64,
+    /// Size of a block.
+    pub block_bytes: u32,
+    /// The counts in all.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Observations that were lost.
+    pub lost_events: u64,
+    /// Bytes that devices read for the processes and for our prefetches.
+    pub device_read_bytes: u64,
+    /// Fetches that optimal replacement would have made with the same budget.
+    pub belady_fetches: Option<u64>,
+    /// Why `belady_fetches` is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub belady_missing: Option<String>,
+    /// Hints that could not be followed (bad lines, absent files, past the end of a file).
+    #[serde(default)]
+    pub hints_skipped: u64,
+    /// The same by process.
+    pub processes: Vec<ProcessStats>,
+    /// The same by file.
+    pub files: Vec<FileStats>,
+}
+
+/// Counts in blocks.
+#[allow(missing_docs)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counts {
+    pub references: u64,
+    pub hits: u64,
+    pub demand_fetches: u64,
+    pub prefetches: u64,
+    pub prefetches_useful: u64,
+    pub prefetches_late: u64,
+    pub prefetches_wasted: u64,
+    pub evictions: u64,
+    pub evictions_refused: u64,
+    pub foreign_evictions: u64,
+}
+
+/// One process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ProcessStats {
+    /// Its number; `None` for the sum of those not listed.
+    pub pid: Option<u32>,
+    /// Its name.
+    pub name: String,
+    /// Under whose rules it is.
+    pub manager: String,
+    /// Time that it waited for reads.
+    pub wait_s: f64,
+    /// Bytes that devices read for it.
+    pub device_read_bytes: u64,
+    /// Its counts.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// One file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileStats {
+    /// Its path; `others` for the sum of those not listed.
+    pub path: PathBuf,
+    /// Its counts.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+impl Counts {
+    /// Blocks brought in, for whatever reason.
+    #[must_use]
+    pub fn fetches(&self) -> u64 {
+        self.demand_fetches + self.prefetches
+    }
+
+    fn add(&mut self, other: &Counts) {
+        self.references += other.references;
+        self.hits += other.hits;
+        self.demand_fetches += other.demand_fetches;
+        self.prefetches += other.prefetches;
+        self.prefetches_useful += other.prefetches_useful;
+        self.prefetches_late += other.prefetches_late;
+        self.prefetches_wasted += other.prefetches_wasted;
+        self.evictions += other.evictions;
+        self.evictions_refused += other.evictions_refused;
+        self.foreign_evictions += other.foreign_evictions;
+    }
+}
+
+impl From<PlaneCounts> for Counts {
+    fn from(c: PlaneCounts) -> Counts {
+        Counts {
+            references: c.references,
+            hits: c.hits,
+            demand_fetches: c.demand_fetches,
+            prefetches: c.prefetches,
+            prefetches_useful: c.prefetches_useful,
+            prefetches_late: c.prefetches_late,
+            prefetches_wasted: c.prefetches_wasted,
+            evictions: c.evictions,
+            evictions_refused: c.evictions_refused,
+            foreign_evictions: c.foreign_evictions,
+        }
+    }
+}
+
+impl From<Report> for Stats {
+    fn from(report: Report) -> Stats {
+        Stats {
+            controlled: true,
+            uncontrolled_because: None,
+            elapsed_s: report.elapsed_s,
+            wait_s: report.wait_s,
+            daemon_cpu_s: report.daemon_cpu_s,
+            budget_bytes: report.budget_bytes,
+            block_bytes: report.block_bytes,
+            counts: report.counts.into(),
+            lost_events: report.lost_events,
+            device_read_bytes: report.device_read_bytes,
+            belady_fetches: report.belady_fetches,
+            belady_missing: report.belady_missing,
+            hints_skipped: 0,
+            processes: report
+                .processes
+                .into_iter()
+                .map(|p| ProcessStats {
+                    pid: p.pid,
+                    name: p.name,
+                    manager: p.manager,
+                    wait_s: p.wait_s,
+                    device_read_bytes: p.device_read_bytes,
+                    counts: p.counts.into(),
+                })
+                .collect(),
+            files: report
+                .files
+                .into_iter()
+                .map(|f| FileStats { path: f.path, counts: f.counts.into() })
+                .collect(),
+        }
+    }
+}
+
+impl Stats {
+    /// A run that was not controlled, or not to its end.
+    #[must_use]
+    pub fn uncontrolled(because: &str) -> Stats {
+        Stats { uncontrolled_because: Some(because.to_owned()), ..Stats::default() }
+    }
+
+    /// The part of a shared run that belongs to the managers that `belongs` names. Files are shared by
+    /// all, and so is the optimum: both are left out.
+    #[must_use]
+    pub fn part(self, elapsed_s: f64, belongs: impl Fn(&str) -> bool) -> Stats {
+        let processes: Vec<_> = self.processes.into_iter().filter(|p| belongs(&p.manager)).collect();
+        let mut counts = Counts::default();
+        processes.iter().for_each(|p| counts.add(&p.counts));
+        Stats {
+            elapsed_s,
+            wait_s: processes.iter().map(|p| p.wait_s).sum(),
+            device_read_bytes: processes.iter().map(|p| p.device_read_bytes).sum(),
+            counts,
+            belady_fetches: None,
+            belady_missing: Some("the budget is shared with another run, whose report has it".to_owned()),
+            processes,
+            files: Vec::new(),
+            ..self
+        }
+    }
+
+    /// Writes the statistics as JSON: to a new file beside `path`, which then takes its name.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let attempt = || -> Result<()> {
+            let mut file = tempfile::Builder::new()
+                .prefix(".foretell-stats-")
+                .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
+                .tempfile_in(directory)?;
+            serde_json::to_writer_pretty(&mut file, self)?;
+            file.write_all(b"\n")?;
+            file.persist(path)?;
+            Ok(())
+        };
+        attempt().with_context(|| format!("cannot write the statistics to {}", path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(manager: &str, references: u64) -> ProcessStats {
+        let counts = Counts { references, hits: 1, ..Counts::default() };
+        ProcessStats {
+            pid: Some(1),
+            name: "x".into(),
+            manager: manager.into(),
+            wait_s: 0.5,
+            device_read_bytes: 10,
+            counts,
+        }
+    }
+
+    #[test]
+    fn a_part_is_the_sum_of_its_processes() {
+        let all = Stats {
+            controlled: true,
+            belady_fetches: Some(7),
+            processes: vec![process("a", 5), process("b", 6), process("a", 7)],
+            ..Stats::default()
+        };
+        let part = all.part(2.0, |manager| manager == "a");
+        assert_eq!((part.counts.references, part.counts.hits, part.device_read_bytes), (12, 2, 20));
+        assert_eq!((part.elapsed_s, part.wait_s, part.belady_fetches), (2.0, 1.0, None));
+    }
+
+    #[test]
+    fn statistics_are_written_whole_and_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("stats.json");
+        let stats = Stats { processes: vec![process("a", 5)], ..Stats::uncontrolled("why") };
+        stats.write(&path).unwrap();
+        let back: Stats = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(back, stats);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert!(stats.write(&dir.path().join("no/such")).unwrap_err().to_string().contains("no/such"));
+    }
+}

@@ -1,0 +1,133 @@
+//! A program under a plane of our own, from its first instruction to its end.
+
+use std::process::ExitStatus;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use foretell_pagecache::{Plane, SessionId};
+
+use crate::backlog::Backlog;
+use crate::commands::run::{HintSource, Outcome, wake_descriptor, warn};
+use crate::hints::feed::{self, Fed};
+use crate::join::Server;
+use crate::program::{Program, exit_code};
+use crate::signals;
+use crate::stats::Stats;
+
+/// The longest wait when nothing happens; whatever can happen wakes us earlier.
+const IDLE: Duration = Duration::from_millis(500);
+/// The wait when hints wait for room in the list or an answer for a slow reader: neither wakes us.
+const PENDING: Duration = Duration::from_millis(2);
+
+/// A program that is under control and has not begun.
+#[derive(Debug)]
+pub(crate) struct Steered {
+    /// The plane that controls it.
+    pub(crate) plane: Plane,
+    /// Its session there.
+    pub(crate) session: SessionId,
+    /// The program, held back.
+    pub(crate) program: Program,
+    /// Where other runs may join.
+    pub(crate) server: Option<Server>,
+}
+
+/// A list of hints on its way to the plane.
+struct Stream {
+    feed: Option<Receiver<Fed>>,
+    backlog: Backlog,
+    skipped: u64,
+}
+
+impl Steered {
+    /// Lets the program begin and steers until it has ended. When our side fails, the program goes on
+    /// uncontrolled, and is still waited for.
+    pub(crate) fn run(self, sources: &[HintSource]) -> Result<Outcome> {
+        let Steered { mut plane, session, mut program, mut server } = self;
+        let wake = wake_descriptor()?;
+        let mut streams = Vec::new();
+        for source in sources {
+            let feed = feed::start(source.file.clone(), source.kind, source.base.clone(), wake.clone())?;
+            streams.push(Stream { feed: Some(feed), backlog: Backlog::new(source.manager), skipped: 0 });
+        }
+        signals::pass_on(program.pidfd()?)?;
+        program.release();
+        let started = Instant::now();
+        let (status, failure) = loop {
+            let mut descriptors = vec![program.ended()];
+            use std::os::fd::AsFd;
+            descriptors.push(wake.as_fd());
+            descriptors.extend(server.iter().flat_map(Server::descriptors));
+            let pending = streams.iter().any(|s| !s.backlog.is_empty())
+                || server.as_ref().is_some_and(Server::is_pending);
+            let ready = match plane.step(&descriptors, if pending { PENDING } else { IDLE }) {
+                Ok(ready) => ready,
+                Err(e) => {
+                    warn(&format!("control has ended ({e}); the program goes on uncontrolled"));
+                    drop(server.take());
+                    break (program.wait()?, Some(e.to_string()));
+                }
+            };
+            if ready.contains(&1) {
+                let _ = rustix::io::read(&wake, &mut [0; 8]);
+            }
+            streams.iter_mut().for_each(|stream| stream.advance(&mut plane, session));
+            if let Some(server) = &mut server
+                && (pending || ready.iter().any(|at| *at >= 2))
+            {
+                server.serve(&mut plane);
+            }
+            if let Some(status) = ended(&mut program, &ready)? {
+                break (status, None);
+            }
+        };
+        let elapsed_s = started.elapsed().as_secs_f64();
+        // Joined runs learn now, not after the report, that they are on their own.
+        drop(server);
+        let mut stats = match plane.finish() {
+            Ok(report) => Stats::from(report),
+            Err(e) => {
+                warn(&e.to_string());
+                Stats::uncontrolled(&e.to_string())
+            }
+        };
+        stats.elapsed_s = elapsed_s;
+        stats.hints_skipped = streams.iter().map(|s| s.skipped + s.backlog.skipped()).sum();
+        if let Some(failure) = failure {
+            stats.controlled = false;
+            stats.uncontrolled_because = Some(failure);
+        }
+        Ok(Outcome { code: exit_code(status), stats })
+    }
+}
+
+fn ended(program: &mut Program, ready: &[usize]) -> Result<Option<ExitStatus>> {
+    if ready.contains(&0) { program.try_wait() } else { Ok(None) }
+}
+
+impl Stream {
+    /// Passes on what has come, as far as the list has room.
+    fn advance(&mut self, plane: &mut Plane, session: SessionId) {
+        loop {
+            self.backlog.offer(plane, session);
+            if let Some(problem) = self.backlog.take_problem() {
+                warn(&format!("a hint was skipped: {problem}"));
+            }
+            if !self.backlog.is_empty() {
+                return;
+            }
+            let Some(feed) = &self.feed else { return };
+            match feed.try_recv() {
+                Ok(Fed::Hints(hints)) => self.backlog.extend(hints),
+                Ok(Fed::Warning(text)) => warn(&text),
+                Ok(Fed::End { bad_lines, absent }) => {
+                    self.skipped += bad_lines + absent;
+                    self.feed = None;
+                }
+                Err(TryRecvError::Empty) => return,
+                Err(TryRecvError::Disconnected) => self.feed = None,
+            }
+        }
+    }
+}
