@@ -1,0 +1,82 @@
+//! Benchmarks of the plain kernel against foretell, one command each.
+//!
+//! Every benchmark runs its *arms* (ways to run the same program) in turn, several rounds, each from a cold
+//! start, with the same total memory: the program and whatever steers its cache are in one memory cgroup
+//! with one limit. "The kernel" is the better of two readahead settings, because tuning alone wins much on
+//! some devices. Medians and counts are printed as a table and written as JSON with the machine, the commit
+//! and the command.
+//!
+//! The same binary is also the program that is measured (`reader`), the launcher that enters a cgroup, the
+//! helper of the slow devices and the process that cleans up, so that there is one thing to build and no
+//! path to configure.
+
+mod arguments;
+mod cases;
+mod cgroup;
+mod cold;
+mod ideal;
+mod janitor;
+mod machine;
+mod outcome;
+mod program;
+mod random;
+mod reader;
+mod report;
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+
+use crate::arguments::{Arguments, Command, RunArguments};
+use crate::cases::Bench;
+use crate::outcome::Outcome;
+
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<ExitCode> {
+    match arguments.command {
+        Some(Command::Reader(reader)) => reader::run(&reader).map(|()| ExitCode::SUCCESS),
+        Some(Command::InGroup { procs, command }) => program::enter_group_and_run(&procs, &command),
+        Some(Command::SlowdiskHelper) => Ok(foretell_slowdisk::helper_main()),
+        Some(Command::Janitor) => janitor::run().map(|()| ExitCode::SUCCESS),
+        None => benchmark(&arguments.run).map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// Runs the named benchmark and reports.
+fn benchmark(arguments: &RunArguments) -> Result<()> {
+    let bench = Bench::new(arguments)?;
+    let name = arguments.name;
+    let mut case = cases::prepare(name, &bench).with_context(|| format!("cannot prepare {name}"))?;
+    let arms = case.arms();
+    let mut outcome = Outcome::new(case.title(), &arms);
+    let progress = report::progress(arms.len() * arguments.rounds);
+    for round in 0..arguments.rounds {
+        for turn in 0..arms.len() {
+            // Another arm comes first in each round, so that none always follows the same one.
+            let arm = (round + turn) % arms.len();
+            progress.set_message(format!("round {} of {}: {}", round + 1, arguments.rounds, arms[arm]));
+            let measured = case.run(arm).with_context(|| format!("{name}: {}", arms[arm]))?;
+            outcome.record(arm, measured);
+            progress.inc(1);
+        }
+    }
+    progress.finish_and_clear();
+    outcome.references = case.references();
+    outcome.verdicts = case.verdicts(&outcome);
+    drop(case);
+    report::print(&outcome);
+    if let Some(path) = &arguments.json {
+        report::write_json(path, &name.to_string(), arguments.rounds, &outcome)?;
+    }
+    Ok(())
+}

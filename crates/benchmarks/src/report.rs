@@ -1,0 +1,110 @@
+//! Progress on the terminal, a table, and JSON.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use comfy_table::{CellAlignment, Table, presets};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Map, Value, json};
+
+use crate::machine;
+use crate::outcome::{Outcome, Series};
+
+/// A bar of `runs` steps on standard error; nothing in a pipe.
+pub(crate) fn progress(runs: usize) -> ProgressBar {
+    let bar = ProgressBar::new(runs as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed}, {eta} left  {msg}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(500));
+    bar
+}
+
+/// Prints the table of medians, the references and the verdicts.
+pub(crate) fn print(outcome: &Outcome) {
+    let mut metrics: Vec<&str> = Vec::new();
+    for series in outcome.arms.iter().flat_map(|(_, series)| series) {
+        if !metrics.contains(&series.metric) {
+            metrics.push(series.metric);
+        }
+    }
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header(["median (least to most)"].iter().chain(&metrics));
+    for (arm, series) in &outcome.arms {
+        let cells = metrics
+            .iter()
+            .map(|metric| series.iter().find(|series| series.metric == *metric).map_or(String::new(), cell));
+        table.add_row([arm.clone()].into_iter().chain(cells));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    println!("{}\n{table}", outcome.title);
+    for reference in &outcome.references {
+        println!("  {}: {}", reference.what, number(reference.value));
+    }
+    for verdict in &outcome.verdicts {
+        let word = if verdict.met { "met" } else { "NOT MET" };
+        println!("  {word}: {} {} ({})", verdict.what, number(verdict.value), verdict.target);
+    }
+}
+
+fn cell(series: &Series) -> String {
+    let (least, most) = (series.min(), series.max());
+    if (most - least).abs() < 1e-9 {
+        number(series.median())
+    } else {
+        format!("{} ({} to {})", number(series.median()), number(least), number(most))
+    }
+}
+
+/// Counts as integers, the rest with three digits.
+fn number(value: f64) -> String {
+    if value.fract().abs() < 1e-9 && value.abs() < 1e15 {
+        format!("{value:.0}")
+    } else if value.abs() >= 1000.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.3}")
+    }
+}
+
+/// Writes everything, also the single rounds, with what is needed to repeat it.
+pub(crate) fn write_json(path: &Path, name: &str, rounds: usize, outcome: &Outcome) -> Result<()> {
+    let arms: Map<String, Value> = outcome
+        .arms
+        .iter()
+        .map(|(arm, series)| {
+            let metrics: Map<String, Value> = series
+                .iter()
+                .map(|series| {
+                    let value = json!({ "median": series.median(), "values": series.values });
+                    (series.metric.to_owned(), value)
+                })
+                .collect();
+            (arm.clone(), Value::Object(metrics))
+        })
+        .collect();
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    let result = json!({
+        "benchmark": name,
+        "title": outcome.title,
+        "command": format!("./x bench {}", command.join(" ")),
+        "commit": machine::commit(),
+        "machine": machine::describe(),
+        "unix_time_s": seconds,
+        "rounds": rounds,
+        "arms": arms,
+        "references": outcome.references,
+        "verdicts": outcome.verdicts,
+    });
+    let write = || -> std::io::Result<()> {
+        let temporary = path.with_extension("json.new");
+        std::fs::write(&temporary, serde_json::to_string_pretty(&result)? + "\n")?;
+        std::fs::rename(&temporary, path)
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
