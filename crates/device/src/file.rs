@@ -82,7 +82,7 @@ impl DeviceParameters {
     /// [`ParameterError`], with the line and the field where they are known.
     pub fn parse(text: &str) -> Result<DeviceParameters, ParameterError> {
         let file: DeviceFile = toml::from_str(text).map_err(|e| ParameterError::Syntax {
-            line: e.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1)),
+            line: e.span().map_or(1, |span| line_at(text, span.start)),
             message: e.message().to_owned(),
         })?;
         let models: Vec<Model> = [
@@ -299,7 +299,7 @@ fn check_seek(path: &str, seek: &SeekCurve, cylinders: u32) -> Result<(), Parame
 }
 
 fn check_controller(controller: &Controller) -> Result<(), ParameterError> {
-    let Controller { read_miss_ms, read_hit_ms, write_ms, bus_mb_per_s, overlaps_media: _ } = *controller;
+    let Controller { read_miss_ms, read_hit_ms, write_ms, bus_mb_per_s } = *controller;
     time("disk.controller.read_miss_ms", read_miss_ms)?;
     time("disk.controller.read_hit_ms", read_hit_ms)?;
     time("disk.controller.write_ms", write_ms)?;
@@ -312,6 +312,11 @@ fn check_cache(cache: &DiskCache, sector_bytes: u32) -> Result<(), ParameterErro
     whole("disk.cache.segment_bytes", cache.segment_bytes, u64::from(sector_bytes), 1 << 40)?;
     whole("disk.cache.readahead_bytes", cache.readahead_bytes, 0, 1 << 40)?;
     whole("disk.cache.write_fence_bytes", cache.write_fence_bytes, 0, 1 << 40)
+}
+
+/// The line, from 1, of the byte at `offset`.
+fn line_at(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|&b| b == b'\n').count()
 }
 
 /// The line of a field, found by its table and key, or of the nearest table around it that has a header.

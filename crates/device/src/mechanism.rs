@@ -3,10 +3,13 @@
 //!
 //! # A request that goes to the platters
 //!
-//! The arm moves (seek time by distance, or a head switch), the platters turn until the first sector comes
-//! by, the sectors pass under the heads. Controller and bus work beside that: the request is done at
-//! `max(taken + overhead + bytes / bus rate, last sector read)`. Whether the arm starts at once
-//! ([`Controller::overlaps_media`]) or after the overhead depends on the drive.
+//! The controller takes its overhead, the arm moves (seek time by distance, or a head switch), the platters
+//! turn until the first sector comes by, the sectors pass under the heads. The bus works beside that: the
+//! request is done at `max(taken + overhead + bytes / bus rate, last sector read)`. For a request that the
+//! cache serves the controller's overhead is beside the media pass too.
+//!
+//! That the arm waits for the controller shows without readahead only: by the time the controller has
+//! decoded the next of two neighbouring requests its first sector has gone by, and a revolution is lost.
 //!
 //! # Readahead
 //!
@@ -74,7 +77,6 @@ struct Overheads {
     read_miss_ns: u64,
     read_hit_ns: u64,
     write_ns: u64,
-    overlaps_media: bool,
     bus_ns_per_sector: f64,
 }
 
@@ -125,7 +127,7 @@ impl Mechanism {
     pub fn new(parameters: &DiskParameters) -> Mechanism {
         let DiskParameters { geometry, seek, controller, cache } = parameters;
         let tracks = Tracks::new(geometry, seek);
-        let Controller { read_miss_ms, read_hit_ms, write_ms, overlaps_media, bus_mb_per_s } = *controller;
+        let Controller { read_miss_ms, read_hit_ms, write_ms, bus_mb_per_s } = *controller;
         let ns = |ms: f64| (ms * 1e6).round() as u64;
         let DiskCache { segments, segment_bytes, readahead_bytes, write_fence_bytes } = *cache;
         let sector_bytes = u64::from(geometry.sector_bytes);
@@ -138,7 +140,6 @@ impl Mechanism {
                 read_miss_ns: ns(read_miss_ms),
                 read_hit_ns: ns(read_hit_ms),
                 write_ns: ns(write_ms),
-                overlaps_media,
                 bus_ns_per_sector: sector_bytes as f64 * 1e3 / bus_mb_per_s,
             },
             segment_sectors: (segment_bytes / sector_bytes).max(1),
@@ -329,8 +330,7 @@ impl Mechanism {
     }
 
     fn position_from_ns(&self, arm: Arm, start_ns: u64, overhead_ns: u64, place: &Place) -> u64 {
-        let free_ns = if self.controller.overlaps_media { start_ns } else { start_ns + overhead_ns };
-        let free_ns = free_ns.max(self.media_free_ns);
+        let free_ns = (start_ns + overhead_ns).max(self.media_free_ns);
         let move_ns = match arm.cylinder.abs_diff(place.cylinder) {
             0 if arm.head == place.head => 0,
             0 => self.head_switch_ns,

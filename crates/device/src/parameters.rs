@@ -91,8 +91,6 @@ pub struct Controller {
     pub read_hit_ms: f64,
     /// Overhead of a write, in ms.
     pub write_ms: f64,
-    /// Whether the arm moves while the controller is still at it.
-    pub overlaps_media: bool,
     /// The bus to the host, in 10^6 bytes a second.
     pub bus_mb_per_s: f64,
 }

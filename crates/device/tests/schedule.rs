@@ -1,5 +1,7 @@
 //! Each discipline against a naive model, and shortest positioning time against a real disk.
 
+#![allow(clippy::unwrap_used)] // a test's own helpers
+
 use foretell_device::{Discipline, Mechanism, NoArm, Positioning, Request, Scheduler, catalogue};
 use proptest::prelude::*;
 
