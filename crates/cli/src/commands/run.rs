@@ -130,6 +130,9 @@ pub(crate) struct Outcome {
 
 /// Does what the arguments say. Errors mean that the program has not begun.
 pub fn execute(args: &Args) -> Result<u8> {
+    if let Some(name) = args.program.first() {
+        refuse_flag(name)?;
+    }
     let working_directory =
         std::env::current_dir().context("the working directory is gone; change to another")?;
     let effective = configuration(args, &working_directory)?;

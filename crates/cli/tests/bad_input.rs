@@ -1,0 +1,132 @@
+//! Whatever is wrong is said in one line, with exit code 2, and nothing is started.
+
+mod harness;
+
+use harness::{FORETELL, Tree, foretell};
+
+/// Runs `foretell run FLAGS -- touch MARK`; it must fail in one line that contains `says`.
+fn refused(tree: &Tree, flags: &[&str], says: &str) {
+    let mark = tree.file("mark");
+    let mut arguments = vec!["run"];
+    arguments.extend(flags);
+    let mark_text = mark.display().to_string();
+    arguments.extend(["--", "touch", &mark_text]);
+    let ended = foretell(&arguments);
+    assert_eq!(ended.code, Some(2), "{flags:?}: {}", ended.stderr);
+    let lines: Vec<_> = ended.stderr.lines().collect();
+    assert_eq!(lines.len(), 1, "{flags:?}: {}", ended.stderr);
+    assert!(lines[0].starts_with("foretell: ") && lines[0].contains(says), "{flags:?}: {}", lines[0]);
+    assert_eq!(ended.stdout, "", "{flags:?}");
+    assert!(!mark.exists(), "{flags:?}: the program was started");
+}
+
+#[test]
+fn flags() {
+    let tree = Tree::new(&[("a", 10)]);
+    let rule = tree.rule("mru");
+    let refused = |flags: &[&str], says| refused(&tree, &[flags, &["--rule", &rule]].concat(), says);
+    refused(&["--rule", "/d/**=mur"], "unknown policy 'mur'; did you mean 'mru'?");
+    refused(&["--rule", "/d/**"], "is not GLOB=POLICY");
+    refused(&["--rule", "/d/[=lru"], "bad pattern");
+    refused(&["--rule", "/d/**=lru"], "two policies");
+    refused(&["--budget", "64K"], "smaller than one batch");
+    refused(&["--budget", "10000T"], "more than the memory");
+    refused(&["--budget", "much"], "'much' is not a size");
+    refused(&["--batch", "0"], "batch is 0");
+    refused(&["--batch", "x"], "invalid value 'x' for '--batch");
+    refused(&["--prefetch", "agressive"], "did you mean 'aggressive'?");
+    refused(&["--order", "sorted"], "unknown order 'sorted'; known are ascending, fcfs");
+    refused(&["--allocation", "lru-ps"], "did you mean 'lru-sp'?");
+    refused(&["--horizon", "0"], "horizon of 0");
+    refused(&["--stats", "/no/such/directory/x"], "--stats /no/such/directory/x: cannot write there");
+    refused(&["--join", "1"], "process 1 is no 'foretell run'");
+    refused(&["--join", "1", "--budget", "1M"], "cannot be used with");
+    refused(&["--budgt", "1M"], "unknown flag '--budgt'; did you mean '--budget'?");
+}
+
+#[test]
+fn configuration_files() {
+    let tree = Tree::new(&[("a", 10)]);
+    refused(&tree, &["--config", "/no/such/file"], "/no/such/file: cannot read the configuration");
+    for (text, says) in [
+        ("batch = 1\nbudgte = '1M'", "policy.toml:2: unknown key 'budgte'; did you mean 'budget'?"),
+        ("batch = 'x'", "policy.toml:1: invalid type"),
+        ("rules = ['a=mru', 'b=lru']", "two policies"),
+        ("budget = '1K'", "smaller than one batch"),
+        ("[[process]]\nname = 'x'\nrules = ['a=fifo']", "process 'x': rule 'a=fifo': unknown policy"),
+        ("budget = [", "policy.toml:1: "),
+    ] {
+        let file = tree.write("policy.toml", text);
+        refused(&tree, &["--config", &file.display().to_string()], says);
+    }
+}
+
+#[test]
+fn hint_files() {
+    let tree = Tree::new(&[("a", 100_000), ("d/b", 10)]);
+    refused(&tree, &["--hints", "/no/such/list"], "/no/such/list: cannot open the hints");
+    refused(&tree, &["--hints", "/"], "/: not a file");
+    let a = tree.file("a").display().to_string();
+    let d = tree.file("d").display().to_string();
+    for (text, says) in [
+        (format!("{a}\nx y z\n"), "list:2: offset and length must be whole numbers"),
+        (format!("{a}\n\n{a} 99999 2\n"), "list:3: bytes 99999 to 100000 are past the end of"),
+        (format!("{d}\n"), "list:1: '"),
+        ("\"unclosed\n".to_owned(), "list:1: the quoted path has no closing quote"),
+        (format!("{a} 0 0\n"), "list:1: the length is 0"),
+    ] {
+        let list = tree.write("list", &text);
+        refused(&tree, &["--hints", &list.display().to_string()], says);
+    }
+    let cut = tree.write("cut.gz", [0x1f, 0x8b, 8, 0, 0]);
+    refused(&tree, &["--hints", &cut.display().to_string()], "cut.gz:1: cannot read on");
+}
+
+#[test]
+fn programs() {
+    let tree = Tree::new(&[("a", 10)]);
+    let rule = tree.rule("mru");
+    let text = tree.file("a").display().to_string();
+    for (program, says) in [
+        ("no-such-program-anywhere", "is not in PATH"),
+        ("/no/such/program", "does not exist"),
+        (text.as_str(), "cannot be executed"),
+        ("", "is empty"),
+    ] {
+        let ended = foretell(["run", "--rule", &rule, "--", program]);
+        assert_eq!(ended.code, Some(2), "{program}: {}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 1, "{program}: {}", ended.stderr);
+        assert!(ended.stderr.contains(says), "{program}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn the_hidden_subcommand_is_not_for_hands() {
+    for arguments in [&["exec-when-told"][..], &["exec-when-told", "no-such-socket", "true"]] {
+        let ended = foretell(arguments);
+        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(2), 1), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn help_goes_to_stdout() {
+    let help = foretell(["run", "--help"]);
+    assert_eq!(help.code, Some(0));
+    assert!(help.stdout.contains("--budget") && help.stderr.is_empty());
+    assert!(foretell(["--version"]).stdout.starts_with("foretell "));
+    assert_eq!(foretell::<&str>([]).code, Some(2));
+    assert!(std::path::Path::new(FORETELL).exists());
+}
+
+#[test]
+fn the_printed_configuration_reads_back_the_same() {
+    let tree = Tree::new(&[("a", 10)]);
+    let rule = tree.rule("mru");
+    let first = foretell(["run", "--print-config", "--budget", "10M", "--rule", &rule, "--batch", "8"]);
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    let file = tree.write("policy.toml", &first.stdout).display().to_string();
+    let second = foretell(["run", "--print-config", "--config", &file]);
+    assert_eq!(second.stdout, first.stdout);
+    let third = foretell(["run", "--print-config", "--config", &file, "--budget", "20M"]);
+    assert!(third.stdout.contains("budget = \"20M\"") && third.stdout.contains("batch = 8"));
+}

@@ -1,0 +1,132 @@
+//! Hints reach the policy, in whatever form they come.
+
+mod harness;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use harness::{FORETELL, Tree, can_control, foretell, number, statistics};
+
+/// A list of the blocks of `file` in a scrambled order, and a script that reads them in this order.
+fn scrambled(file: &Path, blocks: u64) -> (String, String) {
+    // A step that has no factor in common with the number of blocks visits each once.
+    let order: Vec<u64> = (0..blocks).map(|i| i * 37 % blocks).collect();
+    let name = file.display();
+    let list: String = order.iter().map(|b| format!("{name} {} 8192\n", b * 8192)).collect();
+    let reads: String = order
+        .iter()
+        .map(|b| format!("dd if={name} of=/dev/null bs=8192 count=1 skip={b} status=none\n"))
+        .collect();
+    (list, reads)
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn lists_work_plain_and_packed() {
+    if !can_control("lists_work_plain_and_packed") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 64 * 8192)]);
+    let (list, reads) = scrambled(&tree.file("a"), 64);
+    let script = tree.write("script", reads).display().to_string();
+    let forms = [
+        ("plain", list.clone().into_bytes()),
+        ("gzip", gzip(&list)),
+        ("zstd", zstd::encode_all(list.as_bytes(), 3).unwrap()),
+    ];
+    for (form, bytes) in forms {
+        let hints = tree.write("hints", bytes).display().to_string();
+        let stats = tree.file("stats.json");
+        tree.drop_cache();
+        let ended = foretell([
+            "run",
+            "--quiet",
+            "--budget",
+            "4M",
+            "--hints",
+            &hints,
+            "--stats",
+            &stats.display().to_string(),
+            "--",
+            "sh",
+            &script,
+        ]);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{form}");
+        let stats = statistics(&stats);
+        assert_eq!(number(&stats, "references"), 64, "{form}: {stats}");
+        assert!(number(&stats, "prefetches") >= 32, "{form}: {stats}");
+        assert_eq!(number(&stats, "hints_skipped"), 0, "{form}");
+    }
+}
+
+#[test]
+fn a_fifo_and_standard_input_do_not_hold_the_program_up() {
+    if !can_control("a_fifo_and_standard_input_do_not_hold_the_program_up") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 64 * 8192)]);
+    let fifo = tree.file("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // Nobody ever writes to the FIFO.
+    let ended = foretell(["run", "--quiet", "--hints", &fifo.display().to_string(), "--", "echo", "done"]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "done\n"), "{}", ended.stderr);
+    // The program itself says what it will read, waits a little, and reads.
+    let (list, reads) = scrambled(&tree.file("a"), 64);
+    let list = tree.write("list", format!("not a hint\n{list}"));
+    let script = format!("cat {} > {}; sleep 0.3; {reads}", list.display(), fifo.display());
+    let stats = tree.file("stats.json");
+    tree.drop_cache();
+    let ended = foretell([
+        "run",
+        "--quiet",
+        "--budget",
+        "4M",
+        "--hints",
+        &fifo.display().to_string(),
+        "--stats",
+        &stats.display().to_string(),
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.stderr.contains("fifo:1: offset and length"), "{}", ended.stderr);
+    let stats = statistics(&stats);
+    assert!(number(&stats, "prefetches") >= 32, "{stats}");
+    assert_eq!(number(&stats, "hints_skipped"), 1);
+    // Standard input is a stream as well.
+    let mut child = Command::new(FORETELL)
+        .args(["run", "--quiet", "--hints", "-", "--", "true"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+#[test]
+fn hints_for_absent_files_are_a_warning() {
+    if !can_control("hints_for_absent_files_are_a_warning") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 8192)]);
+    let hints = tree.write("hints", "a\nlater\n").display().to_string();
+    let output = Command::new(FORETELL)
+        .args(["run", "--quiet", "--hints", &hints, "--", "true"])
+        .current_dir(tree.path())
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr.contains("1 of 2 hints name files that do not exist"), "{stderr}");
+    assert!(stderr.contains("line 2"), "{stderr}");
+}

@@ -1,0 +1,118 @@
+//! The program under control behaves as if it had been started without us.
+
+mod harness;
+
+use std::process::{Command, Stdio};
+
+use harness::{Background, Ended, FORETELL, Tree, can_control, foretell, wait_until};
+use rustix::process::Signal;
+
+/// Runs a shell script under control.
+fn shell(tree: &Tree, script: &str) -> Ended {
+    foretell(["run", "--budget", "1M", "--quiet", "--rule", &tree.rule("mru"), "--", "sh", "-c", script])
+}
+
+#[test]
+fn exit_codes_and_signals_are_the_programs_own() {
+    if !can_control("exit_codes_and_signals_are_the_programs_own") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 10)]);
+    assert_eq!(shell(&tree, "exit 0").code, Some(0));
+    assert_eq!(shell(&tree, "exit 7").code, Some(7));
+    assert_eq!(shell(&tree, "kill -TERM $$").code, Some(128 + 15));
+    assert_eq!(shell(&tree, "kill -KILL $$").code, Some(128 + 9));
+}
+
+#[test]
+fn output_input_and_surroundings_are_untouched() {
+    if !can_control("output_input_and_surroundings_are_untouched") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 10)]);
+    // Descriptors, priority, scheduling class, ignored and blocked signals, limits, working directory.
+    let script = "ls /proc/self/fd; pwd; grep -E '^(Sig(Blk|Ign)|NoNewPrivs|CapEff)' /proc/self/status; \
+                  cut -d' ' -f18,19,40,41 /proc/self/stat; ulimit -a; env | grep -v '^_=' | sort; cat; echo err >&2";
+    let run = |command: &mut Command| -> Ended {
+        let mut child = command
+            .args(["sh", "-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"through\n").unwrap();
+        child.wait_with_output().unwrap().into()
+    };
+    let plain = run(Command::new("env").arg("X=1"));
+    let mut command = Command::new(FORETELL);
+    command.args(["run", "--quiet", "--rule", &tree.rule("mru"), "--"]).args(["env", "X=1"]);
+    let controlled = run(&mut command);
+    assert_eq!(plain.stdout, controlled.stdout);
+    assert_eq!(plain.stderr, controlled.stderr);
+    assert!(plain.stdout.contains("through"));
+}
+
+#[test]
+fn signals_that_are_sent_to_us_reach_the_program_once() {
+    if !can_control("signals_that_are_sent_to_us_reach_the_program_once") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 10)]);
+    for (signal, name) in
+        [(Signal::TERM, "TERM"), (Signal::INT, "INT"), (Signal::HUP, "HUP"), (Signal::QUIT, "QUIT")]
+    {
+        let log = tree.file(name);
+        let script = format!(
+            "trap 'echo got >> {}; exit 3' {name}; echo begun; while :; do sleep 0.02; done",
+            log.display()
+        );
+        let run =
+            Background::start(["run", "--quiet", "--rule", &tree.rule("mru"), "--", "sh", "-c", &script]);
+        run.signal(signal);
+        assert_eq!(run.end().code, Some(3), "{name}");
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), "got\n", "{name}");
+    }
+}
+
+#[test]
+fn the_program_goes_on_when_foretell_is_killed() {
+    if !can_control("the_program_goes_on_when_foretell_is_killed") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 1 << 20)]);
+    let (a, done) = (tree.file("a"), tree.file("done"));
+    let script = format!(
+        "exec 3< {a}; head -c 8192 <&3 > /dev/null; echo $$ > {done}.pid; echo begun; read x; cat {a} > /dev/null; \
+         cat /proc/self/fdinfo/3 > /dev/null; echo finished > {done}; read y",
+        a = a.display(),
+        done = done.display()
+    );
+    let programs_before = our_bpf_programs();
+    let run =
+        Background::start(["run", "--budget", "1M", "--rule", &tree.rule("mru"), "--", "sh", "-c", &script]);
+    assert!(our_bpf_programs() > programs_before, "no BPF program is loaded while a program is controlled");
+    run.signal(Signal::KILL);
+    // The pipe to the program stays open in `run`; it is closed when `run` is dropped, and `read x` returns.
+    drop(run);
+    wait_until("the program has gone on", || done.exists());
+    wait_until("the BPF programs have gone", || our_bpf_programs() == programs_before);
+}
+
+/// BPF programs of foretell that are loaded: they show up in the descriptors of their processes.
+fn our_bpf_programs() -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let of_process = |entry: std::fs::DirEntry| {
+        let exe = std::fs::read_link(entry.path().join("exe")).ok()?;
+        let is_ours = exe == std::path::Path::new(FORETELL);
+        let descriptors = std::fs::read_dir(entry.path().join("fd")).ok()?;
+        let bpf = descriptors
+            .flatten()
+            .filter_map(|d| std::fs::read_link(d.path()).ok())
+            .filter(|target| target.to_string_lossy().contains("bpf"));
+        is_ours.then(|| bpf.count())
+    };
+    // Other tests of this file run at the same time in the same process; each is a foretell process of its
+    // own, so only children of this test's runs would disturb, and the file runs its tests one by one.
+    processes.filter_map(of_process).sum()
+}

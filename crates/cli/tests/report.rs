@@ -1,0 +1,116 @@
+//! What is said at the end.
+
+mod harness;
+
+use harness::{Tree, can_control, foretell, number, statistics};
+
+/// The keys of the statistics.
+const KEYS: [&str; 20] = [
+    "elapsed_s",
+    "wait_s",
+    "daemon_cpu_s",
+    "budget_bytes",
+    "block_bytes",
+    "references",
+    "hits",
+    "demand_fetches",
+    "prefetches",
+    "prefetches_useful",
+    "prefetches_late",
+    "prefetches_wasted",
+    "evictions",
+    "evictions_refused",
+    "foreign_evictions",
+    "lost_events",
+    "device_read_bytes",
+    "belady_fetches",
+    "processes",
+    "files",
+];
+
+#[test]
+fn statistics_add_up() {
+    if !can_control("statistics_add_up") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 4 << 20), ("b", 1 << 20)]);
+    tree.drop_cache();
+    let stats = tree.path().join("stats.json");
+    let script = format!(
+        "for i in 1 2 3; do cat {} {} > /dev/null; done",
+        tree.file("a").display(),
+        tree.file("b").display()
+    );
+    let ended = foretell([
+        "run",
+        "--budget",
+        "2M",
+        "--rule",
+        &tree.rule("mru"),
+        "--stats",
+        &stats.display().to_string(),
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let stats = statistics(&stats);
+    KEYS.iter().for_each(|key| assert!(stats.get(key).is_some(), "{key} is missing"));
+    assert_eq!(stats["controlled"], true);
+    assert_eq!((number(&stats, "budget_bytes"), number(&stats, "block_bytes")), (2 << 20, 8192));
+    // 640 blocks, three times.
+    assert_eq!(number(&stats, "references"), 1920, "{stats}");
+    assert_eq!(number(&stats, "lost_events"), 0);
+    // Optimal replacement with room for 256 of 640 blocks in cyclic passes: 640 + 2 * (640 - 256) at least,
+    // one more for every pass in which the last block cannot stay.
+    let best = number(&stats, "belady_fetches");
+    assert!((1408..=1412).contains(&best), "{best}");
+    let files = stats["files"].as_array().unwrap();
+    let of_files: u64 = files.iter().map(|f| number(f, "references")).sum();
+    assert_eq!(of_files, 1920);
+    let processes = stats["processes"].as_array().unwrap();
+    let of_processes: u64 = processes.iter().map(|p| number(p, "references")).sum();
+    assert_eq!(of_processes, 1920);
+    assert!(ended.stderr.starts_with("foretell: "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("distance from best"), "{}", ended.stderr);
+}
+
+#[test]
+fn quiet_says_nothing() {
+    if !can_control("quiet_says_nothing") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 10)]);
+    let ended = foretell(["run", "--quiet", "--rule", &tree.rule("mru"), "--", "true"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_rule_that_matches_nothing_is_a_warning() {
+    if !can_control("a_rule_that_matches_nothing_is_a_warning") {
+        return;
+    }
+    let tree = Tree::new(&[("d/a", 10)]);
+    let run = |rule: &str| foretell(["run", "--quiet", "--rule", rule, "--", "true"]);
+    let ended = run(&format!("{}/*.db=mru", tree.path().display()));
+    assert_eq!(ended.code, Some(0));
+    assert!(ended.stderr.contains("matches no file at present") && ended.stderr.lines().count() == 1);
+    let ended = run(&format!("{}/d=mru", tree.path().display()));
+    assert!(ended.stderr.contains("/d/**' matches the files in it"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_record_can_be_used_as_hints() {
+    if !can_control("a_record_can_be_used_as_hints") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 1 << 20)]);
+    let record = tree.file("record").display().to_string();
+    let a = tree.file("a").display().to_string();
+    let first =
+        foretell(["run", "--quiet", "--rule", &tree.rule("lru"), "--record", &record, "--", "cat", &a]);
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    let second = foretell(["run", "--quiet", "--hints", &record, "--", "cat", &a]);
+    assert_eq!((second.code, second.stderr.as_str()), (Some(0), ""));
+}

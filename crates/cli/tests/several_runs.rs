@@ -1,0 +1,152 @@
+//! Runs that know of each other.
+
+mod harness;
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+
+use harness::{Background, Tree, can_control, foretell, number, statistics};
+
+/// A run whose program prints "begun" and waits until its standard input is closed.
+fn waiting(tree: &Tree, flags: &[&str]) -> Background {
+    let rule = tree.rule("mru");
+    Background::start(
+        [&["run", "--budget", "1M", "--rule", &rule], flags, &["--", "sh", "-c", "echo begun; read x; :"]]
+            .concat(),
+    )
+}
+
+#[test]
+fn a_joined_run_shares_the_budget_and_reports_its_part() {
+    if !can_control("a_joined_run_shares_the_budget_and_reports_its_part") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 2 << 20)]);
+    let first = waiting(&tree, &[]);
+    let stats = tree.path().join("stats.json");
+    let ended = foretell([
+        "run",
+        "--join",
+        &first.pid().to_string(),
+        "--rule",
+        &tree.rule("mru"),
+        "--stats",
+        &stats.display().to_string(),
+        "--",
+        "cat",
+        &tree.file("a").display().to_string(),
+    ]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let part = statistics(&stats);
+    assert_eq!((number(&part, "references"), number(&part, "budget_bytes")), (256, 1 << 20), "{part}");
+    assert!(ended.stderr.contains("shared with another run"), "{}", ended.stderr);
+    let first = first.end();
+    assert!(first.stderr.contains("256   blocks that the program read"), "{}", first.stderr);
+}
+
+#[test]
+fn a_joined_program_gives_hints_too() {
+    if !can_control("a_joined_program_gives_hints_too") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 64 * 8192)]);
+    let first = waiting(&tree, &["--prefetch", "controlled-aggressive"]);
+    let a = tree.file("a").display().to_string();
+    let hints = tree.write("hints", format!("{a}\n")).display().to_string();
+    let stats = tree.path().join("stats.json");
+    tree.drop_cache();
+    let script = format!("sleep 0.5; cat {a} > /dev/null");
+    let ended = foretell([
+        "run",
+        "--quiet",
+        "--join",
+        &first.pid().to_string(),
+        "--hints",
+        &hints,
+        "--stats",
+        &stats.display().to_string(),
+        "--",
+        "sh",
+        "-c",
+        &script,
+    ]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let part = statistics(&stats);
+    assert_eq!(number(&part, "references"), 64, "{part}");
+    assert!(number(&part, "hits") >= 32, "{part}");
+}
+
+#[test]
+fn a_joined_program_goes_on_when_the_first_run_ends() {
+    if !can_control("a_joined_program_goes_on_when_the_first_run_ends") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 8192)]);
+    let first = waiting(&tree, &[]);
+    let second = Background::start([
+        "run",
+        "--join",
+        &first.pid().to_string(),
+        "--rule",
+        &tree.rule("mru"),
+        "--",
+        "sh",
+        "-c",
+        "echo begun; read x; exit 5",
+    ]);
+    assert_eq!(first.end().code, Some(0));
+    let second = second.end();
+    assert_eq!(second.code, Some(5));
+    assert!(second.stderr.contains("it goes on uncontrolled"), "{}", second.stderr);
+}
+
+#[test]
+fn a_conflicting_rule_is_refused_joined_or_not() {
+    if !can_control("a_conflicting_rule_is_refused_joined_or_not") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 8192)]);
+    let first = waiting(&tree, &[]);
+    let pid = first.pid().to_string();
+    let mark = tree.file("mark").display().to_string();
+    for join in [&["--join", &pid][..], &[]] {
+        let rule = tree.rule("lru");
+        let ended = foretell([&["run"][..], join, &["--rule", &rule, "--", "touch", &mark]].concat());
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("conflict") && ended.stderr.contains(&format!("run {pid}")),
+            "{}",
+            ended.stderr
+        );
+        assert!(!std::path::Path::new(&mark).exists());
+    }
+    // The same policy is no conflict.
+    let ended = foretell(["run", "--quiet", "--budget", "1M", "--rule", &tree.rule("mru"), "--", "true"]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn malformed_messages_are_answered() {
+    if !can_control("malformed_messages_are_answered") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 8192)]);
+    let first = waiting(&tree, &[]);
+    let address = SocketAddr::from_abstract_name(format!("foretell-run-{}", first.pid())).unwrap();
+    let ask = |lines: &str| -> String {
+        let mut stream = UnixStream::connect_addr(&address).unwrap();
+        stream.write_all(lines.as_bytes()).unwrap();
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).unwrap();
+        answer
+    };
+    assert!(ask("nonsense\n").contains("not a request"));
+    assert!(ask("{\"type\":\"report\"}\n").contains("join first"));
+    assert!(ask("{\"type\":\"hints\",\"manager\":0,\"hints\":[]}\n").contains("join first"));
+    assert!(ask("{\"type\":\"join\",\"root_pid\":1,\"managers\":[]}\n").contains("is not a child of"));
+    assert!(ask(&"x".repeat((1 << 20) + 1)).contains("at most"));
+    assert!(ask("{\"type\":\"rules\",\"rules\":[]}\n").contains("=mru"));
+    assert_eq!(first.end().code, Some(0));
+}

@@ -1,0 +1,82 @@
+//! Without privileges: one line says what is lacking, and --best-effort runs the program all the same.
+
+mod harness;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use harness::{Ended, FORETELL, statistics};
+
+/// A copy of the command in a directory that everybody may use.
+fn copy() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let copy = directory.path().join("foretell");
+    std::fs::copy(FORETELL, &copy).unwrap();
+    (directory, copy)
+}
+
+/// Runs a program as the user nobody; `None`, with a word, where that is not possible.
+fn as_nobody(test: &str, command: &[&str]) -> Option<Ended> {
+    let setpriv = ["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"];
+    match Command::new("setpriv").args(setpriv).args(command).output() {
+        Ok(output) if rustix::process::geteuid().is_root() => Some(output.into()),
+        _ => {
+            println!("skipped: {test}: needs root and setpriv to become another user");
+            None
+        }
+    }
+}
+
+#[test]
+fn what_is_lacking_is_said_before_the_start() {
+    let (directory, foretell) = copy();
+    let mark = directory.path().join("mark").display().to_string();
+    let foretell = foretell.display().to_string();
+    let command = [&foretell, "run", "--rule", "/tmp/**=mru", "--budget", "1M", "--", "touch", &mark];
+    let Some(ended) = as_nobody("what_is_lacking_is_said_before_the_start", &command) else { return };
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("CAP_"), "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    assert!(!directory.path().join("mark").exists());
+}
+
+#[test]
+fn best_effort_runs_the_program_and_says_so() {
+    let (directory, foretell) = copy();
+    let stats = directory.path().join("stats.json").display().to_string();
+    let foretell = foretell.display().to_string();
+    let command = [
+        &foretell,
+        "run",
+        "--best-effort",
+        "--rule",
+        "/tmp/**=mru",
+        "--budget",
+        "1M",
+        "--stats",
+        &stats,
+        "--",
+        "sh",
+        "-c",
+        "echo ran; exit 4",
+    ];
+    let Some(ended) = as_nobody("best_effort_runs_the_program_and_says_so", &command) else { return };
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(4), "ran\n"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.lines().next().unwrap().contains("runs uncontrolled (--best-effort)"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(statistics(stats.as_ref())["controlled"], false);
+}
+
+#[test]
+fn doctor_says_that_run_cannot_work() {
+    let (_directory, foretell) = copy();
+    let foretell = foretell.display().to_string();
+    let Some(ended) = as_nobody("doctor_says_that_run_cannot_work", &[&foretell, "doctor"]) else { return };
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stdout.contains("CAP_"), "{}", ended.stdout);
+}
