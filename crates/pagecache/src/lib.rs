@@ -10,11 +10,32 @@
 //! from observations and never assumed, and whatever is asked of the kernel may be refused, late or
 //! undone without harm. When our side dies, the programs run on as on the plain kernel.
 
+mod acting;
+mod advice;
+mod disclosing;
 mod error;
+mod eviction;
+mod extents;
+mod files;
+mod folios;
+mod guard;
+mod kernel;
+mod ledger;
+mod lifecycle;
+mod mappings;
 pub mod observe;
 mod options;
 mod plane;
+mod recorder;
 mod report;
+mod resolve;
+mod rules;
+mod schedule;
+mod sessions;
+mod steering;
+mod streams;
+mod takeover;
+mod workers;
 
 pub use error::{Conflict, DiscloseError, DiscloseProblem, OpenError, RuleError, SessionError, StepError};
 pub use observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig, ReadHook};

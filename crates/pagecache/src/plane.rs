@@ -1,11 +1,46 @@
 //! The plane: one loop that observes, asks the policy, and has its actions done.
+//!
+//! A round of the loop waits for something to happen; takes in all observations; only then takes in what
+//! became of evictions and prefetches, since their traces are among the observations; and hands out what
+//! the policy has decided. Everything that may block is done by other threads ([`crate::workers`]).
 
-use std::os::fd::BorrowedFd;
-use std::time::Duration;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use foretell_policy::{Prefetch, belady_fetches};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use crate::advice::ReadaheadOff;
 use crate::error::{Conflict, DiscloseError, OpenError, RuleError, SessionError, StepError};
+use crate::guard::Guard;
+use crate::kernel::{self, Linux, PageCache};
+use crate::lifecycle::present_name;
+use crate::observe::{Observer, ObserverConfig};
 use crate::options::{HintChunk, Options, Rule, SessionId, SessionSpec};
-use crate::report::{Counts, Report};
+use crate::recorder::BlockList;
+use crate::report::{FileReport, Report};
+use crate::rules::RuleSet;
+use crate::schedule::Schedule;
+use crate::sessions::{Prepared, tree};
+use crate::steering::{Command, Steering};
+use crate::workers::{Outcome, Workers};
+
+/// Observations taken in before decisions are handed out.
+const OBSERVATIONS_A_TIME: usize = 2048;
+/// Longest sleep while a disclosed list is being followed: a reference moves its cursor, and references alone
+/// do not wake us.
+const NAP: Duration = Duration::from_millis(1);
+/// Longest sleep otherwise, to keep the ring from filling up.
+const SLEEP: Duration = Duration::from_millis(10);
+/// Time between two looks at what became of the files.
+const TEND_EVERY: Duration = Duration::from_millis(100);
+/// Files looked at each time: 128 take a quarter of a millisecond.
+const TEND_FILES: usize = 128;
+/// Largest block.
+const BLOCK_BYTES: u32 = 1 << 20;
 
 /// How much of a disclosed list was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,9 +55,25 @@ pub struct Disclosed {
 ///
 /// Call [`Plane::open`] before the process starts other threads: it forks a small process that, should
 /// this one be killed, undoes what was changed in the observed programs' open files.
-#[derive(Debug)]
 pub struct Plane {
-    options: Options,
+    steering: Steering,
+    observer: Observer,
+    schedule: Schedule,
+    /// Outcomes that wait for the observations before them.
+    outcomes: Vec<Outcome>,
+    /// There may be more in the ring than the last round took.
+    behind: bool,
+    lost_events: u64,
+    last_tended: Instant,
+    first_session: Option<Instant>,
+    cpu_at_start: Duration,
+    own_reads_at_start: u64,
+}
+
+impl std::fmt::Debug for Plane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plane").field("options", &self.steering.options).finish_non_exhaustive()
+    }
 }
 
 impl Plane {
@@ -31,7 +82,36 @@ impl Plane {
     /// # Errors
     /// When an option is out of range, or a mechanism that cannot be done without is missing.
     pub fn open(options: Options) -> Result<Plane, OpenError> {
-        Ok(Plane { options })
+        Plane::open_with(options, Arc::new(Linux))
+    }
+
+    /// The same, on something that stands between the plane and the kernel's page cache.
+    pub(crate) fn open_with(options: Options, cache: Arc<dyn PageCache>) -> Result<Plane, OpenError> {
+        check(&options)?;
+        let system = |what| move |source| OpenError::System { what, source };
+        let list = match &options.record {
+            Some(path) => Some(BlockList::create(path).map_err(|e| record_error(path, e))?),
+            None => None,
+        };
+        let guard = Guard::start().map_err(system("fork the process that cleans up after a crash"))?;
+        let observer =
+            Observer::open(ObserverConfig::default()).map_err(|e| OpenError::Observe(Box::new(e)))?;
+        let threads = options.prefetch_threads as usize;
+        let workers = Workers::start(&cache, threads, options.batch as usize)
+            .map_err(system("start the threads that prefetch and evict"))?;
+        let schedule = Schedule::new(options.realtime.then_some(options.realtime_share));
+        Ok(Plane {
+            steering: Steering::new(options, workers, ReadaheadOff::new(guard), list),
+            own_reads_at_start: observer.device_read_bytes(std::process::id()).unwrap_or(0),
+            observer,
+            schedule,
+            outcomes: Vec::new(),
+            behind: false,
+            lost_events: 0,
+            last_tended: Instant::now(),
+            first_session: None,
+            cpu_at_start: cpu_time(),
+        })
     }
 
     /// Takes a process tree under control. To lose nothing, add the session before the root runs.
@@ -40,20 +120,61 @@ impl Plane {
     /// When a rule does not parse or conflicts with what holds, the root does not exist or is under
     /// control already, or a table is full. Nothing has changed then.
     pub fn add_session(&mut self, spec: SessionSpec) -> Result<SessionId, SessionError> {
-        Err(SessionError::NoProcess { pid: spec.root_pid })
+        let root = spec.root_pid;
+        let prepared = Prepared::new(&spec.managers)?;
+        present_name(root)?;
+        let pids = tree(root);
+        for &pid in &pids {
+            if let Some(process) = self.steering.sessions.process(pid) {
+                return Err(SessionError::AlreadyManaged { pid, session: process.session });
+            }
+        }
+        let session = self.steering.begin_session(prepared)?;
+        self.apply_commands();
+        // What is started while the tree is gone through is found in the second round.
+        for round in [pids, tree(root)] {
+            for pid in round {
+                if self.steering.sessions.process(pid).is_some() {
+                    continue;
+                }
+                let entered = self
+                    .observer
+                    .track(pid)
+                    .map_err(|source| SessionError::Observe { pid, source: Box::new(source) })
+                    .and_then(|()| present_name(pid));
+                match entered {
+                    Ok(name) => self.steering.enter_session(pid, session, name),
+                    Err(error) if pid == root => {
+                        self.end_session(session);
+                        return Err(error);
+                    }
+                    // A descendant that has just ended.
+                    Err(_) => {}
+                }
+            }
+        }
+        if self.first_session.is_none() {
+            self.first_session = Some(Instant::now());
+            self.cpu_at_start = cpu_time();
+        }
+        Ok(session)
     }
 
     /// Ends a session: its processes run on as on the plain kernel; its counts stay in the report.
     /// A session that does not exist is ignored.
     pub fn end_session(&mut self, session: SessionId) {
-        let _ = session;
+        let observer = &self.observer;
+        let usage = |pid| (observer.wait_ns(pid).unwrap_or(0), observer.device_read_bytes(pid).unwrap_or(0));
+        for pid in self.steering.end_session(session, usage) {
+            self.observer.untrack(pid);
+        }
+        self.apply_commands();
     }
 
     /// Processes of a session that are alive, as far as observed; 0 for one that has ended.
     #[must_use]
     pub fn live_processes(&self, session: SessionId) -> usize {
-        let _ = session;
-        0
+        self.steering.sessions.live_processes(session)
     }
 
     /// Appends to the list of what the processes of a manager (number `manager` of the session's
@@ -69,8 +190,9 @@ impl Plane {
         manager: usize,
         hints: &[HintChunk],
     ) -> Result<Disclosed, DiscloseError> {
-        let _ = (session, manager, hints);
-        Ok(Disclosed::default())
+        let result = self.steering.disclose(session, manager, hints);
+        self.apply_commands();
+        result
     }
 
     /// One round of the loop: waits until something happens, at most `timeout`, and acts on it.
@@ -79,8 +201,87 @@ impl Plane {
     /// # Errors
     /// When the loop cannot go on.
     pub fn step(&mut self, extra_fds: &[BorrowedFd<'_>], timeout: Duration) -> Result<Vec<usize>, StepError> {
-        let _ = (extra_fds, timeout);
-        Ok(Vec::new())
+        self.schedule.check();
+        let ready = self.wait(extra_fds, timeout.min(self.longest_sleep()))?;
+        self.outcomes.extend(self.steering.workers.outcomes());
+        let (observer, steering) = (&mut self.observer, &mut self.steering);
+        let taken = observer.drain(OBSERVATIONS_A_TIME, |observation| steering.observe(observation));
+        self.behind = taken == OBSERVATIONS_A_TIME;
+        self.apply_commands();
+        if !self.behind {
+            self.catch_up();
+        }
+        let now = self.steering.now();
+        if self.steering.engine.poll_timeout().is_some_and(|at| at <= now) {
+            self.steering.engine.handle_timeout(now);
+            self.steering.act();
+        }
+        self.steering.append_remainders();
+        self.steering.dispatch();
+        if self.last_tended.elapsed() >= TEND_EVERY {
+            self.last_tended = Instant::now();
+            self.steering.tend(TEND_FILES);
+            if self.steering.workers.are_dead() {
+                return Err(StepError::Workers);
+            }
+        }
+        self.apply_commands();
+        Ok(ready)
+    }
+
+    /// What can be said only when the ring has been read to its end.
+    fn catch_up(&mut self) {
+        self.steering.settle();
+        let lost_events = self.observer.lost_events();
+        if lost_events != self.lost_events {
+            self.lost_events = lost_events;
+            self.steering.resynchronise();
+        }
+        self.steering.judge(std::mem::take(&mut self.outcomes));
+    }
+
+    fn longest_sleep(&self) -> Duration {
+        let steering = &self.steering;
+        if self.behind {
+            return Duration::ZERO;
+        }
+        let following = steering.sessions.managers().any(|m| steering.engine.disclosed_ahead(m.id) > 0);
+        let nap = following || !steering.retries.is_empty() || !steering.backlog.is_empty();
+        let longest = if nap { NAP } else { SLEEP };
+        let deadline = steering.engine.poll_timeout();
+        deadline.map_or(longest, |at| longest.min(Duration::from_nanos(at.saturating_sub(steering.now()).0)))
+    }
+
+    fn wait(&self, extra_fds: &[BorrowedFd<'_>], timeout: Duration) -> Result<Vec<usize>, StepError> {
+        let mut fds = vec![
+            PollFd::from_borrowed_fd(self.observer.fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.steering.workers.bell(), PollFlags::IN),
+        ];
+        fds.extend(extra_fds.iter().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
+        let timeout = rustix::event::Timespec {
+            tv_sec: timeout.as_secs().cast_signed(),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) => {}
+            // A signal: its handler has told whoever wants to know.
+            Err(Errno::INTR) => return Ok(Vec::new()),
+            Err(error) => return Err(StepError::Wait(error.into())),
+        }
+        let ready = fds[2..].iter().enumerate().filter(|(_, fd)| !fd.revents().is_empty());
+        Ok(ready.map(|(at, _)| at).collect())
+    }
+
+    fn apply_commands(&mut self) {
+        for command in self.steering.commands.drain(..) {
+            match command {
+                // At the limit of files the kernel's side stays silent about this one: it is left to the
+                // plain kernel, as one that no rule matches.
+                Command::Manage(key) => drop(self.observer.manage(key)),
+                Command::Ignore(key) => drop(self.observer.ignore(key)),
+                Command::Forget(key) => self.observer.forget(key),
+            }
+        }
     }
 
     /// The files that are managed already and for which `rules` name another policy or priority.
@@ -88,34 +289,112 @@ impl Plane {
     /// # Errors
     /// When a rule does not parse.
     pub fn conflicts(&self, rules: &[Rule]) -> Result<Vec<Conflict>, RuleError> {
-        let _ = rules;
-        Ok(Vec::new())
+        Ok(self.steering.conflicts(&RuleSet::new(rules)?))
     }
 
     /// What was done so far. Computing `belady_fetches` takes time and memory in proportion to the
     /// references: ask once, at the end.
     pub fn report(&mut self) -> Report {
+        let Options { budget_bytes, block_bytes, .. } = self.steering.options;
+        let cache_blocks = u32::try_from(budget_bytes / u64::from(block_bytes)).unwrap_or(u32::MAX);
+        let optimum = match &mut self.steering.history {
+            None => Err("the references were not kept".to_owned()),
+            Some(history) => history.all().map(|references| belady_fetches(&references, cache_blocks)),
+        };
+        let (observer, steering) = (&self.observer, &self.steering);
+        let processes = steering.sessions.processes().into_iter().map(|(pid, process)| {
+            let session = steering.sessions.get(process.session);
+            let wait_ns = observer.wait_ns(pid).unwrap_or(0);
+            let bytes = observer.device_read_bytes(pid).unwrap_or(0);
+            (process.id.0, steering.process_report(pid, process, session, wait_ns, bytes))
+        });
+        let files = steering.files.iter().map(|(id, file)| {
+            let counts = steering.engine.file_counters(id).into();
+            (file.serial, FileReport { path: file.path.clone(), counts })
+        });
         Report {
-            elapsed_s: 0.0,
-            wait_s: 0.0,
-            daemon_cpu_s: 0.0,
-            budget_bytes: self.options.budget_bytes,
-            block_bytes: self.options.block_bytes,
-            counts: Counts::default(),
-            lost_events: 0,
-            device_read_bytes: 0,
-            belady_fetches: None,
-            belady_missing: None,
-            processes: Vec::new(),
-            files: Vec::new(),
+            elapsed_s: self.first_session.map_or(0.0, |start| start.elapsed().as_secs_f64()),
+            wait_s: observer.total_wait_ns() as f64 / 1e9,
+            daemon_cpu_s: cpu_time().saturating_sub(self.cpu_at_start).as_secs_f64(),
+            budget_bytes,
+            block_bytes,
+            counts: steering.engine.counters().into(),
+            lost_events: observer.lost_events(),
+            device_read_bytes: observer.total_device_read_bytes().saturating_sub(self.own_reads_at_start),
+            belady_fetches: optimum.as_ref().ok().copied(),
+            belady_missing: optimum.err(),
+            processes: steering.ledger.processes(processes.collect()),
+            files: steering.ledger.files(files.collect()),
         }
     }
 
-    /// Ends all sessions, restores what was changed, writes the record of references.
+    /// Takes in what has been observed up to now, ends all sessions, restores what was changed, writes the
+    /// record of references.
     ///
     /// # Errors
     /// When the record cannot be written.
     pub fn finish(mut self) -> Result<Report, OpenError> {
-        Ok(self.report())
+        loop {
+            let steering = &mut self.steering;
+            let taken = self.observer.drain(OBSERVATIONS_A_TIME, |observation| steering.observe(observation));
+            if taken < OBSERVATIONS_A_TIME {
+                break;
+            }
+        }
+        self.catch_up();
+        for session in self.steering.sessions.ids() {
+            self.end_session(session);
+        }
+        let report = self.report();
+        if let Some(list) = self.steering.list.take() {
+            let path = self.steering.options.record.clone().unwrap_or_default();
+            list.finish().map_err(|error| record_error(&path, error))?;
+        }
+        Ok(report)
     }
+}
+
+fn record_error(path: &Path, source: std::io::Error) -> OpenError {
+    OpenError::Record { path: path.to_owned(), source }
+}
+
+/// Processor time of this process.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+fn check(options: &Options) -> Result<(), OpenError> {
+    let page_bytes = u32::try_from(kernel::page_bytes()).unwrap_or(u32::MAX);
+    let block_bytes = options.block_bytes;
+    if !block_bytes.is_power_of_two() || !(page_bytes..=BLOCK_BYTES).contains(&block_bytes) {
+        return Err(OpenError::BlockSize { block_bytes, page_bytes });
+    }
+    let out_of_range = |option, value: String, range| Err(OpenError::OutOfRange { option, value, range });
+    if !(1..=1024).contains(&options.batch) {
+        return out_of_range("batch", options.batch.to_string(), "from 1 to 1024");
+    }
+    if !(1..=64).contains(&options.prefetch_threads) {
+        return out_of_range("prefetch_threads", options.prefetch_threads.to_string(), "from 1 to 64");
+    }
+    if !(0.0..=0.95).contains(&options.realtime_share) {
+        return out_of_range("realtime_share", options.realtime_share.to_string(), "from 0 to 0.95");
+    }
+    if matches!(options.prefetch, Prefetch::Forestall | Prefetch::ReverseAggressive) {
+        let range = "an algorithm that needs neither access times nor a schedule made offline";
+        return out_of_range("prefetch", format!("{:?}", options.prefetch), range);
+    }
+    let budget_bytes = options.budget_bytes;
+    let least_bytes = u64::from(options.batch) * u64::from(block_bytes);
+    if budget_bytes < least_bytes {
+        return Err(OpenError::BudgetTooSmall { budget_bytes, least_bytes });
+    }
+    let memory = rustix::system::sysinfo();
+    let memory_bytes = u64::from(memory.mem_unit) * memory.totalram as u64;
+    // Blocks are counted in 32 bits, one number of which means none.
+    let most_bytes = memory_bytes.min((u64::from(u32::MAX) - 1) * u64::from(block_bytes));
+    if budget_bytes > most_bytes {
+        return Err(OpenError::BudgetTooLarge { budget_bytes, most_bytes });
+    }
+    Ok(())
 }

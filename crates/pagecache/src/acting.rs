@@ -1,0 +1,216 @@
+//! Doing what the policy asks for: evictions and prefetches, and what comes back from them.
+//!
+//! An eviction is believed when the kernel's record of the removal has come. Its call is synchronous, so
+//! once it has returned and the ring has been read to its end, what is still in the books has stayed: the
+//! folio was in use, most likely by the very read that made it the victim. It is tried once more a moment
+//! later, then given back to the policy.
+
+use std::time::{Duration, Instant};
+
+use foretell_policy::{Action, Block, Event, FileId, ManagerId};
+
+use crate::eviction::merge;
+use crate::folios::Folio;
+use crate::steering::Steering;
+use crate::workers::{Eviction, Fetch, Outcome};
+
+/// Pages of one call to evict: the largest folio, 190 us a MiB.
+const CALL_PAGES: u64 = 512;
+/// Evictions that wait for room in the queue, in runs of folios; further ones are refused.
+const BACKLOG_RUNS: usize = 1 << 16;
+/// After this time what held a folio back (a read that copies from it) is over, most likely.
+const RETRY_AFTER: Duration = Duration::from_millis(1);
+
+impl Steering {
+    /// Takes the policy's actions until there is none.
+    pub(crate) fn act(&mut self) {
+        while let Some(action) = self.engine.poll_action() {
+            match action {
+                Action::Fetch { block, manager, .. } => self.fetch(block, manager),
+                Action::Evict { block } => self.evict(block),
+                Action::CancelPrefetches { manager } => self.cancel_prefetches(manager),
+            }
+        }
+    }
+
+    fn answer(&mut self, event: Event) {
+        let now = self.now();
+        self.engine.handle(now, event);
+    }
+
+    fn evict(&mut self, block: Block) {
+        let pages = self.pages(block.index);
+        let id = block.file;
+        let Some(managed) = self.files.get_mut(id).filter(|m| m.folios.any_cached(pages.clone())) else {
+            self.answer(Event::Gone { block });
+            return;
+        };
+        let folios = self.waiting.choose(id.0, &mut managed.folios, pages);
+        if !folios.is_empty() {
+            self.ready.entry(id).or_default().extend(folios);
+        }
+        while let Some((file, folio)) =
+            self.waiting.overflow(|file| self.files.get(FileId(file)).map(|managed| &managed.folios))
+        {
+            if let Some(managed) = self.files.get_mut(FileId(file)) {
+                managed.folios.issue(folio);
+                self.ready.entry(FileId(file)).or_default().push(folio);
+            }
+        }
+    }
+
+    fn fetch(&mut self, block: Block, manager: ManagerId) {
+        let pages = self.pages(block.index);
+        let block_bytes = u64::from(self.options.block_bytes);
+        let offset = u64::from(block.index) * block_bytes;
+        if self.files.get(block.file).is_some_and(|managed| offset + block_bytes > managed.size) {
+            self.files.refresh(block.file);
+        }
+        let descriptor = self.files.descriptor(block.file);
+        let Some(managed) = self.files.get_mut(block.file) else {
+            self.answer(Event::FetchFailed { block });
+            return;
+        };
+        if pages.clone().any(|page| managed.folios.is_issued(page)) {
+            // The eviction that is under way would undo it.
+            self.deferred.push((block, manager));
+            self.in_flight.insert(block);
+            return;
+        }
+        self.waiting.cancel(block.file.0, &mut managed.folios, pages.clone());
+        let length = block_bytes.min(managed.size.saturating_sub(offset));
+        let needed = pages.start..pages.end.min(managed.size.div_ceil(crate::kernel::page_bytes()));
+        if !needed.is_empty() && managed.folios.first_absent(needed.clone()) == needed.end {
+            self.in_flight.remove(&block);
+            self.answer(Event::Loaded { block, by: None });
+            return;
+        }
+        let Some(file) = descriptor.filter(|_| length > 0) else {
+            self.in_flight.remove(&block);
+            self.answer(Event::FetchFailed { block });
+            return;
+        };
+        let (serial, disk) = (managed.serial, std::sync::Arc::clone(&managed.disk));
+        self.in_flight.insert(block);
+        self.fetches.push(Fetch { serial, block, manager, file, disk, offset, length });
+    }
+
+    fn cancel_prefetches(&mut self, manager: ManagerId) {
+        let mut dropped = self.workers.cancel(|fetch| fetch.manager == manager);
+        dropped.extend(self.fetches.extract_if(.., |fetch| fetch.manager == manager));
+        let deferred = self.deferred.extract_if(.., |(_, owner)| *owner == manager);
+        let blocks: Vec<Block> =
+            dropped.into_iter().map(|fetch| fetch.block).chain(deferred.map(|(block, _)| block)).collect();
+        for block in blocks {
+            if self.in_flight.remove(&block) {
+                self.answer(Event::FetchFailed { block });
+            }
+        }
+        self.readahead_off.restore(manager);
+    }
+
+    /// Hands what has been decided to the threads that do it.
+    pub(crate) fn dispatch(&mut self) {
+        for (id, folios) in std::mem::take(&mut self.ready) {
+            let descriptor = self.files.descriptor(id);
+            let runs = merge(folios, CALL_PAGES);
+            for folios in runs {
+                let Some(managed) = self.files.get(id) else { break };
+                match &descriptor {
+                    Some(file) if self.backlog.len() < BACKLOG_RUNS => self.backlog.push_back(Eviction {
+                        serial: managed.serial,
+                        id,
+                        key: managed.key,
+                        file: std::sync::Arc::clone(file),
+                        folios,
+                        mapped_by: managed.mapped_by.clone(),
+                        again: false,
+                    }),
+                    _ => folios.into_iter().for_each(|folio| self.refuse(id, folio, false)),
+                }
+            }
+        }
+        if self.retry_at.is_some_and(|at| at <= Instant::now()) {
+            self.retry_at = None;
+            let retries = std::mem::take(&mut self.retries);
+            self.backlog.extend(retries);
+        }
+        while let Some(eviction) = self.backlog.pop_front() {
+            if let Err(eviction) = self.workers.evict(eviction) {
+                self.backlog.push_front(eviction);
+                break;
+            }
+        }
+        if !self.fetches.is_empty() {
+            let refused = self.workers.fetch(std::mem::take(&mut self.fetches));
+            for fetch in refused {
+                self.in_flight.remove(&fetch.block);
+                self.tell(Event::FetchFailed { block: fetch.block });
+            }
+        }
+    }
+
+    /// Takes in what became of evictions and prefetches. All observations up to now must have been taken in.
+    pub(crate) fn judge(&mut self, outcomes: Vec<Outcome>) {
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Evicted { eviction, unclean } => self.judge_eviction(eviction, &unclean),
+                Outcome::Fetched { serial, block, ok } => self.judge_fetch(serial, block, ok),
+            }
+        }
+        for (block, manager) in std::mem::take(&mut self.deferred) {
+            self.fetch(block, manager);
+        }
+        self.act();
+    }
+
+    fn judge_fetch(&mut self, serial: u32, block: Block, ok: bool) {
+        let pages = self.pages(block.index);
+        let Some(managed) = self.files.get_serial(block.file, serial) else { return };
+        // Evicted or dropped again since, if nothing of it is cached.
+        let there = ok && managed.folios.any_cached(pages);
+        if self.in_flight.remove(&block) {
+            let event = if there { Event::Loaded { block, by: None } } else { Event::FetchFailed { block } };
+            self.tell(event);
+        }
+    }
+
+    fn judge_eviction(&mut self, mut eviction: Eviction, unclean: &[Folio]) {
+        let Some(managed) = self.files.get_serial(eviction.id, eviction.serial) else { return };
+        let folios = &managed.folios;
+        eviction.folios.retain(|folio| folio.range().any(|page| folios.is_issued(page)));
+        let given_up: Vec<Folio> = if eviction.again {
+            std::mem::take(&mut eviction.folios)
+        } else {
+            eviction.folios.extract_if(.., |folio| unclean.contains(folio)).collect()
+        };
+        for folio in given_up {
+            self.refuse(eviction.id, folio, !unclean.contains(&folio));
+        }
+        if !eviction.folios.is_empty() {
+            eviction.again = true;
+            for run in merge(std::mem::take(&mut eviction.folios), CALL_PAGES) {
+                self.retries.push(Eviction {
+                    folios: run,
+                    file: std::sync::Arc::clone(&eviction.file),
+                    mapped_by: eviction.mapped_by.clone(),
+                    ..eviction
+                });
+            }
+            self.retry_at.get_or_insert_with(|| Instant::now() + RETRY_AFTER);
+        }
+    }
+
+    /// A folio stays: the policy gets its blocks back.
+    fn refuse(&mut self, id: FileId, folio: Folio, widen: bool) {
+        let blocks = self.blocks(&folio.range());
+        let Some(managed) = self.files.get_mut(id) else { return };
+        managed.folios.refuse(folio, widen);
+        for index in blocks {
+            let pages = self.pages(index);
+            if self.files.get(id).is_some_and(|managed| managed.folios.any_cached(pages)) {
+                self.tell(Event::EvictRefused { block: Block::new(id, index) });
+            }
+        }
+    }
+}

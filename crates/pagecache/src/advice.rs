@@ -1,0 +1,108 @@
+//! Turning the kernel's own readahead off on the programs' open files, and on again.
+//!
+//! Where a disclosed list says what will be read, the kernel's guesses only cost: 1.5 times the bytes on
+//! random records of 64 KiB. `POSIX_FADV_RANDOM` belongs to the open file, so it can be set on a copy of
+//! the program's descriptor (`pidfd_getfd(2)`) and reaches the program's reads. Advice that the program
+//! gave itself cannot be seen and is replaced by the default when ours is taken back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use foretell_policy::ManagerId;
+
+use crate::guard::{Guard, NOTES, OpenFile, start_time};
+use crate::observe::FileKey;
+
+/// The open files whose readahead is off because of us.
+#[derive(Debug)]
+pub(crate) struct ReadaheadOff {
+    guard: Guard,
+    /// By process and descriptor.
+    files: BTreeMap<(u32, i32), (OpenFile, ManagerId)>,
+    /// Processes and files whose descriptors have been gone through.
+    covered: BTreeSet<(u32, FileKey)>,
+}
+
+impl ReadaheadOff {
+    pub(crate) fn new(guard: Guard) -> ReadaheadOff {
+        ReadaheadOff { guard, files: BTreeMap::new(), covered: BTreeSet::new() }
+    }
+
+    /// Turns readahead off on all descriptors of process `pid` for the file, on behalf of a manager. Says on
+    /// how many. Nothing changes when the table is full.
+    pub(crate) fn turn_off(&mut self, pid: u32, key: FileKey, manager: ManagerId) -> usize {
+        if self.covered.len() < NOTES {
+            self.covered.insert((pid, key));
+        }
+        let Some(started) = start_time(pid) else { return 0 };
+        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return 0 };
+        let mut changed = 0;
+        for entry in entries.filter_map(Result::ok) {
+            let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            let Ok(metadata) = fs::metadata(entry.path()) else { continue };
+            if !metadata.is_file() || FileKey::from_stat(metadata.dev(), metadata.ino()) != key {
+                continue;
+            }
+            if self.files.len() >= NOTES && !self.files.contains_key(&(pid, fd)) {
+                return changed;
+            }
+            let file = OpenFile { pid, started, fd, dev: metadata.dev(), ino: metadata.ino() };
+            if self.guard.note(file) {
+                if file.advise(libc::POSIX_FADV_RANDOM) {
+                    self.files.insert((pid, fd), (file, manager));
+                    changed += 1;
+                } else {
+                    self.guard.forget(file);
+                }
+            }
+        }
+        changed
+    }
+
+    /// Have the process's descriptors for this file been gone through? It may have opened more since.
+    pub(crate) fn covers(&self, pid: u32, key: FileKey) -> bool {
+        self.covered.contains(&(pid, key)) || self.covered.len() >= NOTES
+    }
+
+    /// Turns readahead on again where it was turned off for this manager.
+    pub(crate) fn restore(&mut self, manager: ManagerId) {
+        self.files.retain(|_, (file, owner)| {
+            let keep = *owner != manager;
+            if !keep {
+                file.advise(libc::POSIX_FADV_NORMAL);
+                self.guard.forget(*file);
+            }
+            keep
+        });
+        // Those of other managers are gone through once more, which changes nothing.
+        self.covered.clear();
+    }
+
+    /// The process has ended, and its open files with it.
+    pub(crate) fn forget_process(&mut self, pid: u32) {
+        let ended: Vec<(u32, i32)> =
+            self.files.range((pid, i32::MIN)..=(pid, i32::MAX)).map(|(k, _)| *k).collect();
+        for key in ended {
+            if let Some((file, _)) = self.files.remove(&key) {
+                // A descriptor that was passed on lives on; the open file is the same.
+                self.guard.forget(file);
+            }
+        }
+        self.covered.retain(|(process, _)| *process != pid);
+    }
+
+    /// Has readahead been turned off for this manager anywhere?
+    pub(crate) fn any(&self, manager: ManagerId) -> bool {
+        self.files.values().any(|(_, owner)| *owner == manager)
+    }
+}
+
+impl Drop for ReadaheadOff {
+    fn drop(&mut self) {
+        for (file, _) in self.files.values() {
+            file.advise(libc::POSIX_FADV_NORMAL);
+            self.guard.forget(*file);
+        }
+    }
+}

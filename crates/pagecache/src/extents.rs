@@ -1,0 +1,119 @@
+//! Where the blocks of a file are on its device: extents from the `FS_IOC_FIEMAP` ioctl
+//! (`Documentation/filesystems/fiemap.rst`), as a layout for the policy.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
+use foretell_policy::{DiskId, Extent, Layout};
+
+/// Extents asked for at a time.
+const EXTENTS_A_CALL: usize = 256;
+/// Extents kept of one file; the blocks beyond are taken to follow the last one.
+const EXTENTS_KEPT: usize = 65_536;
+/// `_IOWR('f', 11, struct fiemap)`.
+const FS_IOC_FIEMAP: libc::c_ulong = 0xc020_660b;
+const FIEMAP_EXTENT_LAST: u32 = 0x1;
+/// Unknown location, delayed allocation, encoded, inline or tail-packed data: no usable address.
+const FIEMAP_EXTENT_NO_ADDRESS: u32 = 0x2 | 0x4 | 0x8 | 0x200 | 0x400;
+
+/// `struct fiemap_extent`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct FiemapExtent {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved64: [u64; 2],
+    flags: u32,
+    reserved: [u32; 3],
+}
+
+/// `struct fiemap` with room for extents.
+#[repr(C)]
+struct Fiemap {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped_extents: u32,
+    extent_count: u32,
+    reserved: u32,
+    extents: [FiemapExtent; EXTENTS_A_CALL],
+}
+
+/// The layout of a file, in bytes from the beginning of its device; unknown where the file system does not
+/// say.
+pub(crate) fn layout(file: &File, block_bytes: u64, disk: DiskId) -> Layout {
+    let mut extents = Vec::new();
+    let mut start = 0;
+    'file: while extents.len() < EXTENTS_KEPT {
+        let mut map = Box::new(Fiemap {
+            start,
+            length: u64::MAX - start,
+            flags: 0,
+            mapped_extents: 0,
+            extent_count: EXTENTS_A_CALL as u32,
+            reserved: 0,
+            extents: [FiemapExtent::default(); EXTENTS_A_CALL],
+        });
+        // SAFETY: the kernel writes at most `extent_count` extents into the structure, which has room for
+        // them and outlives the call.
+        let result = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut *map) };
+        let mapped = (map.mapped_extents as usize).min(EXTENTS_A_CALL);
+        if result != 0 || mapped == 0 {
+            break;
+        }
+        for extent in &map.extents[..mapped] {
+            extents.extend(blocks_of(extent, block_bytes, disk));
+            start = extent.logical + extent.length;
+            if extent.flags & FIEMAP_EXTENT_LAST != 0 {
+                break 'file;
+            }
+        }
+    }
+    if extents.is_empty() { Layout::Unknown } else { Layout::Extents(extents) }
+}
+
+/// The blocks whose first byte lies in the extent.
+fn blocks_of(extent: &FiemapExtent, block_bytes: u64, disk: DiskId) -> Option<Extent> {
+    let first = extent.logical.div_ceil(block_bytes);
+    let end = (extent.logical + extent.length).div_ceil(block_bytes);
+    if extent.flags & FIEMAP_EXTENT_NO_ADDRESS != 0 || first >= end {
+        return None;
+    }
+    Some(Extent {
+        first_block: u32::try_from(first).ok()?,
+        blocks: u32::try_from(end - first).ok()?,
+        address: extent.physical + (first * block_bytes - extent.logical),
+        stride: block_bytes,
+        disk,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_belongs_to_the_extent_of_its_first_byte() {
+        let extent =
+            |logical, length| FiemapExtent { logical, physical: 1 << 20, length, ..Default::default() };
+        let blocks = blocks_of(&extent(4096, 16384), 8192, DiskId(3)).unwrap();
+        assert_eq!((blocks.first_block, blocks.blocks), (1, 2));
+        assert_eq!((blocks.address, blocks.disk), ((1 << 20) + 4096, DiskId(3)));
+        assert_eq!(blocks_of(&extent(4096, 4096), 8192, DiskId(0)), None);
+    }
+
+    #[test]
+    fn the_extents_of_a_written_file_are_found_or_unknown() {
+        use std::io::Write;
+        let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        file.write_all(&vec![1; 1 << 20]).unwrap();
+        file.as_file().sync_all().unwrap();
+        if let Layout::Extents(extents) = layout(file.as_file(), 8192, DiskId(0)) {
+            assert_eq!(extents.iter().map(|e| e.blocks).sum::<u32>(), 128);
+            assert_eq!(extents[0].first_block, 0);
+        }
+    }
+}

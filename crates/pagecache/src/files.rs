@@ -1,0 +1,374 @@
+//! The files under control: who they are, where they are, and our descriptors on them.
+//!
+//! A file is known by device and inode. It keeps its place in the table for as long as it is under control;
+//! our descriptor on it may be closed in between, so that any number of files gets by with a limited number
+//! of descriptors, and is opened anew by path (and looked at: it must be the same file).
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use foretell_policy::{DiskId, FileId, ManagerId, PoolPolicy};
+
+use crate::folios::FolioMap;
+use crate::observe::FileKey;
+use crate::resolve;
+use crate::workers::Disk;
+
+/// Disks that are told apart; files on further ones count as on the last.
+pub(crate) const DISKS: u16 = 16;
+/// Requests under way per device where its queue's size cannot be read: half of the usual 128.
+const REQUESTS: usize = 64;
+/// Processes remembered to have mapped one file; pages mapped by further ones are not evicted.
+const MAPPERS: usize = 64;
+
+/// A file under control.
+#[derive(Debug)]
+pub(crate) struct ManagedFile {
+    pub(crate) key: FileKey,
+    /// Number of this registration, never used again.
+    pub(crate) serial: u32,
+    /// Generation of the inode where it was seen, else 0.
+    pub(crate) generation: u32,
+    pub(crate) path: PathBuf,
+    pub(crate) size: u64,
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) folios: FolioMap,
+    /// Policy and priority by the first rule that matched.
+    pub(crate) control: Option<(PoolPolicy, i32)>,
+    /// Managers whose rules have been looked through for it.
+    pub(crate) placed: Vec<ManagerId>,
+    /// Managers whose lists name it.
+    pub(crate) listed: Vec<ManagerId>,
+    /// Processes that have mapped it.
+    pub(crate) mapped_by: Vec<u32>,
+    /// The process that used it last.
+    pub(crate) last_user: u32,
+    /// Last page that a process's own reads or the kernel's readahead added, and which process.
+    pub(crate) added_up_to: Option<(u32, u64)>,
+    /// Its last name is gone: we hold no descriptor, so that its space is freed when its users close it.
+    pub(crate) unlinked: bool,
+    descriptor: Option<Arc<File>>,
+    recently_used: bool,
+}
+
+impl ManagedFile {
+    pub(crate) fn mapped(&mut self, pid: u32) {
+        if !self.mapped_by.contains(&pid) && self.mapped_by.len() < MAPPERS {
+            self.mapped_by.push(pid);
+        }
+    }
+}
+
+/// What is known of a file when it is registered.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    pub(crate) key: FileKey,
+    pub(crate) generation: u32,
+    pub(crate) path: PathBuf,
+    pub(crate) file: File,
+    pub(crate) last_user: u32,
+}
+
+/// The files under control, by the policy's numbers.
+#[derive(Debug)]
+pub(crate) struct FileTable {
+    slots: Vec<Option<ManagedFile>>,
+    by_key: HashMap<FileKey, FileId>,
+    by_path: HashMap<PathBuf, FileId>,
+    disks: Vec<(u64, DiskId, Arc<Disk>)>,
+    next_serial: u32,
+    open: usize,
+    open_limit: usize,
+    /// Where to go on looking for a descriptor to close, and for files that changed.
+    close_hand: usize,
+    sweep_hand: usize,
+}
+
+impl FileTable {
+    /// A table that keeps at most `open_limit` descriptors open.
+    pub(crate) fn new(open_limit: usize) -> FileTable {
+        FileTable {
+            slots: Vec::new(),
+            by_key: HashMap::new(),
+            by_path: HashMap::new(),
+            disks: Vec::new(),
+            next_serial: 0,
+            open: 0,
+            open_limit: open_limit.max(1),
+            close_hand: 0,
+            sweep_hand: 0,
+        }
+    }
+
+    /// The limit of [`FileTable::new`] that leaves half of the process's descriptors to the rest of it. The
+    /// process's own limit is not raised: the program that it starts would inherit that.
+    pub(crate) fn descriptor_limit() -> usize {
+        let soft = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        soft.map_or(1 << 15, |soft| usize::try_from(soft / 2).unwrap_or(1 << 15)).min(1 << 15)
+    }
+
+    pub(crate) fn find(&self, key: FileKey) -> Option<FileId> {
+        self.by_key.get(&key).copied()
+    }
+
+    pub(crate) fn find_path(&self, path: &std::path::Path) -> Option<FileId> {
+        self.by_path.get(path).copied()
+    }
+
+    pub(crate) fn get(&self, file: FileId) -> Option<&ManagedFile> {
+        self.slots.get(file.0 as usize)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, file: FileId) -> Option<&mut ManagedFile> {
+        self.slots.get_mut(file.0 as usize)?.as_mut()
+    }
+
+    /// The file, if it is still the same registration.
+    pub(crate) fn get_serial(&mut self, file: FileId, serial: u32) -> Option<&mut ManagedFile> {
+        self.get_mut(file).filter(|managed| managed.serial == serial)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (FileId, &ManagedFile)> {
+        let numbered = self.slots.iter().enumerate();
+        numbered.filter_map(|(at, slot)| slot.as_ref().map(|file| (FileId(at as u32), file)))
+    }
+
+    /// The disk that a device is, with its share of requests.
+    pub(crate) fn disk(&mut self, dev: u64) -> (DiskId, Arc<Disk>) {
+        if let Some((_, id, disk)) = self.disks.iter().find(|(known, ..)| *known == dev) {
+            return (*id, Arc::clone(disk));
+        }
+        let disk = Arc::new(Disk::new(queue_requests(dev).map_or(REQUESTS, |requests| requests / 2)));
+        let id = DiskId((self.disks.len() as u16).min(DISKS - 1));
+        self.disks.push((dev, id, Arc::clone(&disk)));
+        (id, disk)
+    }
+
+    /// Puts a file, which the policy numbers `file`, in its place; one that was there before is forgotten.
+    ///
+    /// # Errors
+    /// When the file cannot be looked at.
+    pub(crate) fn insert(&mut self, file: FileId, new: Registration) -> std::io::Result<()> {
+        let metadata = new.file.metadata()?;
+        let (_, disk) = self.disk(new.key.dev);
+        let at = file.0 as usize;
+        self.remove(file);
+        if self.slots.len() <= at {
+            self.slots.resize_with(at + 1, || None);
+        }
+        self.by_key.insert(new.key, file);
+        self.by_path.insert(new.path.clone(), file);
+        self.next_serial += 1;
+        let unlinked = metadata.nlink() == 0;
+        self.slots[at] = Some(ManagedFile {
+            key: new.key,
+            serial: self.next_serial,
+            generation: new.generation,
+            path: new.path,
+            size: metadata.len(),
+            disk,
+            folios: FolioMap::default(),
+            control: None,
+            placed: Vec::new(),
+            listed: Vec::new(),
+            mapped_by: Vec::new(),
+            last_user: new.last_user,
+            added_up_to: None,
+            unlinked,
+            descriptor: None,
+            recently_used: true,
+        });
+        if !unlinked {
+            self.keep_open(file, Arc::new(new.file));
+        }
+        Ok(())
+    }
+
+    /// Takes a file out of the table.
+    pub(crate) fn remove(&mut self, file: FileId) -> Option<ManagedFile> {
+        let managed = self.slots.get_mut(file.0 as usize)?.take()?;
+        self.open -= usize::from(managed.descriptor.is_some());
+        if self.by_key.get(&managed.key) == Some(&file) {
+            self.by_key.remove(&managed.key);
+        }
+        if self.by_path.get(&managed.path) == Some(&file) {
+            self.by_path.remove(&managed.path);
+        }
+        Some(managed)
+    }
+
+    /// Our descriptor on a file, opened anew if need be; `None` when the file cannot be had any more.
+    pub(crate) fn descriptor(&mut self, file: FileId) -> Option<Arc<File>> {
+        let managed = self.get_mut(file)?;
+        managed.recently_used = true;
+        if let Some(descriptor) = &managed.descriptor {
+            return Some(Arc::clone(descriptor));
+        }
+        let key = managed.key;
+        let same = |file: &File| FileKey::of(file).is_ok_and(|found| found == key);
+        let by_path =
+            (!managed.unlinked).then(|| resolve::open_quietly(&managed.path).ok().filter(same)).flatten();
+        match by_path {
+            Some(opened) => {
+                let opened = Arc::new(opened);
+                self.keep_open(file, Arc::clone(&opened));
+                Some(opened)
+            }
+            // For one use only: a descriptor kept would keep a deleted file's space.
+            None => resolve::find(managed.last_user, key, managed.generation)?.open(key).ok().map(Arc::new),
+        }
+    }
+
+    fn keep_open(&mut self, file: FileId, descriptor: Arc<File>) {
+        while self.open >= self.open_limit && self.close_one() {}
+        if let Some(managed) = self.get_mut(file) {
+            let had = managed.descriptor.replace(descriptor).is_some();
+            self.open += usize::from(!had);
+        }
+    }
+
+    /// Closes a descriptor that was not used since the hand came by last (second chance).
+    fn close_one(&mut self) -> bool {
+        for _ in 0..2 * self.slots.len() {
+            self.close_hand = (self.close_hand + 1) % self.slots.len();
+            let Some(managed) = &mut self.slots[self.close_hand] else { continue };
+            let used = std::mem::take(&mut managed.recently_used);
+            if !used && managed.descriptor.take().is_some() {
+                self.open -= 1;
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Looks at up to `count` files: sizes, names, whether they were deleted. Returns those whose size or
+    /// existence changed.
+    pub(crate) fn sweep(&mut self, count: usize) -> Vec<FileId> {
+        let mut changed = Vec::new();
+        for _ in 0..count.min(self.slots.len()) {
+            self.sweep_hand = (self.sweep_hand + 1) % self.slots.len();
+            if self.refresh(FileId(self.sweep_hand as u32)) {
+                changed.push(FileId(self.sweep_hand as u32));
+            }
+        }
+        changed
+    }
+
+    /// Looks at one file; says whether its size or existence changed, or it is deleted.
+    pub(crate) fn refresh(&mut self, file: FileId) -> bool {
+        let Some(managed) = self.slots.get_mut(file.0 as usize).and_then(Option::as_mut) else {
+            return false;
+        };
+        let Some(descriptor) = &managed.descriptor else {
+            // Its old path leads elsewhere and nothing of it is cached: deleted, as far as we can tell.
+            managed.unlinked |= managed.folios.cached_pages() == 0
+                && !std::fs::metadata(&managed.path)
+                    .is_ok_and(|m| FileKey::from_stat(m.dev(), m.ino()) == managed.key);
+            return managed.unlinked;
+        };
+        let Ok(metadata) = descriptor.metadata() else { return false };
+        let resized = std::mem::replace(&mut managed.size, metadata.len()) != metadata.len();
+        if metadata.nlink() == 0 {
+            managed.unlinked = true;
+            managed.descriptor = None;
+            self.open -= 1;
+            return true;
+        }
+        if let Some(path) = resolve::path_of(descriptor)
+            && path != managed.path
+        {
+            let old = std::mem::replace(&mut managed.path, path.clone());
+            if self.by_path.get(&old) == Some(&file) {
+                self.by_path.remove(&old);
+            }
+            self.by_path.insert(path, file);
+        }
+        resized
+    }
+
+    /// Descriptors open at present.
+    #[cfg(test)]
+    pub(crate) fn open(&self) -> usize {
+        self.open
+    }
+}
+
+/// Requests that a block device queues (`nr_requests`); that of the whole disk for a partition.
+fn queue_requests(dev: u64) -> Option<usize> {
+    let device = format!("/sys/dev/block/{}:{}", dev >> 20, dev & 0xf_ffff);
+    ["queue", "../queue"]
+        .iter()
+        .find_map(|queue| std::fs::read_to_string(format!("{device}/{queue}/nr_requests")).ok())
+        .and_then(|text| text.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn registration(path: &std::path::Path) -> Registration {
+        let file = resolve::open_quietly(path).unwrap();
+        let key = FileKey::of(&file).unwrap();
+        Registration { key, generation: 0, path: path.to_owned(), file, last_user: 0 }
+    }
+
+    fn directory() -> (tempfile::TempDir, PathBuf) {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = std::fs::canonicalize(directory.path()).unwrap();
+        (directory, path)
+    }
+
+    #[test]
+    fn no_more_descriptors_than_the_limit_are_kept_and_all_files_can_be_had() {
+        let (_directory, path) = directory();
+        let mut table = FileTable::new(2);
+        for number in 0..5 {
+            let path = path.join(number.to_string());
+            std::fs::write(&path, "x").unwrap();
+            table.insert(FileId(number), registration(&path)).unwrap();
+        }
+        assert_eq!(table.open(), 2);
+        for number in 0..5 {
+            let key = FileKey::of(&table.descriptor(FileId(number)).unwrap()).unwrap();
+            assert_eq!(table.get(FileId(number)).unwrap().key, key);
+            assert!(table.open() <= 2);
+        }
+    }
+
+    #[test]
+    fn a_closed_file_that_was_replaced_is_not_taken_for_the_old_one() {
+        let (_directory, path) = directory();
+        let (a, b) = (path.join("a"), path.join("b"));
+        std::fs::write(&a, "x").unwrap();
+        std::fs::write(&b, "y").unwrap();
+        let mut table = FileTable::new(1);
+        table.insert(FileId(0), registration(&a)).unwrap();
+        table.insert(FileId(1), registration(&b)).unwrap();
+        std::fs::rename(&b, &a).unwrap();
+        assert!(table.descriptor(FileId(0)).is_none());
+    }
+
+    #[test]
+    fn a_deleted_file_is_closed_and_a_renamed_or_grown_one_followed() {
+        let (_directory, path) = directory();
+        let (a, b) = (path.join("a"), path.join("b"));
+        std::fs::write(&a, "x").unwrap();
+        let mut table = FileTable::new(4);
+        table.insert(FileId(0), registration(&a)).unwrap();
+        assert_eq!(table.sweep(10), []);
+        std::fs::rename(&a, &b).unwrap();
+        std::fs::OpenOptions::new().append(true).open(&b).unwrap().write_all(b"yz").unwrap();
+        assert_eq!(table.sweep(10), [FileId(0)]);
+        let managed = table.get(FileId(0)).unwrap();
+        assert_eq!((managed.size, managed.path.as_path()), (3, b.as_path()));
+        assert_eq!(table.find_path(&b), Some(FileId(0)));
+        std::fs::remove_file(&b).unwrap();
+        assert_eq!(table.sweep(10), [FileId(0)]);
+        assert!(table.get(FileId(0)).unwrap().unlinked);
+        assert_eq!(table.open(), 0);
+    }
+}

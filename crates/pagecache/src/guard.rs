@@ -1,0 +1,276 @@
+//! The guard: a small process that undoes what we changed in other programs' open files, should we be
+//! killed before we can do so.
+//!
+//! `POSIX_FADV_RANDOM` on a program's open file outlives us. So before each such change its particulars go
+//! through a pipe to a child that was forked at the very beginning, holds nothing but the other end of the
+//! pipe, and ignores the signals of the terminal. When the pipe closes, however we died, it goes through
+//! what is still noted, makes sure that process and file are still the same, and takes the change back.
+//!
+//! The child of a process with threads may do nothing but plain system calls, so neither it nor what it
+//! calls allocates memory; its table is allocated before the fork.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use crate::kernel::pidfd_open;
+
+/// Open files changed at a time, over all programs. Beyond it, files keep the kernel's readahead.
+pub(crate) const NOTES: usize = 4096;
+
+/// Bytes of a message: an operation and a note, well below `PIPE_BUF`, so each arrives whole.
+const MESSAGE_BYTES: usize = 48;
+const NOTE: u64 = 1;
+const FORGET: u64 = 2;
+
+/// An open file of another process, and how to be sure that it is still the one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct OpenFile {
+    pub(crate) pid: u32,
+    /// When the process started, in clock ticks since boot: its number may be used again.
+    pub(crate) started: u64,
+    pub(crate) fd: i32,
+    /// `st_dev`.
+    pub(crate) dev: u64,
+    /// `st_ino`.
+    pub(crate) ino: u64,
+}
+
+impl OpenFile {
+    fn message(self, operation: u64) -> [u8; MESSAGE_BYTES] {
+        let words = [
+            operation,
+            u64::from(self.pid),
+            self.started,
+            u64::from(self.fd.cast_unsigned()),
+            self.dev,
+            self.ino,
+        ];
+        let mut message = [0; MESSAGE_BYTES];
+        for (bytes, word) in message.chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_ne_bytes());
+        }
+        message
+    }
+
+    fn from_message(message: &[u8; MESSAGE_BYTES]) -> (u64, OpenFile) {
+        let word = |i: usize| u64::from_ne_bytes(std::array::from_fn(|byte| message[i * 8 + byte]));
+        let file = OpenFile {
+            pid: word(1) as u32,
+            started: word(2),
+            fd: (word(3) as u32).cast_signed(),
+            dev: word(4),
+            ino: word(5),
+        };
+        (word(0), file)
+    }
+
+    /// Gives the kernel advice on all of this open file, as if its process had. Says whether it could.
+    /// Allocates nothing.
+    pub(crate) fn advise(&self, advice: libc::c_int) -> bool {
+        let Ok(pidfd) = pidfd_open(self.pid) else { return false };
+        // From here on the process number cannot come to mean another process unnoticed.
+        if start_time(self.pid) != Some(self.started) {
+            return false;
+        }
+        // SAFETY: plain system calls on descriptors; `stat` is valid for writes and, being plain numbers,
+        // may be all zeroes; the descriptor is closed once.
+        unsafe {
+            let fd = libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), self.fd, 0) as libc::c_int;
+            if fd < 0 {
+                return false;
+            }
+            let mut stat: libc::stat = std::mem::zeroed();
+            let same = libc::fstat(fd, &raw mut stat) == 0
+                && stat.st_dev == self.dev
+                && stat.st_ino == self.ino
+                && stat.st_mode & libc::S_IFMT == libc::S_IFREG;
+            let done = same && libc::posix_fadvise(fd, 0, 0, advice) == 0;
+            libc::close(fd);
+            done
+        }
+    }
+}
+
+/// When a process started, in clock ticks since boot: field 22 of `/proc/PID/stat`. Allocates nothing.
+pub(crate) fn start_time(pid: u32) -> Option<u64> {
+    let mut path = [0_u8; 32];
+    let mut length = 0;
+    let mut put = |bytes: &[u8]| {
+        path[length..length + bytes.len()].copy_from_slice(bytes);
+        length += bytes.len();
+    };
+    put(b"/proc/");
+    let mut digits = [0_u8; 10];
+    let mut rest = pid;
+    let mut first = digits.len();
+    while first == digits.len() || rest > 0 {
+        first -= 1;
+        digits[first] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    put(&digits[first..]);
+    put(b"/stat\0");
+    let mut text = [0_u8; 1024];
+    // SAFETY: `path` ends with a zero, `text` is valid for writes of its length, and the descriptor is
+    // closed once.
+    let length = unsafe {
+        let fd = libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if fd < 0 {
+            return None;
+        }
+        let length = libc::read(fd, text.as_mut_ptr().cast(), text.len());
+        libc::close(fd);
+        usize::try_from(length).ok()?
+    };
+    // The name, in parentheses, may hold anything; behind it come the fields from the third on.
+    let text = &text[..length];
+    let behind = text.iter().rposition(|&byte| byte == b')')? + 2;
+    let field = text.get(behind..)?.split(|&byte| byte == b' ').nth(22 - 3)?;
+    field.iter().try_fold(0_u64, |value, digit| match digit {
+        b'0'..=b'9' => value.checked_mul(10)?.checked_add(u64::from(digit - b'0')),
+        _ => None,
+    })
+}
+
+/// The guard, as its parent sees it.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    pipe: Option<OwnedFd>,
+    child: rustix::process::Pid,
+}
+
+impl Guard {
+    /// Forks the guard.
+    ///
+    /// # Errors
+    /// When there is no pipe or no process to be had.
+    pub(crate) fn start() -> io::Result<Guard> {
+        let (read_end, write_end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        // A guard that does not keep up must not stop the loop: what it cannot note is not changed.
+        rustix::fs::fcntl_setfl(&write_end, rustix::fs::OFlags::NONBLOCK)?;
+        let mut notes = vec![OpenFile::default(); NOTES];
+        // SAFETY: the child calls nothing but `watch`, which makes plain system calls only and never
+        // returns.
+        let child = unsafe { libc::fork() };
+        match child {
+            0 => watch(read_end.as_raw_fd(), &mut notes),
+            child => match rustix::process::Pid::from_raw(child) {
+                Some(child) if child.as_raw_nonzero().get() > 0 => Ok(Guard { pipe: Some(write_end), child }),
+                _ => Err(io::Error::last_os_error()),
+            },
+        }
+    }
+
+    /// Takes a note; `false` when it cannot, and the file must then be left as it is.
+    pub(crate) fn note(&self, file: OpenFile) -> bool {
+        self.send(file.message(NOTE))
+    }
+
+    /// The file has been restored, or is gone with its process.
+    pub(crate) fn forget(&self, file: OpenFile) {
+        // A note too many is harmless: the guard checks before it acts.
+        self.send(file.message(FORGET));
+    }
+
+    fn send(&self, message: [u8; MESSAGE_BYTES]) -> bool {
+        let sent = self.pipe.as_ref().map(|pipe| rustix::io::write(pipe, &message));
+        sent == Some(Ok(MESSAGE_BYTES))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.pipe = None;
+        // It ends when it sees the pipe closed; nothing is left behind.
+        let _ = rustix::process::waitpid(Some(self.child), rustix::process::WaitOptions::empty());
+    }
+}
+
+/// What the child does: collects notes until the pipe closes, then restores what is noted.
+fn watch(pipe: libc::c_int, notes: &mut [OpenFile]) -> ! {
+    // SAFETY: plain system calls. After `dup2`, descriptor 0 is the pipe and all others are closed, so that
+    // the guard keeps no file, terminal or pipe of its parent's alive.
+    unsafe {
+        libc::dup2(pipe, 0);
+        libc::syscall(libc::SYS_close_range, 1_u32, u32::MAX, 0_u32);
+        libc::setsid();
+        libc::chdir(c"/".as_ptr());
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+        libc::prctl(libc::PR_SET_NAME, c"foretell-guard".as_ptr());
+    }
+    let mut count = 0;
+    loop {
+        let mut message = [0_u8; MESSAGE_BYTES];
+        // SAFETY: `message` is valid for writes of its length.
+        let length = unsafe { libc::read(0, message.as_mut_ptr().cast(), MESSAGE_BYTES) };
+        if length != MESSAGE_BYTES as isize {
+            // SAFETY: `errno` is this thread's own.
+            let interrupted = length < 0 && unsafe { *libc::__errno_location() } == libc::EINTR;
+            if interrupted {
+                continue;
+            }
+            break;
+        }
+        let (operation, file) = OpenFile::from_message(&message);
+        let place = notes[..count].iter().position(|note| note.pid == file.pid && note.fd == file.fd);
+        match (operation, place) {
+            (NOTE, Some(place)) => notes[place] = file,
+            (NOTE, None) if count < notes.len() => {
+                notes[count] = file;
+                count += 1;
+            }
+            (FORGET, Some(place)) => {
+                count -= 1;
+                notes.swap(place, count);
+            }
+            _ => {}
+        }
+    }
+    for file in &notes[..count] {
+        file.advise(libc::POSIX_FADV_NORMAL);
+    }
+    // SAFETY: ends the process without running anything of its parent's.
+    unsafe { libc::_exit(0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_a_start_time_and_a_number_that_is_free_has_none() {
+        let text = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let expected = text.rsplit_once(')').unwrap().1.split_whitespace().nth(22 - 3).unwrap().parse().ok();
+        assert_eq!(start_time(std::process::id()), expected);
+        assert_eq!(start_time(u32::MAX), None);
+    }
+
+    #[test]
+    fn messages_come_back_as_they_were_sent() {
+        let file = OpenFile { pid: 12, started: 1 << 40, fd: 7, dev: 0xfe00, ino: 1 << 33 };
+        assert_eq!(OpenFile::from_message(&file.message(NOTE)), (NOTE, file));
+    }
+
+    #[test]
+    fn another_process_or_file_under_the_same_numbers_is_left_alone() {
+        let file = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
+        let metadata = file.metadata().unwrap();
+        use std::os::unix::fs::MetadataExt;
+        let pid = std::process::id();
+        let open = OpenFile {
+            pid,
+            started: start_time(pid).unwrap(),
+            fd: file.as_raw_fd(),
+            dev: metadata.dev(),
+            ino: metadata.ino(),
+        };
+        assert!(open.advise(libc::POSIX_FADV_NORMAL));
+        assert!(!OpenFile { started: open.started + 1, ..open }.advise(libc::POSIX_FADV_NORMAL));
+        assert!(!OpenFile { ino: open.ino + 1, ..open }.advise(libc::POSIX_FADV_NORMAL));
+        assert!(!OpenFile { fd: 1 << 20, ..open }.advise(libc::POSIX_FADV_NORMAL));
+    }
+}

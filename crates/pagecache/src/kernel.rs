@@ -1,0 +1,213 @@
+//! What the plane asks of the kernel's page cache, behind one trait, so that tests can put delays and
+//! refusals between the plane and the kernel.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+
+use crate::mappings;
+use crate::observe::FileKey;
+
+/// Pages of a range of a file, as `cachestat(2)` counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct CacheStatus {
+    /// Cached.
+    pub(crate) cached: u64,
+    /// Not yet written back, or being written back.
+    pub(crate) unclean: u64,
+}
+
+/// The operations on the page cache. None of them is relied on to have an effect.
+pub(crate) trait PageCache: Send + Sync {
+    /// Starts to read a range of a file into the cache, without waiting: `readahead(2)`.
+    fn start_read(&self, file: &File, offset: u64, length: u64) -> io::Result<()>;
+
+    /// Waits until the page at `offset` is there; `false` when the file ends before it.
+    fn await_page(&self, file: &File, offset: u64) -> io::Result<bool>;
+
+    /// Drops the folios that lie in a range of a file and are clean, unmapped and not in use.
+    fn drop_range(&self, file: &File, offset: u64, length: u64) -> io::Result<()>;
+
+    /// Drops the pages of a range of a file that a process has mapped.
+    fn page_out(&self, pid: u32, key: FileKey, offset: u64, length: u64) -> io::Result<()>;
+
+    /// What is cached of a range of a file.
+    fn status(&self, file: &File, offset: u64, length: u64) -> io::Result<CacheStatus>;
+}
+
+/// The kernel itself.
+#[derive(Debug)]
+pub(crate) struct Linux;
+
+impl PageCache for Linux {
+    fn start_read(&self, file: &File, offset: u64, length: u64) -> io::Result<()> {
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        // SAFETY: no memory of ours is involved.
+        let result = unsafe { libc::readahead(file.as_raw_fd(), offset.cast_signed(), length) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    fn await_page(&self, file: &File, offset: u64) -> io::Result<bool> {
+        file.read_at(&mut [0], offset).map(|bytes| bytes == 1)
+    }
+
+    fn drop_range(&self, file: &File, offset: u64, length: u64) -> io::Result<()> {
+        advise(file, offset, length, libc::POSIX_FADV_DONTNEED)
+    }
+
+    fn page_out(&self, pid: u32, key: FileKey, offset: u64, length: u64) -> io::Result<()> {
+        let ranges = mappings::of_file(pid, key, offset, length)?;
+        if ranges.is_empty() {
+            return Ok(());
+        }
+        let pidfd = pidfd_open(pid)?;
+        for range in ranges {
+            let vector =
+                libc::iovec { iov_base: range.start as *mut libc::c_void, iov_len: range.end - range.start };
+            // SAFETY: the vector describes memory of the other process, which the kernel checks; the
+            // pointer to it is good for the call.
+            let result = unsafe {
+                libc::syscall(
+                    libc::SYS_process_madvise,
+                    pidfd.as_raw_fd(),
+                    &raw const vector,
+                    1_usize,
+                    libc::MADV_PAGEOUT,
+                    0_u32,
+                )
+            };
+            if result < 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    }
+
+    fn status(&self, file: &File, offset: u64, length: u64) -> io::Result<CacheStatus> {
+        /// `struct cachestat_range` of `include/uapi/linux/mman.h`.
+        #[repr(C)]
+        struct Range {
+            off: u64,
+            len: u64,
+        }
+        /// `struct cachestat` of the same.
+        #[repr(C)]
+        #[derive(Default)]
+        struct Stat {
+            nr_cache: u64,
+            nr_dirty: u64,
+            nr_writeback: u64,
+            nr_evicted: u64,
+            nr_recently_evicted: u64,
+        }
+        let (range, mut stat) = (Range { off: offset, len: length }, Stat::default());
+        // SAFETY: both structures have the kernel's layout and outlive the call.
+        let result =
+            unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut stat, 0_u32) };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(CacheStatus { cached: stat.nr_cache, unclean: stat.nr_dirty + stat.nr_writeback })
+    }
+}
+
+/// Number of `cachestat(2)` (Linux 6.5), the same on every architecture; not in every libc.
+const SYS_CACHESTAT: libc::c_long = 451;
+
+/// `posix_fadvise(2)`.
+pub(crate) fn advise(file: &File, offset: u64, length: u64, advice: libc::c_int) -> io::Result<()> {
+    // SAFETY: no memory of ours is involved.
+    let error =
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), offset.cast_signed(), length.cast_signed(), advice) };
+    if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+}
+
+/// A handle on a process that no other process can come to stand for.
+pub(crate) fn pidfd_open(pid: u32) -> io::Result<std::os::fd::OwnedFd> {
+    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
+}
+
+/// Bytes of a page of this machine.
+pub(crate) fn page_bytes() -> u64 {
+    static BYTES: OnceLock<u64> = OnceLock::new();
+    *BYTES.get_or_init(|| rustix::param::page_size() as u64)
+}
+
+/// Which pages of a range of a file are cached, in ascending order. Looks at nothing where `cachestat(2)`
+/// says that nothing is cached.
+///
+/// # Errors
+/// When the file cannot be mapped.
+pub(crate) fn cached_pages(file: &File, size: u64) -> io::Result<Vec<u64>> {
+    /// Mapped at a time: 16 Ki pages of 4 KiB, small enough to skip what is not cached.
+    const WINDOW_BYTES: u64 = 64 << 20;
+    let page = page_bytes();
+    let mut cached = Vec::new();
+    if Linux.status(file, 0, 0).is_ok_and(|status| status.cached == 0) {
+        return Ok(cached);
+    }
+    let mut offset = 0;
+    while offset < size {
+        let length = WINDOW_BYTES.min(size - offset);
+        if Linux.status(file, offset, length).is_ok_and(|status| status.cached == 0) {
+            offset += length;
+            continue;
+        }
+        let mut vector = vec![0_u8; length.div_ceil(page) as usize];
+        // SAFETY: a fresh mapping of `length` bytes at an address of the kernel's choice; only `mincore`
+        // looks at it, writing one byte a page into `vector`, and it is unmapped before anything else.
+        unsafe {
+            let address = libc::mmap(
+                std::ptr::null_mut(),
+                length as usize,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                offset.cast_signed(),
+            );
+            if address == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            let result = libc::mincore(address, length as usize, vector.as_mut_ptr());
+            let error = io::Error::last_os_error();
+            libc::munmap(address, length as usize);
+            if result != 0 {
+                return Err(error);
+            }
+        }
+        let base = offset / page;
+        cached.extend(vector.iter().zip(base..).filter(|(bits, _)| **bits & 1 != 0).map(|(_, page)| page));
+        offset += length;
+    }
+    Ok(cached)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn what_is_dropped_is_not_cached_and_what_is_read_is() {
+        let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        file.write_all(&vec![1; 1 << 20]).unwrap();
+        let file = file.as_file();
+        let dirty = Linux.status(file, 0, 1 << 20).unwrap();
+        assert_eq!(dirty.cached * page_bytes(), 1 << 20);
+        assert!(dirty.unclean > 0);
+        file.sync_all().unwrap();
+        Linux.drop_range(file, 0, 1 << 20).unwrap();
+        assert_eq!(cached_pages(file, 1 << 20).unwrap(), []);
+        Linux.start_read(file, 16384, 8192).unwrap();
+        assert!(Linux.await_page(file, 16384 + 8191).unwrap());
+        let first = 16384 / page_bytes();
+        let last = (16384 + 8191) / page_bytes();
+        assert_eq!(cached_pages(file, 1 << 20).unwrap(), (first..=last).collect::<Vec<_>>());
+        assert!(!Linux.await_page(file, 1 << 20).unwrap(), "beyond the end");
+    }
+}

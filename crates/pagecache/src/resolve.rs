@@ -1,0 +1,222 @@
+//! From a device and inode number, as the kernel reports them, to a path and a descriptor of our own.
+//!
+//! The process that was seen to use the file has it open or mapped, most likely, so its descriptors and
+//! mappings are looked through first. When it has closed the file already, some file systems can open an
+//! inode by its number and generation (`open_by_handle_at(2)`).
+
+#![allow(unsafe_code)]
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::observe::FileKey;
+
+/// A file that was found.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// Its canonical path, or the last one it had before it was deleted.
+    pub(crate) path: PathBuf,
+    /// What to open to get at the very same file.
+    via: Via,
+}
+
+#[derive(Debug)]
+enum Via {
+    Link(PathBuf),
+    Descriptor(File),
+}
+
+impl Found {
+    /// A descriptor of our own on the file.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or is no longer the same.
+    pub(crate) fn open(self, key: FileKey) -> io::Result<File> {
+        let file = match self.via {
+            Via::Link(link) => open_quietly(&link)?,
+            Via::Descriptor(file) => file,
+        };
+        if FileKey::of(&file)? == key { Ok(file) } else { Err(io::ErrorKind::NotFound.into()) }
+    }
+}
+
+/// Looks for the file among those that process `tgid` has open or mapped, then by its inode number.
+pub(crate) fn find(tgid: u32, key: FileKey, generation: u32) -> Option<Found> {
+    in_directory(&format!("/proc/{tgid}/fd"), key)
+        .or_else(|| in_directory(&format!("/proc/{tgid}/map_files"), key))
+        .or_else(|| by_handle(key, generation))
+}
+
+fn in_directory(directory: &str, key: FileKey) -> Option<Found> {
+    fs::read_dir(directory).ok()?.filter_map(Result::ok).find_map(|entry| {
+        let link = entry.path();
+        let metadata = fs::metadata(&link).ok()?;
+        if !metadata.is_file() || FileKey::from_stat(metadata.dev(), metadata.ino()) != key {
+            return None;
+        }
+        Some(Found { path: link_target(&link)?, via: Via::Link(link) })
+    })
+}
+
+/// What a link of procfs says, without the mark of deleted files.
+fn link_target(link: &Path) -> Option<PathBuf> {
+    let target = fs::read_link(link).ok()?;
+    match target.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
+        // A living file may be called so as well.
+        Some(name) if fs::symlink_metadata(&target).is_err() => {
+            Some(PathBuf::from(std::ffi::OsStr::from_bytes(name)))
+        }
+        _ => Some(target),
+    }
+}
+
+/// The present path of an open file.
+pub(crate) fn path_of(file: &File) -> Option<PathBuf> {
+    link_target(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
+}
+
+/// Opens for reading without changing the access time where that is allowed (owner or `CAP_FOWNER`), and
+/// without blocking on what turns out to be a FIFO.
+pub(crate) fn open_quietly(path: &Path) -> io::Result<File> {
+    let open = |flags| OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let file = match open(libc::O_NOATIME | libc::O_NONBLOCK | libc::O_NOCTTY) {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => open(libc::O_NONBLOCK | libc::O_NOCTTY)?,
+        other => other?,
+    };
+    // The byte that we read to see a prefetch complete must not start the kernel's readahead.
+    let _ = crate::kernel::advise(&file, 0, 0, libc::POSIX_FADV_RANDOM);
+    Ok(file)
+}
+
+/// What keeps a file out of our control, if anything: `None` for regular files on a disk.
+pub(crate) fn obstacle(file: &File) -> io::Result<Option<&'static str>> {
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Ok(Some("a directory"));
+    }
+    if !kind.is_file() {
+        return Ok(Some("not a regular file"));
+    }
+    // include/uapi/linux/magic.h
+    Ok(match rustix::fs::fstatfs(file)?.f_type.cast_unsigned() as u32 {
+        0x0102_1994 | 0x8584_58f6 | 0x9584_58f6 => Some("a file in memory"),
+        0x9fa0 | 0x6265_6572 | 0x6462_6720 | 0x7472_6163 | 0x6367_7270 | 0x0027_e0eb => {
+            Some("a file of the kernel's")
+        }
+        // Its pages belong to the file below, which has another inode.
+        0x794c_7630 => Some("a file on an overlay file system"),
+        // st_dev of a subvolume is not the device that the kernel reports.
+        0x9123_683e => Some("a file on btrfs"),
+        _ => None,
+    })
+}
+
+/// Opens an inode by number, on a mount of its device: ext2 to ext4, XFS and others with 32-bit inode
+/// numbers (`FILEID_INO32_GEN`), XFS with 64-bit ones.
+fn by_handle(key: FileKey, generation: u32) -> Option<Found> {
+    /// `struct file_handle` with the longest handle used here.
+    #[repr(C)]
+    struct Handle {
+        bytes: u32,
+        kind: i32,
+        handle: [u32; 3],
+    }
+    let mount = open_quietly(&mount_point(key.dev)?).ok()?;
+    let handle = match u32::try_from(key.ino) {
+        Ok(ino) => Handle { bytes: 8, kind: 0x1, handle: [ino, generation, 0] },
+        // `struct xfs_fid64` packs the inode number and the generation.
+        Err(_) => {
+            Handle { bytes: 12, kind: 0x81, handle: [key.ino as u32, (key.ino >> 32) as u32, generation] }
+        }
+    };
+    // SAFETY: the handle says how many bytes of it are good, and outlives the call.
+    let descriptor = unsafe {
+        libc::syscall(
+            libc::SYS_open_by_handle_at,
+            mount.as_raw_fd(),
+            &raw const handle,
+            libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOATIME | libc::O_NONBLOCK,
+        )
+    };
+    let descriptor = i32::try_from(descriptor).ok().filter(|fd| *fd >= 0)?;
+    // SAFETY: the descriptor is fresh and nobody else's.
+    let file = unsafe { File::from_raw_fd(descriptor) };
+    let _ = crate::kernel::advise(&file, 0, 0, libc::POSIX_FADV_RANDOM);
+    let path = path_of(&file)?;
+    // Opened by number, a file may not be connected to its directory: its path means nothing then.
+    let metadata = fs::metadata(&path).ok()?;
+    (FileKey::from_stat(metadata.dev(), metadata.ino()) == key)
+        .then_some(Found { path, via: Via::Descriptor(file) })
+}
+
+/// A directory at which the file system of this device is mounted.
+fn mount_point(dev: u64) -> Option<PathBuf> {
+    let device = format!("{}:{}", dev >> 20, dev & 0xf_ffff);
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(2);
+        if fields.next()? != device {
+            return None;
+        }
+        let point = PathBuf::from(unescape(fields.nth(1)?));
+        // Files can be mounted too.
+        point.is_dir().then_some(point)
+    })
+}
+
+/// Undoes the octal escapes (`\040` for a space) of mountinfo.
+fn unescape(field: &str) -> std::ffi::OsString {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let code = after.get(..3).and_then(|d| std::str::from_utf8(d).ok());
+        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(code) if byte == b'\\' => {
+                bytes.push(code);
+                rest = &after[3..];
+            }
+            _ => {
+                bytes.push(byte);
+                rest = after;
+            }
+        }
+    }
+    std::os::unix::ffi::OsStringExt::from_vec(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_open_is_found_by_its_key_even_when_deleted() {
+        let file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let key = FileKey::of(file.as_file()).unwrap();
+        let path = fs::canonicalize(file.path()).unwrap();
+        let found = find(std::process::id(), key, 0).unwrap();
+        assert_eq!(found.path, path);
+        assert_eq!(FileKey::of(&found.open(key).unwrap()).unwrap(), key);
+        fs::remove_file(&path).unwrap();
+        let found = find(std::process::id(), key, 0).unwrap();
+        assert_eq!(found.path, path, "the last path it had");
+        assert!(found.open(key).is_ok());
+    }
+
+    #[test]
+    fn octal_escapes_are_undone() {
+        assert_eq!(unescape("/mnt/a\\040b\\134"), "/mnt/a b\\");
+        assert_eq!(unescape("/x\\04"), "/x\\04");
+    }
+
+    #[test]
+    fn what_is_not_on_a_disk_is_told() {
+        let of = |path: &str| obstacle(&File::open(path).unwrap()).unwrap();
+        assert_eq!(of("/proc/self/stat"), Some("a file of the kernel's"));
+        assert_eq!(of("/"), Some("a directory"));
+        assert_eq!(of(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")), None);
+    }
+}

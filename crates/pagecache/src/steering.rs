@@ -1,0 +1,359 @@
+//! Steering: observations become the policy's events.
+//!
+//! The kernel reports pages and folios, the policy thinks in blocks. A block counts as loaded when the
+//! first of its pages arrives and as gone when none of them is left. Blocks that we prefetch are loaded when
+//! their data is there, which their worker thread sees, not when their empty pages are added.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::ops::{Range, RangeInclusive};
+use std::time::Instant;
+
+use foretell_policy::{Block, Config, Engine, Event, FileId, ManagerId, Nanos, Prefetch, ProcessId};
+
+use crate::advice::ReadaheadOff;
+use crate::eviction::Waiting;
+use crate::files::{DISKS, FileTable};
+use crate::folios::Folio;
+use crate::kernel;
+use crate::ledger::Ledger;
+use crate::observe::{FileKey, Observation};
+use crate::options::Options;
+use crate::recorder::{BlockList, History};
+use crate::sessions::Sessions;
+use crate::streams::{Run, Streams};
+use crate::workers::{Eviction, Fetch, Workers};
+
+/// Threads whose last wait is remembered.
+const WAITERS: usize = 256;
+/// A prefetch without an answer for so long is given up.
+const FETCH_TIMEOUT: Nanos = Nanos(10_000_000_000);
+
+/// What the observer is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Command {
+    Manage(FileKey),
+    Ignore(FileKey),
+    Forget(FileKey),
+}
+
+/// The state of the plane, apart from the observer.
+pub(crate) struct Steering {
+    pub(crate) options: Options,
+    pub(crate) engine: Engine,
+    pub(crate) workers: Workers,
+    pub(crate) files: FileTable,
+    pub(crate) sessions: Sessions,
+    pub(crate) ledger: Ledger,
+    pub(crate) readahead_off: ReadaheadOff,
+    pub(crate) commands: Vec<Command>,
+    pub(crate) history: Option<History>,
+    pub(crate) list: Option<BlockList>,
+    /// log2 of the pages of a block.
+    pub(crate) block_order: u32,
+    streams: Streams,
+    /// Thread that has just slept for a page, by the thread's number.
+    waited: Vec<u32>,
+    pub(crate) ignored: HashSet<FileKey>,
+    pub(crate) ignored_order: VecDeque<FileKey>,
+    /// Files seen for the first time in this round.
+    pub(crate) settling: Vec<FileId>,
+    /// Blocks that are being prefetched.
+    pub(crate) in_flight: HashSet<Block>,
+    /// To be prefetched when their eviction has been tried.
+    pub(crate) deferred: Vec<(Block, ManagerId)>,
+    pub(crate) fetches: Vec<Fetch>,
+    pub(crate) waiting: Waiting,
+    /// Folios that can go, by file.
+    pub(crate) ready: BTreeMap<FileId, Vec<Folio>>,
+    /// Evictions for which the queue had no room.
+    pub(crate) backlog: VecDeque<Eviction>,
+    /// Evictions to be tried a second time, and when.
+    pub(crate) retries: Vec<Eviction>,
+    pub(crate) retry_at: Option<Instant>,
+    start: Instant,
+    own_pid: u32,
+}
+
+impl Steering {
+    pub(crate) fn new(
+        options: Options,
+        workers: Workers,
+        readahead_off: ReadaheadOff,
+        list: Option<BlockList>,
+    ) -> Steering {
+        let block_bytes = u64::from(options.block_bytes);
+        // Checked when the plane was opened.
+        let cache_blocks = u32::try_from(options.budget_bytes / block_bytes).unwrap_or(u32::MAX);
+        let config = Config {
+            residency: foretell_policy::Residency::Advisory,
+            allocation: options.allocation,
+            prefetch: options.prefetch,
+            batch: options.batch,
+            horizon: options.horizon,
+            order: options.order,
+            match_ahead: options.match_ahead,
+            disks: DISKS,
+            revocation: options.revocation,
+            fetch_timeout: Some(FETCH_TIMEOUT),
+            ..Config::new(cache_blocks)
+        };
+        let block_order = (block_bytes / kernel::page_bytes()).ilog2();
+        // A part of the budget that does not matter, yet enough for a few large folios.
+        let waiting_blocks = (u64::from(cache_blocks) / 32).max(64);
+        Steering {
+            engine: Engine::new(config),
+            workers,
+            files: FileTable::new(FileTable::descriptor_limit()),
+            sessions: Sessions::default(),
+            ledger: Ledger::default(),
+            readahead_off,
+            commands: Vec::new(),
+            history: options.compare_with_optimum.then(History::default),
+            list,
+            block_order,
+            streams: Streams::new(),
+            waited: vec![0; WAITERS],
+            ignored: HashSet::new(),
+            ignored_order: VecDeque::new(),
+            settling: Vec::new(),
+            in_flight: HashSet::new(),
+            deferred: Vec::new(),
+            fetches: Vec::new(),
+            waiting: Waiting::new(waiting_blocks << block_order),
+            ready: BTreeMap::new(),
+            backlog: VecDeque::new(),
+            retries: Vec::new(),
+            retry_at: None,
+            start: Instant::now(),
+            own_pid: std::process::id(),
+            options,
+        }
+    }
+
+    /// The policy's time.
+    pub(crate) fn now(&self) -> Nanos {
+        Nanos(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Hands an event to the policy and does what it asks for in return.
+    pub(crate) fn tell(&mut self, event: Event) {
+        let now = self.now();
+        self.engine.handle(now, event);
+        self.act();
+    }
+
+    /// The pages of a block.
+    pub(crate) fn pages(&self, index: u32) -> Range<u64> {
+        let first = u64::from(index) << self.block_order;
+        first..first + (1 << self.block_order)
+    }
+
+    /// The blocks that overlap a range of pages; those beyond 2^32 are not managed.
+    pub(crate) fn blocks(&self, pages: &Range<u64>) -> Range<u32> {
+        let end = if pages.is_empty() { 0 } else { ((pages.end - 1) >> self.block_order) + 1 };
+        let cut = |block: u64| u32::try_from(block).unwrap_or(u32::MAX);
+        cut(pages.start >> self.block_order)..cut(end)
+    }
+
+    /// Takes an observation in.
+    pub(crate) fn observe(&mut self, observation: Observation) {
+        match observation {
+            Observation::Read { tgid, tid, file, first_page, last_page, generation, .. } => {
+                let waited = self.take_wait(tid);
+                if let Some(id) = self.sight(tgid, file, generation) {
+                    self.read(tgid, tid, id, first_page..=last_page, waited);
+                }
+            }
+            Observation::Fault { tgid, tid, file, page, generation, .. } => {
+                let waited = self.take_wait(tid);
+                if let Some(id) = self.sight(tgid, file, generation) {
+                    self.map(tgid, id);
+                    self.read(tgid, tid, id, page..=page, waited);
+                }
+            }
+            Observation::MapPages { tgid, tid, file, first_page, last_page, generation, .. } => {
+                if let Some(id) = self.sight(tgid, file, generation) {
+                    self.map(tgid, id);
+                    self.read(tgid, tid, id, first_page..=last_page, false);
+                }
+            }
+            Observation::Added { tgid, file, first_page, order, generation, .. } => {
+                let known = self.files.find(file);
+                if let Some(id) = known.or_else(|| self.sight(tgid, file, generation)) {
+                    self.added(tgid, id, first_page, order);
+                }
+            }
+            Observation::Removed { file, first_page, order, .. } => {
+                if let Some(id) = self.files.find(file) {
+                    self.removed(id, first_page..first_page + (1_u64 << order.min(63)));
+                }
+            }
+            Observation::Forked { parent, child } => self.forked(parent, child),
+            Observation::Exec { tgid, comm } => self.executed(tgid, &comm),
+            Observation::Exited { tgid, device_read_bytes, wait_ns } => {
+                self.exited(tgid, device_read_bytes, wait_ns);
+            }
+            Observation::Waited { tid, .. } => self.waited[tid as usize % WAITERS] = tid,
+        }
+    }
+
+    /// Has the thread slept for a page since its last record?
+    fn take_wait(&mut self, tid: u32) -> bool {
+        let waited = &mut self.waited[tid as usize % WAITERS];
+        *waited == tid && std::mem::take(waited) != 0
+    }
+
+    fn map(&mut self, tgid: u32, id: FileId) {
+        if let Some(managed) = self.files.get_mut(id) {
+            managed.mapped(tgid);
+        }
+    }
+
+    /// A thread was handed pages.
+    fn read(&mut self, tgid: u32, tid: u32, id: FileId, record: RangeInclusive<u64>, waited: bool) {
+        let Some(process) = self.sessions.process(tgid) else { return };
+        let (process, manager) = (process.id, process.manager_id);
+        self.place(id, tgid, manager);
+        let block_order = self.block_order;
+        let Some(managed) = self.files.get_mut(id) else { return };
+        let last = *record.end();
+        let Some(run) = self.streams.read(tid, managed.serial, record, waited, &managed.folios) else {
+            return;
+        };
+        let overread = managed.added_up_to.take().is_some_and(|(who, page)| who == tgid && page > last);
+        let listed = managed.listed.contains(&manager);
+        managed.folios.mark_read(run.pages.clone());
+        if listed {
+            self.silence_readahead(tgid, id, manager, overread);
+        }
+        self.reference(process, id, &run, block_order, waited);
+    }
+
+    fn reference(&mut self, process: ProcessId, id: FileId, run: &Run, block_order: u32, waited: bool) {
+        let blocks = run.blocks(block_order);
+        let range =
+            u32::try_from(blocks.start).unwrap_or(u32::MAX)..u32::try_from(blocks.end).unwrap_or(u32::MAX);
+        // Which of several blocks a thread slept for is not told: one that was on its way, most likely.
+        let late = range.clone().find(|&index| self.in_flight.contains(&Block::new(id, index)));
+        let stalled_at = if waited { late.or(Some(range.start)) } else { None };
+        for index in range {
+            let block = Block::new(id, index);
+            let stalled = stalled_at == Some(index);
+            self.before_reference(block, stalled);
+            self.record(block);
+            self.tell(Event::Accessed { process, block, stalled });
+        }
+    }
+
+    /// Brings the policy's view of a block up to date before it hears of a reference to it.
+    fn before_reference(&mut self, block: Block, stalled: bool) {
+        let pages = self.pages(block.index);
+        let Some(managed) = self.files.get_mut(block.file) else { return };
+        if self.waiting.cancel(block.file.0, &mut managed.folios, pages.clone()) {
+            self.tell(Event::EvictRefused { block });
+        } else if self.in_flight.contains(&block) {
+            // It was there in time, only its worker has not told us yet.
+            if !stalled && self.in_flight.remove(&block) {
+                self.tell(Event::Loaded { block, by: None });
+            }
+        } else if self.settling.contains(&block.file)
+            && !self.engine.is_cached(block)
+            && self.files.get(block.file).is_some_and(|m| m.folios.any_cached(pages))
+        {
+            // Cached since before the file was seen.
+            self.tell(Event::Loaded { block, by: None });
+        }
+    }
+
+    fn record(&mut self, block: Block) {
+        let Some(managed) = self.files.get(block.file) else { return };
+        if let Some(history) = &mut self.history {
+            history.push(managed.serial, block.index);
+        }
+        if let Some(list) = &mut self.list {
+            let block_bytes = u64::from(self.options.block_bytes);
+            let offset = u64::from(block.index) * block_bytes;
+            if offset < managed.size {
+                let length = block_bytes.min(managed.size - offset);
+                list.push(managed.serial, &managed.path, offset, length);
+            }
+        }
+    }
+
+    /// Tells the policy what a manager's rules say about a file, the first time it uses it.
+    fn place(&mut self, id: FileId, tgid: u32, manager: ManagerId) {
+        let Some(managed) = self.files.get_mut(id) else { return };
+        if managed.placed.contains(&manager) {
+            return;
+        }
+        managed.placed.push(manager);
+        let Some(process) = self.sessions.process(tgid) else { return };
+        let rules = self.sessions.manager(process.session, process.manager).map(|m| &m.rules);
+        if let Some(rule) = rules.and_then(|rules| rules.find(&managed.path)) {
+            // At the limit of file records, the file has priority 0.
+            let _ = self.engine.set_priority(manager, id, rule.priority);
+        }
+    }
+
+    /// Turns the kernel's readahead off where a list says what will be read.
+    fn silence_readahead(&mut self, tgid: u32, id: FileId, manager: ManagerId, overread: bool) {
+        if self.options.prefetch == Prefetch::None || self.engine.disclosed_ahead(manager) == 0 {
+            return;
+        }
+        let Some(managed) = self.files.get(id) else { return };
+        if overread || !self.readahead_off.covers(tgid, managed.key) {
+            self.readahead_off.turn_off(tgid, managed.key, manager);
+        }
+    }
+
+    /// A folio was added.
+    fn added(&mut self, tgid: u32, id: FileId, page: u64, order: u8) {
+        let by = self.sessions.process(tgid).map(|process| process.id);
+        let Some(managed) = self.files.get_mut(id) else { return };
+        let pages = page..page.saturating_add(1 << order.min(16));
+        // Folios taken for something else before, from what was found cached, make room for the one seen.
+        for stale in managed.folios.folios(pages.clone()) {
+            self.waiting.forget(id.0, stale);
+        }
+        managed.folios.add(page, order);
+        if by.is_some() && !managed.listed.is_empty() {
+            let before = managed.added_up_to.filter(|(who, _)| *who == tgid).map_or(0, |(_, page)| page);
+            managed.added_up_to = Some((tgid, before.max(pages.end - 1)));
+        }
+        for index in self.blocks(&pages) {
+            let block = Block::new(id, index);
+            if self.in_flight.contains(&block) {
+                if tgid == self.own_pid {
+                    continue;
+                }
+                // The program was faster than our prefetch.
+                self.in_flight.remove(&block);
+            }
+            let block_pages = self.pages(index);
+            if let Some(managed) = self.files.get_mut(id)
+                && self.waiting.cancel(id.0, &mut managed.folios, block_pages)
+            {
+                self.tell(Event::EvictRefused { block });
+            }
+            if !self.engine.is_cached(block) {
+                self.tell(Event::Loaded { block, by });
+            }
+        }
+    }
+
+    /// Pages left the cache.
+    pub(crate) fn removed(&mut self, id: FileId, pages: Range<u64>) {
+        let blocks = self.blocks(&pages);
+        let Some(managed) = self.files.get_mut(id) else { return };
+        for folio in managed.folios.folios(pages.clone()) {
+            self.waiting.forget(id.0, folio);
+        }
+        managed.folios.remove(pages);
+        for index in blocks {
+            let pages = self.pages(index);
+            if self.files.get(id).is_some_and(|managed| !managed.folios.any_cached(pages)) {
+                self.tell(Event::Gone { block: Block::new(id, index) });
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Taking files under control, following what becomes of them, and letting go of them.
+//!
+//! A file is first seen when a process under control reads it. From its rules it is then known whether it
+//! is managed; what of it was cached before is looked up, and what the observations that are still under
+//! way tell takes precedence over that.
+//!
+//! What happens to a managed file: renamed, it stays managed, under the rules of the name under which it was
+//! found. Grown or shrunk, its new size is told. Deleted, our descriptor is closed at once, so that its space
+//! is freed when its last user closes it, and it is forgotten when nothing of it is cached any more. Replaced
+//! by a new file of the same name, the new one takes its place in the lists that name it.
+
+use std::collections::HashSet;
+
+use foretell_policy::{Block, Event, FileId, Layout};
+
+use crate::files::{ManagedFile, Registration};
+use crate::kernel::{self, PageCache};
+use crate::observe::FileKey;
+use crate::resolve;
+use crate::steering::{Command, Steering};
+
+/// Files remembered to be none of ours; a further one makes the oldest unknown again.
+const IGNORED_FILES: usize = 1 << 16;
+
+impl Steering {
+    /// The file that a key stands for, put under control now if it should be; `None` if it is none of ours.
+    pub(crate) fn sight(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<FileId> {
+        if let Some(id) = self.files.find(key) {
+            let managed = self.files.get_mut(id)?;
+            managed.last_user = tgid;
+            if generation == 0 || managed.generation == 0 || generation == managed.generation {
+                return Some(id);
+            }
+            // The inode number has come back for another file.
+            self.retire(id);
+        }
+        self.sessions.process(tgid)?;
+        if self.ignored.contains(&key) {
+            return None;
+        }
+        let found = self.take_over(tgid, key, generation);
+        if found.is_none() {
+            self.ignore(key);
+        }
+        found
+    }
+
+    /// Puts a file under control if a rule or a list names it.
+    fn take_over(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<FileId> {
+        let found = resolve::find(tgid, key, generation)?;
+        let path = found.path.clone();
+        let successor_of = self.files.find_path(&path);
+        if self.sessions.rule_for(&path).is_none() && successor_of.is_none() {
+            return None;
+        }
+        let file = found.open(key).ok()?;
+        if resolve::obstacle(&file).ok()?.is_some() {
+            return None;
+        }
+        let new = Registration { key, generation, path, file, last_user: tgid };
+        match successor_of {
+            Some(old) if self.is_deleted(old) => self.replace(old, new),
+            _ => self.register(new, Layout::Unknown),
+        }
+    }
+
+    fn is_deleted(&mut self, file: FileId) -> bool {
+        self.files.refresh(file);
+        self.files.get(file).is_some_and(|managed| managed.unlinked)
+    }
+
+    /// Puts a file under control.
+    pub(crate) fn register(&mut self, new: Registration, layout: Layout) -> Option<FileId> {
+        let id = self.engine.add_file(layout).ok()?;
+        if self.enter(id, new).is_none() {
+            self.engine.remove_file(id);
+            return None;
+        }
+        Some(id)
+    }
+
+    /// A new file under the path of a deleted one takes its place in the lists that name it.
+    fn replace(&mut self, old: FileId, new: Registration) -> Option<FileId> {
+        let managed = self.files.get(old)?;
+        let (key, cached) = (managed.key, managed.folios.iter().collect::<Vec<u64>>());
+        let listed = managed.listed.clone();
+        cached.into_iter().for_each(|page| self.removed(old, page..page + 1));
+        self.waiting.forget_file(old.0);
+        self.ready.remove(&old);
+        self.commands.push(Command::Forget(key));
+        self.enter(old, new)?;
+        self.files.get_mut(old)?.listed = listed;
+        Some(old)
+    }
+
+    fn enter(&mut self, id: FileId, new: Registration) -> Option<()> {
+        let key = new.key;
+        self.files.insert(id, new).ok()?;
+        let managed = self.files.get_mut(id)?;
+        managed.control = self.sessions.rule_for(&managed.path).map(|rule| (rule.policy, rule.priority));
+        let size = managed.size;
+        self.resized(id, size);
+        if self.ignored.remove(&key) {
+            self.ignored_order.retain(|ignored| *ignored != key);
+        }
+        self.commands.push(Command::Manage(key));
+        if let Some(descriptor) = self.files.descriptor(id) {
+            let cached = kernel::cached_pages(&descriptor, size).unwrap_or_default();
+            let managed = self.files.get_mut(id)?;
+            cached.into_iter().for_each(|page| managed.folios.add_guessed(page));
+        }
+        self.settling.push(id);
+        Some(())
+    }
+
+    /// Tells the policy of the size of a file.
+    pub(crate) fn resized(&mut self, id: FileId, size: u64) {
+        let blocks = size.div_ceil(u64::from(self.options.block_bytes));
+        self.engine.set_file_length(id, u32::try_from(blocks).unwrap_or(u32::MAX));
+    }
+
+    fn ignore(&mut self, key: FileKey) {
+        if self.ignored_order.len() >= IGNORED_FILES
+            && let Some(oldest) = self.ignored_order.pop_front()
+        {
+            self.ignored.remove(&oldest);
+            self.commands.push(Command::Forget(oldest));
+        }
+        self.ignored.insert(key);
+        self.ignored_order.push_back(key);
+        self.commands.push(Command::Ignore(key));
+    }
+
+    /// New rules may match what was ignored.
+    pub(crate) fn forget_ignored(&mut self) {
+        self.ignored.clear();
+        let forget = self.ignored_order.drain(..).map(Command::Forget);
+        self.commands.extend(forget);
+    }
+
+    /// A file is under control no more.
+    pub(crate) fn retire(&mut self, id: FileId) {
+        self.waiting.forget_file(id.0);
+        self.ready.remove(&id);
+        self.in_flight.retain(|block| block.file != id);
+        self.deferred.retain(|(block, _)| block.file != id);
+        self.fetches.retain(|fetch| fetch.block.file != id);
+        let counters = self.engine.file_counters(id);
+        self.engine.remove_file(id);
+        self.act();
+        if let Some(managed) = self.files.remove(id) {
+            self.ledger.end_file(managed.serial, managed.path, counters.into());
+            self.commands.push(Command::Forget(managed.key));
+        }
+    }
+
+    /// The round is over: what files seen in it had cached before is told now.
+    pub(crate) fn settle(&mut self) {
+        for id in std::mem::take(&mut self.settling) {
+            let Some(managed) = self.files.get(id) else { continue };
+            let mut indices: Vec<u32> =
+                managed.folios.iter().map_while(|p| u32::try_from(p >> self.block_order).ok()).collect();
+            indices.dedup();
+            for block in indices.into_iter().map(|index| Block::new(id, index)) {
+                if !self.engine.is_cached(block) && !self.in_flight.contains(&block) {
+                    self.tell(Event::Loaded { block, by: None });
+                }
+            }
+        }
+    }
+
+    /// Looks up what is cached of all files, after observations were lost.
+    pub(crate) fn resynchronise(&mut self) {
+        let ids: Vec<FileId> = self.files.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            let Some(descriptor) = self.files.descriptor(id) else { continue };
+            let Some(managed) = self.files.get(id) else { continue };
+            // Equal numbers of pages are taken for equal pages: a loss that balances is rare, and what
+            // it leaves wrong is put right by the next observation of those pages.
+            if resynchronised(managed, &descriptor) {
+                continue;
+            }
+            let size = descriptor.metadata().map_or(managed.size, |metadata| metadata.len());
+            let Ok(cached) = kernel::cached_pages(&descriptor, size) else { continue };
+            let cached: HashSet<u64> = cached.into_iter().collect();
+            let known: Vec<u64> = managed.folios.iter().collect();
+            let gone: Vec<u64> = known.iter().copied().filter(|page| !cached.contains(page)).collect();
+            let mut new: Vec<u64> =
+                cached.iter().copied().filter(|&page| !managed.folios.is_cached(page)).collect();
+            new.sort_unstable();
+            gone.into_iter().for_each(|page| self.removed(id, page..page + 1));
+            if let Some(managed) = self.files.get_mut(id) {
+                new.into_iter().for_each(|page| managed.folios.add_guessed(page));
+            }
+            self.settling.push(id);
+        }
+        self.settle();
+    }
+}
+
+/// Is as much of the file cached as the books say?
+fn resynchronised(managed: &ManagedFile, descriptor: &std::fs::File) -> bool {
+    let status = kernel::Linux.status(descriptor, 0, 0);
+    status.is_ok_and(|status| status.cached == managed.folios.cached_pages())
+}

@@ -1,0 +1,351 @@
+//! The threads that touch the page cache, so that the loop which steers never waits for it.
+//!
+//! One thread evicts: an eviction takes 3 to 200 us and needs no company. A few threads prefetch: each
+//! takes a batch, in the order in which the policy gave it, joins blocks that lie next to each other into
+//! one `readahead(2)` (which returns at once), and then waits for each in turn by reading the last byte of
+//! it. All requests under way, over all threads, stay below half of the device's queue, so that a demand
+//! read always finds room in it.
+//!
+//! Results come back through a channel, with an `eventfd(2)` to wake the loop.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+use foretell_policy::{Block, FileId, ManagerId};
+
+use crate::folios::Folio;
+use crate::kernel::PageCache;
+use crate::observe::FileKey;
+
+/// Prefetches that may wait to be started, in blocks; one more is refused (the policy asks again).
+pub(crate) const PREFETCH_QUEUE_BLOCKS: usize = 4096;
+/// Evictions that may wait to be done, in runs of folios; what is more waits in the loop.
+pub(crate) const EVICT_QUEUE_RUNS: usize = 256;
+/// Largest `readahead(2)`: one request of most devices, and no more than the kernel's smallest window.
+const REQUEST_BYTES: u64 = 128 << 10;
+
+/// Folios next to each other, to be evicted.
+#[derive(Debug)]
+pub(crate) struct Eviction {
+    /// Number of the file's registration.
+    pub(crate) serial: u32,
+    pub(crate) id: FileId,
+    pub(crate) key: FileKey,
+    pub(crate) file: Arc<File>,
+    pub(crate) folios: Vec<Folio>,
+    /// Processes that have mapped the file.
+    pub(crate) mapped_by: Vec<u32>,
+    /// It has failed once before.
+    pub(crate) again: bool,
+}
+
+/// A block to be prefetched.
+#[derive(Debug, Clone)]
+pub(crate) struct Fetch {
+    pub(crate) serial: u32,
+    pub(crate) block: Block,
+    pub(crate) manager: ManagerId,
+    pub(crate) file: Arc<File>,
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) offset: u64,
+    /// The block's bytes, less at the end of the file.
+    pub(crate) length: u64,
+}
+
+/// What became of a job.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The eviction has been tried; `unclean` are the folios left alone because they are not written back.
+    Evicted { eviction: Eviction, unclean: Vec<Folio> },
+    /// The block is there, or will not be.
+    Fetched { serial: u32, block: Block, ok: bool },
+}
+
+/// A device's share of requests.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    limit: usize,
+    under_way: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Disk {
+    /// At most `limit` requests (1 at least) at a time.
+    pub(crate) fn new(limit: usize) -> Disk {
+        Disk { limit: limit.max(1), under_way: Mutex::new(0), freed: Condvar::new() }
+    }
+
+    /// Takes a place in the queue; when there is none, waits if `wait`, else says no.
+    fn enter(&self, wait: bool) -> bool {
+        let mut under_way = lock(&self.under_way);
+        while *under_way >= self.limit {
+            if !wait {
+                return false;
+            }
+            under_way = self.freed.wait(under_way).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+        *under_way += 1;
+        true
+    }
+
+    fn leave(&self) {
+        *lock(&self.under_way) -= 1;
+        self.freed.notify_one();
+    }
+}
+
+/// The queue of prefetches.
+#[derive(Debug, Default)]
+struct FetchQueue {
+    state: Mutex<FetchState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct FetchState {
+    waiting: VecDeque<Fetch>,
+    closed: bool,
+}
+
+/// The threads and the way back from them.
+#[derive(Debug)]
+pub(crate) struct Workers {
+    evictions: Option<SyncSender<Eviction>>,
+    fetches: Arc<FetchQueue>,
+    outcomes: Option<Receiver<Outcome>>,
+    bell: Arc<OwnedFd>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    /// Starts one thread that evicts and `prefetch_threads` that prefetch up to `batch` blocks at a time.
+    ///
+    /// # Errors
+    /// When a thread or the `eventfd` cannot be made.
+    pub(crate) fn start(
+        cache: &Arc<dyn PageCache>,
+        prefetch_threads: usize,
+        batch: usize,
+    ) -> io::Result<Workers> {
+        let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
+        let bell = Arc::new(rustix::event::eventfd(0, flags)?);
+        // Room for all that can be under way: a thread never waits for the loop.
+        let room = PREFETCH_QUEUE_BLOCKS + EVICT_QUEUE_RUNS + 2 + prefetch_threads * batch;
+        let (done, outcomes) = sync_channel(room);
+        let (evictions, to_evict) = sync_channel(EVICT_QUEUE_RUNS);
+        let mut workers = Workers {
+            evictions: Some(evictions),
+            fetches: Arc::default(),
+            outcomes: Some(outcomes),
+            bell,
+            threads: Vec::new(),
+        };
+        let (sender, bell, kernel) = (done.clone(), Arc::clone(&workers.bell), Arc::clone(cache));
+        workers.spawn("foretell-evict", move || evict_all(&*kernel, &to_evict, &sender, &bell))?;
+        for _ in 0..prefetch_threads {
+            let (sender, bell, kernel) = (done.clone(), Arc::clone(&workers.bell), Arc::clone(cache));
+            let queue = Arc::clone(&workers.fetches);
+            workers.spawn("foretell-fetch", move || {
+                while let Some(batch) = queue.next(batch) {
+                    fetch_batch(&*kernel, &batch, &mut |outcome| post(&sender, &bell, outcome));
+                }
+            })?;
+        }
+        Ok(workers)
+    }
+
+    fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        self.threads.push(std::thread::Builder::new().name(name.to_owned()).spawn(body)?);
+        Ok(())
+    }
+
+    /// Readable when an outcome has come.
+    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// The outcomes so far. Silences the bell.
+    pub(crate) fn outcomes(&self) -> Vec<Outcome> {
+        // Not readable means silent already.
+        let _ = rustix::io::read(&*self.bell, &mut [0_u8; 8]);
+        self.outcomes.iter().flat_map(Receiver::try_iter).collect()
+    }
+
+    /// Queues an eviction; gives it back when the queue is full.
+    pub(crate) fn evict(&self, eviction: Eviction) -> Result<(), Eviction> {
+        let Some(queue) = &self.evictions else { return Err(eviction) };
+        queue.try_send(eviction).map_err(|full| match full {
+            std::sync::mpsc::TrySendError::Full(e) | std::sync::mpsc::TrySendError::Disconnected(e) => e,
+        })
+    }
+
+    /// Queues prefetches in their order; returns those for which there was no room.
+    pub(crate) fn fetch(&self, fetches: Vec<Fetch>) -> Vec<Fetch> {
+        let mut state = lock(&self.fetches.state);
+        let room = PREFETCH_QUEUE_BLOCKS.saturating_sub(state.waiting.len()).min(fetches.len());
+        let mut fetches = fetches.into_iter();
+        state.waiting.extend(fetches.by_ref().take(room));
+        drop(state);
+        self.fetches.changed.notify_all();
+        fetches.collect()
+    }
+
+    /// Drops the prefetches that `drop_it` says and that have not been started; returns them.
+    pub(crate) fn cancel(&self, drop_it: impl Fn(&Fetch) -> bool) -> Vec<Fetch> {
+        let mut state = lock(&self.fetches.state);
+        let (dropped, kept) = state.waiting.drain(..).partition(drop_it);
+        state.waiting = kept;
+        dropped.into()
+    }
+
+    /// Have all threads ended although nobody told them to?
+    pub(crate) fn are_dead(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.evictions = None;
+        // No thread waits for room in a channel that nobody listens to.
+        self.outcomes = None;
+        let mut state = lock(&self.fetches.state);
+        state.closed = true;
+        state.waiting.clear();
+        drop(state);
+        self.fetches.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            // A panic of the thread has been reported already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl FetchQueue {
+    /// Up to `limit` prefetches; `None` when there will be no more.
+    fn next(&self, limit: usize) -> Option<Vec<Fetch>> {
+        let mut state = lock(&self.state);
+        while state.waiting.is_empty() {
+            if state.closed {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+        let count = limit.max(1).min(state.waiting.len());
+        Some(state.waiting.drain(..count).collect())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn post(sender: &SyncSender<Outcome>, bell: &OwnedFd, outcome: Outcome) {
+    // A plane that is gone wants no outcomes; a bell that overflows rings all the same.
+    let _ = sender.send(outcome);
+    let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+}
+
+fn evict_all(
+    cache: &dyn PageCache,
+    queue: &Receiver<Eviction>,
+    sender: &SyncSender<Outcome>,
+    bell: &OwnedFd,
+) {
+    for eviction in queue {
+        let unclean = evict(cache, &eviction);
+        post(sender, bell, Outcome::Evicted { eviction, unclean });
+    }
+}
+
+/// Evicts what is clean; returns what is not. The first `POSIX_FADV_DONTNEED` on dirty pages would start
+/// their write-back, which is for the kernel to decide.
+fn evict(cache: &dyn PageCache, eviction: &Eviction) -> Vec<Folio> {
+    let is_unclean = |folios: &[Folio]| {
+        let (offset, length) = bytes(folios);
+        // Without cachestat(2), before Linux 6.5, nothing is known to be unclean.
+        cache.status(&eviction.file, offset, length).is_ok_and(|status| status.unclean > 0)
+    };
+    let drop_folios = |folios: &[Folio]| {
+        let (offset, length) = bytes(folios);
+        for &pid in &eviction.mapped_by {
+            // Refused, or the process is gone: seen from what stays cached.
+            let _ = cache.page_out(pid, eviction.key, offset, length);
+        }
+        // The same.
+        let _ = cache.drop_range(&eviction.file, offset, length);
+    };
+    if !is_unclean(&eviction.folios) {
+        drop_folios(&eviction.folios);
+        return Vec::new();
+    }
+    let (unclean, clean): (Vec<Folio>, Vec<Folio>) =
+        eviction.folios.iter().partition(|folio| is_unclean(std::slice::from_ref(folio)));
+    clean.iter().for_each(|folio| drop_folios(std::slice::from_ref(folio)));
+    unclean
+}
+
+/// Offset and length of folios that lie next to each other.
+fn bytes(folios: &[Folio]) -> (u64, u64) {
+    let page = crate::kernel::page_bytes();
+    let start = folios.first().map_or(0, |folio| folio.head);
+    let end = folios.last().map_or(start, |folio| folio.range().end);
+    (start * page, (end - start) * page)
+}
+
+/// Blocks next to each other, read with one call.
+struct Request<'a> {
+    blocks: &'a [Fetch],
+    end: u64,
+    started: bool,
+}
+
+fn fetch_batch(cache: &dyn PageCache, batch: &[Fetch], post: &mut dyn FnMut(Outcome)) {
+    let mut requests: VecDeque<Request<'_>> = VecDeque::new();
+    let mut rest = batch;
+    while let Some(first) = rest.first() {
+        let run = run_length(rest);
+        let (blocks, after) = rest.split_at(run);
+        rest = after;
+        // With the queue full, finish what is ours before waiting for others to finish theirs.
+        while !first.disk.enter(requests.is_empty()) {
+            if let Some(oldest) = requests.pop_front() {
+                finish(cache, &oldest, post);
+            }
+        }
+        let end = blocks.last().map_or(first.offset, |last| last.offset + last.length);
+        let started = cache.start_read(&first.file, first.offset, end - first.offset).is_ok();
+        requests.push_back(Request { blocks, end, started });
+    }
+    requests.iter().for_each(|request| finish(cache, request, post));
+}
+
+fn finish(cache: &dyn PageCache, request: &Request<'_>, post: &mut dyn FnMut(Outcome)) {
+    let Some(first) = request.blocks.first() else { return };
+    let ok = request.started
+        && request.end > first.offset
+        && cache.await_page(&first.file, request.end - 1).unwrap_or(false);
+    first.disk.leave();
+    for fetch in request.blocks {
+        post(Outcome::Fetched { serial: fetch.serial, block: fetch.block, ok });
+    }
+}
+
+/// How many of the first fetches can be asked for in one request.
+fn run_length(fetches: &[Fetch]) -> usize {
+    let Some(first) = fetches.first() else { return 0 };
+    let mut end = first.offset + first.length;
+    let next = |fetch: &&Fetch| {
+        let fits = fetch.serial == first.serial
+            && fetch.offset == end
+            && fetch.offset + fetch.length - first.offset <= REQUEST_BYTES;
+        end = fetch.offset + fetch.length;
+        fits
+    };
+    1 + fetches[1..].iter().take_while(next).count()
+}
