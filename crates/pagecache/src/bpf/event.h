@@ -59,6 +59,13 @@ struct unknown_event {
 LAYOUT(unknown_event, generation, 32);
 LAYOUT_SIZE(unknown_event, 40);
 
+/* What user space said about a file; absent from the map: nothing yet. */
+enum verdict {
+	VERDICT_NONE = 0,
+	VERDICT_MANAGED = 1,
+	VERDICT_IGNORED = 2,
+};
+
 struct file_key {
 	unsigned long long dev;
 	unsigned long long ino;

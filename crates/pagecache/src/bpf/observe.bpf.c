@@ -46,21 +46,15 @@ struct {
 	__type(value, struct control);
 } control SEC(".maps");
 
+/* An enum verdict by file. One map for both verdicts, because a second lookup is a tenth of what all of
+ * this may cost. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1 << 20);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct file_key);
 	__type(value, u8);
-} managed SEC(".maps");
-
-/* The least recently used go when it is full: such a file is unknown again, and is asked about again. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1 << 16);
-	__type(key, struct file_key);
-	__type(value, u8);
-} ignored SEC(".maps");
+} files SEC(".maps");
 
 /* By tgid: the tracked processes, and the observer's own for its prefetches. */
 struct {
@@ -175,16 +169,17 @@ static __always_inline bool find_subject(struct address_space *mapping, struct s
 	return true;
 }
 
-static __always_inline bool is_managed(struct subject *subject)
+static __always_inline enum verdict verdict_on(struct subject *subject)
 {
-	return bpf_map_lookup_elem(&managed, &subject->key);
+	u8 *verdict = bpf_map_lookup_elem(&files, &subject->key);
+
+	return verdict ? *verdict : VERDICT_NONE;
 }
 
-/* A file on which user space has yet to decide. Only regular files ever are. */
-static __always_inline bool is_unknown(struct subject *subject)
+/* User space is only asked for a verdict on regular files. */
+static __always_inline bool is_regular(struct subject *subject)
 {
-	return (subject->inode->i_mode & S_IFMT) == S_IFREG &&
-	       !bpf_map_lookup_elem(&ignored, &subject->key);
+	return (subject->inode->i_mode & S_IFMT) == S_IFREG;
 }
 
 static __always_inline void fill(struct event *event, u32 kind, struct subject *subject, u64 who, u64 first_page,
@@ -233,14 +228,14 @@ static __always_inline void reference(u32 kind, struct address_space *mapping, u
 {
 	u64 who = bpf_get_current_pid_tgid();
 	struct subject subject;
-	bool known;
+	enum verdict verdict;
 	long long size;
 	u64 end;
 
 	if (!is_tracked(who >> 32) || !find_subject(mapping, &subject))
 		return;
-	known = is_managed(&subject);
-	if (!known && !is_unknown(&subject))
+	verdict = verdict_on(&subject);
+	if (verdict == VERDICT_IGNORED || (verdict == VERDICT_NONE && !is_regular(&subject)))
 		return;
 	size = subject.inode->i_size;
 	if (size <= 0)
@@ -250,7 +245,7 @@ static __always_inline void reference(u32 kind, struct address_space *mapping, u
 		last = end;
 	if (first > last)
 		return;
-	emit_file(kind, &subject, who, first, last - first + 1, known, false);
+	emit_file(kind, &subject, who, first, last - first + 1, verdict == VERDICT_MANAGED, false);
 }
 
 SEC("tp_btf/mm_filemap_get_pages")
@@ -304,14 +299,15 @@ int BPF_PROG(foretell_add, struct folio *folio)
 	u64 who = bpf_get_current_pid_tgid();
 	bool by_tracked = is_tracked(who >> 32);
 	struct subject subject;
-	bool known;
+	enum verdict verdict;
 
 	if (!find_subject(folio->mapping, &subject))
 		return 0;
-	known = is_managed(&subject);
-	if (!known && !(by_tracked && is_unknown(&subject)))
+	verdict = verdict_on(&subject);
+	if (verdict == VERDICT_IGNORED || (verdict == VERDICT_NONE && !(by_tracked && is_regular(&subject))))
 		return 0;
-	emit_file(EVENT_ADDED, &subject, who, folio->index, folio_order(folio), known, by_tracked);
+	emit_file(EVENT_ADDED, &subject, who, folio->index, folio_order(folio), verdict == VERDICT_MANAGED,
+		  by_tracked);
 	return 0;
 }
 
@@ -320,7 +316,7 @@ int BPF_PROG(foretell_remove, struct folio *folio)
 {
 	struct subject subject;
 
-	if (!find_subject(folio->mapping, &subject) || !is_managed(&subject))
+	if (!find_subject(folio->mapping, &subject) || verdict_on(&subject) != VERDICT_MANAGED)
 		return 0;
 	emit_file(EVENT_REMOVED, &subject, bpf_get_current_pid_tgid(), folio->index, folio_order(folio), true,
 		  false);

@@ -38,8 +38,8 @@ pub enum ObserveError {
         /// The machine's page size.
         page_bytes: u32,
     },
-    /// The table of managed files is full.
-    #[error("no more than {limit} files can be managed at a time")]
+    /// The table of files is full.
+    #[error("no more than {limit} files can be managed or ignored at a time")]
     FilesFull {
         /// The limit.
         limit: u32,

@@ -18,6 +18,12 @@ pub(super) mod kind {
     pub(crate) const WAITED: u32 = 9;
 }
 
+/// `enum verdict` of `event.h`.
+pub(super) mod verdict {
+    pub(crate) const MANAGED: u8 = 1;
+    pub(crate) const IGNORED: u8 = 2;
+}
+
 /// Bytes of a record of a managed file, or of no file.
 pub(super) const EVENT_BYTES: usize = 32;
 
@@ -100,14 +106,23 @@ mod tests {
         assert_eq!(size("unknown_event"), UNKNOWN_EVENT_BYTES);
     }
 
+    /// The value of an enumerator of `event.h`.
+    fn enumerator(name: &str) -> u32 {
+        let mut lines = HEADER.lines();
+        let value =
+            lines.find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(" = ")?.strip_suffix(','));
+        value.unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn the_verdicts_are_those_of_the_header() {
+        assert_eq!(u32::from(verdict::MANAGED), enumerator("VERDICT_MANAGED"));
+        assert_eq!(u32::from(verdict::IGNORED), enumerator("VERDICT_IGNORED"));
+    }
+
     /// A record with a distinct value in each field, laid out as the header says.
     fn record(kind_name: &str, argument: u32, bytes: usize) -> Vec<u8> {
-        let kind: u32 = HEADER
-            .lines()
-            .find_map(|line| line.trim().strip_prefix(kind_name)?.strip_prefix(" = ")?.strip_suffix(','))
-            .unwrap()
-            .parse()
-            .unwrap();
+        let kind = enumerator(kind_name);
         let mut record = vec![0; bytes];
         for line in lines("LAYOUT") {
             let at: usize = line[2].parse().unwrap();

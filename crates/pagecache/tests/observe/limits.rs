@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use foretell_pagecache::observe::{Observation, ObserveError, Observer, ObserverConfig};
+use foretell_pagecache::observe::{
+    FileKey, IGNORED_FILES, MANAGED_FILES, Observation, ObserveError, Observer, ObserverConfig,
+};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use crate::reader::{Reader, TestFile, page_bytes};
@@ -133,4 +135,47 @@ fn nothing_outlives_a_killed_observer() {
         assert!(Instant::now() < deadline, "{ids:?} are still loaded");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn the_table_of_files_says_when_it_is_full() {
+    let Some(mut observer) = observer("the_table_of_files_says_when_it_is_full") else { return };
+    let file = |ino| FileKey { dev: 0, ino };
+    (0..u64::from(MANAGED_FILES)).for_each(|ino| observer.manage(file(ino)).unwrap());
+    let refused = observer.manage(file(u64::MAX)).unwrap_err();
+    assert!(matches!(refused, ObserveError::FilesFull { limit: MANAGED_FILES }), "{refused}");
+    assert!(observer.manage(file(0)).is_ok(), "it is managed already");
+    observer.forget(file(0));
+    assert!(observer.manage(file(u64::MAX)).is_ok());
+}
+
+#[test]
+fn the_oldest_ignored_file_is_unknown_again_when_there_are_too_many() {
+    let test = "the_oldest_ignored_file_is_unknown_again_when_there_are_too_many";
+    let Some(mut observer) = observer(test) else { return };
+    let file = TestFile::new(1);
+    file.load_pages();
+    let mut reader = Reader::start(&file.path);
+    observer.track(reader.tgid()).unwrap();
+    let mut is_silent = |observer: &mut Observer| {
+        drain(observer);
+        reader.tell("times 1");
+        let of = |observation: &Observation| matches!(observation, Observation::Read { file: f, .. } if *f == file.key);
+        !drain(observer).iter().any(of)
+    };
+    observer.ignore(file.key).unwrap();
+    let others = IGNORED_FILES as u64;
+    (1..others).for_each(|ino| observer.ignore(FileKey { dev: 0, ino }).unwrap());
+    assert!(is_silent(&mut observer));
+    observer.ignore(FileKey { dev: 0, ino: others }).unwrap();
+    assert!(!is_silent(&mut observer));
+    // One that is managed by now stays so.
+    observer.ignore(file.key).unwrap();
+    observer.manage(file.key).unwrap();
+    (0..others).for_each(|ino| observer.ignore(FileKey { dev: 1, ino }).unwrap());
+    drain(&mut observer);
+    reader.tell("times 1");
+    let known = |observation: &Observation| matches!(observation, Observation::Read { file: f, known: true, .. } if *f == file.key);
+    assert!(drain(&mut observer).iter().any(known));
+    reader.end();
 }
