@@ -13,6 +13,7 @@
 mod acting;
 mod advice;
 mod disclosing;
+pub mod doctor;
 mod error;
 mod eviction;
 mod extents;
