@@ -14,12 +14,29 @@
 //! The crate depends on no other crate of foretell.
 
 mod blocks;
+mod convert;
 mod error;
+mod format;
+mod head;
+mod info;
+mod input;
+mod limits;
+mod names;
 mod nearest;
+mod open;
 mod reference;
+mod store;
+mod text;
 mod workload;
 
 pub use blocks::{Blocks, DEFAULT_BLOCK_BYTES};
+pub use convert::{Converted, convert};
 pub use error::TraceError;
+pub use format::Format;
+pub use head::{Head, HeadRow, head};
+pub use info::{Info, info};
+pub use limits::Limits;
+pub use open::{ReadOptions, open};
 pub use reference::{BlockReference, FileEntry, Reference, TraceMeta, TraceReader};
+pub use store::{StoreReader, StoreWriter};
 pub use workload::{Generator, Published, Workload, WorkloadError};

@@ -53,7 +53,7 @@ pub struct FileEntry {
 
 /// What a trace says about itself. Readers that meet names on their way add them as they go, so that a
 /// number in a [`Reference`] is always a valid index of what was there when it was yielded.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TraceMeta {
     /// Where the references come from: a path, or a workload and its parameters.
     pub source: String,
@@ -77,6 +77,12 @@ pub trait TraceReader: Iterator<Item = Result<Reference, TraceError>> + Send {
 }
 
 impl<R: TraceReader + ?Sized> TraceReader for Box<R> {
+    fn meta(&self) -> &TraceMeta {
+        (**self).meta()
+    }
+}
+
+impl<R: TraceReader + ?Sized> TraceReader for &mut R {
     fn meta(&self) -> &TraceMeta {
         (**self).meta()
     }

@@ -1,5 +1,7 @@
 //! The workloads have the totals of Kimbrel et al. (OSDI 1996), Table 3, and are the same for a seed.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::HashSet;
 
 use foretell_trace::{Blocks, DEFAULT_BLOCK_BYTES, TraceReader, Workload};
