@@ -34,6 +34,8 @@ pub(crate) mod privileges;
 mod record;
 mod ring;
 mod shared;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
 /*
  * What the BPF programs and the loader agree on: the records of the ring and the shared control block.
- * The Rust side is src/observe/record.rs; its tests read the LAYOUT and EVENT lines of this file, and the
- * compiler checks them here.
+ * The Rust side is src/observe/record.rs and shared.rs. The compiler checks the LAYOUT lines here; the tests
+ * over there read them and the enumerations, and compare.
  */
 #ifndef FORETELL_EVENT_H
 #define FORETELL_EVENT_H
