@@ -173,7 +173,7 @@ impl Observer {
         self.read_hook
     }
 
-    /// Whether [`Observation::Fault`] and [`Observation::MapPages`] are seen (Linux 6.11 and later).
+    /// Whether [`Observation::Fault`] and [`Observation::MapPages`] are seen (Linux 6.12 and later).
     #[must_use]
     pub fn sees_faults(&self) -> bool {
         self.sees_faults

@@ -27,7 +27,7 @@ pub(crate) struct Hook {
     pub(crate) required: bool,
 }
 
-/// The tracepoint for buffered reads (Linux 6.11 and later).
+/// The tracepoint for buffered reads (Linux 6.12 and later).
 pub(crate) const READ_TRACEPOINT: Hook =
     Hook { program: "foretell_read", tracepoint: "mm_filemap_get_pages", required: false };
 
