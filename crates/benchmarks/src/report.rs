@@ -21,7 +21,7 @@ pub(crate) fn progress(runs: usize) -> ProgressBar {
     bar
 }
 
-/// Prints the table of medians, the references and the verdicts.
+/// Prints the table of medians (a row a metric, a column an arm), the references and the verdicts.
 pub(crate) fn print(outcome: &Outcome) {
     let mut metrics: Vec<&str> = Vec::new();
     for series in outcome.arms.iter().flat_map(|(_, series)| series) {
@@ -30,13 +30,17 @@ pub(crate) fn print(outcome: &Outcome) {
         }
     }
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(["median (least to most)"].iter().chain(&metrics));
-    for (arm, series) in &outcome.arms {
-        let cells = metrics
-            .iter()
-            .map(|metric| series.iter().find(|series| series.metric == *metric).map_or(String::new(), cell));
-        table.add_row([arm.clone()].into_iter().chain(cells));
+    table.load_preset(presets::NOTHING);
+    table.set_header(
+        ["median (least to most)".to_owned()]
+            .into_iter()
+            .chain(outcome.arms.iter().map(|(arm, _)| arm.clone())),
+    );
+    for metric in metrics {
+        let cells = outcome.arms.iter().map(|(_, series)| {
+            series.iter().find(|series| series.metric == metric).map_or(String::new(), cell)
+        });
+        table.add_row([metric.to_owned()].into_iter().chain(cells));
     }
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);

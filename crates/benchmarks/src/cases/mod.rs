@@ -152,6 +152,7 @@ pub(crate) fn common_metrics(finished: &Finished) -> Measured {
             ("prefetches", "prefetches"),
             ("prefetches_late", "prefetches_late"),
             ("prefetches_wasted", "prefetches_wasted"),
+            ("evictions", "evictions"),
             ("evictions_refused", "evictions_refused"),
             ("foreign_evictions", "foreign_evictions"),
             ("lost_events", "lost_events"),
