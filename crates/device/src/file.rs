@@ -299,7 +299,7 @@ fn check_seek(path: &str, seek: &SeekCurve, cylinders: u32) -> Result<(), Parame
 }
 
 fn check_controller(controller: &Controller) -> Result<(), ParameterError> {
-    let Controller { read_miss_ms, read_hit_ms, write_ms, bus_mb_per_s } = *controller;
+    let Controller { read_miss_ms, read_hit_ms, write_ms, bus_mb_per_s, overlaps_arm: _ } = *controller;
     time("disk.controller.read_miss_ms", read_miss_ms)?;
     time("disk.controller.read_hit_ms", read_hit_ms)?;
     time("disk.controller.write_ms", write_ms)?;

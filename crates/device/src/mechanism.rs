@@ -3,13 +3,13 @@
 //!
 //! # A request that goes to the platters
 //!
-//! The controller takes its overhead, the arm moves (seek time by distance, or a head switch), the platters
-//! turn until the first sector comes by, the sectors pass under the heads. The bus works beside that: the
+//! The controller takes its overhead, the arm moves (seek time by distance, or a head switch) after that or
+//! beside it ([`Controller::overlaps_arm`]), the platters turn until the first sector comes by, the sectors pass under the heads. The bus works beside that: the
 //! request is done at `max(taken + overhead + bytes / bus rate, last sector read)`. For a request that the
 //! cache serves the controller's overhead is beside the media pass too.
 //!
-//! That the arm waits for the controller shows without readahead only: by the time the controller has
-//! decoded the next of two neighbouring requests its first sector has gone by, and a revolution is lost.
+//! Nothing is read before the controller has done its part. Without readahead that shows most: the first
+//! sector of the next of two neighbouring requests has gone by then, and a revolution is lost.
 //!
 //! # Readahead
 //!
@@ -77,6 +77,7 @@ struct Overheads {
     read_miss_ns: u64,
     read_hit_ns: u64,
     write_ns: u64,
+    overlaps_arm: bool,
     bus_ns_per_sector: f64,
 }
 
@@ -127,7 +128,7 @@ impl Mechanism {
     pub fn new(parameters: &DiskParameters) -> Mechanism {
         let DiskParameters { geometry, seek, controller, cache } = parameters;
         let tracks = Tracks::new(geometry, seek);
-        let Controller { read_miss_ms, read_hit_ms, write_ms, bus_mb_per_s } = *controller;
+        let Controller { read_miss_ms, read_hit_ms, write_ms, bus_mb_per_s, overlaps_arm } = *controller;
         let ns = |ms: f64| (ms * 1e6).round() as u64;
         let DiskCache { segments, segment_bytes, readahead_bytes, write_fence_bytes } = *cache;
         let sector_bytes = u64::from(geometry.sector_bytes);
@@ -140,6 +141,7 @@ impl Mechanism {
                 read_miss_ns: ns(read_miss_ms),
                 read_hit_ns: ns(read_hit_ms),
                 write_ns: ns(write_ms),
+                overlaps_arm,
                 bus_ns_per_sector: sector_bytes as f64 * 1e3 / bus_mb_per_s,
             },
             segment_sectors: (segment_bytes / sector_bytes).max(1),
@@ -190,6 +192,7 @@ impl Mechanism {
     }
 
     fn carry_out(&mut self, plan: Plan, start_ns: u64, request: &Request) {
+        let limit = (request.end() + self.readahead_sectors).min(self.tracks.sectors());
         match plan {
             Plan::Static { segment } => self.segments[segment].used = self.uses,
             Plan::Running { media_end_ns } => {
@@ -198,7 +201,7 @@ impl Mechanism {
                     reading.read_until = request.end();
                     self.media_free_ns = self.media_free_ns.max(media_end_ns);
                 }
-                reading.limit = reading.limit.max(request.end() + self.readahead_sectors);
+                reading.limit = reading.limit.max(limit);
                 self.segments[reading.segment].used = self.uses;
             }
             Plan::Resumed { from, begin_ns, media_end_ns } => {
@@ -206,7 +209,7 @@ impl Mechanism {
                 reading.shift_ns =
                     begin_ns as i64 - self.tracks.pass_start_ns(&self.tracks.place(from)) as i64;
                 reading.read_until = from.max(request.end());
-                reading.limit = reading.limit.max(request.end() + self.readahead_sectors);
+                reading.limit = reading.limit.max(limit);
                 self.media_free_ns = media_end_ns;
                 self.segments[reading.segment].used = self.uses;
                 self.reading = Some(reading);
@@ -225,7 +228,7 @@ impl Mechanism {
                     Reading {
                         segment: taken,
                         read_until: request.end(),
-                        limit: request.end() + self.readahead_sectors,
+                        limit,
                         shift_ns: begin_ns as i64 - self.tracks.pass_start_ns(&place) as i64,
                     }
                 });
@@ -286,8 +289,11 @@ impl Mechanism {
             let media_end_ns = if end <= reading.read_until { start_ns } else { read_at(end - 1) };
             return Some(Plan::Running { media_end_ns });
         }
+        if reading.limit == self.tracks.sectors() {
+            return Some(Plan::Running { media_end_ns: start_ns });
+        }
         // The heads wait on the track of the last sector they read.
-        let from = reading.limit.min(self.tracks.sectors().saturating_sub(1));
+        let from = reading.limit;
         let place = self.tracks.place(from);
         let at = self.tracks.place(reading.limit - 1);
         let begin_ns =
@@ -330,13 +336,17 @@ impl Mechanism {
     }
 
     fn position_from_ns(&self, arm: Arm, start_ns: u64, overhead_ns: u64, place: &Place) -> u64 {
-        let free_ns = (start_ns + overhead_ns).max(self.media_free_ns);
         let move_ns = match arm.cylinder.abs_diff(place.cylinder) {
             0 if arm.head == place.head => 0,
             0 => self.head_switch_ns,
             distance => self.seek.at_ns(distance),
         };
-        let there_ns = free_ns + move_ns;
+        let decoded_ns = start_ns + overhead_ns;
+        let there_ns = if self.controller.overlaps_arm {
+            (start_ns.max(self.media_free_ns) + move_ns).max(decoded_ns)
+        } else {
+            decoded_ns.max(self.media_free_ns) + move_ns
+        };
         there_ns + self.tracks.rotation_ns(there_ns, place)
     }
 
@@ -360,8 +370,7 @@ impl Mechanism {
     /// The first sector that the pass has not read whole at `now_ns`.
     fn reached(&self, reading: &Reading, now_ns: u64) -> u64 {
         let pass_ns = now_ns.saturating_add_signed(reading.shift_ns.saturating_neg());
-        let end = reading.limit.min(self.tracks.sectors());
-        self.tracks.reached(pass_ns).clamp(reading.read_until.min(end), end)
+        self.tracks.reached(pass_ns).clamp(reading.read_until.min(reading.limit), reading.limit)
     }
 
     /// Leaves the segment being read with what it holds at `now_ns`.

@@ -91,6 +91,9 @@ pub struct Controller {
     pub read_hit_ms: f64,
     /// Overhead of a write, in ms.
     pub write_ms: f64,
+    /// Whether the arm moves while the controller is still at its overhead. The heads read nothing before
+    /// both are done.
+    pub overlaps_arm: bool,
     /// The bus to the host, in 10^6 bytes a second.
     pub bus_mb_per_s: f64,
 }

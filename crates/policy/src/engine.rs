@@ -15,7 +15,7 @@ use crate::control::revocation;
 use crate::counters::{Counters, ManagerCounters};
 use crate::disclosure::Disclosures;
 use crate::event::{Access, Action, Event, LimitReached, Reason};
-use crate::ids::{Block, FileId, ManagerId, Nanos, ProcessId};
+use crate::ids::{Block, DiskId, FileId, ManagerId, Nanos, ProcessId};
 use crate::layout::Layout;
 use crate::prefetch::Trigger;
 use crate::prefetch::forestall::History;
@@ -87,6 +87,9 @@ pub struct Engine {
     pub(crate) deadlines: VecDeque<(Nanos, BlockId, u32)>,
     /// Blocks that processes wait for while every frame is on its way to another block.
     awaited: VecDeque<(BlockId, ProcessId)>,
+    /// Processes that wait for a block to arrive (exact planes): their references count as made, and
+    /// move the cursor, when it is there.
+    waiting: Vec<(BlockId, ManagerId)>,
     totals: Counters,
     files: Vec<Counters>,
     next_fetch_number: u32,
@@ -94,6 +97,8 @@ pub struct Engine {
     pub(crate) disk_in_flight: Vec<u32>,
     /// The last access times, by disk.
     pub(crate) access_times: Vec<History>,
+    /// Free disks and the room left in their batches, while aggressive fills them.
+    pub(crate) open_batches: Vec<(DiskId, u32)>,
     /// How each file is being read, for the algorithms without hints.
     pub(crate) streams: Vec<Stream>,
 }
@@ -114,11 +119,13 @@ impl Engine {
             batch: Vec::new(),
             deadlines: VecDeque::new(),
             awaited: VecDeque::new(),
+            waiting: Vec::new(),
             totals: Counters::default(),
             files: Vec::new(),
             next_fetch_number: 0,
             disk_in_flight: vec![0; config.disks.max(1) as usize],
             access_times: vec![History::default(); config.disks.max(1) as usize],
+            open_batches: Vec::new(),
             streams: Vec::new(),
             config,
         }
@@ -304,7 +311,11 @@ impl Engine {
         let Some(b) = self.blocks.find_or_add(block) else { return Access::Miss };
         let manager = self.processes[process.0 as usize].manager;
         self.managers[manager.0 as usize].last_process = process;
-        self.match_list(manager, b);
+        if self.config.residency == Residency::Advisory || self.blocks[b].state == State::Cached {
+            self.match_list(manager, b);
+        } else {
+            self.waiting.push((b, manager));
+        }
         let access = match self.blocks[b].state {
             State::Cached => self.reference_cached(manager, b, stalled),
             State::InFlight => self.reference_in_flight(b),
@@ -434,6 +445,10 @@ impl Engine {
         self.end_fetch(b);
         self.blocks[b].state = State::Cached;
         self.disclosures.refresh(&self.blocks, b);
+        while let Some(i) = self.waiting.iter().position(|w| w.0 == b) {
+            let (_, manager) = self.waiting.remove(i);
+            self.match_list(manager, b);
+        }
         self.settle(b);
     }
 
@@ -447,6 +462,7 @@ impl Engine {
         if std::mem::take(&mut record.prefetched) {
             self.count(charged_to, file, |c| c.prefetches -= 1);
         }
+        self.waiting.retain(|w| w.0 != b);
         self.end_fetch(b);
         self.release(b, State::Absent);
         self.serve_awaited();
@@ -524,6 +540,7 @@ impl Engine {
 
     /// Takes a block off the books, whatever its state.
     fn forget(&mut self, b: BlockId) {
+        self.waiting.retain(|w| w.0 != b);
         match self.blocks[b].state {
             State::InFlight => {
                 if std::mem::take(&mut self.blocks[b].prefetched) {

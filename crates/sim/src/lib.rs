@@ -1,1 +1,29 @@
-//! placeholder
+//! The plane of simulated devices and simulated time: what would each policy do to a trace?
+//!
+//! ```text
+//!  trace ──► Input ──► Machine: one processor, processes, D disks ──► Outcome
+//!                        │  Accessed, Loaded  ▲
+//!                        ▼                    │ Fetch, Evict
+//!                      foretell_policy::Engine (the same code as in the live planes)
+//! ```
+//!
+//! The plane is *exact*: what the engine says is cached is cached. Elapsed time is divided into compute
+//! time of the processes, driver time (processor time of every fetch) and stall time, and the three add
+//! up exactly.
+//!
+//! Source: Kimbrel et al., "A Trace-Driven Comparison of Algorithms for Parallel Prefetching and Caching"
+//! (OSDI 1996), section 3.
+
+mod cell;
+mod hints;
+mod input;
+mod machine;
+mod outcome;
+mod policy;
+pub mod reproduce;
+
+pub use cell::{Batch, Cell, SimError, simulate};
+pub use hints::Hints;
+pub use input::{Input, InputReference};
+pub use outcome::Outcome;
+pub use policy::{PolicyName, UnknownPolicy};

@@ -1,35 +1,55 @@
-//! Aggressive, for several disks (Kimbrel et al. 1996, sections 2.4 and 2.6).
+//! Aggressive, for several disks (Kimbrel et al. 1996, sections 2.4 and 2.7).
 //!
 //! Whenever a disk is free, fetch the first missing blocks *of that disk*, replacing the blocks whose
 //! next reference is furthest, as long as those come after the fetched ones. Fetches are issued in
-//! batches of up to B a disk; the next batch waits until the disk has none of ours left. With one disk
-//! and B = 1 it is the algorithm of Cao et al. 1995: at most 1 + F/K times the optimum, d times that
-//! for d disks.
+//! batches of up to B a disk; the next batch waits until the disk has none of ours left. If several
+//! disks are free, their missing blocks are taken together in the order of reference, each added to its
+//! own disk's batch. With one disk and B = 1 it is the algorithm of Cao et al. 1995: at most 1 + F/K
+//! times the optimum, d times that for d disks.
 
 use crate::engine::Engine;
 use crate::ids::{DiskId, ManagerId, Nanos};
 
 impl Engine {
     pub(super) fn plan_aggressive(&mut self, now: Nanos, manager: ManagerId) {
-        for disk in 0..self.config.disks.max(1) {
-            if self.disk_in_flight[disk as usize] == 0 {
-                self.fill_batch(now, manager, DiskId(disk));
-            }
-        }
+        self.fill_batches(now, manager, self.config.horizon, |_, _| true);
     }
 
-    /// Fetches the first missing blocks of one disk, as many as a batch holds and "do no harm" allows.
-    pub(super) fn fill_batch(&mut self, now: Nanos, manager: ManagerId, disk: DiskId) {
+    /// Fills the batches of all free disks that `wanted` agrees to, with missing blocks up to `horizon`
+    /// references ahead.
+    pub(super) fn fill_batches(
+        &mut self,
+        now: Nanos,
+        manager: ManagerId,
+        horizon: Option<u32>,
+        mut wanted: impl FnMut(&mut Engine, DiskId) -> bool,
+    ) {
         let Some(cursor) = self.disclosures.list(manager).map(|l| l.cursor()) else { return };
-        let end = self.config.horizon.map_or(u32::MAX, |h| cursor.saturating_add(h));
-        for _ in 0..self.config.batch.max(1) {
-            let Some(list) = self.disclosures.list(manager) else { return };
-            // From the cursor each time: an eviction for this batch may have made an earlier hole.
-            let Some(hole) = list.next_hole_on(disk, cursor).filter(|&hole| hole < end) else { return };
-            let b = self.disclosures.block_at(list, hole);
-            if !self.free_blocks_exceed(manager, hole, 0) || !self.prefetch(now, manager, b) {
-                return;
+        let end = horizon.map_or(u32::MAX, |h| cursor.saturating_add(h));
+        let mut open = std::mem::take(&mut self.open_batches);
+        open.clear();
+        for disk in (0..self.config.disks.max(1)).map(DiskId) {
+            if self.disk_in_flight[disk.0 as usize] == 0 && wanted(self, disk) {
+                open.push((disk, self.config.batch.max(1)));
             }
         }
+        while let Some(list) = self.disclosures.list(manager) {
+            // From the cursor each time: an eviction for this batch may have made an earlier hole.
+            let first = open
+                .iter()
+                .enumerate()
+                .filter_map(|(i, &(disk, _))| list.next_hole_on(disk, cursor).map(|hole| (hole, i)))
+                .min();
+            let Some((hole, i)) = first.filter(|&(hole, _)| hole < end) else { break };
+            let b = self.disclosures.block_at(list, hole);
+            if !self.free_blocks_exceed(manager, hole, 0) || !self.prefetch(now, manager, b) {
+                break;
+            }
+            open[i].1 -= 1;
+            if open[i].1 == 0 {
+                open.swap_remove(i);
+            }
+        }
+        self.open_batches = open;
     }
 }

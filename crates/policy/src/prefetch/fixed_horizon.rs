@@ -12,7 +12,7 @@ use crate::ids::{ManagerId, Nanos};
 
 impl Engine {
     pub(super) fn plan_fixed_horizon(&mut self, now: Nanos, manager: ManagerId) {
-        let horizon = self.config.horizon.unwrap_or(super::FIXED_HORIZON);
+        let horizon = self.config.fixed_horizon();
         let Some(mut from) = self.disclosures.list(manager).map(|l| l.cursor()) else { return };
         let end = from.saturating_add(horizon);
         while let Some(list) = self.disclosures.list(manager)

@@ -76,11 +76,7 @@ impl Due {
 impl Engine {
     pub(super) fn plan_forestall(&mut self, now: Nanos, manager: ManagerId) {
         let Some(cursor) = self.disclosures.list(manager).map(|l| l.cursor()) else { return };
-        for disk in (0..self.config.disks.max(1)).map(DiskId) {
-            if self.disk_in_flight[disk.0 as usize] == 0 && self.is_due(manager, disk, cursor) {
-                self.fill_batch(now, manager, disk);
-            }
-        }
+        self.fill_batches(now, manager, None, |engine, disk| engine.is_due(manager, disk, cursor));
         self.plan_fixed_horizon(now, manager);
     }
 

@@ -18,10 +18,6 @@ use crate::engine::Engine;
 use crate::event::{Action, Reason};
 use crate::ids::{Block, ManagerId, Nanos};
 
-/// Horizon of fixed horizon and forestall where none is configured: 62 references, a 15 ms disk access
-/// over the 243 us that it takes to consume a block (Kimbrel et al. 1996, section 3).
-const FIXED_HORIZON: u32 = 62;
-
 /// What made the engine ask what to prefetch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Trigger {

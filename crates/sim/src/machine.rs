@@ -1,0 +1,302 @@
+//! The machine: one processor, some processes, some disks.
+//!
+//! A process computes, references a block, waits if the block is not there, computes again. The
+//! processor runs one process at a time, to the end of its compute time, in the order in which they
+//! became ready. Every fetch costs driver time when its disk starts it: an interrupt that takes the
+//! processor, so it delays whoever computes, and is hidden where everybody waits (that instant, not the
+//! issue or the completion, gives the published figures).
+//!
+//! Each disk serves its queue by its discipline. The engine is told when a fetch completes, together
+//! with its access time, and asked for actions after every event.
+
+use std::collections::VecDeque;
+
+use foretell_device::{Completion, Device, DeviceEvent, Request};
+use foretell_policy::{
+    Access, Action, Block, DiskId, Engine, Event, FileId, Layout, ManagerId, Nanos, ProcessId,
+};
+
+use crate::cell::SimError;
+use crate::input::InputReference;
+
+/// Where a process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    /// Ready or running: its next reference comes after its compute time.
+    Computing,
+    /// Waiting for a block.
+    Waiting(Block),
+    Done,
+}
+
+struct Process<'a> {
+    id: ProcessId,
+    references: std::slice::Iter<'a, InputReference>,
+    /// The reference that it makes when its present compute time is over.
+    next: Option<InputReference>,
+    doing: Doing,
+}
+
+/// Disclosed references that have not been handed to the engine yet.
+pub(crate) struct Feed {
+    pub(crate) manager: ManagerId,
+    pub(crate) list: Vec<Block>,
+    pub(crate) fed: usize,
+    /// References ahead of the cursor at most.
+    pub(crate) lookahead: usize,
+}
+
+/// Times and counts of a finished run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Totals {
+    pub(crate) elapsed_ns: u64,
+    pub(crate) compute_ns: u64,
+    pub(crate) driver_ns: u64,
+    pub(crate) stall_ns: u64,
+    pub(crate) fetches: u64,
+    pub(crate) fetch_ns: u64,
+    pub(crate) busy_ns: u64,
+}
+
+/// How the machine is equipped.
+pub(crate) struct Hardware {
+    pub(crate) disks: Vec<Device>,
+    pub(crate) block_sectors: u32,
+    pub(crate) layouts: Vec<Layout>,
+    /// Processor time of one fetch.
+    pub(crate) driver_ns: u64,
+    /// Divides compute times: the paper's processor twice as fast.
+    pub(crate) cpu_speed: f64,
+    /// Tell the engine compute and access times (forestall asks for them).
+    pub(crate) reports_times: bool,
+}
+
+pub(crate) struct Machine<'a> {
+    engine: Engine,
+    hardware: Hardware,
+    processes: Vec<Process<'a>>,
+    feeds: Vec<Feed>,
+    ready: VecDeque<usize>,
+    running: Option<usize>,
+    /// When the running process's compute time is over, driver time included.
+    run_end_ns: u64,
+    /// Since when nobody runs.
+    idle_since_ns: u64,
+    /// Driver time that fell into the present idle time.
+    idle_driver_ns: u64,
+    /// The driver has the idle processor until then.
+    driver_until_ns: u64,
+    totals: Totals,
+}
+
+impl<'a> Machine<'a> {
+    pub(crate) fn new(
+        engine: Engine,
+        hardware: Hardware,
+        processes: impl Iterator<Item = (ProcessId, &'a [InputReference])>,
+        feeds: Vec<Feed>,
+    ) -> Machine<'a> {
+        let processes: Vec<Process> = processes
+            .map(|(id, references)| Process {
+                id,
+                references: references.iter(),
+                next: None,
+                doing: Doing::Computing,
+            })
+            .collect();
+        Machine {
+            engine,
+            hardware,
+            processes,
+            feeds,
+            ready: VecDeque::new(),
+            running: None,
+            run_end_ns: 0,
+            idle_since_ns: 0,
+            idle_driver_ns: 0,
+            driver_until_ns: 0,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Runs all processes to their end.
+    pub(crate) fn run(mut self) -> Result<(Totals, Engine), SimError> {
+        for feed in 0..self.feeds.len() {
+            self.feed(0, feed);
+        }
+        self.act(0)?;
+        for p in 0..self.processes.len() {
+            self.compute_next(0, p);
+        }
+        self.dispatch(0);
+        loop {
+            let disk_ns = self.hardware.disks.iter().filter_map(Device::next_event_ns).min();
+            let run_ns = self.running.map(|_| self.run_end_ns);
+            match (disk_ns, run_ns) {
+                (Some(disk), run) if run.is_none_or(|run| disk <= run) => {
+                    if self.running.is_none() && self.ready.is_empty() && self.all_done() {
+                        break;
+                    }
+                    self.disk_events(disk)?;
+                }
+                (_, Some(run)) => self.reference(run)?,
+                (_, None) => break,
+            }
+        }
+        if !self.all_done() {
+            return Err(SimError::Stuck);
+        }
+        let end_ns = self.idle_since_ns;
+        self.totals.elapsed_ns = end_ns;
+        self.totals.busy_ns = self.hardware.disks.iter().map(|d| d.busy_ns(end_ns).min(end_ns)).sum();
+        Ok((self.totals, self.engine))
+    }
+
+    fn all_done(&self) -> bool {
+        self.processes.iter().all(|p| p.doing == Doing::Done)
+    }
+
+    /// The running process's compute time is over: it references its block.
+    fn reference(&mut self, now: u64) -> Result<(), SimError> {
+        let Some(p) = self.running.take() else { return Ok(()) };
+        self.idle_since_ns = now;
+        let Some(next) = self.processes[p].next.take() else { return Ok(()) };
+        let block = Block::new(FileId(next.file), next.block);
+        let access = self.engine.access(Nanos(now), self.processes[p].id, block);
+        if !self.feeds.is_empty() {
+            for feed in 0..self.feeds.len() {
+                self.feed(now, feed);
+            }
+        }
+        self.processes[p].doing = Doing::Waiting(block);
+        self.act(now)?;
+        if access == Access::Hit {
+            self.compute_next(now, p);
+        }
+        self.dispatch(now);
+        Ok(())
+    }
+
+    /// A process has its block: it computes on to its next reference, or ends.
+    fn compute_next(&mut self, now: u64, p: usize) {
+        let process = &mut self.processes[p];
+        process.next = process.references.next().copied();
+        match process.next {
+            Some(_) => {
+                process.doing = Doing::Computing;
+                self.ready.push_back(p);
+            }
+            None => {
+                process.doing = Doing::Done;
+                let process = process.id;
+                self.engine.handle(Nanos(now), Event::ProcessExited { process });
+            }
+        }
+    }
+
+    /// Gives the processor to the next ready process.
+    fn dispatch(&mut self, now: u64) {
+        if self.running.is_some() {
+            return;
+        }
+        let Some(p) = self.ready.pop_front() else { return };
+        let compute_ns = self.processes[p].next.map_or(0, |r| r.compute_ns);
+        let compute_ns = (compute_ns as f64 / self.hardware.cpu_speed).round() as u64;
+        let start = now.max(self.driver_until_ns);
+        self.totals.stall_ns += start - self.idle_since_ns - self.idle_driver_ns;
+        self.totals.compute_ns += compute_ns;
+        self.idle_driver_ns = 0;
+        self.running = Some(p);
+        self.run_end_ns = start + compute_ns;
+        if self.hardware.reports_times {
+            let process = self.processes[p].id;
+            self.engine.handle(Nanos(now), Event::Computed { process, compute: Nanos(compute_ns) });
+        }
+    }
+
+    /// Hands more of a disclosed list to the engine, as far as it may reach ahead.
+    fn feed(&mut self, now: u64, feed: usize) {
+        let f = &mut self.feeds[feed];
+        let room = f.lookahead.saturating_sub(self.engine.disclosed_ahead(f.manager));
+        let end = f.fed.saturating_add(room).min(f.list.len());
+        if end > f.fed {
+            f.fed += self.engine.disclose(Nanos(now), f.manager, &f.list[f.fed..end]);
+        }
+        if f.fed == f.list.len() {
+            self.feeds[feed].list = Vec::new();
+            self.feeds[feed].fed = 0;
+        }
+    }
+
+    /// Does what the engine asks for.
+    fn act(&mut self, now: u64) -> Result<(), SimError> {
+        let mut asked = false;
+        while let Some(action) = self.engine.poll_action() {
+            if let Action::Fetch { block, .. } = action {
+                self.submit(now, block)?;
+                asked = true;
+            }
+        }
+        if asked {
+            self.start_requests(now);
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, now: u64, block: Block) -> Result<(), SimError> {
+        let (disk, address) = self.hardware.layouts[block.file.0 as usize].locate(block.file.0, block.index);
+        let sectors = self.hardware.block_sectors;
+        let id = (u64::from(block.file.0) << 32) | u64::from(block.index);
+        let request = Request::read(id, address * u64::from(sectors), sectors);
+        self.hardware.disks[disk.0 as usize].submit(now, request).map_err(SimError::Device)
+    }
+
+    /// Lets idle disks start what was just queued, and charges the driver time.
+    fn start_requests(&mut self, now: u64) {
+        for disk in 0..self.hardware.disks.len() {
+            self.hardware.disks[disk].advance(now);
+            // Nothing completes now that was not due before: disk events come first.
+            while let Some(event) = self.hardware.disks[disk].poll() {
+                match event {
+                    DeviceEvent::Started(_) => self.charge(now),
+                    DeviceEvent::Completed(done) => self.complete(now, disk, &done),
+                }
+            }
+        }
+    }
+
+    fn disk_events(&mut self, now: u64) -> Result<(), SimError> {
+        self.start_requests(now);
+        self.act(now)?;
+        self.dispatch(now);
+        Ok(())
+    }
+
+    /// A disk starts a fetch: the driver takes the processor.
+    fn charge(&mut self, now: u64) {
+        let driver_ns = self.hardware.driver_ns;
+        self.totals.fetches += 1;
+        self.totals.driver_ns += driver_ns;
+        if self.running.is_some() {
+            self.run_end_ns += driver_ns;
+        } else {
+            self.driver_until_ns = now.max(self.driver_until_ns) + driver_ns;
+            self.idle_driver_ns += driver_ns;
+        }
+    }
+
+    fn complete(&mut self, now: u64, disk: usize, done: &Completion) {
+        self.totals.fetch_ns += done.service_ns();
+        let block = Block::new(FileId((done.id >> 32) as u32), done.id as u32);
+        if self.hardware.reports_times {
+            let access = Nanos(done.service_ns());
+            self.engine.handle(Nanos(now), Event::Served { disk: DiskId(disk as u16), access });
+        }
+        self.engine.handle(Nanos(now), Event::Loaded { block, by: None });
+        for p in 0..self.processes.len() {
+            if self.processes[p].doing == Doing::Waiting(block) {
+                self.compute_next(now, p);
+            }
+        }
+    }
+}

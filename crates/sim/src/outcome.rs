@@ -1,0 +1,59 @@
+//! What one cell of a sweep gives.
+
+use serde::Serialize;
+
+use crate::policy::PolicyName;
+
+/// Result of one simulation. Times in seconds, blocks in blocks of the input.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outcome {
+    /// What was replayed.
+    pub workload: String,
+    /// The policy.
+    pub policy: PolicyName,
+    /// Number of disks.
+    pub disks: u16,
+    /// The device.
+    pub device: String,
+    /// Blocks of the cache.
+    pub cache_blocks: u32,
+    /// Prefetches a batch.
+    pub batch: u32,
+    /// Horizon in references, if there is one.
+    pub horizon: Option<u32>,
+    /// Discipline of the disks' queues.
+    pub schedule: String,
+    /// Seed of the workload and the layout.
+    pub seed: u64,
+    /// Block references.
+    pub references: u64,
+    /// Blocks referenced at least once.
+    pub distinct_blocks: u64,
+    /// Fetches, on demand and ahead.
+    pub fetches: u64,
+    /// Blocks prefetched and replaced before their use.
+    pub wasted_fetches: u64,
+    /// Prefetches whose reference had to wait.
+    pub late_fetches: u64,
+    /// Elapsed time: the sum of the next three.
+    pub elapsed_s: f64,
+    /// Compute time of the processes.
+    pub compute_s: f64,
+    /// Processor time of the fetches.
+    pub driver_s: f64,
+    /// Time in which the processor had nothing to do but wait for data.
+    pub stall_s: f64,
+    /// Mean time from the start of a fetch at its disk to its completion, in ms.
+    pub mean_fetch_ms: f64,
+    /// Share of the elapsed time in which a disk was busy, mean over the disks.
+    pub utilization: f64,
+    /// Fetches of optimal replacement without prefetching; `None` if it was not computed.
+    pub demand_opt_fetches: Option<u64>,
+    /// No schedule can be faster: compute time plus the processor time of the fewest possible fetches.
+    pub lower_bound_s: Option<f64>,
+    /// The order of the references is a guess from a description; only totals are the published ones.
+    pub model: bool,
+    /// F that reverse aggressive used, in references.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fetch_references: Option<f64>,
+}

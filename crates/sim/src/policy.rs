@@ -1,0 +1,139 @@
+//! The policies by name, and what each means to the engine.
+
+use std::fmt;
+use std::str::FromStr;
+
+use foretell_policy::{PoolPolicy, Prefetch};
+use serde::Serialize;
+use thiserror::Error;
+
+/// A policy that can be simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyName {
+    /// Optimal replacement (Belady), fetching on demand.
+    DemandOpt,
+    /// The least recently used block is replaced, fetching on demand.
+    DemandLru,
+    /// The most recently used block is replaced, fetching on demand.
+    DemandMru,
+    /// LRU with one-block look-ahead.
+    OneBlock,
+    /// LRU with the doubling clusters of 4.4BSD.
+    Bsd,
+    /// LRU with Linux's readahead.
+    Linux,
+    /// Fixed horizon.
+    FixedHorizon,
+    /// Aggressive on several disks.
+    Aggressive,
+    /// Reverse aggressive, the offline yardstick.
+    ReverseAggressive,
+    /// Forestall.
+    Forestall,
+    /// Controlled-aggressive of ACFS: aggressive with one batch at a time and a margin of free blocks.
+    ControlledAggressive,
+}
+
+/// A policy name that is none.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("unknown policy '{name}'; the policies are {}", names())]
+pub struct UnknownPolicy {
+    /// What was asked for.
+    pub name: String,
+}
+
+const ALL: [PolicyName; 11] = [
+    PolicyName::DemandOpt,
+    PolicyName::DemandLru,
+    PolicyName::DemandMru,
+    PolicyName::OneBlock,
+    PolicyName::Bsd,
+    PolicyName::Linux,
+    PolicyName::FixedHorizon,
+    PolicyName::Aggressive,
+    PolicyName::ReverseAggressive,
+    PolicyName::Forestall,
+    PolicyName::ControlledAggressive,
+];
+
+fn names() -> String {
+    ALL.map(PolicyName::name).join(", ")
+}
+
+impl PolicyName {
+    /// All policies.
+    #[must_use]
+    pub fn all() -> &'static [PolicyName] {
+        &ALL
+    }
+
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            PolicyName::DemandOpt => "demand-opt",
+            PolicyName::DemandLru => "demand-lru",
+            PolicyName::DemandMru => "demand-mru",
+            PolicyName::OneBlock => "one-block",
+            PolicyName::Bsd => "bsd",
+            PolicyName::Linux => "linux",
+            PolicyName::FixedHorizon => "fixed-horizon",
+            PolicyName::Aggressive => "aggressive",
+            PolicyName::ReverseAggressive => "reverse-aggressive",
+            PolicyName::Forestall => "forestall",
+            PolicyName::ControlledAggressive => "controlled-aggressive",
+        }
+    }
+
+    /// Does it need the references to be disclosed?
+    #[must_use]
+    pub fn discloses(self) -> bool {
+        matches!(self, PolicyName::DemandOpt) || self.prefetches_by_list()
+    }
+
+    /// Does it prefetch what was disclosed?
+    #[must_use]
+    pub fn prefetches_by_list(self) -> bool {
+        matches!(
+            self,
+            PolicyName::FixedHorizon
+                | PolicyName::Aggressive
+                | PolicyName::ReverseAggressive
+                | PolicyName::Forestall
+                | PolicyName::ControlledAggressive
+        )
+    }
+
+    pub(crate) fn prefetch(self) -> Prefetch {
+        match self {
+            PolicyName::DemandOpt | PolicyName::DemandLru | PolicyName::DemandMru => Prefetch::None,
+            PolicyName::OneBlock => Prefetch::OneBlock,
+            PolicyName::Bsd => Prefetch::Bsd,
+            PolicyName::Linux => Prefetch::Linux,
+            PolicyName::FixedHorizon => Prefetch::FixedHorizon,
+            PolicyName::Aggressive => Prefetch::Aggressive,
+            PolicyName::ReverseAggressive => Prefetch::ReverseAggressive,
+            PolicyName::Forestall => Prefetch::Forestall,
+            PolicyName::ControlledAggressive => Prefetch::ControlledAggressive,
+        }
+    }
+
+    pub(crate) fn pool_policy(self) -> Option<PoolPolicy> {
+        matches!(self, PolicyName::DemandMru).then_some(PoolPolicy::Mru)
+    }
+}
+
+impl fmt::Display for PolicyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for PolicyName {
+    type Err = UnknownPolicy;
+    fn from_str(name: &str) -> Result<PolicyName, UnknownPolicy> {
+        let found = ALL.into_iter().find(|p| p.name() == name);
+        found.ok_or_else(|| UnknownPolicy { name: name.to_owned() })
+    }
+}
