@@ -29,7 +29,6 @@
 mod error;
 mod event;
 pub(crate) mod load;
-mod merge;
 pub(crate) mod privileges;
 mod record;
 mod ring;
@@ -46,7 +45,6 @@ use aya::maps::{HashMap, MapData, MapError};
 
 pub use error::ObserveError;
 pub use event::{FileKey, Observation};
-pub use merge::ReadMerger;
 
 use load::{map_error, take_array, take_map, take_ring};
 use record::verdict;

@@ -50,9 +50,11 @@ pub enum Observation {
     /// A tracked process was given pages `first_page..=last_page` by a buffered read.
     ///
     /// Where the observer uses the tracepoint ([`ReadHook`](super::ReadHook)) it comes when the data is
-    /// there. The kernel works through a long read in pieces and says each time where it is and where the
-    /// read ends, so one `pread` of 1 MiB gives several observations with the same last page:
-    /// [`ReadMerger`](super::ReadMerger) joins them. Reads are clipped to the size of the file.
+    /// there. The kernel works through a read in batches of folios and says each time where it is and where
+    /// the whole read ends, so one `pread` of 1 MiB gives several observations with the same last page, the
+    /// first of which names all pages. It says nothing about a batch that it cuts short before a folio which is
+    /// still being read (`mm/filemap.c`, the error path of `filemap_get_pages`): a read of pages of which
+    /// only the first are there may seem to begin late. Reads are clipped to the size of the file.
     Read {
         /// Process (thread group).
         tgid: u32,

@@ -2,22 +2,28 @@
 
 use std::collections::BTreeSet;
 
-use foretell_pagecache::observe::{FileKey, Observation, Observer, ReadMerger};
+use foretell_pagecache::observe::{FileKey, Observation, Observer};
 
 use crate::reader::{Reader, TestFile, page_bytes};
 use crate::{drain, observer};
 
-/// First and last pages of the reads of `file` by `tgid`, in order, pieces of one read joined.
+/// First and last pages of the reads of `file` by `tgid`, in order. A piece that ends where the one before
+/// ends, and begins later, is the same read going on.
 fn reads(observations: &[Observation], tgid: u32, file: FileKey) -> Vec<(u64, u64)> {
-    let mut merger = ReadMerger::default();
-    let ours = |observation: &&Observation| matches!(observation, Observation::Read { tgid: t, file: f, .. } if (*t, *f) == (tgid, file));
-    let new: Vec<_> = observations.iter().filter(ours).filter(|read| merger.is_new(read)).collect();
-    new.into_iter()
-        .filter_map(|read| match *read {
-            Observation::Read { first_page, last_page, .. } => Some((first_page, last_page)),
-            _ => None,
-        })
-        .collect()
+    let mut reads = Vec::new();
+    let mut before = None;
+    for observation in observations {
+        match *observation {
+            Observation::Read { tgid: t, file: f, first_page, last_page, .. } if (t, f) == (tgid, file) => {
+                if !before.is_some_and(|(first, last)| last == last_page && first < first_page) {
+                    reads.push((first_page, last_page));
+                }
+                before = Some((first_page, last_page));
+            }
+            _ => {}
+        }
+    }
+    reads
 }
 
 /// First page and order of the folios of `file` that were added.
