@@ -13,7 +13,7 @@
 
 pub(crate) mod placeholders;
 
-use crate::blocks::{BlockId, State};
+use crate::blocks::{BlockId, NO_POOL, State};
 use crate::config::{Allocation, Residency};
 use crate::control::revocation::Verdict;
 use crate::engine::Engine;
@@ -121,7 +121,7 @@ impl Engine {
         record.global_place = place;
         record.owner = owner.map_or(NONE, |m| m.0);
         record.shared = false;
-        record.pool = crate::blocks::NO_POOL;
+        (record.pool, record.temporary) = (NO_POOL, false);
         if let Some(p) = process {
             record.charged_to = p;
         }

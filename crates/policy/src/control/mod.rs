@@ -129,7 +129,10 @@ impl Engine {
         match self.owner_of(b).and_then(|m| self.managers[m.0 as usize].pools.as_mut()) {
             Some(pools) => pools.remove(&mut self.blocks, b),
             // The owner has ended and its pools with it.
-            None => self.blocks[b].pool = NO_POOL,
+            None => {
+                let record = &mut self.blocks[b];
+                (record.pool, record.temporary) = (NO_POOL, false);
+            }
         }
     }
 
