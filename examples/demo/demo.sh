@@ -82,7 +82,7 @@ make_group() {
 
 # Removes the group and every page that was loaded in it, so that the next side starts cold.
 remove_group() {
-    local try current
+    local try current pid
     for try in $(seq 100); do
         if [ "$group_version" = 1 ]; then
             echo 0 >"$group/memory.force_empty" 2>/dev/null || true
@@ -94,6 +94,8 @@ remove_group() {
     done
     for try in $(seq 100); do
         rmdir "$group" 2>/dev/null && break
+        # Only when interrupted is anything left in it.
+        for pid in $(cat "$group/cgroup.procs"); do kill -KILL "$pid" 2>/dev/null || true; done
         sleep 0.1
     done
     group=''
@@ -159,11 +161,10 @@ run_side() {
 
 without_control() {
     say "Here foretell cannot take control: $1."
-    say "What is there and what is missing:"
-    "$foretell" doctor >&2 || true
-    say ""
-    say "The part that works without: the program runs, uncontrolled, and nothing is changed for it."
-    choose_files | head -n 2000 >"$scratch/list"
+    say "$("$foretell" doctor 2>&1 | tail -n 1) ('foretell doctor' says more)"
+    say "The part that works without: the program runs as it would without foretell."
+    choose_files >"$scratch/chosen"
+    head -n 2000 "$scratch/chosen" >"$scratch/list"
     : >"$scratch/progress"
     "$foretell" run --best-effort --budget 64M --rule '/**=mru' -- \
         "$here/search.sh" "$scratch/list" "$scratch/progress" "${words[@]}" </dev/null
