@@ -3,10 +3,11 @@
 //!
 //! # A request that goes to the platters
 //!
-//! The controller takes its overhead, the arm moves (seek time by distance, or a head switch) after that or
-//! beside it ([`Controller::overlaps_arm`]), the platters turn until the first sector comes by, the sectors pass under the heads. The bus works beside that: the
-//! request is done at `max(taken + overhead + bytes / bus rate, last sector read)`. For a request that the
-//! cache serves the controller's overhead is beside the media pass too.
+//! The controller takes its overhead; the arm moves (seek time by distance, or a head switch), after that or
+//! beside it ([`Controller::overlaps_arm`]); the platters turn until the first sector comes by; the sectors
+//! pass under the heads. The bus works beside that: the request is done at
+//! `max(taken + overhead + bytes / bus rate, last sector read)`. For a request that the cache serves the
+//! controller's overhead is beside the media pass too.
 //!
 //! Nothing is read before the controller has done its part. Without readahead that shows most: the first
 //! sector of the next of two neighbouring requests has gone by then, and a revolution is lost.
@@ -61,8 +62,9 @@ pub struct Mechanism {
     write_fence_sectors: u64,
     /// The shortest time in which a sector can pass under the head.
     least_sector_ns: u64,
+    /// Where the arm is when there is no pass to read it from.
     arm: Arm,
-    /// The last request's last sector, where the arm is.
+    /// The sector there.
     arm_sector: u64,
     /// When the heads are done with the last request; readahead goes on after it.
     media_free_ns: u64,
@@ -163,12 +165,6 @@ impl Mechanism {
     #[must_use]
     pub fn capacity_sectors(&self) -> u64 {
         self.tracks.sectors()
-    }
-
-    /// The cylinder of the last request's last sector.
-    #[must_use]
-    pub fn cylinder(&self) -> u32 {
-        self.arm.cylinder
     }
 
     /// Serves `request`, which the disk takes at `start_ns`: not before it was done with the last one.
@@ -361,9 +357,9 @@ impl Mechanism {
         }
     }
 
-    /// The last sector that readahead has read at `now_ns`, if there is any readahead.
+    /// The last sector that the heads have read at `now_ns`, if they read ahead after the last request.
     fn sector_read_ahead(&self, now_ns: u64) -> Option<u64> {
-        let reading = self.reading.filter(|_| now_ns > self.media_free_ns)?;
+        let reading = self.reading?;
         Some(self.reached(&reading, now_ns).saturating_sub(1))
     }
 

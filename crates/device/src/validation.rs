@@ -13,6 +13,9 @@
 //! with two or three disconnects from the bus); first sector; sectors; measured service time in
 //! microseconds; microseconds from the end of this request to the sending of the next.
 //!
+//! Traces from drives that could not be watched so closely say `Hit` on every line; hits are then not
+//! compared.
+//!
 //! The replay keeps the last of these, not the instants: each request is sent as long after the *model's*
 //! completion of the one before as it was after the drive's.
 //!
@@ -199,12 +202,19 @@ pub struct Comparison {
     pub modelled_mean_ns: f64,
     /// The demerit figure, in ns.
     pub demerit_ns: f64,
+    /// How the caches agree; `None` if the trace says `Hit` of every request, because it then does not know.
+    pub hits: Option<Hits>,
+}
+
+/// How often the drive's buffer and the model's cache served a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Hits {
     /// Reads that the drive served from its buffer.
-    pub measured_hits: u64,
+    pub measured: u64,
     /// Reads that the model served from its cache.
-    pub modelled_hits: u64,
+    pub modelled: u64,
     /// Reads on which the two agree.
-    pub agreeing_reads: u64,
+    pub agreeing: u64,
 }
 
 impl Comparison {
@@ -225,7 +235,7 @@ pub fn replay(
     records: impl Iterator<Item = Result<Record, ValidationError>>,
 ) -> Result<Comparison, ValidationError> {
     let (mut measured_ns, mut modelled_ns) = (Vec::new(), Vec::new());
-    let (mut writes, mut measured_hits, mut modelled_hits, mut agreeing_reads) = (0, 0, 0, 0);
+    let (mut writes, mut hits, mut actions_known) = (0, Hits::default(), false);
     let mut now_ns = 0;
     for record in records {
         let record = record?;
@@ -233,6 +243,7 @@ pub fn replay(
             return Err(ValidationError::TooLong);
         }
         let Record { line, write, sector, sectors, .. } = record;
+        actions_known |= record.action != BufferAction::Hit;
         let request = Request { id: line, sector, sectors, write };
         device.submit(now_ns, request).map_err(|source| ValidationError::Refused { line, source })?;
         while let Some(next_ns) = device.next_event_ns() {
@@ -247,9 +258,9 @@ pub fn replay(
                 writes += 1;
             } else {
                 let hit = record.action == BufferAction::Hit;
-                measured_hits += u64::from(hit);
-                modelled_hits += u64::from(done.from_cache);
-                agreeing_reads += u64::from(hit == done.from_cache);
+                hits.measured += u64::from(hit);
+                hits.modelled += u64::from(done.from_cache);
+                hits.agreeing += u64::from(hit == done.from_cache);
             }
         }
     }
@@ -264,9 +275,7 @@ pub fn replay(
         measured_mean_ns: mean(&measured_ns),
         modelled_mean_ns: mean(&modelled_ns),
         demerit_ns: demerit_ns(&measured_ns, &modelled_ns),
-        measured_hits,
-        modelled_hits,
-        agreeing_reads,
+        hits: actions_known.then_some(hits),
     })
 }
 
