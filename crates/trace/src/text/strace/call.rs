@@ -148,6 +148,11 @@ pub(super) fn string(argument: &[u8]) -> Option<Vec<u8>> {
                 b'r' => b'\r',
                 b'v' => 0x0b,
                 b'f' => 0x0c,
+                b'x' => {
+                    // `strace -x` and `-xx` print two hexadecimal digits.
+                    let digits = [rest.next()?, rest.next()?];
+                    u8::try_from(fields::hexadecimal(&digits)?).ok()?
+                }
                 digit @ b'0'..=b'7' => {
                     let mut value = u32::from(digit - b'0');
                     for _ in 0..2 {
@@ -195,6 +200,7 @@ mod tests {
     #[test]
     fn escapes_in_strings_are_undone() {
         assert_eq!(string(br#""a\"\\\n\303\2444""#).unwrap(), b"a\"\\\n\xc3\xa44");
+        assert_eq!(string(br#""\x62\x69g""#).unwrap(), b"big");
         assert_eq!(string(b"NULL"), None);
         assert_eq!(string(b"\"open"), None);
     }
