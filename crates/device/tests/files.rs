@@ -211,6 +211,7 @@ fn a_user_can_add_a_drive_without_code() {
         read_miss_ms = 0
         read_hit_ms = 0
         write_ms = 0
+        overlaps_arm = false
         bus_mb_per_s = 100
         [disk.cache]
         segments = 1
