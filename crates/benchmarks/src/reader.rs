@@ -64,6 +64,9 @@ enum Mode {
         group: u64,
         #[arg(long, default_value_t = 5)]
         repeat: u64,
+        /// Processor time used after each block, in microseconds.
+        #[arg(long, default_value_t = 0)]
+        compute_us: u64,
     },
 }
 
@@ -117,12 +120,13 @@ pub(crate) fn run(arguments: &ReaderArguments) -> Result<()> {
                 reader.read(&file, random.below(blocks) * BLOCK_BYTES, BLOCK_BYTES)?;
             }
         }
-        Mode::ReadN { file, group, repeat } => {
+        Mode::ReadN { file, group, repeat, compute_us } => {
             let (file, blocks) = open(file)?;
             reader.begin();
             for first in (0..blocks).step_by(usize::try_from(*group)?.max(1)) {
                 for block in (0..*repeat).flat_map(|_| first..blocks.min(first + group)) {
                     reader.read(&file, block * BLOCK_BYTES, BLOCK_BYTES)?;
+                    compute(*compute_us);
                 }
             }
         }
