@@ -39,6 +39,8 @@ pub(crate) struct Record {
     pub(crate) referenced: bool,
     /// Loaded by a prefetch of ours (until it is referenced).
     pub(crate) prefetched: bool,
+    /// Loaded by the kernel on a process's behalf: its first reference is part of that demand fetch.
+    pub(crate) demanded: bool,
     /// Referenced by more than one living manager: has no owner until it is replaced.
     pub(crate) shared: bool,
     /// In a pool by temporary priority.
@@ -52,8 +54,10 @@ pub(crate) struct Record {
     pub(crate) address: u64,
     /// The manager that it belongs to, or `NONE`.
     pub(crate) owner: u32,
-    /// The process that its fetch is charged to.
+    /// The process that its fetch is charged to, [`NOBODY`] if none.
     pub(crate) charged_to: ProcessId,
+    /// The manager on whose behalf it is being fetched.
+    pub(crate) fetched_for: ManagerId,
     /// Place in the global list, or `NONE`.
     pub(crate) global_place: u32,
     /// Place in its pool.
@@ -70,6 +74,9 @@ pub(crate) struct Record {
 
 const _: () = assert!(size_of::<Record>() == 64);
 
+/// No process: the plane has not named one yet.
+pub(crate) const NOBODY: ProcessId = ProcessId(NONE);
+
 /// No pool.
 pub(crate) const NO_POOL: u16 = u16::MAX;
 
@@ -80,6 +87,7 @@ impl Record {
             state: State::Absent,
             referenced: false,
             prefetched: false,
+            demanded: false,
             shared: false,
             temporary: false,
             unfetchable: false,
@@ -87,7 +95,8 @@ impl Record {
             disk,
             address,
             owner: NONE,
-            charged_to: ProcessId(0),
+            charged_to: NOBODY,
+            fetched_for: ManagerId(0),
             global_place: NONE,
             pool_place: NONE,
             first_use: NONE,

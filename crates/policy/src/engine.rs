@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use crate::allocation::placeholders::Placeholders;
-use crate::blocks::{BlockId, Blocks, State};
+use crate::blocks::{BlockId, Blocks, NOBODY, State};
 use crate::config::{Config, Residency};
 use crate::control::pools::Pools;
 use crate::control::revocation;
@@ -197,7 +197,7 @@ impl Engine {
             standing: revocation::Record::default(),
             counters: ManagerCounters::default(),
             in_flight: 0,
-            last_process: ProcessId(0),
+            last_process: NOBODY,
             compute_times: History::default(),
             schedule: None,
         };
@@ -233,7 +233,7 @@ impl Engine {
         }
         self.processes.push(process);
         let id = ProcessId(self.processes.len() as u32 - 1);
-        if m.processes == 1 {
+        if m.last_process == NOBODY {
             m.last_process = id;
         }
         id
@@ -255,7 +255,12 @@ impl Engine {
             }
             Event::Gone { block } => {
                 if let Some(b) = self.blocks.find(block) {
-                    self.gone(now, b);
+                    self.gone(now, b, |c| c.foreign_evictions += 1);
+                }
+            }
+            Event::TakenAlong { block } => {
+                if let Some(b) = self.blocks.find(block) {
+                    self.gone(now, b, |c| c.evictions += 1);
                 }
             }
             Event::EvictRefused { block } => {
@@ -333,7 +338,8 @@ impl Engine {
 
     fn reference_cached(&mut self, manager: ManagerId, b: BlockId, stalled: bool) -> Access {
         let record = &mut self.blocks[b];
-        let first = !std::mem::replace(&mut record.referenced, true);
+        record.referenced = true;
+        let demanded = std::mem::take(&mut record.demanded);
         let prefetched = std::mem::take(&mut record.prefetched);
         let (charged_to, file) = (record.charged_to, record.block.file);
         record.unfetchable = false;
@@ -355,7 +361,7 @@ impl Engine {
                 Access::Hit
             }
             // The kernel loaded it for this very reference, or ahead of it on the process's behalf.
-            (false, _) if first => Access::Miss,
+            (false, _) if demanded => Access::Miss,
             (false, _) => Access::Hit,
         }
     }
@@ -381,7 +387,7 @@ impl Engine {
         match self.config.residency {
             Residency::Advisory => {
                 self.make_room(b);
-                self.occupy(b, State::Cached, Some(process));
+                self.occupy(b, State::Cached, Some(self.processes[process.0 as usize].manager), process);
                 self.settle(b);
             }
             Residency::Exact => self.demand(b, process),
@@ -391,14 +397,15 @@ impl Engine {
 
     /// Fetches a block that a process waits for, at once or when a frame is free.
     fn demand(&mut self, b: BlockId, process: ProcessId) {
+        self.make_planned_room(self.processes[process.0 as usize].manager, b);
         if !self.make_room(b) {
             self.blocks[b].state = State::Awaited;
             self.disclosures.refresh(&self.blocks, b);
             self.awaited.push_back((b, process));
             return;
         }
-        self.occupy(b, State::InFlight, Some(process));
         let manager = self.processes[process.0 as usize].manager;
+        self.occupy(b, State::InFlight, Some(manager), process);
         self.start_fetch(b, manager);
         let block = self.blocks[b].block;
         self.actions.push_back(Action::Fetch { block, reason: Reason::Demand, manager });
@@ -421,7 +428,7 @@ impl Engine {
         self.blocks[b].unfetchable = false;
         match self.blocks[b].state {
             State::InFlight => {
-                let manager = self.processes[self.blocks[b].charged_to.0 as usize].manager;
+                let manager = self.blocks[b].fetched_for;
                 self.arrive(b);
                 self.serve_awaited();
                 self.plan(now, manager, Trigger::Opportunity);
@@ -429,9 +436,10 @@ impl Engine {
             State::Cached | State::Awaited => {}
             State::Absent | State::Leaving => {
                 self.make_room(b);
-                self.occupy(b, State::Cached, by);
+                let owner = by.map(|process| self.processes[process.0 as usize].manager);
+                self.occupy(b, State::Cached, owner, by.unwrap_or(NOBODY));
                 let record = &mut self.blocks[b];
-                (record.referenced, record.prefetched) = (false, false);
+                (record.referenced, record.prefetched, record.demanded) = (false, false, by.is_some());
                 if let Some(process) = by {
                     self.count(process, block.file, |c| c.demand_fetches += 1);
                 }
@@ -463,19 +471,19 @@ impl Engine {
             self.count(charged_to, file, |c| c.prefetches -= 1);
         }
         self.waiting.retain(|w| w.0 != b);
+        let manager = self.blocks[b].fetched_for;
         self.end_fetch(b);
         self.release(b, State::Absent);
         self.serve_awaited();
-        let manager = self.processes[charged_to.0 as usize].manager;
         self.plan(now, manager, Trigger::Opportunity);
     }
 
-    fn gone(&mut self, now: Nanos, b: BlockId) {
+    fn gone(&mut self, now: Nanos, b: BlockId, add: impl Fn(&mut Counters)) {
         match self.blocks[b].state {
             State::Cached => {
                 let record = &self.blocks[b];
                 let (file, charged_to) = (record.block.file, record.charged_to);
-                self.count(charged_to, file, |c| c.foreign_evictions += 1);
+                self.count(charged_to, file, add);
                 let owner = self.owner_of(b);
                 self.release(b, State::Absent);
                 if let Some(manager) = owner {
@@ -498,8 +506,9 @@ impl Engine {
         let (file, charged_to) = (record.block.file, record.charged_to);
         self.count(charged_to, file, |c| c.evictions_refused += 1);
         self.make_room(b);
-        self.occupy(b, State::Cached, Some(charged_to));
-        self.settle(b);
+        let owner = self.processes.get(charged_to.0 as usize).map(|p| p.manager);
+        self.occupy(b, State::Cached, owner, charged_to);
+        self.settle_for_long(b);
     }
 
     fn process_exited(&mut self, process: ProcessId) {
@@ -521,12 +530,13 @@ impl Engine {
         self.disk_in_flight[self.blocks[b].disk.0 as usize] += 1;
         self.next_fetch_number = self.next_fetch_number.wrapping_add(1);
         self.blocks[b].fetch_number = self.next_fetch_number;
+        self.blocks[b].fetched_for = manager;
         self.next_fetch_number
     }
 
     /// Books the end of a fetch, and forgets time-outs that are of no interest any more.
     fn end_fetch(&mut self, b: BlockId) {
-        let manager = self.processes[self.blocks[b].charged_to.0 as usize].manager;
+        let manager = self.blocks[b].fetched_for;
         self.managers[manager.0 as usize].in_flight -= 1;
         self.disk_in_flight[self.blocks[b].disk.0 as usize] -= 1;
         self.blocks[b].fetch_number = 0;
@@ -619,7 +629,9 @@ impl Engine {
     #[inline]
     pub(crate) fn count(&mut self, process: ProcessId, file: FileId, add: impl Fn(&mut Counters)) {
         add(&mut self.totals);
-        add(&mut self.processes[process.0 as usize].counters);
+        if let Some(process) = self.processes.get_mut(process.0 as usize) {
+            add(&mut process.counters);
+        }
         add(&mut self.files[file.0 as usize]);
     }
 }

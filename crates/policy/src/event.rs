@@ -28,8 +28,14 @@ pub enum Event {
         /// What.
         block: Block,
     },
-    /// The block left the cache, by our doing or anyone's.
+    /// The block left the cache: the answer to [`Action::Evict`], or somebody else's doing.
     Gone {
+        /// What.
+        block: Block,
+    },
+    /// The block left the cache because the plane could not drop another one without it (a folio of
+    /// several blocks): neither asked for nor foreign. Counted as an eviction.
+    TakenAlong {
         /// What.
         block: Block,
     },

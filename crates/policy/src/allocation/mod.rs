@@ -108,10 +108,9 @@ impl Engine {
     }
 
     /// Gives a block a frame: it is in flight or cached from now on, and the most recently used.
-    pub(crate) fn occupy(&mut self, b: BlockId, state: State, process: Option<ProcessId>) {
+    pub(crate) fn occupy(&mut self, b: BlockId, state: State, owner: Option<ManagerId>, process: ProcessId) {
         self.used_blocks += 1;
         let place = self.global.push_back(b, |m, p| self.blocks[m].global_place = p);
-        let owner = process.map(|p| self.processes[p.0 as usize].manager);
         let owner = owner.filter(|m| self.managers[m.0 as usize].alive);
         if let Some(m) = owner {
             self.managers[m.0 as usize].owned += 1;
@@ -122,9 +121,7 @@ impl Engine {
         record.owner = owner.map_or(NONE, |m| m.0);
         record.shared = false;
         (record.pool, record.temporary) = (NO_POOL, false);
-        if let Some(p) = process {
-            record.charged_to = p;
-        }
+        record.charged_to = process;
         self.disclosures.refresh(&self.blocks, b);
     }
 
@@ -138,6 +135,7 @@ impl Engine {
         record.global_place = NONE;
         record.state = state;
         record.shared = false;
+        record.demanded = false;
         let wasted = std::mem::take(&mut record.prefetched);
         let (file, charged_to) = (record.block.file, record.charged_to);
         if wasted {

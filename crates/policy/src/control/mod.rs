@@ -151,6 +151,18 @@ impl Engine {
         }
     }
 
+    /// The same for a block that could not be evicted: it goes to the end of its pool from which it is
+    /// replaced later, so that it is not asked for again at once.
+    pub(crate) fn settle_for_long(&mut self, b: BlockId) {
+        self.settle(b);
+        if self.blocks[b].pool != NO_POOL
+            && let Some(owner) = self.owner_of(b)
+            && let Some(pools) = &mut self.managers[owner.0 as usize].pools
+        {
+            pools.keep_longest(&mut self.blocks, b);
+        }
+    }
+
     /// Makes a manager a controlling one: its blocks so far fill its pools in order of recency.
     pub(crate) fn control(&mut self, manager: ManagerId) {
         let m = &mut self.managers[manager.0 as usize];

@@ -11,8 +11,8 @@
 //! ordered by their next use there; those that the list named in vain (the reference was skipped, and no
 //! later one is known) are `passed_over` and given up before all others. Blocks that were loaded but not referenced yet (the kernel's
 //! readahead, one-block look-ahead) wait in `arriving`: by recency they would be MRU's first victims
-//! just before they are used. Those waiting longest are given up first when they are more than an
-//! eighth of the cache, which is a readahead that nobody reads.
+//! just before they are used. Those waiting longest are given up first when they are more than
+//! half of the cache, which is a readahead that nobody reads.
 
 use std::collections::BTreeMap;
 
@@ -30,8 +30,9 @@ const PASSED_OVER: u16 = 1;
 /// Pool number of the first level.
 const FIRST_LEVEL: u16 = 2;
 
-/// Share of the cache that `arriving` blocks may take before they are replaced first.
-const ARRIVING_SHARE: u32 = 8;
+/// Share of the cache that `arriving` blocks may take before they are replaced first: the kernel keeps up
+/// to two readahead windows ahead of a reader, and those of a tuned device are a good part of a small cache.
+const ARRIVING_SHARE: u32 = 2;
 
 #[derive(Debug)]
 struct Level {
@@ -162,6 +163,12 @@ impl Pools {
             let place = self.list(pool).touch(place, |m, p| blocks[m].pool_place = p);
             blocks[b].pool_place = place;
         }
+    }
+
+    /// Moves a block to the end of its home pool from which it is replaced later.
+    pub(crate) fn keep_longest(&mut self, blocks: &mut Blocks, b: BlockId) {
+        let home = self.home(blocks[b].block.file);
+        self.move_in(blocks, vec![b], home);
     }
 
     /// A block leaves the pools.

@@ -51,7 +51,7 @@ impl Engine {
             return false;
         }
         let process = self.managers[manager.0 as usize].last_process;
-        self.occupy(b, State::InFlight, Some(process));
+        self.occupy(b, State::InFlight, Some(manager), process);
         let number = self.start_fetch(b, manager);
         let record = &mut self.blocks[b];
         (record.prefetched, record.referenced) = (true, false);

@@ -1,4 +1,4 @@
-//! Reverse aggressive (Kimbrel et al. 1996, sections 2.5 and 2.6; theorem 2: at most 1 + F d/K times the
+//! Reverse aggressive (Kimbrel et al. 1996, sections 2.5 and 2.7; theorem 2: at most 1 + F d/K times the
 //! optimum on d disks).
 //!
 //! Offline: a schedule is made for the *reversed* references in the uniform model (one time unit a
@@ -12,12 +12,12 @@
 //!
 //! - every block that the reversed schedule replaced is fetched, in the order in which it will be needed;
 //!   the blocks left in the cache at the end of the reversed schedule are fetched too;
-//! - the block that it fetched when its cursor was at j of n may be evicted once the forward cursor has
-//!   reached n - j;
+//! - a block that it fetched for position p of the n reversed ones may be evicted as soon as the forward
+//!   cursor has reached n - p: one past the block's last use before it is fetched back;
 //! - fetches and evictions, each in order, are paired; the first K fetches use the empty frames.
 //!
-//! A reference that finds its block neither cached nor on its way (the disks were slower than F) is
-//! fetched on demand, with the usual replacement.
+//! A free disk issues its next pairs that are released, up to a batch. A reference that comes before its
+//! fetch was issued (the disks were slower than F) fetches on demand and evicts what was planned for it.
 
 use std::collections::VecDeque;
 
@@ -30,7 +30,6 @@ use crate::recency::NONE;
 /// A block to fetch, and the place of its fetch in the order of all.
 #[derive(Debug, Clone, Copy)]
 struct PlannedFetch {
-    block: BlockId,
     /// Position of the reference that needs it.
     needed_at: u32,
     number: u32,
@@ -51,6 +50,14 @@ pub(crate) struct Schedule {
     evictions: Vec<PlannedEviction>,
     /// Fetches that need no eviction.
     free_frames: u32,
+}
+
+impl Schedule {
+    /// What makes room for a fetch.
+    fn eviction(&self, fetch: PlannedFetch) -> Option<PlannedEviction> {
+        let i = fetch.number.checked_sub(self.free_frames)?;
+        self.evictions.get(i as usize).copied()
+    }
 }
 
 impl Engine {
@@ -87,27 +94,55 @@ impl Engine {
         let mut issued = 0;
         while issued < self.config.batch.max(1)
             && let Some(&fetch) = schedule.fetches[disk].front()
+            && let Some(list) = self.disclosures.list(manager)
         {
-            // Fetched on demand in the meantime, or passed without having been needed.
-            if fetch.needed_at < cursor || !matches!(self.blocks[fetch.block].state, State::Absent) {
+            if fetch.needed_at < cursor {
                 schedule.fetches[disk].pop_front();
                 continue;
             }
-            if let Some(i) = fetch.number.checked_sub(schedule.free_frames) {
-                let Some(eviction) = schedule.evictions.get(i as usize) else { return };
+            let block = self.disclosures.block_at(list, fetch.needed_at);
+            if self.blocks[block].state != State::Absent {
+                // Either it was fetched on demand, or the eviction before this fetch is still to come, on
+                // behalf of another disk.
+                let next_use = self.disclosures.next_use(&self.blocks, manager, block);
+                if next_use.is_some_and(|next| next < fetch.needed_at) {
+                    return;
+                }
+                schedule.fetches[disk].pop_front();
+                continue;
+            }
+            if let Some(eviction) = schedule.eviction(fetch) {
                 if eviction.released_at > cursor {
                     return;
                 }
-                let full = self.used_blocks >= self.config.cache_blocks;
-                if full && self.blocks[eviction.block].state == State::Cached {
-                    self.evict(eviction.block);
-                }
+                self.evict_as_planned(eviction);
             }
             schedule.fetches[disk].pop_front();
-            if !self.prefetch(now, manager, fetch.block) {
+            if !self.prefetch(now, manager, block) {
                 return;
             }
             issued += 1;
+        }
+    }
+
+    /// A process waits for a block that the schedule would have fetched: makes the room that was planned
+    /// for it.
+    pub(crate) fn make_planned_room(&mut self, manager: ManagerId, b: BlockId) {
+        let Some(schedule) = self.managers[manager.0 as usize].schedule.as_ref() else { return };
+        let Some(next_use) = self.disclosures.next_use(&self.blocks, manager, b) else { return };
+        let fetches = &schedule.fetches[self.blocks[b].disk.0 as usize];
+        let at = fetches.partition_point(|f| f.needed_at < next_use);
+        if let Some(&fetch) = fetches.get(at).filter(|f| f.needed_at == next_use)
+            && let Some(eviction) = schedule.eviction(fetch)
+        {
+            self.evict_as_planned(eviction);
+        }
+    }
+
+    fn evict_as_planned(&mut self, eviction: PlannedEviction) {
+        let full = self.used_blocks >= self.config.cache_blocks;
+        if full && self.blocks[eviction.block].state == State::Cached {
+            self.evict(eviction.block);
         }
     }
 }
@@ -119,6 +154,8 @@ struct Reversed<'a> {
     cache_blocks: u32,
     /// For each reversed position, the next reversed position of the same block, `NONE` for none.
     next: Vec<u32>,
+    /// For each reversed position, the last use of the block before it, `NONE` for none.
+    previous: Vec<u32>,
     /// Reversed next uses of blocks that are not cached.
     missing: PositionSet,
     /// Reversed next uses of cached blocks, by disk.
@@ -126,12 +163,18 @@ struct Reversed<'a> {
     /// Cached blocks that the rest of the reversed sequence does not use, by disk: the reversed position
     /// of their last use.
     done: Vec<Vec<u32>>,
-    /// (reversed position of the last use before it, reversed cursor) of every replacement.
+    /// Reversed position of the last use before every replacement.
     replaced: Vec<u32>,
-    /// (block, reversed cursor) of every fetch.
-    fetched: Vec<(BlockId, u32)>,
-    /// For each reversed position, the last use of the block before it, `NONE` for none.
-    previous: Vec<u32>,
+    /// Reversed position of the use that every fetch is for.
+    fetched: Vec<u32>,
+}
+
+/// What a disk of the reversed model is doing.
+#[derive(Debug, Clone, Default)]
+struct ReversedDisk {
+    busy_until: f64,
+    /// Reversed positions of the uses of the blocks on their way, and when they arrive.
+    arriving: VecDeque<(u32, f64)>,
 }
 
 impl<'a> Reversed<'a> {
@@ -164,11 +207,11 @@ impl<'a> Reversed<'a> {
             disks,
             cache_blocks,
             next,
+            previous,
             missing,
             cached,
             replaced: Vec::new(),
             fetched: Vec::new(),
-            previous,
         };
         // What is cached at the end of the forward run costs nothing: the first blocks of the reversed one.
         for _ in 0..cache_blocks {
@@ -182,27 +225,22 @@ impl<'a> Reversed<'a> {
     fn run(&mut self, fetch_units: f64, batch: u32) {
         let n = self.sequence.len() as u32;
         let mut time = 0.0;
-        let mut busy_until = vec![0.0f64; self.cached.len()];
-        // When the block needed at a reversed position arrives, for those on their way.
-        let mut arrives: std::collections::BTreeMap<u32, f64> = std::collections::BTreeMap::new();
+        let mut disks = vec![ReversedDisk::default(); self.cached.len()];
         let mut j = 0;
         while j < n {
-            for (disk, busy) in busy_until.iter_mut().enumerate() {
-                if *busy > time {
-                    continue;
-                }
-                for k in 1..=batch {
-                    let Some((needed, position)) = self.replacement(j, disk) else { break };
-                    self.replace(disk, position, needed, j);
-                    *busy = time + f64::from(k) * fetch_units;
-                    arrives.insert(needed, *busy);
+            for disk in &mut disks {
+                // Blocks that have arrived can be used, and replaced again.
+                while let Some((position, _)) = disk.arriving.pop_front_if(|a| a.1 <= time) {
+                    self.cached[self.disks[position as usize].0 as usize].insert(position);
                 }
             }
-            // Blocks that have arrived can be replaced again; those behind the cursor are in use already.
-            let landed: Vec<u32> = arrives.iter().filter(|a| *a.1 <= time).map(|a| *a.0).collect();
-            for position in landed {
-                arrives.remove(&position);
-                self.cached[self.disks[position as usize].0 as usize].insert(position);
+            for (number, disk) in disks.iter_mut().enumerate().filter(|(_, d)| d.busy_until <= time) {
+                for k in 1..=batch {
+                    let Some((needed, position)) = self.replacement(j, number) else { break };
+                    self.replace(number, position, needed);
+                    disk.busy_until = time + f64::from(k) * fetch_units;
+                    disk.arriving.push_back((needed, disk.busy_until));
+                }
             }
             let disk = self.disks[j as usize].0 as usize;
             if self.cached[disk].remove(j) {
@@ -212,17 +250,17 @@ impl<'a> Reversed<'a> {
                 }
                 time += 1.0;
                 j += 1;
-            } else {
-                // Stall until something changes: the block arrives, or a disk becomes free to fetch it.
-                let disks_free = busy_until.iter().copied().filter(|&b| b > time);
-                let next_event = arrives.values().copied().chain(disks_free).fold(f64::INFINITY, f64::min);
-                if !next_event.is_finite() {
-                    // No block of any disk may be replaced (a cache of blocks in flight only).
+                continue;
+            }
+            // Stall until something changes: a block arrives, which also is when a disk becomes free.
+            let next_event = disks.iter().filter_map(|d| d.arriving.front()).map(|a| a.1).reduce(f64::min);
+            match next_event {
+                Some(next_event) => time = next_event,
+                None => {
+                    // No block of any disk may be replaced: more blocks are done for than the cache holds.
                     self.missing.remove(j);
                     self.cached[disk].insert(j);
-                    continue;
                 }
-                time = next_event.max(time);
             }
         }
     }
@@ -237,7 +275,7 @@ impl<'a> Reversed<'a> {
         self.cached[disk].last().filter(|&position| position > needed).map(|position| (needed, position))
     }
 
-    fn replace(&mut self, disk: usize, position: u32, needed: u32, cursor: u32) {
+    fn replace(&mut self, disk: usize, position: u32, needed: u32) {
         let last_use = match position {
             NONE => self.done[disk].pop().unwrap_or(0),
             position => {
@@ -252,32 +290,29 @@ impl<'a> Reversed<'a> {
             self.replaced.push(last_use);
         }
         self.missing.remove(needed);
-        let b = self.block(needed);
-        self.fetched.push((b, cursor));
-    }
-
-    fn block(&self, reversed: u32) -> BlockId {
-        self.sequence[self.sequence.len() - 1 - reversed as usize]
+        self.fetched.push(needed);
     }
 
     fn into_schedule(self, base: u32) -> Schedule {
         let n = self.sequence.len() as u32;
         // What the reversed run leaves in the cache is what the forward run fetches first.
-        let left = self.done.iter().flatten().copied();
-        let mut needs: Vec<u32> = self.replaced.iter().copied().chain(left).map(|j| n - 1 - j).collect();
+        let mut needs = self.replaced;
+        needs.extend(self.done.iter().flatten());
+        for j in &mut needs {
+            *j = n - 1 - *j;
+        }
         needs.sort_unstable();
         let mut fetches = vec![VecDeque::new(); self.cached.len()];
         for (number, &at) in needs.iter().enumerate() {
             let disk = self.disks[(n - 1 - at) as usize].0 as usize;
-            let block = self.sequence[at as usize];
-            fetches[disk].push_back(PlannedFetch { block, needed_at: base + at, number: number as u32 });
+            fetches[disk].push_back(PlannedFetch { needed_at: base + at, number: number as u32 });
         }
         let mut evictions: Vec<PlannedEviction> = self
             .fetched
             .iter()
-            .map(|&(block, j)| PlannedEviction { block, released_at: base + n - j })
+            .map(|&j| PlannedEviction { block: self.sequence[(n - 1 - j) as usize], released_at: base + n - j })
             .collect();
-        evictions.sort_by_key(|e| e.released_at);
+        evictions.sort_unstable_by_key(|e| e.released_at);
         Schedule { fetches, evictions, free_frames: self.cache_blocks }
     }
 }
