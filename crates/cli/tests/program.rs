@@ -88,31 +88,35 @@ fn the_program_goes_on_when_foretell_is_killed() {
         a = a.display(),
         done = done.display()
     );
-    let programs_before = our_bpf_programs();
     let run =
         Background::start(["run", "--budget", "1M", "--rule", &tree.rule("mru"), "--", "sh", "-c", &script]);
-    assert!(our_bpf_programs() > programs_before, "no BPF program is loaded while a program is controlled");
+    let ours = foretells_below(run.pid());
+    assert!(
+        ours.iter().any(|pid| bpf_descriptors(*pid) > 0),
+        "no BPF program is loaded while a program is controlled"
+    );
     run.signal(Signal::KILL);
     // The pipe to the program stays open in `run`; it is closed when `run` is dropped, and `read x` returns.
     drop(run);
     wait_until("the program has gone on", || done.exists());
-    wait_until("the BPF programs have gone", || our_bpf_programs() == programs_before);
+    // BPF programs without a pin live as long as a descriptor of theirs.
+    wait_until("all processes of ours have gone", || ours.iter().all(|pid| bpf_descriptors(*pid) == 0));
+    wait_until("the helper has gone", || ours.iter().all(|pid| !is_foretell(*pid)));
 }
 
-/// BPF programs of foretell that are loaded: they show up in the descriptors of their processes.
-fn our_bpf_programs() -> usize {
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let of_process = |entry: std::fs::DirEntry| {
-        let exe = std::fs::read_link(entry.path().join("exe")).ok()?;
-        let is_ours = exe == std::path::Path::new(FORETELL);
-        let descriptors = std::fs::read_dir(entry.path().join("fd")).ok()?;
-        let bpf = descriptors
-            .flatten()
-            .filter_map(|d| std::fs::read_link(d.path()).ok())
-            .filter(|target| target.to_string_lossy().contains("bpf"));
-        is_ours.then(|| bpf.count())
-    };
-    // Other tests of this file run at the same time in the same process; each is a foretell process of its
-    // own, so only children of this test's runs would disturb, and the file runs its tests one by one.
-    processes.filter_map(of_process).sum()
+/// A run and the helper processes of its own.
+fn foretells_below(run: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{run}/task/{run}/children")).unwrap();
+    let children = children.split_whitespace().map(|pid| pid.parse().unwrap());
+    std::iter::once(run).chain(children).filter(|pid| is_foretell(*pid)).collect()
+}
+
+fn is_foretell(pid: u32) -> bool {
+    std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == std::path::Path::new(FORETELL))
+}
+
+fn bpf_descriptors(pid: u32) -> usize {
+    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return 0 };
+    let targets = descriptors.flatten().filter_map(|d| std::fs::read_link(d.path()).ok());
+    targets.filter(|target| target.to_string_lossy().contains("bpf")).count()
 }

@@ -85,7 +85,10 @@ impl Tree {
     /// Drops the clean files of the tree from the page cache.
     pub fn drop_cache(&self) {
         for entry in std::fs::read_dir(self.path()).unwrap().flatten() {
-            if let Ok(file) = std::fs::File::open(entry.path()) {
+            // Opening a FIFO would wait for its writer.
+            if entry.file_type().is_ok_and(|kind| kind.is_file())
+                && let Ok(file) = std::fs::File::open(entry.path())
+            {
                 rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).ok();
             }
         }
