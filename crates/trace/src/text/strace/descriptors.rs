@@ -51,11 +51,12 @@ pub(super) struct Descriptors {
     next: u64,
     open: u64,
     limit: u32,
+    process_limit: u32,
 }
 
 impl Descriptors {
-    /// Nothing open. At most `limit` descriptors may be at one time.
-    pub(super) fn new(limit: u32) -> Descriptors {
+    /// Nothing open. At most `limit` descriptors and `process_limit` processes may be at one time.
+    pub(super) fn new(limit: u32, process_limit: u32) -> Descriptors {
         Descriptors {
             processes: HashMap::new(),
             tables: HashMap::new(),
@@ -63,6 +64,7 @@ impl Descriptors {
             next: 0,
             open: 0,
             limit,
+            process_limit,
         }
     }
 
@@ -170,10 +172,19 @@ impl Descriptors {
     }
 
     /// A process that appears without a parent: it has nothing open that is known.
-    pub(super) fn appear(&mut self, pid: Pid) {
+    pub(super) fn appear(&mut self, pid: Pid) -> Result<(), LimitReached> {
+        self.room_for_a_process()?;
         let table = self.fresh();
         self.tables.insert(table, Table { processes: 1, ..Table::default() });
         self.processes.insert(pid, Process { table, directory: None, early: false });
+        Ok(())
+    }
+
+    fn room_for_a_process(&self) -> Result<(), LimitReached> {
+        if self.processes.len() >= self.process_limit as usize {
+            return Err(LimitReached { limit: u64::from(self.process_limit), what: "processes" });
+        }
+        Ok(())
     }
 
     /// `parent` creates `child`. `early`: the child was seen before the call was seen to return.
@@ -192,9 +203,9 @@ impl Descriptors {
             self.exit(child);
         }
         let Some(process) = self.processes.get(&parent) else {
-            self.appear(child);
-            return Ok(());
+            return self.appear(child);
         };
+        self.room_for_a_process()?;
         let (mut table, directory) = (process.table, process.directory.clone());
         if shares_files {
             if let Some(shared) = self.tables.get_mut(&table) {
@@ -245,7 +256,7 @@ impl Descriptors {
 
     fn set(&mut self, pid: Pid, number: i32, descriptor: Descriptor) -> Result<(), LimitReached> {
         if !self.knows(pid) {
-            self.appear(pid);
+            self.appear(pid)?;
         }
         if self.open >= u64::from(self.limit) {
             return Err(LimitReached { limit: u64::from(self.limit), what: "open descriptors" });
@@ -293,7 +304,7 @@ mod tests {
     use super::*;
 
     fn with_one_file() -> Descriptors {
-        let mut descriptors = Descriptors::new(4);
+        let mut descriptors = Descriptors::new(4, 3);
         descriptors.open(1, 3, b"/a", Some(0), false).unwrap();
         descriptors
     }
@@ -321,6 +332,17 @@ mod tests {
         assert!(d.is_open(1, 5));
         d.exec(2).unwrap();
         assert!(!d.is_open(2, 3) && d.is_open(2, 5) && d.is_open(1, 3));
+    }
+
+    #[test]
+    fn processes_are_limited() {
+        let mut d = with_one_file();
+        d.appear(2).unwrap();
+        d.appear(3).unwrap();
+        let full = Err(LimitReached { limit: 3, what: "processes" });
+        assert_eq!((d.appear(4), d.fork(1, 4, true, false)), (full, full));
+        d.exit(3);
+        assert_eq!(d.fork(1, 4, true, false), Ok(()));
     }
 
     #[test]

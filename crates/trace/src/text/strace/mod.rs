@@ -93,7 +93,7 @@ pub(super) fn looks_like(line: &[u8]) -> bool {
 impl Strace {
     pub(super) fn new(limits: &Limits) -> Strace {
         Strace {
-            descriptors: Descriptors::new(limits.descriptors),
+            descriptors: Descriptors::new(limits.descriptors, limits.processes),
             unfinished: HashMap::new(),
             interrupted: 0,
             gaps: Gaps::default(),
@@ -112,7 +112,7 @@ impl Strace {
                 let shares_files = shares_files(&call.text);
                 self.descriptors.fork(parent, pid, shares_files, true)?;
             }
-            None => self.descriptors.appear(pid),
+            None => self.descriptors.appear(pid)?,
         }
         Ok(())
     }
