@@ -175,16 +175,16 @@ fn paths_that_strace_prints_stand_for_descriptors_opened_before() {
     let lines = "1.000000 read(9</data/log>, \"\", 512) = 512\n\
                  1.000100 read(9</data/log>, \"\", 512) = 512\n\
                  1.000200 read(0<pipe:[77]>, \"\", 512) = 512\n\
-                 1.000300 openat(AT_FDCWD</home>, \"x\", O_RDONLY) = 3</home/x>\n\
-                 1.000400 copy_file_range(3</home/x>, NULL, 4</home/y>, NULL, 9223372035781033984, 0) = 70\n\
+                 1.000300 openat(AT_FDCWD</srv>, \"x\", O_RDONLY) = 3</srv/x>\n\
+                 1.000400 copy_file_range(3</srv/x>, NULL, 4</srv/y>, NULL, 9223372035781033984, 0) = 70\n\
                  1.000500 sendfile(1, 3, [100] => [130], 30) = 30\n";
     std::fs::write(&path, lines).unwrap();
     let got = short(read_with(&path, &ReadOptions::default()));
     let expected = [
         ("/data/log", 0, 512, 0, false),
         ("/data/log", 512, 512, 100, false),
-        ("/home/x", 0, 70, 300, false),
-        ("/home/x", 100, 30, 100, false),
+        ("/srv/x", 0, 70, 300, false),
+        ("/srv/x", 100, 30, 100, false),
     ];
     assert_eq!(got, rows(&expected));
 }
