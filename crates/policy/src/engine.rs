@@ -376,6 +376,7 @@ impl Engine {
         if self.config.residency == Residency::Advisory {
             // The reference was made with the data there: the fetch has completed.
             self.arrive(b);
+            self.resume(b);
         }
         Access::InFlight
     }
@@ -430,8 +431,12 @@ impl Engine {
             State::InFlight => {
                 let manager = self.blocks[b].fetched_for;
                 self.arrive(b);
-                self.serve_awaited();
+                // The disk is free at this very instant, before a process that waited goes on.
                 self.plan(now, manager, Trigger::Opportunity);
+                if self.resume(b) {
+                    self.plan(now, manager, Trigger::Opportunity);
+                }
+                self.serve_awaited();
             }
             State::Cached | State::Awaited => {}
             State::Absent | State::Leaving => {
@@ -453,11 +458,21 @@ impl Engine {
         self.end_fetch(b);
         self.blocks[b].state = State::Cached;
         self.disclosures.refresh(&self.blocks, b);
+    }
+
+    /// The references that waited for a block are made; false if there were none. Then the block goes
+    /// where it belongs.
+    fn resume(&mut self, b: BlockId) -> bool {
+        let mut any = false;
         while let Some(i) = self.waiting.iter().position(|w| w.0 == b) {
             let (_, manager) = self.waiting.remove(i);
             self.match_list(manager, b);
+            any = true;
         }
-        self.settle(b);
+        if self.blocks[b].state == State::Cached {
+            self.settle(b);
+        }
+        any
     }
 
     fn fetch_failed(&mut self, now: Nanos, b: BlockId) {

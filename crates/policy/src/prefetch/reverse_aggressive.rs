@@ -310,7 +310,10 @@ impl<'a> Reversed<'a> {
         let mut evictions: Vec<PlannedEviction> = self
             .fetched
             .iter()
-            .map(|&j| PlannedEviction { block: self.sequence[(n - 1 - j) as usize], released_at: base + n - j })
+            .map(|&j| PlannedEviction {
+                block: self.sequence[(n - 1 - j) as usize],
+                released_at: base + n - j,
+            })
             .collect();
         evictions.sort_unstable_by_key(|e| e.released_at);
         Schedule { fetches, evictions, free_frames: self.cache_blocks }
