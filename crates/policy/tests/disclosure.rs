@@ -167,8 +167,9 @@ fn what_a_discarded_list_wanted_need_not_be_fetched() {
     let manager = scene.manager;
     assert_eq!(scene.disclose(&[100, 101]), [100, 101]);
     let engine = &mut scene.plane.engine;
-    for index in 0..2 {
-        engine.access(Nanos(index), scene.process, Block::new(scene.file, index as u32));
+    for block in [0, 1].map(|index| Block::new(scene.file, index)) {
+        engine.access(Nanos(1), scene.process, block);
+        engine.handle(Nanos(2), Event::Loaded { block, by: None });
     }
     let actions: Vec<_> = std::iter::from_fn(|| engine.poll_action()).collect();
     assert!(actions.contains(&Action::CancelPrefetches { manager }), "{actions:?}");
