@@ -61,6 +61,20 @@ fn nothing_is_prefetched_in_place_of_what_is_needed_before() {
     assert_eq!((elapsed.units, elapsed.fetches), (5, 1));
 }
 
+/// Kimbrel et al. 1996, figure 1: A, C, E, F on one disk, b and d on the other; a fetch takes two units. The
+/// best schedule gives up d instead of F, because its disk is idle later.
+#[test]
+fn balancing_two_disks_saves_a_unit_that_aggressive_loses() {
+    let [a, small_b, c, small_d, e, f] = [0, 1, 2, 3, 4, 6];
+    let instance = UnitTime::new(&[a, small_b, c, small_d, e, f], 4, 2)
+        .with_cached(&[a, small_b, small_d, f])
+        .with_disks(2);
+    assert_eq!(unit_time::run(&instance, one_at_a_time(Prefetch::Aggressive)).units, 7);
+    assert_eq!(best_time(&instance), 6);
+    let config = Config { horizon: Some(2 + 1), ..one_at_a_time(Prefetch::FixedHorizon) };
+    assert_eq!(unit_time::run(&instance, config).units, 7);
+}
+
 // ---- the rules of LRU-SP (Cao et al. 1996, section 3.2) ----
 
 /// A manager Q that gives up the blocks of `files[0]` first, then those of `files[1]`, and so on; and an

@@ -2,11 +2,13 @@
 //!
 //! The engine hears of a reference when its unit is over, because the block is in use until then and may
 //! not be given up for a fetch that starts meanwhile. A reference to a missing block is told at once: its
-//! demand fetch starts there and then. Fetches wait for their disk in the order in which they were asked for.
+//! demand fetch starts there and then, and if the block is given up again at the moment of its arrival, the
+//! fetch that takes its frame starts a unit later. Fetches wait for their disk in the order in which they were
+//! asked for.
 
 use std::collections::VecDeque;
 
-use foretell_policy::{Action, Block, Config, DiskId, Engine, Event, Extent, Layout, Nanos};
+use foretell_policy::{Action, Block, Config, DiskId, Engine, Event, Extent, Layout, Nanos, Prefetch};
 
 use crate::UnitTime;
 
@@ -30,6 +32,7 @@ pub struct Elapsed {
 /// If the engine asks for what cannot be, or never fetches a block that is waited for.
 #[must_use]
 pub fn run(instance: &UnitTime, config: Config) -> Elapsed {
+    let algorithm = config.prefetch;
     let mut engine =
         Engine::new(Config { cache_blocks: instance.cache_blocks, disks: instance.disks as u16, ..config });
     let file = engine.add_file(layout(instance.disks)).expect("the first file");
@@ -48,30 +51,35 @@ pub fn run(instance: &UnitTime, config: Config) -> Elapsed {
     let list: Vec<Block> = instance.references.iter().map(|&number| block(number)).collect();
     assert_eq!(engine.disclose(Nanos(0), manager, &list), list.len());
 
+    if algorithm == Prefetch::ReverseAggressive {
+        engine.set_schedule(manager, f64::from(instance.fetch_units), 1);
+    }
+
     // The first of each queue is being fetched; the number is the units that it still needs.
     let mut queues: Vec<VecDeque<(Block, u32)>> = vec![VecDeque::new(); instance.disks as usize];
     let mut elapsed = Elapsed { units: 0, fetches: 0 };
     let mut done = 0;
     let mut told = false;
+    let mut arrived = false;
     let patience = (list.len() as u32 + 1) * (instance.fetch_units + 1) * 4;
     while done < list.len() {
         let now = |units: u32| Nanos(u64::from(units) * UNIT_NANOS);
         let wanted = list[done];
-        start(&mut engine, instance, &mut queues, &mut elapsed);
-        let on_its_way = queues.iter().flatten().any(|(block, _)| *block == wanted);
-        if !engine.is_cached(wanted) && !on_its_way && !told {
+        start(&mut engine, instance, wanted, &mut queues, &mut elapsed);
+        let disk_is_idle = queues[(wanted.index % instance.disks) as usize].is_empty();
+        if !engine.is_cached(wanted) && disk_is_idle && !told {
             engine.access(now(elapsed.units), process, wanted);
             told = true;
-            start(&mut engine, instance, &mut queues, &mut elapsed);
+            start(&mut engine, instance, wanted, &mut queues, &mut elapsed);
         }
-        let in_use = engine.is_cached(wanted);
+        let in_use = engine.is_cached(wanted) || arrived;
 
         elapsed.units += 1;
         if in_use {
             if !told {
                 engine.access(now(elapsed.units), process, wanted);
             }
-            told = false;
+            (told, arrived) = (false, false);
             done += 1;
         }
         for queue in &mut queues {
@@ -80,6 +88,7 @@ pub fn run(instance: &UnitTime, config: Config) -> Elapsed {
                 if *left == 0 {
                     let block = *block;
                     queue.pop_front();
+                    arrived |= told && block == wanted;
                     engine.handle(now(elapsed.units), Event::Loaded { block, by: None });
                 }
             }
@@ -89,17 +98,25 @@ pub fn run(instance: &UnitTime, config: Config) -> Elapsed {
     elapsed
 }
 
-/// Takes the engine's actions; evictions take effect at once, fetches queue at their disk.
+/// Takes the engine's actions: evictions take effect at once, fetches queue at their disk, one unit later
+/// if they take the frame of the block that is in use.
 fn start(
     engine: &mut Engine,
     instance: &UnitTime,
+    in_use: Block,
     queues: &mut [VecDeque<(Block, u32)>],
     elapsed: &mut Elapsed,
 ) {
+    let mut delay = 0;
     while let Some(action) = engine.poll_action() {
-        if let Action::Fetch { block, .. } = action {
-            elapsed.fetches += 1;
-            queues[(block.index % instance.disks) as usize].push_back((block, instance.fetch_units));
+        match action {
+            Action::Evict { block } => delay = u32::from(block == in_use),
+            Action::Fetch { block, .. } => {
+                elapsed.fetches += 1;
+                let units = instance.fetch_units + std::mem::take(&mut delay);
+                queues[(block.index % instance.disks) as usize].push_back((block, units));
+            }
+            Action::CancelPrefetches { .. } => {}
         }
     }
 }
