@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use foretell_slowdisk::Timing;
 
-use super::{Bench, Case, MIB, Place, READ_AHEAD_KB, budget, files};
+use super::{Bench, Case, MIB, Place, READ_AHEAD_KB, budget, common_metrics, files};
 use crate::cold;
 use crate::outcome::{Measured, Outcome, Reference, Verdict};
 use crate::program::{Job, Steering, read_report};
@@ -142,16 +142,18 @@ impl Case for Foolish<'_> {
             report: None,
         };
         let (before, foolish_before) = (self.place.read_blocks()?, self.foolish_place.read_blocks()?);
-        self.bench.launcher.run(&self.bench.janitor, job)?;
+        let finished = self.bench.launcher.run(&self.bench.janitor, job)?;
         let device_blocks = self.place.read_blocks()? - before;
         let foolish_blocks = self.foolish_place.read_blocks()? - foolish_before;
-        Ok(vec![
+        let mut measured = vec![
             ("device_blocks", device_blocks),
             ("device_blocks_scaled", device_blocks / SCALE as f64),
             ("program_s", read_report(&reports[1])?.elapsed_s),
             ("read300_device_blocks", foolish_blocks),
             ("read300_s", read_report(&reports[0])?.elapsed_s),
-        ])
+        ];
+        measured.extend(common_metrics(&finished));
+        Ok(measured)
     }
 
     /// Table 1 of the paper.
