@@ -3,21 +3,24 @@
 //! uncontrolled.
 
 use std::ffi::OsString;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::commands::run::{HintSource, Outcome, Refused, manager_name, wake_descriptor, warn};
+use crate::commands::run::{HintSource, Outcome, Refused, manager_name, wake_descriptor};
 use crate::config::Controlled;
+use crate::hints::check::Kind;
 use crate::hints::feed::{self, Fed};
 use crate::hints::{Hint, line};
 use crate::join::{Client, MAX_MESSAGE_BYTES, Reply, Request, WireManager};
 use crate::program::{Program, exit_code};
 use crate::signals;
 use crate::stats::Stats;
+use crate::steer::FIRST_HINTS;
+use crate::terminal::warn;
 
 /// How long the other run may take to put a program under control.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -53,13 +56,9 @@ pub(crate) fn join(
     match answer {
         Ok(Reply::Joined) => Ok(Accompanied { client, program, run_pid }),
         Ok(other) => {
-            program.discard();
             Err(Refused::Wrong(anyhow!("run {run_pid} answered with {other:?}; is it of the same version?")))
         }
-        Err(e) => {
-            program.discard();
-            Err(Refused::Wrong(e.context(format!("run {run_pid} refuses"))))
-        }
+        Err(e) => Err(Refused::Wrong(e.context(format!("run {run_pid} refuses")))),
     }
 }
 
@@ -73,6 +72,8 @@ struct Outgoing {
     under_way: bool,
     skipped: u64,
     skipped_there: u64,
+    /// What the other run sent when it ended.
+    farewell: Option<Stats>,
 }
 
 impl Accompanied {
@@ -92,7 +93,12 @@ impl Accompanied {
             under_way: false,
             skipped: 0,
             skipped_there: 0,
+            farewell: None,
         };
+        if sources.iter().any(|source| source.kind == Kind::Regular) {
+            // An error here comes again in the loop, where it is dealt with.
+            let _ = outgoing.send_first(&mut client, wake.as_fd());
+        }
         signals::pass_on(program.pidfd()?)?;
         program.release();
         let started = Instant::now();
@@ -106,7 +112,7 @@ impl Accompanied {
                 ];
                 match poll(&mut ready, None) {
                     Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                    Err(e) => return Err(e.into()),
+                    Err(e) => break Err(e.into()),
                 }
             }
             let _ = rustix::io::read(&wake, &mut [0; 8]);
@@ -123,7 +129,12 @@ impl Accompanied {
                 warn(&format!(
                     "run {run_pid} no longer controls this program ({e:#}); it goes on uncontrolled"
                 ));
-                (program.wait()?, Err(e))
+                let stats = outgoing.farewell.take().map(|stats| Stats {
+                    controlled: false,
+                    uncontrolled_because: Some(format!("run {run_pid}, which was joined, ended first")),
+                    ..stats
+                });
+                (program.wait()?, stats.ok_or(e))
             }
         };
         let mut stats = report.unwrap_or_else(|e| {
@@ -147,6 +158,18 @@ fn last_report(client: &mut Client, mut under_way: bool) -> Result<Stats> {
 }
 
 impl Outgoing {
+    /// Has the first hints taken before the program reads; waits at most [`FIRST_HINTS`] for each side.
+    fn send_first(&mut self, client: &mut Client, wake: BorrowedFd<'_>) -> Result<()> {
+        let timeout = rustix::event::Timespec::try_from(FIRST_HINTS)?;
+        poll(&mut [PollFd::from_borrowed_fd(wake, PollFlags::IN)], Some(&timeout))?;
+        self.advance(client)?;
+        if self.under_way {
+            let answer = PollFd::from_borrowed_fd(client.descriptor(), PollFlags::IN);
+            poll(&mut [answer], Some(&timeout))?;
+        }
+        Ok(())
+    }
+
     /// Reads answers, and sends the next message when the last one was answered.
     fn advance(&mut self, client: &mut Client) -> Result<()> {
         while let Some(reply) = client.receive()? {
@@ -158,6 +181,7 @@ impl Outgoing {
                         warn(&format!("a hint was skipped: {problem}"));
                     }
                 }
+                Reply::Report(stats) => self.farewell = Some(*stats),
                 // What was refused is lost, nothing else.
                 Reply::Error { message } => {
                     self.under_way = false;

@@ -25,3 +25,4 @@ mod signals;
 pub mod size;
 pub mod stats;
 mod steer;
+pub mod terminal;

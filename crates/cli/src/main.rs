@@ -6,6 +6,7 @@ use clap::Parser;
 use foretell::args::{Cli, Command, one_line};
 use foretell::commands::{doctor, run, slowdisk};
 use foretell::program::{EXEC_WHEN_TOLD, exec_when_told};
+use foretell::terminal::warn;
 
 /// Exit code for everything that is wrong before anything was started.
 const BAD_INPUT: u8 = 2;
@@ -45,6 +46,6 @@ fn main() -> ExitCode {
 }
 
 fn fail(what: &str) -> ExitCode {
-    eprintln!("foretell: {}", what.replace('\n', " "));
+    warn(what);
     BAD_INPUT.into()
 }

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, SystemTime};
 
+use crate::terminal::warn;
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -53,13 +54,7 @@ impl Program {
             .spawn()
             .context("cannot start a process")?;
         let mut program = Program { pidfd: pidfd_of(&child)?, child, waiting: None };
-        match program.wait_for_connection(&listener) {
-            Ok(connection) => program.waiting = Some(connection),
-            Err(e) => {
-                program.discard();
-                return Err(e);
-            }
-        }
+        program.waiting = Some(program.wait_for_connection(&listener)?);
         Ok(program)
     }
 
@@ -100,13 +95,6 @@ impl Program {
         }
     }
 
-    /// Ends a program that is still held: it never began.
-    pub fn discard(mut self) {
-        // It may have ended by itself.
-        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
-        let _ = self.child.wait();
-    }
-
     /// Its process number.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -138,6 +126,17 @@ impl Program {
         match poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => self.try_wait(),
             Err(e) => Err(e.into()),
+        }
+    }
+}
+
+impl Drop for Program {
+    /// A program that is still held is ended: it never began.
+    fn drop(&mut self) {
+        if self.waiting.is_some() {
+            // It may have ended by itself.
+            let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+            let _ = self.child.wait();
         }
     }
 }
@@ -179,7 +178,7 @@ pub fn find(program: &OsStr) -> Result<PathBuf> {
 /// The child's side: waits, then becomes the program. Returns only when that fails, with the exit code.
 pub fn exec_when_told(mut arguments: impl Iterator<Item = OsString>) -> u8 {
     let (Some(socket), Some(program)) = (arguments.next(), arguments.next()) else {
-        eprintln!("foretell: '{EXEC_WHEN_TOLD}' is for foretell itself; use 'foretell run -- PROGRAM'");
+        warn(&format!("'{EXEC_WHEN_TOLD}' is for foretell itself; use 'foretell run -- PROGRAM'"));
         return CANNOT_EXECUTE;
     };
     let told = SocketAddr::from_abstract_name(socket.as_bytes())
@@ -195,14 +194,11 @@ pub fn exec_when_told(mut arguments: impl Iterator<Item = OsString>) -> u8 {
             }
         });
     if let Err(e) = told {
-        eprintln!("foretell: '{EXEC_WHEN_TOLD}' cannot reach the foretell that started it ({e})");
+        warn(&format!("'{EXEC_WHEN_TOLD}' cannot reach the foretell that started it ({e})"));
         return CANNOT_EXECUTE;
     }
     let error = Command::new(&program).args(arguments).exec();
-    eprintln!(
-        "foretell: cannot execute '{}' ({error}); is it a program for this machine?",
-        program.display()
-    );
+    warn(&format!("cannot execute '{}' ({error}); is it a program for this machine?", program.display()));
     CANNOT_EXECUTE
 }
 

@@ -1,5 +1,6 @@
 //! A program under a plane of our own, from its first instruction to its end.
 
+use std::os::fd::AsFd;
 use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
@@ -8,17 +9,22 @@ use anyhow::Result;
 use foretell_pagecache::{Plane, SessionId};
 
 use crate::backlog::Backlog;
-use crate::commands::run::{HintSource, Outcome, wake_descriptor, warn};
+use crate::commands::run::{HintSource, Outcome, wake_descriptor};
+use crate::hints::check::Kind;
 use crate::hints::feed::{self, Fed};
 use crate::join::Server;
 use crate::program::{Program, exit_code};
 use crate::signals;
 use crate::stats::Stats;
+use crate::terminal::warn;
 
 /// The longest wait when nothing happens; whatever can happen wakes us earlier.
 const IDLE: Duration = Duration::from_millis(500);
 /// The wait when hints wait for room in the list or an answer for a slow reader: neither wakes us.
 const PENDING: Duration = Duration::from_millis(2);
+/// The longest that the program is held back for the first hints of a regular file. Reading them takes
+/// milliseconds; a file system that hangs must not hold the program.
+pub(crate) const FIRST_HINTS: Duration = Duration::from_secs(2);
 
 /// A program that is under control and has not begun.
 #[derive(Debug)]
@@ -51,13 +57,18 @@ impl Steered {
             let feed = feed::start(source.file.clone(), source.kind, source.base.clone(), wake.clone())?;
             streams.push(Stream { feed: Some(feed), backlog: Backlog::new(source.manager), skipped: 0 });
         }
+        // What a regular file says first is known to the plane before the program reads.
+        for (stream, source) in streams.iter_mut().zip(sources) {
+            if source.kind == Kind::Regular {
+                stream.wait_for_first();
+                stream.advance(&mut plane, session);
+            }
+        }
         signals::pass_on(program.pidfd()?)?;
         program.release();
         let started = Instant::now();
         let (status, failure) = loop {
-            let mut descriptors = vec![program.ended()];
-            use std::os::fd::AsFd;
-            descriptors.push(wake.as_fd());
+            let mut descriptors = vec![program.ended(), wake.as_fd()];
             descriptors.extend(server.iter().flat_map(Server::descriptors));
             let pending = streams.iter().any(|s| !s.backlog.is_empty())
                 || server.as_ref().is_some_and(Server::is_pending);
@@ -83,8 +94,6 @@ impl Steered {
             }
         };
         let elapsed_s = started.elapsed().as_secs_f64();
-        // Joined runs learn now, not after the report, that they are on their own.
-        drop(server);
         let mut stats = match plane.finish() {
             Ok(report) => Stats::from(report),
             Err(e) => {
@@ -98,6 +107,9 @@ impl Steered {
             stats.controlled = false;
             stats.uncontrolled_because = Some(failure);
         }
+        if let Some(server) = server {
+            server.farewell(&stats);
+        }
         Ok(Outcome { code: exit_code(status), stats })
     }
 }
@@ -107,6 +119,26 @@ fn ended(program: &mut Program, ready: &[usize]) -> Result<Option<ExitStatus>> {
 }
 
 impl Stream {
+    /// Waits for the first batch, or for [`FIRST_HINTS`].
+    fn wait_for_first(&mut self) {
+        if let Some(feed) = &self.feed
+            && let Ok(fed) = feed.recv_timeout(FIRST_HINTS)
+        {
+            self.take(fed);
+        }
+    }
+
+    fn take(&mut self, fed: Fed) {
+        match fed {
+            Fed::Hints(hints) => self.backlog.extend(hints),
+            Fed::Warning(text) => warn(&text),
+            Fed::End { bad_lines, absent } => {
+                self.skipped += bad_lines + absent;
+                self.feed = None;
+            }
+        }
+    }
+
     /// Passes on what has come, as far as the list has room.
     fn advance(&mut self, plane: &mut Plane, session: SessionId) {
         loop {
@@ -119,12 +151,7 @@ impl Stream {
             }
             let Some(feed) = &self.feed else { return };
             match feed.try_recv() {
-                Ok(Fed::Hints(hints)) => self.backlog.extend(hints),
-                Ok(Fed::Warning(text)) => warn(&text),
-                Ok(Fed::End { bad_lines, absent }) => {
-                    self.skipped += bad_lines + absent;
-                    self.feed = None;
-                }
+                Ok(fed) => self.take(fed),
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => self.feed = None,
             }

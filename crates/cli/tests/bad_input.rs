@@ -1,5 +1,7 @@
 //! Whatever is wrong is said in one line, with exit code 2, and nothing is started.
 
+#![allow(clippy::unwrap_used)] // a test's own helpers
+
 mod harness;
 
 use harness::{FORETELL, Tree, foretell};

@@ -1,5 +1,7 @@
 //! The program under control behaves as if it had been started without us.
 
+#![allow(clippy::unwrap_used)] // a test's own helpers
+
 mod harness;
 
 use std::process::{Command, Stdio};
@@ -73,6 +75,80 @@ fn signals_that_are_sent_to_us_reach_the_program_once() {
         assert_eq!(run.end().code, Some(3), "{name}");
         assert_eq!(std::fs::read_to_string(&log).unwrap(), "got\n", "{name}");
     }
+}
+
+#[test]
+fn what_is_typed_at_the_terminal_reaches_the_program_once() {
+    if !can_control("what_is_typed_at_the_terminal_reaches_the_program_once") {
+        return;
+    }
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let tree = Tree::new(&[("a", 10)]);
+    let log = tree.file("log");
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+    let side = std::fs::File::options().read(true).write(true).open(name).unwrap();
+    let script = format!(
+        "trap 'echo got >> {0}; n=$((n+1))' INT; echo begun >> {0}; while [ \"$n\" != 1 ]; do sleep 0.02; done; \
+         sleep 0.2; exit 6",
+        log.display()
+    );
+    // setsid(1) makes the terminal the controlling one of a new session.
+    let mut child = Command::new("setsid")
+        .args([
+            "--ctty",
+            "--wait",
+            FORETELL,
+            "run",
+            "--quiet",
+            "--rule",
+            &tree.rule("mru"),
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ])
+        .stdin(side.try_clone().unwrap())
+        .stdout(side.try_clone().unwrap())
+        .stderr(side)
+        .spawn()
+        .unwrap();
+    wait_until("the program has begun", || std::fs::read_to_string(&log).is_ok_and(|text| text == "begun\n"));
+    rustix::io::write(&terminal, &[3]).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(6));
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "begun\ngot\n");
+}
+
+#[test]
+fn ignored_signals_stay_ignored() {
+    if !can_control("ignored_signals_stay_ignored") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 10)]);
+    let script = format!(
+        "trap '' HUP; exec {FORETELL} run --quiet --rule '{}' -- sh -c 'kill -HUP $PPID $$; sleep 0.1; echo alive'",
+        tree.rule("mru")
+    );
+    let ended: Ended = Command::new("sh").args(["-c", &script]).output().unwrap().into();
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "alive\n"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_failure() {
+    if !can_control("a_reader_that_has_gone_is_no_failure") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 10)]);
+    // The other end of standard error is closed before the report is written.
+    let mut child = Command::new(FORETELL)
+        .args(["run", "--rule", &tree.rule("mru"), "--", "sh", "-c", "sleep 0.2; exit 9"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(9));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What is said at the end.
 
+#![allow(clippy::unwrap_used)] // a test's own helpers
+
 mod harness;
 
 use harness::{Tree, can_control, foretell, number, statistics};
@@ -113,4 +115,21 @@ fn a_record_can_be_used_as_hints() {
     assert_eq!(first.code, Some(0), "{}", first.stderr);
     let second = foretell(["run", "--quiet", "--hints", &record, "--", "cat", &a]);
     assert_eq!((second.code, second.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn the_doctor_says_the_same_twice() {
+    let json = foretell(["doctor", "--json"]);
+    let findings: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let can_run = findings["can_run"].as_bool().unwrap();
+    assert_eq!(json.code, Some(if can_run { 0 } else { 1 }));
+    let table = foretell(["doctor"]);
+    assert_eq!(table.code, json.code);
+    let mechanisms = findings["mechanisms"].as_array().unwrap();
+    assert!(mechanisms.len() >= 10);
+    for mechanism in mechanisms {
+        let name = mechanism["name"].as_str().unwrap();
+        assert!(table.stdout.contains(name), "{name}");
+        assert!(mechanism["works"] == true || mechanism["used"] == false, "{name}");
+    }
 }

@@ -1,5 +1,7 @@
 //! Without privileges: one line says what is lacking, and --best-effort runs the program all the same.
 
+#![allow(clippy::unwrap_used)] // a test's own helpers
+
 mod harness;
 
 use std::os::unix::fs::PermissionsExt;

@@ -6,6 +6,8 @@ use anyhow::Result;
 use foretell_pagecache::doctor::{Mechanism, examine, missing_for_run};
 use serde::Serialize;
 
+use crate::terminal::say;
+
 /// Say which of the kernel's mechanisms work here, which are used, and what to do about the others. Each is
 /// tried, and taken back. Exit code 0 when 'foretell run' can work, 1 otherwise.
 #[derive(Debug, clap::Args)]
@@ -28,9 +30,9 @@ pub fn execute(args: &Args) -> Result<u8> {
     let missing = missing_for_run();
     let findings = Findings { can_run: missing.is_none(), missing, mechanisms: examine() };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&findings)?);
+        say(&format!("{}\n", serde_json::to_string_pretty(&findings)?));
     } else {
-        print!("{}", table(&findings));
+        say(&table(&findings));
     }
     Ok(u8::from(!findings.can_run))
 }

@@ -27,6 +27,7 @@ use crate::program::{self, Program};
 use crate::rule::Rule;
 use crate::scan::{self, Allowance, Verdict};
 use crate::stats::Stats;
+use crate::terminal::{note, say, warn};
 use crate::{joined, memory, report, signals, steer};
 
 /// Run a program, and everything that it starts, with the files that match rules or hints under control. Ends
@@ -137,7 +138,7 @@ pub fn execute(args: &Args) -> Result<u8> {
         std::env::current_dir().context("the working directory is gone; change to another")?;
     let effective = configuration(args, &working_directory)?;
     if args.print_config {
-        print!("{}", effective.to_toml());
+        say(&effective.to_toml());
         return Ok(0);
     }
     let Some((name, arguments)) = args.program.split_first() else {
@@ -153,7 +154,7 @@ pub fn execute(args: &Args) -> Result<u8> {
 
     let begin = match args.join {
         Some(pid) => joined::join(pid, &effective.controlled, name, arguments).map(Begun::Joined),
-        None => begin(args, &effective, rules, name, arguments).map(Begun::Own),
+        None => begin(args, &effective, rules, name, arguments).map(|own| Begun::Own(Box::new(own))),
     };
     let started = Instant::now();
     let outcome = match begin {
@@ -200,7 +201,7 @@ pub(crate) enum Refused {
 }
 
 enum Begun {
-    Own(steer::Steered),
+    Own(Box<steer::Steered>),
     Joined(joined::Accompanied),
 }
 
@@ -311,7 +312,6 @@ fn begin(
     let session = match plane.add_session(SessionSpec { root_pid: held.pid(), managers }) {
         Ok(session) => session,
         Err(e) => {
-            held.discard();
             let unable_here = matches!(e, foretell_pagecache::SessionError::Observe { .. });
             return Err(if unable_here { unable(e.into()) } else { wrong(e.into()) });
         }
@@ -364,7 +364,7 @@ fn finish(args: &Args, outcome: Outcome, started: Instant) -> Result<u8> {
         warn(&format!("{e:#}"));
     }
     if !args.quiet {
-        eprint!("{}", report::render(&stats));
+        note(&report::render(&stats));
     }
     Ok(code)
 }
@@ -374,9 +374,4 @@ pub(crate) fn wake_descriptor() -> Result<Arc<OwnedFd>> {
     use rustix::event::{EventfdFlags, eventfd};
     let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
     Ok(Arc::new(descriptor.context("cannot make an eventfd")?))
-}
-
-/// One line on stderr, whatever is in it.
-pub(crate) fn warn(text: &str) {
-    eprintln!("foretell: {}", text.replace('\n', " "));
 }

@@ -6,6 +6,7 @@ use anyhow::{Result, anyhow};
 use foretell_slowdisk::{Backing, Helper, Options, Timing};
 
 use crate::size::{Size, human_bytes};
+use crate::terminal::say;
 
 /// The hidden subcommand that the device's own processes are started with.
 pub const HELPER: &str = "helper";
@@ -84,20 +85,20 @@ pub fn execute(args: &Args) -> Result<u8> {
         Action::Down { name, force } => foretell_slowdisk::down(name, *force)?,
         Action::List => {
             for info in foretell_slowdisk::list() {
-                println!(
-                    "{:<16} {:>10}  {}",
+                say(&format!(
+                    "{:<16} {:>10}  {}\n",
                     info.options.name,
                     human_bytes(info.options.size_bytes),
                     info.options.mount_point.display()
-                );
+                ));
             }
         }
         Action::Stats { name } => {
-            println!("{}", serde_json::to_string_pretty(&foretell_slowdisk::counters(name)?)?);
+            say(&format!("{}\n", serde_json::to_string_pretty(&foretell_slowdisk::counters(name)?)?));
         }
         Action::Cleanup => {
             for name in foretell_slowdisk::cleanup_stale()? {
-                println!("removed what was left of '{name}'");
+                say(&format!("removed what was left of '{name}'\n"));
             }
         }
     }
@@ -123,10 +124,13 @@ fn up(args: &UpArgs) -> Result<()> {
     let mut disk = foretell_slowdisk::up(&options, &Helper::current_exe(["slowdisk", HELPER])?)?;
     let mount_point = disk.mount_point().display();
     if args.stay {
-        println!("mounted at {mount_point}; remove it with: foretell slowdisk down {}", args.name);
+        say(&format!("mounted at {mount_point}; remove it with: foretell slowdisk down {}\n", args.name));
         disk.stay()?;
     } else {
-        println!("mounted at {mount_point}; Ctrl-C or 'foretell slowdisk down {}' removes it", args.name);
+        say(&format!(
+            "mounted at {mount_point}; Ctrl-C or 'foretell slowdisk down {}' removes it\n",
+            args.name
+        ));
         disk.wait()?;
     }
     Ok(())

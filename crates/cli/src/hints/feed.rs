@@ -130,9 +130,10 @@ impl Feeder {
         lines.end_line();
         loop {
             self.flush()?;
+            // An empty batch asks whether anybody still listens, and tells who waits for the first one that
+            // there is none.
+            self.send(Fed::Hints(Vec::new()))?;
             wait_for_growth(watch.as_ref());
-            // An empty batch asks whether anybody still listens.
-            self.sender.send(Fed::Hints(Vec::new())).map_err(|_| Stop::ReceiverGone)?;
             loop {
                 match lines.next_line()? {
                     None | Some(Line::Unended(_)) => break,

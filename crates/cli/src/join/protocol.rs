@@ -75,7 +75,7 @@ pub enum Reply {
         /// The first reason, once.
         problem: Option<String>,
     },
-    /// What was done.
+    /// What was done. Also sent unasked when the run ends before the program that joined it.
     Report(Box<Stats>),
     /// The request was refused, and nothing was changed.
     Error {

@@ -50,6 +50,16 @@ struct Joined {
     started: std::time::Instant,
 }
 
+impl Joined {
+    /// What was done for the program that run `peer_pid` brought.
+    fn part(&self, stats: Stats, peer_pid: u32) -> Stats {
+        let elapsed_s = self.started.elapsed().as_secs_f64();
+        let mut part = stats.part(elapsed_s, |manager| part_of(manager, peer_pid));
+        part.hints_skipped = self.backlogs.iter().map(Backlog::skipped).sum();
+        part
+    }
+}
+
 /// Name of the abstract socket of run `pid`.
 pub(super) fn socket_name(pid: u32) -> String {
     format!("{}{pid}", super::client::SOCKET_PREFIX)
@@ -100,6 +110,18 @@ impl Server {
                 }
             } else {
                 at += 1;
+            }
+        }
+    }
+
+    /// The run ends: every joined program's part of `stats` is sent to it unasked, and all connections are
+    /// closed. A peer that does not read is not waited for.
+    pub fn farewell(mut self, stats: &Stats) {
+        for connection in &mut self.connections {
+            if let Some(joined) = &connection.session {
+                let part = joined.part(stats.clone(), connection.peer_pid);
+                connection.answer(&Reply::Report(Box::new(part)));
+                let _ = connection.flush();
             }
         }
     }
@@ -204,11 +226,8 @@ impl Connection {
             }
             Request::Report => {
                 let joined = self.session.as_ref().context("join first, then ask for a report")?;
-                let elapsed_s = joined.started.elapsed().as_secs_f64();
-                let peer_pid = self.peer_pid;
-                let mut stats = Stats::from(plane.report()).part(elapsed_s, |name| part_of(name, peer_pid));
-                stats.hints_skipped = joined.backlogs.iter().map(Backlog::skipped).sum();
-                Ok(Some(Reply::Report(Box::new(stats))))
+                let part = joined.part(Stats::from(plane.report()), self.peer_pid);
+                Ok(Some(Reply::Report(Box::new(part))))
             }
         }
     }

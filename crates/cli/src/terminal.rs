@@ -1,0 +1,20 @@
+//! Writing to the terminal, or to whoever reads us. A reader that has gone (`| head`) is no failure of ours,
+//! and must never end a run: the printing macros of the standard library would panic.
+
+use std::io::{self, Write};
+
+/// One line on standard error, whatever is in it, after our name.
+pub fn warn(text: &str) {
+    note(&format!("foretell: {}\n", text.replace('\n', " ")));
+}
+
+/// Text on standard error, as it is.
+pub fn note(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// Text on standard output, as it is.
+pub fn say(text: &str) {
+    let mut stdout = io::stdout();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
