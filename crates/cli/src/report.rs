@@ -68,7 +68,16 @@ pub fn render(stats: &Stats) -> String {
             };
             let fetches = thousands(counts.fetches());
             let best = thousands(best);
-            line("distance from best", ratio, format!("{fetches} fetches; optimal replacement: {best}"));
+            let cached = if counts.fetches() < stats.belady_fetches.unwrap_or(0) {
+                "; some blocks were cached before the start"
+            } else {
+                ""
+            };
+            line(
+                "distance from best",
+                ratio,
+                format!("{fetches} fetches; optimal replacement: {best}{cached}"),
+            );
         }
         (None, Some(why)) => line("distance from best", "-".into(), why.clone()),
         (None, None) => {}
@@ -85,16 +94,13 @@ pub fn render(stats: &Stats) -> String {
 
 /// The few with the most fetches, when there is more than one.
 fn top(out: &mut String, what: &str, mut all: Vec<(String, Counts)>) {
+    all.retain(|(_, counts)| counts.references + counts.fetches() > 0);
     if all.len() < 2 {
         return;
     }
-    all.retain(|(_, counts)| counts.references + counts.fetches() > 0);
     // Stable: equals stay in order of appearance.
     all.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.fetches()));
     let shown = all.len().min(TOP);
-    if shown == 0 {
-        return;
-    }
     let _ = writeln!(out, "  by {what}{:>1$}   hits", "fetches", LABEL_CHARS + FIGURE_CHARS - 3 - what.len());
     for (name, counts) in &all[..shown] {
         let figure = thousands(counts.fetches());
