@@ -65,6 +65,8 @@ pub(crate) struct Running {
     started: Instant,
     group: MemoryGroup,
     stats: PathBuf,
+    /// What it wrote to its standard error.
+    words: PathBuf,
 }
 
 impl Launcher {
@@ -127,10 +129,14 @@ impl Launcher {
             command.arg(foretell).arg("run").args(["--quiet", "--stats"]).arg(&stats);
             command.args(arguments).args(&self.further_arguments).arg("--");
         }
-        command.args(&job.command).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
+        command.args(&job.command).stdin(Stdio::null()).stdout(Stdio::null());
+        let words = self.scratch.join(format!("{}.stderr", job.name));
+        let file =
+            std::fs::File::create(&words).with_context(|| format!("cannot write {}", words.display()))?;
+        command.stderr(file);
         let started = Instant::now();
         let child = command.spawn().context("cannot start the program")?;
-        Ok(Running { job, child, started, group, stats })
+        Ok(Running { job, child, started, group, stats, words })
     }
 
     /// Runs a job to its end.
@@ -145,7 +151,8 @@ impl Running {
         let status = self.child.wait().context("cannot wait for the program")?;
         let wall_s = self.started.elapsed().as_secs_f64();
         if !status.success() {
-            bail!("{} ended with {status}", self.job.name);
+            let words = std::fs::read_to_string(&self.words).unwrap_or_default();
+            bail!("{} ended with {status}: {}", self.job.name, words.trim());
         }
         let report = match &self.job.report {
             Some(path) => Some(read_report(path)?),
