@@ -21,7 +21,7 @@ use crate::terminal::warn;
 /// The longest wait when nothing happens; whatever can happen wakes us earlier.
 const IDLE: Duration = Duration::from_millis(500);
 /// The wait when hints wait for room in the list or an answer for a slow reader: neither wakes us.
-const PENDING: Duration = Duration::from_millis(2);
+const PENDING: Duration = Duration::from_millis(10);
 /// The longest that the program is held back for the first hints of a regular file. Reading them takes
 /// milliseconds; a file system that hangs must not hold the program.
 pub(crate) const FIRST_HINTS: Duration = Duration::from_secs(2);

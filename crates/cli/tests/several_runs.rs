@@ -151,6 +151,13 @@ fn malformed_messages_are_answered() {
     assert!(ask("{\"type\":\"hints\",\"manager\":0,\"hints\":[]}\n").contains("join first"));
     assert!(ask("{\"type\":\"join\",\"root_pid\":1,\"managers\":[]}\n").contains("is not a child of"));
     assert!(ask(&"x".repeat((1 << 20) + 1)).contains("at most"));
+    // Connections are bounded; one that is closed makes room.
+    let mut idle: Vec<_> = (0..64).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
+    let pid = first.pid().to_string();
+    let ended = foretell(["run", "--join", &pid, "--rule", &tree.rule("mru"), "--", "true"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("64 runs are connected already"), "{}", ended.stderr);
+    idle.clear();
     assert!(ask("{\"type\":\"rules\",\"rules\":[]}\n").contains("=mru"));
     assert_eq!(first.end().code, Some(0));
 }

@@ -30,9 +30,15 @@ use crate::stats::Stats;
 use crate::terminal::{note, say, warn};
 use crate::{joined, memory, report, signals, steer};
 
-/// Run a program, and everything that it starts, with the files that match rules or hints under control. Ends
-/// with the program's exit code, 128 + N when it was ended by signal N, and 2 when it could not be started.
+/// Flags of `foretell run`, as they were typed; [`config::resolve`] gives them their meaning.
 #[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "foretell run [OPTIONS] -- PROGRAM [ARGS]...",
+    after_help = "The exit code is the program's own; 128 + N when signal N ended it; 2 when it was not started.\n\n\
+        Examples:\n  \
+        foretell run --budget 64M --rule '/data/big/**=mru' -- ./scan /data/big\n  \
+        foretell run --budget 1G --hints reads.txt -- ./job"
+)]
 pub struct Args {
     /// Page cache that the files under control may occupy, as 64M, 1.5G or 50% [default: 50%]
     #[arg(long, value_name = "SIZE")]

@@ -63,6 +63,8 @@ impl Client {
             match (&self.stream).write(rest) {
                 Ok(written) => rest = &rest[written..],
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                // It has closed: what it said before says why, and is still there to be received.
+                Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
                     // Answers of the other side are read meanwhile by the kernel's buffer: no deadlock, as
                     // there is at most one request under way.
