@@ -19,7 +19,9 @@ use crate::steering::Steering;
 const BLOCKS_A_TIME: u32 = 4096;
 
 impl Steering {
-    /// Takes as many chunks as there is room for; see [`crate::Plane::disclose`].
+    /// Takes as many chunks as there is room for; see [`crate::Plane::disclose`]. Prefetches that follow from
+    /// it must not be dispatched before the observer has been told of the files: the pages that they add would
+    /// go unseen.
     pub(crate) fn disclose(
         &mut self,
         session: SessionId,
@@ -46,7 +48,6 @@ impl Steering {
             }
             self.append_remainder(session, manager);
         }
-        self.dispatch();
         Ok(taken)
     }
 

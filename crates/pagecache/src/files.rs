@@ -85,6 +85,7 @@ pub(crate) struct FileTable {
     /// Where to go on looking for a descriptor to close, and for files that changed.
     close_hand: usize,
     sweep_hand: usize,
+    audit_hand: usize,
 }
 
 impl FileTable {
@@ -100,6 +101,7 @@ impl FileTable {
             open_limit: open_limit.max(1),
             close_hand: 0,
             sweep_hand: 0,
+            audit_hand: 0,
         }
     }
 
@@ -255,6 +257,14 @@ impl FileTable {
             }
         }
         changed
+    }
+
+    /// The next file whose books are to be compared with what is cached, in turn.
+    pub(crate) fn next_to_audit(&mut self) -> Option<FileId> {
+        let from = self.audit_hand + 1;
+        let places = (from..self.slots.len()).chain(0..from.min(self.slots.len()));
+        self.audit_hand = places.into_iter().find(|&at| self.slots[at].is_some())?;
+        Some(FileId(self.audit_hand as u32))
     }
 
     /// Looks at one file; says whether its size or existence changed, or it is deleted.

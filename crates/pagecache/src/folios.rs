@@ -6,6 +6,7 @@
 //! any of its pages, its order gives its head.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 
 /// Pages described by one chunk: the largest folio of the page cache on 4 KiB pages (order 9).
@@ -199,14 +200,16 @@ impl FolioMap {
             let number = page / CHUNK_PAGES;
             let end = pages.end.min((number + 1) * CHUNK_PAGES);
             // A page that is absent stays so under every change but an addition, which never gives 0.
-            if !self.chunks.contains_key(&number) {
-                if change(0) & ORDER == 0 {
+            let chunk = match self.chunks.entry(number) {
+                Entry::Occupied(place) => place.into_mut(),
+                Entry::Vacant(_) if change(0) & ORDER == 0 => {
                     page = end;
                     continue;
                 }
-                self.chunks.insert(number, Box::new(Chunk { cached: 0, pages: [0; CHUNK_PAGES as usize] }));
-            }
-            let Some(chunk) = self.chunks.get_mut(&number) else { return };
+                Entry::Vacant(place) => {
+                    place.insert(Box::new(Chunk { cached: 0, pages: [0; CHUNK_PAGES as usize] }))
+                }
+            };
             let before = chunk.cached;
             for state in &mut chunk.pages[(page % CHUNK_PAGES) as usize..=((end - 1) % CHUNK_PAGES) as usize]
             {

@@ -174,6 +174,9 @@ impl Steering {
                 self.resized(id, size);
             }
         }
+        if let Some(id) = self.files.next_to_audit() {
+            self.audit(id);
+        }
         let mut exhausted = Vec::new();
         for manager in self.sessions.managers_mut() {
             let empty = manager.remainder.is_none() && self.engine.disclosed_ahead(manager.id) == 0;

@@ -192,6 +192,7 @@ impl Plane {
     ) -> Result<Disclosed, DiscloseError> {
         let result = self.steering.disclose(session, manager, hints);
         self.apply_commands();
+        self.steering.dispatch();
         result
     }
 

@@ -345,6 +345,8 @@ impl Steering {
     pub(crate) fn removed(&mut self, id: FileId, pages: Range<u64>) {
         let blocks = self.blocks(&pages);
         let Some(managed) = self.files.get_mut(id) else { return };
+        // Ours, if we asked for the folio; then it may hold blocks that the policy wanted to keep.
+        let ours = managed.folios.is_issued(pages.start);
         for folio in managed.folios.folios(pages.clone()) {
             self.waiting.forget(id.0, folio);
         }
@@ -352,7 +354,8 @@ impl Steering {
         for index in blocks {
             let pages = self.pages(index);
             if self.files.get(id).is_some_and(|managed| !managed.folios.any_cached(pages)) {
-                self.tell(Event::Gone { block: Block::new(id, index) });
+                let block = Block::new(id, index);
+                self.tell(if ours { Event::TakenAlong { block } } else { Event::Gone { block } });
             }
         }
     }

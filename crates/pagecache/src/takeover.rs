@@ -13,14 +13,17 @@ use std::collections::HashSet;
 
 use foretell_policy::{Block, Event, FileId, Layout};
 
-use crate::files::{ManagedFile, Registration};
-use crate::kernel::{self, PageCache};
+use crate::files::Registration;
+use crate::kernel::{self, Linux, PageCache};
 use crate::observe::FileKey;
 use crate::resolve;
 use crate::steering::{Command, Steering};
 
 /// Files remembered to be none of ours; a further one makes the oldest unknown again.
 const IGNORED_FILES: usize = 1 << 16;
+
+/// Pages by which the books on a file may be off before it is looked at: what is read in a millisecond.
+const AUDIT_PAGES: u64 = 256;
 
 impl Steering {
     /// The file that a key stands for, put under control now if it should be; `None` if it is none of ours.
@@ -157,14 +160,21 @@ impl Steering {
     /// The round is over: what files seen in it had cached before is told now.
     pub(crate) fn settle(&mut self) {
         for id in std::mem::take(&mut self.settling) {
-            let Some(managed) = self.files.get(id) else { continue };
-            let mut indices: Vec<u32> =
-                managed.folios.iter().map_while(|p| u32::try_from(p >> self.block_order).ok()).collect();
-            indices.dedup();
-            for block in indices.into_iter().map(|index| Block::new(id, index)) {
-                if !self.engine.is_cached(block) && !self.in_flight.contains(&block) {
-                    self.tell(Event::Loaded { block, by: None });
-                }
+            // What left the cache after it was looked up and before the observer knew the file went unseen.
+            self.compare(id, false);
+            self.tell_of_cached(id);
+        }
+    }
+
+    /// Tells the policy of blocks that are cached and that it does not know of.
+    fn tell_of_cached(&mut self, id: FileId) {
+        let Some(managed) = self.files.get(id) else { return };
+        let mut indices: Vec<u32> =
+            managed.folios.iter().map_while(|p| u32::try_from(p >> self.block_order).ok()).collect();
+        indices.dedup();
+        for block in indices.into_iter().map(|index| Block::new(id, index)) {
+            if !self.engine.is_cached(block) && !self.in_flight.contains(&block) {
+                self.tell(Event::Loaded { block, by: None });
             }
         }
     }
@@ -173,33 +183,45 @@ impl Steering {
     pub(crate) fn resynchronise(&mut self) {
         let ids: Vec<FileId> = self.files.iter().map(|(id, _)| id).collect();
         for id in ids {
-            let Some(descriptor) = self.files.descriptor(id) else { continue };
-            let Some(managed) = self.files.get(id) else { continue };
-            // Equal numbers of pages are taken for equal pages: a loss that balances is rare, and what
-            // it leaves wrong is put right by the next observation of those pages.
-            if resynchronised(managed, &descriptor) {
-                continue;
-            }
-            let size = descriptor.metadata().map_or(managed.size, |metadata| metadata.len());
-            let Ok(cached) = kernel::cached_pages(&descriptor, size) else { continue };
-            let cached: HashSet<u64> = cached.into_iter().collect();
-            let known: Vec<u64> = managed.folios.iter().collect();
-            let gone: Vec<u64> = known.iter().copied().filter(|page| !cached.contains(page)).collect();
-            let mut new: Vec<u64> =
-                cached.iter().copied().filter(|&page| !managed.folios.is_cached(page)).collect();
-            new.sort_unstable();
-            gone.into_iter().for_each(|page| self.removed(id, page..page + 1));
-            if let Some(managed) = self.files.get_mut(id) {
-                new.into_iter().for_each(|page| managed.folios.add_guessed(page));
-            }
-            self.settling.push(id);
+            self.compare(id, true);
+            self.tell_of_cached(id);
         }
-        self.settle();
     }
-}
 
-/// Is as much of the file cached as the books say?
-fn resynchronised(managed: &ManagedFile, descriptor: &std::fs::File) -> bool {
-    let status = kernel::Linux.status(descriptor, 0, 0);
-    status.is_ok_and(|status| status.cached == managed.folios.cached_pages())
+    /// Looks up what is cached of one file if the books are far off: pages that came and went between the
+    /// look at a file and its first observation, or in a way that no tracepoint tells.
+    pub(crate) fn audit(&mut self, id: FileId) {
+        let Some(descriptor) = self.files.descriptor(id) else { return };
+        let known = self.files.get(id).map_or(0, |managed| managed.folios.cached_pages());
+        let Ok(status) = Linux.status(&descriptor, 0, 0) else { return };
+        // Observations still under way explain small differences.
+        if status.cached.abs_diff(known) > (known / 16).max(AUDIT_PAGES) {
+            self.compare(id, true);
+            self.tell_of_cached(id);
+        }
+    }
+
+    /// Corrects the books on a file by what is cached: pages that are gone, and with `new` pages that are
+    /// not known yet.
+    fn compare(&mut self, id: FileId, new: bool) {
+        let Some(descriptor) = self.files.descriptor(id) else { return };
+        let Some(managed) = self.files.get(id) else { return };
+        // Equal numbers of pages are taken for equal pages: a loss that balances is rare, and what it leaves
+        // wrong is put right by the next observation of those pages.
+        let known = managed.folios.cached_pages();
+        if Linux.status(&descriptor, 0, 0).is_ok_and(|status| status.cached == known) {
+            return;
+        }
+        let size = descriptor.metadata().map_or(managed.size, |metadata| metadata.len());
+        let Ok(cached) = kernel::cached_pages(&descriptor, size) else { return };
+        let there: HashSet<u64> = cached.iter().copied().collect();
+        let gone: Vec<u64> = managed.folios.iter().filter(|page| !there.contains(page)).collect();
+        gone.into_iter().for_each(|page| self.removed(id, page..page + 1));
+        let Some(managed) = self.files.get_mut(id).filter(|_| new) else { return };
+        for page in cached {
+            if !managed.folios.is_cached(page) {
+                managed.folios.add_guessed(page);
+            }
+        }
+    }
 }
