@@ -296,8 +296,7 @@ fn the_next_command_removes_what_is_left_when_all_are_killed() {
     }
     disk.wait().unwrap();
     wait_until(|| list().iter().all(|up| up.options.name != "kill-all"), || "still alive".to_owned());
-    assert!(!traces(&info).is_empty());
-    // Another test's start may have been faster than this one's call.
+    // The next command may also be another test's start: then there is nothing left to remove here.
     let removed = cleanup_stale().unwrap();
     assert!(removed.is_empty() || removed.contains(&"kill-all".to_owned()));
     assert_eq!(traces(&info), no_traces());
