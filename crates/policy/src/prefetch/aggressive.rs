@@ -12,25 +12,28 @@ use crate::ids::{DiskId, ManagerId, Nanos};
 
 impl Engine {
     pub(super) fn plan_aggressive(&mut self, now: Nanos, manager: ManagerId) {
-        self.fill_batches(now, manager, self.config.horizon, |_, _| true);
+        let batch = self.config.batch.max(1);
+        self.fill_batches(now, manager, self.config.horizon, |engine, disk| {
+            if engine.disk_in_flight[disk.0 as usize] == 0 { batch } else { 0 }
+        });
     }
 
-    /// Fills the batches of all free disks that `wanted` agrees to, with missing blocks up to `horizon`
-    /// references ahead.
+    /// Fetches from every disk as many missing blocks as `room` says, up to `horizon` references ahead.
     pub(super) fn fill_batches(
         &mut self,
         now: Nanos,
         manager: ManagerId,
         horizon: Option<u32>,
-        mut wanted: impl FnMut(&mut Engine, DiskId) -> bool,
+        mut room: impl FnMut(&mut Engine, DiskId) -> u32,
     ) {
         let Some(cursor) = self.disclosures.list(manager).map(|l| l.cursor()) else { return };
         let end = horizon.map_or(u32::MAX, |h| cursor.saturating_add(h));
         let mut open = std::mem::take(&mut self.open_batches);
         open.clear();
         for disk in (0..self.config.disks.max(1)).map(DiskId) {
-            if self.disk_in_flight[disk.0 as usize] == 0 && wanted(self, disk) {
-                open.push((disk, self.config.batch.max(1)));
+            let room = room(self, disk);
+            if room > 0 {
+                open.push((disk, room));
             }
         }
         while let Some(list) = self.disclosures.list(manager) {
