@@ -9,6 +9,7 @@
 use std::io::{self, BufRead, Read, Write};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, Mutex};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, mount};
@@ -247,11 +248,14 @@ fn serve(options: &Options) -> Result<()> {
     answer(&report)?;
     let server = server?;
     let name = options.name.clone();
+    let removing = Arc::new(Mutex::new(()));
+    let removal = Arc::clone(&removing);
     std::thread::Builder::new()
         .name("lifeline".to_owned())
         .spawn(move || {
             let _ = io::stdin().lock().read(&mut [0]);
             // The guard has gone. If it could not remove the device, this process does.
+            let _removing = removal.lock();
             if let Ok(_lock) = Lock::take()
                 && let Some(entry) = state::load(&name)
             {
@@ -259,5 +263,8 @@ fn serve(options: &Options) -> Result<()> {
             }
         })
         .map_err(|error| Error::system("watch over the guard of the device", error))?;
-    server.run()
+    let served = server.run();
+    // Unmounting ends the serving, but is only a part of removing.
+    let _removed = removing.lock();
+    served
 }
