@@ -1,6 +1,7 @@
 //! Which file systems are mounted, and how they are unmounted.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
@@ -29,11 +30,20 @@ fn unescape(field: &str) -> String {
         .fold(field.to_owned(), |field, (escape, character)| field.replace(escape, character))
 }
 
+/// How long a file system may be busy before it counts as in use: a process that is just starting another
+/// one shares its open files with it for a moment, also those that it closes meanwhile.
+const BUSY_PATIENCE: Duration = Duration::from_millis(300);
+
 /// Unmounts `source` from `mount_point` as often as it is mounted there. A busy one is detached if
 /// `force`d: it goes when its last user does.
 pub(crate) fn unmount_all(mount_point: &Path, source: &str, force: bool) -> Result<()> {
+    let deadline = Instant::now() + BUSY_PATIENCE;
     while is_mounted(mount_point, source) {
         let outcome = match unmount(mount_point, UnmountFlags::NOFOLLOW) {
+            Err(Errno::BUSY) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(5));
+                continue;
+            }
             Err(Errno::BUSY) if force => unmount(mount_point, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH),
             Err(Errno::BUSY) => return Err(Error::Busy { mount_point: mount_point.display().to_string() }),
             other => other,
