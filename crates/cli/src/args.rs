@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{doctor, run, slowdisk};
+use crate::commands::{doctor, model, run, slowdisk};
 
 /// Lets programs that nobody may change run under a caching and prefetching policy.
 #[derive(Debug, Parser)]
@@ -20,6 +20,8 @@ pub enum Command {
     Run(Box<run::Args>),
     /// Say which of the kernel's mechanisms work here, and what to do about the others.
     Doctor(doctor::Args),
+    /// Say how long reads take and why, without a trace.
+    Model(model::Args),
     /// Make a block device that is slow in a chosen way, for tests and benchmarks.
     Slowdisk(slowdisk::Args),
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use foretell::args::{Cli, Command, one_line};
-use foretell::commands::{doctor, run, slowdisk};
+use foretell::commands::{doctor, model, run, slowdisk};
 use foretell::program::{EXEC_WHEN_TOLD, exec_when_told};
 use foretell::terminal::warn;
 
@@ -37,6 +37,7 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Run(args) => run::execute(args),
         Command::Doctor(args) => doctor::execute(args),
+        Command::Model(args) => model::execute(args),
         Command::Slowdisk(args) => slowdisk::execute(args),
     };
     match done {

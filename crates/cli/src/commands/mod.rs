@@ -1,5 +1,6 @@
 //! The subcommands, one file each: its arguments, and `execute`, which gives the exit code.
 
 pub mod doctor;
+pub mod model;
 pub mod run;
 pub mod slowdisk;

@@ -1,0 +1,17 @@
+//! A closed-form model of reads: how long they take, and why, without a trace and without a simulation.
+//!
+//! Pure: no clock, no files, no threads. It knows devices as data ([`foretell_device::DeviceParameters`])
+//! and nothing of the simulator or of the policies: that the model and the simulator agree says something
+//! only as long as neither has seen the other.
+//!
+//! - [`ffs`]: how 4.4BSD's file system lays a file out and turns its sequential reads into disk requests.
+//! - [`response`]: the model of Shriver, Small and Smith ("Why does file system prefetching work?", USENIX
+//!   1999): disk, cluster and file-system response time.
+//! - [`published`]: their tables and claims, next to what the model gives.
+//!
+//! Times are in ms and sizes in KB of 1024 bytes in the modules that follow the paper, which prints them so;
+//! its rates in MB/s are taken as KB/ms, as its own tables do.
+
+pub mod ffs;
+pub mod published;
+pub mod response;
