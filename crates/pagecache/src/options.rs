@@ -28,11 +28,11 @@ pub struct Options {
     pub revocation: Option<Revocation>,
     /// Entries beyond the next expected one that a reference may match. 2 (Cao et al. 1996, section 4.3).
     pub match_ahead: u32,
-    /// Let the thread that steers run at `SCHED_FIFO` when it may: an event then reaches it in 9 us
-    /// instead of 300 us while the processors are busy. On.
+    /// Let the threads that steer and evict run at `SCHED_FIFO` when they may: an event then reaches them
+    /// in 9 us instead of 300 us while the processors are busy. On.
     pub realtime: bool,
-    /// Share of any 100 ms that the steering thread may use at `SCHED_FIFO`; beyond it, it falls back
-    /// to the normal class for the next 100 ms, so it never starves the program. 0.5; from 0 to 0.95.
+    /// Share of any 100 ms that each of the two may use at `SCHED_FIFO`; beyond it, it falls back to the
+    /// normal class for the next 100 ms, so it never starves the program. 0.5; from 0 to 0.95.
     pub realtime_share: f64,
     /// Threads that prefetch. 4: each waits for the fetches that it has submitted, so there should be
     /// as many as batches worth having under way.

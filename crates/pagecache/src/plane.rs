@@ -97,9 +97,10 @@ impl Plane {
         let observer =
             Observer::open(ObserverConfig::default()).map_err(|e| OpenError::Observe(Box::new(e)))?;
         let threads = options.prefetch_threads as usize;
-        let workers = Workers::start(&cache, threads, options.batch as usize)
+        let schedule = || Schedule::new(options.realtime.then_some(options.realtime_share));
+        let workers = Workers::start(&cache, schedule(), threads, options.batch as usize)
             .map_err(system("start the threads that prefetch and evict"))?;
-        let schedule = Schedule::new(options.realtime.then_some(options.realtime_share));
+        let schedule = schedule();
         Ok(Plane {
             steering: Steering::new(options, workers, ReadaheadOff::new(guard), list),
             own_reads_at_start: observer.device_read_bytes(std::process::id()).unwrap_or(0),

@@ -1,8 +1,9 @@
-//! The scheduling class of the thread that steers: `SCHED_FIFO` when it may, never more than a share.
+//! The scheduling class of the threads that steer and evict: `SCHED_FIFO` when they may, never more than a
+//! share.
 //!
-//! At `SCHED_FIFO` an event reaches the thread in microseconds even while all processors are busy. It must
-//! not starve the programs that it serves, so it measures its own processor time and falls back to the
-//! normal class for a while when it has used up its share.
+//! At `SCHED_FIFO` an event reaches a thread in microseconds even while all processors are busy. It must not
+//! starve the programs that it serves, so it measures its own processor time and falls back to the normal
+//! class for a while when it has used up its share.
 
 #![allow(unsafe_code)]
 
@@ -22,7 +23,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Nothing changes before [`Schedule::check`] is called, by the thread that steers.
+    /// Nothing changes before [`Schedule::check`] is called, by the thread to be scheduled.
     pub(crate) fn new(share: Option<f64>) -> Schedule {
         Schedule { share, realtime: false, window_start: Instant::now(), cpu_at_start: Duration::ZERO }
     }

@@ -1,6 +1,8 @@
 //! The threads that touch the page cache, so that the loop which steers never waits for it.
 //!
-//! One thread evicts: an eviction takes 3 to 200 us and needs no company. A few threads prefetch: each
+//! One thread evicts: an eviction takes 3 to 200 us and needs no company. Like the thread that steers it runs
+//! at `SCHED_FIFO` within a share ([`crate::schedule`]): while it waits for a processor, a program that reads
+//! from a fast device fills the memory beyond the budget. A few threads prefetch: each
 //! takes a batch, in the order in which the policy gave it, joins blocks that lie next to each other into
 //! one `readahead(2)` (which returns at once), and then waits for each in turn by reading the last byte of
 //! it. All requests under way, over all threads, stay below half of the device's queue, so that a demand
@@ -21,6 +23,7 @@ use foretell_policy::{Block, FileId, ManagerId};
 use crate::folios::Folio;
 use crate::kernel::PageCache;
 use crate::observe::FileKey;
+use crate::schedule::Schedule;
 
 /// Prefetches that may wait to be started, in blocks; one more is refused (the policy asks again).
 pub(crate) const PREFETCH_QUEUE_BLOCKS: usize = 4096;
@@ -123,12 +126,13 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts one thread that evicts and `prefetch_threads` that prefetch up to `batch` blocks at a time.
+    /// Starts one thread that evicts, scheduled by `schedule`, and `prefetch_threads` that prefetch up to `batch` blocks at a time.
     ///
     /// # Errors
     /// When a thread or the `eventfd` cannot be made.
     pub(crate) fn start(
         cache: &Arc<dyn PageCache>,
+        mut schedule: Schedule,
         prefetch_threads: usize,
         batch: usize,
     ) -> io::Result<Workers> {
@@ -146,7 +150,13 @@ impl Workers {
             threads: Vec::new(),
         };
         let (sender, bell, kernel) = (done.clone(), Arc::clone(&workers.bell), Arc::clone(cache));
-        workers.spawn("foretell-evict", move || evict_all(&*kernel, &to_evict, &sender, &bell))?;
+        workers.spawn("foretell-evict", move || {
+            for eviction in to_evict {
+                schedule.check();
+                let unclean = evict(&*kernel, &eviction);
+                post(&sender, &bell, Outcome::Evicted { eviction, unclean });
+            }
+        })?;
         for _ in 0..prefetch_threads {
             let (sender, bell, kernel) = (done.clone(), Arc::clone(&workers.bell), Arc::clone(cache));
             let queue = Arc::clone(&workers.fetches);
@@ -249,18 +259,6 @@ fn post(sender: &SyncSender<Outcome>, bell: &OwnedFd, outcome: Outcome) {
     // A plane that is gone wants no outcomes; a bell that overflows rings all the same.
     let _ = sender.send(outcome);
     let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
-}
-
-fn evict_all(
-    cache: &dyn PageCache,
-    queue: &Receiver<Eviction>,
-    sender: &SyncSender<Outcome>,
-    bell: &OwnedFd,
-) {
-    for eviction in queue {
-        let unclean = evict(cache, &eviction);
-        post(sender, bell, Outcome::Evicted { eviction, unclean });
-    }
 }
 
 /// Evicts what is clean; returns what is not. The first `POSIX_FADV_DONTNEED` on dirty pages would start

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const ROLE: &str = "FORETELL_TEST_ROLE";
 
@@ -110,10 +110,15 @@ fn as_reader() {
             "close" => drop(files.remove(words[1])),
             // read FILE OFFSET LENGTH
             "read" => read(&files[words[1]], number(2), number(3)),
-            // pass FILE LENGTH TIMES
+            // pass FILE LENGTH TIMES [MICROSECONDS to compute after each read]
             "pass" => (0..number(3)).for_each(|_| {
+                let compute = words.get(4).map_or(0, |word| word.parse().unwrap());
                 let size = files[words[1]].metadata().unwrap().len();
-                (0..size.div_ceil(number(2))).for_each(|i| read(&files[words[1]], i * number(2), number(2)));
+                for i in 0..size.div_ceil(number(2)) {
+                    read(&files[words[1]], i * number(2), number(2));
+                    let start = Instant::now();
+                    while start.elapsed() < Duration::from_micros(compute) {}
+                }
             }),
             // shuffled FILE LENGTH SEED MICROSECONDS
             "shuffled" => {

@@ -132,7 +132,18 @@ impl Play {
         }
     }
 
+    /// The report, unless somebody else has dropped pages meanwhile.
+    pub(crate) fn undisturbed_report(&mut self) -> Option<Report> {
+        Some(self.plane.report()).filter(|report| report.counts.foreign_evictions == 0)
+    }
+
     pub(crate) fn report(&mut self) -> Report {
         self.plane.report()
     }
+}
+
+/// Tries a thing anew as long as somebody else drops our pages (the kernel may, and so may whoever shares the
+/// machine); five times at most.
+pub(crate) fn undisturbed<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    (0..5).find_map(|_| attempt()).expect("pages vanish all the time here")
 }
