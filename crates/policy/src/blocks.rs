@@ -8,8 +8,8 @@ use crate::ids::{Block, DiskId, FileId, ManagerId, ProcessId};
 use crate::layout::Layout;
 use crate::recency::NONE;
 
-/// Blocks a leaf of the table covers.
-const LEAF_BLOCKS: usize = 512;
+/// Blocks a leaf of the table covers: 256 bytes for the smallest file, an eighth of a percent of a large one.
+const LEAF_BLOCKS: usize = 64;
 
 /// Number of a record; only valid inside the engine.
 pub(crate) type BlockId = u32;

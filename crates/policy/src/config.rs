@@ -159,6 +159,10 @@ pub struct Config {
     pub order: Order,
     /// How many entries beyond the next expected one a reference may match (2 in ACFS, section 4.3).
     pub match_ahead: u32,
+    /// After references that the list did not name: how many in a row must follow each other further down
+    /// the list before the cursor moves there. `None` for never, as in the papers, where every reference
+    /// is seen; a plane that may miss some would otherwise never find its place again.
+    pub resync_run: Option<u32>,
     /// Number of disks that [`crate::Layout`]s may name, 1 at least.
     pub disks: u16,
     /// When to revoke the control of a foolish manager; `None` for never, as in the papers.
@@ -187,6 +191,7 @@ impl Config {
             readahead_blocks: 16,
             order: Order::Ascending,
             match_ahead: 2,
+            resync_run: None,
             disks: 1,
             revocation: None,
             distrust: Some(Distrust::default()),

@@ -14,7 +14,7 @@ use crate::control::pools::Pools;
 use crate::control::revocation;
 use crate::counters::{Counters, ManagerCounters};
 use crate::disclosure::Disclosures;
-use crate::event::{Access, Action, Event, LimitReached, Reason};
+use crate::event::{Access, Action, Event, LimitReached};
 use crate::ids::{Block, DiskId, FileId, ManagerId, Nanos, ProcessId};
 use crate::layout::Layout;
 use crate::prefetch::Trigger;
@@ -86,13 +86,13 @@ pub struct Engine {
     /// Prefetches by the time at which they are given up; only with a fetch time-out.
     pub(crate) deadlines: VecDeque<(Nanos, BlockId, u32)>,
     /// Blocks that processes wait for while every frame is on its way to another block.
-    awaited: VecDeque<(BlockId, ProcessId)>,
+    pub(crate) awaited: VecDeque<(BlockId, ProcessId)>,
     /// Processes that wait for a block to arrive (exact planes): their references count as made, and
     /// move the cursor, when it is there.
-    waiting: Vec<(BlockId, ManagerId)>,
+    pub(crate) waiting: Vec<(BlockId, ManagerId)>,
     totals: Counters,
     files: Vec<Counters>,
-    next_fetch_number: u32,
+    pub(crate) next_fetch_number: u32,
     /// Fetches under way, by disk.
     pub(crate) disk_in_flight: Vec<u32>,
     /// The last access times, by disk.
@@ -221,15 +221,22 @@ impl Engine {
         m.pools = None;
     }
 
-    /// A process of the manager. At [`crate::Limits::processes`] all further ones share one record.
+    /// A process of the manager. At [`crate::Limits::processes`] the record of one that has ended is used
+    /// again, its counts forgotten; if none has, the newcomer shares the record of its manager's last one.
     pub fn add_process(&mut self, manager: ManagerId) -> ProcessId {
         let process = Process { manager, alive: true, counters: Counters::default() };
         let m = &mut self.managers[manager.0 as usize];
         m.processes += 1;
         if self.processes.len() >= self.config.limits.processes.max(1) as usize {
+            if let Some(ended) = self.processes.iter().position(|p| !p.alive) {
+                self.processes[ended] = process;
+                return ProcessId(ended as u32);
+            }
             // The shared record must not end with the first of those who share it.
             m.persistent = true;
-            return ProcessId(self.processes.len() as u32 - 1);
+            let shared =
+                if m.last_process == NOBODY { self.processes.len() as u32 - 1 } else { m.last_process.0 };
+            return ProcessId(shared);
         }
         self.processes.push(process);
         let id = ProcessId(self.processes.len() as u32 - 1);
@@ -396,136 +403,6 @@ impl Engine {
         Access::Miss
     }
 
-    /// Fetches a block that a process waits for, at once or when a frame is free.
-    fn demand(&mut self, b: BlockId, process: ProcessId) {
-        self.make_planned_room(self.processes[process.0 as usize].manager, b);
-        if !self.make_room(b) {
-            self.blocks[b].state = State::Awaited;
-            self.disclosures.refresh(&self.blocks, b);
-            self.awaited.push_back((b, process));
-            return;
-        }
-        let manager = self.processes[process.0 as usize].manager;
-        self.occupy(b, State::InFlight, Some(manager), process);
-        self.start_fetch(b, manager);
-        let block = self.blocks[b].block;
-        self.actions.push_back(Action::Fetch { block, reason: Reason::Demand, manager });
-    }
-
-    /// Serves the processes that wait for a frame, as far as there are any.
-    fn serve_awaited(&mut self) {
-        while let Some(&(b, process)) = self.awaited.front() {
-            if !self.make_room(b) {
-                return;
-            }
-            self.awaited.pop_front();
-            self.blocks[b].state = State::Absent;
-            self.demand(b, process);
-        }
-    }
-
-    fn loaded(&mut self, now: Nanos, block: Block, by: Option<ProcessId>) {
-        let Some(b) = self.blocks.find_or_add(block) else { return };
-        self.blocks[b].unfetchable = false;
-        match self.blocks[b].state {
-            State::InFlight => {
-                let manager = self.blocks[b].fetched_for;
-                self.arrive(b);
-                // The disk is free at this very instant, before a process that waited goes on.
-                self.plan(now, manager, Trigger::Opportunity);
-                if self.resume(b) {
-                    self.plan(now, manager, Trigger::Opportunity);
-                }
-                self.serve_awaited();
-            }
-            State::Cached | State::Awaited => {}
-            State::Absent | State::Leaving => {
-                self.make_room(b);
-                let owner = by.map(|process| self.processes[process.0 as usize].manager);
-                self.occupy(b, State::Cached, owner, by.unwrap_or(NOBODY));
-                let record = &mut self.blocks[b];
-                (record.referenced, record.prefetched, record.demanded) = (false, false, by.is_some());
-                if let Some(process) = by {
-                    self.count(process, block.file, |c| c.demand_fetches += 1);
-                }
-                self.settle(b);
-            }
-        }
-    }
-
-    /// A block on its way is there.
-    fn arrive(&mut self, b: BlockId) {
-        self.end_fetch(b);
-        self.blocks[b].state = State::Cached;
-        self.disclosures.refresh(&self.blocks, b);
-    }
-
-    /// The references that waited for a block are made; false if there were none. Then the block goes
-    /// where it belongs.
-    fn resume(&mut self, b: BlockId) -> bool {
-        let mut any = false;
-        while let Some(i) = self.waiting.iter().position(|w| w.0 == b) {
-            let (_, manager) = self.waiting.remove(i);
-            self.match_list(manager, b);
-            any = true;
-        }
-        if self.blocks[b].state == State::Cached {
-            self.settle(b);
-        }
-        any
-    }
-
-    fn fetch_failed(&mut self, now: Nanos, b: BlockId) {
-        if self.blocks[b].state != State::InFlight {
-            return;
-        }
-        let record = &mut self.blocks[b];
-        record.unfetchable = true;
-        let (file, charged_to) = (record.block.file, record.charged_to);
-        if std::mem::take(&mut record.prefetched) {
-            self.count(charged_to, file, |c| c.prefetches -= 1);
-        }
-        self.waiting.retain(|w| w.0 != b);
-        let manager = self.blocks[b].fetched_for;
-        self.end_fetch(b);
-        self.release(b, State::Absent);
-        self.serve_awaited();
-        self.plan(now, manager, Trigger::Opportunity);
-    }
-
-    fn gone(&mut self, now: Nanos, b: BlockId, add: impl Fn(&mut Counters)) {
-        match self.blocks[b].state {
-            State::Cached => {
-                let record = &self.blocks[b];
-                let (file, charged_to) = (record.block.file, record.charged_to);
-                self.count(charged_to, file, add);
-                let owner = self.owner_of(b);
-                self.release(b, State::Absent);
-                if let Some(manager) = owner {
-                    self.plan(now, manager, Trigger::Opportunity);
-                }
-            }
-            State::Leaving => {
-                self.blocks[b].state = State::Absent;
-                self.blocks.forget_if_idle(b);
-            }
-            State::Absent | State::Awaited | State::InFlight => {}
-        }
-    }
-
-    fn evict_refused(&mut self, b: BlockId) {
-        if self.blocks[b].state != State::Leaving {
-            return;
-        }
-        let record = &self.blocks[b];
-        let (file, charged_to) = (record.block.file, record.charged_to);
-        self.count(charged_to, file, |c| c.evictions_refused += 1);
-        self.make_room(b);
-        let owner = self.processes.get(charged_to.0 as usize).map(|p| p.manager);
-        self.occupy(b, State::Cached, owner, charged_to);
-        self.settle_for_long(b);
-    }
-
     fn process_exited(&mut self, process: ProcessId) {
         let Some(p) = self.processes.get_mut(process.0 as usize).filter(|p| p.alive) else { return };
         p.alive = false;
@@ -534,54 +411,6 @@ impl Engine {
         m.processes -= 1;
         if m.processes == 0 && !m.persistent {
             self.remove_manager(manager);
-        }
-    }
-
-    // ---- fetches ----
-
-    /// Books a fetch; gives its number.
-    pub(crate) fn start_fetch(&mut self, b: BlockId, manager: ManagerId) -> u32 {
-        self.managers[manager.0 as usize].in_flight += 1;
-        self.disk_in_flight[self.blocks[b].disk.0 as usize] += 1;
-        self.next_fetch_number = self.next_fetch_number.wrapping_add(1);
-        self.blocks[b].fetch_number = self.next_fetch_number;
-        self.blocks[b].fetched_for = manager;
-        self.next_fetch_number
-    }
-
-    /// Books the end of a fetch, and forgets time-outs that are of no interest any more.
-    fn end_fetch(&mut self, b: BlockId) {
-        let manager = self.blocks[b].fetched_for;
-        self.managers[manager.0 as usize].in_flight -= 1;
-        self.disk_in_flight[self.blocks[b].disk.0 as usize] -= 1;
-        self.blocks[b].fetch_number = 0;
-        while let Some(&(_, b, number)) = self.deadlines.front() {
-            if self.blocks[b].fetch_number == number {
-                break;
-            }
-            self.deadlines.pop_front();
-        }
-    }
-
-    /// Takes a block off the books, whatever its state.
-    fn forget(&mut self, b: BlockId) {
-        self.waiting.retain(|w| w.0 != b);
-        match self.blocks[b].state {
-            State::InFlight => {
-                if std::mem::take(&mut self.blocks[b].prefetched) {
-                    let (file, charged_to) = (self.blocks[b].block.file, self.blocks[b].charged_to);
-                    self.count(charged_to, file, |c| c.prefetches_wasted += 1);
-                }
-                self.end_fetch(b);
-                self.release(b, State::Absent);
-            }
-            State::Cached => self.release(b, State::Absent),
-            State::Awaited => {
-                self.awaited.retain(|&(waiting, _)| waiting != b);
-                self.blocks[b].state = State::Absent;
-            }
-            State::Leaving => self.blocks[b].state = State::Absent,
-            State::Absent => {}
         }
     }
 

@@ -31,6 +31,7 @@ mod layout;
 mod optimal;
 mod prefetch;
 mod recency;
+mod residency;
 
 pub use config::{Allocation, Config, Distrust, Limits, Order, Prefetch, Residency, Revocation};
 pub use counters::{Counters, ManagerCounters};

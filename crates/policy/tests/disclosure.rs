@@ -281,3 +281,27 @@ fn late_useful_and_wasted_prefetches_are_told_apart() {
     );
     assert_eq!((counters.prefetches_useful, counters.prefetches_wasted), (1, 1));
 }
+
+#[test]
+fn a_cursor_that_lost_its_place_finds_it_again() {
+    let list: Vec<u32> = (0..20).collect();
+    let lost = |resync_run| {
+        let mut scene = Scene::new(Config { resync_run, distrust: None, ..Config::new(8) });
+        scene.disclose(&list);
+        // 0 to 9 were not seen; 10 is referenced twice, as two reads of one block are.
+        scene.access(&[10, 10, 11]);
+        let astray = scene.plane.engine.disclosed_ahead(scene.manager);
+        scene.access(&[12, 13]);
+        (astray, scene.plane.engine.disclosed_ahead(scene.manager), scene.counters().skipped)
+    };
+    assert_eq!(lost(Some(3)), (20, 6, 12));
+    assert_eq!(lost(None), (20, 20, 0), "as in the papers");
+}
+
+#[test]
+fn references_out_of_order_do_not_move_the_cursor() {
+    let mut scene = Scene::new(Config { resync_run: Some(3), distrust: None, ..Config::new(8) });
+    scene.disclose(&(0..20).collect::<Vec<_>>());
+    scene.access(&[10, 15, 11, 12, 19, 5]);
+    assert_eq!(scene.plane.engine.disclosed_ahead(scene.manager), 20);
+}

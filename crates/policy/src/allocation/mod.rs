@@ -149,7 +149,7 @@ impl Engine {
     /// A manager was asked to give up a block.
     fn count_decision(&mut self, manager: ManagerId, overruled: bool) {
         let m = &mut self.managers[manager.0 as usize];
-        m.counters.consulted += 1;
+        m.counters.consulted += u64::from(m.pools.is_some());
         m.counters.overruled += u64::from(overruled);
         if let Some(rule) = &self.config.revocation
             && m.standing.replaced(rule) == Some(Verdict::Reinstated)

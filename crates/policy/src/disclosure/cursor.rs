@@ -61,7 +61,13 @@ impl Engine {
         if self.disclosed_ahead(manager) == 0 {
             return;
         }
-        let found = self.disclosures.matching(&self.blocks, manager, b, self.config.match_ahead);
+        let mut found = self.disclosures.matching(&self.blocks, manager, b, self.config.match_ahead);
+        if found == Match::Unpredicted
+            && let Some(run) = self.config.resync_run
+            && let Some(position) = self.disclosures.resync(&self.blocks, manager, b, run)
+        {
+            found = Match::At(position);
+        }
         let predicted = found != Match::Unpredicted;
         if let Match::At(position) = found {
             let cursor = self.disclosures.list(manager).map_or(0, |l| l.cursor());

@@ -19,6 +19,9 @@
 //! unpredicted; a list that misses too many references is discarded. (Cao et al. 1996, sections 2.1.3
 //! and 4.3.)
 //!
+//! A plane that misses references finds its place again by *resynchronisation*: when several unpredicted
+//! references in a row follow each other further down the list, the cursor moves there.
+//!
 //! Positions count from the beginning of the list and are 32 bits wide: one list may name 4 G
 //! references in its life.
 
@@ -67,6 +70,9 @@ pub(crate) struct List {
     cursor: u32,
     /// The block at the position passed last.
     passed: Option<Block>,
+    /// Where unpredicted references seem to be: the position that would continue them, and how many have
+    /// followed each other so far.
+    astray: (u32, u32),
     cached: PositionSet,
     missing: Vec<PositionSet>,
     /// When forestall has to look at each disk again.
@@ -81,6 +87,7 @@ impl List {
             base: 0,
             cursor: 0,
             passed: None,
+            astray: (NONE, 0),
             cached: PositionSet::default(),
             missing: (0..disks.max(1)).map(|_| PositionSet::default()).collect(),
             due: vec![Due::default(); disks.max(1) as usize],
@@ -238,6 +245,32 @@ impl Disclosures {
             Some(first) if first - list.cursor <= ahead => Match::At(first),
             _ => Match::Unpredicted,
         }
+    }
+
+    /// Takes note of an unpredicted reference. Gives its position further down the list once `run`
+    /// references in a row have followed each other there.
+    pub(crate) fn resync(
+        &mut self,
+        blocks: &Blocks,
+        manager: ManagerId,
+        b: BlockId,
+        run: u32,
+    ) -> Option<u32> {
+        let found = self.next_use(blocks, manager, b);
+        let list = self.list_mut(manager)?;
+        let Some(position) = found else {
+            list.astray = (NONE, 0);
+            return None;
+        };
+        let (expected, length) = list.astray;
+        let length = match position {
+            p if p == expected => length + 1,
+            // The same block once more.
+            p if p + 1 == expected => length,
+            _ => 1,
+        };
+        list.astray = (position + 1, length);
+        (length >= run).then_some(position)
     }
 
     /// Moves the cursor past the next position; gives its block and whether it is named again.
