@@ -21,6 +21,10 @@ fn main() {
             let mut cell = Cell::new(name.parse().expect("policy"), d, "hp97560", dev.clone(), cache);
             cell.batch = batch;
             cell.horizon = args.get(5).and_then(|h| h.parse().ok());
+            cell.reverse = std::env::var("REV").ok().map(|r| {
+                let (f, b) = r.split_once(',').unwrap();
+                Reverse { fetch_references: f.parse().unwrap(), batch: b.parse().unwrap() }
+            });
             let t = std::time::Instant::now();
             match simulate(&cell, &input) {
                 Ok(o) => println!(
@@ -35,7 +39,7 @@ fn main() {
                     o.stall_s,
                     o.mean_fetch_ms,
                     o.utilization,
-                    o.fetch_references,
+                    o.reverse,
                     o.demand_opt_fetches,
                     t.elapsed().as_secs_f64() * 1e3
                 ),

@@ -7,7 +7,7 @@
 use foretell_policy::Block;
 use serde::Serialize;
 
-use crate::input::{Input, InputReference};
+use crate::input::{InputReference, Survey};
 
 /// What is done to the disclosed references.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
@@ -24,7 +24,7 @@ pub struct Hints {
 
 impl Hints {
     /// The disclosed list for one process.
-    pub(crate) fn disclosed(&self, input: &Input, process: &[InputReference], seed: u64) -> Vec<Block> {
+    pub(crate) fn disclosed(&self, survey: &Survey, process: &[InputReference], seed: u64) -> Vec<Block> {
         let block = |file: u32, index: u32| Block::new(foretell_policy::FileId(file), index);
         if self.drop_share == 0.0 && self.insert_share == 0.0 && self.perturb_share == 0.0 {
             return process.iter().map(|r| block(r.file, r.block)).collect();
@@ -32,7 +32,7 @@ impl Hints {
         let mut random = SplitMix(seed ^ 0x0068_696e_7473);
         let mut list = Vec::with_capacity(process.len());
         for r in process {
-            let length = input.file_blocks[r.file as usize].max(1);
+            let length = survey.file_blocks[r.file as usize].max(1);
             if random.share() < self.insert_share {
                 list.push(block(r.file, random.below(length)));
             }

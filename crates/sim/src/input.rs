@@ -1,11 +1,15 @@
 //! The references of a run: all processes' traces, read into memory once and shared by all cells.
 //!
-//! 16 bytes a reference. Offline policies need all of them anyway; online ones could do without, and
-//! [`Input::streamed`] serves those from the trace as it is read.
+//! 16 bytes a reference. Offline policies need all of them anyway; online ones do without: a [`Survey`]
+//! (one pass over the trace, nothing kept but the lengths of files) and the trace itself, read again for
+//! each cell ([`crate::simulate_streamed`]).
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::sync::{Mutex, PoisonError};
 
-use foretell_trace::{Blocks, TraceError, TraceMeta, TraceReader};
+use foretell_policy::belady_fetches;
+use foretell_trace::{BlockReference, Blocks, TraceError, TraceMeta, TraceReader};
 
 /// One reference: a block of a file, and the compute time before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,61 +22,60 @@ pub struct InputReference {
     pub compute_ns: u64,
 }
 
-/// The references of one or more processes.
-#[derive(Debug, Clone, Default)]
-pub struct Input {
-    /// A sequence a process.
-    pub processes: Vec<Vec<InputReference>>,
+/// What is known of the references without keeping them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Survey {
+    /// What the traces call themselves.
+    pub source: String,
+    /// The seed that they were generated with.
+    pub seed: Option<u64>,
+    /// The order of the references is modelled on a description.
+    pub model: bool,
     /// Length of each file in blocks: one past the last block referenced, or as the trace says.
     pub file_blocks: Vec<u32>,
-    /// What the trace calls itself.
-    pub source: String,
-    /// The seed that it was generated with.
-    pub seed: Option<u64>,
+    /// Read references, which are simulated.
+    pub references: u64,
+    /// Written ones, which are left out as in the paper (section 3).
+    pub writes: u64,
+    /// Processes that read something.
+    pub processes: usize,
 }
 
-impl Input {
-    /// Reads a trace; each of its processes becomes one of the input's. Writes are left out, as in the
-    /// paper (section 3).
+impl Survey {
+    /// Reads a trace to its end.
     ///
     /// # Errors
     /// What the reader meets.
-    pub fn read(reader: impl TraceReader, block_bytes: NonZeroU32) -> Result<Input, TraceError> {
-        let mut input = Input::default();
-        input.add(reader, block_bytes)?;
-        Ok(input)
-    }
-
-    /// Adds the processes of another trace, with files of its own.
-    ///
-    /// # Errors
-    /// What the reader meets.
-    pub fn add(&mut self, reader: impl TraceReader, block_bytes: NonZeroU32) -> Result<(), TraceError> {
-        let (first_process, first_file) = (self.processes.len(), self.file_blocks.len() as u32);
+    pub fn of(reader: impl TraceReader, block_bytes: NonZeroU32) -> Result<Survey, TraceError> {
+        let mut survey = Survey::default();
+        let mut seen: Vec<bool> = Vec::new();
         let mut blocks = Blocks::new(reader, block_bytes);
         while let Some(reference) = blocks.next() {
             let r = reference?;
-            let process = first_process + r.process as usize;
-            if self.processes.len() <= process {
-                self.processes.resize_with(process + 1, Vec::new);
+            survey.count(&r, 0);
+            let process = r.process as usize;
+            if seen.len() <= process {
+                seen.resize(process + 1, false);
             }
-            let file = first_file + r.file;
-            if self.file_blocks.len() <= file as usize {
-                self.file_blocks.resize(file as usize + 1, 0);
-            }
-            let length = &mut self.file_blocks[file as usize];
-            *length = (*length).max(r.block.saturating_add(1));
-            if !r.write {
-                self.processes[process].push(InputReference {
-                    file,
-                    block: r.block,
-                    compute_ns: r.compute_ns,
-                });
-            }
+            seen[process] |= !r.write;
         }
-        self.note(blocks.meta(), first_file, block_bytes);
-        self.processes.retain(|p| !p.is_empty());
-        Ok(())
+        survey.note(blocks.meta(), 0, block_bytes);
+        survey.processes = seen.iter().filter(|s| **s).count();
+        Ok(survey)
+    }
+
+    fn count(&mut self, r: &BlockReference, first_file: u32) {
+        let file = (first_file + r.file) as usize;
+        if self.file_blocks.len() <= file {
+            self.file_blocks.resize(file + 1, 0);
+        }
+        let length = &mut self.file_blocks[file];
+        *length = (*length).max(r.block.saturating_add(1));
+        if r.write {
+            self.writes += 1;
+        } else {
+            self.references += 1;
+        }
     }
 
     fn note(&mut self, meta: &TraceMeta, first_file: u32, block_bytes: NonZeroU32) {
@@ -89,11 +92,69 @@ impl Input {
             *length = (*length).max(u32::try_from(blocks).unwrap_or(u32::MAX));
         }
     }
+}
+
+/// The references of one or more processes.
+#[derive(Debug, Default)]
+pub struct Input {
+    /// What they are.
+    pub survey: Survey,
+    /// A sequence a process.
+    pub processes: Vec<Vec<InputReference>>,
+    /// Fetches of optimal replacement by blocks of the cache, and the number of distinct blocks, as far as
+    /// they were asked for.
+    optima: Mutex<BTreeMap<u32, Optimum>>,
+}
+
+/// What no demand-fetching policy can better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Optimum {
+    /// Fetches of optimal replacement.
+    pub fetches: u64,
+    /// Blocks referenced at least once.
+    pub distinct_blocks: u64,
+}
+
+impl Input {
+    /// Reads a trace; each of its processes becomes one of the input's.
+    ///
+    /// # Errors
+    /// What the reader meets.
+    pub fn read(reader: impl TraceReader, block_bytes: NonZeroU32) -> Result<Input, TraceError> {
+        let mut input = Input::default();
+        input.add(reader, block_bytes)?;
+        Ok(input)
+    }
+
+    /// Adds the processes of another trace, with files of its own.
+    ///
+    /// # Errors
+    /// What the reader meets.
+    pub fn add(&mut self, reader: impl TraceReader, block_bytes: NonZeroU32) -> Result<(), TraceError> {
+        let (first_process, first_file) = (self.processes.len(), self.survey.file_blocks.len() as u32);
+        let mut blocks = Blocks::new(reader, block_bytes);
+        while let Some(reference) = blocks.next() {
+            let r = reference?;
+            self.survey.count(&r, first_file);
+            let process = first_process + r.process as usize;
+            if self.processes.len() <= process {
+                self.processes.resize_with(process + 1, Vec::new);
+            }
+            if !r.write {
+                let (file, block, compute_ns) = (first_file + r.file, r.block, r.compute_ns);
+                self.processes[process].push(InputReference { file, block, compute_ns });
+            }
+        }
+        self.survey.note(blocks.meta(), first_file, block_bytes);
+        self.processes.retain(|p| !p.is_empty());
+        self.survey.processes = self.processes.len();
+        Ok(())
+    }
 
     /// References of all processes.
     #[must_use]
     pub fn references(&self) -> u64 {
-        self.processes.iter().map(|p| p.len() as u64).sum()
+        self.survey.references
     }
 
     /// Compute time of all processes, in ns.
@@ -105,65 +166,74 @@ impl Input {
     /// The references of all processes, one after the other process by turns, as dense block numbers.
     #[must_use]
     pub fn dense(&self) -> Vec<u32> {
-        let mut first_of_file = Vec::with_capacity(self.file_blocks.len());
-        let mut next = 0u64;
-        for &blocks in &self.file_blocks {
-            first_of_file.push(next);
-            next += u64::from(blocks);
-        }
         let longest = self.processes.iter().map(Vec::len).max().unwrap_or(0);
         let mut dense = Vec::with_capacity(self.references() as usize);
-        let mut numbers = Numbers::new(next);
+        let mut numbers = Numbers::new(&self.survey.file_blocks);
         for i in 0..longest {
-            for p in self.processes.iter().filter(|p| i < p.len()) {
-                let at = first_of_file[p[i].file as usize] + u64::from(p[i].block);
-                dense.push(numbers.of(at));
+            for r in self.processes.iter().filter_map(|p| p.get(i)) {
+                dense.push(numbers.of(r.file, r.block));
             }
         }
         dense
     }
 
-    /// Blocks referenced at least once.
+    /// What optimal replacement would fetch with a cache of `cache_blocks` blocks; computed once.
     #[must_use]
-    pub fn distinct_blocks(&self) -> u64 {
-        self.dense().iter().max().map_or(0, |&b| u64::from(b) + 1)
+    pub fn optimum(&self, cache_blocks: u32) -> Optimum {
+        let mut optima = self.optima.lock().unwrap_or_else(PoisonError::into_inner);
+        *optima.entry(cache_blocks).or_insert_with(|| {
+            let dense = self.dense();
+            let distinct_blocks = dense.iter().max().map_or(0, |&b| u64::from(b) + 1);
+            Optimum { fetches: belady_fetches(&dense, cache_blocks), distinct_blocks }
+        })
     }
 }
 
 /// Numbers blocks in the order in which they are first seen.
-enum Numbers {
+pub(crate) struct Numbers {
+    /// Where each file's part of the table begins.
+    first_of_file: Vec<u64>,
+    next: u32,
+    numbers: NumberTable,
+}
+
+enum NumberTable {
     /// Few enough possible blocks for a table.
-    Table(Vec<u32>, u32),
+    Dense(Vec<u32>),
     /// Sparse.
-    Map(std::collections::HashMap<u64, u32>),
+    Sparse(std::collections::HashMap<u64, u32>),
 }
 
 impl Numbers {
     /// Possible blocks up to which a table is used (256 MiB of it).
     const TABLE_BLOCKS: u64 = 1 << 26;
 
-    fn new(possible: u64) -> Numbers {
-        if possible <= Self::TABLE_BLOCKS {
-            Numbers::Table(vec![u32::MAX; possible as usize], 0)
-        } else {
-            Numbers::Map(std::collections::HashMap::new())
+    pub(crate) fn new(file_blocks: &[u32]) -> Numbers {
+        let mut possible = 0u64;
+        let mut first_of_file = Vec::with_capacity(file_blocks.len());
+        for &blocks in file_blocks {
+            first_of_file.push(possible);
+            possible += u64::from(blocks);
         }
+        let numbers = if possible <= Self::TABLE_BLOCKS {
+            NumberTable::Dense(vec![u32::MAX; possible as usize])
+        } else {
+            NumberTable::Sparse(std::collections::HashMap::new())
+        };
+        Numbers { first_of_file, next: 0, numbers }
     }
 
-    fn of(&mut self, at: u64) -> u32 {
-        match self {
-            Numbers::Table(table, next) => {
-                let number = &mut table[at as usize];
-                if *number == u32::MAX {
-                    *number = *next;
-                    *next += 1;
-                }
-                *number
-            }
-            Numbers::Map(map) => {
-                let next = map.len() as u32;
-                *map.entry(at).or_insert(next)
-            }
+    #[inline]
+    pub(crate) fn of(&mut self, file: u32, block: u32) -> u32 {
+        let at = self.first_of_file[file as usize] + u64::from(block);
+        let number = match &mut self.numbers {
+            NumberTable::Dense(table) => &mut table[at as usize],
+            NumberTable::Sparse(map) => map.entry(at).or_insert(u32::MAX),
+        };
+        if *number == u32::MAX {
+            *number = self.next;
+            self.next += 1;
         }
+        *number
     }
 }

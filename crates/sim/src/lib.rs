@@ -20,10 +20,13 @@ mod input;
 mod machine;
 mod outcome;
 mod policy;
-pub mod reproduce;
+mod run;
+mod sweep;
 
-pub use cell::{Batch, Cell, SimError, simulate};
+pub use cell::{Batch, Cell, DRIVER_NS, Reverse};
 pub use hints::Hints;
-pub use input::{Input, InputReference};
+pub use input::{Input, InputReference, Optimum, Survey};
 pub use outcome::Outcome;
 pub use policy::{PolicyName, UnknownPolicy};
+pub use run::{SimError, simulate, simulate_streamed};
+pub use sweep::in_parallel;

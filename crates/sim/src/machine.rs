@@ -16,8 +16,8 @@ use foretell_policy::{
     Access, Action, Block, DiskId, Engine, Event, FileId, Layout, ManagerId, Nanos, ProcessId,
 };
 
-use crate::cell::SimError;
 use crate::input::InputReference;
+use crate::run::SimError;
 
 /// Where a process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,9 +29,9 @@ enum Doing {
     Done,
 }
 
-struct Process<'a> {
+struct Process<R> {
     id: ProcessId,
-    references: std::slice::Iter<'a, InputReference>,
+    references: R,
     /// The reference that it makes when its present compute time is over.
     next: Option<InputReference>,
     doing: Doing,
@@ -71,10 +71,10 @@ pub(crate) struct Hardware {
     pub(crate) reports_times: bool,
 }
 
-pub(crate) struct Machine<'a> {
+pub(crate) struct Machine<R> {
     engine: Engine,
     hardware: Hardware,
-    processes: Vec<Process<'a>>,
+    processes: Vec<Process<R>>,
     feeds: Vec<Feed>,
     ready: VecDeque<usize>,
     running: Option<usize>,
@@ -89,20 +89,16 @@ pub(crate) struct Machine<'a> {
     totals: Totals,
 }
 
-impl<'a> Machine<'a> {
+impl<R: Iterator<Item = InputReference>> Machine<R> {
     pub(crate) fn new(
         engine: Engine,
         hardware: Hardware,
-        processes: impl Iterator<Item = (ProcessId, &'a [InputReference])>,
+        processes: Vec<(ProcessId, R)>,
         feeds: Vec<Feed>,
-    ) -> Machine<'a> {
-        let processes: Vec<Process> = processes
-            .map(|(id, references)| Process {
-                id,
-                references: references.iter(),
-                next: None,
-                doing: Doing::Computing,
-            })
+    ) -> Machine<R> {
+        let processes: Vec<Process<R>> = processes
+            .into_iter()
+            .map(|(id, references)| Process { id, references, next: None, doing: Doing::Computing })
             .collect();
         Machine {
             engine,
@@ -180,7 +176,7 @@ impl<'a> Machine<'a> {
     /// A process has its block: it computes on to its next reference, or ends.
     fn compute_next(&mut self, now: u64, p: usize) {
         let process = &mut self.processes[p];
-        process.next = process.references.next().copied();
+        process.next = process.references.next();
         match process.next {
             Some(_) => {
                 process.doing = Doing::Computing;

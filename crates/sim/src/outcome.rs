@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::cell::Reverse;
 use crate::policy::PolicyName;
 
 /// Result of one simulation. Times in seconds, blocks in blocks of the input.
@@ -27,8 +28,8 @@ pub struct Outcome {
     pub seed: u64,
     /// Block references.
     pub references: u64,
-    /// Blocks referenced at least once.
-    pub distinct_blocks: u64,
+    /// Blocks referenced at least once; `None` if they were not counted.
+    pub distinct_blocks: Option<u64>,
     /// Fetches, on demand and ahead.
     pub fetches: u64,
     /// Blocks prefetched and replaced before their use.
@@ -53,7 +54,19 @@ pub struct Outcome {
     pub lower_bound_s: Option<f64>,
     /// The order of the references is a guess from a description; only totals are the published ones.
     pub model: bool,
-    /// F that reverse aggressive used, in references.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fetch_references: Option<f64>,
+    /// Elapsed time in ns: exactly the sum of the next three.
+    #[serde(skip)]
+    pub elapsed_ns: u64,
+    /// Compute time in ns.
+    #[serde(skip)]
+    pub compute_ns: u64,
+    /// Driver time in ns.
+    #[serde(skip)]
+    pub driver_ns: u64,
+    /// Stall time in ns.
+    #[serde(skip)]
+    pub stall_ns: u64,
+    /// With what reverse aggressive made its schedule.
+    #[serde(skip)]
+    pub reverse: Option<Reverse>,
 }

@@ -1,1 +1,0 @@
-//! Published numbers, run again.

@@ -1,0 +1,326 @@
+//! Running one cell: the engine configured, the files laid out on the disks, the machine run.
+
+use std::cell::RefCell;
+use std::num::NonZeroU32;
+
+use foretell_device::{Device, Options, SubmitError};
+use foretell_policy::{Config, Engine, Layout, LimitReached, Order};
+use foretell_trace::{Blocks, TraceError, TraceReader};
+use thiserror::Error;
+
+use crate::cell::{Cell, Reverse};
+use crate::hints::SplitMix;
+use crate::input::{Input, InputReference, Survey};
+use crate::machine::{Feed, Hardware, Machine, Totals};
+use crate::outcome::Outcome;
+use crate::policy::PolicyName;
+
+/// Blocks of a group of cylinders in which a file starts at random (section 3.2: 100 cylinders of the
+/// HP 97560).
+const GROUP_BLOCKS: u32 = 8550;
+
+/// References up to which the fetches of optimal replacement are computed beside an online policy.
+const OPTIMUM_REFERENCES: u64 = 1 << 27;
+
+/// Requests that the queue of a simulated disk may hold.
+const QUEUE_LIMIT: usize = 1 << 22;
+
+/// References up to which reverse aggressive tries all of [`F_REFERENCES`] and [`REVERSE_BATCHES`].
+const SEARCHED_REFERENCES: u64 = 4_000_000;
+
+/// F that reverse aggressive tries: what fits synth (Kimbrel et al. 1996, sections 4.2 and 4.4) and beyond.
+const F_REFERENCES: [f64; 8] = [2.7, 3.5, 4.9, 8.0, 12.0, 16.0, 24.0, 48.0];
+
+/// Batches on the reversed list that it tries, the first one with every F.
+const REVERSE_BATCHES: [u32; 3] = [40, 16, 4];
+
+/// Why a cell cannot be simulated.
+#[derive(Debug, Error)]
+pub enum SimError {
+    /// The input has more files than the policy's tables.
+    #[error("too many files: {0}")]
+    Files(#[from] LimitReached),
+    /// The blocks do not fit the disks.
+    #[error(
+        "{blocks} blocks of {block_bytes} bytes do not fit {disks} disk(s) of {capacity_blocks} blocks each; \
+         use more disks or a larger device"
+    )]
+    DoesNotFit {
+        /// Blocks of all files.
+        blocks: u64,
+        /// Bytes of a block.
+        block_bytes: u32,
+        /// Disks.
+        disks: u16,
+        /// Blocks of one disk.
+        capacity_blocks: u64,
+    },
+    /// A block is not a whole number of sectors.
+    #[error("a block of {block_bytes} bytes is not a whole number of sectors of {sector_bytes} bytes")]
+    Sectors {
+        /// Bytes of a block.
+        block_bytes: u32,
+        /// Bytes of a sector.
+        sector_bytes: u32,
+    },
+    /// A cache of no blocks holds nothing to reference.
+    #[error("a cache of 0 blocks cannot hold the block being referenced; use at least 1")]
+    NoCache,
+    /// A policy that needs the future cannot run on a stream.
+    #[error("{policy} needs all references beforehand and cannot read them as a stream")]
+    NotOnline {
+        /// Which.
+        policy: PolicyName,
+    },
+    /// The trace could not be read to its end.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A device refused a request.
+    #[error(transparent)]
+    Device(SubmitError),
+    /// A process waits for a block that nobody fetches: a defect of the policy.
+    #[error("internal: a process waits for a block that nothing fetches")]
+    Stuck,
+}
+
+/// Runs one cell on references in memory.
+///
+/// # Errors
+/// When the input does not fit the machine; see [`SimError`].
+pub fn simulate(cell: &Cell, input: &Input) -> Result<Outcome, SimError> {
+    let run = match (cell.policy, cell.reverse) {
+        (PolicyName::ReverseAggressive, None) => best_reverse(cell, input)?,
+        (_, reverse) => run(cell, input, reverse)?,
+    };
+    let mut outcome = outcome(cell, &input.survey, &run);
+    if input.references() <= OPTIMUM_REFERENCES {
+        let optimum = input.optimum(cell.cache_blocks);
+        outcome.distinct_blocks = Some(optimum.distinct_blocks);
+        outcome.demand_opt_fetches = Some(optimum.fetches);
+        let least_driver_ns = optimum.fetches * cell.driver_ns;
+        outcome.lower_bound_s = Some((run.totals.compute_ns + least_driver_ns) as f64 / 1e9);
+    }
+    Ok(outcome)
+}
+
+/// Runs one cell of an online policy on a trace with one process, reading it as it goes: memory does not
+/// grow with the number of references. What needs the future (the optimum, the lower bound) is left out.
+///
+/// # Errors
+/// As [`simulate`]; what the reader meets; a policy that is not online.
+pub fn simulate_streamed(
+    cell: &Cell,
+    survey: &Survey,
+    reader: impl TraceReader,
+    block_bytes: NonZeroU32,
+) -> Result<Outcome, SimError> {
+    if cell.policy.discloses() {
+        return Err(SimError::NotOnline { policy: cell.policy });
+    }
+    let failed: RefCell<Option<TraceError>> = RefCell::new(None);
+    let mut blocks = Blocks::new(reader, block_bytes);
+    let references = std::iter::from_fn(|| {
+        loop {
+            match blocks.next()? {
+                Ok(r) if r.write => {}
+                Ok(r) => {
+                    return Some(InputReference { file: r.file, block: r.block, compute_ns: r.compute_ns });
+                }
+                Err(e) => {
+                    failed.replace(Some(e));
+                    return None;
+                }
+            }
+        }
+    });
+    let (mut engine, hardware) = equip(cell, survey)?;
+    let (_, process) = enrol(cell, &mut engine)?;
+    let (totals, engine) = Machine::new(engine, hardware, vec![(process, references)], Vec::new()).run()?;
+    match failed.take() {
+        Some(e) => Err(e.into()),
+        None => Ok(outcome(cell, survey, &Run { totals, engine, reverse: None })),
+    }
+}
+
+/// What a machine leaves.
+struct Run {
+    totals: Totals,
+    engine: Engine,
+    reverse: Option<Reverse>,
+}
+
+/// Reverse aggressive with the F and the batch that make it fastest: the paper uses it as a yardstick and
+/// looks for its best configuration for every trace and array (section 4.4).
+fn best_reverse(cell: &Cell, input: &Input) -> Result<Run, SimError> {
+    let all = input.references() <= SEARCHED_REFERENCES;
+    let tried: &[f64] = if all { &F_REFERENCES } else { &[4.9, 12.0] };
+    let mut best: Option<Run> = None;
+    let mut attempt = |fetch_references: f64, batch: u32| -> Result<f64, SimError> {
+        let run = run(cell, input, Some(Reverse { fetch_references, batch }))?;
+        if best.as_ref().is_none_or(|b| run.totals.elapsed_ns < b.totals.elapsed_ns) {
+            best = Some(run);
+        }
+        Ok(best.as_ref().and_then(|b| b.reverse).map_or(fetch_references, |r| r.fetch_references))
+    };
+    let mut best_f = tried[0];
+    for &f in tried {
+        best_f = attempt(f, REVERSE_BATCHES[0])?;
+    }
+    if all {
+        for batch in &REVERSE_BATCHES[1..] {
+            attempt(best_f, *batch)?;
+        }
+    }
+    best.ok_or(SimError::Stuck)
+}
+
+/// The engine and the disks of a cell, with the files known to both.
+fn equip(cell: &Cell, survey: &Survey) -> Result<(Engine, Hardware), SimError> {
+    if cell.cache_blocks == 0 {
+        return Err(SimError::NoCache);
+    }
+    let sector_bytes = cell.device.sector_bytes();
+    let block_sectors = cell.block_bytes / sector_bytes;
+    if block_sectors == 0 || cell.block_bytes % sector_bytes != 0 {
+        return Err(SimError::Sectors { block_bytes: cell.block_bytes, sector_bytes });
+    }
+    let layouts = lay_out(cell, survey, u64::from(block_sectors))?;
+    let mut engine = Engine::new(configure(cell));
+    for (layout, &blocks) in layouts.iter().zip(&survey.file_blocks) {
+        let file = engine.add_file(layout.clone())?;
+        engine.set_file_length(file, blocks);
+    }
+    let options = Options { discipline: cell.discipline, queue_limit: QUEUE_LIMIT, seed: cell.seed };
+    let hardware = Hardware {
+        disks: (0..u64::from(cell.disks))
+            .map(|d| Device::with_options(&cell.device, Options { seed: cell.seed ^ d, ..options }))
+            .collect(),
+        block_sectors,
+        layouts,
+        driver_ns: cell.driver_ns,
+        cpu_speed: cell.cpu_speed,
+        reports_times: cell.policy == PolicyName::Forestall,
+    };
+    Ok((engine, hardware))
+}
+
+/// A process, with a manager of its own.
+fn enrol(
+    cell: &Cell,
+    engine: &mut Engine,
+) -> Result<(foretell_policy::ManagerId, foretell_policy::ProcessId), SimError> {
+    let manager = engine.add_manager(false)?;
+    let process = engine.add_process(manager);
+    if let Some(policy) = cell.policy.pool_policy() {
+        engine.set_policy(manager, 0, policy)?;
+    }
+    Ok((manager, process))
+}
+
+fn run(cell: &Cell, input: &Input, reverse: Option<Reverse>) -> Result<Run, SimError> {
+    let (mut engine, hardware) = equip(cell, &input.survey)?;
+    let reverse = reverse.filter(|_| cell.policy == PolicyName::ReverseAggressive);
+    let mut processes = Vec::new();
+    let mut feeds = Vec::new();
+    for references in &input.processes {
+        let (manager, process) = enrol(cell, &mut engine)?;
+        if cell.policy.discloses() {
+            let list = cell.hints.disclosed(&input.survey, references, cell.seed);
+            let lookahead = cell.hints.lookahead.map_or(usize::MAX, |n| n as usize);
+            let mut feed = Feed { manager, list, fed: 0, lookahead };
+            if let Some(reverse) = reverse {
+                feed.fed = engine.disclose(foretell_policy::Nanos(0), manager, &feed.list);
+                engine.set_schedule(manager, reverse.fetch_references, reverse.batch);
+            }
+            feeds.push(feed);
+        }
+        processes.push((process, references.iter().copied()));
+    }
+    feeds.retain(|f: &Feed| f.fed < f.list.len());
+    let (totals, engine) = Machine::new(engine, hardware, processes, feeds).run()?;
+    debug_assert_eq!(totals.elapsed_ns, totals.compute_ns + totals.driver_ns + totals.stall_ns);
+    Ok(Run { totals, engine, reverse })
+}
+
+fn outcome(cell: &Cell, survey: &Survey, run: &Run) -> Outcome {
+    let Run { totals, engine, reverse } = run;
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let counters = engine.counters();
+    let horizon = match cell.policy {
+        PolicyName::FixedHorizon | PolicyName::Forestall => Some(engine.config().fixed_horizon()),
+        _ => cell.horizon,
+    };
+    Outcome {
+        workload: survey.source.clone(),
+        policy: cell.policy,
+        disks: cell.disks,
+        device: cell.device_name.clone(),
+        cache_blocks: cell.cache_blocks,
+        batch: cell.batch.size(cell.disks),
+        horizon,
+        schedule: cell.discipline.name().to_owned(),
+        seed: cell.seed,
+        references: counters.references,
+        distinct_blocks: None,
+        fetches: totals.fetches,
+        wasted_fetches: counters.prefetches_wasted,
+        late_fetches: counters.prefetches_late,
+        elapsed_s: seconds(totals.elapsed_ns),
+        compute_s: seconds(totals.compute_ns),
+        driver_s: seconds(totals.driver_ns),
+        stall_s: seconds(totals.stall_ns),
+        mean_fetch_ms: totals.fetch_ns as f64 / 1e6 / totals.fetches.max(1) as f64,
+        utilization: totals.busy_ns as f64 / totals.elapsed_ns.max(1) as f64 / f64::from(cell.disks),
+        demand_opt_fetches: None,
+        lower_bound_s: None,
+        model: survey.model,
+        elapsed_ns: totals.elapsed_ns,
+        compute_ns: totals.compute_ns,
+        driver_ns: totals.driver_ns,
+        stall_ns: totals.stall_ns,
+        reverse: *reverse,
+    }
+}
+
+fn configure(cell: &Cell) -> Config {
+    let mut config = Config::new(cell.cache_blocks);
+    config.prefetch = cell.policy.prefetch();
+    config.batch = cell.batch.size(cell.disks);
+    config.horizon = cell.horizon;
+    config.disks = cell.disks;
+    // The driver's queue orders requests; the policy hands them over as they will be referenced.
+    config.order = Order::Fcfs;
+    config.limits.disclosed_blocks = u32::MAX;
+    config.limits.files = u32::MAX;
+    config
+}
+
+/// Files that are the only one start at the beginning of the array, others at a random block of the first
+/// group, as in section 3.2, or behind each other where they do not fit that way.
+fn lay_out(cell: &Cell, survey: &Survey, block_sectors: u64) -> Result<Vec<Layout>, SimError> {
+    let capacity_blocks = cell.device.capacity_sectors() / block_sectors;
+    let blocks: u64 = survey.file_blocks.iter().map(|&b| u64::from(b)).sum();
+    let longest = survey.file_blocks.iter().copied().max().unwrap_or(0);
+    let array_blocks = capacity_blocks * u64::from(cell.disks);
+    let one = survey.file_blocks.len() <= 1;
+    let in_groups = u64::from(longest) + u64::from(GROUP_BLOCKS) <= array_blocks;
+    if (one || !in_groups) && blocks > array_blocks {
+        let (disks, block_bytes) = (cell.disks, cell.block_bytes);
+        return Err(SimError::DoesNotFit { blocks, block_bytes, disks, capacity_blocks });
+    }
+    let mut random = SplitMix(cell.seed ^ 0x6c61_796f_7574);
+    let mut next = 0u64;
+    Ok(survey
+        .file_blocks
+        .iter()
+        .map(|&length| {
+            let base = match (one, in_groups) {
+                (true, _) => 0,
+                (false, true) => u64::from(random.below(GROUP_BLOCKS)),
+                (false, false) => next,
+            };
+            next += u64::from(length);
+            Layout::Striped { disks: cell.disks, unit: cell.stripe_blocks, base }
+        })
+        .collect())
+}
