@@ -234,8 +234,8 @@ impl Engine {
             }
             // The shared record must not end with the first of those who share it.
             m.persistent = true;
-            let shared =
-                if m.last_process == NOBODY { self.processes.len() as u32 - 1 } else { m.last_process.0 };
+            let shared = self.processes.iter().rposition(|p| p.manager == manager);
+            let shared = shared.unwrap_or(self.processes.len() - 1) as u32;
             return ProcessId(shared);
         }
         self.processes.push(process);
