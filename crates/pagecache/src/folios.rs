@@ -129,6 +129,13 @@ impl FolioMap {
         folios
     }
 
+    /// All folios, in ascending order.
+    pub(crate) fn all_folios(&self) -> Vec<Folio> {
+        let mut folios: Vec<Folio> = self.iter().filter_map(|page| self.folio(page)).collect();
+        folios.dedup();
+        folios
+    }
+
     /// Marks cached pages as chosen for eviction.
     pub(crate) fn choose(&mut self, pages: Range<u64>) {
         self.set(pages, |page| if page & ORDER == 0 { page } else { page | CHOSEN });

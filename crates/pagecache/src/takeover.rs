@@ -9,11 +9,10 @@
 //! is freed when its last user closes it, and it is forgotten when nothing of it is cached any more. Replaced
 //! by a new file of the same name, the new one takes its place in the lists that name it.
 
-use std::collections::HashSet;
-
 use foretell_policy::{Block, Event, FileId, Layout};
 
 use crate::files::Registration;
+use crate::folios::Folio;
 use crate::kernel::{self, Linux, PageCache};
 use crate::observe::FileKey;
 use crate::resolve;
@@ -212,12 +211,20 @@ impl Steering {
         if Linux.status(&descriptor, 0, 0).is_ok_and(|status| status.cached == known) {
             return;
         }
+        // Asked folio by folio: mincore(2) takes pages that are still being read for absent ones.
+        let page_bytes = kernel::page_bytes();
+        let is_gone = |folio: &Folio| {
+            let status = Linux.status(&descriptor, folio.head * page_bytes, folio.pages * page_bytes);
+            status.is_ok_and(|status| status.cached == 0)
+        };
+        let gone: Vec<Folio> = managed.folios.all_folios().into_iter().filter(is_gone).collect();
         let size = descriptor.metadata().map_or(managed.size, |metadata| metadata.len());
+        gone.into_iter().for_each(|folio| self.removed(id, folio.range()));
+        if !new {
+            return;
+        }
         let Ok(cached) = kernel::cached_pages(&descriptor, size) else { return };
-        let there: HashSet<u64> = cached.iter().copied().collect();
-        let gone: Vec<u64> = managed.folios.iter().filter(|page| !there.contains(page)).collect();
-        gone.into_iter().for_each(|page| self.removed(id, page..page + 1));
-        let Some(managed) = self.files.get_mut(id).filter(|_| new) else { return };
+        let Some(managed) = self.files.get_mut(id) else { return };
         for page in cached {
             if !managed.folios.is_cached(page) {
                 managed.folios.add_guessed(page);
