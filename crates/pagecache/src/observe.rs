@@ -52,9 +52,9 @@ use ring::Ring;
 use shared::{Control, Tracked};
 
 /// Files that can be managed at a time, with those that are ignored (`max_entries` of the map).
-pub const MANAGED_FILES: u32 = 1 << 20;
+pub const MANAGED_FILES: u32 = 1 << 18;
 
-/// Files that are ignored at a time; the one that was ignored first becomes unknown again. A sixteenth of
+/// Files that are ignored at a time; the one that was ignored first becomes unknown again. A quarter of
 /// [`MANAGED_FILES`], so that a program which looks at everything leaves room for what is managed.
 pub const IGNORED_FILES: usize = 1 << 16;
 
@@ -150,6 +150,8 @@ impl Observer {
         let mut accounts: HashMap<_, u32, [u64; 2]> =
             HashMap::try_from(take_map(&mut object, "accounts")?).map_err(map_error("accounts"))?;
         accounts.insert(std::process::id(), [0, 0], 0).map_err(map_error("accounts"))?;
+        // The kernel's type information was read and is done with: megabytes in small pieces.
+        crate::kernel::return_free_memory();
         control.wake_every.store(config.wake_every, Ordering::Relaxed);
         control.wake_wanted.store(1, Ordering::SeqCst);
         Ok(Observer {

@@ -47,10 +47,10 @@ struct {
 } control SEC(".maps");
 
 /* An enum verdict by file. One map for both verdicts, because a second lookup is a tenth of what all of
- * this may cost. */
+ * this may cost. The table of buckets is there from the start: 16 bytes an entry. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1 << 20);
+	__uint(max_entries, 1 << 18);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct file_key);
 	__type(value, u8);
