@@ -71,6 +71,11 @@ impl Steering {
             self.answer(Event::FetchFailed { block });
             return;
         };
+        if self.arriving.as_ref().is_some_and(|(id, rest)| *id == block.file && rest.contains(&block.index)) {
+            // Somebody else has fetched it already; the policy hears of that next.
+            self.answer(Event::FetchFailed { block });
+            return;
+        }
         if pages.clone().any(|page| managed.folios.is_issued(page)) {
             // The eviction that is under way would undo it.
             self.deferred.push((block, manager));

@@ -17,6 +17,8 @@ pub mod doctor;
 mod error;
 mod eviction;
 mod extents;
+#[cfg(test)]
+mod faults;
 mod files;
 mod folios;
 mod guard;

@@ -59,6 +59,8 @@ pub(crate) struct Steering {
     pub(crate) settling: Vec<FileId>,
     /// Blocks that are being prefetched.
     pub(crate) in_flight: HashSet<Block>,
+    /// Blocks of a folio that has just been added, of which the policy has not been told yet.
+    pub(crate) arriving: Option<(FileId, Range<u32>)>,
     /// To be prefetched when their eviction has been tried.
     pub(crate) deferred: Vec<(Block, ManagerId)>,
     pub(crate) fetches: Vec<Fetch>,
@@ -117,6 +119,7 @@ impl Steering {
             ignored_order: VecDeque::new(),
             settling: Vec::new(),
             in_flight: HashSet::new(),
+            arriving: None,
             deferred: Vec::new(),
             fetches: Vec::new(),
             waiting: Waiting::new(waiting_blocks << block_order),
@@ -320,14 +323,17 @@ impl Steering {
             let before = managed.added_up_to.filter(|(who, _)| *who == tgid).map_or(0, |(_, page)| page);
             managed.added_up_to = Some((tgid, before.max(pages.end - 1)));
         }
-        for index in self.blocks(&pages) {
+        let blocks = self.blocks(&pages);
+        for index in blocks.clone() {
+            self.arriving = Some((id, index..blocks.end));
             let block = Block::new(id, index);
             if self.in_flight.contains(&block) {
                 if tgid == self.own_pid {
                     continue;
                 }
-                // The program was faster than our prefetch.
+                // The program was faster than our prefetch: it fetches the block itself.
                 self.in_flight.remove(&block);
+                self.tell(Event::FetchFailed { block });
             }
             let block_pages = self.pages(index);
             if let Some(managed) = self.files.get_mut(id)
@@ -335,10 +341,12 @@ impl Steering {
             {
                 self.tell(Event::EvictRefused { block });
             }
+            self.arriving = Some((id, index + 1..blocks.end));
             if !self.engine.is_cached(block) {
                 self.tell(Event::Loaded { block, by });
             }
         }
+        self.arriving = None;
     }
 
     /// Pages left the cache.
