@@ -9,7 +9,7 @@ use crate::policy::PolicyName;
 pub const DRIVER_NS: u64 = 500_000;
 
 /// How many prefetches make a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Batch {
     /// Table 6 of the paper: 80, 40, 40, 16, 16, 8, 8, 4 for 1 to 8 disks and 4 beyond.
     Paper,

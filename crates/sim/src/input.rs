@@ -50,7 +50,7 @@ impl Survey {
         let mut survey = Survey::default();
         let mut seen: Vec<bool> = Vec::new();
         let mut blocks = Blocks::new(reader, block_bytes);
-        while let Some(reference) = blocks.next() {
+        for reference in blocks.by_ref() {
             let r = reference?;
             survey.count(&r, 0);
             let process = r.process as usize;
@@ -133,7 +133,7 @@ impl Input {
     pub fn add(&mut self, reader: impl TraceReader, block_bytes: NonZeroU32) -> Result<(), TraceError> {
         let (first_process, first_file) = (self.processes.len(), self.survey.file_blocks.len() as u32);
         let mut blocks = Blocks::new(reader, block_bytes);
-        while let Some(reference) = blocks.next() {
+        for reference in blocks.by_ref() {
             let r = reference?;
             self.survey.count(&r, first_file);
             let process = first_process + r.process as usize;

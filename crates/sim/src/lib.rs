@@ -20,6 +20,7 @@ mod input;
 mod machine;
 mod outcome;
 mod policy;
+pub mod reproduce;
 mod run;
 mod sweep;
 

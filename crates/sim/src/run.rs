@@ -25,14 +25,15 @@ const OPTIMUM_REFERENCES: u64 = 1 << 27;
 /// Requests that the queue of a simulated disk may hold.
 const QUEUE_LIMIT: usize = 1 << 22;
 
-/// References up to which reverse aggressive tries all of [`F_REFERENCES`] and [`REVERSE_BATCHES`].
+/// References up to which reverse aggressive tries all of [`F_REFERENCES`].
 const SEARCHED_REFERENCES: u64 = 4_000_000;
 
 /// F that reverse aggressive tries: what fits synth (Kimbrel et al. 1996, sections 4.2 and 4.4) and beyond.
 const F_REFERENCES: [f64; 8] = [2.7, 3.5, 4.9, 8.0, 12.0, 16.0, 24.0, 48.0];
 
-/// Batches on the reversed list that it tries, the first one with every F.
-const REVERSE_BATCHES: [u32; 3] = [40, 16, 4];
+/// Batches on the reversed list that it tries with every F, and with the best one.
+const EXTREME_BATCHES: [u32; 2] = [4, 40];
+const MEDIUM_BATCH: u32 = 16;
 
 /// Why a cell cannot be simulated.
 #[derive(Debug, Error)]
@@ -164,13 +165,11 @@ fn best_reverse(cell: &Cell, input: &Input) -> Result<Run, SimError> {
     };
     let mut best_f = tried[0];
     for &f in tried {
-        best_f = attempt(f, REVERSE_BATCHES[0])?;
-    }
-    if all {
-        for batch in &REVERSE_BATCHES[1..] {
-            attempt(best_f, *batch)?;
+        for batch in EXTREME_BATCHES.into_iter().take(if all { 2 } else { 1 }) {
+            best_f = attempt(f, batch)?;
         }
     }
+    attempt(best_f, MEDIUM_BATCH)?;
     best.ok_or(SimError::Stuck)
 }
 
@@ -181,7 +180,7 @@ fn equip(cell: &Cell, survey: &Survey) -> Result<(Engine, Hardware), SimError> {
     }
     let sector_bytes = cell.device.sector_bytes();
     let block_sectors = cell.block_bytes / sector_bytes;
-    if block_sectors == 0 || cell.block_bytes % sector_bytes != 0 {
+    if block_sectors == 0 || !cell.block_bytes.is_multiple_of(sector_bytes) {
         return Err(SimError::Sectors { block_bytes: cell.block_bytes, sector_bytes });
     }
     let layouts = lay_out(cell, survey, u64::from(block_sectors))?;
