@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use foretell_policy::{Action, Block, Event, FileId, ManagerId};
+use foretell_policy::{Action, Block, Event, FileId, ManagerId, Nanos, Prefetch};
 
 use crate::eviction::merge;
 use crate::folios::Folio;
@@ -160,13 +160,30 @@ impl Steering {
         for outcome in outcomes {
             match outcome {
                 Outcome::Evicted { eviction, unclean } => self.judge_eviction(eviction, &unclean),
-                Outcome::Fetched { serial, block, ok } => self.judge_fetch(serial, block, ok),
+                Outcome::Fetched { serial, block, ok, access_ns } => {
+                    if ok {
+                        self.served(serial, block, access_ns);
+                    }
+                    self.judge_fetch(serial, block, ok);
+                }
             }
         }
         for (block, manager) in std::mem::take(&mut self.deferred) {
             self.fetch(block, manager);
         }
         self.act();
+    }
+
+    /// Tells the policy how long a disk took for a block, if it wants to know.
+    fn served(&mut self, serial: u32, block: Block, access_ns: u64) {
+        if self.options.prefetch != Prefetch::Forestall {
+            return;
+        }
+        let Some(dev) = self.files.get_serial(block.file, serial).map(|managed| managed.key.dev) else {
+            return;
+        };
+        let (disk, _) = self.files.disk(dev);
+        self.answer(Event::Served { disk, access: Nanos(access_ns) });
     }
 
     fn judge_fetch(&mut self, serial: u32, block: Block, ok: bool) {

@@ -382,8 +382,8 @@ fn check(options: &Options) -> Result<(), OpenError> {
     if !(0.0..=0.95).contains(&options.realtime_share) {
         return out_of_range("realtime_share", options.realtime_share.to_string(), "from 0 to 0.95");
     }
-    if matches!(options.prefetch, Prefetch::Forestall | Prefetch::ReverseAggressive) {
-        let range = "an algorithm that needs neither access times nor a schedule made offline";
+    if options.prefetch == Prefetch::ReverseAggressive {
+        let range = "an algorithm that needs no schedule made offline";
         return out_of_range("prefetch", format!("{:?}", options.prefetch), range);
     }
     let budget_bytes = options.budget_bytes;

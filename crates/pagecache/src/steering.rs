@@ -25,6 +25,9 @@ use crate::workers::{Eviction, Fetch, Workers};
 
 /// Threads whose last wait is remembered.
 const WAITERS: usize = 256;
+/// References in a row that show where in its list a program is, after some were not seen. Fewer are met by
+/// chance, more are a small file that is lost.
+const RESYNC_RUN: u32 = 4;
 /// A prefetch without an answer for so long is given up.
 const FETCH_TIMEOUT: Nanos = Nanos(10_000_000_000);
 
@@ -72,6 +75,8 @@ pub(crate) struct Steering {
     /// Evictions to be tried a second time, and when.
     pub(crate) retries: Vec<Eviction>,
     pub(crate) retry_at: Option<Instant>,
+    /// When each process referenced something last, by [`ProcessId`]; only kept for forestall.
+    referenced_at: Vec<Nanos>,
     start: Instant,
     own_pid: u32,
 }
@@ -94,6 +99,7 @@ impl Steering {
             horizon: options.horizon,
             order: options.order,
             match_ahead: options.match_ahead,
+            resync_run: Some(RESYNC_RUN),
             disks: DISKS,
             revocation: options.revocation,
             fetch_timeout: Some(FETCH_TIMEOUT),
@@ -127,6 +133,7 @@ impl Steering {
             backlog: VecDeque::new(),
             retries: Vec::new(),
             retry_at: None,
+            referenced_at: Vec::new(),
             start: Instant::now(),
             own_pid: std::process::id(),
             options,
@@ -238,6 +245,7 @@ impl Steering {
             u32::try_from(blocks.start).unwrap_or(u32::MAX)..u32::try_from(blocks.end).unwrap_or(u32::MAX);
         // Which of several blocks a thread slept for is not told: one that was on its way, most likely.
         let late = range.clone().find(|&index| self.in_flight.contains(&Block::new(id, index)));
+        self.computed(process, range.len(), waited);
         let stalled_at = if waited { late.or(Some(range.start)) } else { None };
         for index in range {
             let block = Block::new(id, index);
@@ -245,6 +253,26 @@ impl Steering {
             self.before_reference(block, stalled);
             self.record(block);
             self.tell(Event::Accessed { process, block, stalled });
+        }
+    }
+
+    /// Tells the policy how long a process computed before each of some references, if it wants to know. What
+    /// a process that had to wait spent computing is not told apart from the wait, and left out.
+    fn computed(&mut self, process: ProcessId, references: usize, waited: bool) {
+        if self.options.prefetch != Prefetch::Forestall || references == 0 {
+            return;
+        }
+        let (now, slot) = (self.now(), process.0 as usize);
+        if self.referenced_at.len() <= slot {
+            self.referenced_at.resize(slot + 1, Nanos(0));
+        }
+        let before = std::mem::replace(&mut self.referenced_at[slot], now);
+        if waited || before == Nanos(0) {
+            return;
+        }
+        let compute = Nanos(now.saturating_sub(before).0 / references as u64);
+        for _ in 0..references {
+            self.engine.handle(now, Event::Computed { process, compute });
         }
     }
 

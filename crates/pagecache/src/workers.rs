@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use foretell_policy::{Block, FileId, ManagerId};
 
@@ -65,8 +66,8 @@ pub(crate) struct Fetch {
 pub(crate) enum Outcome {
     /// The eviction has been tried; `unclean` are the folios left alone because they are not written back.
     Evicted { eviction: Eviction, unclean: Vec<Folio> },
-    /// The block is there, or will not be.
-    Fetched { serial: u32, block: Block, ok: bool },
+    /// The block is there, or will not be; `access_ns` is what its disk took for it, without queueing.
+    Fetched { serial: u32, block: Block, ok: bool, access_ns: u64 },
 }
 
 /// A device's share of requests.
@@ -75,12 +76,14 @@ pub(crate) struct Disk {
     limit: usize,
     under_way: Mutex<usize>,
     freed: Condvar,
+    /// When the last request ended.
+    ended: Mutex<Option<Instant>>,
 }
 
 impl Disk {
     /// At most `limit` requests (1 at least) at a time.
     pub(crate) fn new(limit: usize) -> Disk {
-        Disk { limit: limit.max(1), under_way: Mutex::new(0), freed: Condvar::new() }
+        Disk { limit: limit.max(1), under_way: Mutex::new(0), freed: Condvar::new(), ended: Mutex::new(None) }
     }
 
     /// Takes a place in the queue; when there is none, waits if `wait`, else says no.
@@ -96,9 +99,15 @@ impl Disk {
         true
     }
 
-    fn leave(&self) {
+    /// Gives the place of a request that was started at `started` back. Says how long the disk worked on
+    /// it: since it was started, or since the request before it ended. A disk that serves several at a time
+    /// so appears as one that is as many times as quick.
+    fn leave(&self, started: Instant) -> Duration {
         *lock(&self.under_way) -= 1;
         self.freed.notify_one();
+        let now = Instant::now();
+        let before = lock(&self.ended).replace(now);
+        now.saturating_duration_since(before.map_or(started, |before| before.max(started)))
     }
 }
 
@@ -300,6 +309,7 @@ fn bytes(folios: &[Folio]) -> (u64, u64) {
 struct Request<'a> {
     blocks: &'a [Fetch],
     end: u64,
+    started_at: Instant,
     started: bool,
 }
 
@@ -317,8 +327,9 @@ fn fetch_batch(cache: &dyn PageCache, batch: &[Fetch], post: &mut dyn FnMut(Outc
             }
         }
         let end = blocks.last().map_or(first.offset, |last| last.offset + last.length);
+        let started_at = Instant::now();
         let started = cache.start_read(&first.file, first.offset, end - first.offset).is_ok();
-        requests.push_back(Request { blocks, end, started });
+        requests.push_back(Request { blocks, end, started_at, started });
     }
     requests.iter().for_each(|request| finish(cache, request, post));
 }
@@ -328,9 +339,11 @@ fn finish(cache: &dyn PageCache, request: &Request<'_>, post: &mut dyn FnMut(Out
     let ok = request.started
         && request.end > first.offset
         && cache.await_page(&first.file, request.end - 1).unwrap_or(false);
-    first.disk.leave();
+    let access =
+        first.disk.leave(request.started_at) / u32::try_from(request.blocks.len()).unwrap_or(u32::MAX);
+    let access_ns = u64::try_from(access.as_nanos()).unwrap_or(u64::MAX);
     for fetch in request.blocks {
-        post(Outcome::Fetched { serial: fetch.serial, block: fetch.block, ok });
+        post(Outcome::Fetched { serial: fetch.serial, block: fetch.block, ok, access_ns });
     }
 }
 
