@@ -59,7 +59,7 @@ pub struct Args {
     hints: Option<PathBuf>,
 
     /// How to prefetch: none, one-block, controlled-aggressive, fixed-horizon, aggressive, forestall
-    /// [default: controlled-aggressive with hints, none without]
+    /// [default: forestall with hints, none without]
     #[arg(long, value_name = "NAME")]
     prefetch: Option<String>,
 

@@ -108,7 +108,7 @@ pub fn resolve(flags: &Flags, file: &File, around: Surroundings<'_>) -> Result<E
     let chosen = flags.prefetch.as_deref().or(file.prefetch.as_deref());
     let prefetch = match chosen {
         Some(name) => named("prefetch", PREFETCHES, name)?,
-        None if any_hints => Prefetch::ControlledAggressive,
+        None if any_hints => Prefetch::Forestall,
         None => Prefetch::None,
     };
     let order = flags.order.as_deref().or(file.order.as_deref());
@@ -350,7 +350,7 @@ mod tests {
         let hinted = Flags { hints: Some("-".into()), ..Flags::default() };
         assert_eq!(
             resolve(&hinted, &File::default(), around()).unwrap().prefetch,
-            Prefetch::ControlledAggressive
+            Prefetch::Forestall
         );
         let none = Flags { prefetch: Some("none".into()), ..hinted };
         assert_eq!(resolve(&none, &File::default(), around()).unwrap().prefetch, Prefetch::None);
