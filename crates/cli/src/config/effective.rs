@@ -346,12 +346,9 @@ mod tests {
     }
 
     #[test]
-    fn hints_choose_controlled_aggressive_unless_something_else_is_chosen() {
+    fn hints_choose_forestall_unless_something_else_is_chosen() {
         let hinted = Flags { hints: Some("-".into()), ..Flags::default() };
-        assert_eq!(
-            resolve(&hinted, &File::default(), around()).unwrap().prefetch,
-            Prefetch::Forestall
-        );
+        assert_eq!(resolve(&hinted, &File::default(), around()).unwrap().prefetch, Prefetch::Forestall);
         let none = Flags { prefetch: Some("none".into()), ..hinted };
         assert_eq!(resolve(&none, &File::default(), around()).unwrap().prefetch, Prefetch::None);
     }
