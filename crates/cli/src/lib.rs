@@ -26,3 +26,4 @@ pub mod size;
 pub mod stats;
 mod steer;
 pub mod terminal;
+pub mod workload;

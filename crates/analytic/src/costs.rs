@@ -1,0 +1,244 @@
+//! What a request costs at a device: `D(b) = o + p pi + b / W`.
+//!
+//! o is the overhead, pi the positioning, which a share p of the requests pays, and W the rate of one
+//! request. Beside that stand the limits of the whole device: requests at a time, bytes and operations a
+//! second, and what token buckets have saved up.
+//!
+//! | device | o | pi | W | limits |
+//! | --- | --- | --- | --- | --- |
+//! | disk | controller | seek + half a revolution | media, beside the bus | one at a time |
+//! | SSD | latency | 0 | a channel | channels, bytes/s, operations/s |
+//! | cloud volume | latency | 0 | none of its own | outstanding, token buckets: (N - burst) / rate |
+//! | object store | E\[first byte\] | 0 | a connection | connections, network |
+//!
+//! The files are taken to lie at the start of the device, one behind the other, as a fresh file system has
+//! them: in the outer zones of a disk.
+
+use foretell_device::{DeviceParameters, DiskParameters, Model};
+
+/// A device as the model sees it. Times in ms, rates in bytes/ms.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Costs {
+    /// o of a request that the device has not read ahead.
+    pub overhead_ms: f64,
+    /// o of a request that it has.
+    pub cached_overhead_ms: f64,
+    /// W; infinite if only the whole device has a limit.
+    pub bytes_per_ms: f64,
+    /// Requests at a time.
+    pub slots: f64,
+    /// What the whole device can do, each with what is saved up for a burst.
+    pub limits: Vec<Limit>,
+    /// Bytes that it holds.
+    pub capacity_bytes: u64,
+    /// The moving parts, if it has any.
+    pub arm: Option<Arm>,
+}
+
+/// A rate of the whole device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limit {
+    /// What it counts.
+    pub kind: LimitKind,
+    /// Operations or bytes in a ms.
+    pub per_ms: f64,
+    /// Operations or bytes at once.
+    pub burst: f64,
+}
+
+/// What a [`Limit`] counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitKind {
+    /// Requests.
+    Operations,
+    /// Bytes.
+    Bytes,
+}
+
+/// The moving parts of a disk.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Arm {
+    disk: DiskParameters,
+    /// One revolution, in ms.
+    pub revolution_ms: f64,
+    /// Bytes of a cylinder in the outer zone.
+    cylinder_bytes: f64,
+    /// The bus, in bytes/ms.
+    pub bus_bytes_per_ms: f64,
+    /// Sequential streams that the disk reads ahead; 0 if it does not.
+    pub segments: u32,
+    /// How far it reads ahead, in bytes.
+    pub readahead_bytes: f64,
+}
+
+impl Costs {
+    /// The costs of a device whose files occupy the first bytes of it. Its parameters must have been checked
+    /// ([`DeviceParameters::check`]).
+    #[must_use]
+    pub fn of(device: &DeviceParameters) -> Costs {
+        let capacity_bytes = device.capacity_sectors() * u64::from(device.sector_bytes());
+        let plain = |latency_ms: f64, bytes_per_ms: f64, slots: u32, limits: Vec<Limit>| Costs {
+            overhead_ms: latency_ms,
+            cached_overhead_ms: latency_ms,
+            bytes_per_ms,
+            slots: f64::from(slots),
+            limits,
+            capacity_bytes,
+            arm: None,
+        };
+        let bytes = |mb_per_s: f64, burst: u64| Limit {
+            kind: LimitKind::Bytes,
+            per_ms: mb_per_s * 1e3,
+            burst: burst as f64,
+        };
+        let operations = |per_s: u64, burst: u64| Limit {
+            kind: LimitKind::Operations,
+            per_ms: per_s as f64 / 1e3,
+            burst: burst as f64,
+        };
+        match &device.model {
+            Model::Disk(disk) => of_disk(disk, capacity_bytes),
+            Model::Uniform(uniform) => plain(uniform.service_ms, f64::INFINITY, 1, Vec::new()),
+            Model::Ssd(ssd) => {
+                let limits = vec![operations(ssd.operations_per_s, 0), bytes(ssd.total_mb_per_s, 0)];
+                plain(ssd.read_latency_ms, ssd.channel_mb_per_s * 1e3, ssd.channels, limits)
+            }
+            Model::Volume(volume) => {
+                let mut limits = vec![
+                    operations(volume.operations_per_s, volume.operations_burst),
+                    bytes(volume.mb_per_s, volume.bytes_burst),
+                ];
+                limits.extend(volume.peak_operations_per_s.map(|peak| operations(peak, 1)));
+                plain(volume.latency_ms, f64::INFINITY, volume.outstanding, limits)
+            }
+            Model::ObjectStore(store) => {
+                // The mean of a lognormal distribution.
+                let first_byte_ms = store.first_byte_median_ms
+                    * (store.first_byte_sigma * store.first_byte_sigma / 2.0).exp();
+                let limits = vec![bytes(store.network_mb_per_s, 0)];
+                plain(first_byte_ms, store.connection_mb_per_s * 1e3, store.connections, limits)
+            }
+        }
+    }
+
+    /// The earliest time by which the limits let `operations` requests of together `bytes` pass, in ms, and
+    /// what limits.
+    #[must_use]
+    pub fn limited_ms(&self, operations: f64, bytes: f64) -> (f64, LimitKind) {
+        let time = |limit: &Limit| {
+            let amount = if limit.kind == LimitKind::Operations { operations } else { bytes };
+            ((amount - limit.burst).max(0.0) / limit.per_ms, limit.kind)
+        };
+        let slowest = self.limits.iter().map(time).max_by(|a, b| a.0.total_cmp(&b.0));
+        slowest.unwrap_or((0.0, LimitKind::Bytes))
+    }
+
+    /// pi of a request somewhere within `span_bytes`, chosen from `waiting` others by an elevator (1: none),
+    /// in ms: 0 without moving parts.
+    #[must_use]
+    pub fn positioning_ms(&self, span_bytes: f64, waiting: f64) -> f64 {
+        let Some(arm) = &self.arm else { return 0.0 };
+        let cylinders = arm.cylinders(span_bytes);
+        let seek_ms = if waiting <= 1.0 {
+            arm.disk.seek.mean_ms(cylinders.ceil() as u32)
+        } else {
+            arm.seek_ms(cylinders / (waiting + 2.0))
+        };
+        arm.beside_overhead_ms(seek_ms) + arm.revolution_ms / 2.0
+    }
+
+    /// pi of a request `gap_bytes` behind the last one, in ms. Within a revolution the gap has to pass under
+    /// the heads, and if it has passed before the overhead is over, the whole revolution; further away the
+    /// request is anywhere on its track.
+    #[must_use]
+    pub fn skip_ms(&self, gap_bytes: f64) -> f64 {
+        let Some(arm) = &self.arm else { return 0.0 };
+        let gap_ms = gap_bytes / self.bytes_per_ms;
+        if gap_ms < arm.revolution_ms {
+            (gap_ms - self.overhead_ms).rem_euclid(arm.revolution_ms)
+        } else {
+            arm.beside_overhead_ms(arm.seek_ms(arm.cylinders(gap_bytes))) + arm.revolution_ms / 2.0
+        }
+    }
+
+    /// pi of a request that follows the last one without a gap on a disk that has not read ahead, in ms: its
+    /// first sector has just gone by, and comes again when the overhead has long passed.
+    #[must_use]
+    pub fn missed_revolution_ms(&self) -> f64 {
+        self.arm.as_ref().map_or(0.0, |arm| arm.revolution_ms - self.overhead_ms % arm.revolution_ms)
+    }
+}
+
+impl Arm {
+    fn cylinders(&self, bytes: f64) -> f64 {
+        (bytes / self.cylinder_bytes).min(f64::from(self.disk.geometry.cylinders))
+    }
+
+    /// What a seek adds to the controller's overhead.
+    fn beside_overhead_ms(&self, seek_ms: f64) -> f64 {
+        let controller = &self.disk.controller;
+        if controller.overlaps_arm { (seek_ms - controller.read_miss_ms).max(0.0) } else { seek_ms }
+    }
+
+    fn seek_ms(&self, cylinders: f64) -> f64 {
+        let near = self.disk.seek.at_ms(cylinders.floor() as u32);
+        near + cylinders.fract() * (self.disk.seek.at_ms(cylinders.floor() as u32 + 1) - near)
+    }
+}
+
+fn of_disk(disk: &DiskParameters, capacity_bytes: u64) -> Costs {
+    let geometry = &disk.geometry;
+    let revolution_ms = 60e3 / geometry.rpm;
+    let track_bytes =
+        geometry.zones.first().map_or(0.0, |zone| f64::from(zone.sectors_per_track * geometry.sector_bytes));
+    // A checked geometry has a first zone; without one the whole capacity passes in a revolution.
+    let media =
+        geometry.sequential_bytes_per_s(0, &disk.seek).map_or(capacity_bytes as f64, |rate| rate / 1e3);
+    let reads_ahead = disk.cache.readahead_bytes > 0;
+    Costs {
+        overhead_ms: disk.controller.read_miss_ms,
+        cached_overhead_ms: disk.controller.read_hit_ms,
+        bytes_per_ms: media,
+        slots: 1.0,
+        limits: Vec::new(),
+        capacity_bytes,
+        arm: Some(Arm {
+            disk: disk.clone(),
+            revolution_ms,
+            cylinder_bytes: track_bytes * f64::from(geometry.heads),
+            bus_bytes_per_ms: disk.controller.bus_mb_per_s * 1e3,
+            segments: if reads_ahead { disk.cache.segments } else { 0 },
+            readahead_bytes: disk.cache.readahead_bytes as f64,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foretell_device::catalogue::find;
+
+    #[test]
+    fn bursts_are_spent_before_the_rate_counts() {
+        let costs = Costs::of(&find("cloud-volume").unwrap());
+        // 3000 operations/s after 300; 125 MB/s after 12.5 MB.
+        assert_eq!(costs.limited_ms(300.0, 0.0).0, 0.0);
+        assert_eq!(costs.limited_ms(3300.0, 0.0), (1000.0, LimitKind::Operations));
+        assert_eq!(costs.limited_ms(1.0, 137.5e6), (1000.0, LimitKind::Bytes));
+    }
+
+    #[test]
+    fn an_object_store_costs_the_mean_of_its_first_byte() {
+        let costs = Costs::of(&find("object-store").unwrap());
+        assert!((costs.overhead_ms - 30.0 * 0.125f64.exp()).abs() < 1e-9);
+        assert_eq!(costs.positioning_ms(1e9, 1.0), 0.0);
+    }
+
+    #[test]
+    fn an_elevator_shortens_seeks_but_not_rotation() {
+        let costs = Costs::of(&find("hp97560").unwrap());
+        let half_ms = costs.arm.as_ref().unwrap().revolution_ms / 2.0;
+        let (alone, sorted) = (costs.positioning_ms(1e9, 1.0), costs.positioning_ms(1e9, 64.0));
+        assert!(half_ms < sorted && sorted < alone, "{half_ms} {sorted} {alone}");
+    }
+}

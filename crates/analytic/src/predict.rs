@@ -1,0 +1,415 @@
+//! How long a workload takes at a device, and what prefetching has to do with it.
+//!
+//! # Time
+//!
+//! A stream makes R requests of the device. With `D(b) = o + p pi + b/W` ([`crate::costs`]) and c(b) the
+//! computation on b bytes, it takes
+//!
+//! ```text
+//! synchronous          sum D(b_k) + sum c(b_k)
+//! Linux readahead      D(b_1) + sum over k of max(D(b_k+1), c(b_k)) + c(b_R)      one window in flight
+//! hinted, horizon H    D + max((R - 1) D / min(H, slots), sum c)                  H requests in flight
+//! ```
+//!
+//! n streams at once take no less than the device needs for all of them, `n sum D / min(slots, n in flight)`,
+//! and no less than its limits of operations and bytes allow. The largest of the three is the prediction:
+//! the asymptotic bounds of queueing networks, which are exact where one of them dominates and too low by at
+//! most a queue's wait where two meet.
+//!
+//! # Causes
+//!
+//! The same formula is evaluated without any prefetching and then with one cause after another:
+//! the disk's own readahead; fewer overheads (larger requests); fewer and shorter positionings (larger
+//! requests, sorted requests); several requests in flight; computation meanwhile. What each takes off the
+//! time is its share. The order matters, because the causes save the same ms: a later one gets what the
+//! earlier ones left.
+//!
+//! # Device readahead
+//!
+//! One stream on a disk that reads ahead positions once and then takes the longer of bus (with the overhead)
+//! and media; without, each request waits for most of a revolution, because its first sector has gone by.
+//! Up to as many streams as segments position once for what a segment reads ahead; more streams position
+//! for every request (Shriver et al. 1999).
+
+use foretell_device::DeviceParameters;
+
+use crate::costs::{Costs, LimitKind};
+use crate::ffs::FileSystem;
+use crate::readahead::{self, Windows};
+use crate::workload::{Pattern, Prefetching, Workload, WorkloadError};
+
+/// What the model says of a workload.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prediction {
+    /// From the first read to the end of the last stream, in ms.
+    pub time_ms: f64,
+    /// Of that, what a stream computes, in ms.
+    pub computation_ms: f64,
+    /// The same workload with every read going to the device by itself, in ms.
+    pub unprefetched_ms: f64,
+    /// Requests that the device serves.
+    pub device_reads: u64,
+    /// What the time depends on.
+    pub bound: Bound,
+    /// What makes up the difference to `unprefetched_ms`.
+    pub saved: Saved,
+}
+
+/// What limits a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// Each request waits for the one before.
+    Latency,
+    /// The device is busy all the time.
+    Device,
+    /// Operations a second.
+    Operations,
+    /// Bytes a second.
+    Bytes,
+    /// The computation; reads are hidden behind it.
+    Computation,
+}
+
+/// ms that each cause takes off the time; negative if it costs time.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Saved {
+    /// The disk's own readahead.
+    pub device_readahead_ms: f64,
+    /// Fewer overheads.
+    pub overhead_ms: f64,
+    /// Fewer and shorter positionings.
+    pub positioning_ms: f64,
+    /// Requests in flight together.
+    pub parallel_ms: f64,
+    /// Computation meanwhile.
+    pub overlap_ms: f64,
+}
+
+/// The causes that are switched on.
+#[derive(Debug, Clone, Copy, Default)]
+struct Causes {
+    device_readahead: bool,
+    overhead: bool,
+    positioning: bool,
+    parallel: bool,
+    overlap: bool,
+}
+
+/// Bytes of an FFS block, and of an indirect block.
+const FFS_BLOCK_BYTES: u64 = 8 << 10;
+/// Where the head of an FFS file ends: the direct blocks' 96 KB and 15 clusters, all of one size by then.
+const FFS_HEAD_KB: u64 = 96 + 15 * 64;
+/// Bytes that an indirect block of 8 KB addresses: 2048 blocks of 8 KB.
+const FFS_INDIRECT_BYTES: u64 = 16 << 20;
+
+/// Predicts `workload` at `device`, whose parameters must have been checked.
+///
+/// # Errors
+///
+/// [`WorkloadError`] for a workload that cannot be, or not at this device.
+pub fn predict(device: &DeviceParameters, workload: &Workload) -> Result<Prediction, WorkloadError> {
+    let costs = Costs::of(device);
+    workload.check(costs.capacity_bytes)?;
+    let mut causes = Causes::default();
+    let unprefetched_ms = evaluate(&costs, workload, causes).time_ms;
+    let mut before_ms = unprefetched_ms;
+    let mut with = |switch: fn(&mut Causes)| {
+        switch(&mut causes);
+        let now_ms = evaluate(&costs, workload, causes).time_ms;
+        std::mem::replace(&mut before_ms, now_ms) - now_ms
+    };
+    let saved = Saved {
+        device_readahead_ms: with(|c| c.device_readahead = true),
+        overhead_ms: with(|c| c.overhead = true),
+        positioning_ms: with(|c| c.positioning = true),
+        parallel_ms: with(|c| c.parallel = true),
+        overlap_ms: with(|c| c.overlap = true),
+    };
+    let Evaluation { time_ms, device_reads, bound } = evaluate(&costs, workload, causes);
+    let computation_ms = workload.reads() as f64 * workload.think_ms();
+    Ok(Prediction { time_ms, computation_ms, unprefetched_ms, device_reads, bound, saved })
+}
+
+struct Evaluation {
+    time_ms: f64,
+    device_reads: u64,
+    bound: Bound,
+}
+
+/// pi of each of a stream's requests on average, and whether the disk's readahead serves them.
+struct Placing {
+    positioning_ms: f64,
+    read_ahead: bool,
+}
+
+fn evaluate(costs: &Costs, workload: &Workload, causes: Causes) -> Evaluation {
+    let streams = f64::from(workload.streams);
+    let each = Windows::uniform(workload.bytes, workload.request_bytes);
+    let windows = if causes.overhead { windows(workload) } else { each };
+    let requests = windows.count() as f64;
+    let placing = placing(costs, workload, causes, requests);
+    let serve_ms = |bytes: u64| service_ms(costs, &placing, bytes);
+    let think_ms = |bytes: u64| workload.think_ms() * bytes as f64 / workload.request_bytes as f64;
+
+    let steady_ms = serve_ms(windows.steady_bytes);
+    let indirect_ms = windows.indirect as f64
+        * (costs.overhead_ms
+            + costs.positioning_ms(workload.span_bytes as f64 * streams, 1.0)
+            + FFS_BLOCK_BYTES as f64 / costs.bytes_per_ms);
+    let busy_ms = windows.head_bytes.iter().map(|&bytes| serve_ms(bytes)).sum::<f64>()
+        + windows.steady as f64 * steady_ms
+        + indirect_ms;
+    let computation_ms = workload.reads() as f64 * workload.think_ms();
+
+    let mut in_flight = 1.0;
+    let chain_ms = match (workload.pattern, workload.prefetching) {
+        (Pattern::Hinted { horizon }, _) => {
+            if causes.parallel {
+                in_flight = f64::from(horizon).min(costs.slots);
+            }
+            if causes.overlap {
+                steady_ms + ((requests - 1.0) * steady_ms / in_flight).max(computation_ms)
+            } else {
+                (busy_ms / in_flight).max(steady_ms) + computation_ms
+            }
+        }
+        (Pattern::Sequential, Prefetching::Linux { .. }) if causes.overlap => {
+            // As many steps as windows: the first is waited for, each later one starts with the one before.
+            let mut total_ms = 0.0;
+            let mut before_ms = 0.0_f64;
+            for &bytes in &windows.head_bytes {
+                total_ms += before_ms.max(serve_ms(bytes));
+                before_ms = think_ms(bytes);
+            }
+            if windows.steady > 0 {
+                let think_steady_ms = think_ms(windows.steady_bytes);
+                total_ms += before_ms.max(steady_ms);
+                total_ms += (windows.steady - 1) as f64 * think_steady_ms.max(steady_ms);
+                before_ms = think_steady_ms;
+            }
+            // The last window may be shorter than what was counted for it: never less than all computation.
+            (total_ms + before_ms).max(computation_ms)
+        }
+        _ => busy_ms + computation_ms,
+    };
+    let device_ms = streams * busy_ms / costs.slots.min(streams * in_flight);
+    let device_reads = (windows.count() + windows.indirect) * u64::from(workload.streams);
+    let (limit_ms, kind) = costs.limited_ms(device_reads as f64, workload.bytes as f64 * streams);
+    let time_ms = chain_ms.max(device_ms).max(limit_ms);
+    let bound = match () {
+        () if limit_ms >= time_ms && kind == LimitKind::Operations => Bound::Operations,
+        () if limit_ms >= time_ms => Bound::Bytes,
+        () if computation_ms > 0.5 * time_ms => Bound::Computation,
+        // A single request at a time keeps a device busy too, but then it is latency that counts.
+        () if device_ms >= 0.95 * time_ms && (streams * in_flight >= costs.slots) => Bound::Device,
+        () => Bound::Latency,
+    };
+    Evaluation { time_ms, device_reads, bound }
+}
+
+/// The requests that prefetching makes of the device.
+fn windows(workload: &Workload) -> Windows {
+    let Workload { bytes, request_bytes, .. } = *workload;
+    match (workload.pattern, workload.prefetching) {
+        (Pattern::Sequential, Prefetching::Linux { read_ahead_bytes }) => {
+            readahead::windows(bytes, request_bytes, read_ahead_bytes)
+        }
+        (Pattern::Sequential, Prefetching::Ffs) => ffs_windows(bytes),
+        _ => Windows::uniform(bytes, request_bytes),
+    }
+}
+
+fn ffs_windows(bytes: u64) -> Windows {
+    let ffs = FileSystem::BSD_OS_SLOW;
+    let head_kb = bytes.div_ceil(1024).min(FFS_HEAD_KB);
+    let head_bytes = ffs.disk_requests_kb(head_kb as u32).into_iter().map(|kb| u64::from(kb) << 10).collect();
+    let direct_bytes = u64::from(ffs.direct_blocks) * FFS_BLOCK_BYTES;
+    let indirect = bytes.saturating_sub(direct_bytes).div_ceil(FFS_INDIRECT_BYTES);
+    let rest = Windows::uniform(bytes.saturating_sub(head_kb << 10), u64::from(ffs.cluster_kb) << 10);
+    Windows { head_bytes, indirect, ..rest }
+}
+
+fn placing(costs: &Costs, workload: &Workload, causes: Causes, requests: f64) -> Placing {
+    let none = Placing { positioning_ms: 0.0, read_ahead: false };
+    let Some(arm) = &costs.arm else { return none };
+    let streams = f64::from(workload.streams);
+    let span_bytes = workload.span_bytes as f64 * streams;
+    let read_ahead = causes.device_readahead && workload.streams <= arm.segments;
+    let reads = workload.reads() as f64;
+    let scattered = |waiting: f64| Placing {
+        positioning_ms: costs.positioning_ms(span_bytes, waiting) * reads / requests,
+        read_ahead: false,
+    };
+    match workload.pattern {
+        Pattern::Sequential => {
+            let one = workload.streams == 1;
+            let positioned = match (read_ahead, one) {
+                (true, true) => 1.0,
+                (true, false) => {
+                    let request_bytes = workload.bytes as f64 / requests;
+                    workload.bytes as f64 / request_bytes.max(arm.readahead_bytes)
+                }
+                (false, _) if causes.positioning => requests,
+                (false, _) => reads,
+            };
+            let each_ms = match (read_ahead, one) {
+                (true, true) => arm.revolution_ms / 2.0,
+                (false, true) => costs.missed_revolution_ms(),
+                (_, false) => costs.positioning_ms(span_bytes, streams),
+            };
+            Placing { positioning_ms: each_ms * positioned / requests, read_ahead }
+        }
+        Pattern::Strided { stride_bytes } if workload.streams == 1 => {
+            let gap_bytes = (stride_bytes - workload.request_bytes) as f64;
+            let passed = read_ahead && gap_bytes <= arm.readahead_bytes;
+            // Reading ahead, the heads go through the gap while the overhead lasts.
+            let through_ms = (gap_bytes / costs.bytes_per_ms - costs.cached_overhead_ms).max(0.0);
+            let skip_ms = costs.skip_ms(gap_bytes);
+            let positioning_ms = if passed { skip_ms.min(through_ms) } else { skip_ms };
+            Placing { positioning_ms, read_ahead: false }
+        }
+        Pattern::Hinted { horizon } if causes.positioning => {
+            let waiting = f64::from(horizon).min(reads) * streams;
+            scattered(waiting)
+        }
+        Pattern::Strided { .. } | Pattern::Random | Pattern::Hinted { .. } => scattered(streams),
+    }
+}
+
+/// D(b), in ms.
+fn service_ms(costs: &Costs, placing: &Placing, bytes: u64) -> f64 {
+    let bytes = bytes as f64;
+    let moved_ms = match &costs.arm {
+        // The media work beside the overhead and the bus.
+        Some(arm) if placing.read_ahead => {
+            (costs.cached_overhead_ms + bytes / arm.bus_bytes_per_ms).max(bytes / costs.bytes_per_ms)
+        }
+        Some(arm) => costs.overhead_ms + bytes / costs.bytes_per_ms.min(arm.bus_bytes_per_ms),
+        None => costs.overhead_ms + bytes / costs.bytes_per_ms,
+    };
+    moved_ms + placing.positioning_ms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foretell_device::catalogue::find;
+    use proptest::prelude::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// 2 ms a request whatever its size, one at a time.
+    fn uniform() -> DeviceParameters {
+        DeviceParameters::uniform(2.0, 1 << 40)
+    }
+
+    #[test]
+    fn one_window_is_in_flight_while_the_last_is_consumed() {
+        // Windows of 16, 32, 64 and 8 x 128 KB. 0.5 ms a read of 8 KB is 1, 2, 4 and 8 ms a window.
+        let workload = Workload { think_us: 500.0, ..Workload::sequential((112 << 10) + MIB) };
+        let p = predict(&uniform(), &workload).unwrap();
+        assert_eq!((p.device_reads, p.computation_ms), (11, 71.0));
+        // The first window is waited for, the second partly: 2 + max(2, 1); the rest is computation.
+        assert_eq!(p.time_ms, 2.0 + 2.0 + 2.0 + 4.0 + 7.0 * 8.0 + 8.0);
+        assert_eq!(p.bound, Bound::Computation);
+        // Without prefetching each of the 142 reads takes 2 ms, and computation comes on top.
+        assert_eq!(p.unprefetched_ms, 142.0 * 2.0 + 71.0);
+        assert_eq!((p.saved.overhead_ms, p.saved.device_readahead_ms), (131.0 * 2.0, 0.0));
+        assert_eq!(p.saved.overlap_ms, 22.0 + 71.0 - p.time_ms);
+    }
+
+    #[test]
+    fn a_horizon_keeps_as_many_requests_in_flight() {
+        let nvme = find("nvme").unwrap();
+        let at = |horizon| Workload {
+            pattern: Pattern::Hinted { horizon },
+            request_bytes: 4096,
+            ..Workload::sequential(64 * MIB)
+        };
+        let (one, eight) = (predict(&nvme, &at(1)).unwrap(), predict(&nvme, &at(8)).unwrap());
+        assert!((one.time_ms / eight.time_ms - 8.0).abs() < 0.01, "{one:?} {eight:?}");
+        // 64 requests of 80 us would be 798 thousand a second: the drive does 600 thousand.
+        let many = predict(&nvme, &at(1000)).unwrap();
+        assert_eq!(many.bound, Bound::Operations);
+        assert!((many.time_ms - 16384.0 / 600.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_cloud_volume_is_as_fast_as_its_operations() {
+        let volume = find("cloud-volume").unwrap();
+        let random = Workload { pattern: Pattern::Random, streams: 64, ..Workload::sequential(8 * MIB) };
+        let p = predict(&volume, &random).unwrap();
+        // 65536 reads, 300 of them saved up, at 3000 a second.
+        assert_eq!(p.bound, Bound::Operations);
+        assert!((p.time_ms - (65536.0 - 300.0) / 3.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn more_streams_than_segments_lose_the_readahead_of_the_disk() {
+        let disk = find("st34501w").unwrap();
+        let at = |streams| Workload { streams, ..Workload::sequential(8 * MIB) };
+        let per_stream = |streams| predict(&disk, &at(streams)).unwrap().time_ms / f64::from(streams);
+        assert!(per_stream(1) < per_stream(3) && per_stream(3) < per_stream(4));
+        assert!(predict(&disk, &at(4)).unwrap().saved.device_readahead_ms == 0.0);
+        assert!(predict(&disk, &at(3)).unwrap().saved.device_readahead_ms > 0.0);
+    }
+
+    #[test]
+    fn ffs_reads_an_indirect_block_every_16_mib() {
+        let workload = Workload { prefetching: Prefetching::Ffs, ..Workload::sequential(32 * MIB) };
+        // 96 KB in 6 requests, 32, and from 160 KB on clusters: see the windows of `ffs`; 2 indirect blocks.
+        let expected = windows(&workload);
+        assert_eq!(expected.indirect, 2);
+        assert_eq!(
+            expected.head_bytes.iter().sum::<u64>() + expected.steady * (64 << 10),
+            32 * MIB + (32 << 10)
+        );
+        assert_eq!(predict(&uniform(), &workload).unwrap().device_reads, expected.count() + 2);
+    }
+
+    fn workloads() -> impl Strategy<Value = Workload> {
+        let pattern = prop_oneof![
+            Just(Pattern::Sequential),
+            Just(Pattern::Random),
+            (16u64..4096).prop_map(|kb| Pattern::Strided { stride_bytes: kb << 10 }),
+            (1u32..200).prop_map(|horizon| Pattern::Hinted { horizon }),
+        ];
+        let prefetching = prop_oneof![
+            Just(Prefetching::Off),
+            Just(Prefetching::Ffs),
+            (0u64..4096).prop_map(|kb| Prefetching::Linux { read_ahead_bytes: kb << 10 }),
+        ];
+        (pattern, 1u64..1 << 25, 1u64..16384, 1u32..32, 0.0f64..5000.0, prefetching).prop_map(
+            |(pattern, bytes, request_bytes, streams, think_us, prefetching)| Workload {
+                pattern,
+                request_bytes: request_bytes.min(bytes),
+                streams,
+                think_us,
+                prefetching,
+                ..Workload::sequential(bytes)
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn the_causes_add_up_and_nothing_beats_computation(
+            workload in workloads(),
+            device in prop::sample::select(vec!["hp97560", "st34501w", "disk7200", "nvme", "cloud-volume", "object-store"]),
+        ) {
+            let p = predict(&find(device).unwrap(), &workload).unwrap();
+            let Saved { device_readahead_ms, overhead_ms, positioning_ms, parallel_ms, overlap_ms } = p.saved;
+            let saved_ms = device_readahead_ms + overhead_ms + positioning_ms + parallel_ms + overlap_ms;
+            prop_assert!(p.time_ms.is_finite() && p.time_ms >= p.computation_ms);
+            prop_assert!((p.unprefetched_ms - saved_ms - p.time_ms).abs() <= 1e-9 * p.unprefetched_ms);
+        }
+
+        #[test]
+        fn more_bytes_never_take_less_time(workload in workloads()) {
+            let more = Workload { bytes: workload.bytes * 2, span_bytes: workload.span_bytes * 2, ..workload };
+            let disk = find("disk7200").unwrap();
+            let (less, more) = (predict(&disk, &workload).unwrap(), predict(&disk, &more).unwrap());
+            prop_assert!(less.time_ms <= more.time_ms * (1.0 + 1e-9), "{} {}", less.time_ms, more.time_ms);
+        }
+    }
+}
