@@ -94,13 +94,11 @@ impl Steered {
             }
         };
         let elapsed_s = started.elapsed().as_secs_f64();
-        let mut stats = match plane.finish() {
-            Ok(report) => Stats::from(report),
-            Err(e) => {
-                warn(&e.to_string());
-                Stats::uncontrolled(&e.to_string())
-            }
-        };
+        let (report, recorded) = plane.finish();
+        if let Err(e) = recorded {
+            warn(&e.to_string());
+        }
+        let mut stats = Stats::from(report);
         stats.elapsed_s = elapsed_s;
         stats.hints_skipped = streams.iter().map(|s| s.skipped + s.backlog.skipped()).sum();
         if let Some(failure) = failure {

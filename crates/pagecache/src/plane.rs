@@ -303,6 +303,17 @@ impl Plane {
             None => Err("the references were not kept".to_owned()),
             Some(history) => history.all().map(|references| belady_fetches(&references, cache_blocks)),
         };
+        self.report_with(optimum)
+    }
+
+    /// The same without the comparison with optimal replacement, which takes time that the programs still
+    /// under control have no use for.
+    pub fn report_so_far(&self) -> Report {
+        self.report_with(Err("compared only when the first of the runs that share the budget ends".to_owned()))
+    }
+
+    fn report_with(&self, optimum: Result<u64, String>) -> Report {
+        let Options { budget_bytes, block_bytes, .. } = self.steering.options;
         let (observer, steering) = (&self.observer, &self.steering);
         let processes = steering.sessions.processes().into_iter().map(|(pid, process)| {
             let session = steering.sessions.get(process.session);
@@ -333,9 +344,8 @@ impl Plane {
     /// Takes in what has been observed up to now, ends all sessions, restores what was changed, writes the
     /// record of references.
     ///
-    /// # Errors
-    /// When the record cannot be written.
-    pub fn finish(mut self) -> Result<Report, OpenError> {
+    /// The second part says whether the record could be written.
+    pub fn finish(mut self) -> (Report, Result<(), OpenError>) {
         loop {
             let steering = &mut self.steering;
             let taken = self.observer.drain(OBSERVATIONS_A_TIME, |observation| steering.observe(observation));
@@ -348,11 +358,14 @@ impl Plane {
             self.end_session(session);
         }
         let report = self.report();
-        if let Some(list) = self.steering.list.take() {
-            let path = self.steering.options.record.clone().unwrap_or_default();
-            list.finish().map_err(|error| record_error(&path, error))?;
-        }
-        Ok(report)
+        let recorded = match self.steering.list.take() {
+            Some(list) => {
+                let path = self.steering.options.record.clone().unwrap_or_default();
+                list.finish().map_err(|error| record_error(&path, error))
+            }
+            None => Ok(()),
+        };
+        (report, recorded)
     }
 }
 

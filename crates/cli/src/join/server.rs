@@ -226,7 +226,7 @@ impl Connection {
             }
             Request::Report => {
                 let joined = self.session.as_ref().context("join first, then ask for a report")?;
-                let part = joined.part(Stats::from(plane.report()), self.peer_pid);
+                let part = joined.part(Stats::from(plane.report_so_far()), self.peer_pid);
                 Ok(Some(Reply::Report(Box::new(part))))
             }
         }

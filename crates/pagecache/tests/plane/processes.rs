@@ -65,7 +65,8 @@ fn processes_have_the_manager_that_names_them() {
     plane.add_session(SessionSpec { root_pid: program.pid(), managers }).unwrap();
     program.tell(&format!("child cat {}", path.display()));
     while plane.step(&[program.answers()], Duration::from_millis(10)).unwrap().is_empty() {}
-    let report = plane.finish().unwrap();
+    let (report, recorded) = plane.finish();
+    recorded.unwrap();
     let cat = report.processes.iter().find(|process| process.counts.references > 0).unwrap();
     assert_eq!((cat.name.as_str(), cat.manager.as_str()), ("cat", "cats"));
 }
@@ -81,7 +82,7 @@ fn the_record_of_a_run_is_a_block_list() {
     play.run(&format!("pass f {BLOCK} 1"));
     play.run(&format!("read f {} {BLOCK}", 5 * BLOCK));
     let Play { plane, program, .. } = play;
-    plane.finish().unwrap();
+    plane.finish().1.unwrap();
     drop(program);
     let name = path.display();
     let expected = format!("{name} 0 {}\n{name} {} {BLOCK}\n", 8 * BLOCK, 5 * BLOCK);
