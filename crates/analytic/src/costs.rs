@@ -27,6 +27,8 @@ pub struct Costs {
     pub bytes_per_ms: f64,
     /// Requests at a time.
     pub slots: f64,
+    /// Standard deviation of the logarithm of the overhead; 0 if every request has the same.
+    pub overhead_sigma: f64,
     /// What the whole device can do, each with what is saved up for a burst.
     pub limits: Vec<Limit>,
     /// Bytes that it holds.
@@ -82,6 +84,7 @@ impl Costs {
             cached_overhead_ms: latency_ms,
             bytes_per_ms,
             slots: f64::from(slots),
+            overhead_sigma: 0.0,
             limits,
             capacity_bytes,
             arm: None,
@@ -116,7 +119,11 @@ impl Costs {
                 let first_byte_ms = store.first_byte_median_ms
                     * (store.first_byte_sigma * store.first_byte_sigma / 2.0).exp();
                 let limits = vec![bytes(store.network_mb_per_s, 0)];
-                plain(first_byte_ms, store.connection_mb_per_s * 1e3, store.connections, limits)
+                let rate = store.connection_mb_per_s * 1e3;
+                Costs {
+                    overhead_sigma: store.first_byte_sigma,
+                    ..plain(first_byte_ms, rate, store.connections, limits)
+                }
             }
         }
     }
@@ -133,8 +140,20 @@ impl Costs {
         slowest.unwrap_or((0.0, LimitKind::Bytes))
     }
 
-    /// pi of a request somewhere within `span_bytes`, chosen from `waiting` others by an elevator (1: none),
-    /// in ms: 0 without moving parts.
+    /// The overhead that all but one of `requests` stay below, in ms: of so many in flight one is that late,
+    /// and whoever needs them in order waits for it.
+    #[must_use]
+    pub fn latest_overhead_ms(&self, requests: f64) -> f64 {
+        if self.overhead_sigma == 0.0 || requests <= 1.0 {
+            return self.overhead_ms;
+        }
+        let median_ms = self.overhead_ms / (self.overhead_sigma * self.overhead_sigma / 2.0).exp();
+        let latest_ms = median_ms * (self.overhead_sigma * normal_quantile(1.0 / requests)).exp();
+        latest_ms.max(self.overhead_ms)
+    }
+
+    /// pi of a request somewhere within `span_bytes`, in ms: 0 without moving parts. With `waiting` requests
+    /// at a time an elevator goes over them in steps of span/(waiting+1) and then returns.
     #[must_use]
     pub fn positioning_ms(&self, span_bytes: f64, waiting: f64) -> f64 {
         let Some(arm) = &self.arm else { return 0.0 };
@@ -142,31 +161,41 @@ impl Costs {
         let seek_ms = if waiting <= 1.0 {
             arm.disk.seek.mean_ms(cylinders.ceil() as u32)
         } else {
-            arm.seek_ms(cylinders / (waiting + 2.0))
+            let step = cylinders / (waiting + 1.0);
+            ((waiting - 1.0) * arm.seek_ms(step) + arm.seek_ms((waiting - 1.0) * step)) / waiting
         };
         arm.beside_overhead_ms(seek_ms) + arm.revolution_ms / 2.0
     }
 
-    /// pi of a request `gap_bytes` behind the last one, in ms. Within a revolution the gap has to pass under
-    /// the heads, and if it has passed before the overhead is over, the whole revolution; further away the
-    /// request is anywhere on its track.
+    /// pi of each of `streams` sequential reads in files of `file_bytes`, one behind the other, in ms: an
+    /// elevator goes from file to file and returns from the last to the first.
     #[must_use]
-    pub fn skip_ms(&self, gap_bytes: f64) -> f64 {
+    pub fn between_files_ms(&self, file_bytes: f64, streams: f64) -> f64 {
         let Some(arm) = &self.arm else { return 0.0 };
-        let gap_ms = gap_bytes / self.bytes_per_ms;
-        if gap_ms < arm.revolution_ms {
-            (gap_ms - self.overhead_ms).rem_euclid(arm.revolution_ms)
-        } else {
-            arm.beside_overhead_ms(arm.seek_ms(arm.cylinders(gap_bytes))) + arm.revolution_ms / 2.0
-        }
+        let step = arm.cylinders(file_bytes);
+        let return_cylinders = arm.cylinders(file_bytes * (streams - 1.0));
+        let seek_ms = ((streams - 1.0) * arm.seek_ms(step) + arm.seek_ms(return_cylinders)) / streams;
+        arm.beside_overhead_ms(seek_ms) + arm.revolution_ms / 2.0
     }
 
-    /// pi of a request that follows the last one without a gap on a disk that has not read ahead, in ms: its
-    /// first sector has just gone by, and comes again when the overhead has long passed.
+    /// pi of a request `gap_bytes` behind the last one and `think_ms` after it, in ms. The platters have
+    /// turned on meanwhile, so that this is not a chance: the sequential pass over the gap says where its
+    /// sector is.
     #[must_use]
-    pub fn missed_revolution_ms(&self) -> f64 {
-        self.arm.as_ref().map_or(0.0, |arm| arm.revolution_ms - self.overhead_ms % arm.revolution_ms)
+    pub fn skip_ms(&self, gap_bytes: f64, think_ms: f64) -> f64 {
+        let Some(arm) = &self.arm else { return 0.0 };
+        let seek_ms = arm.beside_overhead_ms(arm.seek_ms(arm.cylinders(gap_bytes).floor()));
+        let gap_ms = gap_bytes / self.bytes_per_ms;
+        seek_ms + (gap_ms - self.overhead_ms - seek_ms - think_ms).rem_euclid(arm.revolution_ms)
     }
+}
+
+/// z such that a normal variable exceeds it with probability `p`, 0 < p <= 0.5: the rational approximation
+/// 26.2.23 of Abramowitz and Stegun 1964, to 0.00045.
+fn normal_quantile(p: f64) -> f64 {
+    let t = (-2.0 * p.min(0.5).ln()).sqrt();
+    let numerator = 2.515517 + t * (0.802853 + t * 0.010328);
+    t - numerator / (1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308)))
 }
 
 impl Arm {
@@ -200,6 +229,7 @@ fn of_disk(disk: &DiskParameters, capacity_bytes: u64) -> Costs {
         cached_overhead_ms: disk.controller.read_hit_ms,
         bytes_per_ms: media,
         slots: 1.0,
+        overhead_sigma: 0.0,
         limits: Vec::new(),
         capacity_bytes,
         arm: Some(Arm {
@@ -232,6 +262,14 @@ mod tests {
         let costs = Costs::of(&find("object-store").unwrap());
         assert!((costs.overhead_ms - 30.0 * 0.125f64.exp()).abs() < 1e-9);
         assert_eq!(costs.positioning_ms(1e9, 1.0), 0.0);
+    }
+
+    #[test]
+    fn of_forty_requests_one_takes_two_standard_deviations() {
+        assert!((normal_quantile(0.025) - 1.95996).abs() < 5e-4);
+        let costs = Costs::of(&find("object-store").unwrap());
+        assert!((costs.latest_overhead_ms(40.0) - 30.0 * (0.5f64 * 1.95996).exp()).abs() < 0.05);
+        assert_eq!(costs.latest_overhead_ms(1.0), costs.overhead_ms);
     }
 
     #[test]

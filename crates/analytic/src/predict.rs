@@ -8,8 +8,11 @@
 //! ```text
 //! synchronous          sum D(b_k) + sum c(b_k)
 //! Linux readahead      D(b_1) + sum over k of max(D(b_k+1), c(b_k)) + c(b_R)      one window in flight
-//! hinted, horizon H    D + max((R - 1) D / min(H, slots), sum c)                  H requests in flight
+//! hinted, horizon H    D + max((R-1) D / min(H, slots), (R-1) (D' + c) / H, sum c)    H requests in flight
 //! ```
+//!
+//! D' is D with the overhead that one of H requests has (more than o where it varies, as in object stores):
+//! data are needed in order, and what is behind the latest waits with it.
 //!
 //! n streams at once take no less than the device needs for all of them, `n sum D / min(slots, n in flight)`,
 //! and no less than its limits of operations and bytes allow. The largest of the three is the prediction:
@@ -26,10 +29,13 @@
 //!
 //! # Device readahead
 //!
-//! One stream on a disk that reads ahead positions once and then takes the longer of bus (with the overhead)
-//! and media; without, each request waits for most of a revolution, because its first sector has gone by.
-//! Up to as many streams as segments position once for what a segment reads ahead; more streams position
-//! for every request (Shriver et al. 1999).
+//! One stream on a disk that reads ahead positions once; then the media pass goes on beside overhead, bus and
+//! computation, and a request takes the longer of the two. Without readahead each request waits until its
+//! first sector, which has just gone by, comes again.
+//!
+//! Several streams: the heads leave a stream as soon as a request of another one waits, so that segments help
+//! only as far as the device idles between requests. Shriver et al. (1999) let up to as many streams as
+//! segments position once a cluster ([`crate::response`]); the device models here do not behave so.
 
 use foretell_device::DeviceParameters;
 
@@ -136,10 +142,14 @@ struct Evaluation {
     bound: Bound,
 }
 
-/// pi of each of a stream's requests on average, and whether the disk's readahead serves them.
+/// How the disk places a stream's requests.
 struct Placing {
+    /// pi of each request, on average.
     positioning_ms: f64,
+    /// Whether the disk's readahead serves them.
     read_ahead: bool,
+    /// Computation before each byte during which the disk reads ahead, in ms.
+    think_ms_per_byte: f64,
 }
 
 fn evaluate(costs: &Costs, workload: &Workload, causes: Causes) -> Evaluation {
@@ -164,13 +174,20 @@ fn evaluate(costs: &Costs, workload: &Workload, causes: Causes) -> Evaluation {
     let mut in_flight = 1.0;
     let chain_ms = match (workload.pattern, workload.prefetching) {
         (Pattern::Hinted { horizon }, _) => {
+            let horizon = f64::from(horizon).min(requests);
+            let mut late_ms = 0.0;
             if causes.parallel {
-                in_flight = f64::from(horizon).min(costs.slots);
+                in_flight = horizon.min(costs.slots);
+                late_ms = costs.latest_overhead_ms(horizon) - costs.overhead_ms;
             }
+            let rest = requests - 1.0;
             if causes.overlap {
-                steady_ms + ((requests - 1.0) * steady_ms / in_flight).max(computation_ms)
+                let in_order_ms = rest * (steady_ms + late_ms + workload.think_ms()) / horizon;
+                steady_ms + (rest * steady_ms / in_flight).max(in_order_ms).max(computation_ms)
             } else {
-                (busy_ms / in_flight).max(steady_ms) + computation_ms
+                let in_order_ms = rest * (steady_ms + late_ms) / horizon;
+                let fetch_ms = if causes.parallel { in_order_ms } else { rest * steady_ms };
+                steady_ms + (rest * steady_ms / in_flight).max(fetch_ms) + computation_ms
             }
         }
         (Pattern::Sequential, Prefetching::Linux { .. }) if causes.overlap => {
@@ -230,47 +247,51 @@ fn ffs_windows(bytes: u64) -> Windows {
 }
 
 fn placing(costs: &Costs, workload: &Workload, causes: Causes, requests: f64) -> Placing {
-    let none = Placing { positioning_ms: 0.0, read_ahead: false };
-    let Some(arm) = &costs.arm else { return none };
+    let placed = |positioning_ms| Placing { positioning_ms, read_ahead: false, think_ms_per_byte: 0.0 };
+    let Some(arm) = &costs.arm else { return placed(0.0) };
     let streams = f64::from(workload.streams);
     let span_bytes = workload.span_bytes as f64 * streams;
-    let read_ahead = causes.device_readahead && workload.streams <= arm.segments;
+    let reads_ahead = causes.device_readahead && workload.streams <= arm.segments;
     let reads = workload.reads() as f64;
-    let scattered = |waiting: f64| Placing {
-        positioning_ms: costs.positioning_ms(span_bytes, waiting) * reads / requests,
-        read_ahead: false,
-    };
+    let request_bytes = workload.bytes as f64 / requests;
+    let think_ms = workload.think_ms() * reads / requests;
+    let scattered = |waiting: f64| placed(costs.positioning_ms(span_bytes, waiting));
     match workload.pattern {
+        Pattern::Sequential if workload.streams == 1 && reads_ahead => {
+            // With overlap the next request already waits while the program computes.
+            let alone = !(causes.overlap && matches!(workload.prefetching, Prefetching::Linux { .. }));
+            let think_ms_per_byte = if alone { think_ms / request_bytes } else { 0.0 };
+            let positioning_ms = arm.revolution_ms / 2.0 / requests;
+            Placing { positioning_ms, read_ahead: true, think_ms_per_byte }
+        }
+        Pattern::Sequential if workload.streams == 1 => {
+            let positioned = if causes.positioning { requests } else { reads };
+            placed(costs.skip_ms(0.0, workload.think_ms()) * positioned / requests)
+        }
         Pattern::Sequential => {
-            let one = workload.streams == 1;
-            let positioned = match (read_ahead, one) {
-                (true, true) => 1.0,
-                (true, false) => {
-                    let request_bytes = workload.bytes as f64 / requests;
-                    workload.bytes as f64 / request_bytes.max(arm.readahead_bytes)
-                }
-                (false, _) if causes.positioning => requests,
-                (false, _) => reads,
-            };
-            let each_ms = match (read_ahead, one) {
-                (true, true) => arm.revolution_ms / 2.0,
-                (false, true) => costs.missed_revolution_ms(),
-                (_, false) => costs.positioning_ms(span_bytes, streams),
-            };
-            Placing { positioning_ms: each_ms * positioned / requests, read_ahead }
+            let each_ms = costs.between_files_ms(workload.span_bytes as f64, streams);
+            let positioned = if causes.positioning { requests } else { reads };
+            let mut missing = 1.0;
+            if reads_ahead {
+                let serve_ms = service_ms(costs, &placed(each_ms), request_bytes as u64);
+                let idle_ms = ((think_ms + serve_ms) / streams - serve_ms).max(0.0);
+                let ahead_bytes = (idle_ms * costs.bytes_per_ms).min(arm.readahead_bytes);
+                missing = request_bytes / (request_bytes + ahead_bytes);
+            }
+            placed(each_ms * missing * positioned / requests)
         }
         Pattern::Strided { stride_bytes } if workload.streams == 1 => {
             let gap_bytes = (stride_bytes - workload.request_bytes) as f64;
-            let passed = read_ahead && gap_bytes <= arm.readahead_bytes;
-            // Reading ahead, the heads go through the gap while the overhead lasts.
-            let through_ms = (gap_bytes / costs.bytes_per_ms - costs.cached_overhead_ms).max(0.0);
-            let skip_ms = costs.skip_ms(gap_bytes);
-            let positioning_ms = if passed { skip_ms.min(through_ms) } else { skip_ms };
-            Placing { positioning_ms, read_ahead: false }
+            let skip_ms = costs.skip_ms(gap_bytes, think_ms);
+            if !reads_ahead || gap_bytes > arm.readahead_bytes {
+                return placed(skip_ms);
+            }
+            // The heads go on through the gap; what they have passed when the request comes is cached.
+            let left_ms = gap_bytes / costs.bytes_per_ms - costs.cached_overhead_ms - think_ms;
+            placed(skip_ms.min(left_ms.max(0.0)))
         }
         Pattern::Hinted { horizon } if causes.positioning => {
-            let waiting = f64::from(horizon).min(reads) * streams;
-            scattered(waiting)
+            scattered(f64::from(horizon).min(reads) * streams)
         }
         Pattern::Strided { .. } | Pattern::Random | Pattern::Hinted { .. } => scattered(streams),
     }
@@ -279,15 +300,15 @@ fn placing(costs: &Costs, workload: &Workload, causes: Causes, requests: f64) ->
 /// D(b), in ms.
 fn service_ms(costs: &Costs, placing: &Placing, bytes: u64) -> f64 {
     let bytes = bytes as f64;
-    let moved_ms = match &costs.arm {
-        // The media work beside the overhead and the bus.
-        Some(arm) if placing.read_ahead => {
-            (costs.cached_overhead_ms + bytes / arm.bus_bytes_per_ms).max(bytes / costs.bytes_per_ms)
-        }
-        Some(arm) => costs.overhead_ms + bytes / costs.bytes_per_ms.min(arm.bus_bytes_per_ms),
-        None => costs.overhead_ms + bytes / costs.bytes_per_ms,
-    };
-    moved_ms + placing.positioning_ms
+    let media_ms = bytes / costs.bytes_per_ms;
+    let Some(arm) = &costs.arm else { return costs.overhead_ms + media_ms };
+    let bus_ms = bytes / arm.bus_bytes_per_ms;
+    if placing.read_ahead {
+        let read_on_ms = media_ms - bytes * placing.think_ms_per_byte;
+        return placing.positioning_ms + (costs.cached_overhead_ms + bus_ms).max(read_on_ms);
+    }
+    // The bus works beside arm and media.
+    costs.overhead_ms + bus_ms.max(placing.positioning_ms + media_ms)
 }
 
 #[cfg(test)]
@@ -345,13 +366,17 @@ mod tests {
     }
 
     #[test]
-    fn more_streams_than_segments_lose_the_readahead_of_the_disk() {
+    fn segments_help_as_long_as_the_disk_idles() {
         let disk = find("st34501w").unwrap();
         let at = |streams| Workload { streams, ..Workload::sequential(8 * MIB) };
         let per_stream = |streams| predict(&disk, &at(streams)).unwrap().time_ms / f64::from(streams);
-        assert!(per_stream(1) < per_stream(3) && per_stream(3) < per_stream(4));
-        assert!(predict(&disk, &at(4)).unwrap().saved.device_readahead_ms == 0.0);
-        assert!(predict(&disk, &at(3)).unwrap().saved.device_readahead_ms > 0.0);
+        assert!(per_stream(1) < per_stream(2));
+        let saved_ms = |streams, think_us| {
+            let workload = Workload { think_us, ..at(streams) };
+            predict(&disk, &workload).unwrap().saved.device_readahead_ms
+        };
+        // Three segments, and a device that idles only if the programs compute.
+        assert!(saved_ms(3, 50e3) > 0.0 && saved_ms(3, 0.0) == 0.0 && saved_ms(4, 50e3) == 0.0);
     }
 
     #[test]
