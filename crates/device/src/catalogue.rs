@@ -104,22 +104,7 @@ pub fn find(name: &str) -> Result<DeviceParameters, CatalogueError> {
 
 /// The device name most like `name`: at most a third of its letters wrong.
 fn nearest(name: &str) -> Option<String> {
-    let name = name.to_ascii_lowercase();
-    let (distance, best) = names().into_iter().map(|n| (edit_distance(&name, &n), n)).min()?;
+    let name: String = name.to_ascii_lowercase().chars().take(64).collect();
+    let (distance, best) = names().into_iter().map(|n| (strsim::osa_distance(&name, &n), n)).min()?;
     (distance * 3 <= name.len().max(3)).then_some(best)
-}
-
-/// Letters to insert, delete or replace to turn one name into the other (Levenshtein 1966).
-fn edit_distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

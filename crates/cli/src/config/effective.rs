@@ -305,7 +305,7 @@ mod tests {
 
     fn around() -> Surroundings<'static> {
         Surroundings {
-            working_directory: Path::new("/nowhere/work"),
+            working_directory: Path::new("/nowhere/job"),
             file_directory: Path::new("/nowhere/etc"),
             memory_bytes: 1 << 30,
         }
@@ -342,7 +342,7 @@ mod tests {
         let all = resolve(&flags, &file, around()).unwrap();
         assert_eq!((all.budget_bytes, all.batch), (20 << 20, 4));
         let globs: Vec<_> = all.controlled[0].rules.iter().map(|r| r.glob.as_str()).collect();
-        assert_eq!(globs, ["/nowhere/work/a/*", "/nowhere/etc/b/*"]);
+        assert_eq!(globs, ["/nowhere/job/a/*", "/nowhere/etc/b/*"]);
     }
 
     #[test]
