@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{doctor, model, run, slowdisk};
+use crate::commands::{device, doctor, model, run, sim, slowdisk, trace};
 
 /// Lets programs that nobody may change run under a caching and prefetching policy.
 #[derive(Debug, Parser)]
@@ -22,6 +22,12 @@ pub enum Command {
     Doctor(doctor::Args),
     /// Say how long reads take and why, without a trace.
     Model(model::Args),
+    /// Say what each policy would do to a trace, on simulated disks.
+    Sim(Box<sim::Args>),
+    /// Look into traces, and store them in one format.
+    Trace(trace::Args),
+    /// List and show device models, or compare one with a measured drive.
+    Device(device::Args),
     /// Make a block device that is slow in a chosen way, for tests and benchmarks.
     Slowdisk(slowdisk::Args),
 }

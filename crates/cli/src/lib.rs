@@ -4,6 +4,7 @@
 //! main ──► args ──► commands/{run, doctor, slowdisk}
 //! run:  config (flags + file → effective)   hints (check, feed)   scan   join (other runs)
 //!       program (held start)   signals   steer (own plane) | joined (another run's)   stats, report
+//! sim, trace, device:  sweep (sources, table, page, chart)
 //! ```
 //!
 //! It is a library as well so that its parsers can be fuzzed; it promises nothing to other crates.
@@ -25,5 +26,6 @@ mod signals;
 pub mod size;
 pub mod stats;
 mod steer;
+pub mod sweep;
 pub mod terminal;
 pub mod workload;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use foretell::args::{Cli, Command, one_line};
-use foretell::commands::{doctor, model, run, slowdisk};
+use foretell::commands::{device, doctor, model, run, sim, slowdisk, trace};
 use foretell::program::{EXEC_WHEN_TOLD, exec_when_told};
 use foretell::terminal::warn;
 
@@ -38,6 +38,9 @@ fn main() -> ExitCode {
         Command::Run(args) => run::execute(args),
         Command::Doctor(args) => doctor::execute(args),
         Command::Model(args) => model::execute(args),
+        Command::Sim(args) => sim::execute(args),
+        Command::Trace(args) => trace::execute(args),
+        Command::Device(args) => device::execute(args),
         Command::Slowdisk(args) => slowdisk::execute(args),
     };
     match done {

@@ -71,6 +71,14 @@ pub(crate) struct Hardware {
     pub(crate) reports_times: bool,
 }
 
+/// The end of a process.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ended {
+    at_ns: u64,
+    idle_driver_ns: u64,
+    idle_fetches: u64,
+}
+
 pub(crate) struct Machine<R> {
     engine: Engine,
     hardware: Hardware,
@@ -84,6 +92,10 @@ pub(crate) struct Machine<R> {
     idle_since_ns: u64,
     /// Driver time that fell into the present idle time.
     idle_driver_ns: u64,
+    /// Fetches that started in it.
+    idle_fetches: u64,
+    /// When the last process ended; its last driver time and the fetches begun until then.
+    ended: Ended,
     /// The driver has the idle processor until then.
     driver_until_ns: u64,
     totals: Totals,
@@ -110,6 +122,8 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
             run_end_ns: 0,
             idle_since_ns: 0,
             idle_driver_ns: 0,
+            idle_fetches: 0,
+            ended: Ended::default(),
             driver_until_ns: 0,
             totals: Totals::default(),
         }
@@ -142,7 +156,11 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         if !self.all_done() {
             return Err(SimError::Stuck);
         }
-        let end_ns = self.idle_since_ns;
+        let Ended { at_ns: end_ns, idle_driver_ns, idle_fetches } = self.ended;
+        self.totals.stall_ns += end_ns - self.idle_since_ns - idle_driver_ns;
+        // What started after that is none of the run's fetches.
+        self.totals.driver_ns -= self.idle_driver_ns - idle_driver_ns;
+        self.totals.fetches -= self.idle_fetches - idle_fetches;
         self.totals.elapsed_ns = end_ns;
         self.totals.busy_ns = self.hardware.disks.iter().map(|d| d.busy_ns(end_ns).min(end_ns)).sum();
         Ok((self.totals, self.engine))
@@ -185,6 +203,12 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
             None => {
                 process.doing = Doing::Done;
                 let process = process.id;
+                // An interrupt under way is finished first, as it is before a process goes on.
+                self.ended = Ended {
+                    at_ns: now.max(self.driver_until_ns),
+                    idle_driver_ns: self.idle_driver_ns,
+                    idle_fetches: self.idle_fetches,
+                };
                 self.engine.handle(Nanos(now), Event::ProcessExited { process });
             }
         }
@@ -201,7 +225,7 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         let start = now.max(self.driver_until_ns);
         self.totals.stall_ns += start - self.idle_since_ns - self.idle_driver_ns;
         self.totals.compute_ns += compute_ns;
-        self.idle_driver_ns = 0;
+        (self.idle_driver_ns, self.idle_fetches) = (0, 0);
         self.running = Some(p);
         self.run_end_ns = start + compute_ns;
         if self.hardware.reports_times {
@@ -278,6 +302,7 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         } else {
             self.driver_until_ns = now.max(self.driver_until_ns) + driver_ns;
             self.idle_driver_ns += driver_ns;
+            self.idle_fetches += 1;
         }
     }
 

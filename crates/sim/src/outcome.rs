@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::cell::Reverse;
+use crate::cell::{Cell, Reverse};
+use crate::input::Survey;
 use crate::policy::PolicyName;
 
 /// Result of one simulation. Times in seconds, blocks in blocks of the input.
@@ -69,4 +70,41 @@ pub struct Outcome {
     /// With what reverse aggressive made its schedule.
     #[serde(skip)]
     pub reverse: Option<Reverse>,
+}
+
+impl Outcome {
+    /// The outcome of counting fetches without a device: processes only compute.
+    pub(crate) fn of_replacement(cell: &Cell, survey: &Survey, fetches: u64, compute_ns: u64) -> Outcome {
+        let compute_s = compute_ns as f64 / 1e9;
+        Outcome {
+            workload: survey.source.clone(),
+            policy: cell.policy,
+            disks: cell.disks,
+            device: cell.device_name.clone(),
+            cache_blocks: cell.cache_blocks,
+            batch: cell.batch.size(cell.disks),
+            horizon: None,
+            schedule: cell.discipline.name().to_owned(),
+            seed: cell.seed,
+            references: survey.references,
+            distinct_blocks: None,
+            fetches,
+            wasted_fetches: 0,
+            late_fetches: 0,
+            elapsed_s: compute_s,
+            compute_s,
+            driver_s: 0.0,
+            stall_s: 0.0,
+            mean_fetch_ms: 0.0,
+            utilization: 0.0,
+            demand_opt_fetches: (cell.policy == PolicyName::DemandOpt).then_some(fetches),
+            lower_bound_s: None,
+            model: survey.model,
+            elapsed_ns: compute_ns,
+            compute_ns,
+            driver_ns: 0,
+            stall_ns: 0,
+            reverse: None,
+        }
+    }
 }

@@ -73,6 +73,12 @@ pub enum SimError {
         /// Which.
         policy: PolicyName,
     },
+    /// A policy that prefetches has nothing to fetch from.
+    #[error("{policy} needs a device; without one only demand-lru, demand-mru and demand-opt can be counted")]
+    NeedsDevice {
+        /// Which.
+        policy: PolicyName,
+    },
     /// The trace could not be read to its end.
     #[error(transparent)]
     Trace(#[from] TraceError),

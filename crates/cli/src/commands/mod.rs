@@ -1,6 +1,9 @@
 //! The subcommands, one file each: its arguments, and `execute`, which gives the exit code.
 
+pub mod device;
 pub mod doctor;
 pub mod model;
 pub mod run;
+pub mod sim;
 pub mod slowdisk;
+pub mod trace;

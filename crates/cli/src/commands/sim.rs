@@ -1,0 +1,418 @@
+//! `foretell sim`: what would each policy do to a trace?
+
+use std::io::{IsTerminal, Write};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use foretell_device::{DeviceParameters, Discipline, catalogue};
+use foretell_sim::{
+    Batch, Cell, Hints, NO_DEVICE, Outcome, PolicyName, Reverse, SimError, in_parallel, replace_only,
+    replace_only_streamed, reproduce, simulate, simulate_streamed,
+};
+use foretell_trace::Blocks;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::nearest::suggestion;
+use crate::sweep::sources::{self, Reading, References, Source};
+use crate::sweep::{page, table};
+use crate::terminal::{say, warn};
+
+/// The largest array.
+const MAX_DISKS: u16 = 64;
+
+/// The paper's cache: 10 MB (section 3.1).
+const DEFAULT_CACHE_BLOCKS: u32 = 1280;
+
+/// The paper whose figures are known.
+const KIMBREL96: &str = "kimbrel96";
+
+/// Say what each policy would do to a trace: elapsed time divided into compute, driver and stall time,
+/// fetches, disk utilization, and the distance from the best possible.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A workload by name (synth, cscope1, zipf:alpha=0.8, ...); several run as processes at once
+    #[arg(long, value_name = "NAME")]
+    workload: Vec<String>,
+    /// A trace in any format that 'foretell trace' reads; several run as processes at once
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    trace: Vec<PathBuf>,
+    /// Format of the traces [default: told from the file]
+    #[arg(long)]
+    format: Option<String>,
+    /// Policies, separated by commas, or 'all'
+    #[arg(long, default_value = "all")]
+    policy: String,
+    /// Numbers of disks: 1,2,4 or 1..16
+    #[arg(long, default_value = "1")]
+    disks: String,
+    /// A device by name, a device file (.toml), or 'none' to count replacement only
+    #[arg(long, default_value = "hp97560")]
+    device: String,
+    /// Blocks of the cache [default: the paper's for the workload, or 1280]
+    #[arg(long, value_name = "BLOCKS")]
+    cache: Option<u32>,
+    /// Bytes of a block
+    #[arg(long, value_name = "BYTES", default_value = "8192")]
+    block_bytes: NonZeroU32,
+    /// Prefetches a batch: 'paper' (Table 6), 'fitted' (to the figures on synth), or a number
+    #[arg(long, default_value = "paper")]
+    batch: String,
+    /// Prefetch horizon in references [default: 62 for fixed-horizon and forestall]
+    #[arg(long, value_name = "N")]
+    horizon: Option<NonZeroU32>,
+    /// F in references and batch of reverse-aggressive's schedule, as 4.9/40 [default: the best found]
+    #[arg(long, value_name = "F/BATCH")]
+    reverse: Option<String>,
+    /// Order of a disk's queue: fcfs, scan, cscan, clook, sstf or sptf
+    #[arg(long, default_value = "cscan")]
+    schedule: String,
+    /// Blocks of a stripe unit
+    #[arg(long, value_name = "BLOCKS", default_value = "1")]
+    stripe: NonZeroU32,
+    /// How many times as fast the processor is
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    cpu_speed: f64,
+    /// Share of the disclosed references that is left out
+    #[arg(long, value_name = "P%", default_value = "0%")]
+    hints_drop: String,
+    /// Share of the references before which one is disclosed that does not happen
+    #[arg(long, value_name = "P%", default_value = "0%")]
+    hints_insert: String,
+    /// Share of the disclosed references that name another block of the file
+    #[arg(long, value_name = "P%", default_value = "0%")]
+    hints_perturb: String,
+    /// Disclosed references ahead of the process at most [default: all]
+    #[arg(long, value_name = "N")]
+    lookahead: Option<NonZeroU32>,
+    /// Seed of workloads, layouts and wrong hints
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Runs at a time [default: one a processor]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroU32>,
+    /// Write JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Write a page with charts to this file as well
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Run the published numbers of a paper (kimbrel96) and compare
+    #[arg(long, value_name = "PAPER", conflicts_with_all = ["workload", "trace", "html"])]
+    reproduce: Option<String>,
+}
+
+/// Does what the arguments say.
+///
+/// # Errors
+/// Something in the arguments or in a trace is wrong, or the page cannot be written.
+pub fn execute(args: &Args) -> Result<u8> {
+    let jobs = match args.jobs {
+        Some(jobs) => jobs.get() as usize,
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    match &args.reproduce {
+        Some(paper) => reproduce_paper(paper, jobs, args.json)?,
+        None => sweep(args, jobs)?,
+    }
+    Ok(0)
+}
+
+fn reproduce_paper(paper: &str, jobs: usize, json: bool) -> Result<()> {
+    ensure!(paper == KIMBREL96, "--reproduce: unknown paper '{paper}'{}", suggestion(paper, [KIMBREL96]));
+    let bar = progress(0);
+    let findings = reproduce::kimbrel96(jobs, |runs| bar.set_length(runs as u64), || bar.inc(1))?;
+    bar.finish_and_clear();
+    if json {
+        say(&(serde_json::to_string_pretty(&findings)? + "\n"));
+    } else {
+        say(&table::findings(&findings));
+    }
+    Ok(())
+}
+
+fn sweep(args: &Args, jobs: usize) -> Result<()> {
+    // Everything that can be wrong with the arguments is found before anything is read.
+    let sources = Source::all(&args.workload, &args.trace)?;
+    ensure!(!sources.is_empty(), "nothing to simulate: give --workload NAME or --trace FILE");
+    let page_directory = args.html.as_deref().map(directory_of).transpose()?;
+    let cells = cells(args, &sources)?;
+    let reading = Reading {
+        block_bytes: args.block_bytes,
+        format: sources::format(args.format.as_deref())?,
+        seed: args.seed,
+    };
+    let online = cells.iter().all(|cell| !cell.policy.discloses());
+    let references = sources::read(&sources, reading, online)?;
+    let bar = progress(cells.len());
+    let outcomes =
+        in_parallel(&cells, jobs, |cell| run(cell, &references, &sources, reading), |_| bar.inc(1));
+    bar.finish_and_clear();
+    let mut results = Vec::new();
+    for (cell, outcome) in cells.iter().zip(outcomes) {
+        results.push(outcome.with_context(|| format!("{} on {} disk(s)", cell.policy, cell.disks))?);
+    }
+    notes(&results, &references);
+    if let (Some(path), Some(directory)) = (&args.html, page_directory) {
+        write_page(path, &directory, &page::page(&results, &command_line()))?;
+    }
+    if args.json {
+        say(&(serde_json::to_string_pretty(&results)? + "\n"));
+    } else {
+        say(&table::outcomes(&results));
+    }
+    Ok(())
+}
+
+fn run(
+    cell: &Cell,
+    references: &References,
+    sources: &[Source],
+    reading: Reading,
+) -> Result<Outcome, anyhow::Error> {
+    let counted = cell.device_name == NO_DEVICE;
+    Ok(match (references, sources) {
+        (References::Kept(input), _) if counted => replace_only(cell, input)?,
+        (References::Kept(input), _) => simulate(cell, input)?,
+        (References::Streamed(survey), [source, ..]) if counted => {
+            let blocks = Blocks::new(source.open(reading)?, reading.block_bytes);
+            let reads = blocks.filter(|b| !matches!(b, Ok(r) if r.write));
+            replace_only_streamed(cell, survey, reads.map(|b| b.map(|r| (r.file, r.block, r.compute_ns))))?
+        }
+        (References::Streamed(survey), [source, ..]) => {
+            simulate_streamed(cell, survey, source.open(reading)?, reading.block_bytes)?
+        }
+        (References::Streamed(_), []) => return Err(SimError::Stuck.into()),
+    })
+}
+
+/// All combinations that were asked for, arrays in the outer loop.
+fn cells(args: &Args, sources: &[Source]) -> Result<Vec<Cell>> {
+    let (device_name, device) = device(&args.device)?;
+    let counted = device_name == NO_DEVICE;
+    let policies = policies(&args.policy, counted)?;
+    let batch = batch(&args.batch)?;
+    let discipline: Discipline = args.schedule.parse().map_err(|_| {
+        let names = Discipline::ALL.map(Discipline::name);
+        anyhow!("--schedule: unknown order '{}'{}", args.schedule, suggestion(&args.schedule, names))
+    })?;
+    ensure!(
+        args.cpu_speed.is_finite() && (0.001..=1000.0).contains(&args.cpu_speed),
+        "--cpu-speed {}: give a factor from 0.001 to 1000",
+        args.cpu_speed
+    );
+    ensure!(args.cache != Some(0), "--cache 0: a cache needs at least 1 block");
+    let published = sources.iter().filter_map(Source::published_cache_blocks).max();
+    let cache_blocks = args.cache.or(published).unwrap_or(DEFAULT_CACHE_BLOCKS);
+    let hints = Hints {
+        drop_share: share("--hints-drop", &args.hints_drop)?,
+        insert_share: share("--hints-insert", &args.hints_insert)?,
+        perturb_share: share("--hints-perturb", &args.hints_perturb)?,
+        lookahead: args.lookahead.map(NonZeroU32::get),
+    };
+    let reverse = args.reverse.as_deref().map(reverse).transpose()?;
+    let mut cells = Vec::new();
+    for disks in disks(&args.disks)? {
+        for &policy in &policies {
+            let mut cell = Cell::new(policy, disks, &device_name, device.clone(), cache_blocks);
+            cell.discipline = discipline;
+            cell.block_bytes = args.block_bytes.get();
+            cell.batch = batch;
+            cell.horizon = args.horizon.map(NonZeroU32::get);
+            cell.stripe_blocks = args.stripe.get();
+            cell.cpu_speed = args.cpu_speed;
+            cell.hints = hints;
+            cell.reverse = reverse;
+            cell.seed = args.seed;
+            cells.push(cell);
+        }
+    }
+    Ok(cells)
+}
+
+/// Policies by name; without a device only those that can be counted.
+fn policies(names: &str, counted: bool) -> Result<Vec<PolicyName>> {
+    let countable = [PolicyName::DemandOpt, PolicyName::DemandLru, PolicyName::DemandMru];
+    if names == "all" {
+        return Ok(if counted { countable.to_vec() } else { PolicyName::all().to_vec() });
+    }
+    let known = PolicyName::all().iter().map(|p| p.name()).chain(["all"]);
+    let mut policies = Vec::new();
+    for name in names.split(',').map(str::trim) {
+        let policy: PolicyName = name
+            .parse()
+            .map_err(|_| anyhow!("--policy: unknown policy '{name}'{}", suggestion(name, known.clone())))?;
+        ensure!(!counted || countable.contains(&policy), "--policy: {}", SimError::NeedsDevice { policy });
+        ensure!(!policies.contains(&policy), "--policy: '{name}' is named twice");
+        policies.push(policy);
+    }
+    Ok(policies)
+}
+
+/// `1,2,4..8`.
+fn disks(text: &str) -> Result<Vec<u16>> {
+    let number = |n: &str| {
+        n.trim().parse().ok().filter(|d| (1..=MAX_DISKS).contains(d)).ok_or_else(|| {
+            anyhow!(
+                "--disks: '{n}' is no number of disks; an array has 1 to {MAX_DISKS}, as in 1,2,4 or 1..16"
+            )
+        })
+    };
+    let mut disks = Vec::new();
+    for part in text.split(',') {
+        match part.split_once("..") {
+            Some((first, last)) => {
+                let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
+                ensure!(first <= last, "--disks: '{part}' is empty; give the smaller number first");
+                disks.extend(first..=last);
+            }
+            None => disks.push(number(part)?),
+        }
+    }
+    disks.sort_unstable();
+    disks.dedup();
+    Ok(disks)
+}
+
+/// A built-in device, or a file, or none.
+fn device(name: &str) -> Result<(String, DeviceParameters)> {
+    if name == NO_DEVICE {
+        return Ok((NO_DEVICE.to_owned(), DeviceParameters::uniform(0.0, u64::MAX)));
+    }
+    if name.ends_with(".toml") {
+        let parameters = super::device::read(Path::new(name))?;
+        return Ok((parameters.name.clone(), parameters));
+    }
+    let parameters = catalogue::find(name).map_err(|e| anyhow!("--device: {e}"))?;
+    Ok((name.to_owned(), parameters))
+}
+
+fn batch(text: &str) -> Result<Batch> {
+    match text {
+        "paper" => Ok(Batch::Paper),
+        "fitted" => Ok(Batch::Fitted),
+        size => match size.parse() {
+            Ok(size) if size > 0 => Ok(Batch::Fixed(size)),
+            _ => bail!("--batch: '{text}' is neither 'paper' nor 'fitted' nor a number from 1 on"),
+        },
+    }
+}
+
+/// `4.9/40`.
+fn reverse(text: &str) -> Result<Reverse> {
+    let parts = text.split_once('/').and_then(|(f, batch)| Some((f.parse().ok()?, batch.parse().ok()?)));
+    match parts {
+        Some((fetch_references, batch)) if fetch_references > 0.0 && batch > 0 => {
+            Ok(Reverse { fetch_references, batch })
+        }
+        _ => bail!("--reverse: '{text}' is not F/BATCH, as in 4.9/40"),
+    }
+}
+
+/// `5%` as 0.05.
+fn share(flag: &str, text: &str) -> Result<f64> {
+    let percent: Option<f64> = text.strip_suffix('%').unwrap_or(text).trim().parse().ok();
+    match percent.filter(|p| (0.0..=100.0).contains(p)) {
+        Some(percent) => Ok(percent / 100.0),
+        None => bail!("{flag}: '{text}' is no share from 0% to 100%"),
+    }
+}
+
+/// What is worth knowing about the results, on standard error.
+fn notes(results: &[Outcome], references: &References) {
+    let Some(first) = results.first() else { return };
+    let note = |text: String| warn(&format!("note: {text}"));
+    if let Some(distinct) = first.distinct_blocks.filter(|d| *d <= first.cache_blocks.into()) {
+        note(format!(
+            "a cache of {} blocks holds all {distinct} blocks of the trace; nothing is ever replaced",
+            first.cache_blocks
+        ));
+    }
+    let writes = references.survey().writes;
+    if writes > 0 {
+        note(format!("{writes} written blocks are left out, only reads are simulated"));
+    }
+    if matches!(references, References::Streamed(_)) {
+        note(
+            "the trace is read anew for each run; the optimum needs all of it and is not computed".to_owned(),
+        );
+    }
+}
+
+/// A bar on a terminal, nothing in a pipe.
+fn progress(cells: usize) -> ProgressBar {
+    let visible = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
+    let target = if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let bar = ProgressBar::with_draw_target(Some(cells as u64), target);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} runs, {eta} left") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// The directory of a file to be written, which must exist.
+fn directory_of(path: &Path) -> Result<PathBuf> {
+    let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    ensure!(directory.is_dir(), "--html {}: there is no directory {}", path.display(), directory.display());
+    ensure!(!path.is_dir(), "--html {}: is a directory; name a file", path.display());
+    Ok(directory.to_owned())
+}
+
+/// Writes the page under another name and renames it, so that nobody sees half of it.
+fn write_page(path: &Path, directory: &Path, page: &str) -> Result<()> {
+    let context = || format!("--html {}: cannot write there", path.display());
+    let mut file =
+        tempfile::Builder::new().prefix(".foretell-").tempfile_in(directory).with_context(context)?;
+    file.write_all(page.as_bytes()).with_context(context)?;
+    readable_to_all(&file).with_context(context)?;
+    file.persist(path).with_context(context)?;
+    Ok(())
+}
+
+/// Temporary files are private; a page is as readable as any other new file.
+fn readable_to_all(file: &tempfile::NamedTempFile) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))
+}
+
+/// What the user typed, as far as it can be shown.
+fn command_line() -> String {
+    let arguments = std::env::args_os().skip(1).map(|a| {
+        let text = a.to_string_lossy().into_owned();
+        if text.contains([' ', '\'', '"']) { format!("'{}'", text.replace('\'', "'\\''")) } else { text }
+    });
+    ["foretell".to_owned()].into_iter().chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays() {
+        assert_eq!(disks("1").unwrap(), [1]);
+        assert_eq!(disks("4,1..3, 2").unwrap(), [1, 2, 3, 4]);
+        for wrong in ["0", "65", "", "1..", "3..2", "x", "-1", "1..100"] {
+            let error = disks(wrong).unwrap_err().to_string();
+            assert!(error.starts_with("--disks: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn shares() {
+        assert_eq!(share("--x", "5%").unwrap(), 0.05);
+        assert_eq!(share("--x", "100").unwrap(), 1.0);
+        for wrong in ["-1%", "101%", "five", "", "NaN"] {
+            assert!(share("--x", wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn schedules_of_reverse_aggressive() {
+        let Reverse { fetch_references, batch } = reverse("4.9/40").unwrap();
+        assert_eq!((fetch_references, batch), (4.9, 40));
+        for wrong in ["4.9", "0/4", "4/0", "/", "x/1"] {
+            assert!(reverse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! A sweep as one self-contained page: no scripts, nothing loaded from elsewhere, light and dark.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use foretell_sim::Outcome;
+
+use super::table::over;
+use super::{chart, grouped, seconds};
+
+const STYLE: &str = include_str!("page.css");
+
+/// Text inside an element or an attribute.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The page for the results of one sweep; `command` is what made it.
+#[must_use]
+pub fn page(outcomes: &[Outcome], command: &str) -> String {
+    let Some(first) = outcomes.first() else { return String::new() };
+    let mut arrays: BTreeMap<u16, Vec<&Outcome>> = BTreeMap::new();
+    for o in outcomes {
+        arrays.entry(o.disks).or_default().push(o);
+    }
+    let title = escape(&first.workload);
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
+         <title>{title}: foretell sim</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
+    );
+    let _ = write!(out, "<header>\n<p class=\"kind\">foretell sim</p>\n<h1>{title}</h1>\n{}", facts(first));
+    if first.model {
+        out += "<p class=\"note\">This workload is a model: its totals are published, the order of its \
+                references is a guess from a description.</p>\n";
+    }
+    out += "</header>\n";
+    out += &findings(&arrays);
+    out += &charts(&arrays);
+    out += &table(outcomes);
+    let _ = write!(
+        out,
+        "<footer><p>Elapsed time is compute, driver and stall time, and nothing else. The lower bound is \
+         compute time plus the driver time of the fewest possible fetches.</p>\n<pre>{}</pre>\n\
+         <p>foretell {}</p></footer>\n</main>\n</body>\n</html>\n",
+        escape(command),
+        env!("CARGO_PKG_VERSION")
+    );
+    out
+}
+
+/// What all results share.
+fn facts(o: &Outcome) -> String {
+    let mut facts = vec![("references", grouped(o.references))];
+    if let Some(distinct) = o.distinct_blocks {
+        facts.push(("distinct blocks", grouped(distinct)));
+    }
+    facts.push(("cache", format!("{} blocks", grouped(o.cache_blocks.into()))));
+    facts.push(("device", o.device.clone()));
+    facts.push(("schedule", o.schedule.clone()));
+    facts.push(("compute", format!("{} s", seconds(o.compute_s))));
+    if let Some(fetches) = o.demand_opt_fetches {
+        facts.push(("fewest fetches", grouped(fetches)));
+    }
+    if let Some(bound) = o.lower_bound_s {
+        facts.push(("lower bound", format!("{} s", seconds(bound))));
+    }
+    facts.push(("seed", o.seed.to_string()));
+    let mut out = "<dl class=\"facts\">\n".to_owned();
+    for (name, value) in facts {
+        let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>\n", escape(&value));
+    }
+    out + "</dl>\n"
+}
+
+/// The fastest policy of each array, in words.
+fn findings(arrays: &BTreeMap<u16, Vec<&Outcome>>) -> String {
+    let mut out = "<section>\n<h2>Fastest</h2>\n<ul class=\"findings\">\n".to_owned();
+    for (disks, outcomes) in arrays {
+        let Some(best) = outcomes.iter().min_by_key(|o| o.elapsed_ns) else { continue };
+        let slowest = outcomes.iter().max_by_key(|o| o.elapsed_ns).filter(|s| s.elapsed_ns > best.elapsed_ns);
+        let _ = write!(
+            out,
+            "<li><strong>{}</strong> {} in {} s",
+            disk_count(*disks),
+            best.policy,
+            seconds(best.elapsed_s)
+        );
+        if let Some(bound) = best.lower_bound_s {
+            let _ = write!(
+                out,
+                ", {} the lower bound",
+                over(best.elapsed_s, Some(bound)).replace('+', "+\u{2060}")
+            );
+        }
+        if let Some(slowest) = slowest {
+            let times = slowest.elapsed_s / best.elapsed_s;
+            let _ = write!(out, "; {} takes {times:.2} times as long", slowest.policy);
+        }
+        out += "</li>\n";
+    }
+    out + "</ul>\n</section>\n"
+}
+
+fn disk_count(disks: u16) -> String {
+    if disks == 1 { "1 disk".to_owned() } else { format!("{disks} disks") }
+}
+
+fn charts(arrays: &BTreeMap<u16, Vec<&Outcome>>) -> String {
+    let longest = arrays.values().flatten().map(|o| o.elapsed_s).fold(0.0, f64::max);
+    let mut out = "<section>\n<h2>Elapsed time in seconds</h2>\n<p class=\"legend\">\
+                   <span class=\"key compute\"></span>compute <span class=\"key driver\"></span>driver \
+                   <span class=\"key stall\"></span>stall"
+        .to_owned();
+    if arrays.values().flatten().any(|o| o.lower_bound_s.is_some()) {
+        out += " <span class=\"key bound\"></span>lower bound";
+    }
+    out += "</p>\n<div class=\"panels\">\n";
+    for (disks, outcomes) in arrays {
+        let panel = chart::panel(outcomes, longest);
+        let _ = write!(out, "<figure><figcaption>{}</figcaption>\n{panel}</figure>\n", disk_count(*disks));
+    }
+    out + "</div>\n</section>\n"
+}
+
+fn table(outcomes: &[Outcome]) -> String {
+    const HEADINGS: [&str; 14] = [
+        "disks",
+        "policy",
+        "batch",
+        "elapsed s",
+        "compute s",
+        "driver s",
+        "stall s",
+        "over bound",
+        "fetches",
+        "over fewest",
+        "wasted",
+        "late",
+        "fetch ms",
+        "disks busy",
+    ];
+    let mut out = "<section>\n<h2>Figures</h2>\n<div class=\"scroll\"><table>\n<thead><tr>".to_owned();
+    for heading in HEADINGS {
+        let _ = write!(out, "<th scope=\"col\">{heading}</th>");
+    }
+    out += "</tr></thead>\n<tbody>\n";
+    let mut before = None;
+    for o in outcomes {
+        let class =
+            if before.replace(o.disks).is_some_and(|d| d != o.disks) { " class=\"first\"" } else { "" };
+        let cells = [
+            o.disks.to_string(),
+            o.policy.to_string(),
+            o.batch.to_string(),
+            seconds(o.elapsed_s),
+            seconds(o.compute_s),
+            seconds(o.driver_s),
+            seconds(o.stall_s),
+            over(o.elapsed_s, o.lower_bound_s),
+            grouped(o.fetches),
+            over(o.fetches as f64, o.demand_opt_fetches.map(|f| f as f64)),
+            grouped(o.wasted_fetches),
+            grouped(o.late_fetches),
+            format!("{:.2}", o.mean_fetch_ms),
+            format!("{:.0}%", 100.0 * o.utilization),
+        ];
+        let _ = write!(out, "<tr{class}>");
+        for cell in cells {
+            let _ = write!(out, "<td>{}</td>", escape(&cell));
+        }
+        out += "</tr>\n";
+    }
+    out + "</tbody>\n</table></div>\n</section>\n"
+}
