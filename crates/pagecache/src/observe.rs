@@ -73,15 +73,22 @@ pub struct ObserverConfig {
     /// 8 KiB reads at full speed.
     pub ring_bytes: u32,
     /// Wake the reader after this many records on one CPU; 0: only for what calls for action. The default
-    /// wakes it before a quarter of the default ring is full. [`Observer::set_wake_every`] changes it later.
+    /// wakes it before a quarter of the ring is full. [`Observer::set_wake_every`] changes it later.
     pub wake_every: u32,
+}
+
+impl ObserverConfig {
+    /// A ring of this size, and a wake-up before a quarter of it is full.
+    #[must_use]
+    pub fn with_ring(ring_bytes: u32) -> ObserverConfig {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+        ObserverConfig { ring_bytes, wake_every: (ring_bytes / RECORD_BYTES / 4 / cpus).max(1) }
+    }
 }
 
 impl Default for ObserverConfig {
     fn default() -> ObserverConfig {
-        let ring_bytes = 16 << 20;
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
-        ObserverConfig { ring_bytes, wake_every: (ring_bytes / RECORD_BYTES / 4 / cpus).max(1) }
+        ObserverConfig::with_ring(16 << 20)
     }
 }
 

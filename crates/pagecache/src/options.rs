@@ -34,6 +34,10 @@ pub struct Options {
     /// Share of any 100 ms that each of the two may use at `SCHED_FIFO`; beyond it, it falls back to the
     /// normal class for the next 100 ms, so it never starves the program. 0.5; from 0 to 0.95.
     pub realtime_share: f64,
+    /// Bytes of the ring through which the kernel reports what happens: a power of two, a page at least.
+    /// 16 MiB hold half a million records; what finds it full is lost, and made good by asking the kernel
+    /// what is cached.
+    pub ring_bytes: u32,
     /// Threads that prefetch. 4: each waits for the fetches that it has submitted, so there should be
     /// as many as batches worth having under way.
     pub prefetch_threads: u32,
@@ -61,6 +65,7 @@ impl Options {
             match_ahead: 2,
             realtime: true,
             realtime_share: 0.5,
+            ring_bytes: 16 << 20,
             prefetch_threads: 4,
             record: None,
             compare_with_optimum: true,

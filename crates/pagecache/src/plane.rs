@@ -94,8 +94,8 @@ impl Plane {
             None => None,
         };
         let guard = Guard::start().map_err(system("fork the process that cleans up after a crash"))?;
-        let observer =
-            Observer::open(ObserverConfig::default()).map_err(|e| OpenError::Observe(Box::new(e)))?;
+        let observer = ObserverConfig::with_ring(options.ring_bytes);
+        let observer = Observer::open(observer).map_err(|e| OpenError::Observe(Box::new(e)))?;
         let threads = options.prefetch_threads as usize;
         let schedule = || Schedule::new(options.realtime.then_some(options.realtime_share));
         let workers = Workers::start(&cache, schedule(), threads, options.batch as usize)
@@ -309,7 +309,9 @@ impl Plane {
     /// The same without the comparison with optimal replacement, which takes time that the programs still
     /// under control have no use for.
     pub fn report_so_far(&self) -> Report {
-        self.report_with(Err("compared only when the first of the runs that share the budget ends".to_owned()))
+        self.report_with(
+            Err("compared only when the first of the runs that share the budget ends".to_owned()),
+        )
     }
 
     fn report_with(&self, optimum: Result<u64, String>) -> Report {
@@ -388,6 +390,9 @@ fn check(options: &Options) -> Result<(), OpenError> {
     let out_of_range = |option, value: String, range| Err(OpenError::OutOfRange { option, value, range });
     if !(1..=1024).contains(&options.batch) {
         return out_of_range("batch", options.batch.to_string(), "from 1 to 1024");
+    }
+    if !options.ring_bytes.is_power_of_two() || u64::from(options.ring_bytes) < kernel::page_bytes() {
+        return out_of_range("ring_bytes", options.ring_bytes.to_string(), "a power of two from a page on");
     }
     if !(1..=64).contains(&options.prefetch_threads) {
         return out_of_range("prefetch_threads", options.prefetch_threads.to_string(), "from 1 to 64");

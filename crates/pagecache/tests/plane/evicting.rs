@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use foretell_pagecache::PoolPolicy;
+use foretell_pagecache::{Options, PoolPolicy};
 
 use crate::program::shuffled;
 use crate::stage::{BLOCK, Play, Stage, cached_blocks, cached_pages, chill, options, stage, undisturbed};
@@ -132,4 +132,25 @@ fn the_budget_is_kept_all_along() {
     println!("at most {most} of 2048 blocks in {} samples", samples.len());
     // On a machine whose processors are all taken, evictions lag behind by some milliseconds of reading.
     assert!(*most <= 2048 + 512, "{most}");
+}
+
+/// Nobody drains a small ring while the program reads at full speed: what was lost is made good by asking
+/// the kernel what is cached, and the budget holds again.
+#[test]
+fn lost_events_are_made_good() {
+    let Some(stage) = stage("lost_events_are_made_good") else { return };
+    let path = stage.file("a", 4096);
+    let mut play = Play::new(
+        Options { ring_bytes: 1 << 14, realtime: false, ..options(256) },
+        stage.rule(PoolPolicy::Lru),
+    );
+    play.run(&format!("open f {} random", path.display()));
+    // One read under control, so that the file is known.
+    play.run(&format!("read f 0 {BLOCK}"));
+    assert_eq!(play.program.run(&format!("pass f {BLOCK} 1")), "done");
+    assert!(cached_blocks(&path).len() > 2048, "all of it was cached");
+    play.until("the budget holds", |_| cached_blocks(&path).len() <= 256);
+    let report = play.report();
+    assert!(report.lost_events > 0);
+    assert!(report.counts.evictions >= 4096 - 256, "{report:?}");
 }
