@@ -10,11 +10,13 @@
 //! - [`published`]: their tables and claims, next to what the model gives.
 //! - [`workload`], [`costs`], [`predict`]: the same idea for devices and file systems of today: what a
 //!   request costs, how many there are, and which of them wait for each other.
+//! - [`advise`]: what to set, by that model.
 //! - [`readahead`]: the windows in which Linux reads a file.
 //!
 //! Times are in ms and sizes in KB of 1024 bytes in the modules that follow the paper, which prints them so;
 //! its rates in MB/s are taken as KB/ms, as its own tables do.
 
+pub mod advise;
 pub mod costs;
 pub mod ffs;
 pub mod predict;

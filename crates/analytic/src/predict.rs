@@ -162,12 +162,14 @@ fn evaluate(costs: &Costs, workload: &Workload, causes: Causes) -> Evaluation {
     let think_ms = |bytes: u64| workload.think_ms() * bytes as f64 / workload.request_bytes as f64;
 
     let steady_ms = serve_ms(windows.steady_bytes);
+    let last_ms = if windows.last_bytes > 0 { serve_ms(windows.last_bytes) } else { 0.0 };
     let indirect_ms = windows.indirect as f64
         * (costs.overhead_ms
             + costs.positioning_ms(workload.span_bytes as f64 * streams, 1.0)
             + FFS_BLOCK_BYTES as f64 / costs.bytes_per_ms);
     let busy_ms = windows.head_bytes.iter().map(|&bytes| serve_ms(bytes)).sum::<f64>()
         + windows.steady as f64 * steady_ms
+        + last_ms
         + indirect_ms;
     let computation_ms = workload.reads() as f64 * workload.think_ms();
 
@@ -204,7 +206,11 @@ fn evaluate(costs: &Costs, workload: &Workload, causes: Causes) -> Evaluation {
                 total_ms += (windows.steady - 1) as f64 * think_steady_ms.max(steady_ms);
                 before_ms = think_steady_ms;
             }
-            // The last window may be shorter than what was counted for it: never less than all computation.
+            if windows.last_bytes > 0 {
+                total_ms += before_ms.max(last_ms);
+                before_ms = think_ms(windows.last_bytes);
+            }
+            // A last read that is shorter than a request is followed by as much computation as the others.
             (total_ms + before_ms).max(computation_ms)
         }
         _ => busy_ms + computation_ms,
@@ -386,8 +392,8 @@ mod tests {
         let expected = windows(&workload);
         assert_eq!(expected.indirect, 2);
         assert_eq!(
-            expected.head_bytes.iter().sum::<u64>() + expected.steady * (64 << 10),
-            32 * MIB + (32 << 10)
+            expected.head_bytes.iter().sum::<u64>() + expected.steady * (64 << 10) + expected.last_bytes,
+            32 * MIB
         );
         assert_eq!(predict(&uniform(), &workload).unwrap().device_reads, expected.count() + 2);
     }

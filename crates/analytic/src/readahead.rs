@@ -24,10 +24,12 @@ pub const PAGE_BYTES: u64 = 4096;
 pub struct Windows {
     /// The first requests, in bytes, while their size changes.
     pub head_bytes: Vec<u64>,
-    /// Size of all later ones, in bytes.
+    /// Size of all later ones but the last, in bytes.
     pub steady_bytes: u64,
     /// How many of those there are.
     pub steady: u64,
+    /// What is left for the last one, in bytes; 0 if nothing is.
+    pub last_bytes: u64,
     /// Further requests of one block that have to be waited for: indirect blocks.
     pub indirect: u64,
 }
@@ -36,14 +38,19 @@ impl Windows {
     /// Requests that fetch data.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.head_bytes.len() as u64 + self.steady
+        self.head_bytes.len() as u64 + self.steady + u64::from(self.last_bytes > 0)
     }
 
     /// `bytes` in requests of `request_bytes`.
     #[must_use]
     pub fn uniform(bytes: u64, request_bytes: u64) -> Windows {
-        let steady = bytes.div_ceil(request_bytes);
-        Windows { head_bytes: Vec::new(), steady_bytes: request_bytes, steady, indirect: 0 }
+        Windows {
+            head_bytes: Vec::new(),
+            steady_bytes: request_bytes,
+            steady: bytes / request_bytes,
+            last_bytes: bytes % request_bytes,
+            indirect: 0,
+        }
     }
 }
 
@@ -100,7 +107,7 @@ mod tests {
         let w = windows(1 << 20, 8 << 10, 128 << 10);
         assert_eq!(w.head_bytes, [16 << 10, 32 << 10, 64 << 10]);
         // 1024 - 112 = 912 KB are seven windows and a rest.
-        assert_eq!((w.steady_bytes, w.steady, w.count()), (128 << 10, 8, 11));
+        assert_eq!((w.steady_bytes, w.steady, w.last_bytes, w.count()), (128 << 10, 7, 16 << 10, 11));
         // As measured with 8192 KB, but for the last window, which ends on a large folio there.
         assert_eq!(windows(1 << 20, 4 << 10, 8192 << 10).head_bytes[..3], [16 << 10, 64 << 10, 256 << 10]);
     }

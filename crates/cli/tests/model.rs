@@ -28,6 +28,18 @@ fn a_prediction_says_what_limits_it() {
 }
 
 #[test]
+fn advice_names_setting_gain_and_condition() {
+    let ended =
+        foretell(["model", "advise", "--device", "nvme", "--workload", "random,bytes=64M,request=4K"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for says in ["queue_depth", "horizon", "times as fast", "if the order is disclosed"] {
+        assert!(ended.stdout.contains(says), "{says}: {}", ended.stdout);
+    }
+    let nothing = foretell(["model", "advise", "--device", "hp97560", "--workload", "sequential,bytes=64M"]);
+    assert!(nothing.stdout.contains("nothing to set"), "{}", nothing.stdout);
+}
+
+#[test]
 fn bad_input_is_refused_in_one_line() {
     let refused = |device: &str, workload: &str, says: &str| {
         let ended = foretell(["model", "predict", "--device", device, "--workload", workload]);

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::fs;
 
 use anyhow::{Context, Result, anyhow};
+use foretell_analytic::advise::{Advice, Setting, advise};
 use foretell_analytic::predict::{Bound, Prediction, predict};
 use foretell_analytic::published::{self, Claim, Reproduction};
 use foretell_analytic::response::Breakdown;
@@ -36,11 +37,13 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// Say how long a workload takes at a device, and what prefetching has to do with it
-    Predict(PredictArgs),
+    Predict(WorkloadArgs),
+    /// Say what to set for a workload at a device, why, and what it gains
+    Advise(WorkloadArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct PredictArgs {
+struct WorkloadArgs {
     /// A built-in device, or the path of a device file
     #[arg(long, value_name = "NAME|FILE")]
     device: String,
@@ -55,8 +58,10 @@ struct PredictArgs {
 
 /// Does what the arguments say.
 pub fn execute(args: &Args) -> Result<u8> {
-    if let Some(Action::Predict(args)) = &args.action {
-        execute_predict(args)?;
+    match &args.action {
+        Some(Action::Predict(args)) => execute_predict(args)?,
+        Some(Action::Advise(args)) => execute_advise(args)?,
+        None => {}
     }
     if let Some(paper) = &args.reproduce {
         if !PAPERS.contains(&paper.as_str()) {
@@ -73,7 +78,7 @@ pub fn execute(args: &Args) -> Result<u8> {
     Ok(0)
 }
 
-fn execute_predict(args: &PredictArgs) -> Result<()> {
+fn execute_predict(args: &WorkloadArgs) -> Result<()> {
     let device = find_device(&args.device)?;
     let workload = parse_workload(&args.workload)?;
     let prediction = predict(&device, &workload).map_err(|e| anyhow!("--workload: {e}"))?;
@@ -83,6 +88,73 @@ fn execute_predict(args: &PredictArgs) -> Result<()> {
         say(&prediction_table(&device, &workload, &prediction));
     }
     Ok(())
+}
+
+fn execute_advise(args: &WorkloadArgs) -> Result<()> {
+    let device = find_device(&args.device)?;
+    let workload = parse_workload(&args.workload)?;
+    let (now, advice) = advise(&device, &workload).map_err(|e| anyhow!("--workload: {e}"))?;
+    if args.json {
+        let rows: Vec<_> = advice.iter().map(|advice| AdviceJson::new(advice, now.time_ms)).collect();
+        say(&format!("{}\n", serde_json::to_string_pretty(&rows)?));
+    } else {
+        say(&advice_table(&device, now.time_ms, &advice));
+    }
+    Ok(())
+}
+
+/// A piece of advice as JSON.
+#[derive(Serialize)]
+struct AdviceJson<'a> {
+    setting: &'static str,
+    value: u64,
+    time_ms: f64,
+    now_ms: f64,
+    because: &'a str,
+    holds_if: &'a str,
+}
+
+impl<'a> AdviceJson<'a> {
+    fn new(advice: &'a Advice, now_ms: f64) -> AdviceJson<'a> {
+        let Advice { setting, value, time_ms, because, holds_if } = advice;
+        AdviceJson {
+            setting: setting_name(*setting),
+            value: *value,
+            time_ms: *time_ms,
+            now_ms,
+            because,
+            holds_if,
+        }
+    }
+}
+
+fn setting_name(setting: Setting) -> &'static str {
+    match setting {
+        Setting::ReadAheadKb => "read_ahead_kb",
+        Setting::Horizon => "horizon",
+        Setting::QueueDepth => "queue_depth",
+        Setting::Batch => "batch",
+        Setting::BlockBytes => "block_bytes",
+        Setting::MergeGapBytes => "merge_gap_bytes",
+        Setting::Streams => "streams",
+    }
+}
+
+fn advice_table(device: &DeviceParameters, now_ms: f64, advice: &[Advice]) -> String {
+    let mut out = format!("{}: {now_ms:.2} ms as it is\n", device.name);
+    if advice.is_empty() {
+        out.push_str("  nothing to set would make it 3% faster\n");
+    }
+    for Advice { setting, value, time_ms, because, holds_if } in advice {
+        let _ = writeln!(
+            out,
+            "  {:<16}{value:>12}   {time_ms:.2} ms, {:.2} times as fast: {because}\n{:>33}if {holds_if}",
+            setting_name(*setting),
+            now_ms / time_ms,
+            "",
+        );
+    }
+    out
 }
 
 /// A built-in device by its name, else a file.
