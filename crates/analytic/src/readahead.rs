@@ -1,4 +1,4 @@
-//! The reads that Linux makes of a file read from its start: mm/readahead.c, kernels 5.18 to 6.18.
+//! The reads that Linux makes of a file read from its start: mm/readahead.c, checked on 6.18.
 //!
 //! The first read of n pages loads a window of n rounded up to a power of two, times 4 if that is at most
 //! max/32, times 2 if at most max/4, else max (`get_init_ra_size`). A marker sits behind the n pages that
