@@ -53,7 +53,7 @@ pub struct Prediction {
     pub computation_ms: f64,
     /// The same workload with every read going to the device by itself, in ms.
     pub unprefetched_ms: f64,
-    /// Requests that the device serves.
+    /// Requests that the device serves; 2^64 - 1 if there are more.
     pub device_reads: u64,
     /// What the time depends on.
     pub bound: Bound,
@@ -216,7 +216,7 @@ fn evaluate(costs: &Costs, workload: &Workload, causes: Causes) -> Evaluation {
         _ => busy_ms + computation_ms,
     };
     let device_ms = streams * busy_ms / costs.slots.min(streams * in_flight);
-    let device_reads = (windows.count() + windows.indirect) * u64::from(workload.streams);
+    let device_reads = (windows.count() + windows.indirect).saturating_mul(workload.streams.into());
     let (limit_ms, kind) = costs.limited_ms(device_reads as f64, workload.bytes as f64 * streams);
     let time_ms = chain_ms.max(device_ms).max(limit_ms);
     let bound = match () {
@@ -396,6 +396,20 @@ mod tests {
             32 * MIB
         );
         assert_eq!(predict(&uniform(), &workload).unwrap().device_reads, expected.count() + 2);
+    }
+
+    #[test]
+    fn the_largest_workload_is_still_a_number() {
+        let largest = Workload {
+            pattern: Pattern::Random,
+            request_bytes: 1,
+            span_bytes: 1,
+            streams: crate::workload::MAX_STREAMS,
+            think_us: crate::workload::MAX_THINK_US,
+            ..Workload::sequential(crate::workload::MAX_BYTES)
+        };
+        let p = predict(&find("object-store").unwrap(), &largest).unwrap();
+        assert!(p.time_ms.is_finite() && p.device_reads == u64::MAX);
     }
 
     fn workloads() -> impl Strategy<Value = Workload> {
