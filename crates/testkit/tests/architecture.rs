@@ -14,6 +14,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("foretell-policy", &[]),
     ("foretell-device", &[]),
     ("foretell-trace", &[]),
+    // Never the policy or the simulator, so that their agreement means something.
+    ("foretell-analytic", &["foretell-device"]),
     ("foretell-slowdisk", &[]),
     ("foretell-sim", &["foretell-device", "foretell-policy", "foretell-trace"]),
     ("foretell-pagecache", &["foretell-policy"]),
@@ -23,6 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 const ALL_LIBRARIES: &[&str] = &[
+    "foretell-analytic",
     "foretell-device",
     "foretell-pagecache",
     "foretell-policy",
