@@ -20,7 +20,7 @@ struct Given {
 
 impl Given {
     fn new(references: &[(u32, u32, u64)]) -> Given {
-        Given { references: references.to_vec().into_iter(), meta: TraceMeta::default() }
+        Given { references: Vec::from(references).into_iter(), meta: TraceMeta::default() }
     }
 
     /// One process, a ms between references.

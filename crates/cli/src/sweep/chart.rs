@@ -9,7 +9,7 @@ use super::page::escape;
 use super::seconds;
 
 /// Sizes in user units of the SVG (CSS pixels unless scaled).
-const LABEL_WIDTH: f64 = 138.0;
+const LABEL_WIDTH: f64 = 158.0;
 const BAR_WIDTH: f64 = 300.0;
 const VALUE_WIDTH: f64 = 62.0;
 const ROW_HEIGHT: f64 = 24.0;
@@ -88,12 +88,12 @@ fn bar(svg: &mut String, o: &Outcome, top: f64, x: &impl Fn(f64) -> f64, fastest
     );
 }
 
-/// Round numbers along the axis, four or five of them.
+/// Round numbers along the axis, three to six of them.
 fn ticks(scale_s: f64) -> Vec<f64> {
     if !(scale_s.is_finite() && scale_s > 0.0) {
         return Vec::new();
     }
-    let rough = scale_s / 4.0;
+    let rough = scale_s / 5.0;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= rough);
     let step = step.unwrap_or(rough);
@@ -111,7 +111,8 @@ mod tests {
     #[test]
     fn ticks_are_round() {
         assert_eq!(ticks(200.0), [0.0, 50.0, 100.0, 150.0, 200.0]);
-        assert_eq!(ticks(0.9), [0.0, 0.25, 0.5, 0.75]);
+        assert_eq!(ticks(0.9), [0.0, 0.2, 0.4, 0.6, 0.8]);
+        assert_eq!(ticks(404.0), [0.0, 100.0, 200.0, 300.0, 400.0]);
         assert!(ticks(0.0).is_empty() && ticks(f64::NAN).is_empty());
     }
 }

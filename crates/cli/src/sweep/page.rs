@@ -91,24 +91,17 @@ fn findings(arrays: &BTreeMap<u16, Vec<&Outcome>>) -> String {
     for (disks, outcomes) in arrays {
         let Some(best) = outcomes.iter().min_by_key(|o| o.elapsed_ns) else { continue };
         let slowest = outcomes.iter().max_by_key(|o| o.elapsed_ns).filter(|s| s.elapsed_ns > best.elapsed_ns);
-        let _ = write!(
-            out,
-            "<li><strong>{}</strong> {} in {} s",
-            disk_count(*disks),
-            best.policy,
-            seconds(best.elapsed_s)
-        );
-        if let Some(bound) = best.lower_bound_s {
-            let _ = write!(
-                out,
-                ", {} the lower bound",
-                over(best.elapsed_s, Some(bound)).replace('+', "+\u{2060}")
-            );
+        let (name, time) = (disk_count(*disks), seconds(best.elapsed_s));
+        let _ = write!(out, "<li><strong>{name}</strong><span>{} in {time} s", best.policy);
+        if let Some(bound) = best.lower_bound_s.filter(|b| *b > 0.0) {
+            let percent = 100.0 * (best.elapsed_s / bound - 1.0);
+            let _ = write!(out, ", {percent:.1}% over the lower bound");
         }
         if let Some(slowest) = slowest {
             let times = slowest.elapsed_s / best.elapsed_s;
             let _ = write!(out, "; {} takes {times:.2} times as long", slowest.policy);
         }
+        out += "</span>";
         out += "</li>\n";
     }
     out + "</ul>\n</section>\n"

@@ -1,0 +1,303 @@
+//! `foretell sim`, `trace` and `device` as processes.
+
+#![allow(clippy::unwrap_used)] // a test's own helpers
+
+mod harness;
+
+use std::path::Path;
+use std::process::Command;
+
+use harness::{Ended, foretell};
+use serde_json::Value;
+
+/// The keys of a result, in order.
+const KEYS: [&str; 23] = [
+    "workload",
+    "policy",
+    "disks",
+    "device",
+    "cache_blocks",
+    "batch",
+    "horizon",
+    "schedule",
+    "seed",
+    "references",
+    "distinct_blocks",
+    "fetches",
+    "wasted_fetches",
+    "late_fetches",
+    "elapsed_s",
+    "compute_s",
+    "driver_s",
+    "stall_s",
+    "mean_fetch_ms",
+    "utilization",
+    "demand_opt_fetches",
+    "lower_bound_s",
+    "model",
+];
+
+fn sim(arguments: &[&str]) -> Ended {
+    foretell([&["sim"][..], arguments].concat())
+}
+
+fn ok(ended: Ended) -> Ended {
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    ended
+}
+
+fn results(arguments: &[&str]) -> Vec<Value> {
+    let ended = ok(sim(&[arguments, &["--json"]].concat()));
+    serde_json::from_str(&ended.stdout).unwrap()
+}
+
+/// It must fail in one line that contains `says`.
+fn refused(arguments: &[&str], says: &str) {
+    let ended = foretell(arguments);
+    assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.stderr);
+    let lines: Vec<_> = ended.stderr.lines().collect();
+    assert_eq!(lines.len(), 1, "{arguments:?}: {}", ended.stderr);
+    assert!(lines[0].starts_with("foretell: ") && lines[0].contains(says), "{arguments:?}: {}", lines[0]);
+    assert_eq!(ended.stdout, "", "{arguments:?}");
+}
+
+#[test]
+fn json_has_the_documented_keys_and_the_published_figures() {
+    let results =
+        results(&["--workload", "synth", "--policy", "fixed-horizon,demand-opt", "--disks", "1..3"]);
+    assert_eq!(results.len(), 6);
+    for result in &results {
+        let keys: Vec<&str> = result.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(keys.iter().filter(|k| !KEYS.contains(k)).count(), 0, "{keys:?}");
+        assert_eq!(keys.len(), KEYS.len());
+        let number = |key: &str| result[key].as_f64().unwrap();
+        let sum = number("compute_s") + number("driver_s") + number("stall_s");
+        assert!((number("elapsed_s") - sum).abs() < 1e-9);
+        let fetches = if result["policy"] == "demand-opt" { 37_280 } else { 38_000 };
+        assert_eq!(result["fetches"], fetches);
+        assert_eq!(result["demand_opt_fetches"], 37_280);
+    }
+    let disks: Vec<_> = results.iter().map(|r| r["disks"].as_u64().unwrap()).collect();
+    assert_eq!(disks, [1, 1, 2, 2, 3, 3]);
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let arguments = ["--workload", "ld", "--policy", "all", "--disks", "1,2", "--json", "--jobs"];
+    let [one, four] = ["1", "4"].map(|jobs| ok(sim(&[&arguments[..], &[jobs]].concat())).stdout);
+    assert_eq!(one, four);
+}
+
+#[test]
+fn tables_are_plain_in_a_pipe_and_name_models() {
+    let ended = ok(sim(&["--workload", "ld", "--policy", "forestall,linux"]));
+    assert!(ended.stdout.contains("forestall") && ended.stdout.contains("a model"), "{}", ended.stdout);
+    assert!(!ended.stdout.contains('\u{1b}'), "{}", ended.stdout);
+    assert_eq!(ended.stderr, "");
+}
+
+#[test]
+fn several_workloads_are_processes_of_one_run() {
+    let both = results(&["--workload", "cscope1", "--workload", "dinero", "--policy", "forestall"]);
+    assert_eq!(both[0]["workload"], "cscope1 + dinero");
+    assert_eq!(both[0]["references"], 8673 + 8867);
+    let one = results(&["--workload", "cscope1", "--policy", "forestall"]);
+    assert!(both[0]["elapsed_s"].as_f64() > one[0]["elapsed_s"].as_f64());
+}
+
+#[test]
+fn knobs_reach_the_simulation() {
+    let elapsed = |arguments: &[&str]| {
+        let all = [&["--workload", "cscope2", "--policy", "forestall"], arguments].concat();
+        results(&all)[0]["elapsed_s"].as_f64().unwrap()
+    };
+    let plain = elapsed(&[]);
+    for changed in [
+        &["--cpu-speed", "2"][..],
+        &["--schedule", "fcfs"],
+        &["--cache", "640"],
+        &["--batch", "4"],
+        &["--device", "nvme"],
+        &["--lookahead", "10"],
+        &["--hints-drop", "10%"],
+        &["--hints-insert", "10%"],
+        &["--hints-perturb", "10%"],
+        &["--seed", "2"],
+    ] {
+        assert_ne!(elapsed(changed), plain, "{changed:?}");
+    }
+    let two_disks = |more: &[&str]| elapsed(&[&["--disks", "2"], more].concat());
+    assert_ne!(two_disks(&["--stripe", "16"]), two_disks(&[]));
+    let horizon = |h| results(&["--workload", "cscope1", "--policy", "fixed-horizon", "--horizon", h]);
+    assert_eq!(horizon("2048")[0]["fetches"], 8535);
+}
+
+#[test]
+fn bad_input() {
+    let sim = |arguments: &[&str], says| refused(&[&["sim"], arguments].concat(), says);
+    let synth = |arguments: &[&str], says| sim(&[&["--workload", "synth"], arguments].concat(), says);
+    sim(&[], "give --workload NAME or --trace FILE");
+    sim(&["--workload", "cscop1"], "did you mean `cscope1`?");
+    sim(&["--trace", "/no/such/trace"], "/no/such/trace: No such file or directory (os error 2)");
+    sim(&["--reproduce", "kimbrel69"], "did you mean 'kimbrel96'?");
+    synth(&["--policy", "agressive"], "unknown policy 'agressive'; did you mean 'aggressive'?");
+    synth(&["--policy", "linux,linux"], "named twice");
+    synth(&["--device", "hp9756"], "did you mean \"hp97560\"?");
+    synth(&["--device", "/no/such/device.toml"], "/no/such/device.toml: ");
+    synth(&["--device", "none", "--policy", "forestall"], "forestall needs a device");
+    synth(&["--cache", "0"], "a cache needs at least 1 block");
+    synth(&["--disks", "65"], "an array has 1 to 64");
+    synth(&["--disks", "0"], "an array has 1 to 64");
+    synth(&["--seed", "x"], "invalid value 'x' for '--seed");
+    synth(&["--batch", "0"], "'paper' nor 'fitted' nor a number");
+    synth(&["--schedule", "cscn"], "did you mean 'cscan'?");
+    synth(&["--cpu-speed", "0"], "give a factor");
+    synth(&["--hints-drop", "200%"], "no share from 0% to 100%");
+    synth(&["--block-bytes", "1000"], "whole number of sectors");
+    synth(&["--html", "/no/such/directory/page.html"], "there is no directory");
+    sim(&["--workload", "loop:blocks=4000000"], "do not fit 1 disk(s)");
+}
+
+#[test]
+fn bad_traces() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    };
+    let refused = |path: &str, says: &str| refused(&["sim", "--trace", path, "--policy", "demand-lru"], says);
+    refused(&file("a.lirs", b"1\n2\nthree\n"), "a.lirs:3: expected");
+    refused(&file("cut.bin", &[0; 24 + 10]), "ends in the middle");
+    refused(&file("wrong.parquet", b"PAR0 is not the magic of anything"), "wrong.parquet: ");
+    refused(&file("empty.lirs", b"*\n"), "nothing to simulate");
+    let stored = directory.path().join("ld.parquet");
+    ok(foretell(["trace", "convert", "--workload", "ld", "--to", stored.to_str().unwrap()]));
+    let bytes = std::fs::read(&stored).unwrap();
+    refused(&file("cut.parquet", &bytes[..bytes.len() / 2]), "cut.parquet: ");
+}
+
+#[test]
+fn a_cache_larger_than_the_trace_is_noted() {
+    let ended = ok(sim(&["--workload", "dinero", "--policy", "forestall", "--cache", "986"]));
+    assert!(ended.stderr.contains("holds all 986 blocks"), "{}", ended.stderr);
+    let ended = ok(sim(&["--workload", "dinero", "--policy", "forestall", "--cache", "985"]));
+    assert_eq!(ended.stderr, "");
+}
+
+#[test]
+fn without_a_device_replacement_is_counted() {
+    let counted = results(&["--workload", "synth", "--device", "none"]);
+    let fetches: Vec<_> = counted.iter().map(|r| r["fetches"].as_u64().unwrap()).collect();
+    assert_eq!(fetches, [37_280, 100_000, 37_280]);
+}
+
+#[test]
+fn traces_survive_conversion() {
+    let directory = tempfile::tempdir().unwrap();
+    let stored = directory.path().join("cscope2.parquet");
+    let stored = stored.to_str().unwrap();
+    ok(foretell(["trace", "convert", "--workload", "cscope2", "--to", stored]));
+    let info: Value =
+        serde_json::from_str(&ok(foretell(["trace", "info", stored, "--json"])).stdout).unwrap();
+    assert_eq!((info["references"].as_u64(), info["distinct_blocks"].as_u64()), (Some(20_206), Some(2462)));
+    let head = ok(foretell(["trace", "head", stored, "-n", "3", "--json"])).stdout;
+    assert_eq!(serde_json::from_str::<Value>(&head).unwrap()["references"].as_array().unwrap().len(), 3);
+    let of = |source: &[&str]| {
+        let all = [source, &["--policy", "forestall,demand-lru", "--cache", "1280"]].concat();
+        results(&all).iter().map(|r| r["elapsed_s"].as_f64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&["--trace", stored]), of(&["--workload", "cscope2"]));
+}
+
+#[test]
+fn devices_can_be_listed_shown_and_validated() {
+    let list = ok(foretell(["device", "list"])).stdout;
+    assert!(list.contains("hp97560") && list.contains("nvme"), "{list}");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("mine.toml");
+    std::fs::write(&file, ok(foretell(["device", "show", "hp97560"])).stdout).unwrap();
+    let of = |device: &str| {
+        results(&["--workload", "cscope1", "--policy", "forestall", "--device", device])[0]["elapsed_s"]
+            .clone()
+    };
+    assert_eq!(of(file.to_str().unwrap()), of("hp97560"));
+    let trace = directory.path().join("measured");
+    std::fs::write(&trace, "R Miss 1000 16 18235.0 3034.0\nR Hit 1016 16 4000.0 100.0\n").unwrap();
+    let trace = trace.to_str().unwrap();
+    let validated = ok(foretell(["device", "validate", trace, "--json"])).stdout;
+    let validated: Value = serde_json::from_str(&validated).unwrap();
+    assert_eq!(validated["requests"], 2);
+    assert!(validated["demerit_ms"].as_f64().unwrap() > 0.0);
+    refused(&["device", "show", "hp9756"], "did you mean \"hp97560\"?");
+    std::fs::write(directory.path().join("bad"), "R Miss 1000 16 x 3034.0\n").unwrap();
+    refused(&["device", "validate", directory.path().join("bad").to_str().unwrap()], "bad: line 1: ");
+}
+
+#[test]
+fn published_numbers_are_compared() {
+    let ended = ok(sim(&["--reproduce", "kimbrel96"]));
+    assert!(ended.stdout.contains("37280") && ended.stdout.contains("Not run:"), "{}", ended.stdout);
+    let summary = ended.stdout.lines().find(|l| l.contains(" met, ")).unwrap();
+    let met: u32 = summary.split(' ').next().unwrap().parse().unwrap();
+    assert!(met >= 45, "{summary}");
+}
+
+/// The page loads nothing, needs no script, and shows every policy and array.
+#[test]
+fn the_page_is_self_contained() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = page(directory.path());
+    for wanted in ["<svg", "forestall", "controlled-aggressive", "1 disk<", "3 disks<", "lower bound"] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+    for unwanted in ["<script", "http://", "https://", "@import", "url(", "javascript:", "NaN", "inf"] {
+        assert!(!page.contains(unwanted), "{unwanted}");
+    }
+    assert_eq!(page.matches("<figure>").count(), 3);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "no temporary file is left");
+}
+
+fn page(directory: &Path) -> String {
+    let file = directory.join("page.html");
+    let name = file.to_str().unwrap();
+    ok(sim(&["--workload", "xds", "--policy", "all", "--disks", "1..3", "--html", name]));
+    std::fs::read_to_string(file).unwrap()
+}
+
+/// Where a browser may be.
+const BROWSERS: [&str; 3] = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+
+/// A headless browser says nothing against the page and draws it.
+#[test]
+fn a_browser_renders_the_page() {
+    let Some(browser) = BROWSERS.iter().find(|b| Path::new(b).exists()) else {
+        println!("skipped: a_browser_renders_the_page: chromium is not installed");
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    page(directory.path());
+    let profile = tempfile::tempdir().unwrap();
+    let picture = directory.path().join("page.png");
+    let url = format!("file://{}", directory.path().join("page.html").display());
+    let run = |what: &[&str]| {
+        let ended: Ended = Command::new(browser)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"])
+            .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+            .args(["--enable-logging=stderr", "--v=0", "--window-size=1280,1400"])
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .args(what)
+            .arg(&url)
+            .output()
+            .unwrap()
+            .into();
+        assert!(!ended.stderr.contains("CONSOLE"), "{}", ended.stderr);
+        ended
+    };
+    let dom = run(&["--dump-dom"]).stdout;
+    assert!(dom.matches("<rect").count() > 60, "the document has no bars: {} bytes", dom.len());
+    run(&[&format!("--screenshot={}", picture.display())]);
+    // An empty page of this size compresses to a few thousand bytes.
+    let drawn_bytes = std::fs::metadata(&picture).unwrap().len();
+    assert!(drawn_bytes > 40_000, "{drawn_bytes} bytes of picture");
+}
