@@ -117,6 +117,10 @@ impl Record {
 struct File {
     layout: Layout,
     length_blocks: u32,
+    /// Records of its blocks.
+    records: u32,
+    /// Forgotten by the plane: goes when its last record does.
+    removed: bool,
     leaves: Vec<Option<Box<[BlockId; LEAF_BLOCKS]>>>,
 }
 
@@ -162,7 +166,7 @@ impl Blocks {
     }
 
     pub(crate) fn add_file(&mut self, layout: Layout) -> FileId {
-        let file = File { layout, length_blocks: u32::MAX, leaves: Vec::new() };
+        let file = File { layout, length_blocks: u32::MAX, records: 0, removed: false, leaves: Vec::new() };
         match self.vacant_files.pop() {
             Some(id) => {
                 self.files[id as usize] = Some(file);
@@ -175,10 +179,14 @@ impl Blocks {
         }
     }
 
-    /// Forgets a file of which no record is left.
+    /// Forgets a file, at once or with the last record of its blocks.
     pub(crate) fn remove_file(&mut self, file: FileId) {
-        if self.files[file.0 as usize].take().is_some() {
-            self.vacant_files.push(file.0);
+        if let Some(Some(f)) = self.files.get_mut(file.0 as usize) {
+            f.removed = true;
+            if f.records == 0 {
+                self.files[file.0 as usize] = None;
+                self.vacant_files.push(file.0);
+            }
         }
     }
 
@@ -207,7 +215,8 @@ impl Blocks {
         if let Some(id) = self.find(block) {
             return Some(id);
         }
-        let file = self.files.get_mut(block.file.0 as usize)?.as_mut()?;
+        let file = self.files.get_mut(block.file.0 as usize)?.as_mut().filter(|f| !f.removed)?;
+        file.records += 1;
         let (disk, address) = file.layout.locate(block.file.0, block.index);
         let disk = DiskId(disk.0 % self.disks);
         let leaf = block.index as usize / LEAF_BLOCKS;
@@ -244,6 +253,11 @@ impl Blocks {
             if *entry == id {
                 *entry = NONE;
                 self.vacant.push(id);
+                file.records -= 1;
+                if file.removed && file.records == 0 {
+                    self.files[block.file.0 as usize] = None;
+                    self.vacant_files.push(block.file.0);
+                }
             }
         }
     }

@@ -164,22 +164,17 @@ impl Engine {
     /// Forgets a file (deleted, or no longer controlled): its blocks leave the books without any action,
     /// and lists that still name them pass over them when their turn comes.
     pub fn remove_file(&mut self, file: FileId) {
-        let mut named = false;
         for b in self.blocks.of_file(file, 0, u32::MAX) {
             self.forget(b);
-            let block = self.blocks[b].block;
             self.placeholders.delete_of(&mut self.blocks, b);
             self.blocks[b].unfetchable = true;
             self.disclosures.refresh(&self.blocks, b);
             self.blocks.forget_if_idle(b);
-            named |= self.blocks.find(block).is_some();
         }
         for m in self.managers.iter_mut().filter_map(|m| m.pools.as_mut()) {
             m.forget_file(file);
         }
-        if !named {
-            self.blocks.remove_file(file);
-        }
+        self.blocks.remove_file(file);
     }
 
     /// A new manager. A persistent one lives until [`Engine::remove_manager`], another one until its

@@ -165,3 +165,19 @@ fn a_list_without_a_process_is_prefetched_for_its_own_manager() {
     assert_eq!(plane.engine.owned_blocks(other), 0);
     assert_eq!(plane.engine.process_counters(process_of_other).prefetches, 0);
 }
+
+#[test]
+fn a_removed_file_goes_when_no_list_names_it_any_more() {
+    let mut engine = engine_with(Limits { files: 1, ..Limits::default() });
+    let manager = engine.add_manager(true).unwrap();
+    let process = engine.add_process(manager);
+    let file = engine.add_file(Layout::Unknown).unwrap();
+    assert_eq!(engine.disclose(Nanos(0), manager, &[Block::new(file, 0), Block::new(file, 1)]), 2);
+    engine.access(Nanos(0), process, Block::new(file, 0));
+    engine.remove_file(file);
+    assert_eq!(engine.used_blocks(), 0);
+    assert!(engine.add_file(Layout::Unknown).is_err(), "the list still names it");
+    assert_eq!(engine.disclose(Nanos(0), manager, &[Block::new(file, 2)]), 0, "nothing new of it");
+    engine.handle(Nanos(0), Event::Cancelled { manager });
+    assert_eq!(engine.add_file(Layout::Unknown), Ok(file));
+}
