@@ -221,7 +221,10 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         }
         let Some(p) = self.ready.pop_front() else { return };
         let compute_ns = self.processes[p].next.map_or(0, |r| r.compute_ns);
-        let compute_ns = (compute_ns as f64 / self.hardware.cpu_speed).round() as u64;
+        let compute_ns = match self.hardware.cpu_speed {
+            1.0 => compute_ns,
+            speed => (compute_ns as f64 / speed).round() as u64,
+        };
         let start = now.max(self.driver_until_ns);
         self.totals.stall_ns += start - self.idle_since_ns - self.idle_driver_ns;
         self.totals.compute_ns += compute_ns;

@@ -100,8 +100,11 @@ impl Source {
 pub fn read(sources: &[Source], reading: Reading, online: bool) -> Result<References> {
     let model = sources.iter().any(Source::is_model);
     let empty = |source: &str| anyhow!("{source}: no read references in it, so there is nothing to simulate");
-    if let (true, [source]) = (online, sources) {
-        let mut survey = Survey::of(source.open(reading)?, reading.block_bytes).map_err(said)?;
+    if let (true, [source]) = (online, sources)
+        && let reader = source.open(reading)?
+        && reader.size_hint().1.is_none_or(|most| most as u64 > KEPT_REFERENCES)
+    {
+        let mut survey = Survey::of(reader, reading.block_bytes).map_err(said)?;
         survey.model = model;
         if survey.references == 0 {
             return Err(empty(&survey.source));
