@@ -29,10 +29,10 @@ pub fn panel(outcomes: &[&Outcome], scale_s: f64) -> String {
     let bottom = rows * ROW_HEIGHT;
     for tick in ticks(scale_s) {
         let at = x(tick);
-        let _ = write!(
+        let _ = writeln!(
             svg,
             "<line class=\"grid\" x1=\"{at:.1}\" y1=\"0\" x2=\"{at:.1}\" y2=\"{bottom:.1}\"/>\
-             <text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\">{tick}</text>\n",
+             <text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\">{tick}</text>",
             bottom + 15.0
         );
     }
@@ -42,10 +42,10 @@ pub fn panel(outcomes: &[&Outcome], scale_s: f64) -> String {
     }
     if let Some(bound) = outcomes.iter().find_map(|o| o.lower_bound_s) {
         let at = x(bound);
-        let _ = write!(
+        let _ = writeln!(
             svg,
             "<line class=\"bound\" x1=\"{at:.1}\" y1=\"0\" x2=\"{at:.1}\" y2=\"{bottom:.1}\">\
-             <title>lower bound: {} s</title></line>\n",
+             <title>lower bound: {} s</title></line>",
             seconds(bound)
         );
     }
@@ -80,9 +80,9 @@ fn bar(svg: &mut String, o: &Outcome, top: f64, x: &impl Fn(f64) -> f64, fastest
         }
         from += part_s;
     }
-    let _ = write!(
+    let _ = writeln!(
         svg,
-        "<text class=\"value{emphasis}\" x=\"{:.1}\" y=\"{middle:.1}\">{}</text></g>\n",
+        "<text class=\"value{emphasis}\" x=\"{:.1}\" y=\"{middle:.1}\">{}</text></g>",
         x(o.elapsed_s) + 6.0,
         seconds(o.elapsed_s)
     );

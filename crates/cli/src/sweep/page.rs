@@ -80,7 +80,7 @@ fn facts(o: &Outcome) -> String {
     facts.push(("seed", o.seed.to_string()));
     let mut out = "<dl class=\"facts\">\n".to_owned();
     for (name, value) in facts {
-        let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>\n", escape(&value));
+        let _ = writeln!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", escape(&value));
     }
     out + "</dl>\n"
 }

@@ -10,7 +10,7 @@ use super::{grouped, seconds};
 
 /// What all results share, in a few lines above the table.
 fn heading(first: &Outcome) -> String {
-    let mut out = format!("{}", first.workload);
+    let mut out = first.workload.clone();
     if first.model {
         out += " (a model: the order of its references is a guess from a description)";
     }
