@@ -145,6 +145,11 @@ impl Rule {
         if let Err(e) = GlobBuilder::new(glob).literal_separator(true).build() {
             return Err(RuleError::Glob { rule: written(), why: e.kind().to_string() });
         }
+        // Rules are printed, and sent to other runs, as text that must read back.
+        if unknown_option(glob).is_some() {
+            let why = "'=lru,' and '=mru,' end a pattern; write the sign as '[=]'".to_owned();
+            return Err(RuleError::Glob { rule: written(), why });
+        }
         Ok(Rule { glob: glob.to_owned(), policy, priority })
     }
 
@@ -165,7 +170,10 @@ impl Rule {
             }
         }
         let literal = canonical_prefix(&literal);
-        let escaped = globset::escape(&literal.to_string_lossy());
+        let mut escaped = globset::escape(&literal.to_string_lossy());
+        if unknown_option(&escaped).is_some() {
+            escaped = escaped.replace('=', "[=]");
+        }
         self.glob = match rest.as_os_str().is_empty() {
             true => escaped,
             false => format!("{}/{}", escaped.trim_end_matches('/'), rest.to_string_lossy()),
@@ -238,6 +246,8 @@ fn canonical_prefix(path: &Path) -> PathBuf {
 
 fn write(glob: &str, policy: &str, priority: i32) -> String {
     match priority {
+        // Without it, the glob's own end would be taken for the option.
+        0 if glob.contains(",priority=") => format!("{glob}={policy},priority=0"),
         0 => format!("{glob}={policy}"),
         n => format!("{glob}={policy},priority={n}"),
     }
@@ -260,7 +270,7 @@ pub fn check(rules: &[Rule]) -> Result<(), RuleError> {
         if first.policy != rule.policy {
             return Err(RuleError::TwoPolicies {
                 first: first.to_string(),
-                second: write(&rule.glob, policy_name(rule.policy), 0),
+                second: format!("{}={}", rule.glob, policy_name(rule.policy)),
                 priority: rule.priority,
             });
         }
@@ -320,6 +330,19 @@ mod tests {
         assert_eq!(absolute("./link/**=mru"), format!("{}/data/**", real.display()));
         assert_eq!(absolute("link/../data/x=mru"), format!("{}/data/x", real.display()));
         assert_eq!(absolute("/nowhere/at/all/*=mru"), "/nowhere/at/all/*");
+    }
+
+    #[test]
+    fn globs_that_look_like_options_read_back() {
+        for rule in [
+            rule("a=b,priority=*", PoolPolicy::Mru, 0),
+            rule("x", PoolPolicy::Mru, 0).absolute(Path::new("/nowhere/a=lru,b")),
+        ] {
+            assert_eq!(Rule::parse(&rule.to_string()), Ok(rule));
+        }
+        let says = Rule::new("a=lru,b", "mru", 0).unwrap_err().to_string();
+        assert!(says.contains("write the sign as '[=]'"), "{says}");
+        assert!(Rule::new("a[=]lru,b", "mru", 0).is_ok());
     }
 
     #[test]

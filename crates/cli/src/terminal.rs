@@ -5,7 +5,12 @@ use std::io::{self, Write};
 
 /// One line on standard error, whatever is in it, after our name.
 pub fn warn(text: &str) {
-    note(&format!("foretell: {}\n", text.replace('\n', " ")));
+    note(&format!("foretell: {}\n", one_line(text)));
+}
+
+/// Control characters as blanks: messages quote files, which may hold line breaks and escape sequences.
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
 }
 
 /// Text on standard error, as it is.
@@ -17,4 +22,14 @@ pub fn note(text: &str) {
 pub fn say(text: &str) {
     let mut stdout = io::stdout();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoted_control_characters_do_not_reach_the_terminal() {
+        assert_eq!(one_line("rule 'a\r\nb\u{1b}[31m'"), "rule 'a  b [31m'");
+    }
 }

@@ -40,7 +40,7 @@ pub enum ParameterError {
         message: String,
     },
     /// A number that no device can have.
-    #[error("{}{field}: {problem}", line.map(|l| format!("line {l}: ")).unwrap_or_default())]
+    #[error("{}{}: {problem}", line.map(|l| format!("line {l}: ")).unwrap_or_default(), .field.escape_debug())]
     Value {
         /// The field's path, for example `disk.geometry.zones[0].track_skew`.
         field: String,
@@ -83,7 +83,8 @@ impl DeviceParameters {
     pub fn parse(text: &str) -> Result<DeviceParameters, ParameterError> {
         let file: DeviceFile = toml::from_str(text).map_err(|e| ParameterError::Syntax {
             line: e.span().map_or(1, |span| line_at(text, span.start)),
-            message: e.message().to_owned(),
+            // The parser's messages may have several lines, and quote keys that have.
+            message: e.message().split_whitespace().collect::<Vec<_>>().join(" "),
         })?;
         let models: Vec<Model> = [
             file.disk.map(Model::Disk),

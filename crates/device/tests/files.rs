@@ -180,6 +180,17 @@ fn files_that_are_none_say_where() {
 }
 
 #[test]
+fn a_key_with_a_line_break_leaves_the_error_in_one_line() {
+    let one_line = |error: ParameterError| {
+        let message = error.to_string();
+        assert!(!message.contains('\n'), "{message}");
+    };
+    one_line(broken("nvme", "[ssd]", "[ssd]\n\"new\\nline\" = 1"));
+    let variant = "[seek_variants.\"new\\nline\"]\nsource = \"none\"\nseek.short = { constant_ms = -1.0 }";
+    one_line(broken("hp97560", "[disk.seek]", &format!("{variant}\n[disk.seek]")));
+}
+
+#[test]
 fn a_user_can_add_a_drive_without_code() {
     let text = r#"
         name = "mine"

@@ -160,4 +160,12 @@ mod tests {
         let error = blocks(&[(0, u64::MAX - 1, 2, 0)]).next().unwrap().unwrap_err();
         assert!(error.to_string().contains("beyond block 4294967295"), "{error}");
     }
+
+    #[test]
+    fn a_file_name_with_a_line_break_leaves_the_error_in_one_line() {
+        let mut blocks = blocks(&[(0, u64::MAX - 1, 2, 0)]);
+        blocks.reader.1.files.push(crate::FileEntry { name: "a\nb".into(), bytes: None });
+        let error = blocks.next().unwrap().unwrap_err().to_string();
+        assert!(error.starts_with("a\\nb: byte"), "{error}");
+    }
 }

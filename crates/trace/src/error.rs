@@ -56,7 +56,7 @@ pub enum TraceError {
         found: Box<str>,
     },
     /// No format has this name.
-    #[error("unknown trace format `{name}`{}; one of {}", Format::hint(name), Format::names())]
+    #[error("unknown trace format `{}`{}; one of {}", .name.escape_debug(), Format::hint(name), Format::names())]
     UnknownFormat {
         /// What was given.
         name: Box<str>,
@@ -80,7 +80,10 @@ pub enum TraceError {
         message: Box<str>,
     },
     /// A block number does not fit 32 bits.
-    #[error("{file}: byte {offset} lies beyond block 4294967295 of {block_bytes} bytes; use larger blocks")]
+    #[error(
+        "{}: byte {offset} lies beyond block 4294967295 of {block_bytes} bytes; use larger blocks",
+        .file.escape_debug()
+    )]
     BlockTooFar {
         /// Name of the file that the reference is to.
         file: Box<str>,

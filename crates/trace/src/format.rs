@@ -181,6 +181,8 @@ mod tests {
     fn an_unknown_name_gets_a_hint() {
         let error = "disksin".parse::<Format>().unwrap_err().to_string();
         assert!(error.contains("did you mean `disksim`?"), "{error}");
+        let error = "disk\nsim".parse::<Format>().unwrap_err().to_string();
+        assert!(error.starts_with("unknown trace format `disk\\nsim`"), "{error}");
         for (format, name) in NAMES {
             assert_eq!(name.parse::<Format>().unwrap(), format);
         }

@@ -222,7 +222,11 @@ fn check_keys(table: &DeTable<'_>, known: &'static [&'static str], place: &str) 
         None => Ok(()),
         Some(key) => {
             let name: &str = key.get_ref();
-            let what = format!("unknown key '{name}'{place}{}", suggestion(name, known.iter().copied()));
+            let what = format!(
+                "unknown key '{}'{place}{}",
+                name.escape_debug(),
+                suggestion(name, known.iter().copied())
+            );
             Err(Wrong { at: key.span().start, what })
         }
     }
@@ -272,6 +276,7 @@ mod tests {
             says("rules = [{glob='a', polcy='lru'}]").contains("'polcy' in a rule; did you mean 'policy'?")
         );
         assert!(says("[[process]]\nnam='x'").starts_with("policy.toml:2: unknown key 'nam' in [[process]]"));
+        assert_eq!(says("\"bat\\nch\" = 1"), "policy.toml:1: unknown key 'bat\\nch'; did you mean 'batch'?");
         assert!(says("[revocation]\nwindows=1").contains("did you mean 'window'?"));
     }
 
