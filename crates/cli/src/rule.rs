@@ -174,9 +174,10 @@ impl Rule {
         if unknown_option(&escaped).is_some() {
             escaped = escaped.replace('=', "[=]");
         }
-        self.glob = match rest.as_os_str().is_empty() {
-            true => escaped,
-            false => format!("{}/{}", escaped.trim_end_matches('/'), rest.to_string_lossy()),
+        let rest = rest.to_string_lossy();
+        self.glob = match without_escape_at_end(&rest) {
+            "" => escaped,
+            rest => format!("{}/{rest}", escaped.trim_end_matches('/')),
         };
         self
     }
@@ -204,6 +205,14 @@ fn unknown_option(body: &str) -> Option<&str> {
         let (policy, option) = body[at + 1..].split_once(',')?;
         policy_by_name(&policy.trim().to_ascii_lowercase()).map(|_| option)
     })
+}
+
+/// `glob` without the backslash that is left of a `\/` at its end, where a path loses its last slash.
+fn without_escape_at_end(mut glob: &str) -> &str {
+    while glob.bytes().rev().take_while(|b| *b == b'\\').count() % 2 == 1 {
+        glob = glob[..glob.len() - 1].trim_end_matches('/');
+    }
+    glob
 }
 
 /// `text` without the escapes of [`globset::escape`], `None` if it matches more than one name.
@@ -330,6 +339,15 @@ mod tests {
         assert_eq!(absolute("./link/**=mru"), format!("{}/data/**", real.display()));
         assert_eq!(absolute("link/../data/x=mru"), format!("{}/data/x", real.display()));
         assert_eq!(absolute("/nowhere/at/all/*=mru"), "/nowhere/at/all/*");
+    }
+
+    #[test]
+    fn an_escaped_slash_at_the_end_leaves_a_glob() {
+        let absolute = |glob: &str| rule(glob, PoolPolicy::Mru, 0).absolute(Path::new("/nowhere")).glob;
+        assert_eq!(absolute("a*\\/"), "/nowhere/a*");
+        assert_eq!(absolute("a*\\/\\//."), "/nowhere/a*");
+        assert_eq!(absolute("\\/"), "/nowhere");
+        assert_eq!(absolute("a\\\\/"), "/nowhere/a\\\\");
     }
 
     #[test]
