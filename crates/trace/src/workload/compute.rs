@@ -18,18 +18,18 @@ pub(super) enum Shape {
     Even,
     /// Exponential (synth: "according to a Poisson distribution").
     Exponential,
-    /// Runs of times near 1 ms between runs of times near 7 ms (cscope3, Kimbrel et al. section 4.3).
-    /// The share of slow references is what the published mean of 2.45 ms demands: (2.45 - 1) / 6.
-    Runs,
+    /// Runs of short times between runs of long ones: an application that skims some blocks and works on
+    /// others. Runs of several times the prefetch horizon make a fixed horizon stall where the mean would
+    /// not, and no single F fit both kinds (Kimbrel et al. 1996, section 4.3, observe it of cscope3).
+    Runs {
+        /// Mean length of a run of short times, in references.
+        short: f64,
+        /// Mean length of a run of long times, in references.
+        long: f64,
+        /// How many times as long the long times are.
+        times: f64,
+    },
 }
-
-/// Mean length in references of a run of short and of a run of long compute times. Their ratio gives the
-/// share of slow references (24.2%); their size is unpublished: about a hundred references, several
-/// times the prefetch horizon, so that no single F fits both kinds (which is what the paper observed).
-const RUN_OF_SHORT: f64 = 313.0;
-const RUN_OF_LONG: f64 = 100.0;
-const SHORT_MS: f64 = 1.0;
-const LONG_MS: f64 = 7.0;
 
 #[derive(Debug, Clone)]
 struct Draws {
@@ -45,14 +45,14 @@ impl Draws {
             Shape::Constant => 1.0,
             Shape::Even => 0.5 + self.random.unit(),
             Shape::Exponential => self.random.exponential(),
-            Shape::Runs => {
+            Shape::Runs { short, long, times } => {
                 if self.run_left <= 0.0 {
                     self.long = !self.long;
-                    let mean = if self.long { RUN_OF_LONG } else { RUN_OF_SHORT };
+                    let mean = if self.long { long } else { short };
                     self.run_left = mean * (0.5 + self.random.unit());
                 }
                 self.run_left -= 1.0;
-                let near = if self.long { LONG_MS } else { SHORT_MS };
+                let near = if self.long { times } else { 1.0 };
                 near * (0.8 + 0.4 * self.random.unit())
             }
         }
@@ -98,7 +98,8 @@ mod tests {
 
     #[test]
     fn times_of_every_shape_add_up_to_the_total() {
-        for shape in [Shape::Constant, Shape::Even, Shape::Exponential, Shape::Runs] {
+        let runs = Shape::Runs { short: 300.0, long: 100.0, times: 10.0 };
+        for shape in [Shape::Constant, Shape::Even, Shape::Exponential, runs] {
             let mut times = ComputeTimes::new(shape, 8867, 103_500_000_000, 3);
             let sum: u64 = (0..8867).map(|_| times.next_ns()).sum();
             assert_eq!(sum, 103_500_000_000, "{shape:?}");
@@ -107,7 +108,8 @@ mod tests {
 
     #[test]
     fn runs_are_near_1_and_7_ms() {
-        let mut times = ComputeTimes::new(Shape::Runs, 30_200, 74_100_000_000, 1);
+        let runs = Shape::Runs { short: 313.0, long: 100.0, times: 7.0 };
+        let mut times = ComputeTimes::new(runs, 30_200, 74_100_000_000, 1);
         let all: Vec<f64> = (0..30_200).map(|_| times.next_ns() as f64 / 1e6).collect();
         let long = all.iter().filter(|ms| **ms > 4.0).count() as f64 / all.len() as f64;
         assert!((0.2..0.29).contains(&long), "{long}");

@@ -97,13 +97,17 @@ impl Workload {
                 "8 symbol searches through a database file; rebuilt from the published numbers"
             }
             Workload::Cscope2 => {
-                "4 text searches through about 900 small files; rebuilt, file boundaries assumed"
+                "4 text searches through about 900 small files; rebuilt, file boundaries assumed, runs of \
+                 compute times fitted"
             }
             Workload::Cscope3 => {
                 "4 text searches, compute times in runs near 1 and 7 ms; rebuilt, file boundaries and run \
                  lengths assumed"
             }
-            Workload::Glimpse => "model: index first, then articles of the partitions it names, 4 searches",
+            Workload::Glimpse => {
+                "model: index first, then articles of the partitions it names, 4 searches; runs of compute times \
+                 fitted"
+            }
             Workload::Ld => "model: symbols, then contents of 25 MB of object files",
             Workload::PostgresJoin => "model: sequential outer relation, index probes, scattered tuples",
             Workload::PostgresSelect => "model: an index range and the scattered tuples that it names",
