@@ -1,5 +1,6 @@
 //! A trace in our own format. The Parquet library is known to panic on damaged files and the reader makes
-//! errors of that, so here a panic counts only if it gets out of the reader.
+//! errors of that, so here a panic counts only if it gets out of the reader. The library also steps through
+//! a list of booleans of whatever length the footer claims, up to 2^31, a second or more: such inputs are slow.
 
 #![no_main]
 
