@@ -256,7 +256,9 @@ fn canonical_prefix(path: &Path) -> PathBuf {
 fn write(glob: &str, policy: &str, priority: i32) -> String {
     match priority {
         // Without it, the glob's own end would be taken for the option.
-        0 if glob.contains(",priority=") => format!("{glob}={policy},priority=0"),
+        0 if glob.contains(",priority=") || glob.ends_with(",priority") => {
+            format!("{glob}={policy},priority=0")
+        }
         0 => format!("{glob}={policy}"),
         n => format!("{glob}={policy},priority={n}"),
     }
@@ -354,6 +356,7 @@ mod tests {
     fn globs_that_look_like_options_read_back() {
         for rule in [
             rule("a=b,priority=*", PoolPolicy::Mru, 0),
+            rule("a=b,priority", PoolPolicy::Mru, 0),
             rule("x", PoolPolicy::Mru, 0).absolute(Path::new("/nowhere/a=lru,b")),
         ] {
             assert_eq!(Rule::parse(&rule.to_string()), Ok(rule));
