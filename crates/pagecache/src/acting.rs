@@ -25,6 +25,7 @@ impl Steering {
     /// Takes the policy's actions until there is none.
     pub(crate) fn act(&mut self) {
         while let Some(action) = self.engine.poll_action() {
+            self.acted_at = Instant::now();
             match action {
                 Action::Fetch { block, manager, .. } => self.fetch(block, manager),
                 Action::Evict { block } => self.evict(block),

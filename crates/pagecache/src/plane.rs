@@ -23,7 +23,7 @@ use crate::options::{HintChunk, Options, Rule, SessionId, SessionSpec};
 use crate::recorder::BlockList;
 use crate::report::{FileReport, Report};
 use crate::rules::RuleSet;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, WINDOW};
 use crate::sessions::{Prepared, tree};
 use crate::steering::{Command, Steering};
 use crate::workers::{Outcome, Workers};
@@ -203,7 +203,7 @@ impl Plane {
     /// # Errors
     /// When the loop cannot go on.
     pub fn step(&mut self, extra_fds: &[BorrowedFd<'_>], timeout: Duration) -> Result<Vec<usize>, StepError> {
-        self.schedule.check();
+        self.schedule.check(self.steering.acted_at.elapsed() < WINDOW);
         let ready = self.wait(extra_fds, timeout.min(self.longest_sleep()))?;
         self.outcomes.extend(self.steering.workers.outcomes());
         let (observer, steering) = (&mut self.observer, &mut self.steering);

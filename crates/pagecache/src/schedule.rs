@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 /// The span over which the share is taken.
-const WINDOW: Duration = Duration::from_millis(100);
+pub(crate) const WINDOW: Duration = Duration::from_millis(100);
 
 /// Watches the processor time of the thread that calls it.
 #[derive(Debug)]
@@ -28,9 +28,17 @@ impl Schedule {
         Schedule { share, realtime: false, window_start: Instant::now(), cpu_at_start: Duration::ZERO }
     }
 
-    /// To be called often: raises or lowers the class of the calling thread.
-    pub(crate) fn check(&mut self) {
+    /// To be called often: raises or lowers the class of the calling thread. It is raised only while it is
+    /// `wanted`: the kernel wakes a `SCHED_FIFO` thread where it ran last, in the middle of whatever program
+    /// runs there, though another processor be idle.
+    pub(crate) fn check(&mut self, wanted: bool) {
         let Some(share) = self.share else { return };
+        if !wanted {
+            self.set(false);
+            // Raised at once when it is wanted again.
+            self.cpu_at_start = Duration::ZERO;
+            return;
+        }
         let elapsed = self.window_start.elapsed();
         if self.realtime {
             let cpu = thread_cpu_time().saturating_sub(self.cpu_at_start);
@@ -109,7 +117,11 @@ mod tests {
         // SAFETY: 0 stands for the calling thread; no memory is involved.
         let class = |()| unsafe { libc::sched_getscheduler(0) } & !libc::SCHED_RESET_ON_FORK;
         let mut schedule = Schedule::new(Some(0.5));
-        schedule.check();
+        schedule.check(true);
+        assert_eq!(class(()), libc::SCHED_FIFO);
+        schedule.check(false);
+        assert_eq!(class(()), libc::SCHED_OTHER);
+        schedule.check(true);
         assert_eq!(class(()), libc::SCHED_FIFO);
         drop(schedule);
         assert_eq!(class(()), libc::SCHED_OTHER);
@@ -123,11 +135,11 @@ mod tests {
         }
         set_class(false).unwrap();
         let mut schedule = Schedule::new(Some(0.1));
-        schedule.check();
+        schedule.check(true);
         // 20 ms of processor time at most before the 10 ms of the share are used up.
         let start = thread_cpu_time();
         while schedule.realtime && thread_cpu_time() - start < Duration::from_millis(500) {
-            schedule.check();
+            schedule.check(true);
         }
         assert!(!schedule.realtime);
     }

@@ -77,6 +77,8 @@ pub(crate) struct Steering {
     pub(crate) retry_at: Option<Instant>,
     /// When each process referenced something last, by [`ProcessId`]; only kept for forestall.
     referenced_at: Vec<Nanos>,
+    /// When the policy last asked for something.
+    pub(crate) acted_at: Instant,
     start: Instant,
     own_pid: u32,
 }
@@ -134,6 +136,7 @@ impl Steering {
             retries: Vec::new(),
             retry_at: None,
             referenced_at: Vec::new(),
+            acted_at: Instant::now(),
             start: Instant::now(),
             own_pid: std::process::id(),
             options,

@@ -161,7 +161,7 @@ impl Workers {
         let (sender, bell, kernel) = (done.clone(), Arc::clone(&workers.bell), Arc::clone(cache));
         workers.spawn("foretell-evict", move || {
             for eviction in to_evict {
-                schedule.check();
+                schedule.check(true);
                 let unclean = evict(&*kernel, &eviction);
                 post(&sender, &bell, Outcome::Evicted { eviction, unclean });
             }
