@@ -157,7 +157,9 @@ impl Rule {
     /// the first special character are followed, because the kernel knows files by their real paths.
     #[must_use]
     pub fn absolute(mut self, base: &Path) -> Rule {
-        let joined = base.join(&self.glob);
+        let start = if self.glob.starts_with('/') { Path::new("/") } else { base };
+        let glob: PathBuf = Path::new(&self.glob).components().collect();
+        let joined = start.join(without_escape_at_end(&glob.to_string_lossy()));
         let mut literal = PathBuf::new();
         let mut rest = PathBuf::new();
         for component in joined.components() {
@@ -174,10 +176,9 @@ impl Rule {
         if unknown_option(&escaped).is_some() {
             escaped = escaped.replace('=', "[=]");
         }
-        let rest = rest.to_string_lossy();
-        self.glob = match without_escape_at_end(&rest) {
-            "" => escaped,
-            rest => format!("{}/{rest}", escaped.trim_end_matches('/')),
+        self.glob = match rest.as_os_str().is_empty() {
+            true => escaped,
+            false => format!("{}/{}", escaped.trim_end_matches('/'), rest.to_string_lossy()),
         };
         self
     }
@@ -349,6 +350,8 @@ mod tests {
         assert_eq!(absolute("a*\\/"), "/nowhere/a*");
         assert_eq!(absolute("a*\\/\\//."), "/nowhere/a*");
         assert_eq!(absolute("\\/"), "/nowhere");
+        assert_eq!(absolute("/\\/"), "/");
+        assert_eq!(absolute("/]\\/"), "/[]]");
         assert_eq!(absolute("a\\\\/"), "/nowhere/a\\\\");
     }
 
