@@ -66,7 +66,8 @@ fn signals_that_are_sent_to_us_reach_the_program_once() {
     {
         let log = tree.file(name);
         let script = format!(
-            "trap 'echo got >> {}; exit 3' {name}; echo begun; while :; do sleep 0.02; done",
+            "trap 'echo got >> {}; exit 3' {name}; echo begun; \
+             n=0; while [ $n -lt 1500 ]; do n=$((n+1)); sleep 0.02; done",
             log.display()
         );
         let run =

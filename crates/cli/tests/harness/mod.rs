@@ -128,7 +128,10 @@ pub struct Background {
 impl Background {
     /// Starts `foretell` with these arguments and waits for the word.
     pub fn start<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Background {
-        let mut command = Command::new(FORETELL);
+        // Whoever started the tests may have had signals ignored (nohup, a shell's background job), and
+        // ignored they would stay.
+        let mut command = Command::new("env");
+        command.args(["--default-signal", FORETELL]);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut reader = BufReader::new(child.stdout.take().unwrap());
