@@ -2,7 +2,7 @@
 //! one holds under a different policy.
 //!
 //! Every controlling run listens on the abstract Unix socket `foretell-run-PID` and answers one line of
-//! JSON with one line of JSON ([`protocol`]). Only the same user and root are answered (`SO_PEERCRED`), the
+//! JSON with one line of JSON (`protocol`). Only the same user and root are answered (`SO_PEERCRED`), the
 //! number of connections and the size of a message are bounded, and what does not parse is answered with
 //! an error. The joining side starts its own program; the program's process number and rules go to the run
 //! that it joins, which puts them under its plane as one more session. When the connection ends, so does
