@@ -9,7 +9,7 @@ use super::page::escape;
 use super::seconds;
 
 /// Sizes in user units of the SVG (CSS pixels unless scaled).
-const LABEL_WIDTH: f64 = 158.0;
+const LABEL_WIDTH: f64 = 172.0;
 const BAR_WIDTH: f64 = 300.0;
 const VALUE_WIDTH: f64 = 62.0;
 const ROW_HEIGHT: f64 = 24.0;
