@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use foretell_pagecache::{Counts as PlaneCounts, Report};
+pub use foretell_pagecache::Counts;
+use foretell_pagecache::Report;
 use serde::{Deserialize, Serialize};
 
 /// A run. Counts are in blocks.
@@ -46,22 +47,6 @@ pub struct Stats {
     pub files: Vec<FileStats>,
 }
 
-/// Counts in blocks.
-#[allow(missing_docs)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Counts {
-    pub references: u64,
-    pub hits: u64,
-    pub demand_fetches: u64,
-    pub prefetches: u64,
-    pub prefetches_useful: u64,
-    pub prefetches_late: u64,
-    pub prefetches_wasted: u64,
-    pub evictions: u64,
-    pub evictions_refused: u64,
-    pub foreign_evictions: u64,
-}
-
 /// One process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessStats {
@@ -90,44 +75,6 @@ pub struct FileStats {
     pub counts: Counts,
 }
 
-impl Counts {
-    /// Blocks brought in, for whatever reason.
-    #[must_use]
-    pub fn fetches(&self) -> u64 {
-        self.demand_fetches + self.prefetches
-    }
-
-    fn add(&mut self, other: &Counts) {
-        self.references += other.references;
-        self.hits += other.hits;
-        self.demand_fetches += other.demand_fetches;
-        self.prefetches += other.prefetches;
-        self.prefetches_useful += other.prefetches_useful;
-        self.prefetches_late += other.prefetches_late;
-        self.prefetches_wasted += other.prefetches_wasted;
-        self.evictions += other.evictions;
-        self.evictions_refused += other.evictions_refused;
-        self.foreign_evictions += other.foreign_evictions;
-    }
-}
-
-impl From<PlaneCounts> for Counts {
-    fn from(c: PlaneCounts) -> Counts {
-        Counts {
-            references: c.references,
-            hits: c.hits,
-            demand_fetches: c.demand_fetches,
-            prefetches: c.prefetches,
-            prefetches_useful: c.prefetches_useful,
-            prefetches_late: c.prefetches_late,
-            prefetches_wasted: c.prefetches_wasted,
-            evictions: c.evictions,
-            evictions_refused: c.evictions_refused,
-            foreign_evictions: c.foreign_evictions,
-        }
-    }
-}
-
 impl From<Report> for Stats {
     fn from(report: Report) -> Stats {
         Stats {
@@ -138,7 +85,7 @@ impl From<Report> for Stats {
             daemon_cpu_s: report.daemon_cpu_s,
             budget_bytes: report.budget_bytes,
             block_bytes: report.block_bytes,
-            counts: report.counts.into(),
+            counts: report.counts,
             lost_events: report.lost_events,
             device_read_bytes: report.device_read_bytes,
             belady_fetches: report.belady_fetches,
@@ -153,14 +100,10 @@ impl From<Report> for Stats {
                     manager: p.manager,
                     wait_s: p.wait_s,
                     device_read_bytes: p.device_read_bytes,
-                    counts: p.counts.into(),
+                    counts: p.counts,
                 })
                 .collect(),
-            files: report
-                .files
-                .into_iter()
-                .map(|f| FileStats { path: f.path, counts: f.counts.into() })
-                .collect(),
+            files: report.files.into_iter().map(|f| FileStats { path: f.path, counts: f.counts }).collect(),
         }
     }
 }
@@ -178,7 +121,7 @@ impl Stats {
     pub fn part(self, elapsed_s: f64, belongs: impl Fn(&str) -> bool) -> Stats {
         let processes: Vec<_> = self.processes.into_iter().filter(|p| belongs(&p.manager)).collect();
         let mut counts = Counts::default();
-        processes.iter().for_each(|p| counts.add(&p.counts));
+        processes.iter().for_each(|p| counts += p.counts);
         Stats {
             elapsed_s,
             wait_s: processes.iter().map(|p| p.wait_s).sum(),

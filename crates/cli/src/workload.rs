@@ -60,12 +60,12 @@ pub enum WorkloadTextError {
         pattern: String,
     },
     /// A value that is no size.
-    #[error("{key}: {source}")]
+    #[error("{key}: {why}")]
     Size {
         /// The key.
         key: String,
         /// What is wrong with it.
-        source: SizeError,
+        why: SizeError,
     },
     /// A value that is no number.
     #[error("{key}: '{value}' is no number of {what}")]
@@ -191,7 +191,7 @@ fn not_a_number(key: &str, value: &str, what: &'static str) -> WorkloadTextError
 fn size_bytes(key: &str, text: &str, memory_bytes: u64) -> Result<u64, WorkloadTextError> {
     match Size::parse(text) {
         Ok(size) => Ok(size.bytes(memory_bytes)),
-        Err(source) => Err(WorkloadTextError::Size { key: key.to_owned(), source }),
+        Err(why) => Err(WorkloadTextError::Size { key: key.to_owned(), why }),
     }
 }
 

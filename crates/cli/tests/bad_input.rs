@@ -132,3 +132,12 @@ fn the_printed_configuration_reads_back_the_same() {
     let third = foretell(["run", "--print-config", "--config", &file, "--budget", "20M"]);
     assert!(third.stdout.contains("budget = \"20M\"") && third.stdout.contains("batch = 8"));
 }
+
+#[test]
+fn the_systems_own_words_are_said_once() {
+    for option in ["--hints", "--config"] {
+        let ended = foretell(["run", option, "/nonexistent", "--", "true"]);
+        assert_eq!(ended.code, Some(2));
+        assert_eq!(ended.stderr.matches("os error 2").count(), 1, "{}", ended.stderr);
+    }
+}

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use foretell_policy::Counters;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Processes listed one by one in a report; the rest is summed up under `others`.
 pub const REPORTED_PROCESSES: usize = 4096;
@@ -72,7 +72,7 @@ pub struct FileReport {
 
 /// Counts in blocks; see [`Counters`] for what each means.
 #[allow(missing_docs)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
     pub references: u64,
     pub hits: u64,
@@ -84,6 +84,14 @@ pub struct Counts {
     pub evictions: u64,
     pub evictions_refused: u64,
     pub foreign_evictions: u64,
+}
+
+impl Counts {
+    /// Blocks brought in, for whatever reason.
+    #[must_use]
+    pub fn fetches(&self) -> u64 {
+        self.demand_fetches + self.prefetches
+    }
 }
 
 impl From<Counters> for Counts {

@@ -110,12 +110,12 @@ pub struct ProcessTable {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// It cannot be read.
-    #[error("{}: cannot read the configuration ({source}); give an existing, readable file", .file.display())]
+    #[error("{}: cannot read the configuration ({why}); give an existing, readable file", .file.display())]
     Read {
         /// The file.
         file: PathBuf,
         /// Why.
-        source: std::io::Error,
+        why: std::io::Error,
     },
     /// It is larger than any configuration.
     #[error("{}: larger than {MAX_FILE_BYTES} bytes; give a TOML configuration file", .0.display())]
@@ -155,7 +155,7 @@ const REVOCATION_KEYS: &[&str] = &["window", "revoke-above", "reinstate-below"];
 impl File {
     /// Reads a configuration file.
     pub fn read(path: &Path) -> Result<File, ConfigError> {
-        let read = |source| ConfigError::Read { file: path.to_owned(), source };
+        let read = |why| ConfigError::Read { file: path.to_owned(), why };
         if path.metadata().map_err(read)?.len() > MAX_FILE_BYTES {
             return Err(ConfigError::TooLarge(path.to_owned()));
         }

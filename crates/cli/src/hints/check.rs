@@ -19,25 +19,25 @@ const REMEMBERED_SIZES: usize = 1 << 16;
 #[derive(Debug, thiserror::Error)]
 pub enum HintsError {
     /// The file cannot be opened.
-    #[error("{}: cannot open the hints ({source}); give an existing, readable file, or '-' for standard input", .file.display())]
+    #[error("{}: cannot open the hints ({why}); give an existing, readable file, or '-' for standard input", .file.display())]
     Open {
         /// The hint file.
         file: PathBuf,
         /// Why.
-        source: io::Error,
+        why: io::Error,
     },
     /// A directory, say.
     #[error("{}: not a file, a FIFO or a character device; give a file with one hint a line", .0.display())]
     Kind(PathBuf),
     /// Reading or unpacking failed.
-    #[error("{}:{line}: cannot read on ({source}); is the file damaged or cut off?", .file.display())]
+    #[error("{}:{line}: cannot read on ({why}); is the file damaged or cut off?", .file.display())]
     Read {
         /// The hint file.
         file: PathBuf,
         /// The line that could not be read.
         line: u64,
         /// Why.
-        source: io::Error,
+        why: io::Error,
     },
     /// A line is wrong.
     #[error("{}:{line}: {why}", .file.display())]
@@ -102,7 +102,7 @@ pub fn kind(file: &Path) -> Result<Kind, HintsError> {
     if file == Path::new("-") {
         return Ok(Kind::Stream);
     }
-    let open = |source| HintsError::Open { file: file.to_owned(), source };
+    let open = |why| HintsError::Open { file: file.to_owned(), why };
     let kind = file.metadata().map_err(open)?.file_type();
     if kind.is_fifo() || kind.is_char_device() {
         // Opening it would wait for the writer: the right to read is all that can be checked.
@@ -117,8 +117,8 @@ pub fn kind(file: &Path) -> Result<Kind, HintsError> {
 
 /// Reads a regular hint file from beginning to end. Relative paths in it start at `base`.
 pub fn check(file: &Path, base: &Path) -> Result<Summary, HintsError> {
-    let raw = File::open(file).map_err(|source| HintsError::Open { file: file.to_owned(), source })?;
-    let unreadable = |line, source| HintsError::Read { file: file.to_owned(), line, source };
+    let raw = File::open(file).map_err(|why| HintsError::Open { file: file.to_owned(), why })?;
+    let unreadable = |line, why| HintsError::Read { file: file.to_owned(), line, why };
     let (_, stream) = unpack(raw).map_err(|e| unreadable(1, e))?;
     let mut lines = Lines::new(stream);
     let mut reader = HintReader::new(base);
