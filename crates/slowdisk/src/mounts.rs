@@ -32,7 +32,7 @@ fn unescape(field: &str) -> String {
 
 /// How long a file system may be busy before it counts as in use: a process that is just starting another
 /// one shares its open files with it for a moment, also those that it closes meanwhile.
-const BUSY_PATIENCE: Duration = Duration::from_millis(300);
+const BUSY_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Unmounts `source` from `mount_point` as often as it is mounted there. A busy one is detached if
 /// `force`d: it goes when its last user does.

@@ -9,13 +9,18 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::options::Options;
 
 const ROOT: &str = "/run/foretell/slowdisk";
+
+/// How long a killed process may take to end: one that waits in the kernel for a device ends late.
+const KILL_PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
 /// A process that can be told apart from a later one with the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,14 +50,17 @@ impl Process {
         Self::find(self.pid) == Some(self)
     }
 
-    /// Ends the process, if it is still the same one.
+    /// Ends the process, if it is still the same one, and waits until it has ended: a signal is only
+    /// noted for the process, which acts on it when it next runs.
     pub(crate) fn kill(self) {
         if let Some(pid) = rustix::process::Pid::from_raw(self.pid)
-            && let Ok(pidfd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
+            && let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty())
             && self.is_alive()
-        {
             // Gone in between is as good.
-            let _ = rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::KILL);
+            && pidfd_send_signal(&pidfd, Signal::KILL).is_ok()
+        {
+            let mut ended = [PollFd::new(&pidfd, PollFlags::IN)];
+            let _ = poll(&mut ended, Some(&KILL_PATIENCE));
         }
     }
 }
