@@ -1,0 +1,82 @@
+//! `foretell model`: the closed-form model of reads, and how it compares with what was published.
+//!
+//! One file an action.
+
+mod advise;
+mod predict;
+mod reproduce;
+
+use std::fs;
+
+use anyhow::{Context, Result, anyhow};
+use foretell_analytic::workload::Workload;
+use foretell_device::{DeviceParameters, catalogue};
+
+use crate::memory::usable_bytes;
+use crate::workload;
+
+/// Say how long reads take and why, without a trace: a closed-form model of file system and device.
+#[derive(Debug, clap::Args)]
+#[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
+pub struct Args {
+    /// Compute a paper's tables and claims and compare: shriver99
+    #[arg(long, value_name = "PAPER")]
+    reproduce: Option<String>,
+    /// Write JSON instead of a table
+    #[arg(long, requires = "reproduce")]
+    json: bool,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Say how long a workload takes at a device, and what prefetching has to do with it
+    Predict(WorkloadArgs),
+    /// Say what to set for a workload at a device, why, and what it gains
+    Advise(WorkloadArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct WorkloadArgs {
+    /// A built-in device, or the path of a device file
+    #[arg(long, value_name = "NAME|FILE")]
+    device: String,
+    /// sequential, strided, random or hinted, then KEY=VALUE: bytes (of each stream), request, streams,
+    /// think_us, stride, span, horizon, fs (linux, ffs, direct), read_ahead, memory
+    #[arg(long, value_name = "PATTERN,KEY=VALUE,..")]
+    workload: String,
+    /// Write JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does what the arguments say.
+pub fn execute(args: &Args) -> Result<u8> {
+    match &args.action {
+        Some(Action::Predict(args)) => predict::execute(args)?,
+        Some(Action::Advise(args)) => advise::execute(args)?,
+        None => {}
+    }
+    if let Some(paper) = &args.reproduce {
+        reproduce::execute(paper, args.json)?;
+    }
+    Ok(0)
+}
+
+/// A built-in device by its name, else a file.
+fn find_device(name: &str) -> Result<DeviceParameters> {
+    let unknown = match catalogue::find(name) {
+        Ok(device) => return Ok(device),
+        Err(unknown) => unknown,
+    };
+    match fs::read_to_string(name) {
+        Ok(text) => DeviceParameters::parse(&text).with_context(|| format!("--device {name}")),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(anyhow!("--device: {unknown}")),
+        Err(e) => Err(anyhow!("--device {name}: {e}; give a device file or a built-in device")),
+    }
+}
+
+fn parse_workload(text: &str) -> Result<Workload> {
+    workload::parse(text, usable_bytes().unwrap_or(u64::MAX)).map_err(|e| anyhow!("--workload: {e}"))
+}
