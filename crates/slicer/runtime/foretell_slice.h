@@ -1,0 +1,204 @@
+/* Runtime of programs that `foretell slice` has translated: a program and, beside it, a *slice* of it
+ * that contains only what its file accesses depend on, runs ahead, and prefetches what the program is
+ * about to read (Chuan-Kai Yang, Tulika Mitra, Tzi-cker Chiueh: A decoupled architecture for
+ * application-specific file prefetching, 2002).
+ *
+ * Four families of calls:
+ *
+ *   foretell_real_X      in the program, in place of X: does X, and counts the call.
+ *   foretell_prefetch_X  in the slice, in place of X, "predict only": no data is read. Moves the slice's own
+ *                        offset, computes what X would return from the size of the file, and queues a
+ *                        prefetch of the range. Same arguments as X, but for the buffer.
+ *   foretell_fetch_X     in the slice, in place of X, "predict and read": as above, and the data is read
+ *                        through the page cache, since the slice needs it. Same arguments as X.
+ *   foretell_slice_X     in the slice, in place of X: X without an access (open, seek, close, tell).
+ *
+ * Open files are the same file to both sides if they come from the same open call of the source (`site`,
+ * a number above 0 that is unique in the whole program) and are the n-th open of it. Each open file has
+ * its own numbers of accesses. Access i as the slice predicted it is compared with access i as the program
+ * makes it; when they differ, the slice ends, silently and for good.
+ *
+ * What counts as an access. For descriptors each call is one: its offset and the bytes that it returned
+ * (0 at the end of the file or after an error). For streams and for mapped memory, where calls are of a
+ * few bytes, an access is counted when a call touches bytes outside the pages that the last counted access
+ * of that open file (or mapping) touched.
+ *
+ * The slice never sees a descriptor or a stream of the program. Its descriptors are small numbers that
+ * only this runtime understands, its streams are opaque: both may be compared, copied, stored and passed
+ * on, but given to nothing but the calls below. It opens files read-only and never creates one: an open
+ * that would create or truncate a file gives an empty one that exists in the slice alone, an open for
+ * writing gives one to which writes go nowhere.
+ *
+ * In the slice, calls that touch no file are made directly: opendir, readdir, stat, access, getenv.
+ *
+ * Include this after the program's own system headers: it includes <stdio.h> and must not be the first to.
+ */
+#ifndef FORETELL_SLICE_H
+#define FORETELL_SLICE_H
+
+#pragma GCC system_header
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct iovec;
+struct stat;
+
+/* A site whose accesses the slice neither predicts nor counts: for files that it reads for itself. */
+#define FORETELL_UNTRACKED 0u
+
+/* Most synchronisation points of a program, numbered from 0. */
+#define FORETELL_SYNC_POINTS 256
+
+/* Most bytes of one message of the channel. */
+#define FORETELL_MESSAGE_BYTES 65536
+
+/* ---- start and end ---------------------------------------------------------------------------------- */
+
+/* First act of the translated main: starts the slice, in a forked process by default. The slice ends when
+ * `slice` returns, calls foretell_slice_end(), fails, or the program ends. FORETELL_SLICE=off|thread|fork
+ * in the environment chooses how. Never fails: what cannot be started is not there. The arguments are
+ * handed to `slice`, which must not write through them. */
+void foretell_slice_start(void (*slice)(int argc, char **argv, char **envp), int argc, char **argv, char **envp);
+
+/* Slice: ends it here, as exit() in the program would. What is queued is still prefetched. */
+void foretell_slice_end(void) __attribute__((noreturn));
+
+/* Slice: something cannot be predicted any more; ends the slice and drops what is queued. */
+void foretell_slice_give_up(void) __attribute__((noreturn));
+
+/* ---- channel and synchronisation points ------------------------------------------------------------- */
+
+/* Program: hands `bytes` bytes at `value` to the slice under the number `channel` (any number; both sides
+ * send and receive in the same order, and a receive that finds another number ends the slice). Never
+ * waits long: if the slice does not keep up, it ends. */
+void foretell_send(unsigned channel, const void *value, size_t bytes);
+
+/* Slice: waits for the next value of the program and copies at most `room` bytes of it. Returns the bytes
+ * that were sent. Does not return when none will come. */
+size_t foretell_receive(unsigned channel, void *value, size_t room);
+
+/* The paper's synchronize(point, signal) and synchronize(point, wait): the n-th wait in the slice goes on
+ * after the n-th signal in the program. */
+void foretell_synchronize_signal(unsigned point);
+void foretell_synchronize_wait(unsigned point);
+
+/* ---- the program's calls: do, and count -------------------------------------------------------------- */
+
+int foretell_real_open(unsigned site, const char *path, int flags, ...);
+int foretell_real_openat(unsigned site, int directory, const char *path, int flags, ...);
+int foretell_real_creat(unsigned site, const char *path, mode_t mode);
+int foretell_real_close(int fd);
+int foretell_real_dup(int fd);
+int foretell_real_dup2(int fd, int to);
+ssize_t foretell_real_read(int fd, void *buffer, size_t bytes);
+ssize_t foretell_real_pread(int fd, void *buffer, size_t bytes, long long offset);
+ssize_t foretell_real_readv(int fd, const struct iovec *parts, int count);
+ssize_t foretell_real_preadv(int fd, const struct iovec *parts, int count, long long offset);
+
+FILE *foretell_real_fopen(unsigned site, const char *path, const char *mode);
+FILE *foretell_real_freopen(unsigned site, const char *path, const char *mode, FILE *stream);
+FILE *foretell_real_fdopen(int fd, const char *mode);
+int foretell_real_fclose(FILE *stream);
+size_t foretell_real_fread(void *buffer, size_t size, size_t count, FILE *stream);
+char *foretell_real_fgets(char *line, int room, FILE *stream);
+int foretell_real_getc(FILE *stream);
+int foretell_real_ungetc(int byte, FILE *stream);
+ssize_t foretell_real_getline(char **line, size_t *room, FILE *stream);
+ssize_t foretell_real_getdelim(char **line, size_t *room, int delimiter, FILE *stream);
+int foretell_real_fscanf(FILE *stream, const char *format, ...) __attribute__((format(scanf, 2, 3)));
+int foretell_real_vfscanf(FILE *stream, const char *format, va_list arguments)
+    __attribute__((format(scanf, 2, 0)));
+int foretell_real_fseek(FILE *stream, long offset, int whence);
+int foretell_real_fseeko(FILE *stream, long long offset, int whence);
+void foretell_real_rewind(FILE *stream);
+
+void *foretell_real_mmap(void *address, size_t bytes, int protection, int flags, int fd, long long offset);
+int foretell_real_munmap(void *address, size_t bytes);
+
+/* An access to mapped memory. Returns its first argument, so that `p[i]` becomes FORETELL_REAL(p[i]). */
+void *foretell_real_access(const void *address, size_t bytes);
+#define FORETELL_REAL(lvalue) (*(__typeof__(&(lvalue)))foretell_real_access((const void *)&(lvalue), sizeof(lvalue)))
+
+/* ---- the slice's calls without an access ------------------------------------------------------------- */
+
+int foretell_slice_open(unsigned site, const char *path, int flags, ...);
+int foretell_slice_openat(unsigned site, int directory, const char *path, int flags, ...);
+int foretell_slice_creat(unsigned site, const char *path, mode_t mode);
+int foretell_slice_close(int fd);
+int foretell_slice_dup(int fd);
+int foretell_slice_dup2(int fd, int to);
+long long foretell_slice_lseek(int fd, long long offset, int whence);
+int foretell_slice_fstat(int fd, struct stat *status);
+/* Moves the offset (and the end of file, in the slice alone) as a write would; returns `bytes`. */
+ssize_t foretell_slice_write(int fd, size_t bytes);
+ssize_t foretell_slice_pwrite(int fd, size_t bytes, long long offset);
+int foretell_slice_ftruncate(int fd, long long bytes);
+
+FILE *foretell_slice_fopen(unsigned site, const char *path, const char *mode);
+FILE *foretell_slice_freopen(unsigned site, const char *path, const char *mode, FILE *stream);
+FILE *foretell_slice_fdopen(int fd, const char *mode);
+int foretell_slice_fclose(FILE *stream);
+int foretell_slice_fseek(FILE *stream, long offset, int whence);
+int foretell_slice_fseeko(FILE *stream, long long offset, int whence);
+void foretell_slice_rewind(FILE *stream);
+long foretell_slice_ftell(FILE *stream);
+long long foretell_slice_ftello(FILE *stream);
+int foretell_slice_feof(FILE *stream);
+int foretell_slice_ferror(FILE *stream);
+void foretell_slice_clearerr(FILE *stream);
+int foretell_slice_fileno(FILE *stream);
+size_t foretell_slice_fwrite(size_t size, size_t count, FILE *stream);
+
+/* Directories: the slice calls opendir, readdir and closedir themselves, on directories of its own (a
+ * DIR pointer holds no offset of the program's). This is for the descriptor of one (a DIR *), to be given
+ * to foretell_slice_openat. */
+int foretell_slice_dirfd(void *directory);
+
+/* Maps the file read-only, or privately where the program maps it for writing. */
+void *foretell_slice_mmap(void *address, size_t bytes, int protection, int flags, int fd, long long offset);
+int foretell_slice_munmap(void *address, size_t bytes);
+
+/* ---- the slice's calls, predict only ------------------------------------------------------------------ */
+
+ssize_t foretell_prefetch_read(int fd, size_t bytes);
+ssize_t foretell_prefetch_pread(int fd, size_t bytes, long long offset);
+ssize_t foretell_prefetch_readv(int fd, const struct iovec *parts, int count);
+ssize_t foretell_prefetch_preadv(int fd, const struct iovec *parts, int count, long long offset);
+size_t foretell_prefetch_fread(size_t size, size_t count, FILE *stream);
+/* EOF at the end of the file, and 0 otherwise: only the difference between the two means something. */
+int foretell_prefetch_getc(FILE *stream);
+/* An access of which no byte is needed. */
+void foretell_prefetch_access(const void *address, size_t bytes);
+#define FORETELL_PREFETCH_ACCESS(lvalue) foretell_prefetch_access((const void *)&(lvalue), sizeof(lvalue))
+
+/* ---- the slice's calls, predict and read -------------------------------------------------------------- */
+
+ssize_t foretell_fetch_read(int fd, void *buffer, size_t bytes);
+ssize_t foretell_fetch_pread(int fd, void *buffer, size_t bytes, long long offset);
+ssize_t foretell_fetch_readv(int fd, const struct iovec *parts, int count);
+ssize_t foretell_fetch_preadv(int fd, const struct iovec *parts, int count, long long offset);
+size_t foretell_fetch_fread(void *buffer, size_t size, size_t count, FILE *stream);
+char *foretell_fetch_fgets(char *line, int room, FILE *stream);
+int foretell_fetch_getc(FILE *stream);
+int foretell_fetch_ungetc(int byte, FILE *stream);
+ssize_t foretell_fetch_getline(char **line, size_t *room, FILE *stream);
+ssize_t foretell_fetch_getdelim(char **line, size_t *room, int delimiter, FILE *stream);
+int foretell_fetch_fscanf(FILE *stream, const char *format, ...) __attribute__((format(scanf, 2, 3)));
+int foretell_fetch_vfscanf(FILE *stream, const char *format, va_list arguments)
+    __attribute__((format(scanf, 2, 0)));
+/* An access whose bytes are needed: FORETELL_FETCH(p[i]) in place of p[i]. */
+void *foretell_fetch_access(const void *address, size_t bytes);
+#define FORETELL_FETCH(lvalue) (*(__typeof__(&(lvalue)))foretell_fetch_access((const void *)&(lvalue), sizeof(lvalue)))
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
