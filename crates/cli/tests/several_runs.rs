@@ -58,7 +58,8 @@ fn a_joined_program_gives_hints_too() {
     let hints = tree.write("hints", format!("{a}\n")).display().to_string();
     let stats = tree.path().join("stats.json");
     tree.drop_cache();
-    let script = format!("cat {a} > /dev/null");
+    // Time for the prefetches: a program of a millisecond is over before the first.
+    let script = format!("sleep 1; cat {a} > /dev/null");
     let ended = foretell([
         "run",
         "--quiet",

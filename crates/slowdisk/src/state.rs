@@ -170,13 +170,17 @@ impl Lock {
         let path = Path::new(ROOT).join(".lock");
         let action = || format!("lock {}", path.display());
         loop {
-            fs::create_dir_all(ROOT).map_err(|error| match error.kind() {
-                io::ErrorKind::PermissionDenied => Error::Missing {
-                    what: "the right to mount (root)".to_owned(),
-                    remedy: "run this command as root".to_owned(),
-                },
-                _ => Error::system(format!("make {ROOT}"), error),
-            })?;
+            match fs::create_dir_all(ROOT) {
+                // Whoever let go of the last lock removes the directories, also between two steps of this.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    return Err(Error::Missing {
+                        what: "the right to mount (root)".to_owned(),
+                        remedy: "run this command as root".to_owned(),
+                    });
+                }
+                other => other.map_err(|error| Error::system(format!("make {ROOT}"), error))?,
+            }
             let file = match File::options().create(true).append(true).open(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 other => other.map_err(|error| Error::system(action(), error))?,
@@ -213,6 +217,19 @@ fn is_same_file(file: &File, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lock_is_taken_while_others_remove_the_directories() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: the_lock_is_taken_while_others_remove_the_directories: needs root");
+            return;
+        }
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..200).for_each(|_| drop(Lock::take().unwrap())));
+            }
+        });
+    }
 
     #[test]
     fn a_process_is_recognised_and_a_stranger_with_its_number_is_not() {
