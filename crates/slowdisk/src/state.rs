@@ -65,6 +65,10 @@ impl Process {
     }
 }
 
+/// How often the state directory is made anew when others remove it at the same moment, before what is in
+/// the way counts as a mistake of somebody else's.
+const LOCK_ATTEMPTS: usize = 10_000;
+
 /// What is known about a device that is up, or of which something is left.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Entry {
@@ -169,10 +173,17 @@ impl Lock {
     pub(crate) fn take() -> Result<Self> {
         let path = Path::new(ROOT).join(".lock");
         let action = || format!("lock {}", path.display());
+        let is_race = |error: &io::Error| {
+            matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists)
+        };
+        let mut attempts = LOCK_ATTEMPTS;
         loop {
             match fs::create_dir_all(ROOT) {
                 // Whoever let go of the last lock removes the directories, also between two steps of this.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) if is_race(&error) && attempts > 0 => {
+                    attempts -= 1;
+                    continue;
+                }
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     return Err(Error::Missing {
                         what: "the right to mount (root)".to_owned(),
