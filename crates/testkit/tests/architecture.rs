@@ -17,6 +17,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Never the policy or the simulator, so that their agreement means something.
     ("foretell-analytic", &["foretell-device"]),
     ("foretell-slowdisk", &[]),
+    ("foretell-protocol", &[]),
+    // The protocol alone: what a program links against is small.
+    ("foretell-client", &["foretell-protocol"]),
     ("foretell-sim", &["foretell-device", "foretell-policy", "foretell-trace"]),
     ("foretell-pagecache", &["foretell-policy"]),
     ("foretell", ALL_LIBRARIES),

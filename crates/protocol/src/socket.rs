@@ -1,0 +1,104 @@
+//! Sending and receiving with descriptors, never waiting.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+
+use crate::limits::DESCRIPTORS;
+
+/// Where the service listens: what the environment says, or [`crate::DEFAULT_SOCKET`].
+#[must_use]
+pub fn path() -> PathBuf {
+    let named = std::env::var_os(crate::SOCKET_VARIABLE).filter(|value| !value.is_empty());
+    named.map_or_else(|| PathBuf::from(crate::DEFAULT_SOCKET), PathBuf::from)
+}
+
+/// Connects to the service without waiting.
+///
+/// # Errors
+/// When nobody listens there, or when as many clients wait to be let in as may
+/// ([`io::ErrorKind::WouldBlock`]).
+pub fn connect(to: &Path) -> io::Result<OwnedFd> {
+    let address = SocketAddrUnix::new(to)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &address)?;
+    Ok(socket)
+}
+
+/// Sends once, without waiting and without a signal when the other side has closed. The descriptors go with
+/// the first byte. Returns the number of bytes sent: 0 when there is no room for any at present.
+///
+/// # Errors
+/// The connection is over, or one of the descriptors is none.
+pub fn send(to: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    loop {
+        match rustix::net::sendmsg(to, &[IoSlice::new(bytes)], &mut control, flags) {
+            Ok(sent) => return Ok(sent),
+            Err(Errno::INTR) => {}
+            // The last one: more descriptors of this user are on their way than may be (unix(7)).
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::TOOMANYREFS) => return Ok(0),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// What a [`receive`] found.
+#[derive(Debug)]
+pub enum Received {
+    /// Nothing at present.
+    Nothing,
+    /// The other side has closed.
+    Closed,
+    /// Something.
+    Some {
+        /// Bytes received.
+        length: usize,
+        /// Descriptors received; closed on `exec`.
+        descriptors: Vec<OwnedFd>,
+        /// There were more descriptors than may come at a time; the rest is gone.
+        cut: bool,
+    },
+}
+
+/// Receives once, without waiting.
+///
+/// # Errors
+/// The connection is over.
+pub fn receive(from: BorrowedFd<'_>, to: &mut [u8]) -> io::Result<Received> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+    let message = loop {
+        match rustix::net::recvmsg(from, &mut [IoSliceMut::new(to)], &mut control, flags) {
+            Ok(message) => break message,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(Received::Nothing),
+            Err(error) => return Err(error.into()),
+        }
+    };
+    let mut descriptors = Vec::new();
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = part {
+            descriptors.extend(received);
+        }
+    }
+    if message.bytes == 0 && descriptors.is_empty() {
+        return Ok(Received::Closed);
+    }
+    let cut = message.flags.contains(ReturnFlags::CTRUNC);
+    Ok(Received::Some { length: message.bytes, descriptors, cut })
+}
