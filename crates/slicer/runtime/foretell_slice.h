@@ -31,6 +31,17 @@
  *
  * In the slice, calls that touch no file are made directly: opendir, readdir, stat, access, getenv.
  *
+ * wanted:
+ *   - a stream or descriptor that is no open file of the slice (NULL, -1 as stream, 0 to 2, a number unknown)
+ *     in a prefetch/fetch/seek call ends the slice (give_up); only close/fclose of it does nothing
+ *   - foretell_slice_start_forked(...): as foretell_slice_start, but never in thread mode (thread then means
+ *     off): for slices that use hidden state of libc (rand, strtok, getopt) or write through argv
+ *   - the real calls pass through what is not tracked (stdin, sockets, files of other sites)
+ *   - annotations: FORETELL_PREFETCH(file) -> ((void)(file)); FORETELL_PURE ->
+ *     __attribute__((pure, annotate...)) as far as gcc and clang take it; FORETELL_WRITES(n) -> attribute or
+ *     nothing. The translator looks for these names in the text, so expansions are free
+ *   - foretell_real_pwrite/write are not called: the program's writes stay plain
+ *
  * Include this after the program's own system headers: it includes <stdio.h> and must not be the first to.
  */
 #ifndef FORETELL_SLICE_H
