@@ -1,0 +1,63 @@
+/* The runtime that is linked into programs translated by `foretell slice`; its interface, and what the
+ * words mean, is foretell_slice.h. This file only puts the parts together, so that a build has one more
+ * object and no new library:
+ *
+ *   slice_state.h    what both sides share: open files, predictions, the channel, stop and end
+ *   slice_trace.h    FORETELL_SLICE_TRACE: both sequences of accesses, a line each
+ *   slice_real.h     the program's side: do the call, count it, compare it with the prediction
+ *   slice_queue.h    the prefetch queue: which request is served when, and how
+ *   slice_predict.h  the slice's side: own offsets, return values from sizes, predictions
+ *   slice_start.h    the slice as a process or a thread, its end, statistics
+ *
+ * Environment (ignored in set-user-ID programs):
+ *
+ *   FORETELL_SLICE=fork|thread|off     how the slice runs; fork if unset
+ *   FORETELL_SLICE_TRACE=FILE          both sequences; at its exit the program then waits for the slice
+ *   FORETELL_SLICE_STATS=FILE|stderr   one line of JSON at exit, appended
+ *   FORETELL_SLICE_QUEUE=N             Queue_Threshold, in accesses
+ *   FORETELL_SLICE_TIME_MS=N           Time_Threshold
+ *   FORETELL_SLICE_BUDGET_MIB=N        most bytes prefetched and not yet used
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#define _FILE_OFFSET_BITS 64
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "foretell_slice.h"
+
+#include "slice_state.h"
+#include "slice_trace.h"
+#include "slice_real.h"
+#include "slice_queue.h"
+#include "slice_predict.h"
+#include "slice_start.h"

@@ -1,0 +1,816 @@
+/* The slice's side: files of its own with offsets of their own, return values computed from sizes, and a
+ * prediction for each access. */
+
+/* Descriptors of the slice: like the program's, the lowest free number from 3 on. */
+#define HANDLES 1024
+#define FIRST_HANDLE 3
+
+static struct description *handles[HANDLES];
+static struct mapping slice_mappings[MAPPINGS];
+static atomic_uint slice_opens[SITES];
+static bool slice_is_thread;
+
+/* Ends the slice without further ado; slice_start.h. */
+static void leave_slice(void) __attribute__((noreturn));
+
+void foretell_slice_give_up(void)
+{
+    stop(GAVE_UP);
+    leave_slice();
+}
+
+static struct description *description_of(int fd)
+{
+    struct description *description = fd >= 0 && fd < HANDLES ? handles[fd] : NULL;
+    if (description == NULL)
+        errno = EBADF;
+    return description;
+}
+
+/* The program's own streams are nothing that the slice could read. */
+static struct description *description_of_stream(FILE *stream)
+{
+    if (stream == NULL || stream == stdin || stream == stdout || stream == stderr)
+        foretell_slice_give_up();
+    return (struct description *)(void *)stream;
+}
+
+/* ---- predictions ---- */
+
+static void leave_if_over(void)
+{
+    if (!running() || (atomic_load(&shared->program_ended) != 0 && trace_descriptor < 0))
+        leave_slice();
+}
+
+/* Waits until the slice may go on to another prediction in the file. */
+static void wait_for_room(struct file *slot)
+{
+    uint64_t nap_ns = NAP_NS;
+    leave_if_over();
+    while (atomic_load(&slot->predicted) >= atomic_load(&slot->real) + PREDICTIONS && program_runs()) {
+        serve(true);
+        wait_for_program(worth_waking(), &nap_ns);
+    }
+}
+
+/* Waits until the slice may read `bytes` itself, which it does no earlier than it would prefetch them. */
+static void wait_to_fetch(struct description *description, long long bytes)
+{
+    struct file *slot = description->slot;
+    uint64_t nap_ns = NAP_NS;
+    if (slot == NULL)
+        return;
+    wait_for_room(slot);
+    serve(true);
+    while (program_runs() && atomic_load(&slot->real) <= atomic_load(&slot->predicted) &&
+           !may_serve(queue.serial, bytes)) {
+        wait_for_program(worth_waking(), &nap_ns);
+        serve(true);
+    }
+    leave_if_over();
+}
+
+/* Makes the next prediction known; false if the program has been there already. */
+static bool publish(struct description *description, long long offset, long long bytes)
+{
+    struct file *slot = description->slot;
+    unsigned long long number = atomic_load(&slot->predicted);
+    struct prediction *prediction = &slot->predictions[number % PREDICTIONS];
+    prediction->offset = offset;
+    prediction->bytes = bytes;
+    atomic_store(&prediction->state, 2 * number);
+    atomic_store(&slot->predicted, number + 1);
+    trace('P', number, description->path, offset, bytes);
+    count(&shared->predictions, 1);
+    queue.serial++;
+    if (atomic_load(&slot->real) <= number) {
+        if ((atomic_load(&slot->closed) & PROGRAM_CLOSED) == 0)
+            return true;
+        stop(DIVERGED); /* the program closed the file without this access */
+        leave_slice();
+    }
+    pass(slot, number);
+    count(&shared->expired, 1);
+    return false;
+}
+
+/* Predict only: the prefetch is queued, except for pages that the last one asked for. */
+static void predict(struct description *description, long long offset, long long bytes)
+{
+    if (description->slot == NULL)
+        return;
+    wait_for_room(description->slot);
+    unsigned long long serial = queue.serial;
+    unsigned long long number = atomic_load(&description->slot->predicted);
+    if (!publish(description, offset, bytes) || description->descriptor < 0)
+        return;
+    long long end = offset + bytes < description->size ? offset + bytes : description->size;
+    if (end > offset + queue.budget_bytes)
+        end = offset + queue.budget_bytes;
+    if (leaves(&description->queued, offset, end - offset))
+        enqueue(description, number, serial, description->queued.begin, description->queued.end);
+}
+
+/* Predict and read: the reading is the caller's. */
+static void predict_fetched(struct description *description, long long offset, long long bytes)
+{
+    if (description->slot == NULL)
+        return;
+    unsigned long long serial = queue.serial;
+    count(&shared->fetches, 1);
+    if (publish(description, offset, bytes))
+        use(serial, bytes);
+}
+
+/* ---- opening ---- */
+
+static int new_handle(struct description *description, int lowest)
+{
+    for (int handle = lowest; handle < HANDLES; handle++) {
+        if (handles[handle] == NULL) {
+            handles[handle] = description;
+            description->references++;
+            description->open_references++;
+            return handle;
+        }
+    }
+    errno = EMFILE;
+    return -1;
+}
+
+static void let_go_description(struct description *description)
+{
+    if (--description->open_references == 0 && description->slot != NULL)
+        close_slot(description->slot, SLICE_CLOSED);
+    release(description);
+}
+
+/* What open(2) would do to the file, as far as reading it is concerned. -1 and errno, or a handle. */
+static int open_file(unsigned site, int directory, const char *path, int flags)
+{
+    leave_if_over();
+    unsigned number = next_open(slice_opens, site);
+    int access_mode = flags & O_ACCMODE;
+    bool empty = (flags & (O_TRUNC | O_EXCL)) != 0 && (flags & O_CREAT || flags & O_TRUNC);
+    struct stat status;
+    memset(&status, 0, sizeof status);
+    if (directory != AT_FDCWD) {
+        struct description *parent = description_of(directory);
+        if (parent == NULL)
+            return -1;
+        directory = parent->descriptor;
+    }
+    if (fstatat(directory, path, &status, flags & O_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0) != 0) {
+        if (errno != ENOENT || !(flags & O_CREAT))
+            return -1;
+        empty = true;
+        status.st_mode = S_IFREG | 0644;
+    } else if (access_mode != O_RDONLY && faccessat(directory, path, W_OK, AT_EACCESS) != 0) {
+        return -1;
+    }
+    bool has_size = S_ISREG(status.st_mode) || S_ISBLK(status.st_mode);
+    if (flags & O_DIRECTORY && !S_ISDIR(status.st_mode)) {
+        errno = ENOTDIR;
+        return -1;
+    }
+    if (empty)
+        status.st_size = 0;
+    int descriptor = -1;
+    if (!empty && access_mode != O_WRONLY && (has_size || S_ISDIR(status.st_mode))) {
+        descriptor = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (flags & (O_DIRECTORY | O_NOFOLLOW)));
+        if (descriptor >= 0 && slice_is_thread)
+            descriptor = out_of_the_way(descriptor);
+        if (descriptor < 0)
+            return -1;
+        if (S_ISBLK(status.st_mode))
+            status.st_size = lseek(descriptor, 0, SEEK_END);
+    }
+    struct description *description = calloc(1, sizeof *description);
+    if (description == NULL)
+        foretell_slice_give_up();
+    description->descriptor = descriptor;
+    description->status = status;
+    description->size = status.st_size;
+    description->unpredictable = !has_size;
+    description->unreadable = access_mode == O_WRONLY;
+    description->append = (flags & O_APPEND) != 0;
+    description->path = trace_path(path);
+    int handle = new_handle(description, FIRST_HANDLE);
+    if (handle < 0)
+        foretell_slice_give_up();
+    description->handle = handle;
+    if (has_size && number != 0) {
+        description->slot = slot_of(site, number);
+        if (description->slot == NULL)
+            leave_slice();
+        description->key = atomic_load(&description->slot->key);
+    }
+    return handle;
+}
+
+int foretell_slice_open(unsigned site, const char *path, int flags, ...)
+{
+    return open_file(site, AT_FDCWD, path, flags);
+}
+
+int foretell_slice_openat(unsigned site, int directory, const char *path, int flags, ...)
+{
+    return open_file(site, directory, path, flags);
+}
+
+int foretell_slice_creat(unsigned site, const char *path, mode_t mode)
+{
+    (void)mode;
+    return open_file(site, AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC);
+}
+
+int foretell_slice_close(int fd)
+{
+    struct description *description = description_of(fd);
+    if (description == NULL)
+        return -1;
+    handles[fd] = NULL;
+    let_go_description(description);
+    return 0;
+}
+
+int foretell_slice_dup(int fd)
+{
+    struct description *description = description_of(fd);
+    return description == NULL ? -1 : new_handle(description, FIRST_HANDLE);
+}
+
+int foretell_slice_dup2(int fd, int to)
+{
+    struct description *description = description_of(fd);
+    if (description == NULL || fd == to)
+        return description == NULL ? -1 : to;
+    if (to < 0 || to >= HANDLES) {
+        errno = EBADF;
+        return -1;
+    }
+    if (handles[to] != NULL)
+        foretell_slice_close(to);
+    handles[to] = description;
+    description->references++;
+    description->open_references++;
+    return to;
+}
+
+int foretell_slice_dirfd(void *directory)
+{
+    struct description *description = calloc(1, sizeof *description);
+    if (description == NULL)
+        foretell_slice_give_up();
+    description->descriptor = fcntl(dirfd(directory), F_DUPFD_CLOEXEC, slice_is_thread ? LOWEST_DESCRIPTOR : 0);
+    description->unpredictable = true;
+    fstat(description->descriptor, &description->status);
+    return new_handle(description, FIRST_HANDLE);
+}
+
+/* ---- descriptors ---- */
+
+long long foretell_slice_lseek(int fd, long long offset, int whence)
+{
+    struct description *description = description_of(fd);
+    if (description == NULL)
+        return -1;
+    if (description->unpredictable) {
+        errno = ESPIPE;
+        return -1;
+    }
+    switch (whence) {
+    case SEEK_SET:
+        break;
+    case SEEK_CUR:
+        offset += description->offset;
+        break;
+    case SEEK_END:
+        offset += description->size;
+        break;
+    default: /* SEEK_DATA, SEEK_HOLE */
+        if (description->descriptor < 0)
+            foretell_slice_give_up();
+        offset = lseek(description->descriptor, offset, whence);
+        if (offset < 0)
+            return -1;
+    }
+    if (offset < 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    return description->offset = offset;
+}
+
+int foretell_slice_fstat(int fd, struct stat *status)
+{
+    struct description *description = description_of(fd);
+    if (description == NULL)
+        return -1;
+    *status = description->status;
+    if (S_ISREG(status->st_mode))
+        status->st_size = description->size;
+    return 0;
+}
+
+static void written(struct description *description, long long end)
+{
+    description->written = true;
+    if (end > description->size)
+        description->size = end;
+}
+
+ssize_t foretell_slice_write(int fd, size_t bytes)
+{
+    struct description *description = description_of(fd);
+    if (description == NULL)
+        return -1;
+    if (description->append)
+        description->offset = description->size;
+    description->offset += (long long)bytes;
+    written(description, description->offset);
+    return (ssize_t)bytes;
+}
+
+ssize_t foretell_slice_pwrite(int fd, size_t bytes, long long offset)
+{
+    struct description *description = description_of(fd);
+    if (description == NULL)
+        return -1;
+    written(description, offset + (long long)bytes);
+    return (ssize_t)bytes;
+}
+
+int foretell_slice_ftruncate(int fd, long long bytes)
+{
+    struct description *description = description_of(fd);
+    if (description == NULL)
+        return -1;
+    description->written = true;
+    description->size = bytes;
+    return 0;
+}
+
+/* Bytes that a read of `bytes` at `offset` returns: what there is up to the end of the file. */
+static long long there(struct description *description, size_t bytes, long long offset)
+{
+    if (description->unpredictable && !S_ISDIR(description->status.st_mode))
+        foretell_slice_give_up();
+    if (offset < 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (description->unpredictable || description->unreadable) {
+        errno = description->unreadable ? EBADF : EISDIR;
+        return -1;
+    }
+    long long left = offset < description->size ? description->size - offset : 0;
+    return bytes < (unsigned long long)left ? (long long)bytes : left;
+}
+
+ssize_t foretell_prefetch_pread(int fd, size_t bytes, long long offset)
+{
+    struct description *description = description_of(fd);
+    if (description == NULL)
+        return -1;
+    long long got = there(description, bytes, offset);
+    predict(description, offset, got > 0 ? got : 0);
+    return (ssize_t)got;
+}
+
+ssize_t foretell_prefetch_read(int fd, size_t bytes)
+{
+    struct description *description = description_of(fd);
+    ssize_t got = description == NULL ? -1 : foretell_prefetch_pread(fd, bytes, description->offset);
+    if (got > 0)
+        description->offset += got;
+    return got;
+}
+
+ssize_t foretell_prefetch_readv(int fd, const struct iovec *parts, int count_of_parts)
+{
+    return foretell_prefetch_read(fd, bytes_of(parts, count_of_parts));
+}
+
+ssize_t foretell_prefetch_preadv(int fd, const struct iovec *parts, int count_of_parts, long long offset)
+{
+    return foretell_prefetch_pread(fd, bytes_of(parts, count_of_parts), offset);
+}
+
+ssize_t foretell_fetch_preadv(int fd, const struct iovec *parts, int count_of_parts, long long offset)
+{
+    struct description *description = description_of(fd);
+    if (description == NULL)
+        return -1;
+    long long got = there(description, bytes_of(parts, count_of_parts), offset);
+    wait_to_fetch(description, got > 0 ? got : 0);
+    if (got > 0) {
+        /* What the program wrote may be there or not yet. */
+        if (description->written || description->descriptor < 0)
+            foretell_slice_give_up();
+        if (preadv(description->descriptor, parts, count_of_parts, offset) != got)
+            foretell_slice_give_up();
+    }
+    predict_fetched(description, offset, got > 0 ? got : 0);
+    return (ssize_t)got;
+}
+
+ssize_t foretell_fetch_readv(int fd, const struct iovec *parts, int count_of_parts)
+{
+    struct description *description = description_of(fd);
+    ssize_t got = description == NULL ? -1 : foretell_fetch_preadv(fd, parts, count_of_parts, description->offset);
+    if (got > 0)
+        description->offset += got;
+    return got;
+}
+
+ssize_t foretell_fetch_pread(int fd, void *buffer, size_t bytes, long long offset)
+{
+    struct iovec part = {buffer, bytes};
+    return foretell_fetch_preadv(fd, &part, 1, offset);
+}
+
+ssize_t foretell_fetch_read(int fd, void *buffer, size_t bytes)
+{
+    struct iovec part = {buffer, bytes};
+    return foretell_fetch_readv(fd, &part, 1);
+}
+
+/* ---- streams: descriptions in disguise ---- */
+
+static FILE *stream_of(int handle)
+{
+    return handle < 0 ? NULL : (FILE *)(void *)handles[handle];
+}
+
+FILE *foretell_slice_fopen(unsigned site, const char *path, const char *mode)
+{
+    return stream_of(open_file(site, AT_FDCWD, path, flags_of_mode(mode)));
+}
+
+FILE *foretell_slice_freopen(unsigned site, const char *path, const char *mode, FILE *stream)
+{
+    /* Streams that the slice did not open keep the program's: nothing to close. */
+    if (stream != stdin && stream != stdout && stream != stderr)
+        foretell_slice_fclose(stream);
+    return foretell_slice_fopen(site, path, mode);
+}
+
+FILE *foretell_slice_fdopen(int fd, const char *mode)
+{
+    struct description *description = description_of(fd);
+    (void)mode;
+    if (description != NULL)
+        description->handle = fd;
+    return (FILE *)(void *)description;
+}
+
+int foretell_slice_fclose(FILE *stream)
+{
+    return foretell_slice_close(description_of_stream(stream)->handle);
+}
+
+int foretell_slice_fseeko(FILE *stream, long long offset, int whence)
+{
+    struct description *description = description_of_stream(stream);
+    if (foretell_slice_lseek(description->handle, offset, whence) < 0)
+        return -1;
+    description->at_end = false;
+    if (description->stream != NULL)
+        fseeko(description->stream, description->offset, SEEK_SET);
+    return 0;
+}
+
+int foretell_slice_fseek(FILE *stream, long offset, int whence)
+{
+    return foretell_slice_fseeko(stream, offset, whence);
+}
+
+void foretell_slice_rewind(FILE *stream)
+{
+    foretell_slice_fseeko(stream, 0, SEEK_SET);
+    foretell_slice_clearerr(stream);
+}
+
+long long foretell_slice_ftello(FILE *stream)
+{
+    return description_of_stream(stream)->offset;
+}
+
+long foretell_slice_ftell(FILE *stream)
+{
+    return (long)foretell_slice_ftello(stream);
+}
+
+int foretell_slice_feof(FILE *stream)
+{
+    struct description *description = description_of_stream(stream);
+    return description->at_end || (description->stream != NULL && feof(description->stream));
+}
+
+int foretell_slice_ferror(FILE *stream)
+{
+    return description_of_stream(stream)->failed;
+}
+
+void foretell_slice_clearerr(FILE *stream)
+{
+    struct description *description = description_of_stream(stream);
+    description->at_end = description->failed = false;
+    if (description->stream != NULL)
+        clearerr(description->stream);
+}
+
+int foretell_slice_fileno(FILE *stream)
+{
+    return description_of_stream(stream)->handle;
+}
+
+size_t foretell_slice_fwrite(size_t size, size_t count_of_items, FILE *stream)
+{
+    struct description *description = description_of_stream(stream);
+    foretell_slice_write(description->handle, size * count_of_items);
+    return count_of_items;
+}
+
+/* An access of a stream, predicted only. Returns the bytes there are. */
+static long long prefetch_stream(struct description *description, size_t bytes)
+{
+    long long offset = description->offset;
+    long long got = there(description, bytes, offset);
+    if (got < 0) {
+        description->failed = true;
+        return 0;
+    }
+    description->at_end = description->at_end || (unsigned long long)got < bytes;
+    description->offset += got;
+    if (leaves(&description->window, offset, got))
+        predict(description, offset, got);
+    return got;
+}
+
+size_t foretell_prefetch_fread(size_t size, size_t count_of_items, FILE *stream)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(size, count_of_items, &bytes))
+        foretell_slice_give_up();
+    return bytes == 0 ? 0 : (size_t)prefetch_stream(description_of_stream(stream), bytes) / size;
+}
+
+int foretell_prefetch_getc(FILE *stream)
+{
+    return prefetch_stream(description_of_stream(stream), 1) == 1 ? 0 : EOF;
+}
+
+/* A stream of libc's on the same file, standing where the slice's stands. */
+static FILE *begin_fetch(struct description *description)
+{
+    if (description->unpredictable || description->written || description->descriptor < 0)
+        foretell_slice_give_up();
+    if (description->stream == NULL) {
+        description->stream = fdopen(description->descriptor, "r");
+        if (description->stream == NULL)
+            foretell_slice_give_up();
+    }
+    if (ftello(description->stream) != description->offset)
+        fseeko(description->stream, description->offset, SEEK_SET);
+    if (description->offset < description->window.begin || description->offset >= description->window.end)
+        wait_to_fetch(description, sysconf(_SC_PAGESIZE));
+    return description->stream;
+}
+
+static void end_fetch(struct description *description)
+{
+    int saved = errno;
+    long long before = description->offset, now = ftello(description->stream);
+    description->offset = now;
+    if (leaves(&description->window, before, now - before))
+        predict_fetched(description, before, now - before);
+    errno = saved;
+}
+
+size_t foretell_fetch_fread(void *buffer, size_t size, size_t count_of_items, FILE *stream)
+{
+    struct description *description = description_of_stream(stream);
+    size_t got = fread(buffer, size, count_of_items, begin_fetch(description));
+    end_fetch(description);
+    return got;
+}
+
+char *foretell_fetch_fgets(char *line, int room, FILE *stream)
+{
+    struct description *description = description_of_stream(stream);
+    char *got = fgets(line, room, begin_fetch(description));
+    end_fetch(description);
+    return got;
+}
+
+int foretell_fetch_getc(FILE *stream)
+{
+    struct description *description = description_of_stream(stream);
+    int byte = getc(begin_fetch(description));
+    end_fetch(description);
+    return byte;
+}
+
+int foretell_fetch_ungetc(int byte, FILE *stream)
+{
+    struct description *description = description_of_stream(stream);
+    int pushed = ungetc(byte, begin_fetch(description));
+    if (pushed != EOF)
+        description->offset--;
+    description->at_end = false;
+    return pushed;
+}
+
+ssize_t foretell_fetch_getdelim(char **line, size_t *room, int delimiter, FILE *stream)
+{
+    struct description *description = description_of_stream(stream);
+    ssize_t got = getdelim(line, room, delimiter, begin_fetch(description));
+    end_fetch(description);
+    return got;
+}
+
+ssize_t foretell_fetch_getline(char **line, size_t *room, FILE *stream)
+{
+    return foretell_fetch_getdelim(line, room, '\n', stream);
+}
+
+int foretell_fetch_vfscanf(FILE *stream, const char *format, va_list arguments)
+{
+    struct description *description = description_of_stream(stream);
+    int got = vfscanf(begin_fetch(description), format, arguments);
+    end_fetch(description);
+    return got;
+}
+
+int foretell_fetch_fscanf(FILE *stream, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int got = foretell_fetch_vfscanf(stream, format, arguments);
+    va_end(arguments);
+    return got;
+}
+
+/* ---- mapped memory ---- */
+
+void *foretell_slice_mmap(void *address, size_t bytes, int protection, int flags, int fd, long long offset)
+{
+    if (flags & MAP_ANONYMOUS)
+        return mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct description *description = description_of(fd);
+    (void)address;
+    if (description == NULL)
+        return MAP_FAILED;
+    if (flags & MAP_FIXED || description->descriptor < 0 || description->written)
+        foretell_slice_give_up();
+    void *begin = mmap(NULL, bytes, PROT_READ | (protection & PROT_WRITE),
+                       protection & PROT_WRITE ? MAP_PRIVATE : MAP_SHARED, description->descriptor, offset);
+    if (begin != MAP_FAILED) {
+        if (add_mapping(slice_mappings, begin, bytes, offset, description) == NULL)
+            foretell_slice_give_up();
+        description->references++;
+        description->open_references++;
+    }
+    return begin;
+}
+
+int foretell_slice_munmap(void *address, size_t bytes)
+{
+    struct mapping *mapping = find_mapping(slice_mappings, address);
+    if (mapping != NULL && mapping->begin == (const char *)address) {
+        struct description *description = mapping->owner;
+        mapping->owner = NULL;
+        let_go_description(description);
+    }
+    return munmap(address, bytes);
+}
+
+void foretell_prefetch_access(const void *address, size_t bytes)
+{
+    struct mapping *mapping = find_mapping(slice_mappings, address);
+    if (mapping == NULL)
+        return;
+    long long offset = mapping->offset + ((const char *)address - mapping->begin);
+    if (leaves(&mapping->window, offset, (long long)bytes))
+        predict(mapping->owner, offset, (long long)bytes);
+}
+
+void *foretell_fetch_access(const void *address, size_t bytes)
+{
+    struct mapping *mapping = find_mapping(slice_mappings, address);
+    if (mapping != NULL) {
+        long long offset = mapping->offset + ((const char *)address - mapping->begin);
+        if (leaves(&mapping->window, offset, (long long)bytes)) {
+            wait_to_fetch(mapping->owner, (long long)bytes);
+            volatile const char *touched = address;
+            (void)*touched;
+            predict_fetched(mapping->owner, offset, (long long)bytes);
+        }
+    }
+    return (void *)(uintptr_t)address;
+}
+
+/* ---- from the program ---- */
+
+/* Waits for a signal or a message; what is queued goes out meanwhile. */
+static void wait_for_word(atomic_ullong *word, unsigned long long at_least)
+{
+    uint64_t nap_ns = NAP_NS;
+    while (atomic_load(word) < at_least) {
+        if (!program_runs())
+            leave_slice();
+        serve(true);
+        unsigned wake = atomic_load(&shared->wake);
+        note_cpu_time();
+        atomic_store(&shared->wake_at, ULLONG_MAX);
+        atomic_store(&shared->sleeping, 1);
+        if (atomic_load(word) < at_least && program_runs())
+            futex_wait(&shared->wake, wake, nap_ns);
+        atomic_store(&shared->sleeping, 0);
+        nap_ns = nap_ns * 2 < LONGEST_NAP_NS ? nap_ns * 2 : LONGEST_NAP_NS;
+        leave_if_orphaned();
+    }
+}
+
+void foretell_synchronize_wait(unsigned point)
+{
+    static unsigned long long waited[FORETELL_SYNC_POINTS];
+    if (point >= FORETELL_SYNC_POINTS)
+        foretell_slice_give_up();
+    wait_for_word(&shared->signals[point], ++waited[point]);
+}
+
+void foretell_synchronize_signal(unsigned point)
+{
+    if (counting() && point < FORETELL_SYNC_POINTS) {
+        atomic_fetch_add(&shared->signals[point], 1);
+        wake_slice();
+    }
+}
+
+struct message {
+    unsigned channel, bytes;
+};
+
+/* Messages take whole multiples of their header's size, so that a header never wraps around. */
+static unsigned long long room_of(size_t bytes)
+{
+    return sizeof(struct message) + (bytes + sizeof(struct message) - 1) / sizeof(struct message) * sizeof(struct message);
+}
+
+static void copy_in(unsigned long long at, const void *from, size_t bytes)
+{
+    size_t begin = at % CHANNEL_BYTES, first = bytes < CHANNEL_BYTES - begin ? bytes : CHANNEL_BYTES - begin;
+    memcpy(shared->channel + begin, from, first);
+    memcpy(shared->channel, (const char *)from + first, bytes - first);
+}
+
+static void copy_out(void *to, unsigned long long at, size_t bytes)
+{
+    size_t begin = at % CHANNEL_BYTES, first = bytes < CHANNEL_BYTES - begin ? bytes : CHANNEL_BYTES - begin;
+    memcpy(to, shared->channel + begin, first);
+    memcpy((char *)to + first, shared->channel, bytes - first);
+}
+
+void foretell_send(unsigned channel, const void *value, size_t bytes)
+{
+    if (!counting() || atomic_load(&shared->slice_ended))
+        return;
+    unsigned long long sent = atomic_load(&shared->channel_sent), needed = room_of(bytes);
+    uint64_t since = 0;
+    if (bytes > FORETELL_MESSAGE_BYTES) {
+        stop(OVERFLOWED);
+        return;
+    }
+    while (sent + needed - atomic_load(&shared->channel_received) > CHANNEL_BYTES) {
+        uint64_t now = now_ns();
+        since = since == 0 ? now : since;
+        if (now - since > CHANNEL_WAIT_NS)
+            stop(OVERFLOWED);
+        if (!running())
+            return;
+        sched_yield();
+    }
+    struct message message = {channel, (unsigned)bytes};
+    copy_in(sent, &message, sizeof message);
+    copy_in(sent + sizeof message, value, bytes);
+    atomic_store(&shared->channel_sent, sent + needed);
+    wake_slice();
+}
+
+size_t foretell_receive(unsigned channel, void *value, size_t room)
+{
+    unsigned long long received = atomic_load(&shared->channel_received);
+    struct message message;
+    leave_if_over();
+    wait_for_word(&shared->channel_sent, received + 1);
+    copy_out(&message, received, sizeof message);
+    if (message.channel != channel)
+        foretell_slice_give_up();
+    copy_out(value, received + sizeof message, message.bytes < room ? message.bytes : room);
+    atomic_store(&shared->channel_received, received + room_of(message.bytes));
+    return message.bytes;
+}

@@ -1,0 +1,382 @@
+/* The prefetch queue (the paper's section 5). A request is served at time t if
+ *
+ *     C (j - i) - (K + 1) T <= Time_Threshold    and    j - i <= Queue_Threshold
+ *
+ * and if the budget of bytes that were prefetched and not yet used allows it. j - i is how many predicted
+ * accesses the program has not made before this one; C the program's average time between two accesses; K
+ * the requests that the device has not completed; T its average service time. C is measured by the program
+ * at each access; T by looking (mincore(2)) when the last page of a batch has come.
+ *
+ * Requests whose access the program has made in the meantime are skipped. The others are served in batches:
+ * sorted by their place on the device (FIEMAP), neighbours joined, so that a file that is read backwards is
+ * fetched forwards, in pieces. A batch is served when it is BATCH requests, or its oldest has waited for
+ * BATCH_NS, or the slice is about to wait for anything. */
+
+/* The paper's library wakes its thread when 64 entries are free, and lets 300 wait. */
+#define BATCH 64
+#define BATCH_NS 1000000ull
+#define QUEUE 1024
+/* The kernel loads at most one read-ahead window a call (128 KiB unless changed). */
+#define REQUEST_BYTES (128 << 10)
+/* Time_Threshold: far more than any device needs for one batch; the budget binds first. */
+#define TIME_THRESHOLD_NS 1000000000ull
+#define BUDGET_BYTES (32ull << 20)
+/* Extents of a file that are known by place; further ones are ordered by their offset. */
+#define EXTENTS 128
+/* Batches whose completion is awaited; beyond, and after a second, a batch is taken as complete. */
+#define BATCHES 32
+#define BATCH_LOST_NS 1000000000ull
+/* The slice sleeps at most this long, then looks again: the paper's timer. */
+#define NAP_NS 10000000ull
+#define LONGEST_NAP_NS 100000000ull
+
+struct extent {
+    long long logical, physical, bytes;
+};
+
+/* An open file of the slice: an open file description of its own. */
+struct description {
+    struct file *slot;  /* NULL: neither predicted nor counted */
+    int descriptor;     /* -1: the file exists in the slice alone */
+    int references;     /* descriptors of the slice, mappings, requests, batches */
+    int open_references; /* descriptors of the slice, mappings */
+    int handle;         /* of the stream */
+    bool unpredictable; /* not a file with a size: nothing is known of it */
+    bool unreadable, append;
+    bool written;        /* the slice has no idea of the data any more */
+    bool at_end, failed; /* feof, ferror */
+    unsigned long long key; /* of the slot, when it was ours */
+    struct stat status;     /* at the opening */
+    long long size, offset;
+    char *path;
+    FILE *stream; /* for fetch_X on streams */
+    struct window window;
+    struct window queued; /* the last pages asked for */
+    const char *probe; /* a mapping, for mincore */
+    struct extent *extents;
+    unsigned extent_count;
+    bool extents_known;
+};
+
+struct request {
+    struct description *description;
+    unsigned long long number, serial;
+    long long begin, end;
+};
+
+struct batch {
+    struct description *description;
+    long long page; /* the last one asked for */
+    uint64_t asked_ns;
+    unsigned requests;
+};
+
+struct used {
+    unsigned long long serial;
+    long long bytes;
+};
+
+static struct {
+    unsigned long long queue_threshold;
+    uint64_t time_threshold_ns;
+    long long budget_bytes;
+
+    unsigned long long serial; /* of the next prediction */
+    struct request requests[QUEUE];
+    unsigned first, length;
+    uint64_t oldest_ns;
+
+    struct batch batches[BATCHES];
+    unsigned first_batch, batch_count, requests_under_way;
+
+    struct used used[PREDICTIONS + QUEUE]; /* what counts against the budget, in order */
+    unsigned first_used, used_count;
+    long long used_bytes;
+} queue;
+
+static void release(struct description *description)
+{
+    if (--description->references > 0)
+        return;
+    if (description->probe != NULL)
+        munmap((void *)(uintptr_t)description->probe, (size_t)description->size);
+    if (description->stream != NULL)
+        fclose(description->stream); /* closes the descriptor */
+    else if (description->descriptor >= 0)
+        close(description->descriptor);
+    free(description->extents);
+    free(description->path);
+    free(description);
+}
+
+/* ---- where a file lies ---- */
+
+static void learn_extents(struct description *description)
+{
+    size_t bytes = sizeof(struct fiemap) + EXTENTS * sizeof(struct fiemap_extent);
+    struct fiemap *map = calloc(1, bytes);
+    description->extents_known = true;
+    if (map == NULL)
+        return;
+    map->fm_length = FIEMAP_MAX_OFFSET;
+    map->fm_extent_count = EXTENTS;
+    if (ioctl(description->descriptor, FS_IOC_FIEMAP, map) == 0 && map->fm_mapped_extents > 0) {
+        description->extents = calloc(map->fm_mapped_extents, sizeof(struct extent));
+        for (unsigned i = 0; description->extents != NULL && i < map->fm_mapped_extents; i++) {
+            const struct fiemap_extent *from = &map->fm_extents[i];
+            description->extents[i] =
+                (struct extent){(long long)from->fe_logical, (long long)from->fe_physical, (long long)from->fe_length};
+            description->extent_count = i + 1;
+        }
+    }
+    free(map);
+}
+
+static long long place(struct description *description, long long offset)
+{
+    if (!description->extents_known)
+        learn_extents(description);
+    for (unsigned low = 0, high = description->extent_count; low < high;) {
+        unsigned middle = (low + high) / 2;
+        const struct extent *extent = &description->extents[middle];
+        if (offset < extent->logical)
+            high = middle;
+        else if (offset >= extent->logical + extent->bytes)
+            low = middle + 1;
+        else
+            return extent->physical + (offset - extent->logical);
+    }
+    return offset;
+}
+
+/* ---- T and K ---- */
+
+static bool is_cached(struct description *description, long long page)
+{
+    unsigned char there = 1;
+    if (description->probe == NULL) {
+        void *probe = mmap(NULL, (size_t)description->size, PROT_READ, MAP_SHARED, description->descriptor, 0);
+        if (probe == MAP_FAILED)
+            return true;
+        description->probe = probe;
+    }
+    return mincore((void *)(uintptr_t)(description->probe + page), 1, &there) != 0 || (there & 1) != 0;
+}
+
+static void look_at_batches(void)
+{
+    uint64_t now = now_ns();
+    while (queue.batch_count > 0) {
+        struct batch *batch = &queue.batches[queue.first_batch];
+        bool lost = now - batch->asked_ns > BATCH_LOST_NS || queue.batch_count == BATCHES;
+        bool done = is_cached(batch->description, batch->page);
+        if (!done && !lost)
+            break;
+        if (done)
+            average(&shared->service_ns, (now - batch->asked_ns) / (queue.requests_under_way + 1));
+        queue.requests_under_way -= batch->requests;
+        release(batch->description);
+        queue.first_batch = (queue.first_batch + 1) % BATCHES;
+        queue.batch_count--;
+    }
+}
+
+/* ---- the budget ---- */
+
+static void use(unsigned long long serial, long long bytes)
+{
+    if (queue.used_count < PREDICTIONS + QUEUE) {
+        queue.used[(queue.first_used + queue.used_count++) % (PREDICTIONS + QUEUE)] = (struct used){serial, bytes};
+        queue.used_bytes += bytes;
+    }
+}
+
+static void give_back(unsigned long long passed)
+{
+    while (queue.used_count > 0 && queue.used[queue.first_used].serial < passed) {
+        queue.used_bytes -= queue.used[queue.first_used].bytes;
+        queue.first_used = (queue.first_used + 1) % (PREDICTIONS + QUEUE);
+        queue.used_count--;
+    }
+}
+
+/* ---- the rule ---- */
+
+static bool may_serve(unsigned long long serial, long long bytes)
+{
+    unsigned long long passed = atomic_load(&shared->passed);
+    give_back(passed);
+    unsigned long long distance = serial > passed ? serial - passed : 0;
+    if (distance == 0)
+        return true; /* the program is waiting for it */
+    uint64_t time_ns = atomic_load(&shared->compute_ns) * distance;
+    uint64_t service_ns = atomic_load(&shared->service_ns) * (queue.requests_under_way + 1);
+    if (time_ns > service_ns && time_ns - service_ns > queue.time_threshold_ns)
+        return false;
+    return distance <= queue.queue_threshold &&
+           (queue.used_bytes == 0 || queue.used_bytes + bytes <= queue.budget_bytes);
+}
+
+static int by_place(const void *left, const void *right)
+{
+    const struct request *a = left, *b = right;
+    if (a->description->status.st_dev != b->description->status.st_dev)
+        return a->description->status.st_dev < b->description->status.st_dev ? -1 : 1;
+    long long at_a = place(a->description, a->begin), at_b = place(b->description, b->begin);
+    return at_a < at_b ? -1 : at_a > at_b;
+}
+
+static void ask_for(struct description *description, long long begin, long long end)
+{
+    for (; begin < end; begin += REQUEST_BYTES) {
+        long long bytes = end - begin < REQUEST_BYTES ? end - begin : REQUEST_BYTES;
+        readahead(description->descriptor, begin, (size_t)bytes);
+        count(&shared->requests, 1);
+        count(&shared->request_bytes, (uint64_t)bytes);
+    }
+}
+
+/* Serves sorted requests, those that touch each other as one. */
+static void serve_batch(struct request *batch, unsigned length)
+{
+    unsigned asked = 0;
+    qsort(batch, length, sizeof *batch, by_place);
+    for (unsigned i = 0; i < length;) {
+        long long begin = batch[i].begin, end = batch[i].end;
+        struct description *description = batch[i].description;
+        for (i++; i < length && batch[i].description == description && batch[i].begin >= begin && batch[i].begin <= end; i++)
+            end = batch[i].end > end ? batch[i].end : end;
+        ask_for(description, begin, end);
+        asked++;
+    }
+    look_at_batches();
+    struct description *last = batch[length - 1].description;
+    long long page = batch[length - 1].begin;
+    if (queue.batch_count < BATCHES && page < last->size) {
+        last->references++;
+        queue.batches[(queue.first_batch + queue.batch_count++) % BATCHES] =
+            (struct batch){last, page, now_ns(), asked};
+        queue.requests_under_way += asked;
+    }
+    for (unsigned i = 0; i < length; i++)
+        release(batch[i].description);
+}
+
+/* Serves what the rule lets through; `all`: also less than a batch. */
+static void serve(bool all)
+{
+    struct request batch[BATCH];
+    while (queue.length > 0) {
+        unsigned length = 0;
+        if (!all && queue.length < BATCH && now_ns() - queue.oldest_ns < BATCH_NS)
+            return;
+        look_at_batches();
+        while (queue.length > 0 && length < BATCH) {
+            struct request request = queue.requests[queue.first];
+            struct file *slot = request.description->slot;
+            bool expired = atomic_load(&slot->key) != request.description->key || atomic_load(&slot->real) > request.number;
+            if (!expired && !may_serve(request.serial, request.end - request.begin))
+                break;
+            queue.first = (queue.first + 1) % QUEUE;
+            queue.length--;
+            if (expired) {
+                count(&shared->skipped, 1);
+                release(request.description);
+            } else {
+                use(request.serial, request.end - request.begin);
+                batch[length++] = request;
+            }
+        }
+        queue.oldest_ns = now_ns();
+        if (length > 0)
+            serve_batch(batch, length);
+        if (length < BATCH)
+            return;
+    }
+}
+
+/* Is there still a program to predict for? */
+static bool program_runs(void)
+{
+    return running() && atomic_load(&shared->program_ended) == 0;
+}
+
+static void note_cpu_time(void)
+{
+    struct timespec used_time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used_time);
+    atomic_store(&shared->slice_cpu_ns, (uint64_t)used_time.tv_sec * 1000000000u + (uint64_t)used_time.tv_nsec);
+}
+
+/* Ends the slice if the program has become another one; slice_start.h. */
+static void leave_if_orphaned(void);
+
+/* Sleeps until the program has passed `passed` predictions, but not longer than a nap. */
+static void wait_for_program(unsigned long long passed, uint64_t *nap_ns)
+{
+    unsigned wake = atomic_load(&shared->wake);
+    note_cpu_time();
+    count(&shared->waits, 1);
+    atomic_store(&shared->wake_at, passed);
+    atomic_store(&shared->sleeping, 1);
+    if (atomic_load(&shared->passed) < passed && program_runs())
+        futex_wait(&shared->wake, wake, *nap_ns);
+    atomic_store(&shared->sleeping, 0);
+    *nap_ns = *nap_ns * 2 < LONGEST_NAP_NS ? *nap_ns * 2 : LONGEST_NAP_NS;
+    leave_if_orphaned();
+}
+
+/* The program's progress that makes it worth looking at the queue again. */
+static unsigned long long worth_waking(void)
+{
+    unsigned long long step = queue.queue_threshold / 4;
+    step = step < 1 ? 1 : step < BATCH ? step : BATCH;
+    return atomic_load(&shared->passed) + step;
+}
+
+static void enqueue(struct description *description, unsigned long long number, unsigned long long serial,
+                    long long begin, long long end)
+{
+    uint64_t nap_ns = NAP_NS;
+    while (queue.length == QUEUE && program_runs()) {
+        serve(true);
+        if (queue.length == QUEUE)
+            wait_for_program(worth_waking(), &nap_ns);
+    }
+    if (!program_runs())
+        return;
+    if (queue.length == 0)
+        queue.oldest_ns = now_ns();
+    description->references++;
+    queue.requests[(queue.first + queue.length++) % QUEUE] = (struct request){description, number, serial, begin, end};
+    serve(false);
+}
+
+/* Serves everything before the slice ends. */
+static void drain(void)
+{
+    uint64_t nap_ns = NAP_NS;
+    while (queue.length > 0 && program_runs()) {
+        serve(true);
+        if (queue.length > 0)
+            wait_for_program(worth_waking(), &nap_ns);
+    }
+}
+
+static uint64_t number_from(const char *name, uint64_t otherwise, uint64_t most)
+{
+    const char *text = secure_getenv(name);
+    char *end;
+    if (text == NULL || *text < '0' || *text > '9')
+        return otherwise;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    return *end != 0 || errno != 0 ? otherwise : number > most ? most : number;
+}
+
+static void queue_setup(void)
+{
+    queue.queue_threshold = number_from("FORETELL_SLICE_QUEUE", PREDICTIONS, PREDICTIONS);
+    queue.time_threshold_ns = number_from("FORETELL_SLICE_TIME_MS", TIME_THRESHOLD_NS / 1000000, 3600000) * 1000000;
+    queue.budget_bytes = (long long)number_from("FORETELL_SLICE_BUDGET_MIB", BUDGET_BYTES >> 20, 1 << 20) << 20;
+}

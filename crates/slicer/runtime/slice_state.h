@@ -1,0 +1,231 @@
+/* What the program and its slice share, in memory that survives a fork.
+ *
+ * Each open file has a slot with a ring of predictions. The slice writes prediction n and then announces
+ * `predicted = n + 1`; the program makes access i, compares, and announces `real = i + 1`. Either may be
+ * ahead. A prediction has been *passed* when the program has made its access; whichever side notices this
+ * first says so, exactly once, by turning the prediction's state from 2n into 2n + 1. The distance that
+ * the paper calls j - i is the number of predictions before this one that have not been passed: counting
+ * them over all files keeps it right when files are read in turn, and costs the program one addition.
+ *
+ * The program never waits for the slice, with three bounded exceptions: the spin lock around the opening
+ * and closing of files, a full channel, and, with a trace, its own exit. */
+
+/* Most files that are open at a time on either side. When all are taken the slice ends. */
+#define FILES 1024
+/* Most predictions ahead of the program in one open file; then the slice waits. The default of
+ * Queue_Threshold, so that no file waits before the rule does. */
+#define PREDICTIONS 1024
+/* Most open calls in the source that are followed. Others are left alone. */
+#define SITES 4096
+/* Bytes under way in the channel. When it is full for CHANNEL_WAIT_NS, the slice ends. */
+#define CHANNEL_BYTES (4u << 20)
+#define CHANNEL_WAIT_NS 50000000ull
+/* Longest wait for the lock of the slots. Only a slice that was killed while it held the lock, a few dozen
+ * instructions, makes anybody wait that long; then slicing ends. */
+#define LOCK_WAIT_NS 2000000000ull
+/* Lowest number for a descriptor of ours, so that the program gets the numbers that it always got. */
+#define LOWEST_DESCRIPTOR 700
+
+struct prediction {
+    atomic_ullong state; /* 2n: prediction n; 2n + 1: and it has been passed */
+    long long offset;
+    long long bytes;
+};
+
+enum { PROGRAM_CLOSED = 1, SLICE_CLOSED = 2 };
+
+struct file {
+    atomic_ullong key; /* site << 32 | number of the open at that site, from 1; 0: the slot is free */
+    atomic_uint closed;
+    atomic_ullong real;
+    atomic_ullong predicted;
+    struct prediction predictions[PREDICTIONS];
+};
+
+/* Why there is no slice any more. */
+enum stop { RUNNING, DIVERGED, OVERFLOWED, GAVE_UP, FAULTED };
+
+struct shared {
+    atomic_uint stopped;       /* enum stop; once set it stays */
+    atomic_uint slice_ended;   /* the slice will do nothing any more */
+    atomic_uint program_ended; /* the program is in exit(); nothing is worth prefetching */
+    atomic_uint lock;
+    atomic_uint wake; /* futex: the slice sleeps on it */
+    atomic_uint sleeping;
+    atomic_ullong wake_at; /* wakes the slice when `passed` comes to this */
+    atomic_ullong passed;
+    atomic_ullong compute_ns; /* C: from the end of an access to the begin of the next, average */
+    atomic_ullong service_ns; /* T: service time of a request, average */
+    atomic_ullong channel_sent, channel_received;
+    atomic_ullong signals[FORETELL_SYNC_POINTS];
+
+    /* Statistics. */
+    atomic_ullong real_accesses, real_io_ns, compared;
+    atomic_ullong predictions, expired, skipped, requests, request_bytes, fetches, waits, slice_cpu_ns;
+
+    struct file files[FILES];
+    _Alignas(8) unsigned char channel[CHANNEL_BYTES];
+};
+
+static struct shared *shared; /* NULL: no slice was started */
+
+/* Zero in every process but the program that started the slice: the page is emptied by fork(2), so that
+ * children of the program count nothing. */
+static atomic_uint *in_program;
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static bool running(void)
+{
+    return atomic_load(&shared->stopped) == RUNNING;
+}
+
+/* Sleeps until `*word` is no longer `value`, somebody wakes it, or the time is over. */
+static void futex_wait(atomic_uint *word, unsigned value, uint64_t timeout_ns)
+{
+    struct timespec timeout = {(time_t)(timeout_ns / 1000000000u), (long)(timeout_ns % 1000000000u)};
+    syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
+}
+
+static void wake_slice(void)
+{
+    if (atomic_load(&shared->sleeping)) {
+        atomic_fetch_add(&shared->wake, 1);
+        syscall(SYS_futex, &shared->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    }
+}
+
+/* The first reason stays. */
+static void stop(enum stop reason)
+{
+    unsigned expected = RUNNING;
+    atomic_compare_exchange_strong(&shared->stopped, &expected, reason);
+    wake_slice();
+}
+
+static bool lock_slots(void)
+{
+    uint64_t since = 0;
+    while (atomic_exchange(&shared->lock, 1)) {
+        uint64_t now = now_ns();
+        if (since == 0) {
+            since = now;
+        } else if (now - since > LOCK_WAIT_NS) {
+            stop(GAVE_UP);
+            return false;
+        }
+        sched_yield();
+    }
+    return true;
+}
+
+static void unlock_slots(void)
+{
+    atomic_store(&shared->lock, 0);
+}
+
+/* The slot of an open file, the same for both sides; NULL when there is none left. */
+static struct file *slot_of(unsigned site, unsigned number)
+{
+    unsigned long long key = (unsigned long long)site << 32 | number;
+    struct file *free_slot = NULL;
+    if (!lock_slots())
+        return NULL;
+    for (struct file *file = shared->files; file < shared->files + FILES; file++) {
+        unsigned long long held = atomic_load(&file->key);
+        if (held == key) {
+            unlock_slots();
+            return file;
+        }
+        if (held == 0 && free_slot == NULL)
+            free_slot = file;
+    }
+    if (free_slot != NULL) {
+        atomic_store(&free_slot->closed, 0);
+        atomic_store(&free_slot->real, 0);
+        atomic_store(&free_slot->predicted, 0);
+        atomic_store(&free_slot->key, key);
+    }
+    unlock_slots();
+    if (free_slot == NULL)
+        stop(OVERFLOWED);
+    return free_slot;
+}
+
+/* One side is through with the file; the second one frees the slot. */
+static void close_slot(struct file *file, unsigned side)
+{
+    if (!lock_slots())
+        return;
+    if ((atomic_fetch_or(&file->closed, side) | side) == (PROGRAM_CLOSED | SLICE_CLOSED))
+        atomic_store(&file->key, 0);
+    unlock_slots();
+}
+
+/* Says that prediction `number` has been passed, unless the other side did. */
+static bool pass(struct file *file, unsigned long long number)
+{
+    unsigned long long expected = 2 * number;
+    if (!atomic_compare_exchange_strong(&file->predictions[number % PREDICTIONS].state, &expected, 2 * number + 1))
+        return false;
+    unsigned long long passed = atomic_fetch_add(&shared->passed, 1) + 1;
+    if (passed >= atomic_load(&shared->wake_at))
+        wake_slice();
+    return true;
+}
+
+/* Moving average over about 16 values. */
+static void average(atomic_ullong *mean, uint64_t value)
+{
+    unsigned long long old = atomic_load_explicit(mean, memory_order_relaxed);
+    unsigned long long next = old == 0 ? value : old - old / 16 + value / 16;
+    atomic_store_explicit(mean, next, memory_order_relaxed);
+}
+
+static void count(atomic_ullong *counter, uint64_t by)
+{
+    atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
+}
+
+/* Bytes of a stream or a mapping that the last counted access touched, in whole pages. */
+struct window {
+    long long begin, end;
+};
+
+/* Are there bytes outside the window in these? Then the window moves there. */
+static bool leaves(struct window *window, long long offset, long long bytes)
+{
+    long long page = sysconf(_SC_PAGESIZE);
+    if (bytes <= 0 || (offset >= window->begin && offset + bytes <= window->end))
+        return false;
+    window->begin = offset / page * page;
+    window->end = (offset + bytes + page - 1) / page * page;
+    return true;
+}
+
+/* Is it in a family of modes of fopen(3) that would create or truncate, and what open(2) calls it? */
+static int flags_of_mode(const char *mode)
+{
+    int access = strchr(mode, '+') != NULL ? O_RDWR : mode[0] == 'r' ? O_RDONLY : O_WRONLY;
+    switch (mode[0]) {
+    case 'w':
+        return access | O_CREAT | O_TRUNC;
+    case 'a':
+        return access | O_CREAT | O_APPEND;
+    default:
+        return access;
+    }
+}
+
+static size_t bytes_of(const struct iovec *parts, int count_of_parts)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < count_of_parts; i++)
+        bytes += parts[i].iov_len;
+    return bytes;
+}
