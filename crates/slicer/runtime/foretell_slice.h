@@ -31,16 +31,9 @@
  *
  * In the slice, calls that touch no file are made directly: opendir, readdir, stat, access, getenv.
  *
- * wanted:
- *   - a stream or descriptor that is no open file of the slice (NULL, -1 as stream, 0 to 2, a number unknown)
- *     in a prefetch/fetch/seek call ends the slice (give_up); only close/fclose of it does nothing
- *   - foretell_slice_start_forked(...): as foretell_slice_start, but never in thread mode (thread then means
- *     off): for slices that use hidden state of libc (rand, strtok, getopt) or write through argv
- *   - the real calls pass through what is not tracked (stdin, sockets, files of other sites)
- *   - annotations: FORETELL_PREFETCH(file) -> ((void)(file)); FORETELL_PURE ->
- *     __attribute__((pure, annotate...)) as far as gcc and clang take it; FORETELL_WRITES(n) -> attribute or
- *     nothing. The translator looks for these names in the text, so expansions are free
- *   - foretell_real_pwrite/write are not called: the program's writes stay plain
+ * The program's calls pass through what is not followed: standard input, sockets, files of other sites. In
+ * the slice a descriptor or stream that the slice did not open ends it, except in close and fclose, which
+ * do nothing with it.
  *
  * Include this after the program's own system headers: it includes <stdio.h> and must not be the first to.
  */
@@ -70,6 +63,15 @@ struct stat;
 /* Most bytes of one message of the channel. */
 #define FORETELL_MESSAGE_BYTES 65536
 
+/* ---- annotations of the program, read by the translator ------------------------------------------------ */
+
+/* This file (a descriptor or a stream) is worth prefetching; where one is marked, the others are not. */
+#define FORETELL_PREFETCH(file) ((void)(file))
+/* Before the declaration of a function: its result depends on its arguments alone and it changes nothing. */
+#define FORETELL_PURE
+/* Before the declaration of a function: it writes through argument n, counted from 1, and changes nothing else. */
+#define FORETELL_WRITES(n)
+
 /* ---- start and end ---------------------------------------------------------------------------------- */
 
 /* First act of the translated main: starts the slice, in a forked process by default. The slice ends when
@@ -77,6 +79,11 @@ struct stat;
  * in the environment chooses how. Never fails: what cannot be started is not there. The arguments are
  * handed to `slice`, which must not write through them. */
 void foretell_slice_start(void (*slice)(int argc, char **argv, char **envp), int argc, char **argv, char **envp);
+
+/* The same for a slice that changes state of libc (rand, strtok, getopt) or writes through its arguments:
+ * never a thread; FORETELL_SLICE=thread then means off. */
+void foretell_slice_start_forked(void (*slice)(int argc, char **argv, char **envp), int argc, char **argv,
+                                 char **envp);
 
 /* Slice: ends it here, as exit() in the program would. What is queued is still prefetched. */
 void foretell_slice_end(void) __attribute__((noreturn));

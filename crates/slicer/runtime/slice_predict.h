@@ -19,18 +19,27 @@ void foretell_slice_give_up(void)
     leave_slice();
 }
 
+static struct description *description_or_null(int fd)
+{
+    return fd >= 0 && fd < HANDLES ? handles[fd] : NULL;
+}
+
 static struct description *description_of(int fd)
 {
-    struct description *description = fd >= 0 && fd < HANDLES ? handles[fd] : NULL;
+    struct description *description = description_or_null(fd);
     if (description == NULL)
-        errno = EBADF;
+        foretell_slice_give_up();
     return description;
 }
 
-/* The program's own streams are nothing that the slice could read. */
+static bool is_ours(FILE *stream)
+{
+    return stream != NULL && ((struct description *)(void *)stream)->magic == DESCRIPTION;
+}
+
 static struct description *description_of_stream(FILE *stream)
 {
-    if (stream == NULL || stream == stdin || stream == stdout || stream == stderr)
+    if (!is_ours(stream))
         foretell_slice_give_up();
     return (struct description *)(void *)stream;
 }
@@ -156,10 +165,7 @@ static int open_file(unsigned site, int directory, const char *path, int flags)
     struct stat status;
     memset(&status, 0, sizeof status);
     if (directory != AT_FDCWD) {
-        struct description *parent = description_of(directory);
-        if (parent == NULL)
-            return -1;
-        directory = parent->descriptor;
+        directory = description_of(directory)->descriptor;
     }
     if (fstatat(directory, path, &status, flags & O_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0) != 0) {
         if (errno != ENOENT || !(flags & O_CREAT))
@@ -189,6 +195,7 @@ static int open_file(unsigned site, int directory, const char *path, int flags)
     struct description *description = calloc(1, sizeof *description);
     if (description == NULL)
         foretell_slice_give_up();
+    description->magic = DESCRIPTION;
     description->descriptor = descriptor;
     description->status = status;
     description->size = status.st_size;
@@ -227,9 +234,11 @@ int foretell_slice_creat(unsigned site, const char *path, mode_t mode)
 
 int foretell_slice_close(int fd)
 {
-    struct description *description = description_of(fd);
-    if (description == NULL)
+    struct description *description = description_or_null(fd);
+    if (description == NULL) {
+        errno = EBADF;
         return -1;
+    }
     handles[fd] = NULL;
     let_go_description(description);
     return 0;
@@ -237,15 +246,14 @@ int foretell_slice_close(int fd)
 
 int foretell_slice_dup(int fd)
 {
-    struct description *description = description_of(fd);
-    return description == NULL ? -1 : new_handle(description, FIRST_HANDLE);
+    return new_handle(description_of(fd), FIRST_HANDLE);
 }
 
 int foretell_slice_dup2(int fd, int to)
 {
     struct description *description = description_of(fd);
-    if (description == NULL || fd == to)
-        return description == NULL ? -1 : to;
+    if (fd == to)
+        return to;
     if (to < 0 || to >= HANDLES) {
         errno = EBADF;
         return -1;
@@ -263,6 +271,7 @@ int foretell_slice_dirfd(void *directory)
     struct description *description = calloc(1, sizeof *description);
     if (description == NULL)
         foretell_slice_give_up();
+    description->magic = DESCRIPTION;
     description->descriptor = fcntl(dirfd(directory), F_DUPFD_CLOEXEC, slice_is_thread ? LOWEST_DESCRIPTOR : 0);
     description->unpredictable = true;
     fstat(description->descriptor, &description->status);
@@ -274,8 +283,6 @@ int foretell_slice_dirfd(void *directory)
 long long foretell_slice_lseek(int fd, long long offset, int whence)
 {
     struct description *description = description_of(fd);
-    if (description == NULL)
-        return -1;
     if (description->unpredictable) {
         errno = ESPIPE;
         return -1;
@@ -306,8 +313,6 @@ long long foretell_slice_lseek(int fd, long long offset, int whence)
 int foretell_slice_fstat(int fd, struct stat *status)
 {
     struct description *description = description_of(fd);
-    if (description == NULL)
-        return -1;
     *status = description->status;
     if (S_ISREG(status->st_mode))
         status->st_size = description->size;
@@ -324,8 +329,6 @@ static void written(struct description *description, long long end)
 ssize_t foretell_slice_write(int fd, size_t bytes)
 {
     struct description *description = description_of(fd);
-    if (description == NULL)
-        return -1;
     if (description->append)
         description->offset = description->size;
     description->offset += (long long)bytes;
@@ -336,8 +339,6 @@ ssize_t foretell_slice_write(int fd, size_t bytes)
 ssize_t foretell_slice_pwrite(int fd, size_t bytes, long long offset)
 {
     struct description *description = description_of(fd);
-    if (description == NULL)
-        return -1;
     written(description, offset + (long long)bytes);
     return (ssize_t)bytes;
 }
@@ -345,8 +346,6 @@ ssize_t foretell_slice_pwrite(int fd, size_t bytes, long long offset)
 int foretell_slice_ftruncate(int fd, long long bytes)
 {
     struct description *description = description_of(fd);
-    if (description == NULL)
-        return -1;
     description->written = true;
     description->size = bytes;
     return 0;
@@ -372,8 +371,6 @@ static long long there(struct description *description, size_t bytes, long long 
 ssize_t foretell_prefetch_pread(int fd, size_t bytes, long long offset)
 {
     struct description *description = description_of(fd);
-    if (description == NULL)
-        return -1;
     long long got = there(description, bytes, offset);
     predict(description, offset, got > 0 ? got : 0);
     return (ssize_t)got;
@@ -382,7 +379,7 @@ ssize_t foretell_prefetch_pread(int fd, size_t bytes, long long offset)
 ssize_t foretell_prefetch_read(int fd, size_t bytes)
 {
     struct description *description = description_of(fd);
-    ssize_t got = description == NULL ? -1 : foretell_prefetch_pread(fd, bytes, description->offset);
+    ssize_t got = foretell_prefetch_pread(fd, bytes, description->offset);
     if (got > 0)
         description->offset += got;
     return got;
@@ -401,8 +398,6 @@ ssize_t foretell_prefetch_preadv(int fd, const struct iovec *parts, int count_of
 ssize_t foretell_fetch_preadv(int fd, const struct iovec *parts, int count_of_parts, long long offset)
 {
     struct description *description = description_of(fd);
-    if (description == NULL)
-        return -1;
     long long got = there(description, bytes_of(parts, count_of_parts), offset);
     wait_to_fetch(description, got > 0 ? got : 0);
     if (got > 0) {
@@ -419,7 +414,7 @@ ssize_t foretell_fetch_preadv(int fd, const struct iovec *parts, int count_of_pa
 ssize_t foretell_fetch_readv(int fd, const struct iovec *parts, int count_of_parts)
 {
     struct description *description = description_of(fd);
-    ssize_t got = description == NULL ? -1 : foretell_fetch_preadv(fd, parts, count_of_parts, description->offset);
+    ssize_t got = foretell_fetch_preadv(fd, parts, count_of_parts, description->offset);
     if (got > 0)
         description->offset += got;
     return got;
@@ -451,9 +446,7 @@ FILE *foretell_slice_fopen(unsigned site, const char *path, const char *mode)
 
 FILE *foretell_slice_freopen(unsigned site, const char *path, const char *mode, FILE *stream)
 {
-    /* Streams that the slice did not open keep the program's: nothing to close. */
-    if (stream != stdin && stream != stdout && stream != stderr)
-        foretell_slice_fclose(stream);
+    foretell_slice_fclose(stream);
     return foretell_slice_fopen(site, path, mode);
 }
 
@@ -461,14 +454,13 @@ FILE *foretell_slice_fdopen(int fd, const char *mode)
 {
     struct description *description = description_of(fd);
     (void)mode;
-    if (description != NULL)
-        description->handle = fd;
+    description->handle = fd;
     return (FILE *)(void *)description;
 }
 
 int foretell_slice_fclose(FILE *stream)
 {
-    return foretell_slice_close(description_of_stream(stream)->handle);
+    return is_ours(stream) ? foretell_slice_close(description_of_stream(stream)->handle) : 0;
 }
 
 int foretell_slice_fseeko(FILE *stream, long long offset, int whence)
@@ -662,8 +654,6 @@ void *foretell_slice_mmap(void *address, size_t bytes, int protection, int flags
         return mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct description *description = description_of(fd);
     (void)address;
-    if (description == NULL)
-        return MAP_FAILED;
     if (flags & MAP_FIXED || description->descriptor < 0 || description->written)
         foretell_slice_give_up();
     void *begin = mmap(NULL, bytes, PROT_READ | (protection & PROT_WRITE),

@@ -34,8 +34,11 @@ struct extent {
     long long logical, physical, bytes;
 };
 
+#define DESCRIPTION 0x51ce51ceu
+
 /* An open file of the slice: an open file description of its own. */
 struct description {
+    unsigned magic;     /* DESCRIPTION: one of ours, and no stream of libc's */
     struct file *slot;  /* NULL: neither predicted nor counted */
     int descriptor;     /* -1: the file exists in the slice alone */
     int references;     /* descriptors of the slice, mappings, requests, batches */
@@ -106,6 +109,7 @@ static void release(struct description *description)
         close(description->descriptor);
     free(description->extents);
     free(description->path);
+    description->magic = 0;
     free(description);
 }
 

@@ -278,11 +278,8 @@ static void open_stats(void)
                                     : out_of_the_way(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
 }
 
-void foretell_slice_start(void (*slice)(int argc, char **argv, char **envp), int argc, char **argv, char **envp)
+static void start_as(bool as_thread, void (*slice)(int, char **, char **), int argc, char **argv, char **envp)
 {
-    const char *mode = secure_getenv("FORETELL_SLICE");
-    if (shared != NULL || (mode != NULL && strcmp(mode, "off") == 0))
-        return;
     void *both = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     void *one = mmap(NULL, sizeof *in_program, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (both == MAP_FAILED || one == MAP_FAILED || madvise(one, sizeof *in_program, MADV_WIPEONFORK) != 0 ||
@@ -290,7 +287,7 @@ void foretell_slice_start(void (*slice)(int argc, char **argv, char **envp), int
         return;
     shared = both;
     in_program = one;
-    slice_is_thread = mode != NULL && strcmp(mode, "thread") == 0;
+    slice_is_thread = as_thread;
     start.slice = slice;
     start.argc = argc;
     start.argv = argv;
@@ -303,4 +300,25 @@ void foretell_slice_start(void (*slice)(int argc, char **argv, char **envp), int
         start_thread();
     else
         start_process();
+}
+
+/* FORETELL_SLICE: "fork" or nothing, "thread", and anything else is off. */
+static bool mode_is(const char *wanted)
+{
+    const char *mode = secure_getenv("FORETELL_SLICE");
+    return strcmp(mode != NULL && *mode != 0 ? mode : "fork", wanted) == 0;
+}
+
+void foretell_slice_start(void (*slice)(int argc, char **argv, char **envp), int argc, char **argv, char **envp)
+{
+    bool as_thread = mode_is("thread");
+    if (shared == NULL && (as_thread || mode_is("fork")))
+        start_as(as_thread, slice, argc, argv, envp);
+}
+
+void foretell_slice_start_forked(void (*slice)(int argc, char **argv, char **envp), int argc, char **argv,
+                                 char **envp)
+{
+    if (shared == NULL && mode_is("fork"))
+        start_as(false, slice, argc, argv, envp);
 }
