@@ -10,11 +10,14 @@
 //! | SSD | latency | 0 | a channel | channels, bytes/s, operations/s |
 //! | cloud volume | latency | 0 | none of its own | outstanding, token buckets: (N - burst) / rate |
 //! | object store | E\[first byte\] | 0 | a connection | connections, network |
+//! | measured | tables ([`crate::measured`]) | a constant, or by span | tables | tables, token buckets |
 //!
 //! The files are taken to lie at the start of the device, one behind the other, as a fresh file system has
 //! them: in the outer zones of a disk.
 
 use foretell_device::{DeviceParameters, DiskParameters, Model};
+
+use crate::measured::Measured;
 
 /// A device as the model sees it. Times in ms, rates in bytes/ms.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +38,8 @@ pub struct Costs {
     pub capacity_bytes: u64,
     /// The moving parts, if it has any.
     pub arm: Option<Arm>,
+    /// Its tables, if it was measured; the numbers above are then a summary of them.
+    pub measured: Option<Measured>,
 }
 
 /// A rate of the whole device.
@@ -88,6 +93,7 @@ impl Costs {
             limits,
             capacity_bytes,
             arm: None,
+            measured: None,
         };
         let bytes = |mb_per_s: f64, burst: u64| Limit {
             kind: LimitKind::Bytes,
@@ -114,6 +120,15 @@ impl Costs {
                 limits.extend(volume.peak_operations_per_s.map(|peak| operations(peak, 1)));
                 plain(volume.latency_ms, f64::INFINITY, volume.outstanding, limits)
             }
+            Model::Measured(measured) => {
+                let measured = Measured { device: measured.clone(), host: device.host };
+                let limits = measured.limits();
+                Costs {
+                    slots: measured.slots(),
+                    ..plain(measured.overhead_ms(), measured.bytes_per_ms(), 1, limits)
+                }
+                .with_tables(measured)
+            }
             Model::ObjectStore(store) => {
                 // The mean of a lognormal distribution.
                 let first_byte_ms = store.first_byte_median_ms
@@ -126,6 +141,10 @@ impl Costs {
                 }
             }
         }
+    }
+
+    fn with_tables(self, measured: Measured) -> Costs {
+        Costs { measured: Some(measured), ..self }
     }
 
     /// The earliest time by which the limits let `operations` requests of together `bytes` pass, in ms, and
@@ -232,6 +251,7 @@ fn of_disk(disk: &DiskParameters, capacity_bytes: u64) -> Costs {
         overhead_sigma: 0.0,
         limits: Vec::new(),
         capacity_bytes,
+        measured: None,
         arm: Some(Arm {
             disk: disk.clone(),
             revolution_ms,

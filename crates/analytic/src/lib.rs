@@ -10,6 +10,8 @@
 //! - [`published`]: their tables and claims, next to what the model gives.
 //! - [`workload`], [`costs`], [`predict`]: the same idea for devices and file systems of today: what a
 //!   request costs, how many there are, and which of them wait for each other.
+//! - [`measured`]: the same for a device that was calibrated, with the processor's part of each read.
+//! - [`calibrate`]: from timed requests to such a device.
 //! - [`advise`]: what to set, by that model.
 //! - [`readahead`]: the windows in which Linux reads a file.
 //!
@@ -17,8 +19,10 @@
 //! its rates in MB/s are taken as KB/ms, as its own tables do.
 
 pub mod advise;
+pub mod calibrate;
 pub mod costs;
 pub mod ffs;
+pub mod measured;
 pub mod predict;
 pub mod published;
 pub mod readahead;

@@ -93,12 +93,12 @@ pub struct Saved {
 
 /// The causes that are switched on.
 #[derive(Debug, Clone, Copy, Default)]
-struct Causes {
-    device_readahead: bool,
-    overhead: bool,
-    positioning: bool,
-    parallel: bool,
-    overlap: bool,
+pub(crate) struct Causes {
+    pub(crate) device_readahead: bool,
+    pub(crate) overhead: bool,
+    pub(crate) positioning: bool,
+    pub(crate) parallel: bool,
+    pub(crate) overlap: bool,
 }
 
 /// Bytes of an FFS block, and of an indirect block.
@@ -136,10 +136,10 @@ pub fn predict(device: &DeviceParameters, workload: &Workload) -> Result<Predict
     Ok(Prediction { time_ms, computation_ms, unprefetched_ms, device_reads, bound, saved })
 }
 
-struct Evaluation {
-    time_ms: f64,
-    device_reads: u64,
-    bound: Bound,
+pub(crate) struct Evaluation {
+    pub(crate) time_ms: f64,
+    pub(crate) device_reads: u64,
+    pub(crate) bound: Bound,
 }
 
 /// How the disk places a stream's requests.
@@ -153,6 +153,9 @@ struct Placing {
 }
 
 fn evaluate(costs: &Costs, workload: &Workload, causes: Causes) -> Evaluation {
+    if let Some(measured) = &costs.measured {
+        return measured.evaluate(workload, windows(workload), causes);
+    }
     let streams = f64::from(workload.streams);
     let each = Windows::uniform(workload.bytes, workload.request_bytes);
     let windows = if causes.overhead { windows(workload) } else { each };

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::geometry::{Geometry, Zone};
+use crate::measured::{Cap, Host, MeasuredParameters};
 use crate::parameters::{
     Controller, DeviceParameters, DiskCache, DiskParameters, Model, ObjectStoreParameters, SeekVariant,
     SsdParameters, UniformParameters, Unverified, VolumeParameters,
@@ -18,6 +19,9 @@ const MAX_PASS: f64 = 4e18;
 
 /// The most cylinders: a seek curve is checked over all its distances.
 const MAX_CYLINDERS: u32 = 4_000_000;
+
+/// The most points of a measured table; a lookup goes over them.
+const MAX_SERVICE_POINTS: u64 = 64;
 
 /// The most channels, connections or outstanding requests of a device.
 const MAX_SLOTS: u32 = 65_536;
@@ -50,7 +54,7 @@ pub enum ParameterError {
         problem: String,
     },
     /// Not exactly one device table.
-    #[error("{found} device tables: give exactly one of [disk], [uniform], [ssd], [volume], [object_store]")]
+    #[error("{found} device tables: give exactly one of [disk], [uniform], [ssd], [volume], [object_store], [measured]")]
     Tables {
         /// How many there are.
         found: usize,
@@ -72,6 +76,8 @@ struct DeviceFile {
     ssd: Option<SsdParameters>,
     volume: Option<VolumeParameters>,
     object_store: Option<ObjectStoreParameters>,
+    measured: Option<MeasuredParameters>,
+    host: Option<Host>,
 }
 
 impl DeviceParameters {
@@ -92,6 +98,7 @@ impl DeviceParameters {
             file.ssd.map(Model::Ssd),
             file.volume.map(Model::Volume),
             file.object_store.map(Model::ObjectStore),
+            file.measured.map(Model::Measured),
         ]
         .into_iter()
         .flatten()
@@ -106,6 +113,7 @@ impl DeviceParameters {
             source: file.source,
             unverified: file.unverified,
             seek_variants: file.seek_variants,
+            host: file.host,
             model,
         };
         parameters.check().map_err(|error| match error {
@@ -123,6 +131,9 @@ impl DeviceParameters {
     ///
     /// [`ParameterError::Value`] for the first number that no device can have.
     pub fn check(&self) -> Result<(), ParameterError> {
+        if let Some(host) = &self.host {
+            check_host(host)?;
+        }
         match &self.model {
             Model::Disk(disk) => {
                 check_geometry(&disk.geometry)?;
@@ -166,6 +177,7 @@ impl DeviceParameters {
                 rate("object_store.connection_mb_per_s", store.connection_mb_per_s)?;
                 rate("object_store.network_mb_per_s", store.network_mb_per_s)
             }
+            Model::Measured(measured) => check_measured(measured),
         }
     }
 }
@@ -211,6 +223,41 @@ fn capacity(field: &str, bytes: u64) -> Result<(), ParameterError> {
     } else {
         Err(value(field, format!("{bytes} is less than one page of 4096 bytes")))
     }
+}
+
+fn check_measured(measured: &MeasuredParameters) -> Result<(), ParameterError> {
+    capacity("measured.capacity_bytes", measured.capacity_bytes)?;
+    slots("measured.outstanding", measured.outstanding)?;
+    time("measured.positioning_ms", measured.positioning_ms)?;
+    time("measured.near_positioning_ms", measured.near_positioning_ms.unwrap_or(0.0))?;
+    time("measured.busy_positioning_ms", measured.busy_positioning_ms)?;
+    whole("measured.service", measured.service.len() as u64, 1, MAX_SERVICE_POINTS)?;
+    let mut before = 0;
+    for (i, point) in measured.service.iter().enumerate() {
+        let at = |field: &str| format!("measured.service[{i}].{field}");
+        if point.bytes <= before {
+            return Err(value(&at("bytes"), format!("{} does not follow {before}: sizes ascend", point.bytes)));
+        }
+        before = point.bytes;
+        time(&at("alone_ms"), point.alone_ms)?;
+        time(&at("busy_ms"), point.busy_ms)?;
+    }
+    for (field, cap) in [("operations", measured.operations), ("bytes", measured.bytes)] {
+        if let Some(Cap { per_s, .. }) = cap {
+            at_least_one(&format!("measured.{field}.per_s"), per_s)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_host(host: &Host) -> Result<(), ParameterError> {
+    time("host.read_us", host.read_us / 1e3)?;
+    rate("host.copy_mb_per_s", host.copy_mb_per_s)?;
+    rate("host.fill_mb_per_s", host.fill_mb_per_s)?;
+    time("host.submit_us", host.submit_us / 1e3)?;
+    time("host.direct_us", host.direct_us / 1e3)?;
+    capacity("host.max_request_bytes", host.max_request_bytes)?;
+    slots("host.processors", host.processors)
 }
 
 fn check_geometry(geometry: &Geometry) -> Result<(), ParameterError> {

@@ -24,6 +24,7 @@ pub mod catalogue;
 mod device;
 mod file;
 mod geometry;
+mod measured;
 mod mechanism;
 mod parameters;
 mod random;
@@ -39,6 +40,7 @@ pub use catalogue::CatalogueError;
 pub use device::{DEFAULT_QUEUE_LIMIT, Device, Options};
 pub use file::ParameterError;
 pub use geometry::{Geometry, Place, Tracks, Zone};
+pub use measured::{Cap, Host, MeasuredParameters, NEAR_SHARE, ServicePoint};
 pub use mechanism::{Mechanism, Service};
 pub use parameters::{
     Controller, DeviceParameters, DiskCache, DiskParameters, Model, ObjectStoreParameters, SeekVariant,

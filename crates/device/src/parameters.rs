@@ -1,7 +1,7 @@
 //! The parameters of a device, as plain data: what a device file says, and what a closed-form model reads.
 //!
 //! A file is TOML with a `name`, a `description`, a `source` for its numbers, and exactly one of the tables
-//! `[disk]`, `[uniform]`, `[ssd]`, `[volume]` and `[object_store]`. Numbers that nobody could check are
+//! `[disk]`, `[uniform]`, `[ssd]`, `[volume]`, `[object_store]` and `[measured]`. Numbers that nobody could check are
 //! listed as `[[unverified]]` with the reason. A disk may have `[seek_variants.NAME]`: other seek curves
 //! published for the same drive, chosen as `DEVICE/NAME`. The files of the built-in devices
 //! ([`crate::catalogue`]) are examples of each.
@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::geometry::Geometry;
+use crate::measured::{Host, MeasuredParameters};
 use crate::seek::SeekCurve;
 
 /// A device: its model and where its numbers come from.
@@ -28,6 +29,8 @@ pub struct DeviceParameters {
     pub unverified: Vec<Unverified>,
     /// Other seek curves for a disk, by name.
     pub seek_variants: BTreeMap<String, SeekVariant>,
+    /// The processor's part of reads, where the device was measured.
+    pub host: Option<Host>,
     /// The numbers.
     pub model: Model,
 }
@@ -65,6 +68,8 @@ pub enum Model {
     Volume(VolumeParameters),
     /// An object store over connections.
     ObjectStore(ObjectStoreParameters),
+    /// Anything, as it was found to behave.
+    Measured(MeasuredParameters),
 }
 
 /// A mechanical disk.
@@ -197,6 +202,7 @@ impl DeviceParameters {
             source: "given".to_owned(),
             unverified: Vec::new(),
             seek_variants: BTreeMap::new(),
+            host: None,
             model: Model::Uniform(UniformParameters { service_ms, capacity_bytes }),
         }
     }
@@ -219,6 +225,7 @@ impl DeviceParameters {
             Model::Ssd(ssd) => ssd.capacity_bytes,
             Model::Volume(volume) => volume.capacity_bytes,
             Model::ObjectStore(store) => store.capacity_bytes,
+            Model::Measured(measured) => measured.capacity_bytes,
         };
         bytes / u64::from(FLAT_SECTOR_BYTES)
     }

@@ -9,10 +9,12 @@
 //! | SSD | latency + b / channel rate | channels; operations/s and bytes/s of the whole |
 //! | cloud volume | the tokens are there, then latency | outstanding requests; token buckets |
 //! | object store | first byte (lognormal), then b / connection rate | connections; bytes/s of the network |
+//! | measured | as its tables say ([`crate::MeasuredParameters`]) | the tables' busy part; token buckets |
 //!
 //! The limits of an SSD and of an object store's network work beside the request's own time, so the later
 //! of the two counts.
 
+use crate::measured::Measured;
 use crate::mechanism::{Mechanism, Service};
 use crate::parameters::{Model, ObjectStoreParameters, SsdParameters, VolumeParameters};
 use crate::random::Random;
@@ -28,6 +30,7 @@ pub(crate) enum Server {
     Ssd(Ssd),
     Volume(Volume),
     ObjectStore(ObjectStore),
+    Measured(Measured),
 }
 
 #[derive(Debug, Clone)]
@@ -80,6 +83,7 @@ impl Server {
             Model::Ssd(ssd) => Server::Ssd(Ssd::new(ssd)),
             Model::Volume(volume) => Server::Volume(Volume::new(volume)),
             Model::ObjectStore(store) => Server::ObjectStore(ObjectStore::new(store, seed)),
+            Model::Measured(measured) => Server::Measured(Measured::new(measured)),
         }
     }
 
@@ -90,6 +94,7 @@ impl Server {
             Server::Ssd(ssd) => ssd.channels,
             Server::Volume(volume) => volume.outstanding,
             Server::ObjectStore(store) => store.connections,
+            Server::Measured(measured) => measured.slots(),
         }
     }
 
@@ -109,6 +114,10 @@ impl Server {
             Server::Ssd(ssd) => ssd.finish_ns(start_ns, request.write, bytes),
             Server::Volume(volume) => volume.finish_ns(start_ns, bytes),
             Server::ObjectStore(store) => store.finish_ns(start_ns, bytes),
+            Server::Measured(measured) => {
+                let sector_bytes = bytes / u64::from(request.sectors.max(1));
+                measured.finish_ns(start_ns, request.sector * sector_bytes, bytes)
+            }
         };
         Service { finished_ns, from_cache: false }
     }

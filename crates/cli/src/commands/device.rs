@@ -88,6 +88,7 @@ fn list() -> Result<String> {
             Model::Ssd(_) => "ssd",
             Model::Volume(_) => "volume",
             Model::ObjectStore(_) => "objects",
+            Model::Measured(_) => "measured",
         };
         let unverified = if device.unverified.is_empty() { "" } else { " (partly unverified)" };
         out += &format!("{name:<22} {kind:<8} {}{unverified}\n", device.description);
