@@ -16,6 +16,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("foretell-trace", &[]),
     // Never the policy or the simulator, so that their agreement means something.
     ("foretell-analytic", &["foretell-device"]),
+    // Makes the requests that the model's calibration asks for.
+    ("foretell-probe", &["foretell-analytic"]),
     ("foretell-slowdisk", &[]),
     ("foretell-protocol", &[]),
     // The protocol alone: what a program links against is small.
@@ -32,6 +34,7 @@ const ALL_LIBRARIES: &[&str] = &[
     "foretell-device",
     "foretell-pagecache",
     "foretell-policy",
+    "foretell-probe",
     "foretell-sim",
     "foretell-slowdisk",
     "foretell-trace",
