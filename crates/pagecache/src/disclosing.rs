@@ -12,11 +12,13 @@ use crate::observe::{FileKey, MANAGED_FILES};
 use crate::options::{HintChunk, SessionId};
 use crate::plane::Disclosed;
 use crate::resolve;
-use crate::sessions::Remainder;
+use crate::sessions::Chunk;
 use crate::steering::Steering;
 
 /// Blocks handed to the policy at a time.
 const BLOCKS_A_TIME: u32 = 4096;
+/// Blocks that one round of the loop appends to all lists, 10 ms at most: nobody's long list holds up the rest.
+const BLOCKS_A_ROUND: u32 = 16 * BLOCKS_A_TIME;
 
 impl Steering {
     /// Takes as many chunks as there is room for; see [`crate::Plane::disclose`]. Prefetches that follow from
@@ -29,13 +31,13 @@ impl Steering {
         hints: &[HintChunk],
     ) -> Result<Disclosed, DiscloseError> {
         let mut taken = Disclosed::default();
-        self.append_remainder(session, manager);
+        self.append_queue(session, manager, u32::MAX);
         for (chunk, hint) in hints.iter().enumerate() {
             let fail = |problem| DiscloseError { chunk, problem };
             let Some(target) = self.sessions.manager(session, manager) else {
                 return Err(fail(DiscloseProblem::NoManager { session, manager }));
             };
-            if target.remainder.is_some() {
+            if !target.queue.is_empty() {
                 break;
             }
             let id = target.id;
@@ -43,40 +45,74 @@ impl Steering {
             let (next, end) = self.hinted_blocks(file, hint).map_err(fail)?;
             taken.chunks += 1;
             taken.blocks += u64::from(end - next);
-            if let Some(target) = self.sessions.manager_mut(session, manager) {
-                target.remainder = Some(Remainder { file, next, end });
-            }
-            self.append_remainder(session, manager);
+            self.sessions.queue(session, manager, Chunk { file, next, end });
+            self.append_queue(session, manager, u32::MAX);
         }
         Ok(taken)
     }
 
-    /// Appends what is left of a chunk to the policy's list, as far as there is room.
-    pub(crate) fn append_remainder(&mut self, session: SessionId, manager: usize) {
-        while let Some(target) = self.sessions.manager_mut(session, manager)
-            && let Some(Remainder { file, next, end }) = target.remainder
+    /// Appends what waits in a manager's queue to the policy's list, as far as there is room and at most
+    /// `most` blocks; gives how many.
+    fn append_queue(&mut self, session: SessionId, manager: usize, most: u32) -> u32 {
+        let mut appended = 0;
+        while let Some(target) = self.sessions.manager(session, manager)
+            && let Some(&Chunk { file, next, end }) = target.queue.front()
         {
             let id = target.id;
-            let until = end.min(next.saturating_add(BLOCKS_A_TIME));
+            let until = end.min(next.saturating_add(BLOCKS_A_TIME.min(most - appended)));
             let blocks: Vec<Block> = (next..until).map(|index| Block::new(file, index)).collect();
             let now = self.now();
             let taken = self.engine.disclose(now, id, &blocks) as u32;
             self.act();
-            let Some(target) = self.sessions.manager_mut(session, manager) else { return };
+            appended += taken;
             let next = next + taken;
-            target.remainder = (next < end).then_some(Remainder { file, next, end });
-            if next < until {
-                return;
+            // Of a file that is known no more nothing is taken, ever.
+            if next >= end || self.files.get(file).is_none() {
+                self.sessions.unqueue(session, manager);
+            } else if let Some(target) = self.sessions.manager_mut(session, manager)
+                && let Some(first) = target.queue.front_mut()
+            {
+                first.next = next;
+                if next < until || appended >= most {
+                    break;
+                }
             }
+        }
+        appended
+    }
+
+    /// Goes on with all queues, each in its turn, as far as a round of the loop may.
+    pub(crate) fn append_queues(&mut self) {
+        let waiting = |&(session, at): &(SessionId, usize)| {
+            self.sessions.manager(session, at).is_some_and(|manager| !manager.queue.is_empty())
+        };
+        let mut turns: Vec<(SessionId, usize)> =
+            self.sessions.listing.iter().copied().filter(waiting).collect();
+        if turns.is_empty() {
+            return;
+        }
+        let first = turns.partition_point(|turn| *turn <= self.last_appended);
+        turns.rotate_left(first);
+        let ahead: usize = self.sessions.listing.iter().map(|&(session, at)| self.ahead(session, at)).sum();
+        let mut room =
+            self.options.list_blocks_in_all.saturating_sub(u32::try_from(ahead).unwrap_or(u32::MAX));
+        room = room.min(BLOCKS_A_ROUND);
+        for (session, at) in turns {
+            // More than one get something in a round, unless the first wants little.
+            let most = room.min(BLOCKS_A_ROUND / 4);
+            if most == 0 {
+                break;
+            }
+            let appended = self.append_queue(session, at, most);
+            room -= appended;
+            self.last_appended = (session, at);
+            self.stirred |= appended == most;
         }
     }
 
-    /// Goes on with all chunks that did not fit.
-    pub(crate) fn append_remainders(&mut self) {
-        for session in self.sessions.ids() {
-            let managers = self.sessions.get(session).map_or(0, |session| session.managers.len());
-            (0..managers).for_each(|manager| self.append_remainder(session, manager));
-        }
+    /// Blocks ahead of the cursor of a manager's list.
+    fn ahead(&self, session: SessionId, at: usize) -> usize {
+        self.sessions.manager(session, at).map_or(0, |manager| self.engine.disclosed_ahead(manager.id))
     }
 
     /// The file at a path, under control from now on.
@@ -113,7 +149,7 @@ impl Steering {
         }
         let (disk, _) = self.files.disk(key.dev);
         let layout = extents::layout(&file, u64::from(self.options.block_bytes), disk);
-        let new = Registration { key, generation: 0, path: canonical, file, last_user: 0 };
+        let new = Registration { key, generation: 0, path: canonical, file, last_user: 0, held: false };
         let registered = self.register(new, layout);
         let id = registered.ok_or(DiscloseProblem::TooManyFiles { limit: MANAGED_FILES })?;
         // Nothing is being observed of it yet: what is cached is told at once.

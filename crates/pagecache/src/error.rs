@@ -240,6 +240,80 @@ pub enum DiscloseProblem {
     },
 }
 
+/// Why a file was not taken from its descriptor.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HoldError {
+    /// The session has ended.
+    #[error("session {} has ended", session.0)]
+    NoSession {
+        /// The session.
+        session: SessionId,
+    },
+    /// A directory, a pipe, a socket, a device.
+    #[error("the descriptor is not of a regular file; give one that is")]
+    NotAFile,
+    /// Opened for writing only, or as a path only.
+    #[error("the descriptor was not opened for reading, which would prove that the file may be read")]
+    NotReadable,
+    /// The file has no pages on a disk.
+    #[error("the file is {what}, where its pages cannot be steered")]
+    NotOnDisk {
+        /// Where it is.
+        what: &'static str,
+    },
+    /// The table of files is full.
+    #[error("no more than {limit} files can be managed at a time")]
+    TooManyFiles {
+        /// The limit.
+        limit: u32,
+    },
+    /// The descriptor cannot be looked at.
+    #[error("the descriptor cannot be looked at: {0}")]
+    System(#[from] io::Error),
+}
+
+impl From<rustix::io::Errno> for HoldError {
+    fn from(error: rustix::io::Errno) -> HoldError {
+        HoldError::System(error.into())
+    }
+}
+
+/// Why a directive or a disclosure had no effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// The session has ended.
+    #[error("session {} has ended", session.0)]
+    NoSession {
+        /// The session.
+        session: SessionId,
+    },
+    /// The session does not hold the file, or the file is gone.
+    #[error("the session does not hold this file")]
+    NoFile,
+    /// A table of the policy is full.
+    #[error("no more than {limit} {what}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// The limit.
+        limit: u32,
+    },
+    /// As much of this session or this user waits to be taken into the list as may.
+    #[error("no more than {limit} disclosed ranges may wait; disclose more when some have been read")]
+    Queue {
+        /// The limit.
+        limit: u64,
+    },
+    /// As much waits in all as may.
+    #[error("no more than {limit} disclosed ranges of all sessions may wait; disclose more later")]
+    QueueInAll {
+        /// The limit.
+        limit: u64,
+    },
+}
+
 /// Why the loop cannot go on. The programs run on as on the plain kernel.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

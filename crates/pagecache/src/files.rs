@@ -42,6 +42,14 @@ pub(crate) struct ManagedFile {
     pub(crate) placed: Vec<ManagerId>,
     /// Managers whose lists name it.
     pub(crate) listed: Vec<ManagerId>,
+    /// Sessions that named it by a descriptor. While there are any it is never opened by its path: what lies
+    /// there is up to those who may write the directory.
+    pub(crate) holders: u32,
+    /// The user whose processes read it, and whether those of other users did so as well.
+    pub(crate) used_by: Option<u32>,
+    pub(crate) used_by_others: bool,
+    /// So much of it was cached when it came under control that not all was looked up.
+    pub(crate) partly_known: bool,
     /// Processes that have mapped it.
     pub(crate) mapped_by: Vec<u32>,
     /// The process that used it last.
@@ -55,6 +63,11 @@ pub(crate) struct ManagedFile {
 }
 
 impl ManagedFile {
+    /// A process of a user's has read it.
+    pub(crate) fn used(&mut self, user: u32) {
+        self.used_by_others |= *self.used_by.get_or_insert(user) != user;
+    }
+
     pub(crate) fn mapped(&mut self, pid: u32) {
         if !self.mapped_by.contains(&pid) && self.mapped_by.len() < MAPPERS {
             self.mapped_by.push(pid);
@@ -70,6 +83,8 @@ pub(crate) struct Registration {
     pub(crate) path: PathBuf,
     pub(crate) file: File,
     pub(crate) last_user: u32,
+    /// It was named by a descriptor.
+    pub(crate) held: bool,
 }
 
 /// The files under control, by the policy's numbers.
@@ -176,6 +191,10 @@ impl FileTable {
             control: None,
             placed: Vec::new(),
             listed: Vec::new(),
+            holders: 0,
+            used_by: None,
+            used_by_others: false,
+            partly_known: false,
             mapped_by: Vec::new(),
             last_user: new.last_user,
             added_up_to: None,
@@ -210,17 +229,25 @@ impl FileTable {
             return Some(Arc::clone(descriptor));
         }
         let key = managed.key;
-        let same = |file: &File| FileKey::of(file).is_ok_and(|found| found == key);
-        let by_path =
-            (!managed.unlinked).then(|| resolve::open_quietly(&managed.path).ok().filter(same)).flatten();
+        let by_path = (!managed.unlinked && managed.holders == 0)
+            .then(|| resolve::open_same(&managed.path, key).ok())
+            .flatten();
         match by_path {
             Some(opened) => {
                 let opened = Arc::new(opened);
                 self.keep_open(file, Arc::clone(&opened));
                 Some(opened)
             }
-            // For one use only: a descriptor kept would keep a deleted file's space.
-            None => resolve::find(managed.last_user, key, managed.generation)?.open(key).ok().map(Arc::new),
+            None => {
+                let unlinked = managed.unlinked;
+                let found = resolve::find(managed.last_user, key, managed.generation)?;
+                let opened = found.open(key).ok().map(Arc::new)?;
+                // For one use only when it is deleted: a descriptor kept would keep its space.
+                if !unlinked {
+                    self.keep_open(file, Arc::clone(&opened));
+                }
+                Some(opened)
+            }
         }
     }
 
@@ -273,6 +300,9 @@ impl FileTable {
             return false;
         };
         let Some(descriptor) = &managed.descriptor else {
+            if managed.holders > 0 {
+                return managed.unlinked;
+            }
             // Its old path leads elsewhere and nothing of it is cached: deleted, as far as we can tell.
             managed.unlinked |= managed.folios.cached_pages() == 0
                 && !std::fs::metadata(&managed.path)
@@ -323,7 +353,7 @@ mod tests {
     fn registration(path: &std::path::Path) -> Registration {
         let file = resolve::open_quietly(path).unwrap();
         let key = FileKey::of(&file).unwrap();
-        Registration { key, generation: 0, path: path.to_owned(), file, last_user: 0 }
+        Registration { key, generation: 0, path: path.to_owned(), file, last_user: 0, held: false }
     }
 
     fn directory() -> (tempfile::TempDir, PathBuf) {

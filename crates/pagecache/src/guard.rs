@@ -31,9 +31,8 @@ pub(crate) struct OpenFile {
     /// When the process started, in clock ticks since boot: its number may be used again.
     pub(crate) started: u64,
     pub(crate) fd: i32,
-    /// `st_dev`.
+    /// Device and inode number, as in [`crate::observe::FileKey`].
     pub(crate) dev: u64,
-    /// `st_ino`.
     pub(crate) ino: u64,
 }
 
@@ -74,18 +73,22 @@ impl OpenFile {
         if start_time(self.pid) != Some(self.started) {
             return false;
         }
+        // What comes may be another file by now, of a file system that never answers: it is not asked
+        // (`AT_STATX_DONT_SYNC`).
         // SAFETY: plain system calls on descriptors; `stat` is valid for writes and, being plain numbers,
-        // may be all zeroes; the descriptor is closed once.
+        // may be all zeroes; the path is an empty string; the descriptor is closed once.
         unsafe {
             let fd = libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), self.fd, 0) as libc::c_int;
             if fd < 0 {
                 return false;
             }
-            let mut stat: libc::stat = std::mem::zeroed();
-            let same = libc::fstat(fd, &raw mut stat) == 0
-                && stat.st_dev == self.dev
-                && stat.st_ino == self.ino
-                && stat.st_mode & libc::S_IFMT == libc::S_IFREG;
+            let mut stat: libc::statx = std::mem::zeroed();
+            let flags = libc::AT_STATX_DONT_SYNC | libc::AT_EMPTY_PATH;
+            let wanted = libc::STATX_TYPE | libc::STATX_INO;
+            let same = libc::statx(fd, c"".as_ptr(), flags, wanted, &raw mut stat) == 0
+                && (u64::from(stat.stx_dev_major) << 20) | u64::from(stat.stx_dev_minor) == self.dev
+                && stat.stx_ino == self.ino
+                && u32::from(stat.stx_mode) & libc::S_IFMT == libc::S_IFREG;
             let done = same && libc::posix_fadvise(fd, 0, 0, advice) == 0;
             libc::close(fd);
             done
@@ -258,15 +261,14 @@ mod tests {
     #[test]
     fn another_process_or_file_under_the_same_numbers_is_left_alone() {
         let file = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).unwrap();
-        let metadata = file.metadata().unwrap();
-        use std::os::unix::fs::MetadataExt;
+        let key = crate::observe::FileKey::of(&file).unwrap();
         let pid = std::process::id();
         let open = OpenFile {
             pid,
             started: start_time(pid).unwrap(),
             fd: file.as_raw_fd(),
-            dev: metadata.dev(),
-            ino: metadata.ino(),
+            dev: key.dev,
+            ino: key.ino,
         };
         assert!(open.advise(libc::POSIX_FADV_NORMAL));
         assert!(!OpenFile { started: open.started + 1, ..open }.advise(libc::POSIX_FADV_NORMAL));

@@ -12,6 +12,7 @@
 
 mod acting;
 mod advice;
+mod clients;
 mod disclosing;
 pub mod doctor;
 mod error;
@@ -35,15 +36,21 @@ mod resolve;
 mod rules;
 mod schedule;
 mod sessions;
+mod status;
 mod steering;
 mod streams;
 mod takeover;
 mod workers;
 
-pub use error::{Conflict, DiscloseError, DiscloseProblem, OpenError, RuleError, SessionError, StepError};
+pub use clients::{ByteRange, HeldFile};
+pub use error::{
+    Conflict, ControlError, DiscloseError, DiscloseProblem, HoldError, OpenError, RuleError, SessionError,
+    StepError,
+};
 pub use observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig, ReadHook};
-pub use options::{HintChunk, ManagerSpec, Options, Rule, SessionId, SessionSpec};
+pub use options::{HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec};
 pub use plane::{Disclosed, Plane};
 pub use report::{Counts, FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES, Report};
+pub use status::{FileStatus, ManagerStatus, ProcessStatus, Status};
 
 pub use foretell_policy::{Allocation, Order, PoolPolicy, Prefetch, Revocation};

@@ -2,18 +2,22 @@
 
 use std::path::Path;
 
-use foretell_policy::{Event, ManagerId, PoolPolicy};
+use foretell_policy::{Event, FileId, ManagerId, PoolPolicy};
 
 use crate::error::{Conflict, SessionError};
 use crate::options::{Rule, SessionId};
 use crate::report::ProcessReport;
 use crate::rules::RuleSet;
-use crate::sessions::{Prepared, Process, SESSIONS, Session, name_of};
+use crate::sessions::{Origin, Prepared, Process, SESSIONS, Session, name_of};
 use crate::steering::Steering;
 
 impl Steering {
     /// Adds a session without processes.
-    pub(crate) fn begin_session(&mut self, prepared: Prepared) -> Result<SessionId, SessionError> {
+    pub(crate) fn begin_session(
+        &mut self,
+        prepared: Prepared,
+        origin: Origin,
+    ) -> Result<SessionId, SessionError> {
         if self.sessions.len() >= SESSIONS {
             return Err(SessionError::TooMany { what: "sessions at a time", limit: SESSIONS as u32 });
         }
@@ -35,9 +39,11 @@ impl Steering {
             self.act();
             return Err(SessionError::TooMany { what: full.what, limit: full.limit });
         }
-        // New rules may match what no rule has matched so far.
-        self.forget_ignored();
-        Ok(self.sessions.add(prepared, &ids))
+        if prepared.rule_sets().any(|rules| !rules.is_empty()) {
+            // New rules may match what no rule has matched so far.
+            self.forget_ignored();
+        }
+        Ok(self.sessions.add(prepared, &ids, origin))
     }
 
     /// Files that are managed, and for which `rules` say something else.
@@ -56,44 +62,62 @@ impl Steering {
         managed.filter_map(|(path, control)| conflict(path, control)).collect()
     }
 
-    /// Ends a session; returns the processes that need be observed no more.
+    /// Ends a session; returns the processes that need be observed no more. Those of a session nested in
+    /// another one go back to that.
     pub(crate) fn end_session(&mut self, id: SessionId, usage: impl Fn(u32) -> (u64, u64)) -> Vec<u32> {
         let Some((session, processes)) = self.sessions.remove(id) else { return Vec::new() };
         let mut pids = Vec::new();
         for (pid, process) in processes {
             let (wait_ns, device_read_bytes) = usage(pid);
+            let name = process.name.clone();
             self.leave(pid, process, &session, wait_ns, device_read_bytes);
-            pids.push(pid);
+            match session.origin.enclosing {
+                Some(enclosing) => self.enter_session(pid, enclosing, name),
+                None => pids.push(pid),
+            }
         }
+        let ended: Vec<ManagerId> = session.managers.iter().map(|manager| manager.id).collect();
         for manager in &session.managers {
             self.readahead_off.restore(manager.id);
             self.engine.remove_manager(manager.id);
         }
         self.act();
-        self.let_go();
+        for (&file, holding) in &session.held {
+            if let Some(managed) = self.files.get_serial(file, holding.serial) {
+                managed.holders -= 1;
+            }
+        }
+        // A session without rules has no files but those that it named, unless lists named some by path.
+        let files: Vec<FileId> = if session.origin.by_descriptors {
+            session.held.keys().copied().collect()
+        } else {
+            self.files.iter().map(|(id, _)| id).collect()
+        };
+        self.let_go(files, &ended);
         pids
     }
 
-    /// Lets go of files that no session is interested in any more.
-    fn let_go(&mut self) {
-        let managers: Vec<ManagerId> = self.sessions.managers().map(|manager| manager.id).collect();
-        let unwanted: Vec<_> = self
-            .files
-            .iter()
-            .filter(|(_, file)| {
-                !file.listed.iter().any(|id| managers.contains(id))
-                    && self.sessions.rule_for(&file.path).is_none()
-            })
-            .map(|(id, _)| id)
-            .collect();
-        unwanted.into_iter().for_each(|id| self.retire(id));
+    /// Forgets what managers that have ended wanted of some files, and lets go of those that nobody is
+    /// interested in any more.
+    pub(crate) fn let_go(&mut self, files: Vec<FileId>, ended: &[ManagerId]) {
+        for id in files {
+            let Some(managed) = self.files.get_mut(id) else { continue };
+            // The numbers of managers are given out again.
+            managed.listed.retain(|manager| !ended.contains(manager));
+            managed.placed.retain(|manager| !ended.contains(manager));
+            let named = managed.holders > 0 || !managed.listed.is_empty();
+            if !named && self.sessions.rule_for(&managed.path).is_none() {
+                self.retire(id);
+            }
+        }
     }
 
     /// A process belongs to a session from now on.
     pub(crate) fn enter_session(&mut self, pid: u32, session: SessionId, name: String) {
         let Some((manager, manager_id)) = self.sessions.manager_of(session, name.as_bytes()) else { return };
+        let Some(user) = self.sessions.get(session).map(|session| session.origin.user) else { return };
         let id = self.engine.add_process(manager_id);
-        let process = Process { session, manager, manager_id, id, name };
+        let process = Process { session, manager, manager_id, id, user, name };
         self.sessions.insert_process(pid, process);
     }
 
@@ -101,6 +125,25 @@ impl Steering {
         let Some(process) = self.sessions.process(parent) else { return };
         let (session, name) = (process.session, process.name.clone());
         self.enter_session(child, session, name);
+    }
+
+    /// The session that a process belongs to at present and that a session of its own would be nested in.
+    ///
+    /// # Errors
+    /// When it is the root of that.
+    pub(crate) fn enclosing(&self, pid: u32) -> Result<Option<SessionId>, SessionError> {
+        let present = self.sessions.process(pid).map(|process| process.session);
+        match present.filter(|id| self.sessions.get(*id).is_some_and(|s| s.origin.root == pid)) {
+            Some(session) => Err(SessionError::AlreadyManaged { pid, session }),
+            None => Ok(present),
+        }
+    }
+
+    /// A process leaves the session that it belongs to for one of its own.
+    pub(crate) fn move_to_session(&mut self, pid: u32, session: SessionId) {
+        let Some(name) = self.sessions.process(pid).map(|process| process.name.clone()) else { return };
+        self.depart(pid, 0, 0);
+        self.enter_session(pid, session, name);
     }
 
     pub(crate) fn executed(&mut self, pid: u32, comm: &[u8]) {
@@ -134,6 +177,9 @@ impl Steering {
             wait_ns,
             device_read_bytes,
         );
+        if let Some(session) = self.sessions.get_mut(process.session) {
+            session.past += report.counts;
+        }
         self.ledger.end_process(process.id.0, report);
     }
 
@@ -167,7 +213,8 @@ impl Steering {
     pub(crate) fn tend(&mut self, files: usize) {
         for id in self.files.sweep(files) {
             let Some(managed) = self.files.get(id) else { continue };
-            if managed.unlinked && managed.folios.cached_pages() == 0 && managed.listed.is_empty() {
+            let named = managed.holders > 0 || !managed.listed.is_empty();
+            if managed.unlinked && managed.folios.cached_pages() == 0 && !named {
                 self.retire(id);
             } else {
                 let size = managed.size;
@@ -178,11 +225,13 @@ impl Steering {
             self.audit(id);
         }
         let mut exhausted = Vec::new();
-        for manager in self.sessions.managers_mut() {
-            let empty = manager.remainder.is_none() && self.engine.disclosed_ahead(manager.id) == 0;
+        for (session, at) in self.sessions.listing.clone() {
+            let Some(manager) = self.sessions.manager_mut(session, at) else { continue };
+            let empty = manager.queue.is_empty() && self.engine.disclosed_ahead(manager.id) == 0;
             // Twice, so that a list that is being appended to is not taken for one that has ended.
             if std::mem::replace(&mut manager.list_was_empty, empty) && empty {
                 exhausted.push(manager.id);
+                self.sessions.listing.remove(&(session, at));
             }
         }
         for manager in exhausted {

@@ -44,6 +44,13 @@ pub struct Options {
     /// Write the references as a block list (`path offset length` a line), readable as hints, to this
     /// file when the plane is finished.
     pub record: Option<PathBuf>,
+    /// Blocks of one manager's disclosed list that lie ahead of its cursor at most; what is disclosed beyond
+    /// waits. 4 Mi, [`foretell_policy::Limits`]; a list is worth having as far as a few times the budget.
+    pub list_blocks: u32,
+    /// Blocks in all lists together at most; beyond it, what is disclosed waits. 4 Gi: as good as no limit.
+    pub list_blocks_in_all: u32,
+    /// Chunks that may wait for room in a list.
+    pub queue_limits: QueueLimits,
     /// Keep the references, so that the report can say how many fetches optimal replacement would have
     /// made: 4 bytes a reference, beyond the first 4 MiB in a temporary file without a name. On.
     pub compare_with_optimum: bool,
@@ -68,8 +75,31 @@ impl Options {
             ring_bytes: 16 << 20,
             prefetch_threads: 4,
             record: None,
+            list_blocks: 1 << 22,
+            list_blocks_in_all: u32::MAX,
+            queue_limits: QueueLimits::default(),
             compare_with_optimum: true,
         }
+    }
+}
+
+/// How many disclosed chunks ([`crate::Plane::disclose_held`]) may wait for room in the policy's lists; 16
+/// bytes each. One more is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueLimits {
+    /// Of one session.
+    pub session: usize,
+    /// Of all sessions of a user; user 0 is exempt.
+    pub user: usize,
+    /// In all.
+    pub all: usize,
+}
+
+impl Default for QueueLimits {
+    /// A million for a session (an epoch of a million samples, 16 MB), 8 and 16 million for a user and in
+    /// all (256 MB).
+    fn default() -> QueueLimits {
+        QueueLimits { session: 1 << 20, user: 1 << 23, all: 1 << 24 }
     }
 }
 

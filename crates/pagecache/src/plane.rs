@@ -24,7 +24,7 @@ use crate::recorder::BlockList;
 use crate::report::{FileReport, Report};
 use crate::rules::RuleSet;
 use crate::schedule::{Schedule, WINDOW};
-use crate::sessions::{Prepared, tree};
+use crate::sessions::{Origin, Prepared, tree, user_of};
 use crate::steering::{Command, Steering};
 use crate::workers::{Outcome, Workers};
 
@@ -35,6 +35,10 @@ const OBSERVATIONS_A_TIME: usize = 2048;
 const NAP: Duration = Duration::from_millis(1);
 /// Longest sleep otherwise, to keep the ring from filling up.
 const SLEEP: Duration = Duration::from_millis(10);
+/// Nothing was observed for so long: nobody does anything that would suffer from a later look.
+const IDLE_AFTER: Duration = Duration::from_secs(1);
+/// Longest sleep then. What calls for action wakes us all the same, and so does a ring that fills up.
+const IDLE_SLEEP: Duration = Duration::from_millis(250);
 /// Time between two looks at what became of the files.
 const TEND_EVERY: Duration = Duration::from_millis(100);
 /// Files looked at each time: 128 take a quarter of a millisecond.
@@ -56,8 +60,8 @@ pub struct Disclosed {
 /// Call [`Plane::open`] before the process starts other threads: it forks a small process that, should
 /// this one be killed, undoes what was changed in the observed programs' open files.
 pub struct Plane {
-    steering: Steering,
-    observer: Observer,
+    pub(crate) steering: Steering,
+    pub(crate) observer: Observer,
     schedule: Schedule,
     /// Outcomes that wait for the observations before them.
     outcomes: Vec<Outcome>,
@@ -115,7 +119,9 @@ impl Plane {
         })
     }
 
-    /// Takes a process tree under control. To lose nothing, add the session before the root runs.
+    /// Takes a process tree under control. To lose nothing, add the session before the root runs. A root
+    /// that belongs to a session already, without being its root, leaves that until this one ends; what it
+    /// has started by then stays there.
     ///
     /// # Errors
     /// When a rule does not parse or conflicts with what holds, the root does not exist or is under
@@ -124,13 +130,18 @@ impl Plane {
         let root = spec.root_pid;
         let prepared = Prepared::new(&spec.managers)?;
         present_name(root)?;
+        let enclosing = self.steering.enclosing(root)?;
         let pids = tree(root);
-        for &pid in &pids {
-            if let Some(process) = self.steering.sessions.process(pid) {
-                return Err(SessionError::AlreadyManaged { pid, session: process.session });
+        if enclosing.is_none() {
+            for &pid in &pids {
+                if let Some(process) = self.steering.sessions.process(pid) {
+                    return Err(SessionError::AlreadyManaged { pid, session: process.session });
+                }
             }
         }
-        let session = self.steering.begin_session(prepared)?;
+        let origin = Origin { root, user: user_of(root), enclosing, by_descriptors: false };
+        let session = self.steering.begin_session(prepared, origin)?;
+        self.steering.move_to_session(root, session);
         self.apply_commands();
         // What is started while the tree is gone through is found in the second round.
         for round in [pids, tree(root)] {
@@ -154,11 +165,16 @@ impl Plane {
                 }
             }
         }
+        self.begin_counting();
+        Ok(session)
+    }
+
+    /// The first session has begun.
+    pub(crate) fn begin_counting(&mut self) {
         if self.first_session.is_none() {
             self.first_session = Some(Instant::now());
             self.cpu_at_start = cpu_time();
         }
-        Ok(session)
     }
 
     /// Ends a session: its processes run on as on the plain kernel; its counts stay in the report.
@@ -209,6 +225,10 @@ impl Plane {
         let (observer, steering) = (&mut self.observer, &mut self.steering);
         let taken = observer.drain(OBSERVATIONS_A_TIME, |observation| steering.observe(observation));
         self.behind = taken == OBSERVATIONS_A_TIME;
+        self.steering.stirred = false;
+        if taken > 0 {
+            self.steering.observed_at = Instant::now();
+        }
         self.apply_commands();
         if !self.behind {
             self.catch_up();
@@ -218,9 +238,9 @@ impl Plane {
             self.steering.engine.handle_timeout(now);
             self.steering.act();
         }
-        self.steering.append_remainders();
+        self.steering.append_queues();
         self.steering.dispatch();
-        if self.last_tended.elapsed() >= TEND_EVERY {
+        if self.last_tended.elapsed() >= self.tend_every() {
             self.last_tended = Instant::now();
             self.steering.tend(TEND_FILES);
             if self.steering.workers.are_dead() {
@@ -244,14 +264,23 @@ impl Plane {
 
     fn longest_sleep(&self) -> Duration {
         let steering = &self.steering;
-        if self.behind {
+        if self.behind || steering.stirred {
             return Duration::ZERO;
         }
-        let following = steering.sessions.managers().any(|m| steering.engine.disclosed_ahead(m.id) > 0);
+        let idle = steering.observed_at.elapsed() >= IDLE_AFTER;
+        let following = !idle && !steering.sessions.listing.is_empty();
         let nap = following || !steering.retries.is_empty() || !steering.backlog.is_empty();
-        let longest = if nap { NAP } else { SLEEP };
+        let longest = match (nap, idle) {
+            (true, _) => NAP,
+            (false, true) => IDLE_SLEEP,
+            (false, false) => SLEEP,
+        };
         let deadline = steering.engine.poll_timeout();
         deadline.map_or(longest, |at| longest.min(Duration::from_nanos(at.saturating_sub(steering.now()).0)))
+    }
+
+    fn tend_every(&self) -> Duration {
+        if self.steering.observed_at.elapsed() >= IDLE_AFTER { IDLE_SLEEP } else { TEND_EVERY }
     }
 
     fn wait(&self, extra_fds: &[BorrowedFd<'_>], timeout: Duration) -> Result<Vec<usize>, StepError> {
@@ -274,7 +303,7 @@ impl Plane {
         Ok(ready.map(|(at, _)| at).collect())
     }
 
-    fn apply_commands(&mut self) {
+    pub(crate) fn apply_commands(&mut self) {
         for command in self.steering.commands.drain(..) {
             match command {
                 // At the limit of files the kernel's side stays silent about this one: it is left to the
@@ -330,17 +359,27 @@ impl Plane {
         Report {
             elapsed_s: self.first_session.map_or(0.0, |start| start.elapsed().as_secs_f64()),
             wait_s: observer.total_wait_ns() as f64 / 1e9,
-            daemon_cpu_s: cpu_time().saturating_sub(self.cpu_at_start).as_secs_f64(),
+            daemon_cpu_s: self.cpu_s(),
             budget_bytes,
             block_bytes,
             counts: steering.engine.counters().into(),
             lost_events: observer.lost_events(),
-            device_read_bytes: observer.total_device_read_bytes().saturating_sub(self.own_reads_at_start),
+            device_read_bytes: self.device_read_bytes(),
             belady_fetches: optimum.as_ref().ok().copied(),
             belady_missing: optimum.err(),
             processes: steering.ledger.processes(processes.collect()),
             files: steering.ledger.files(files.collect()),
         }
+    }
+
+    /// Bytes read from devices for the observed processes and by our prefetches.
+    pub(crate) fn device_read_bytes(&self) -> u64 {
+        self.observer.total_device_read_bytes().saturating_sub(self.own_reads_at_start)
+    }
+
+    /// Our own processor time since the first session began.
+    pub(crate) fn cpu_s(&self) -> f64 {
+        cpu_time().saturating_sub(self.cpu_at_start).as_secs_f64()
     }
 
     /// Takes in what has been observed up to now, ends all sessions, restores what was changed, writes the

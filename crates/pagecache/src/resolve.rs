@@ -37,11 +37,69 @@ impl Found {
     /// When it cannot be opened, or is no longer the same.
     pub(crate) fn open(self, key: FileKey) -> io::Result<File> {
         let file = match self.via {
-            Via::Link(link) => open_quietly(&link)?,
+            Via::Link(link) => return open_same(&link, key),
             Via::Descriptor(file) => file,
         };
         if FileKey::of(&file)? == key { Ok(file) } else { Err(io::ErrorKind::NotFound.into()) }
     }
+}
+
+/// What can be told of a file without asking its file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Looks {
+    pub(crate) key: FileKey,
+    /// A regular file.
+    pub(crate) is_file: bool,
+}
+
+impl Looks {
+    fn of(found: &rustix::fs::Statx) -> Looks {
+        let dev = (u64::from(found.stx_dev_major) << 20) | u64::from(found.stx_dev_minor);
+        let kind = rustix::fs::FileType::from_raw_mode(found.stx_mode.into());
+        Looks { key: FileKey { dev, ino: found.stx_ino }, is_file: kind.is_file() }
+    }
+}
+
+/// Looks at what a path leads to, with what the kernel knows of it at hand (`AT_STATX_DONT_SYNC`): among the
+/// files that a stranger's process has open may be some whose file system, a program of the same stranger's,
+/// never answers.
+pub(crate) fn look(path: &Path) -> io::Result<Looks> {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    let wanted = StatxFlags::TYPE | StatxFlags::INO;
+    Ok(Looks::of(&statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted)?))
+}
+
+/// The same for an open file.
+pub(crate) fn look_at(file: impl std::os::fd::AsFd) -> io::Result<Looks> {
+    use rustix::fs::{AtFlags, StatxFlags, statx};
+    let wanted = StatxFlags::TYPE | StatxFlags::INO;
+    Ok(Looks::of(&statx(file, "", AtFlags::STATX_DONT_SYNC | AtFlags::EMPTY_PATH, wanted)?))
+}
+
+/// Opens what a path leads to for reading, if it is the regular file `key`. What else may have come to lie
+/// there is looked at and never opened: opening a device can have effects.
+pub(crate) fn open_same(path: &Path, key: FileKey) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    let there = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    if look_at(&there)? != (Looks { key, is_file: true }) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    open_again(there)
+}
+
+/// A second open file on the same inode: what is done to it does not show on the first.
+pub(crate) fn open_again(file: impl std::os::fd::AsFd) -> io::Result<File> {
+    open_quietly(Path::new(&format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())))
+}
+
+/// The generation of an open file's inode, 0 where the file system does not tell.
+pub(crate) fn generation(file: &File) -> u32 {
+    /// `_IOR('v', 1, long)`; what it writes is an `int` (`Documentation/filesystems/ext4`, xfs the same).
+    const FS_IOC_GETVERSION: libc::c_ulong = 0x8008_7601;
+    let mut generation = 0_u64;
+    // SAFETY: the kernel writes at most eight bytes, which are there.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_GETVERSION, &raw mut generation) };
+    if result == 0 { generation as u32 } else { 0 }
 }
 
 /// Looks for the file among those that process `tgid` has open or mapped, then by its inode number.
@@ -54,8 +112,7 @@ pub(crate) fn find(tgid: u32, key: FileKey, generation: u32) -> Option<Found> {
 fn in_directory(directory: &str, key: FileKey) -> Option<Found> {
     fs::read_dir(directory).ok()?.filter_map(Result::ok).find_map(|entry| {
         let link = entry.path();
-        let metadata = fs::metadata(&link).ok()?;
-        if !metadata.is_file() || FileKey::from_stat(metadata.dev(), metadata.ino()) != key {
+        if look(&link).ok()? != (Looks { key, is_file: true }) {
             return None;
         }
         Some(Found { path: link_target(&link)?, via: Via::Link(link) })

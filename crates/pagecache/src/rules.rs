@@ -51,6 +51,10 @@ impl RuleSet {
         Ok(RuleSet { rules: rules.to_vec(), globs })
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
     /// The first rule that matches the path.
     pub(crate) fn find(&self, path: &Path) -> Option<&Rule> {
         // Matches come in ascending order of the patterns.

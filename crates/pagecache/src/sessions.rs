@@ -1,6 +1,6 @@
 //! Sessions, their managers, and the processes that belong to them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs;
 use std::path::Path;
 
@@ -8,18 +8,19 @@ use foretell_policy::{FileId, ManagerId, ProcessId};
 
 use crate::error::SessionError;
 use crate::options::{ManagerSpec, Rule, SessionId};
+use crate::report::Counts;
 use crate::rules::RuleSet;
 
 /// Sessions at a time.
-pub(crate) const SESSIONS: usize = 256;
+pub(crate) const SESSIONS: usize = 8192;
 /// Managers of one session.
 pub(crate) const MANAGERS: usize = 64;
 /// Bytes of a process name that the kernel keeps (`TASK_COMM_LEN` less the zero).
 const NAME_BYTES: usize = 15;
 
-/// Blocks of a chunk that the policy's list had no room for yet.
+/// Blocks of a disclosed chunk that the policy's list had no room for yet.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Remainder {
+pub(crate) struct Chunk {
     pub(crate) file: FileId,
     pub(crate) next: u32,
     /// The block after the last.
@@ -34,9 +35,32 @@ pub(crate) struct Manager {
     pub(crate) rules: RuleSet,
     /// Names of its processes, as long as the kernel keeps them.
     names: Vec<Vec<u8>>,
-    pub(crate) remainder: Option<Remainder>,
+    /// Disclosed, and not in the policy's list yet.
+    pub(crate) queue: VecDeque<Chunk>,
     /// Its list was empty the last time the loop looked.
     pub(crate) list_was_empty: bool,
+}
+
+/// A file that a session named by a descriptor.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Holding {
+    /// Number of the file's registration.
+    pub(crate) serial: u32,
+    /// How often it was named and not let go again.
+    pub(crate) times: u32,
+}
+
+/// Who a session is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    /// The process at the root.
+    pub(crate) root: u32,
+    /// The user whose limits count.
+    pub(crate) user: u32,
+    /// The session that its processes belonged to before and go back to.
+    pub(crate) enclosing: Option<SessionId>,
+    /// It names its files by descriptors, not by rules or paths.
+    pub(crate) by_descriptors: bool,
 }
 
 /// A process tree under control.
@@ -46,6 +70,13 @@ pub(crate) struct Session {
     pub(crate) managers: Vec<Manager>,
     /// Which of them takes the processes that no other one names.
     default: usize,
+    pub(crate) origin: Origin,
+    /// Files named by descriptors.
+    pub(crate) held: BTreeMap<FileId, Holding>,
+    /// Its processes that are alive.
+    pub(crate) members: BTreeSet<u32>,
+    /// The counts of those that have left.
+    pub(crate) past: Counts,
 }
 
 impl Session {
@@ -63,6 +94,8 @@ pub(crate) struct Process {
     pub(crate) manager: usize,
     pub(crate) manager_id: ManagerId,
     pub(crate) id: ProcessId,
+    /// The user of the session.
+    pub(crate) user: u32,
     pub(crate) name: String,
 }
 
@@ -71,6 +104,13 @@ pub(crate) struct Process {
 pub(crate) struct Sessions {
     sessions: BTreeMap<SessionId, Session>,
     processes: HashMap<u32, Process>,
+    /// Those that name files by rules and paths: few, even where sessions are many.
+    by_path: BTreeSet<SessionId>,
+    /// Managers that may have a list or a queue, so that the loop need not look at all others.
+    pub(crate) listing: BTreeSet<(SessionId, usize)>,
+    /// Chunks in the queues of each user's sessions, and in all.
+    queued: BTreeMap<u32, usize>,
+    queued_in_all: usize,
     last: u32,
 }
 
@@ -123,7 +163,7 @@ impl Prepared {
 
 impl Sessions {
     /// Adds a session whose managers the policy numbers `ids`, in their order.
-    pub(crate) fn add(&mut self, prepared: Prepared, ids: &[ManagerId]) -> SessionId {
+    pub(crate) fn add(&mut self, prepared: Prepared, ids: &[ManagerId], origin: Origin) -> SessionId {
         self.last += 1;
         let managers = prepared.managers.into_iter().zip(ids);
         let managers = managers.map(|((name, rules, names), &id)| Manager {
@@ -131,20 +171,37 @@ impl Sessions {
             name,
             rules,
             names,
-            remainder: None,
+            queue: VecDeque::new(),
             list_was_empty: true,
         });
-        let session = Session { managers: managers.collect(), default: prepared.default };
+        let session = Session {
+            managers: managers.collect(),
+            default: prepared.default,
+            origin,
+            held: BTreeMap::new(),
+            members: BTreeSet::new(),
+            past: Counts::default(),
+        };
+        if !session.origin.by_descriptors {
+            self.by_path.insert(SessionId(self.last));
+        }
         self.sessions.insert(SessionId(self.last), session);
         SessionId(self.last)
     }
 
     /// Ends a session: it and its processes are known no more.
     pub(crate) fn remove(&mut self, session: SessionId) -> Option<(Session, Vec<(u32, Process)>)> {
+        for at in 0..self.sessions.get(&session)?.managers.len() {
+            self.empty_queue(session, at);
+        }
         let ended = self.sessions.remove(&session)?;
-        let mut processes: Vec<(u32, Process)> =
-            self.processes.extract_if(|_, process| process.session == session).collect();
-        processes.sort_unstable_by_key(|(pid, _)| *pid);
+        self.by_path.remove(&session);
+        self.listing.retain(|(of, _)| *of != session);
+        for other in self.sessions.values_mut().filter(|other| other.origin.enclosing == Some(session)) {
+            other.origin.enclosing = ended.origin.enclosing;
+        }
+        let members = ended.members.iter();
+        let processes = members.filter_map(|pid| Some((*pid, self.processes.remove(pid)?))).collect();
         Some((ended, processes))
     }
 
@@ -160,12 +217,72 @@ impl Sessions {
         self.sessions.get(&session)
     }
 
-    pub(crate) fn managers(&self) -> impl Iterator<Item = &Manager> {
-        self.sessions.values().flat_map(|session| &session.managers)
+    pub(crate) fn get_mut(&mut self, session: SessionId) -> Option<&mut Session> {
+        self.sessions.get_mut(&session)
     }
 
-    pub(crate) fn managers_mut(&mut self) -> impl Iterator<Item = &mut Manager> {
-        self.sessions.values_mut().flat_map(|session| &mut session.managers)
+    /// All sessions, in the order in which they began.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SessionId, &Session)> {
+        self.sessions.iter().map(|(id, session)| (*id, session))
+    }
+
+    /// Could a rule or a list of this session, or of one that it is nested in, name what its processes read?
+    pub(crate) fn by_path(&self, session: SessionId) -> bool {
+        let mut at = Some(session);
+        while let Some(id) = at {
+            if self.by_path.contains(&id) {
+                return true;
+            }
+            at = self.sessions.get(&id).and_then(|session| session.origin.enclosing);
+        }
+        false
+    }
+
+    /// Could any session's?
+    pub(crate) fn any_by_path(&self) -> bool {
+        !self.by_path.is_empty()
+    }
+
+    /// Appends a chunk to the queue of a manager.
+    pub(crate) fn queue(&mut self, session: SessionId, at: usize, chunk: Chunk) {
+        let Some(target) = self.sessions.get_mut(&session) else { return };
+        let Some(manager) = target.managers.get_mut(at) else { return };
+        manager.queue.push_back(chunk);
+        *self.queued.entry(target.origin.user).or_default() += 1;
+        self.queued_in_all += 1;
+        self.listing.insert((session, at));
+    }
+
+    /// Takes the first chunk of a manager's queue off.
+    pub(crate) fn unqueue(&mut self, session: SessionId, at: usize) {
+        let Some(target) = self.sessions.get_mut(&session) else { return };
+        if target.managers.get_mut(at).is_some_and(|manager| manager.queue.pop_front().is_some()) {
+            self.unqueued(session, 1);
+        }
+    }
+
+    /// Empties a manager's queue; says how much was in it.
+    pub(crate) fn empty_queue(&mut self, session: SessionId, at: usize) -> usize {
+        let manager = self.manager_mut(session, at);
+        let chunks = manager.map_or(0, |manager| std::mem::take(&mut manager.queue).len());
+        self.unqueued(session, chunks);
+        chunks
+    }
+
+    fn unqueued(&mut self, session: SessionId, chunks: usize) {
+        let Some(user) = self.sessions.get(&session).map(|session| session.origin.user) else { return };
+        self.queued_in_all -= chunks;
+        if let Some(queued) = self.queued.get_mut(&user) {
+            *queued -= chunks;
+            if *queued == 0 {
+                self.queued.remove(&user);
+            }
+        }
+    }
+
+    /// Chunks in all queues, and in those of one user's sessions.
+    pub(crate) fn queued(&self, user: u32) -> (usize, usize) {
+        (self.queued_in_all, self.queued.get(&user).copied().unwrap_or(0))
     }
 
     pub(crate) fn manager(&self, session: SessionId, at: usize) -> Option<&Manager> {
@@ -181,7 +298,7 @@ impl Sessions {
     }
 
     pub(crate) fn live_processes(&self, session: SessionId) -> usize {
-        self.processes.values().filter(|process| process.session == session).count()
+        self.get(session).map_or(0, |session| session.members.len())
     }
 
     /// The manager that a process of this name belongs to.
@@ -192,17 +309,29 @@ impl Sessions {
     }
 
     pub(crate) fn insert_process(&mut self, pid: u32, process: Process) -> Option<Process> {
+        if let Some(session) = self.sessions.get_mut(&process.session) {
+            session.members.insert(pid);
+        }
         self.processes.insert(pid, process)
     }
 
     pub(crate) fn remove_process(&mut self, pid: u32) -> Option<Process> {
-        self.processes.remove(&pid)
+        let process = self.processes.remove(&pid)?;
+        if let Some(session) = self.sessions.get_mut(&process.session) {
+            session.members.remove(&pid);
+        }
+        Some(process)
     }
 
     pub(crate) fn rename_process(&mut self, pid: u32, name: String) {
         if let Some(process) = self.processes.get_mut(&pid) {
             process.name = name;
         }
+    }
+
+    pub(crate) fn processes_of(&self, session: SessionId) -> impl Iterator<Item = &Process> {
+        let members = self.get(session).into_iter().flat_map(|session| &session.members);
+        members.filter_map(|pid| self.processes.get(pid))
     }
 
     pub(crate) fn processes(&self) -> Vec<(u32, &Process)> {
@@ -213,7 +342,8 @@ impl Sessions {
 
     /// The first rule of any manager that matches a path.
     pub(crate) fn rule_for(&self, path: &Path) -> Option<&Rule> {
-        self.managers().find_map(|manager| manager.rules.find(path))
+        let sessions = self.by_path.iter().filter_map(|id| self.sessions.get(id));
+        sessions.flat_map(|session| &session.managers).find_map(|manager| manager.rules.find(path))
     }
 }
 
@@ -230,6 +360,12 @@ pub(crate) fn tree(root: u32) -> Vec<u32> {
         }
     }
     tree
+}
+
+/// The effective user of a process; root when there is no such process any more.
+pub(crate) fn user_of(pid: u32) -> u32 {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(format!("/proc/{pid}")).map_or(0, |metadata| metadata.uid())
 }
 
 /// The name of a process, `None` when there is none.
@@ -250,7 +386,8 @@ mod tests {
         let prepared = Prepared::new(specs).unwrap();
         let ids: Vec<ManagerId> = (0..prepared.rule_sets().count() as u32).map(ManagerId).collect();
         let mut sessions = Sessions::default();
-        let id = sessions.add(prepared, &ids);
+        let id =
+            sessions.add(prepared, &ids, Origin { root: 1, user: 0, enclosing: None, by_descriptors: false });
         (sessions, id)
     }
 
@@ -288,5 +425,40 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(tree[0], std::process::id());
         assert!(tree.contains(&child.id()));
+    }
+
+    #[test]
+    fn queues_are_counted_by_user() {
+        let (mut sessions, first) = session(&[spec("a", &[])]);
+        let prepared = Prepared::new(&[spec("b", &[])]).unwrap();
+        let origin = Origin { root: 2, user: 7, enclosing: Some(first), by_descriptors: true };
+        let second = sessions.add(prepared, &[ManagerId(9)], origin);
+        let chunk = Chunk { file: FileId(0), next: 0, end: 1 };
+        (0..3).for_each(|_| sessions.queue(first, 0, chunk));
+        sessions.queue(second, 0, chunk);
+        assert_eq!((sessions.queued(0), sessions.queued(7)), ((4, 3), (4, 1)));
+        sessions.unqueue(first, 0);
+        assert_eq!(sessions.empty_queue(second, 0), 1);
+        assert_eq!((sessions.queued(0), sessions.queued(7)), ((2, 2), (2, 0)));
+        sessions.remove(first);
+        assert_eq!(sessions.queued(0), (0, 0));
+        assert!(sessions.listing.iter().all(|(session, _)| *session == second));
+    }
+
+    #[test]
+    fn when_the_enclosing_session_ends_the_one_around_it_takes_its_place() {
+        let (mut sessions, outer) = session(&[spec("a", &[])]);
+        let mut nest = |enclosing| {
+            let prepared = Prepared::new(&[spec("b", &[])]).unwrap();
+            sessions.add(
+                prepared,
+                &[ManagerId(9)],
+                Origin { root: 2, user: 0, enclosing: Some(enclosing), by_descriptors: true },
+            )
+        };
+        let middle = nest(outer);
+        let inner = nest(middle);
+        sessions.remove(middle);
+        assert_eq!(sessions.get(inner).map(|s| s.origin.enclosing), Some(Some(outer)));
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::{Range, RangeInclusive};
 use std::time::Instant;
 
-use foretell_policy::{Block, Config, Engine, Event, FileId, ManagerId, Nanos, Prefetch, ProcessId};
+use foretell_policy::{Block, Config, Engine, Event, FileId, Limits, ManagerId, Nanos, Prefetch, ProcessId};
 
 use crate::advice::ReadaheadOff;
 use crate::eviction::Waiting;
@@ -17,9 +17,9 @@ use crate::folios::Folio;
 use crate::kernel;
 use crate::ledger::Ledger;
 use crate::observe::{FileKey, Observation};
-use crate::options::Options;
+use crate::options::{Options, SessionId};
 use crate::recorder::{BlockList, History};
-use crate::sessions::Sessions;
+use crate::sessions::{SESSIONS, Sessions};
 use crate::streams::{Run, Streams};
 use crate::workers::{Eviction, Fetch, Workers};
 
@@ -28,6 +28,8 @@ const WAITERS: usize = 256;
 /// References in a row that show where in its list a program is, after some were not seen. Fewer are met by
 /// chance, more are a small file that is lost.
 const RESYNC_RUN: u32 = 4;
+/// Managers of the policy: those of all sessions, and of ended ones that still own blocks.
+const POLICY_MANAGERS: u32 = 2 * SESSIONS as u32;
 /// A prefetch without an answer for so long is given up.
 const FETCH_TIMEOUT: Nanos = Nanos(10_000_000_000);
 
@@ -77,6 +79,12 @@ pub(crate) struct Steering {
     pub(crate) retry_at: Option<Instant>,
     /// When each process referenced something last, by [`ProcessId`]; only kept for forestall.
     referenced_at: Vec<Nanos>,
+    /// The manager whose queue was appended to last.
+    pub(crate) last_appended: (SessionId, usize),
+    /// Something was asked from outside that the next round of the loop must not sleep before.
+    pub(crate) stirred: bool,
+    /// When something was observed last.
+    pub(crate) observed_at: Instant,
     /// When the policy last asked for something.
     pub(crate) acted_at: Instant,
     start: Instant,
@@ -105,6 +113,11 @@ impl Steering {
             disks: DISKS,
             revocation: options.revocation,
             fetch_timeout: Some(FETCH_TIMEOUT),
+            limits: Limits {
+                managers: POLICY_MANAGERS,
+                disclosed_blocks: options.list_blocks,
+                ..Limits::default()
+            },
             ..Config::new(cache_blocks)
         };
         let block_order = (block_bytes / kernel::page_bytes()).ilog2();
@@ -136,6 +149,9 @@ impl Steering {
             retries: Vec::new(),
             retry_at: None,
             referenced_at: Vec::new(),
+            last_appended: (SessionId(0), 0),
+            stirred: false,
+            observed_at: Instant::now(),
             acted_at: Instant::now(),
             start: Instant::now(),
             own_pid: std::process::id(),
@@ -225,10 +241,11 @@ impl Steering {
     /// A thread was handed pages.
     fn read(&mut self, tgid: u32, tid: u32, id: FileId, record: RangeInclusive<u64>, waited: bool) {
         let Some(process) = self.sessions.process(tgid) else { return };
-        let (process, manager) = (process.id, process.manager_id);
+        let (process, manager, user) = (process.id, process.manager_id, process.user);
         self.place(id, tgid, manager);
         let block_order = self.block_order;
         let Some(managed) = self.files.get_mut(id) else { return };
+        managed.used(user);
         let last = *record.end();
         let Some(run) = self.streams.read(tid, managed.serial, record, waited, &managed.folios) else {
             return;
@@ -320,10 +337,12 @@ impl Steering {
         if managed.placed.contains(&manager) {
             return;
         }
-        managed.placed.push(manager);
         let Some(process) = self.sessions.process(tgid) else { return };
         let rules = self.sessions.manager(process.session, process.manager).map(|m| &m.rules);
-        if let Some(rule) = rules.and_then(|rules| rules.find(&managed.path)) {
+        // A manager without rules has nothing to say, and there may be thousands of them.
+        let Some(rules) = rules.filter(|rules| !rules.is_empty()) else { return };
+        managed.placed.push(manager);
+        if let Some(rule) = rules.find(&managed.path) {
             // At the limit of file records, the file has priority 0.
             let _ = self.engine.set_priority(manager, id, rule.priority);
         }

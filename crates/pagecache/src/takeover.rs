@@ -21,6 +21,10 @@ use crate::steering::{Command, Steering};
 /// Files remembered to be none of ours; a further one makes the oldest unknown again.
 const IGNORED_FILES: usize = 1 << 16;
 
+/// Windows of 2 MiB of a file named by a descriptor in which what is cached already is looked up, 100 ms at
+/// most; the rest is learnt when it is read. (Files matched by rules are looked through completely.)
+const HELD_WINDOWS: usize = 4096;
+
 /// Pages by which the books on a file may be off before it is looked at: what is read in a millisecond.
 const AUDIT_PAGES: u64 = 256;
 
@@ -30,14 +34,25 @@ impl Steering {
         if let Some(id) = self.files.find(key) {
             let managed = self.files.get_mut(id)?;
             managed.last_user = tgid;
-            if generation == 0 || managed.generation == 0 || generation == managed.generation {
+            if managed.generation == 0 {
+                managed.generation = generation;
+            }
+            if generation == 0 || generation == managed.generation {
                 return Some(id);
             }
             // The inode number has come back for another file.
             self.retire(id);
         }
-        self.sessions.process(tgid)?;
+        let session = self.sessions.process(tgid)?.session;
         if self.ignored.contains(&key) {
+            return None;
+        }
+        if !self.sessions.by_path(session) {
+            // It names its files itself. Not looked up, so that what else it has open is never touched; nor
+            // ignored while another session's rules may want the same file.
+            if !self.sessions.any_by_path() {
+                self.ignore(key);
+            }
             return None;
         }
         let found = self.take_over(tgid, key, generation);
@@ -51,7 +66,9 @@ impl Steering {
     fn take_over(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<FileId> {
         let found = resolve::find(tgid, key, generation)?;
         let path = found.path.clone();
-        let successor_of = self.files.find_path(&path);
+        // A file named by a descriptor is that file, whatever comes to lie at its path.
+        let held = |id: FileId| self.files.get(id).is_some_and(|managed| managed.holders > 0);
+        let successor_of = self.files.find_path(&path).filter(|&id| !held(id));
         if self.sessions.rule_for(&path).is_none() && successor_of.is_none() {
             return None;
         }
@@ -59,7 +76,7 @@ impl Steering {
         if resolve::obstacle(&file).ok()?.is_some() {
             return None;
         }
-        let new = Registration { key, generation, path, file, last_user: tgid };
+        let new = Registration { key, generation, path, file, last_user: tgid, held: false };
         match successor_of {
             Some(old) if self.is_deleted(old) => self.replace(old, new),
             _ => self.register(new, Layout::Unknown),
@@ -96,7 +113,7 @@ impl Steering {
     }
 
     fn enter(&mut self, id: FileId, new: Registration) -> Option<()> {
-        let key = new.key;
+        let (key, held) = (new.key, new.held);
         self.files.insert(id, new).ok()?;
         let managed = self.files.get_mut(id)?;
         managed.control = self.sessions.rule_for(&managed.path).map(|rule| (rule.policy, rule.priority));
@@ -107,8 +124,10 @@ impl Steering {
         }
         self.commands.push(Command::Manage(key));
         if let Some(descriptor) = self.files.descriptor(id) {
-            let cached = kernel::cached_pages(&descriptor, size).unwrap_or_default();
+            let most = if held { HELD_WINDOWS } else { usize::MAX };
+            let (cached, all) = kernel::cached_pages(&descriptor, size, most).unwrap_or_default();
             let managed = self.files.get_mut(id)?;
+            managed.partly_known = !all;
             cached.into_iter().for_each(|page| managed.folios.add_guessed(page));
         }
         self.settling.push(id);
@@ -190,6 +209,9 @@ impl Steering {
     /// Looks up what is cached of one file if the books are far off: pages that came and went between the
     /// look at a file and its first observation, or in a way that no tracepoint tells.
     pub(crate) fn audit(&mut self, id: FileId) {
+        if self.files.get(id).is_none_or(|managed| managed.partly_known) {
+            return;
+        }
         let Some(descriptor) = self.files.descriptor(id) else { return };
         let known = self.files.get(id).map_or(0, |managed| managed.folios.cached_pages());
         let Ok(status) = Linux.status(&descriptor, 0, 0) else { return };
@@ -219,11 +241,12 @@ impl Steering {
         };
         let gone: Vec<Folio> = managed.folios.all_folios().into_iter().filter(is_gone).collect();
         let size = descriptor.metadata().map_or(managed.size, |metadata| metadata.len());
+        let most = if managed.holders > 0 { HELD_WINDOWS } else { usize::MAX };
         gone.into_iter().for_each(|folio| self.removed(id, folio.range()));
         if !new {
             return;
         }
-        let Ok(cached) = kernel::cached_pages(&descriptor, size) else { return };
+        let Ok((cached, _)) = kernel::cached_pages(&descriptor, size, most) else { return };
         let Some(managed) = self.files.get_mut(id) else { return };
         for page in cached {
             if !managed.folios.is_cached(page) {

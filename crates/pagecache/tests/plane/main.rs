@@ -2,6 +2,7 @@
 //! it is seen. One after the other, because they share the machine's page cache and processors.
 #![allow(clippy::unwrap_used, unsafe_code)]
 
+mod clients;
 mod evicting;
 mod files;
 mod prefetching;

@@ -89,6 +89,23 @@ impl Engine {
         }
     }
 
+    /// Evicts the cached blocks `first..=last` of a file that the manager owns: it has no further use for
+    /// them, and their room is anybody's at once. Blocks that its list names, and those of others, are left
+    /// alone. Gives how many were evicted. (Flushing as soon as a block has been used for the last time is
+    /// what the papers do with a temporary priority of -1 and the next replacement; Cao, Felten, Li 1994,
+    /// section 5.1, "access-once".)
+    pub fn flush(&mut self, manager: ManagerId, file: FileId, first: u32, last: u32) -> u32 {
+        let mut flushed = 0;
+        for b in self.blocks.of_file(file, first, last) {
+            let own = self.blocks[b].state == State::Cached && self.owner_of(b) == Some(manager);
+            if own && self.disclosures.next_use(&self.blocks, manager, b).is_none() {
+                self.evict(b);
+                flushed += 1;
+            }
+        }
+        flushed
+    }
+
     /// The living owner of a block.
     pub(crate) fn owner_of(&self, b: BlockId) -> Option<ManagerId> {
         self.blocks[b].owner().filter(|m| self.managers[m.0 as usize].alive)

@@ -1,0 +1,381 @@
+//! Programs that control themselves: a session for each, files named by descriptors, directives, disclosures.
+//!
+//! Where [`Plane::add_session`] takes a program under rules that somebody wrote about it, the sessions made
+//! here are for a program that speaks for itself (Cao, Felten, Li 1994, section 3; Cao et al. 1996, section
+//! 4.1). It names a file by a descriptor, which is the proof that it may read it, and never by a path: nothing
+//! in here opens a path that a client has a say in, and of a client's descriptors only those of regular files
+//! on disks are touched.
+//!
+//! Sessions nest: a process that speaks for itself leaves the session of whoever started it, with all that it
+//! starts from then on, and goes back when its own session ends.
+
+use std::os::fd::OwnedFd;
+
+use foretell_policy::{Event, FileId, LimitReached, ManagerId, PoolPolicy};
+use rustix::fs::OFlags;
+
+use crate::error::{ControlError, HoldError, SessionError};
+use crate::extents;
+use crate::files::Registration;
+use crate::lifecycle::present_name;
+use crate::observe::{FileKey, MANAGED_FILES};
+use crate::options::{ManagerSpec, SessionId};
+use crate::plane::Plane;
+use crate::resolve;
+use crate::sessions::{Chunk, Holding, Origin, Prepared};
+use crate::steering::Steering;
+
+/// A file that a session named by a descriptor ([`Plane::hold_file`]). Copies name the same file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HeldFile {
+    file: FileId,
+    /// Number of the registration: a file that was let go of is not taken for the next one in its place.
+    serial: u32,
+}
+
+/// Bytes of a file, from `offset` on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteRange {
+    /// First byte.
+    pub offset: u64,
+    /// How many; what lies beyond the end of the file counts as nothing.
+    pub length: u64,
+}
+
+impl Plane {
+    /// A session of its own for process `pid` and all that it starts from now on (what it started before
+    /// stays where it is). A process that belongs to a session already is taken out of it until the new one
+    /// ends. `user` is whose limits count ([`crate::QueueLimits`]).
+    ///
+    /// To be sure that `pid` is who it is taken for, hold a pidfd of it and look whether it still lives
+    /// after this call.
+    ///
+    /// # Errors
+    /// When there is no such process, it is the root of a session, or a table is full.
+    pub fn add_client(&mut self, pid: u32, user: u32) -> Result<SessionId, SessionError> {
+        let name = present_name(pid)?;
+        let enclosing = self.steering.enclosing(pid)?;
+        let manager = ManagerSpec { name: name.clone(), ..ManagerSpec::default() };
+        let prepared = Prepared::new(&[manager])?;
+        let origin = Origin { root: pid, user, enclosing, by_descriptors: true };
+        let session = self.steering.begin_session(prepared, origin)?;
+        if enclosing.is_some() {
+            self.steering.move_to_session(pid, session);
+        } else if let Err(source) = self.observer.track(pid) {
+            self.end_session(session);
+            return Err(SessionError::Observe { pid, source: Box::new(source) });
+        } else {
+            self.steering.enter_session(pid, session, name);
+        }
+        self.begin_counting();
+        Ok(session)
+    }
+
+    /// Takes the file behind a descriptor under control on behalf of a session, until it is let go of as
+    /// often as it was named, or the session ends. Blocks that are cached already are found out about.
+    ///
+    /// # Errors
+    /// When the descriptor is no proof that the file may be read, or the file is not on a disk.
+    pub fn hold_file(&mut self, session: SessionId, descriptor: OwnedFd) -> Result<HeldFile, HoldError> {
+        let held = self.steering.hold(session, descriptor);
+        self.apply_commands();
+        // What is cached is told when the kernel's side knows the file.
+        self.steering.settle();
+        self.apply_commands();
+        held
+    }
+
+    /// Lets go of a file that was named. With the last time the session forgets its priority, and what its
+    /// list still says about the file is passed over. A file that the session does not hold is ignored.
+    pub fn release_file(&mut self, session: SessionId, file: HeldFile) {
+        self.steering.release(session, file);
+        self.steering.stirred = true;
+        self.apply_commands();
+    }
+
+    /// Sets the long-term priority of a file for the manager of a session; 0 unless set.
+    ///
+    /// # Errors
+    /// When the session does not hold the file, or has as many priority levels as it may.
+    pub fn set_priority(
+        &mut self,
+        session: SessionId,
+        file: HeldFile,
+        priority: i32,
+    ) -> Result<(), ControlError> {
+        let manager = self.steering.holder(session, file)?;
+        Ok(self.steering.engine.set_priority(manager, file.file, priority)?)
+    }
+
+    /// The long-term priority of a file.
+    ///
+    /// # Errors
+    /// When the session does not hold the file.
+    pub fn priority(&self, session: SessionId, file: HeldFile) -> Result<i32, ControlError> {
+        let manager = self.steering.holder(session, file)?;
+        Ok(self.steering.engine.priority(manager, file.file))
+    }
+
+    /// Sets the replacement policy of a priority level; LRU unless set.
+    ///
+    /// # Errors
+    /// When the session has ended, or has as many priority levels as it may.
+    pub fn set_policy(
+        &mut self,
+        session: SessionId,
+        priority: i32,
+        policy: PoolPolicy,
+    ) -> Result<(), ControlError> {
+        let manager = self.steering.own_manager(session)?;
+        Ok(self.steering.engine.set_policy(manager, priority, policy)?)
+    }
+
+    /// The replacement policy of a priority level.
+    ///
+    /// # Errors
+    /// When the session has ended.
+    pub fn policy(&self, session: SessionId, priority: i32) -> Result<PoolPolicy, ControlError> {
+        Ok(self.steering.engine.policy(self.steering.own_manager(session)?, priority))
+    }
+
+    /// Gives the blocks of a range (those whose last byte lies in it) that are cached and the manager's own
+    /// another priority, until each is referenced or replaced.
+    ///
+    /// # Errors
+    /// When the session does not hold the file, or has as many priority levels as it may.
+    pub fn set_temporary_priority(
+        &mut self,
+        session: SessionId,
+        file: HeldFile,
+        range: ByteRange,
+        priority: i32,
+    ) -> Result<(), ControlError> {
+        let manager = self.steering.holder(session, file)?;
+        if let Some((first, last)) = self.steering.ended_blocks(file.file, range) {
+            self.steering.engine.set_temporary_priority(manager, file.file, first, last, priority)?;
+        }
+        Ok(())
+    }
+
+    /// Appends a range of a file to the list of what the session's processes will read; `None` stands for
+    /// the whole file as it is now. The blocks are taken into the policy's list as it has room, by
+    /// [`Plane::step`].
+    ///
+    /// # Errors
+    /// When the session does not hold the file, or as much waits as may ([`crate::QueueLimits`]).
+    pub fn disclose_held(
+        &mut self,
+        session: SessionId,
+        file: HeldFile,
+        range: Option<ByteRange>,
+    ) -> Result<(), ControlError> {
+        self.steering.disclose_held(session, file, range)
+    }
+
+    /// The session's processes have no further use for the blocks of a range (those whose last byte lies in
+    /// it): they are dropped as soon as the kernel does it, unless they are not the manager's own, or its list
+    /// names them.
+    ///
+    /// # Errors
+    /// When the session does not hold the file.
+    pub fn done_with(
+        &mut self,
+        session: SessionId,
+        file: HeldFile,
+        range: ByteRange,
+    ) -> Result<(), ControlError> {
+        let manager = self.steering.holder(session, file)?;
+        if let Some((first, last)) = self.steering.ended_blocks(file.file, range)
+            && self.steering.engine.flush(manager, file.file, first, last) > 0
+        {
+            self.steering.act();
+            self.steering.stirred = true;
+        }
+        Ok(())
+    }
+
+    /// Withdraws what the session has disclosed and its processes have not read yet.
+    ///
+    /// # Errors
+    /// When the session has ended.
+    pub fn cancel(&mut self, session: SessionId) -> Result<(), ControlError> {
+        let manager = self.steering.own_manager(session)?;
+        self.steering.sessions.empty_queue(session, 0);
+        self.steering.tell(Event::Cancelled { manager });
+        self.steering.stirred = true;
+        Ok(())
+    }
+}
+
+impl Steering {
+    /// The manager of a session that was made for a client.
+    pub(crate) fn own_manager(&self, session: SessionId) -> Result<ManagerId, ControlError> {
+        self.sessions.manager(session, 0).map(|manager| manager.id).ok_or(ControlError::NoSession { session })
+    }
+
+    /// The same, if the session holds the file.
+    fn holder(&self, session: SessionId, file: HeldFile) -> Result<ManagerId, ControlError> {
+        let manager = self.own_manager(session)?;
+        let holding = self.sessions.get(session).and_then(|session| session.held.get(&file.file));
+        match (holding, self.files.get(file.file)) {
+            (Some(holding), Some(managed))
+                if holding.serial == file.serial && managed.serial == file.serial =>
+            {
+                Ok(manager)
+            }
+            _ => Err(ControlError::NoFile),
+        }
+    }
+
+    fn hold(&mut self, session: SessionId, descriptor: OwnedFd) -> Result<HeldFile, HoldError> {
+        let Some(client) = self.sessions.get(session) else { return Err(HoldError::NoSession { session }) };
+        let last_user = client.origin.root;
+        let flags = rustix::fs::fcntl_getfl(&descriptor)?;
+        if flags.contains(OFlags::PATH) || flags & OFlags::RWMODE == OFlags::WRONLY {
+            return Err(HoldError::NotReadable);
+        }
+        let looks = resolve::look_at(&descriptor)?;
+        if !looks.is_file {
+            return Err(HoldError::NotAFile);
+        }
+        // Device numbers without a major number stand for no disk: memory, the network, programs that play a
+        // file system. Those are not asked anything more: they need not answer.
+        if looks.key.dev >> 20 == 0 {
+            return Err(HoldError::NotOnDisk { what: "on no disk of this machine" });
+        }
+        let file = match self.files.find(looks.key) {
+            Some(known) => known,
+            None => self.take_descriptor(looks.key, descriptor, last_user)?,
+        };
+        let Some(managed) = self.files.get_mut(file) else {
+            return Err(HoldError::TooManyFiles { limit: MANAGED_FILES });
+        };
+        let serial = managed.serial;
+        managed.last_user = last_user;
+        let Some(client) = self.sessions.get_mut(session) else {
+            return Err(HoldError::NoSession { session });
+        };
+        let holding = client.held.entry(file).or_insert(Holding { serial, times: 0 });
+        if holding.serial != serial {
+            *holding = Holding { serial, times: 0 };
+        }
+        holding.times += 1;
+        if holding.times == 1 {
+            managed.holders += 1;
+        }
+        Ok(HeldFile { file, serial })
+    }
+
+    /// Takes a file that is not under control yet.
+    fn take_descriptor(
+        &mut self,
+        key: FileKey,
+        descriptor: OwnedFd,
+        last_user: u32,
+    ) -> Result<FileId, HoldError> {
+        // A second open file, so that what is done to ours does not show on the client's. Without the right
+        // to open it (`CAP_DAC_READ_SEARCH`) the client's must do.
+        let file = resolve::open_again(&descriptor).unwrap_or_else(|_| descriptor.into());
+        if let Some(what) = resolve::obstacle(&file)? {
+            return Err(HoldError::NotOnDisk { what });
+        }
+        let (disk, _) = self.files.disk(key.dev);
+        let layout = extents::layout(&file, u64::from(self.options.block_bytes), disk);
+        let path = resolve::path_of(&file).unwrap_or_default();
+        let generation = resolve::generation(&file);
+        let new = Registration { key, generation, path, file, last_user, held: true };
+        self.register(new, layout).ok_or(HoldError::TooManyFiles { limit: MANAGED_FILES })
+    }
+
+    fn release(&mut self, session: SessionId, file: HeldFile) {
+        let Ok(manager) = self.holder(session, file) else { return };
+        let Some(client) = self.sessions.get_mut(session) else { return };
+        let Some(holding) = client.held.get_mut(&file.file) else { return };
+        holding.times -= 1;
+        if holding.times > 0 {
+            return;
+        }
+        client.held.remove(&file.file);
+        // Giving a record back cannot reach a limit.
+        let _ = self.engine.set_priority(manager, file.file, 0);
+        if let Some(managed) = self.files.get_mut(file.file) {
+            managed.holders -= 1;
+            self.let_go(vec![file.file], &[manager]);
+        }
+    }
+
+    fn disclose_held(
+        &mut self,
+        session: SessionId,
+        file: HeldFile,
+        range: Option<ByteRange>,
+    ) -> Result<(), ControlError> {
+        let manager = self.holder(session, file)?;
+        let Some((next, end)) = self.started_blocks(file.file, range) else { return Ok(()) };
+        let limits = self.options.queue_limits;
+        let Some(client) = self.sessions.get(session) else {
+            return Err(ControlError::NoSession { session });
+        };
+        let own = client.managers[0].queue.len();
+        let (all, of_user) = self.sessions.queued(client.origin.user);
+        let of_user = if client.origin.user == 0 { 0 } else { of_user };
+        if own >= limits.session || of_user >= limits.user {
+            let limit = limits.session.min(limits.user);
+            return Err(ControlError::Queue { limit: limit as u64 });
+        }
+        if all >= limits.all {
+            return Err(ControlError::QueueInAll { limit: limits.all as u64 });
+        }
+        if let Some(managed) = self.files.get_mut(file.file)
+            && !managed.listed.contains(&manager)
+        {
+            managed.listed.push(manager);
+        }
+        self.sessions.queue(session, 0, Chunk { file: file.file, next, end });
+        self.stirred = true;
+        Ok(())
+    }
+
+    /// Size of a file, looked at anew when `end` lies beyond it.
+    fn size_for(&mut self, file: FileId, end: u64) -> u64 {
+        let size = self.files.get(file).map_or(0, |managed| managed.size);
+        if end <= size {
+            return size;
+        }
+        self.files.refresh(file);
+        let grown = self.files.get(file).map_or(0, |managed| managed.size);
+        if grown != size {
+            self.resized(file, grown);
+        }
+        grown
+    }
+
+    /// The blocks that hold a part of a range: the first, and the one after the last.
+    fn started_blocks(&mut self, file: FileId, range: Option<ByteRange>) -> Option<(u32, u32)> {
+        let block_bytes = u64::from(self.options.block_bytes);
+        let (offset, end) = match range {
+            Some(ByteRange { offset, length }) => (offset, offset.saturating_add(length)),
+            None => (0, u64::MAX),
+        };
+        let end = end.min(self.size_for(file, end));
+        let cut = |block: u64| u32::try_from(block).unwrap_or(u32::MAX);
+        (offset < end).then(|| (cut(offset / block_bytes), cut(end.div_ceil(block_bytes))))
+    }
+
+    /// The blocks whose last byte lies in a range, the last of a file at its end: the first and the last.
+    fn ended_blocks(&mut self, file: FileId, range: ByteRange) -> Option<(u32, u32)> {
+        let block_bytes = u64::from(self.options.block_bytes);
+        let end = range.offset.saturating_add(range.length);
+        let size = self.size_for(file, end);
+        let after = if end >= size { size.div_ceil(block_bytes) } else { end / block_bytes };
+        let first = range.offset / block_bytes;
+        let cut = |block: u64| u32::try_from(block).unwrap_or(u32::MAX);
+        (range.length > 0 && first < after).then(|| (cut(first), cut(after - 1)))
+    }
+}
+
+impl From<LimitReached> for ControlError {
+    fn from(reached: LimitReached) -> ControlError {
+        ControlError::TooMany { what: reached.what, limit: reached.limit }
+    }
+}

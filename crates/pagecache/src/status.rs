@@ -1,0 +1,221 @@
+//! What is going on at present: managers, processes and files, for whoever watches.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::options::SessionId;
+use crate::plane::Plane;
+use crate::report::Counts;
+use crate::steering::Steering;
+
+/// The state of a plane ([`Plane::status`]). Costs no more than going through its tables once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Status {
+    /// The budget.
+    pub budget_bytes: u64,
+    /// The size of a block.
+    pub block_bytes: u32,
+    /// Blocks of the budget in use: cached, or on their way.
+    pub used_blocks: u32,
+    /// Placeholders in use.
+    pub placeholders: u32,
+    /// The counts of all since the plane was opened.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Observations that were lost because the ring was full; residency was corrected after each.
+    pub lost_events: u64,
+    /// Bytes that the block layer read for the observed processes and for our prefetches.
+    pub device_read_bytes: u64,
+    /// Time that the observed processes waited for pages to be read, summed over their threads.
+    pub wait_s: f64,
+    /// Processor time of our own process (user and system) since the first session began.
+    pub cpu_s: f64,
+    /// The managers, by session and in the order of its specification.
+    pub managers: Vec<ManagerStatus>,
+    /// The processes under control, in order of their appearance.
+    pub processes: Vec<ProcessStatus>,
+    /// The files under control, in order of their appearance.
+    pub files: Vec<FileStatus>,
+}
+
+/// A manager: who owns blocks and decides on their replacement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct ManagerStatus {
+    /// Its session.
+    pub session: u32,
+    /// Which manager of the session, from 0.
+    pub index: u32,
+    /// Its name: that of the process which speaks for itself, or the one in the rules.
+    pub name: String,
+    /// The user of its session.
+    pub user: u32,
+    /// The process at the root of its session.
+    pub root_pid: u32,
+    /// Blocks that it owns.
+    pub owned_blocks: u32,
+    /// Blocks that its disclosed list names ahead of the cursor.
+    pub disclosed_ahead: u64,
+    /// Disclosed ranges that wait for room in the list.
+    pub queued: u64,
+    /// Times it was asked for a replacement.
+    pub consulted: u64,
+    /// Times it chose another block than the candidate.
+    pub overruled: u64,
+    /// Times a placeholder proved such a choice wrong.
+    pub placeholders_used: u64,
+    /// Is its right to overrule revoked?
+    pub revoked: bool,
+    /// Times it was revoked.
+    pub revocations: u64,
+    /// References that its list had predicted.
+    pub predicted: u64,
+    /// References that it had not, while there was one.
+    pub unpredicted: u64,
+    /// Predictions that were passed over.
+    pub skipped: u64,
+    /// Lists that were discarded for being wrong too often.
+    pub lists_discarded: u64,
+}
+
+/// A process under control.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct ProcessStatus {
+    /// Its number.
+    pub pid: u32,
+    /// Its name (`/proc/PID/comm`).
+    pub name: String,
+    /// The user of its session.
+    pub user: u32,
+    /// Session and index of its manager.
+    pub session: u32,
+    /// See there.
+    pub manager: u32,
+    /// Time that it waited for pages to be read.
+    pub wait_s: f64,
+    /// Bytes that the block layer read for it.
+    pub device_read_bytes: u64,
+    /// Its counts.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// A file under control.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct FileStatus {
+    /// Its path when it was last looked at.
+    pub path: PathBuf,
+    /// Its size.
+    pub size_bytes: u64,
+    /// How much of it is cached.
+    pub cached_bytes: u64,
+    /// Sessions that named it by a descriptor.
+    pub sessions: Vec<u32>,
+    /// The user whose processes have read it; `None` when nobody has, or those of several users.
+    pub user: Option<u32>,
+    /// Its counts.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+impl Plane {
+    /// What is going on.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let (observer, steering) = (&self.observer, &self.steering);
+        let engine = &steering.engine;
+        let processes = steering.sessions.processes().into_iter().map(|(pid, process)| ProcessStatus {
+            pid,
+            name: process.name.clone(),
+            user: process.user,
+            session: process.session.0,
+            manager: process.manager as u32,
+            wait_s: observer.wait_ns(pid).unwrap_or(0) as f64 / 1e9,
+            device_read_bytes: observer.device_read_bytes(pid).unwrap_or(0),
+            counts: engine.process_counters(process.id).into(),
+        });
+        Status {
+            budget_bytes: steering.options.budget_bytes,
+            block_bytes: steering.options.block_bytes,
+            used_blocks: engine.used_blocks(),
+            placeholders: engine.placeholders(),
+            counts: engine.counters().into(),
+            lost_events: observer.lost_events(),
+            device_read_bytes: self.device_read_bytes(),
+            wait_s: observer.total_wait_ns() as f64 / 1e9,
+            cpu_s: self.cpu_s(),
+            processes: processes.collect(),
+            managers: steering.sessions.iter().flat_map(|(id, _)| steering.managers_of(id)).collect(),
+            files: steering.files_status(),
+        }
+    }
+
+    /// The managers of one session; none when it has ended.
+    #[must_use]
+    pub fn managers(&self, session: SessionId) -> Vec<ManagerStatus> {
+        self.steering.managers_of(session)
+    }
+
+    /// The counts of the processes of one session in all, those included that have left it.
+    #[must_use]
+    pub fn session_counts(&self, session: SessionId) -> Counts {
+        let mut sum = self.steering.sessions.get(session).map_or(Counts::default(), |session| session.past);
+        for process in self.steering.sessions.processes_of(session) {
+            sum += self.steering.engine.process_counters(process.id).into();
+        }
+        sum
+    }
+}
+
+impl Steering {
+    fn managers_of(&self, id: SessionId) -> Vec<ManagerStatus> {
+        let Some(session) = self.sessions.get(id) else { return Vec::new() };
+        let managers = session.managers.iter().enumerate().map(|(index, manager)| {
+            let counters = self.engine.manager_counters(manager.id);
+            ManagerStatus {
+                session: id.0,
+                index: index as u32,
+                name: manager.name.clone(),
+                user: session.origin.user,
+                root_pid: session.origin.root,
+                owned_blocks: self.engine.owned_blocks(manager.id),
+                disclosed_ahead: self.engine.disclosed_ahead(manager.id) as u64,
+                queued: manager.queue.len() as u64,
+                consulted: counters.consulted,
+                overruled: counters.overruled,
+                placeholders_used: counters.placeholders_used,
+                revoked: self.engine.is_revoked(manager.id),
+                revocations: counters.revocations,
+                predicted: counters.predicted,
+                unpredicted: counters.unpredicted,
+                skipped: counters.skipped,
+                lists_discarded: counters.lists_discarded,
+            }
+        });
+        managers.collect()
+    }
+
+    fn files_status(&self) -> Vec<FileStatus> {
+        let mut sessions: Vec<(u32, u32)> = Vec::new();
+        for (id, session) in self.sessions.iter() {
+            sessions.extend(session.held.values().map(|holding| (holding.serial, id.0)));
+        }
+        sessions.sort_unstable();
+        let mut files: Vec<(u32, FileStatus)> = Vec::new();
+        for (id, file) in self.files.iter() {
+            let first = sessions.partition_point(|(serial, _)| *serial < file.serial);
+            let holders = sessions[first..].iter().take_while(|(serial, _)| *serial == file.serial);
+            let status = FileStatus {
+                path: file.path.clone(),
+                size_bytes: file.size,
+                cached_bytes: file.folios.cached_pages() * crate::kernel::page_bytes(),
+                sessions: holders.map(|(_, session)| *session).collect(),
+                user: file.used_by.filter(|_| !file.used_by_others),
+                counts: self.engine.file_counters(id).into(),
+            };
+            files.push((file.serial, status));
+        }
+        files.sort_by_key(|(serial, _)| *serial);
+        files.into_iter().map(|(_, status)| status).collect()
+    }
+}
