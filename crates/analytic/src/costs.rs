@@ -19,6 +19,8 @@ use foretell_device::{DeviceParameters, DiskParameters, Model};
 
 use crate::measured::Measured;
 
+use crate::surface::Surface;
+
 /// A device as the model sees it. Times in ms, rates in bytes/ms.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Costs {
@@ -66,6 +68,8 @@ pub enum LimitKind {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arm {
     disk: DiskParameters,
+    /// Where bytes lie; `None` for a geometry without zones, which no checked device has.
+    pub(crate) surface: Option<Surface>,
     /// One revolution, in ms.
     pub revolution_ms: f64,
     /// Bytes of a cylinder in the outer zone.
@@ -223,12 +227,12 @@ impl Arm {
     }
 
     /// What a seek adds to the controller's overhead.
-    fn beside_overhead_ms(&self, seek_ms: f64) -> f64 {
+    pub(crate) fn beside_overhead_ms(&self, seek_ms: f64) -> f64 {
         let controller = &self.disk.controller;
         if controller.overlaps_arm { (seek_ms - controller.read_miss_ms).max(0.0) } else { seek_ms }
     }
 
-    fn seek_ms(&self, cylinders: f64) -> f64 {
+    pub(crate) fn seek_ms(&self, cylinders: f64) -> f64 {
         let near = self.disk.seek.at_ms(cylinders.floor() as u32);
         near + cylinders.fract() * (self.disk.seek.at_ms(cylinders.floor() as u32 + 1) - near)
     }
@@ -254,11 +258,13 @@ fn of_disk(disk: &DiskParameters, capacity_bytes: u64) -> Costs {
         measured: None,
         arm: Some(Arm {
             disk: disk.clone(),
+            surface: Surface::of(disk),
             revolution_ms,
             cylinder_bytes: track_bytes * f64::from(geometry.heads),
             bus_bytes_per_ms: disk.controller.bus_mb_per_s * 1e3,
             segments: if reads_ahead { disk.cache.segments } else { 0 },
-            readahead_bytes: disk.cache.readahead_bytes as f64,
+            // What is further ahead would overwrite what is nearer.
+            readahead_bytes: disk.cache.readahead_bytes.min(disk.cache.segment_bytes) as f64,
         }),
     }
 }

@@ -19,6 +19,7 @@
 //! its rates in MB/s are taken as KB/ms, as its own tables do.
 
 pub mod advise;
+mod arm;
 pub mod calibrate;
 pub mod costs;
 pub mod ffs;
@@ -27,4 +28,5 @@ pub mod predict;
 pub mod published;
 pub mod readahead;
 pub mod response;
+mod surface;
 pub mod workload;

@@ -50,8 +50,15 @@ pub struct Workload {
     pub streams: u32,
     /// Computation between two reads of a stream, in us.
     pub think_us: f64,
+    /// Streams that can compute at the same time: processors.
+    pub processors: u32,
+    /// Processor time of starting a request at the device, in us.
+    pub driver_us: f64,
     /// What the file system adds.
     pub prefetching: Prefetching,
+    /// The largest request that the device takes (`max_sectors_kb`), in bytes: what is read ahead is cut into
+    /// such.
+    pub split_bytes: u64,
     /// Memory for data that were read ahead, in bytes.
     pub memory_bytes: u64,
 }
@@ -112,6 +119,9 @@ impl Workload {
             request_bytes: 8 << 10,
             streams: 1,
             think_us: 0.0,
+            processors: u32::MAX,
+            driver_us: 0.0,
+            split_bytes: u64::MAX,
             prefetching: Prefetching::Linux { read_ahead_bytes: 128 << 10 },
             memory_bytes: u64::MAX,
         }
@@ -127,6 +137,12 @@ impl Workload {
     #[must_use]
     pub fn think_ms(&self) -> f64 {
         self.think_us / 1e3
+    }
+
+    /// Processor time of starting a request, in ms.
+    #[must_use]
+    pub fn driver_ms(&self) -> f64 {
+        self.driver_us / 1e3
     }
 
     /// Bytes that are read ahead at the same time at most: two windows a stream, or the horizon.
@@ -164,6 +180,15 @@ impl Workload {
         }
         if !(0.0..=MAX_THINK_US).contains(&self.think_us) {
             return range("think_us", self.think_us.to_string(), "0 to 3.6e9 us");
+        }
+        if self.processors == 0 {
+            return range("cpus", "0".to_owned(), "at least 1");
+        }
+        if !(0.0..=MAX_THINK_US).contains(&self.driver_us) {
+            return range("driver_us", self.driver_us.to_string(), "0 to 3.6e9 us");
+        }
+        if self.split_bytes == 0 {
+            return range("split", "0".to_owned(), "at least 1 byte");
         }
         match self.pattern {
             Pattern::Strided { stride_bytes }

@@ -142,20 +142,11 @@ fn grid() -> Vec<Case> {
     cases
 }
 
-/// Where the model gives an average and the devices one of its cases:
-///
-/// - several sequential streams on a disk keep the same distance to each other, so that each waits for the
-///   platters by the same angle every time, and which one depends on where the files happen to lie;
-/// - the same holds for one stream that strides and computes: the angle adds up errors of the rate over 1 MB;
-/// - 256 requests of an object store are too few for the mean of its first bytes.
-fn one_of_many(case: &Case) -> bool {
-    let Workload { pattern, streams, think_us, request_bytes, .. } = case.workload;
-    match pattern {
-        Pattern::Sequential => streams > 1,
-        Pattern::Strided { .. } => think_us > 0.0,
-        Pattern::Hinted { .. } => case.device == "object-store" && request_bytes > 8 << 10,
-        Pattern::Random => false,
-    }
+/// 256 requests of an object store in order are too few for the mean of its first bytes: each waits for the
+/// latest before it, and the latest of so many is a matter of luck.
+fn too_few_for_a_mean(case: &Case) -> bool {
+    let hinted = matches!(case.workload.pattern, Pattern::Hinted { .. });
+    hinted && case.device == "object-store" && case.workload.request_bytes > 8 << 10
 }
 
 #[test]
@@ -163,7 +154,7 @@ fn the_model_and_the_devices_agree() {
     let cases = grid();
     for case in &cases {
         let Workload { pattern, streams, request_bytes, think_us, .. } = case.workload;
-        let limit = if one_of_many(case) { 0.35 } else { 0.10 };
+        let limit = if too_few_for_a_mean(case) { 0.15 } else { 0.10 };
         println!(
             "{} {pattern:?} x{streams} {} KB {think_us} us: model {:.0} ms, device {:.0} ms, {:+.1}%",
             case.device,
@@ -176,5 +167,5 @@ fn the_model_and_the_devices_agree() {
     }
     let mean = cases.iter().map(|case| case.error().abs()).sum::<f64>() / cases.len() as f64;
     println!("{} points, mean error {:.1}%", cases.len(), 100.0 * mean);
-    assert!(mean <= 0.03);
+    assert!(mean <= 0.02);
 }

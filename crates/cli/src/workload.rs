@@ -11,8 +11,21 @@ use crate::size::{Size, SizeError};
 /// The patterns.
 pub const PATTERNS: &[&str] = &["sequential", "strided", "random", "hinted"];
 /// The keys.
-pub const KEYS: &[&str] =
-    &["bytes", "request", "streams", "think_us", "stride", "span", "horizon", "fs", "read_ahead", "memory"];
+pub const KEYS: &[&str] = &[
+    "bytes",
+    "request",
+    "streams",
+    "think_us",
+    "cpus",
+    "driver_us",
+    "stride",
+    "span",
+    "horizon",
+    "fs",
+    "read_ahead",
+    "split",
+    "memory",
+];
 /// The file systems.
 const FILE_SYSTEMS: &[&str] = &["linux", "ffs", "direct"];
 
@@ -114,7 +127,7 @@ pub fn parse(text: &str, memory_bytes: u64) -> Result<Workload, WorkloadTextErro
             "stride" => pattern != "strided",
             "horizon" => pattern != "hinted",
             "span" => !matches!(pattern, "random" | "hinted"),
-            "fs" | "read_ahead" => pattern != "sequential",
+            "fs" | "read_ahead" | "split" => pattern != "sequential",
             _ => false,
         };
         if meaningless {
@@ -165,16 +178,20 @@ pub fn parse(text: &str, memory_bytes: u64) -> Result<Workload, WorkloadTextErro
             });
         }
     };
-    let think_us = value("think_us").map_or(Ok(0.0), |text| {
-        text.parse::<f64>().map_err(|_| not_a_number("think_us", text, "microseconds"))
-    })?;
+    let microseconds = |key: &str| {
+        let parsed = |text: &str| text.parse::<f64>().map_err(|_| not_a_number(key, text, "microseconds"));
+        value(key).map_or(Ok(0.0), parsed)
+    };
     Ok(Workload {
         pattern,
         bytes,
         span_bytes,
         request_bytes,
         streams: number("streams", "streams")?.unwrap_or(1),
-        think_us,
+        think_us: microseconds("think_us")?,
+        processors: number("cpus", "processors")?.unwrap_or(u32::MAX),
+        driver_us: microseconds("driver_us")?,
+        split_bytes: size("split")?.unwrap_or(u64::MAX),
         prefetching,
         memory_bytes: size("memory")?.unwrap_or(memory_bytes),
     })

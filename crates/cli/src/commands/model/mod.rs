@@ -3,6 +3,7 @@
 //! One file an action.
 
 mod advise;
+mod against_sim;
 mod predict;
 mod reproduce;
 
@@ -20,10 +21,13 @@ use crate::workload;
 #[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 pub struct Args {
     /// Compute a paper's tables and claims and compare: shriver99
-    #[arg(long, value_name = "PAPER")]
+    #[arg(long, value_name = "PAPER", group = "comparison")]
     reproduce: Option<String>,
+    /// Compare the model with the simulator, point by point
+    #[arg(long, group = "comparison")]
+    against_sim: bool,
     /// Write JSON instead of a table
-    #[arg(long, requires = "reproduce")]
+    #[arg(long, requires = "comparison")]
     json: bool,
     #[command(subcommand)]
     action: Option<Action>,
@@ -43,7 +47,7 @@ struct WorkloadArgs {
     #[arg(long, value_name = "NAME|FILE")]
     device: String,
     /// sequential, strided, random or hinted, then KEY=VALUE: bytes (of each stream), request, streams,
-    /// think_us, stride, span, horizon, fs (linux, ffs, direct), read_ahead, memory
+    /// think_us, cpus, driver_us, stride, span, horizon, fs (linux, ffs, direct), read_ahead, split, memory
     #[arg(long, value_name = "PATTERN,KEY=VALUE,..")]
     workload: String,
     /// Write JSON instead of a table
@@ -57,6 +61,9 @@ pub fn execute(args: &Args) -> Result<u8> {
         Some(Action::Predict(args)) => predict::execute(args)?,
         Some(Action::Advise(args)) => advise::execute(args)?,
         None => {}
+    }
+    if args.against_sim {
+        against_sim::execute(args.json)?;
     }
     if let Some(paper) = &args.reproduce {
         reproduce::execute(paper, args.json)?;
