@@ -16,6 +16,8 @@ const BATCHES: u64 = 7;
 const RANGE_BYTES: u64 = 8 << 20;
 /// Reads of a batch otherwise.
 const READS: u64 = 24;
+/// What is read at most.
+pub(crate) const BYTES: u64 = BATCHES * (RANGE_BYTES + 2 * READS * SMALL_BYTES);
 const SMALL_BYTES: u64 = 4096;
 const LARGE_BYTES: u64 = 128 << 10;
 /// Each path ends after this.

@@ -3,6 +3,7 @@
 //! One file an action.
 
 mod advise;
+mod calibrate;
 mod against_sim;
 mod predict;
 mod reproduce;
@@ -39,6 +40,8 @@ enum Action {
     Predict(WorkloadArgs),
     /// Say what to set for a workload at a device, why, and what it gains
     Advise(WorkloadArgs),
+    /// Time reads of a file, a block device or an object, and write the device file of what they show
+    Calibrate(calibrate::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -60,6 +63,7 @@ pub fn execute(args: &Args) -> Result<u8> {
     match &args.action {
         Some(Action::Predict(args)) => predict::execute(args)?,
         Some(Action::Advise(args)) => advise::execute(args)?,
+        Some(Action::Calibrate(args)) => calibrate::execute(args)?,
         None => {}
     }
     if args.against_sim {
