@@ -24,6 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("foretell-client", &["foretell-protocol"]),
     ("foretell-sim", &["foretell-device", "foretell-policy", "foretell-trace"]),
     ("foretell-pagecache", &["foretell-policy"]),
+    ("foretelld", &["foretell-pagecache", "foretell-protocol"]),
     ("foretell", ALL_LIBRARIES),
     ("foretell-benchmarks", ALL_LIBRARIES),
     ("foretell-testkit", &["foretell-policy"]),
@@ -38,6 +39,7 @@ const ALL_LIBRARIES: &[&str] = &[
     "foretell-sim",
     "foretell-slowdisk",
     "foretell-trace",
+    "foretelld",
 ];
 
 /// One package of the workspace: the packages of ours that it is built with, and those that only its

@@ -1,0 +1,251 @@
+//! What the service tells those who watch it: `foretell status`, `foretell top` and the metrics.
+//!
+//! A [`Snapshot`] is the answer to a status request, as JSON, and what the metrics are made of. Who may see
+//! what: root sees everything; another user sees the rows of its own sessions, and of the counts of a file
+//! only those of files that nobody else's processes have read, so that it learns nothing of what others do.
+
+use foretell_pagecache::{Counts, Status};
+use serde::{Deserialize, Serialize};
+
+/// What a client asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatusRequest {
+    /// Only the rows of this user; all that may be seen when it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<u32>,
+}
+
+/// The state of the service.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Snapshot {
+    /// The service's version.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Since it was started.
+    pub uptime_s: f64,
+    /// Sessions at present, of all users.
+    pub sessions_open: u32,
+    /// Sessions that have been opened since the start.
+    pub sessions_opened: u64,
+    /// Connections and sessions that were refused or ended because of a limit or a malformed message.
+    pub sessions_refused: u64,
+    /// The sessions, in the order in which they began.
+    pub sessions: Vec<SessionStatus>,
+    /// Rows left out below and above because the answer would be too long: those with the fewest references.
+    pub rows_omitted: u64,
+    /// The page cache: budget, counts in all, `managers`, `processes`, `files`.
+    #[serde(flatten)]
+    pub cache: Status,
+}
+
+/// A session: a process that speaks for itself, or a run under rules.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct SessionStatus {
+    /// Its number: that of its managers, processes and files.
+    pub session: u32,
+    /// The process that is connected.
+    pub pid: u32,
+    /// Its user.
+    pub user: u32,
+    /// A program under rules (`foretell run`), not one that speaks for itself.
+    pub run: bool,
+    /// Since it began.
+    pub age_s: f64,
+    /// Connections of the process.
+    pub connections: u32,
+    /// Files that it has named.
+    pub files: u32,
+    /// Entries of the ring that were taken, those refused included.
+    pub entries_taken: u64,
+    /// Entries that were refused.
+    pub entries_refused: u64,
+    /// Entries that the client found no room for, as it says.
+    pub entries_dropped: u64,
+    /// The counts of its processes in all, those that have ended included.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+impl Snapshot {
+    /// What `viewer` may see of it.
+    #[must_use]
+    pub fn visible_to(mut self, viewer: u32) -> Snapshot {
+        if viewer == 0 {
+            return self;
+        }
+        self.keep_user(viewer);
+        for file in &mut self.cache.files {
+            if file.user != Some(viewer) {
+                // Others read it as well: what they do is none of this user's business.
+                (file.counts, file.cached_bytes, file.user) = (Counts::default(), 0, None);
+            }
+        }
+        // The sums and what the machine does are made of everybody's.
+        let Status { budget_bytes, block_bytes, managers, processes, files, .. } =
+            std::mem::take(&mut self.cache);
+        self.cache = Status { budget_bytes, block_bytes, managers, processes, files, ..Status::default() };
+        for process in &self.cache.processes {
+            self.cache.counts += process.counts;
+        }
+        (self.sessions_open, self.sessions_opened, self.sessions_refused) =
+            (self.sessions.len() as u32, 0, 0);
+        self
+    }
+
+    /// Only the rows of one user; the sums stay.
+    #[must_use]
+    pub fn of_user(mut self, user: u32) -> Snapshot {
+        self.keep_user(user);
+        self
+    }
+
+    fn keep_user(&mut self, user: u32) {
+        self.sessions.retain(|session| session.user == user);
+        let own: Vec<u32> = self.sessions.iter().map(|session| session.session).collect();
+        self.cache.managers.retain(|manager| manager.user == user);
+        self.cache.processes.retain(|process| process.user == user);
+        for file in &mut self.cache.files {
+            file.sessions.retain(|session| own.contains(session));
+        }
+        self.cache.files.retain(|file| !file.sessions.is_empty());
+    }
+
+    /// As JSON of at most so many bytes: rows with the fewest references are left out until it fits.
+    #[must_use]
+    pub fn to_json(mut self, most_bytes: usize) -> String {
+        loop {
+            let text = serde_json::to_string(&self).unwrap_or_default();
+            let rows = self.rows();
+            if text.len() <= most_bytes || rows == 0 {
+                return text;
+            }
+            self.halve();
+            self.rows_omitted += (rows - self.rows()) as u64;
+        }
+    }
+
+    fn rows(&self) -> usize {
+        let Status { managers, processes, files, .. } = &self.cache;
+        self.sessions.len() + managers.len() + processes.len() + files.len()
+    }
+
+    fn halve(&mut self) {
+        let Status { managers, processes, files, .. } = &mut self.cache;
+        keep_half(&mut self.sessions, |session| session.counts.references);
+        keep_half(managers, |manager| u64::from(manager.owned_blocks));
+        keep_half(processes, |process| process.counts.references);
+        keep_half(files, |file| file.counts.references);
+    }
+}
+
+/// Keeps the half with the higher numbers, in their order.
+fn keep_half<T>(rows: &mut Vec<T>, number: impl Fn(&T) -> u64) {
+    let mut numbers: Vec<u64> = rows.iter().map(&number).collect();
+    numbers.sort_unstable_by(|a, b| b.cmp(a));
+    let most = rows.len() / 2;
+    let least = numbers.get(most).copied().unwrap_or(0);
+    let above = numbers.iter().filter(|number| **number > least).count();
+    let mut ties = most - above;
+    rows.retain(|row| match number(row).cmp(&least) {
+        std::cmp::Ordering::Greater => true,
+        std::cmp::Ordering::Less => false,
+        std::cmp::Ordering::Equal => {
+            let keep = ties > 0;
+            ties -= usize::from(keep);
+            keep
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use foretell_pagecache::{FileStatus, ManagerStatus, ProcessStatus};
+
+    use super::*;
+
+    fn counts(references: u64) -> Counts {
+        Counts { references, ..Counts::default() }
+    }
+
+    fn row(session: u32, user: u32, references: u64) -> SessionStatus {
+        SessionStatus { session, user, counts: counts(references), ..SessionStatus::default() }
+    }
+
+    fn file(path: &str, sessions: &[u32], user: Option<u32>) -> FileStatus {
+        let path = PathBuf::from(path);
+        FileStatus { path, sessions: sessions.to_vec(), user, counts: counts(5), ..FileStatus::default() }
+    }
+
+    fn scene() -> Snapshot {
+        let manager = |session, user| ManagerStatus { session, user, ..ManagerStatus::default() };
+        let process = |session, user, references| ProcessStatus {
+            session,
+            user,
+            counts: counts(references),
+            ..ProcessStatus::default()
+        };
+        Snapshot {
+            pid: 1,
+            sessions_open: 2,
+            sessions_opened: 9,
+            sessions: vec![row(1, 7, 10), row(2, 8, 20)],
+            cache: Status {
+                budget_bytes: 1 << 20,
+                used_blocks: 50,
+                counts: counts(30),
+                managers: vec![manager(1, 7), manager(2, 8)],
+                processes: vec![process(1, 7, 10), process(2, 8, 20)],
+                files: vec![
+                    file("/mine", &[1], Some(7)),
+                    file("/shared", &[1, 2], None),
+                    file("/theirs", &[2], Some(8)),
+                ],
+                ..Status::default()
+            },
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn another_user_is_not_seen() {
+        let seen = scene().visible_to(7);
+        assert_eq!(seen.sessions, [row(1, 7, 10)]);
+        assert_eq!((seen.cache.managers.len(), seen.cache.processes.len()), (1, 1));
+        let shared = FileStatus { counts: Counts::default(), ..file("/shared", &[1], None) };
+        assert_eq!(seen.cache.files, [file("/mine", &[1], Some(7)), shared]);
+        assert_eq!((seen.cache.used_blocks, seen.cache.counts.references), (0, 10), "sums are its own");
+        let text = seen.to_json(1 << 20);
+        assert!(!text.contains("theirs"), "{text}");
+        assert_eq!(scene().visible_to(0), scene());
+    }
+
+    #[test]
+    fn one_users_rows_can_be_asked_for() {
+        let seen = scene().of_user(8);
+        assert_eq!(seen.sessions, [row(2, 8, 20)]);
+        assert_eq!(seen.cache.counts.references, 30);
+    }
+
+    #[test]
+    fn an_answer_that_is_too_long_loses_the_rows_with_the_fewest_references() {
+        let sessions: Vec<SessionStatus> = (0..1000).map(|n| row(n, 0, u64::from(n) * 7 % 1000)).collect();
+        let all = Snapshot { sessions, ..Snapshot::default() };
+        let text = all.to_json(50_000);
+        assert!(text.len() <= 50_000);
+        let read: Snapshot = serde_json::from_str(&text).unwrap();
+        assert_eq!(read.sessions.len() as u64 + read.rows_omitted, 1000);
+        let least = read.sessions.iter().map(|session| session.counts.references).min();
+        assert_eq!(least, Some(1000 - read.sessions.len() as u64));
+        assert!(read.sessions.is_sorted_by_key(|session| session.session));
+    }
+
+    #[test]
+    fn it_reads_back() {
+        let text = scene().to_json(usize::MAX);
+        assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), scene());
+    }
+}
