@@ -51,10 +51,10 @@ impl Plane {
     /// after this call.
     ///
     /// # Errors
-    /// When there is no such process, it is the root of a session, or a table is full.
+    /// When there is no such process, it has such a session already, or a table is full.
     pub fn add_client(&mut self, pid: u32, user: u32) -> Result<SessionId, SessionError> {
         let name = present_name(pid)?;
-        let enclosing = self.steering.enclosing(pid)?;
+        let enclosing = self.steering.enclosing(pid, true)?;
         let manager = ManagerSpec { name: name.clone(), ..ManagerSpec::default() };
         let prepared = Prepared::new(&[manager])?;
         let origin = Origin { root: pid, user, enclosing, by_descriptors: true };
@@ -91,6 +91,15 @@ impl Plane {
         self.steering.release(session, file);
         self.steering.stirred = true;
         self.apply_commands();
+    }
+
+    /// Size of a file that a session holds, in bytes, when it was last looked at.
+    ///
+    /// # Errors
+    /// When the session does not hold the file.
+    pub fn file_size(&self, session: SessionId, file: HeldFile) -> Result<u64, ControlError> {
+        self.steering.holder(session, file)?;
+        Ok(self.steering.files.get(file.file).map_or(0, |managed| managed.size))
     }
 
     /// Sets the long-term priority of a file for the manager of a session; 0 unless set.

@@ -136,7 +136,8 @@ impl Steering {
         Ok(file)
     }
 
-    fn open_listed(&mut self, path: &Path) -> Result<FileId, DiscloseProblem> {
+    /// Opens the file at a path and puts it under control.
+    pub(crate) fn open_listed(&mut self, path: &Path) -> Result<FileId, DiscloseProblem> {
         let open = |source| DiscloseProblem::Open { path: path.to_owned(), source };
         let canonical = fs::canonicalize(path).map_err(open)?;
         let file = resolve::open_quietly(&canonical).map_err(open)?;

@@ -43,9 +43,10 @@ impl Ledger {
         all.into_iter().map(|(_, report)| report).chain(others).collect()
     }
 
-    /// The same for files.
+    /// The same for files, without those that nothing has happened to.
     pub(crate) fn files(&self, live: Vec<(u32, FileReport)>) -> Vec<FileReport> {
         let mut all = [self.files.clone(), live].concat();
+        all.retain(|(_, report)| report.counts != Counts::default());
         all.sort_by_key(|(order, _)| *order);
         let mut others = self.other_files.clone();
         let rest = all.split_off(REPORTED_FILES.min(all.len()));
@@ -54,7 +55,8 @@ impl Ledger {
     }
 }
 
-fn add_process(sum: &mut Option<ProcessReport>, report: &ProcessReport) {
+/// Adds what a process has done to the sum of those not listed.
+pub(crate) fn add_process(sum: &mut Option<ProcessReport>, report: &ProcessReport) {
     let sum = sum.get_or_insert_with(|| ProcessReport {
         pid: None,
         name: "others".to_owned(),

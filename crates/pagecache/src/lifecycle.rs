@@ -6,7 +6,8 @@ use foretell_policy::{Event, FileId, ManagerId, PoolPolicy};
 
 use crate::error::{Conflict, SessionError};
 use crate::options::{Rule, SessionId};
-use crate::report::ProcessReport;
+use crate::ledger::add_process;
+use crate::report::{ProcessReport, REPORTED_PROCESSES};
 use crate::rules::RuleSet;
 use crate::sessions::{Origin, Prepared, Process, SESSIONS, Session, name_of};
 use crate::steering::Steering;
@@ -130,10 +131,18 @@ impl Steering {
     /// The session that a process belongs to at present and that a session of its own would be nested in.
     ///
     /// # Errors
-    /// When it is the root of that.
-    pub(crate) fn enclosing(&self, pid: u32) -> Result<Option<SessionId>, SessionError> {
+    /// When it is the root of that, and the two are of the same kind.
+    pub(crate) fn enclosing(
+        &self,
+        pid: u32,
+        by_descriptors: bool,
+    ) -> Result<Option<SessionId>, SessionError> {
         let present = self.sessions.process(pid).map(|process| process.session);
-        match present.filter(|id| self.sessions.get(*id).is_some_and(|s| s.origin.root == pid)) {
+        let same = |id: &SessionId| {
+            let origin = self.sessions.get(*id).map(|session| session.origin);
+            origin.is_some_and(|origin| origin.root == pid && origin.by_descriptors == by_descriptors)
+        };
+        match present.filter(same) {
             Some(session) => Err(SessionError::AlreadyManaged { pid, session }),
             None => Ok(present),
         }
@@ -177,16 +186,30 @@ impl Steering {
             wait_ns,
             device_read_bytes,
         );
-        if let Some(session) = self.sessions.get_mut(process.session) {
-            session.past += report.counts;
-        }
+        self.remember(process.session, &report);
         self.ledger.end_process(process.id.0, report);
     }
 
     fn leave(&mut self, pid: u32, process: Process, session: &Session, wait_ns: u64, read_bytes: u64) {
         self.tell(Event::ProcessExited { process: process.id });
         let report = self.process_report(pid, &process, Some(session), wait_ns, read_bytes);
+        if let Some(enclosing) = session.origin.enclosing {
+            self.remember(enclosing, &report);
+        }
         self.ledger.end_process(process.id.0, report);
+    }
+
+    /// Keeps what a process of a session has done, for the session's own report.
+    fn remember(&mut self, session: SessionId, report: &ProcessReport) {
+        let Some(session) = self.sessions.get_mut(session) else { return };
+        session.past += report.counts;
+        if !session.origin.by_descriptors {
+            if session.ended.len() < REPORTED_PROCESSES {
+                session.ended.push(report.clone());
+            } else {
+                add_process(&mut session.others_ended, report);
+            }
+        }
     }
 
     /// What a process has done so far.

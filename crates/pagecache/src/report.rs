@@ -11,7 +11,7 @@ pub const REPORTED_PROCESSES: usize = 4096;
 pub const REPORTED_FILES: usize = 10_000;
 
 /// What a plane did since its first session began.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Report {
     /// Time since the first session began.
     pub elapsed_s: f64,
@@ -43,7 +43,7 @@ pub struct Report {
 }
 
 /// One process of a report.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessReport {
     /// Its number; `None` for the sum of those not listed.
     pub pid: Option<u32>,
@@ -61,7 +61,7 @@ pub struct ProcessReport {
 }
 
 /// One file of a report.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileReport {
     /// Its path when it was last looked at; `others` for the sum of those not listed.
     pub path: PathBuf,

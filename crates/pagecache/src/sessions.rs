@@ -8,7 +8,7 @@ use foretell_policy::{FileId, ManagerId, ProcessId};
 
 use crate::error::SessionError;
 use crate::options::{ManagerSpec, Rule, SessionId};
-use crate::report::Counts;
+use crate::report::{Counts, ProcessReport};
 use crate::rules::RuleSet;
 
 /// Sessions at a time.
@@ -77,6 +77,10 @@ pub(crate) struct Session {
     pub(crate) members: BTreeSet<u32>,
     /// The counts of those that have left.
     pub(crate) past: Counts,
+    /// What each of those did, if the session goes by rules and lists and will be asked for a report.
+    pub(crate) ended: Vec<ProcessReport>,
+    /// The sum of those for which there was no room.
+    pub(crate) others_ended: Option<ProcessReport>,
 }
 
 impl Session {
@@ -181,6 +185,8 @@ impl Sessions {
             held: BTreeMap::new(),
             members: BTreeSet::new(),
             past: Counts::default(),
+            ended: Vec::new(),
+            others_ended: None,
         };
         if !session.origin.by_descriptors {
             self.by_path.insert(SessionId(self.last));
@@ -224,6 +230,18 @@ impl Sessions {
     /// All sessions, in the order in which they began.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SessionId, &Session)> {
         self.sessions.iter().map(|(id, session)| (*id, session))
+    }
+
+    /// Is a session this one, or nested in it?
+    pub(crate) fn is_within(&self, session: SessionId, outer: SessionId) -> bool {
+        let mut at = Some(session);
+        while let Some(id) = at {
+            if id == outer {
+                return true;
+            }
+            at = self.sessions.get(&id).and_then(|session| session.origin.enclosing);
+        }
+        false
     }
 
     /// Could a rule or a list of this session, or of one that it is nested in, name what its processes read?

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::options::SessionId;
 use crate::plane::Plane;
-use crate::report::Counts;
+use crate::report::{Counts, Report};
 use crate::steering::Steering;
 
 /// The state of a plane ([`Plane::status`]). Costs no more than going through its tables once.
@@ -148,6 +148,45 @@ impl Plane {
             managers: steering.sessions.iter().flat_map(|(id, _)| steering.managers_of(id)).collect(),
             files: steering.files_status(),
         }
+    }
+
+    /// The counts of all since the plane was opened.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.steering.engine.counters().into()
+    }
+
+    /// What was done for one session and those nested in it, files excepted: whatever else reads them counts
+    /// there too. `None` when the session has ended.
+    #[must_use]
+    pub fn session_report(&self, session: SessionId) -> Option<Report> {
+        let steering = &self.steering;
+        let own = steering.sessions.get(session)?;
+        let mut processes = own.ended.clone();
+        for (pid, process) in steering.sessions.processes() {
+            if steering.sessions.is_within(process.session, session) {
+                let wait_ns = self.observer.wait_ns(pid).unwrap_or(0);
+                let bytes = self.observer.device_read_bytes(pid).unwrap_or(0);
+                let session = steering.sessions.get(process.session);
+                processes.push(steering.process_report(pid, process, session, wait_ns, bytes));
+            }
+        }
+        processes.extend(own.others_ended.clone());
+        let mut report = Report {
+            daemon_cpu_s: self.cpu_s(),
+            budget_bytes: steering.options.budget_bytes,
+            block_bytes: steering.options.block_bytes,
+            lost_events: self.observer.lost_events(),
+            belady_missing: Some("a service that runs for long does not keep the references".to_owned()),
+            ..Report::default()
+        };
+        for process in &processes {
+            report.counts += process.counts;
+            report.wait_s += process.wait_s;
+            report.device_read_bytes += process.device_read_bytes;
+        }
+        report.processes = processes;
+        Some(report)
     }
 
     /// The managers of one session; none when it has ended.

@@ -1,13 +1,15 @@
 //! Taking files under control, following what becomes of them, and letting go of them.
 //!
-//! A file is first seen when a process under control reads it. From its rules it is then known whether it
-//! is managed; what of it was cached before is looked up, and what the observations that are still under
+//! A file is first seen when a process under control reads it, or is expected before that. From its rules it
+//! is then known whether it is managed; what of it was cached before is looked up, and what the observations that are still under
 //! way tell takes precedence over that.
 //!
 //! What happens to a managed file: renamed, it stays managed, under the rules of the name under which it was
 //! found. Grown or shrunk, its new size is told. Deleted, our descriptor is closed at once, so that its space
 //! is freed when its last user closes it, and it is forgotten when nothing of it is cached any more. Replaced
 //! by a new file of the same name, the new one takes its place in the lists that name it.
+
+use std::path::PathBuf;
 
 use foretell_policy::{Block, Event, FileId, Layout};
 
@@ -80,6 +82,16 @@ impl Steering {
         match successor_of {
             Some(old) if self.is_deleted(old) => self.replace(old, new),
             _ => self.register(new, Layout::Unknown),
+        }
+    }
+
+    /// Puts files that rules match under control before anybody reads them.
+    pub(crate) fn expect(&mut self, paths: &[PathBuf]) {
+        for path in paths {
+            if self.sessions.rule_for(path).is_some() {
+                // Not there any more, or not on a disk: then there is nothing to expect of it.
+                let _ = self.open_listed(path);
+            }
         }
     }
 

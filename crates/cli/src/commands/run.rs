@@ -156,11 +156,13 @@ pub fn execute(args: &Args) -> Result<u8> {
     let mut allowance = Allowance::default();
     let rules: Vec<Rule> = effective.controlled.iter().flat_map(|c| c.rules.iter().cloned()).collect();
     check_other_runs(&rules, &mut allowance)?;
-    warn_about_rules(&effective.controlled, &mut allowance);
+    let expected = expected_files(&effective.controlled, &mut allowance);
 
     let begin = match args.join {
         Some(pid) => joined::join(pid, &effective.controlled, name, arguments).map(Begun::Joined),
-        None => begin(args, &effective, rules, name, arguments).map(|own| Begun::Own(Box::new(own))),
+        None => {
+            begin(args, &effective, rules, &expected, name, arguments).map(|own| Begun::Own(Box::new(own)))
+        }
     };
     let started = Instant::now();
     let outcome = match begin {
@@ -278,20 +280,33 @@ fn check_statistics_file(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn warn_about_rules(controlled: &[Controlled], allowance: &mut Allowance) {
+/// Files of a rule that are put under control before the program starts. Of further ones, what is read
+/// before they are recognised goes unseen: some hundred microseconds.
+const EXPECTED_FILES: usize = 256;
+
+/// The first files that each rule matches; says which rules match none.
+fn expected_files(controlled: &[Controlled], allowance: &mut Allowance) -> Vec<PathBuf> {
+    let mut expected = Vec::new();
     if controlled.is_empty() {
         warn("no rules and no hints: nothing is under control");
     }
     for rule in controlled.iter().flat_map(|c| &c.rules) {
-        if scan::matches_anything(rule, allowance) == Verdict::Nothing {
-            let advice = if Path::new(&rule.glob).is_dir() {
-                format!("; it is a directory: '{}/**' matches the files in it", rule.glob)
-            } else {
-                String::new()
-            };
-            warn(&format!("rule '{rule}' matches no file at present{advice}"));
+        match scan::matching(rule, EXPECTED_FILES, allowance) {
+            Verdict::Found(files) => expected.extend(files),
+            Verdict::Nothing => warn_of_nothing(rule),
+            Verdict::Unknown => {}
         }
     }
+    expected
+}
+
+fn warn_of_nothing(rule: &Rule) {
+    let advice = if Path::new(&rule.glob).is_dir() {
+        format!("; it is a directory: '{}/**' matches the files in it", rule.glob)
+    } else {
+        String::new()
+    };
+    warn(&format!("rule '{rule}' matches no file at present{advice}"));
 }
 
 /// Opens the plane, starts the program held back and puts it under control.
@@ -299,6 +314,7 @@ fn begin(
     args: &Args,
     effective: &Effective,
     rules: Vec<Rule>,
+    expected: &[PathBuf],
     name: &OsString,
     arguments: &[OsString],
 ) -> Result<steer::Steered, Refused> {
@@ -322,6 +338,7 @@ fn begin(
             return Err(if unable_here { unable(e.into()) } else { wrong(e.into()) });
         }
     };
+    plane.expect(expected);
     let server =
         Server::bind(rules).map_err(|e| warn(&format!("{e:#}; no other run can join this one"))).ok();
     Ok(steer::Steered { plane, session, program: held, server })
