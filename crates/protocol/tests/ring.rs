@@ -49,7 +49,7 @@ fn entries_come_out_in_their_order_once_published() {
         Entry::DiscloseFile { file },
         Entry::Cancel,
     ];
-    entries.iter().for_each(|entry| assert!(producer.push(entry)));
+    entries.iter().for_each(|entry| assert!(producer.push(entry, 0)));
     assert_eq!(take_all(&mut consumer), []);
     assert!(!producer.publish(), "nobody sleeps");
     assert_eq!(take_all(&mut consumer), entries);
@@ -60,17 +60,16 @@ fn entries_come_out_in_their_order_once_published() {
 fn a_full_ring_takes_nothing_until_entries_were_released() {
     let (mut producer, mut consumer) = pair(64);
     for at in 0..64 {
-        assert!(producer.push(&numbered(at)));
+        assert!(producer.push(&numbered(at), 0));
     }
-    assert_eq!(producer.room(), 0);
-    assert!(!producer.push(&numbered(64)));
+    assert!(!producer.push(&numbered(64), 0));
     producer.count_dropped(1);
     let _ = producer.publish();
     let tail = consumer.tail().unwrap();
     assert_eq!(consumer.take(tail), Some(Ok(numbered(0))));
-    assert!(!producer.push(&numbered(64)), "taken, but its slot is not released yet");
+    assert!(!producer.push(&numbered(64), 0), "taken, but its slot is not released yet");
     consumer.release();
-    assert!(producer.push(&numbered(64)));
+    assert!(producer.push(&numbered(64), 0));
     let _ = producer.publish();
     assert_eq!(
         take_all(&mut consumer).into_iter().map(number).collect::<Vec<_>>(),
@@ -80,10 +79,18 @@ fn a_full_ring_takes_nothing_until_entries_were_released() {
 }
 
 #[test]
+fn slots_that_are_to_be_spared_stay_free() {
+    let (mut producer, _consumer) = pair(64);
+    assert_eq!((0..100).filter(|&at| producer.push(&numbered(at), 16)).count(), 48);
+    assert_eq!((0..100).filter(|&at| producer.push(&numbered(at), 0)).count(), 16);
+    assert!(!producer.push(&numbered(0), 1000));
+}
+
+#[test]
 fn the_newest_entries_stay_readable_to_their_writer() {
     let (mut producer, mut consumer) = pair(64);
     for at in 0..100 {
-        assert!(producer.push(&numbered(at)));
+        assert!(producer.push(&numbered(at), 0));
         let _ = producer.publish();
         take_all(&mut consumer);
     }
@@ -95,17 +102,17 @@ fn the_newest_entries_stay_readable_to_their_writer() {
 fn a_sleeper_is_woken_once_and_never_sleeps_over_an_entry() {
     let (mut producer, mut consumer) = pair(64);
     assert!(consumer.sleep(), "there is nothing to read");
-    producer.push(&numbered(0));
+    producer.push(&numbered(0), 0);
     assert!(producer.publish(), "it sleeps");
-    producer.push(&numbered(1));
+    producer.push(&numbered(1), 0);
     assert!(!producer.publish(), "it has been rung for");
     assert!(!consumer.sleep(), "there is something to read");
-    producer.push(&numbered(2));
+    producer.push(&numbered(2), 0);
     assert!(!producer.publish(), "it does not sleep");
     assert_eq!(take_all(&mut consumer).len(), 3);
     assert!(consumer.sleep());
     consumer.wake();
-    producer.push(&numbered(3));
+    producer.push(&numbered(3), 0);
     assert!(!producer.publish());
 }
 
@@ -121,15 +128,14 @@ fn two_threads_lose_nothing() {
         while at < ENTRIES {
             // Batches of different sizes, published together.
             for _ in 0..at % 7 + 1 {
-                if at < ENTRIES && producer.push(&numbered(at)) {
+                if at < ENTRIES && producer.push(&numbered(at), 0) {
                     at += 1;
+                } else {
+                    thread::yield_now();
                 }
             }
             if producer.publish() {
                 bell.send(()).unwrap();
-            }
-            if producer.room() == 0 {
-                thread::yield_now();
             }
         }
         producer
@@ -223,16 +229,17 @@ fn a_tail_that_cannot_be_is_refused() {
 fn a_head_that_cannot_be_is_kept_within_the_ring() {
     let (mut producer, memory) = Producer::create(64).unwrap();
     for at in 0..64 {
-        assert!(producer.push(&numbered(at)));
+        assert!(producer.push(&numbered(at), 0));
     }
     let _ = producer.publish();
     scribble(&memory, 64, &[u64::MAX]);
-    assert_eq!((producer.consumed(), producer.room()), (64, 64));
+    assert_eq!(producer.consumed(), 64);
     for at in 64..128 {
-        assert!(producer.push(&numbered(at)));
+        assert!(producer.push(&numbered(at), 0));
     }
     scribble(&memory, 64, &[3]);
-    assert_eq!((producer.consumed(), producer.room()), (64, 0));
+    assert_eq!(producer.consumed(), 64);
+    assert!(!producer.push(&numbered(128), 0));
 }
 
 #[test]

@@ -46,6 +46,8 @@ pub struct Producer {
     map: Mapping,
     /// Where the next entry goes; behind the published tail while a batch is being written.
     next: u64,
+    /// The head when it was last looked at: looking takes the cache line from the consumer.
+    seen_head: u64,
 }
 
 impl Producer {
@@ -56,7 +58,7 @@ impl Producer {
     /// [`RingError::Size`], or the system refuses.
     pub fn create(entries: u32) -> Result<(Producer, OwnedFd), RingError> {
         let (map, memory) = Mapping::create(entries)?;
-        Ok((Producer { map, next: 0 }, memory))
+        Ok((Producer { map, next: 0, seen_head: 0 }, memory))
     }
 
     /// Entries that the ring holds.
@@ -79,17 +81,15 @@ impl Producer {
         self.map.word(Word::Head).load(Acquire).clamp(oldest, self.next)
     }
 
-    /// Entries that there is room for.
-    #[must_use]
-    pub fn room(&self) -> u32 {
-        let waiting = self.next - self.consumed();
-        self.capacity() - u32::try_from(waiting).unwrap_or(u32::MAX).min(self.capacity())
-    }
-
-    /// Writes an entry, which the consumer sees after [`Producer::publish`]. Returns whether there was room.
-    pub fn push(&mut self, entry: &Entry) -> bool {
-        if self.room() == 0 {
-            return false;
+    /// Writes an entry, which the consumer sees after [`Producer::publish`]. Returns whether there was room for
+    /// it and `spare` more.
+    pub fn push(&mut self, entry: &Entry, spare: u32) -> bool {
+        let most = u64::from(self.capacity().saturating_sub(spare));
+        if self.next - self.seen_head >= most {
+            self.seen_head = self.consumed();
+            if self.next - self.seen_head >= most {
+                return false;
+            }
         }
         for (word, value) in self.map.slot(self.next).iter().zip(entry.to_words()) {
             word.store(value.to_le(), Relaxed);
