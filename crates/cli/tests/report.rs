@@ -77,6 +77,26 @@ fn statistics_add_up() {
 }
 
 #[test]
+fn without_rules_all_that_is_read_is_seen() {
+    if !can_control("without_rules_all_that_is_read_is_seen") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 1 << 20)]);
+    let (a, record) = (tree.file("a").display().to_string(), tree.file("record").display().to_string());
+    let ended = foretell(["run", "--record", &record, "--", "cat", &a]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(
+        ended.stderr.starts_with("foretell: no rules and no hints: all that it reads"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stderr.contains("distance from best"), "{}", ended.stderr);
+    let record = std::fs::read_to_string(record).unwrap();
+    assert!(record.lines().any(|line| line.starts_with(&a)), "{record}");
+    assert!(!record.contains("/foretell "), "what we run ourselves is not the program's: {record}");
+}
+
+#[test]
 fn quiet_says_nothing() {
     if !can_control("quiet_says_nothing") {
         return;

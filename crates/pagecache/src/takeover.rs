@@ -9,6 +9,7 @@
 //! is freed when its last user closes it, and it is forgotten when nothing of it is cached any more. Replaced
 //! by a new file of the same name, the new one takes its place in the lists that name it.
 
+use std::fs::File;
 use std::path::PathBuf;
 
 use foretell_policy::{Block, Event, FileId, Layout};
@@ -169,6 +170,10 @@ impl Steering {
         self.ignored.clear();
         let forget = self.ignored_order.drain(..).map(Command::Forget);
         self.commands.extend(forget);
+        // A program that is started by us runs our executable first: that is not its own reading.
+        if let Some(own) = File::open("/proc/self/exe").ok().and_then(|file| FileKey::of(&file).ok()) {
+            self.ignore(own);
+        }
     }
 
     /// A file is under control no more.

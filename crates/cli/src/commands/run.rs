@@ -142,10 +142,16 @@ pub fn execute(args: &Args) -> Result<u8> {
     }
     let working_directory =
         std::env::current_dir().context("the working directory is gone; change to another")?;
-    let effective = configuration(args, &working_directory)?;
+    let mut effective = configuration(args, &working_directory)?;
     if args.print_config {
         say(&effective.to_toml());
         return Ok(0);
+    }
+    if effective.controlled.is_empty() {
+        warn(
+            "no rules and no hints: all that it reads is kept under LRU, and the report says what would be best",
+        );
+        effective.controlled.push(Controlled::everything());
     }
     let Some((name, arguments)) = args.program.split_first() else {
         bail!("no program; give one after '--'")
@@ -287,9 +293,6 @@ const EXPECTED_FILES: usize = 256;
 /// The first files that each rule matches; says which rules match none.
 fn expected_files(controlled: &[Controlled], allowance: &mut Allowance) -> Vec<PathBuf> {
     let mut expected = Vec::new();
-    if controlled.is_empty() {
-        warn("no rules and no hints: nothing is under control");
-    }
     for rule in controlled.iter().flat_map(|c| &c.rules) {
         match scan::matching(rule, EXPECTED_FILES, allowance) {
             Verdict::Found(files) => expected.extend(files),

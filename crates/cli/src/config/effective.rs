@@ -59,6 +59,16 @@ pub struct Controlled {
     pub hints: Option<PathBuf>,
 }
 
+impl Controlled {
+    /// All processes and all files under LRU: what is done when nothing is asked for, to see what a program
+    /// reads and how far that is from the best.
+    #[must_use]
+    pub fn everything() -> Controlled {
+        let all = Rule { glob: "/**".to_owned(), policy: foretell_policy::PoolPolicy::Lru, priority: 0 };
+        Controlled { process: None, rules: vec![all], hints: None }
+    }
+}
+
 /// What will be done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effective {
