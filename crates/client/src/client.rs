@@ -130,6 +130,16 @@ impl Client {
         self.disclose_chunks(ranges.into_iter().map(|range| (file, Some(range))))
     }
 
+    /// The same for one range. Returns whether it was taken.
+    ///
+    /// # Errors
+    /// When it is no file open for reading, or no range.
+    pub fn disclose_range(&self, file: impl AsFd, range: Range<u64>) -> Result<bool, Error> {
+        let batch = [(file, Some(range))];
+        let (taken, result) = self.slot.call(|call| call.disclose(&batch, &mut ReadAhead::new()));
+        result.map(|()| taken == 1)
+    }
+
     /// The same for ranges of different files.
     ///
     /// # Errors

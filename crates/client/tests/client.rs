@@ -124,7 +124,7 @@ fn mistakes_are_reported() {
         assert!(matches!(client.disclose(&file, [0..1, start..end]), Err(Error::Range { start: 2, end: 1 })));
         assert!(matches!(client.done_with(&file, 0..u64::MAX), Err(Error::Range { .. })));
         // An empty range is nothing, and no mistake.
-        assert_eq!(client.disclose(&file, [5..5]).unwrap(), 1);
+        assert!(client.disclose_range(&file, 5..5).unwrap());
         let mut levels = 0..;
         let error = levels.find_map(|level| client.set_policy(level, Policy::Mru).err()).unwrap();
         assert_eq!((levels.start, error.to_string().lines().count()), (65, 1));
@@ -148,7 +148,7 @@ fn a_number_that_means_another_file_is_noticed_at_once() {
         inodes.push(inode(&next));
         let mut number = file.try_clone().unwrap().into();
         rustix::io::dup3(&next, &mut number, rustix::io::DupFlags::CLOEXEC).unwrap();
-        client.disclose(&number, [0..1]).unwrap();
+        client.disclose_range(&number, 0..1).unwrap();
         kept.push(next);
     }
     let seen: Vec<u64> = session
@@ -197,7 +197,7 @@ fn directives_that_find_no_room_are_told_again() {
     assert_eq!(session.entries().len(), hints + 64, "the slots that hints left free");
     assert_eq!(client.priority(&files[99]).unwrap(), 100);
     // The next call, whatever it is, tells what had no room.
-    client.disclose(&files[0], [0..1]).unwrap();
+    client.disclose_range(&files[0], 0..1).unwrap();
     let told = session.entries();
     let position = |wanted: &Entry| told.iter().position(|entry| entry == wanted);
     for (at, file) in files.iter().enumerate() {
@@ -222,11 +222,11 @@ fn a_sleeping_service_is_woken() {
     let client = place.client();
     let mut session = service.accept();
     let file = place.file("a", 1);
-    client.disclose(&file, [0..1]).unwrap();
+    client.disclose_range(&file, 0..1).unwrap();
     assert!(!session.hear().contains(&Said::Wake));
     assert!(session.consumer.sleep());
-    client.disclose(&file, [0..1]).unwrap();
-    client.disclose(&file, [0..1]).unwrap();
+    client.disclose_range(&file, 0..1).unwrap();
+    client.disclose_range(&file, 0..1).unwrap();
     assert_eq!(session.hear().iter().filter(|said| **said == Said::Wake).count(), 1);
 }
 
@@ -237,7 +237,7 @@ fn a_service_that_comes_later_is_told_the_directives() {
     client.set_priority(&file, 3).unwrap();
     client.set_policy(3, Policy::Mru).unwrap();
     // Nobody knows what has been read of it when there is somebody to be told.
-    client.disclose(&file, [0..1]).unwrap();
+    client.disclose_range(&file, 0..1).unwrap();
     let service = place.listen();
     until_connected(&client);
     let mut session = service.accept();
@@ -259,15 +259,15 @@ fn a_service_that_was_restarted_is_told_what_is_undone() {
     let closed = place.file("closed", 100 * BLOCK);
     let blocks = |first: u64, last: u64| first * BLOCK..last * BLOCK;
     client.set_priority(&file, 9).unwrap();
-    client.disclose(&file, [blocks(0, 50)]).unwrap();
+    client.disclose_range(&file, blocks(0, 50)).unwrap();
     client.cancel();
     client.disclose(&file, [blocks(0, 10), blocks(10, 20), blocks(20, 30)]).unwrap();
-    client.disclose(&closed, [blocks(0, 1)]).unwrap();
+    client.disclose_range(&closed, blocks(0, 1)).unwrap();
     client.done_with(&file, blocks(0, 1)).unwrap();
     session.hear();
     // The program has read 15 of the 31 blocks; then the service is killed.
     session.publish(&Statistics { disclosed: 81, disclosed_ahead: 16, ..Statistics::default() });
-    client.disclose(&file, [blocks(30, 40)]).unwrap();
+    client.disclose_range(&file, blocks(30, 40)).unwrap();
     assert!(client.is_connected());
     drop((session, service));
     assert!(!client.is_connected());
@@ -294,7 +294,7 @@ fn what_was_withdrawn_is_not_told_to_a_new_service() {
     let place = Place::new();
     let service = place.listen();
     let (client, file) = (place.client(), place.file("a", 100));
-    client.disclose(&file, [0..10]).unwrap();
+    client.disclose_range(&file, 0..10).unwrap();
     drop((service.accept(), service));
     assert!(!client.is_connected());
     client.cancel();
@@ -424,7 +424,7 @@ fn all_threads_are_heard() {
                 let client = &client;
                 scope.spawn(move || {
                     for at in 0..EACH {
-                        while client.disclose(file, [at..at + 1]).unwrap() == 0 {
+                        while !client.disclose_range(file, at..at + 1).unwrap() {
                             thread::yield_now();
                         }
                     }
@@ -516,7 +516,7 @@ fn the_fallback_reads_ahead_and_drops() {
     };
     client.done_with(&file, 0..64 << 10).unwrap();
     assert!(!is_cached());
-    assert_eq!(client.disclose(&file, [0..64 << 10]).unwrap(), 1);
+    assert!(client.disclose_range(&file, 0..64 << 10).unwrap());
     while !is_cached() {
         thread::yield_now();
     }
