@@ -73,6 +73,12 @@ pub(crate) enum Name {
     Neighbour,
     /// Two controlled processes, one foolish, under LRU-SP and LRU-S
     Foolish,
+    /// The calibrated model against real reads: machine's disk, slow devices, a throttled disk
+    ModelReality,
+    /// What the model advises against a sweep of the setting, on slow devices
+    ModelAdvice,
+    /// How far calibrations of the same slow device differ
+    ModelCalibration,
 }
 
 impl fmt::Display for Name {

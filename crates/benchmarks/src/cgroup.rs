@@ -1,4 +1,5 @@
-//! A memory cgroup of version 1 or 2 that holds a program and whatever steers its cache.
+//! Cgroups of version 1 or 2: one with a memory limit that holds a program and whatever steers its cache, and
+//! one whose reads of a disk are throttled.
 
 use std::fs;
 use std::io;
@@ -26,9 +27,9 @@ pub(crate) struct MemoryGroup {
 impl MemoryGroup {
     /// Makes a group whose processes may together use `limit_bytes`, page cache included.
     pub(crate) fn new(janitor: &Janitor, name: &str, limit_bytes: u64) -> Result<Self> {
-        let (version, root) = hierarchy()?;
+        let (version, root) = hierarchy("memory", "memory")?;
         if version == Version::Two {
-            enable_memory(&root)?;
+            enable(&root, "memory")?;
         }
         let path = root.join(format!("foretell-bench-{}-{name}", std::process::id()));
         janitor.remember_once(Undo::Group { path: path.clone() })?;
@@ -73,6 +74,45 @@ impl Drop for MemoryGroup {
     }
 }
 
+/// A group whose reads of one disk are held back, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct ThrottledGroup {
+    path: PathBuf,
+}
+
+impl ThrottledGroup {
+    /// Makes a group that reads at most `bytes_per_s` from the disk `numbers` (`MAJOR:MINOR`).
+    pub(crate) fn new(janitor: &Janitor, numbers: &str, bytes_per_s: u64) -> Result<Self> {
+        let (version, root) = hierarchy("blkio", "io")?;
+        if version == Version::Two {
+            enable(&root, "io")?;
+        }
+        let path = root.join(format!("foretell-bench-{}-throttled", std::process::id()));
+        janitor.remember_once(Undo::Group { path: path.clone() })?;
+        fs::create_dir(&path).with_context(|| format!("cannot make the cgroup {}", path.display()))?;
+        let group = Self { path };
+        let (file, limit) = match version {
+            Version::One => ("blkio.throttle.read_bps_device", format!("{numbers} {bytes_per_s}")),
+            Version::Two => ("io.max", format!("{numbers} rbps={bytes_per_s}")),
+        };
+        let file = group.path.join(file);
+        fs::write(&file, &limit).with_context(|| format!("cannot write {limit} to {}", file.display()))?;
+        Ok(group)
+    }
+
+    /// The file to which a process writes its number to enter.
+    pub(crate) fn procs(&self) -> PathBuf {
+        self.path.join("cgroup.procs")
+    }
+}
+
+impl Drop for ThrottledGroup {
+    fn drop(&mut self) {
+        // If it fails, the janitor tries again and reports.
+        let _ = remove(&self.path);
+    }
+}
+
 /// Ends the processes of a group and removes it.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     /// How often a group whose processes are just ending is tried, 10 ms apart.
@@ -93,8 +133,8 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     fs::remove_dir(path)
 }
 
-/// Where groups with a memory limit are made.
-fn hierarchy() -> Result<(Version, PathBuf)> {
+/// Where groups are made whose controller is called `first` in version 1 and `second` in version 2.
+fn hierarchy(first: &str, second: &str) -> Result<(Version, PathBuf)> {
     let text = fs::read_to_string("/proc/self/mountinfo").context("cannot read the list of mounts")?;
     let mut found = None;
     for line in text.lines() {
@@ -104,12 +144,12 @@ fn hierarchy() -> Result<(Version, PathBuf)> {
         let (kind, options) = (after.next(), after.nth(1).unwrap_or_default());
         let path = PathBuf::from(mount_point);
         match kind {
-            Some("cgroup") if options.split(',').any(|option| option == "memory") => {
+            Some("cgroup") if options.split(',').any(|option| option == first) => {
                 return Ok((Version::One, path));
             }
             Some("cgroup2") => {
                 let controllers = fs::read_to_string(path.join("cgroup.controllers")).unwrap_or_default();
-                if controllers.split_ascii_whitespace().any(|controller| controller == "memory") {
+                if controllers.split_ascii_whitespace().any(|controller| controller == second) {
                     found = Some((Version::Two, path));
                 }
             }
@@ -118,17 +158,18 @@ fn hierarchy() -> Result<(Version, PathBuf)> {
     }
     match found {
         Some(found) => Ok(found),
-        None => bail!("no memory cgroup is mounted here; mount cgroup2 with the memory controller"),
+        None => bail!("no {second} cgroup is mounted here; mount cgroup2 with the {second} controller"),
     }
 }
 
-/// Lets children of the root have memory limits, as systemd does. It is left so: others may come to rely on
+/// Lets children of the root have limits of this controller, as systemd does. It is left so: others may come to rely on
 /// it meanwhile.
-fn enable_memory(root: &Path) -> Result<()> {
+fn enable(root: &Path, controller: &str) -> Result<()> {
     let path = root.join("cgroup.subtree_control");
     let enabled = fs::read_to_string(&path).unwrap_or_default();
-    if enabled.split_ascii_whitespace().any(|controller| controller == "memory") {
+    if enabled.split_ascii_whitespace().any(|enabled| enabled == controller) {
         return Ok(());
     }
-    fs::write(&path, "+memory").with_context(|| format!("cannot write +memory to {}", path.display()))
+    fs::write(&path, format!("+{controller}"))
+        .with_context(|| format!("cannot write +{controller} to {}", path.display()))
 }

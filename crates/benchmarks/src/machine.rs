@@ -70,6 +70,14 @@ impl BlockDevice {
         sectors.map(|sectors| sectors * 512).with_context(|| format!("{} is not understood", path.display()))
     }
 
+    /// `MAJOR:MINOR` of the whole disk, which limits are set for.
+    pub(crate) fn numbers(&self) -> Result<String> {
+        let disk = if self.directory.join("partition").exists() { "../dev" } else { "dev" };
+        let path = self.directory.join(disk);
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(text.trim().to_owned())
+    }
+
     /// Sets the kernel's readahead, in KiB; it is restored when the benchmark ends.
     pub(crate) fn set_read_ahead_kb(&self, janitor: &Janitor, read_ahead_kb: u32) -> Result<()> {
         // A partition has its queue in the directory of the whole disk.

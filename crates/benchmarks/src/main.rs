@@ -18,6 +18,7 @@ mod ideal;
 mod janitor;
 mod machine;
 mod outcome;
+mod patterned;
 mod program;
 mod random;
 mod reader;

@@ -100,6 +100,11 @@ impl Launcher {
         (command, report)
     }
 
+    /// The foretell command, unless only the kernel is measured.
+    pub(crate) fn foretell(&self) -> Option<&Path> {
+        self.foretell.as_deref()
+    }
+
     /// A directory for small files of a benchmark.
     pub(crate) fn scratch(&self) -> &Path {
         &self.scratch

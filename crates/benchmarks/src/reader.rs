@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 
+use crate::patterned::{self, Patterned};
 use crate::random::Random;
 
 /// The block of the papers.
@@ -57,6 +58,8 @@ enum Mode {
         #[arg(long)]
         reads: u64,
     },
+    /// A workload of the model.
+    Patterned(Patterned),
     /// ReadN of Cao, Felten and Li 1994, section 6: the first N blocks five times, then the next N.
     ReadN {
         file: PathBuf,
@@ -86,6 +89,7 @@ pub(crate) struct Report {
 pub(crate) fn run(arguments: &ReaderArguments) -> Result<()> {
     let mut reader = Reader::default();
     match &arguments.mode {
+        Mode::Patterned(told) => return write(arguments, &patterned::run(told)?),
         Mode::Passes { file, passes } => {
             let (file, blocks) = open(file)?;
             reader.begin();
@@ -131,7 +135,12 @@ pub(crate) fn run(arguments: &ReaderArguments) -> Result<()> {
             }
         }
     }
-    let report = serde_json::to_string(&reader.report())?;
+    write(arguments, &reader.report())
+}
+
+/// Reports.
+fn write(arguments: &ReaderArguments, report: &Report) -> Result<()> {
+    let report = serde_json::to_string(report)?;
     match &arguments.report {
         Some(path) => {
             std::fs::write(path, report).with_context(|| format!("cannot write {}", path.display()))
@@ -155,7 +164,7 @@ fn open(path: &PathBuf) -> Result<(File, u64)> {
 }
 
 /// Uses the processor for this long. Its own time, not the clock's: what others take away is not computed.
-fn compute(us: u64) {
+pub(crate) fn compute(us: u64) {
     let now_us = || {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         time.tv_sec.cast_unsigned() * 1_000_000 + time.tv_nsec.cast_unsigned() / 1000

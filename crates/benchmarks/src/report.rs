@@ -21,7 +21,11 @@ pub(crate) fn progress(runs: usize) -> ProgressBar {
     bar
 }
 
-/// Prints the table of medians (a row a metric, a column an arm), the references and the verdicts.
+/// Arms that fit beside each other on a terminal.
+const MOST_COLUMNS: usize = 8;
+
+/// Prints the table of medians (a row a metric, a column an arm; the other way round for many arms), the
+/// references and the verdicts.
 pub(crate) fn print(outcome: &Outcome) {
     let mut metrics: Vec<&str> = Vec::new();
     for series in outcome.arms.iter().flat_map(|(_, series)| series) {
@@ -31,16 +35,22 @@ pub(crate) fn print(outcome: &Outcome) {
     }
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
-    table.set_header(
-        ["median (least to most)".to_owned()]
-            .into_iter()
-            .chain(outcome.arms.iter().map(|(arm, _)| arm.clone())),
-    );
-    for metric in metrics {
-        let cells = outcome.arms.iter().map(|(_, series)| {
-            series.iter().find(|series| series.metric == metric).map_or(String::new(), cell)
-        });
-        table.add_row([metric.to_owned()].into_iter().chain(cells));
+    let corner = ["median (least to most)".to_owned()];
+    let found = |series: &[Series], metric: &str| {
+        series.iter().find(|series| series.metric == metric).map_or(String::new(), cell)
+    };
+    if outcome.arms.len() > MOST_COLUMNS {
+        table.set_header(corner.into_iter().chain(metrics.iter().map(|metric| (*metric).to_owned())));
+        for (arm, series) in &outcome.arms {
+            let cells = metrics.iter().map(|metric| found(series, metric));
+            table.add_row([arm.clone()].into_iter().chain(cells));
+        }
+    } else {
+        table.set_header(corner.into_iter().chain(outcome.arms.iter().map(|(arm, _)| arm.clone())));
+        for metric in metrics {
+            let cells = outcome.arms.iter().map(|(_, series)| found(series, metric));
+            table.add_row([metric.to_owned()].into_iter().chain(cells));
+        }
     }
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);

@@ -177,6 +177,14 @@ fn caps(held_back: &[&Busy]) -> (Option<Cap>, Option<Cap>) {
     }
 }
 
+/// The period of random requests of no bytes, on the line through the smallest and the largest.
+fn without_bytes_ms(together: &[Busy]) -> f64 {
+    let (Some(small), Some(large)) = (together.first(), together.last()) else { return 0.0 };
+    let (few, many) = (small.bytes as f64, large.bytes as f64);
+    let slope = (large.period.value - small.period.value) / (many - few).max(1.0);
+    (small.period.value - slope * few).max(0.0)
+}
+
 /// The revolution of a disk, from the spread of its random times: the sector is anywhere under way.
 fn revolution_ms(sample: &Sample) -> Option<f64> {
     let mut times: Vec<f64> = sample.timings.iter().map(|t| t.done_ms - t.start_ms).collect();
@@ -250,7 +258,10 @@ pub fn fit(
     let busy_ms = together[0].period.value.min(if capped { random_ms } else { f64::MAX });
     let share = (busy_ms / random_ms).min(1.0);
     // A single server waits for itself; what is left of the difference is the way to it and back.
-    let busy_positioning_ms = positioning.value * if share > 0.9 { 1.0 } else { share };
+    let difference_ms = positioning.value * if share > 0.9 { 1.0 } else { share };
+    // What a request of no bytes keeps it busy for bounds it, and is the sharper of the two: with a full
+    // queue nothing depends on when a program wakes up.
+    let busy_positioning_ms = difference_ms.min(without_bytes_ms(&together));
     let mut service = Vec::new();
     for at in &sequential {
         let alone_ms = own(at);

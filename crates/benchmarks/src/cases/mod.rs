@@ -3,6 +3,7 @@
 mod files;
 mod foolish;
 mod hits;
+mod model;
 mod neighbour;
 mod scan;
 
@@ -90,7 +91,9 @@ impl Bench {
         };
         let directory = parent.join(format!("foretell-bench-{}", std::process::id()));
         self.janitor.remember_once(Undo::Directory { path: directory.clone() })?;
-        std::fs::create_dir(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        // One benchmark may have several places there.
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
         let directory = directory.canonicalize()?;
         let device = BlockDevice::of(&directory)?;
         Ok(Place { directory, device, disk: None })
@@ -134,6 +137,9 @@ pub(crate) fn prepare<'b>(name: Name, bench: &'b Bench) -> Result<Box<dyn Case +
         Name::Hits => Box::new(hits::Hits::prepare(bench)?),
         Name::Neighbour => Box::new(neighbour::Neighbour::prepare(bench)?),
         Name::Foolish => Box::new(foolish::Foolish::prepare(bench)?),
+        Name::ModelReality => Box::new(model::Reality::prepare(bench)?),
+        Name::ModelAdvice => Box::new(model::Sweep::prepare(bench)?),
+        Name::ModelCalibration => Box::new(model::Repeated::prepare(bench)?),
     })
 }
 
