@@ -94,7 +94,7 @@ static bool publish(struct description *description, long long offset, long long
     count(&shared->predictions, 1);
     queue.serial++;
     if (atomic_load(&slot->real) <= number) {
-        if ((atomic_load(&slot->closed) & PROGRAM_CLOSED) == 0)
+        if ((atomic_load(&slot->sides) & PROGRAM_CLOSED) == 0)
             return true;
         stop(DIVERGED); /* the program closed the file without this access */
         leave_slice();
@@ -104,11 +104,24 @@ static bool publish(struct description *description, long long offset, long long
     return false;
 }
 
+/* Of a file that the program has read and closed before the slice came to it. */
+static void note_left_behind(struct description *description, long long offset, long long bytes)
+{
+    if (!description->left_behind)
+        return;
+    leave_if_over();
+    trace('P', description->accesses_left_behind++, description->path, offset, bytes);
+    count(&shared->predictions, 1);
+    count(&shared->expired, 1);
+}
+
 /* Predict only: the prefetch is queued, except for pages that the last one asked for. */
 static void predict(struct description *description, long long offset, long long bytes)
 {
-    if (description->slot == NULL)
+    if (description->slot == NULL) {
+        note_left_behind(description, offset, bytes);
         return;
+    }
     wait_for_room(description->slot);
     unsigned long long serial = queue.serial;
     unsigned long long number = atomic_load(&description->slot->predicted);
@@ -124,8 +137,10 @@ static void predict(struct description *description, long long offset, long long
 /* Predict and read: the reading is the caller's. */
 static void predict_fetched(struct description *description, long long offset, long long bytes)
 {
-    if (description->slot == NULL)
+    if (description->slot == NULL) {
+        note_left_behind(description, offset, bytes);
         return;
+    }
     unsigned long long serial = queue.serial;
     count(&shared->fetches, 1);
     if (publish(description, offset, bytes))
@@ -208,11 +223,19 @@ static int open_file(unsigned site, int directory, const char *path, int flags)
         foretell_slice_give_up();
     description->handle = handle;
     if (has_size && number != 0) {
-        description->slot = slot_of(site, number);
-        if (description->slot == NULL)
-            leave_slice();
-        description->key = atomic_load(&description->slot->key);
+        uint64_t nap_ns = NAP_NS;
+        enum slot slot;
+        while ((slot = slot_of(site, number, true, &description->slot)) == SLOT_NONE_LEFT) {
+            leave_if_over();
+            if (!program_runs())
+                leave_slice(); /* nobody will make room */
+            serve(true);
+            wait_for_program(worth_waking(), &nap_ns);
+        }
+        description->left_behind = slot == SLOT_LEFT_BEHIND;
     }
+    if (description->slot != NULL)
+        description->key = atomic_load(&description->slot->key);
     return handle;
 }
 

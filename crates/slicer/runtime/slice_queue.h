@@ -49,7 +49,9 @@ struct description {
     bool written;        /* the slice has no idea of the data any more */
     bool at_end, failed; /* feof, ferror */
     unsigned long long key; /* of the slot, when it was ours */
-    struct stat status;     /* at the opening */
+    bool left_behind;       /* by the program, which needs nothing of it any more */
+    unsigned long long accesses_left_behind;
+    struct stat status; /* at the opening */
     long long size, offset;
     char *path;
     FILE *stream; /* for fetch_X on streams */

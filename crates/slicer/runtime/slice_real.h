@@ -64,7 +64,7 @@ static void end_access(struct real_file *file, uint64_t begun_ns, long long offs
         count(&shared->compared, 1);
         if (prediction->offset != offset || prediction->bytes != bytes)
             stop(DIVERGED);
-    } else if (atomic_load(&slot->closed) & SLICE_CLOSED) {
+    } else if (atomic_load(&slot->sides) & SLICE_CLOSED) {
         stop(DIVERGED); /* the slice thought that there are no more */
     }
     atomic_store(&slot->real, number + 1);
@@ -114,8 +114,8 @@ static void opened(unsigned site, unsigned number, const char *path, int fd)
     struct stat status;
     int saved = errno;
     if (number != 0 && fd >= 0 && fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode))) {
-        struct file *slot = fd < DESCRIPTORS ? slot_of(site, number) : NULL;
-        if (slot != NULL) {
+        struct file *slot;
+        if (fd < DESCRIPTORS && slot_of(site, number, false, &slot) == SLOT_FOUND) {
             struct real_file *file = &real_files[slot - shared->files];
             atomic_store(&file->references, 0);
             file->slot = slot;

@@ -10,8 +10,10 @@
  * The program never waits for the slice, with three bounded exceptions: the spin lock around the opening
  * and closing of files, a full channel, and, with a trace, its own exit. */
 
-/* Most files that are open at a time on either side. When all are taken the slice ends. */
+/* Most files that are open at a time on either side, or were closed by one side and not yet by the other.
+ * The slice waits when all but a reserve are taken; when the program finds none, slicing ends. */
 #define FILES 1024
+#define RESERVED_FILES 128
 /* Most predictions ahead of the program in one open file; then the slice waits. The default of
  * Queue_Threshold, so that no file waits before the rule does. */
 #define PREDICTIONS 1024
@@ -32,11 +34,11 @@ struct prediction {
     long long bytes;
 };
 
-enum { PROGRAM_CLOSED = 1, SLICE_CLOSED = 2 };
+enum { PROGRAM_CLOSED = 1, SLICE_CLOSED = 2, SLICE_OPENED = 4 };
 
 struct file {
     atomic_ullong key; /* site << 32 | number of the open at that site, from 1; 0: the slot is free */
-    atomic_uint closed;
+    atomic_uint sides; /* who has opened and closed it */
     atomic_ullong real;
     atomic_ullong predicted;
     struct prediction predictions[PREDICTIONS];
@@ -58,6 +60,8 @@ struct shared {
     atomic_ullong service_ns; /* T: service time of a request, average */
     atomic_ullong channel_sent, channel_received;
     atomic_ullong signals[FORETELL_SYNC_POINTS];
+    /* The last open of each site that the program closed before the slice came to it. */
+    atomic_uint left_behind[SITES];
 
     /* Statistics. */
     atomic_ullong real_accesses, real_io_ns, compared;
@@ -129,32 +133,54 @@ static void unlock_slots(void)
     atomic_store(&shared->lock, 0);
 }
 
-/* The slot of an open file, the same for both sides; NULL when there is none left. */
-static struct file *slot_of(unsigned site, unsigned number)
+static unsigned site_of(const struct file *file)
+{
+    return (unsigned)(atomic_load(&file->key) >> 32);
+}
+
+static struct file *find_slot(unsigned long long key, struct file **free_slot, int *free_slots)
+{
+    for (struct file *file = shared->files; file < shared->files + FILES; file++) {
+        unsigned long long held = atomic_load(&file->key);
+        if (held == key)
+            return file;
+        if (held == 0) {
+            *free_slot = file;
+            ++*free_slots;
+        }
+    }
+    return NULL;
+}
+
+enum slot { SLOT_FOUND, SLOT_NONE_LEFT, SLOT_LEFT_BEHIND };
+
+/* The slot of an open file, the same for both sides. To the slice a file that the program has opened and
+ * closed before is left behind, and all slots but a reserve are taken when it is not there yet. */
+static enum slot slot_of(unsigned site, unsigned number, bool for_slice, struct file **found)
 {
     unsigned long long key = (unsigned long long)site << 32 | number;
     struct file *free_slot = NULL;
+    int free_slots = 0;
+    enum slot result = SLOT_FOUND;
     if (!lock_slots())
-        return NULL;
-    for (struct file *file = shared->files; file < shared->files + FILES; file++) {
-        unsigned long long held = atomic_load(&file->key);
-        if (held == key) {
-            unlock_slots();
-            return file;
-        }
-        if (held == 0 && free_slot == NULL)
-            free_slot = file;
+        return SLOT_NONE_LEFT;
+    struct file *file = find_slot(key, &free_slot, &free_slots);
+    if (file == NULL && for_slice && atomic_load(&shared->left_behind[site]) >= number) {
+        result = SLOT_LEFT_BEHIND;
+    } else if (file == NULL && free_slots > (for_slice ? RESERVED_FILES : 0)) {
+        file = free_slot;
+        atomic_store(&file->sides, 0);
+        atomic_store(&file->real, 0);
+        atomic_store(&file->predicted, 0);
+        atomic_store(&file->key, key);
+    } else if (file == NULL) {
+        result = SLOT_NONE_LEFT;
     }
-    if (free_slot != NULL) {
-        atomic_store(&free_slot->closed, 0);
-        atomic_store(&free_slot->real, 0);
-        atomic_store(&free_slot->predicted, 0);
-        atomic_store(&free_slot->key, key);
-    }
+    if (file != NULL && for_slice)
+        atomic_fetch_or(&file->sides, SLICE_OPENED);
     unlock_slots();
-    if (free_slot == NULL)
-        stop(OVERFLOWED);
-    return free_slot;
+    *found = file;
+    return result;
 }
 
 /* One side is through with the file; the second one frees the slot. */
@@ -162,7 +188,13 @@ static void close_slot(struct file *file, unsigned side)
 {
     if (!lock_slots())
         return;
-    if ((atomic_fetch_or(&file->closed, side) | side) == (PROGRAM_CLOSED | SLICE_CLOSED))
+    unsigned sides = atomic_fetch_or(&file->sides, side) | side;
+    if ((sides & SLICE_OPENED) == 0) {
+        unsigned number = (unsigned)atomic_load(&file->key);
+        if (number > atomic_load(&shared->left_behind[site_of(file)]))
+            atomic_store(&shared->left_behind[site_of(file)], number);
+    }
+    if ((sides & SLICE_OPENED) == 0 || (sides & PROGRAM_CLOSED && sides & SLICE_CLOSED))
         atomic_store(&file->key, 0);
     unlock_slots();
 }

@@ -1,0 +1,597 @@
+/* Cases for the runtime, each a program and its slice written by hand: `cases NAME` in a folder of its own.
+ * Prints what is wrong and exits with 1, or prints "good" and exits with 0. The runtime is included, so that a
+ * case can look at what it keeps and can stand between it and the kernel. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+
+static long asked[4096][2];
+static int asked_count;
+
+/* Stands in for readahead(2) where a case wants to see the order of requests. */
+static long record_readahead(int fd, long long offset, unsigned long bytes)
+{
+    (void)fd;
+    if (asked_count < 4096) {
+        asked[asked_count][0] = (long)offset;
+        asked[asked_count++][1] = (long)bytes;
+    }
+    return 0;
+}
+
+#ifdef RECORD_READAHEAD
+#define readahead record_readahead
+#endif
+#include "foretell_slice.c"
+
+#define CHECK(condition)                                                        \
+    do {                                                                        \
+        if (!(condition)) {                                                     \
+            printf("cases.c:%d: not so: %s\n", __LINE__, #condition);            \
+            exit(1);                                                            \
+        }                                                                       \
+    } while (0)
+
+static void nothing(int argc, char **argv, char **envp)
+{
+    (void)argc;
+    (void)argv;
+    (void)envp;
+}
+
+static void make_file(const char *path, size_t bytes)
+{
+    FILE *file = fopen(path, "w");
+    for (size_t i = 0; i < bytes; i++)
+        putc((int)((i * 2654435761u) >> 13 & 0xff), file);
+    fclose(file);
+}
+
+static int wait_until(atomic_uint *word)
+{
+    for (int i = 0; i < 60000; i++) {
+        if (atomic_load(word) != 0)
+            return 1;
+        usleep(1000);
+    }
+    return 0;
+}
+
+/* ---- every call, on both sides ---- */
+
+static void calls_slice(int argc, char **argv, char **envp)
+{
+    char buffer[9000], *line = NULL;
+    size_t room = 0;
+    int number;
+    nothing(argc, argv, envp);
+    int fd = foretell_slice_open(1, "data", O_RDONLY);
+    int copy = foretell_slice_dup(fd);
+    struct iovec parts[2] = {{buffer, 10}, {buffer + 10, 5000}};
+    CHECK(foretell_prefetch_read(fd, 100) == 100);
+    CHECK(foretell_prefetch_read(copy, 9000) == 9000);
+    CHECK(foretell_slice_lseek(fd, -50, SEEK_END) == 99950);
+    CHECK(foretell_fetch_read(copy, buffer, 100) == 50);
+    CHECK(foretell_prefetch_read(fd, 100) == 0);
+    CHECK(foretell_prefetch_pread(fd, 7, 4095) == 7);
+    CHECK(foretell_fetch_pread(fd, buffer, 4096, 8192) == 4096);
+    CHECK(foretell_slice_lseek(fd, 3, SEEK_SET) == 3);
+    CHECK(foretell_prefetch_readv(fd, parts, 2) == 5010);
+    CHECK(foretell_fetch_preadv(fd, parts, 2, 40000) == 5010);
+    CHECK(foretell_slice_close(fd) == 0);
+    CHECK(foretell_prefetch_pread(copy, 1, 0) == 1);
+    CHECK(foretell_slice_close(copy) == 0);
+    CHECK(foretell_slice_open(1, "absent", O_RDONLY) == -1 && errno == ENOENT);
+    CHECK(foretell_slice_open(1, "data", O_RDONLY) == 3);
+
+    FILE *stream = foretell_slice_fopen(2, "text", "r");
+    CHECK(foretell_fetch_fscanf(stream, "%d", &number) == 1 && number == 0);
+    CHECK(foretell_fetch_fgets(buffer, 100, stream) != NULL);
+    CHECK(foretell_fetch_getline(&line, &room, stream) > 0);
+    CHECK(foretell_prefetch_fread(1, 6000, stream) == 6000);
+    CHECK(foretell_slice_ftell(stream) == 6000 + 4);
+    CHECK(foretell_fetch_getc(stream) != EOF);
+    CHECK(foretell_fetch_ungetc('x', stream) == 'x');
+    CHECK(foretell_fetch_getc(stream) == 'x');
+    foretell_slice_fseek(stream, 100, SEEK_END);
+    CHECK(foretell_prefetch_getc(stream) == EOF && foretell_slice_feof(stream));
+    foretell_slice_rewind(stream);
+    while (foretell_prefetch_getc(stream) != EOF)
+        ;
+    CHECK(foretell_slice_fileno(stream) == 4);
+    CHECK(foretell_slice_fclose(stream) == 0);
+
+    fd = foretell_slice_open(3, "data", O_RDONLY);
+    struct stat status;
+    CHECK(foretell_slice_fstat(fd, &status) == 0 && status.st_size == 100000);
+    const char *map = foretell_slice_mmap(NULL, 100000, PROT_READ, MAP_SHARED, fd, 0);
+    CHECK(map != MAP_FAILED && foretell_slice_close(fd) == 0);
+    for (int i = 0; i < 100000; i += 3000)
+        FORETELL_PREFETCH_ACCESS(map[i]);
+    CHECK(FORETELL_FETCH(map[70000]) == (char)((70000u * 2654435761u) >> 13 & 0xff));
+    CHECK(foretell_slice_munmap((void *)(uintptr_t)map, 100000) == 0);
+    free(line);
+}
+
+static void calls(char **argv)
+{
+    char buffer[9000], *line = NULL;
+    size_t room = 0;
+    int number;
+    make_file("data", 100000);
+    FILE *text = fopen("text", "w");
+    for (int i = 0; i < 3000; i++)
+        fprintf(text, "%d\n", i);
+    fclose(text);
+    foretell_slice_start(calls_slice, 1, argv, NULL);
+    int fd = foretell_real_open(1, "data", O_RDONLY);
+    int copy = foretell_real_dup(fd);
+    struct iovec parts[2] = {{buffer, 10}, {buffer + 10, 5000}};
+    CHECK(foretell_real_read(fd, buffer, 100) == 100);
+    CHECK(foretell_real_read(copy, buffer, 9000) == 9000);
+    CHECK(lseek(fd, -50, SEEK_END) == 99950);
+    CHECK(foretell_real_read(copy, buffer, 100) == 50);
+    CHECK(foretell_real_read(fd, buffer, 100) == 0);
+    CHECK(foretell_real_pread(fd, buffer, 7, 4095) == 7);
+    CHECK(foretell_real_pread(fd, buffer, 4096, 8192) == 4096);
+    CHECK(lseek(fd, 3, SEEK_SET) == 3);
+    CHECK(foretell_real_readv(fd, parts, 2) == 5010);
+    CHECK(foretell_real_preadv(fd, parts, 2, 40000) == 5010);
+    CHECK(foretell_real_close(fd) == 0);
+    CHECK(foretell_real_pread(copy, buffer, 1, 0) == 1);
+    CHECK(foretell_real_close(copy) == 0);
+    CHECK(foretell_real_open(1, "absent", O_RDONLY) == -1 && errno == ENOENT);
+    CHECK(foretell_real_open(1, "data", O_RDONLY) == fd);
+
+    FILE *stream = foretell_real_fopen(2, "text", "r");
+    CHECK(foretell_real_fscanf(stream, "%d", &number) == 1 && number == 0);
+    CHECK(foretell_real_fgets(buffer, 100, stream) != NULL);
+    CHECK(foretell_real_getline(&line, &room, stream) > 0);
+    CHECK(foretell_real_fread(buffer, 1, 6000, stream) == 6000);
+    CHECK(ftell(stream) == 6000 + 4);
+    CHECK(foretell_real_getc(stream) != EOF);
+    CHECK(foretell_real_ungetc('x', stream) == 'x');
+    CHECK(foretell_real_getc(stream) == 'x');
+    foretell_real_fseek(stream, 100, SEEK_END);
+    CHECK(foretell_real_getc(stream) == EOF && feof(stream));
+    foretell_real_rewind(stream);
+    while (foretell_real_getc(stream) != EOF)
+        ;
+    CHECK(foretell_real_fclose(stream) == 0);
+
+    fd = foretell_real_open(3, "data", O_RDONLY);
+    const char *map = foretell_real_mmap(NULL, 100000, PROT_READ, MAP_SHARED, fd, 0);
+    CHECK(map != MAP_FAILED && foretell_real_close(fd) == 0);
+    for (int i = 0; i < 100000; i += 3000)
+        CHECK(FORETELL_REAL(map[i]) == (char)(((unsigned)i * 2654435761u) >> 13 & 0xff));
+    (void)FORETELL_REAL(map[70000]);
+    CHECK(foretell_real_munmap((void *)(uintptr_t)map, 100000) == 0);
+    free(line);
+    CHECK(atomic_load(&shared->stopped) == RUNNING);
+}
+
+/* ---- the slice goes wrong, the program does not ---- */
+
+static void diverging_slice(int argc, char **argv, char **envp)
+{
+    nothing(argc, argv, envp);
+    int fd = foretell_slice_open(1, "data", O_RDONLY);
+    for (int i = 0; i < 20; i++)
+        foretell_prefetch_pread(fd, 10, i == 13 ? 5 : i * 100);
+    foretell_synchronize_wait(0);
+    foretell_synchronize_wait(0);
+}
+
+static void diverges(char **argv)
+{
+    char buffer[10];
+    make_file("data", 100000);
+    foretell_slice_start(diverging_slice, 1, argv, NULL);
+    int fd = foretell_real_open(1, "data", O_RDONLY);
+    /* Let the slice be ahead, whatever else the machine does. */
+    for (int i = 0; i < 60000 && atomic_load(&shared->predictions) < 20; i++)
+        usleep(1000);
+    for (int i = 0; i < 20; i++) {
+        CHECK(atomic_load(&shared->stopped) == (i <= 13 ? RUNNING : DIVERGED));
+        CHECK(foretell_real_pread(fd, buffer, 10, i * 100) == 10);
+    }
+    foretell_real_close(fd);
+    CHECK(atomic_load(&shared->compared) == 14);
+}
+
+static void closing_slice(int argc, char **argv, char **envp)
+{
+    nothing(argc, argv, envp);
+    int fd = foretell_slice_open(1, "data", O_RDONLY);
+    foretell_prefetch_pread(fd, 10, 0);
+    foretell_prefetch_pread(fd, 10, 10);
+    foretell_synchronize_wait(0);
+}
+
+/* Predictions that never come true are a divergence, too. */
+static void closes_early(char **argv)
+{
+    char buffer[10];
+    make_file("data", 100);
+    foretell_slice_start(closing_slice, 1, argv, NULL);
+    int fd = foretell_real_open(1, "data", O_RDONLY);
+    for (int i = 0; i < 60000 && atomic_load(&shared->predictions) < 2; i++)
+        usleep(1000);
+    foretell_real_pread(fd, buffer, 10, 0);
+    CHECK(atomic_load(&shared->stopped) == RUNNING);
+    foretell_real_close(fd);
+    CHECK(atomic_load(&shared->stopped) == DIVERGED);
+}
+
+static volatile int zero;
+
+__attribute__((noinline)) static int deeper(volatile char *above, int depth)
+{
+    volatile char frame[4096];
+    frame[0] = above[0];
+    return depth < 0 ? 0 : deeper(frame, depth + 1) + frame[0];
+}
+
+static const char *how_to_fail;
+
+static void failing_slice(int argc, char **argv, char **envp)
+{
+    nothing(argc, argv, envp);
+    if (strcmp(how_to_fail, "null") == 0)
+        *(volatile int *)(uintptr_t)zero = 1;
+    if (strcmp(how_to_fail, "stack") == 0)
+        zero = deeper((volatile char *)"", 1);
+    if (strcmp(how_to_fail, "divide") == 0)
+        zero = (int)((unsigned)argc / (unsigned)zero);
+    if (strcmp(how_to_fail, "abort") == 0)
+        abort();
+    if (strcmp(how_to_fail, "exit") == 0)
+        exit(7);
+    if (strcmp(how_to_fail, "stream") == 0)
+        foretell_prefetch_getc(stdin);
+    if (strcmp(how_to_fail, "descriptor") == 0)
+        foretell_prefetch_read(0, 1);
+}
+
+static void fails(char **argv)
+{
+    char buffer[10];
+    make_file("data", 1000);
+    how_to_fail = argv[2];
+    foretell_slice_start(failing_slice, 1, argv, NULL);
+    for (int i = 0; i < 60000 && !slice_is_over(); i++)
+        usleep(1000);
+    CHECK(slice_is_over());
+    int fd = foretell_real_open(1, "data", O_RDONLY);
+    CHECK(foretell_real_read(fd, buffer, 10) == 10);
+    CHECK(foretell_real_close(fd) == 0);
+    foretell_send(1, buffer, 10);
+    foretell_synchronize_signal(1);
+}
+
+/* A fault of the program's own stays one. */
+static void own_fault(char **argv)
+{
+    foretell_slice_start(nothing, 1, argv, NULL);
+    *(volatile int *)(uintptr_t)zero = 1;
+}
+
+/* ---- the slice as a neighbour ---- */
+
+static void sleeping_slice(int argc, char **argv, char **envp)
+{
+    nothing(argc, argv, envp);
+    foretell_synchronize_wait(9);
+}
+
+static atomic_uint children_signalled;
+
+static void on_child(int number)
+{
+    (void)number;
+    atomic_fetch_add(&children_signalled, 1);
+}
+
+/* wait(2) and SIGCHLD know the program's own children only, and those count nothing. */
+static void own_children(char **argv)
+{
+    int status;
+    signal(SIGCHLD, on_child);
+    make_file("data", 1000);
+    foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    CHECK(wait(&status) == -1 && errno == ECHILD);
+    int fd = foretell_real_open(1, "data", O_RDONLY);
+    pid_t child = fork();
+    if (child == 0) {
+        char byte;
+        foretell_real_read(fd, &byte, 1);
+        exit(5);
+    }
+    while (waitpid(child, &status, 0) < 0)
+        CHECK(errno == EINTR);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 5);
+    CHECK(wait(&status) == -1 && errno == ECHILD);
+    CHECK(atomic_load(&children_signalled) == 1);
+    CHECK(atomic_load(&shared->real_accesses) == 0);
+    CHECK(atomic_load(&shared->slice_ended) == 0);
+}
+
+static void prints_and_ends(char **argv)
+{
+    foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    printf("slice %d\n", (int)start.child);
+}
+
+/* Becomes another program, which lives on: the slice must not. */
+static void becomes_another(char **argv)
+{
+    foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    printf("slice %d\n", (int)start.child);
+    fflush(stdout);
+    execlp("sh", "sh", "-c", "read line; echo good", (char *)NULL);
+}
+
+static void first_descriptor(char **argv)
+{
+    make_file("data", 1000);
+    int before = open("data", O_RDONLY);
+    close(before);
+    foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    CHECK(foretell_real_open(1, "data", O_RDONLY) == before);
+}
+
+/* ---- channel ---- */
+
+static void receiving_slice(int argc, char **argv, char **envp)
+{
+    nothing(argc, argv, envp);
+    for (unsigned i = 0; i < 5000; i++) {
+        unsigned char bytes[3000];
+        size_t size = i * 7 % 3000;
+        CHECK(foretell_receive(i % 3, bytes, sizeof bytes) == size);
+        for (size_t j = 0; j < size; j++)
+            CHECK(bytes[j] == (unsigned char)(i + j));
+    }
+    foretell_synchronize_wait(1);
+}
+
+static void sends(char **argv)
+{
+    static unsigned char bytes[3000];
+    foretell_slice_start(receiving_slice, 1, argv, NULL);
+    for (unsigned i = 0; i < 5000; i++) {
+        for (size_t j = 0; j < i * 7 % 3000; j++)
+            bytes[j] = (unsigned char)(i + j);
+        /* The wait of a send is bounded in time, which a test must not depend on. */
+        while (atomic_load(&shared->channel_sent) - atomic_load(&shared->channel_received) > CHANNEL_BYTES / 2)
+            usleep(100);
+        foretell_send(i % 3, bytes, i * 7 % 3000);
+    }
+    CHECK(atomic_load(&shared->stopped) == RUNNING);
+    foretell_synchronize_signal(1);
+    CHECK(wait_until(&shared->slice_ended));
+    CHECK(atomic_load(&shared->channel_sent) == atomic_load(&shared->channel_received));
+}
+
+/* Nobody receives: the program goes on, the slice does not. */
+static void overflows(char **argv)
+{
+    static char bytes[60000];
+    foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    for (int i = 0; i < 100; i++)
+        foretell_send(0, bytes, sizeof bytes);
+    CHECK(atomic_load(&shared->stopped) == OVERFLOWED);
+}
+
+static void wrong_slice(int argc, char **argv, char **envp)
+{
+    int value;
+    nothing(argc, argv, envp);
+    foretell_receive(2, &value, sizeof value);
+}
+
+static void wrong_channel(char **argv)
+{
+    int value = 1;
+    foretell_slice_start(wrong_slice, 1, argv, NULL);
+    foretell_send(1, &value, sizeof value);
+    CHECK(wait_until(&shared->stopped));
+    CHECK(atomic_load(&shared->stopped) == GAVE_UP);
+}
+
+/* ---- limits ---- */
+
+static void opening_slice(int argc, char **argv, char **envp)
+{
+    nothing(argc, argv, envp);
+    for (int i = 0; i < 3000; i++) {
+        int fd = foretell_slice_open(1, "data", O_RDONLY);
+        foretell_prefetch_read(fd, 10);
+        foretell_slice_close(fd);
+    }
+}
+
+/* More files in turn than there are slots: the slice waits, and leaves some to the program. */
+static void many_files(char **argv)
+{
+    char buffer[10];
+    make_file("data", 1000);
+    foretell_slice_start(opening_slice, 1, argv, NULL);
+    for (int i = 0; i < 60000 && atomic_load(&shared->waits) == 0; i++)
+        usleep(1000);
+    CHECK(atomic_load(&shared->predictions) == FILES - RESERVED_FILES);
+    for (int i = 0; i < 3000; i++) {
+        int fd = foretell_real_open(1, "data", O_RDONLY);
+        CHECK(foretell_real_read(fd, buffer, 10) == 10);
+        foretell_real_close(fd);
+    }
+    CHECK(atomic_load(&shared->stopped) == RUNNING);
+}
+
+static void late_slice(int argc, char **argv, char **envp)
+{
+    foretell_synchronize_wait(0);
+    opening_slice(argc, argv, envp);
+}
+
+/* The program is ahead by more files than there are slots: what it left behind is skipped, then it goes on. */
+static void left_behind(char **argv)
+{
+    char buffer[10];
+    make_file("data", 1000);
+    foretell_slice_start(late_slice, 1, argv, NULL);
+    for (int i = 0; i < 3000; i++) {
+        int fd = foretell_real_open(1, "data", O_RDONLY);
+        CHECK(foretell_real_read(fd, buffer, 10) == 10);
+        if (i == 2990)
+            foretell_synchronize_signal(0);
+        for (int turn = 0; i == 2998 && turn < 60000 && atomic_load(&shared->predictions) < 3000; turn++)
+            usleep(1000);
+        foretell_real_close(fd);
+    }
+    CHECK(wait_until(&shared->slice_ended));
+    CHECK(atomic_load(&shared->stopped) == RUNNING);
+    CHECK(atomic_load(&shared->predictions) == 3000);
+    CHECK(atomic_load(&shared->expired) >= 2991 && atomic_load(&shared->compared) >= 1);
+}
+
+/* The program has more files open than there are slots: it goes on, the slice does not. */
+static void too_many_files(char **argv)
+{
+    make_file("data", 1000);
+    foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    for (unsigned i = 0; i < DESCRIPTORS; i++) {
+        struct file *slot;
+        slot_of(1, 1000000 + i, false, &slot);
+    }
+    CHECK(foretell_real_open(1, "data", O_RDONLY) >= 0);
+    CHECK(atomic_load(&shared->stopped) == OVERFLOWED);
+}
+
+static void far_slice(int argc, char **argv, char **envp)
+{
+    nothing(argc, argv, envp);
+    int fd = foretell_slice_open(1, "data", O_RDONLY);
+    for (int i = 0; i < 5000; i++)
+        foretell_prefetch_pread(fd, 1, i % 1000);
+}
+
+/* The slice waits when it is a ring of predictions ahead. */
+static void back_pressure(char **argv)
+{
+    char byte;
+    make_file("data", 1000);
+    foretell_slice_start(far_slice, 1, argv, NULL);
+    int fd = foretell_real_open(1, "data", O_RDONLY);
+    for (int i = 0; i < 60000 && atomic_load(&shared->waits) == 0; i++)
+        usleep(1000);
+    CHECK(atomic_load(&shared->predictions) == PREDICTIONS);
+    for (int i = 0; i < 5000; i++) {
+        CHECK(atomic_load(&shared->predictions) <= (unsigned)(PREDICTIONS + i));
+        CHECK(foretell_real_pread(fd, &byte, 1, i % 1000) == 1);
+    }
+    foretell_real_close(fd);
+    CHECK(atomic_load(&shared->stopped) == RUNNING);
+}
+
+/* ---- the rule, with numbers ---- */
+
+static struct shared *pretend(void)
+{
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    queue.queue_threshold = 100;
+    queue.time_threshold_ns = 50;
+    queue.budget_bytes = 100000;
+    return shared;
+}
+
+static void rule(char **argv)
+{
+    (void)argv;
+    pretend();
+    atomic_store(&shared->passed, 10);
+    atomic_store(&shared->compute_ns, 20);
+    atomic_store(&shared->service_ns, 30);
+    queue.requests_under_way = 2;
+    /* C (j - i) - (K + 1) T = 20 * 7 - 3 * 30 = 50: just in time; one later it is 70. */
+    CHECK(may_serve(17, 4096));
+    CHECK(!may_serve(18, 4096));
+    /* A longer queue at the device makes it due earlier: 20 * 8 - 4 * 30 = 40. */
+    queue.requests_under_way = 3;
+    CHECK(may_serve(18, 4096));
+    /* Queue_Threshold: 100 ahead, not 101. */
+    atomic_store(&shared->compute_ns, 0);
+    CHECK(may_serve(110, 4096));
+    CHECK(!may_serve(111, 4096));
+    /* The budget: 98304 of 100000 bytes are in use until prediction 12 has been passed. */
+    use(12, 98304);
+    CHECK(!may_serve(20, 4096));
+    CHECK(may_serve(20, 1696));
+    CHECK(may_serve(10, 4096)); /* the program stands there */
+    atomic_store(&shared->passed, 12);
+    CHECK(!may_serve(20, 4096));
+    atomic_store(&shared->passed, 13);
+    CHECK(may_serve(20, 4096));
+    /* More than the budget, alone. */
+    CHECK(may_serve(20, 200000));
+}
+
+/* Read backwards: asked for forwards, as one; what has been read in the meantime is skipped. */
+static void batches(char **argv)
+{
+    (void)argv;
+    pretend();
+    queue.budget_bytes = 1 << 20;
+    make_file("data", 40960);
+    int handle = foretell_slice_open(1, "data", O_RDONLY);
+    struct file *slot = handles[handle]->slot;
+    for (int i = 9; i >= 0; i--)
+        foretell_prefetch_pread(handle, 4096, i * 4096);
+    foretell_prefetch_pread(handle, 100, 50); /* of a page that was just asked for */
+    CHECK(queue.length == 10);
+    atomic_store(&slot->real, 2); /* pages 9 and 8 */
+    serve(true);
+    CHECK(queue.length == 0);
+    CHECK(atomic_load(&shared->skipped) == 2);
+    CHECK(asked_count == 1);
+    CHECK(asked[0][0] == 0 && asked[0][1] == 8 * 4096);
+    CHECK(queue.used_bytes == 8 * 4096);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(char **argv);
+} cases[] = {
+    {"calls", calls},
+    {"diverges", diverges},
+    {"closes_early", closes_early},
+    {"fails", fails},
+    {"own_fault", own_fault},
+    {"own_children", own_children},
+    {"prints_and_ends", prints_and_ends},
+    {"becomes_another", becomes_another},
+    {"first_descriptor", first_descriptor},
+    {"sends", sends},
+    {"overflows", overflows},
+    {"wrong_channel", wrong_channel},
+    {"many_files", many_files},
+    {"left_behind", left_behind},
+    {"too_many_files", too_many_files},
+    {"back_pressure", back_pressure},
+    {"rule", rule},
+    {"batches", batches},
+};
+
+int main(int argc, char **argv)
+{
+    (void)asked;
+    (void)record_readahead;
+    for (size_t i = 0; argc > 1 && i < sizeof cases / sizeof cases[0]; i++) {
+        if (strcmp(cases[i].name, argv[1]) == 0) {
+            cases[i].run(argv);
+            printf("good\n");
+            return 0;
+        }
+    }
+    printf("no such case\n");
+    return 1;
+}
