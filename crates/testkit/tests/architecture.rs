@@ -18,10 +18,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("foretell-analytic", &["foretell-device"]),
     // Makes the requests that the model's calibration asks for.
     ("foretell-probe", &["foretell-analytic"]),
+    // The translator of C programs: what it makes has a runtime of its own, in C.
+    ("foretell-slicer", &[]),
     ("foretell-slowdisk", &[]),
     ("foretell-protocol", &[]),
     // The protocol alone: what a program links against is small.
     ("foretell-client", &["foretell-protocol"]),
+    ("foretell-python", &["foretell-client"]),
     ("foretell-sim", &["foretell-device", "foretell-policy", "foretell-trace"]),
     ("foretell-pagecache", &["foretell-policy"]),
     ("foretelld", &["foretell-pagecache", "foretell-protocol"]),
@@ -37,6 +40,7 @@ const ALL_LIBRARIES: &[&str] = &[
     "foretell-policy",
     "foretell-probe",
     "foretell-sim",
+    "foretell-slicer",
     "foretell-slowdisk",
     "foretell-trace",
     "foretelld",
