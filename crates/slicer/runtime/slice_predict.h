@@ -9,6 +9,8 @@ static struct description *handles[HANDLES];
 static struct mapping slice_mappings[MAPPINGS];
 static atomic_uint slice_opens[SITES];
 static bool slice_is_thread;
+/* A thread that uses the program's table of descriptors keeps its own out of the way. */
+static bool shares_descriptors;
 
 /* Ends the slice without further ado; slice_start.h. */
 static void leave_slice(void) __attribute__((noreturn));
@@ -200,7 +202,7 @@ static int open_file(unsigned site, int directory, const char *path, int flags)
     int descriptor = -1;
     if (!empty && access_mode != O_WRONLY && (has_size || S_ISDIR(status.st_mode))) {
         descriptor = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (flags & (O_DIRECTORY | O_NOFOLLOW)));
-        if (descriptor >= 0 && slice_is_thread)
+        if (descriptor >= 0 && shares_descriptors)
             descriptor = out_of_the_way(descriptor);
         if (descriptor < 0)
             return -1;
@@ -295,7 +297,7 @@ int foretell_slice_dirfd(void *directory)
     if (description == NULL)
         foretell_slice_give_up();
     description->magic = DESCRIPTION;
-    description->descriptor = fcntl(dirfd(directory), F_DUPFD_CLOEXEC, slice_is_thread ? LOWEST_DESCRIPTOR : 0);
+    description->descriptor = fcntl(dirfd(directory), F_DUPFD_CLOEXEC, shares_descriptors ? LOWEST_DESCRIPTOR : 0);
     description->unpredictable = true;
     fstat(description->descriptor, &description->status);
     return new_handle(description, FIRST_HANDLE);

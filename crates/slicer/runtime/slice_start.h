@@ -6,7 +6,7 @@
  * when the program dies, and a pipe tells it when the program becomes another one (execve(2)). A fault in
  * it is its end.
  *
- * As a thread it shares heap and libc with the program. A fault is caught and the thread left, which
+ * As a thread it has descriptors of its own, but shares heap and libc with the program. A fault is caught and the thread left, which
  * contains wild reads; a slice that destroys the heap destroys the program's. */
 
 /* For faults on a used-up stack. */
@@ -186,6 +186,11 @@ static void start_process(void)
 static void *thread_main(void *nothing)
 {
     in_slice_thread = true;
+    /* A table of descriptors of its own: the program's numbers stay what they were. */
+    if (unshare(CLONE_FILES) == 0)
+        drop_files();
+    else
+        shares_descriptors = true;
     set_fault_stack();
     if (sigsetjmp(start.thread_end, 1) == 0)
         run_slice();
