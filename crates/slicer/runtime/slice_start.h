@@ -9,6 +9,14 @@
  * As a thread it has descriptors of its own, but shares heap and libc with the program. A fault is caught and the thread left, which
  * contains wild reads; a slice that destroys the heap destroys the program's. */
 
+#if defined(__SANITIZE_THREAD__)
+#define THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define THREAD_SANITIZER 1
+#endif
+#endif
+
 /* For faults on a used-up stack. */
 #define FAULT_STACK_BYTES 65536
 /* With a trace, the program waits at its exit until the slice has ended, so that both sequences are whole;
@@ -148,14 +156,6 @@ static void become_slice(pid_t program)
     _exit(0);
 }
 
-#if defined(__SANITIZE_THREAD__)
-#define THREAD_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define THREAD_SANITIZER 1
-#endif
-#endif
-
 static void start_process(void)
 {
     pid_t program = getpid();
@@ -186,11 +186,14 @@ static void start_process(void)
 static void *thread_main(void *nothing)
 {
     in_slice_thread = true;
+    shares_descriptors = true;
+#ifndef THREAD_SANITIZER /* it takes descriptors of the same number for the same */
     /* A table of descriptors of its own: the program's numbers stay what they were. */
-    if (unshare(CLONE_FILES) == 0)
+    if (unshare(CLONE_FILES) == 0) {
+        shares_descriptors = false;
         drop_files();
-    else
-        shares_descriptors = true;
+    }
+#endif
     set_fault_stack();
     if (sigsetjmp(start.thread_end, 1) == 0)
         run_slice();
