@@ -54,6 +54,22 @@ pub enum Setting {
     Streams,
 }
 
+impl Setting {
+    /// Its name for machines and people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Setting::ReadAheadKb => "read_ahead_kb",
+            Setting::Horizon => "horizon",
+            Setting::QueueDepth => "queue_depth",
+            Setting::Batch => "batch",
+            Setting::BlockBytes => "block_bytes",
+            Setting::MergeGapBytes => "merge_gap_bytes",
+            Setting::Streams => "streams",
+        }
+    }
+}
+
 /// One piece of advice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
@@ -61,6 +77,8 @@ pub struct Advice {
     pub setting: Setting,
     /// To what.
     pub value: u64,
+    /// The workload with it.
+    pub workload: Workload,
     /// The predicted time of the whole workload with it, in ms.
     pub time_ms: f64,
     /// Why.
@@ -170,6 +188,7 @@ impl Adviser<'_> {
         Some(Advice {
             setting: Setting::ReadAheadKb,
             value: read_ahead_bytes >> 10,
+            workload: Workload { prefetching: Prefetching::Linux { read_ahead_bytes }, ..*self.workload },
             time_ms,
             because,
             holds_if: format!(
@@ -202,9 +221,17 @@ impl Adviser<'_> {
         } else {
             "the device is as busy as it can be; no horizon hides all of the stall".to_owned()
         };
-        let bytes = self.hinted(horizon)?.ahead_bytes();
+        let workload = self.hinted(horizon)?;
+        let bytes = workload.ahead_bytes();
         let holds_if = format!("the order is disclosed, and {bytes} bytes are free for what is fetched");
-        Some(Advice { setting: Setting::Horizon, value: horizon.into(), time_ms, because, holds_if })
+        Some(Advice {
+            setting: Setting::Horizon,
+            value: horizon.into(),
+            workload,
+            time_ms,
+            because,
+            holds_if,
+        })
     }
 
     /// Decision 3.
@@ -219,11 +246,13 @@ impl Adviser<'_> {
         let depth = (per_ms * serve_ms).ceil().clamp(1.0, f64::from(MAX_HORIZON)) as u32;
         let because =
             format!("{:.0} requests a second of {serve_ms:.2} ms each are in flight then", per_ms * 1e3);
-        let time_ms = self.time_ms(&self.hinted(depth)?)?;
+        let workload = self.hinted(depth)?;
+        let time_ms = self.time_ms(&workload)?;
         let holds_if = "the reads do not depend on each other's data; more only wait longer".to_owned();
         (self.costs.slots > 1.0).then_some(Advice {
             setting: Setting::QueueDepth,
             value: depth.into(),
+            workload,
             time_ms,
             because,
             holds_if,
@@ -242,7 +271,8 @@ impl Adviser<'_> {
         let saved_ms = positioning_ms(1) - positioning_ms(batch);
         let because = format!("sorting {batch} requests saves {saved_ms:.2} ms of positioning each");
         let holds_if = "the order within a batch is free, as within a disclosure".to_owned();
-        Some(Advice { setting: Setting::Batch, value: batch.into(), time_ms, because, holds_if })
+        let workload = self.hinted(batch)?;
+        Some(Advice { setting: Setting::Batch, value: batch.into(), workload, time_ms, because, holds_if })
     }
 
     /// Decision 2; for direct reads, whose size the program chooses.
@@ -257,10 +287,12 @@ impl Adviser<'_> {
         // As much computation on each byte as before.
         let think_us = self.workload.think_us * request_bytes as f64 / self.workload.request_bytes as f64;
         let lambda_ms = self.before_first_byte_ms();
+        let workload = Workload { request_bytes, think_us, ..*self.workload };
         Some(Advice {
             setting: Setting::BlockBytes,
             value: request_bytes,
-            time_ms: self.time_ms(&Workload { request_bytes, think_us, ..*self.workload })?,
+            workload,
+            time_ms: self.time_ms(&workload)?,
             because: format!("{lambda_ms:.2} ms before each first byte are spread over it"),
             holds_if: "all of its bytes are used".to_owned(),
         })
@@ -283,7 +315,15 @@ impl Adviser<'_> {
         let because =
             format!("{gap_bytes} bytes pass sooner than the device begins anew, as up to {least:.0} do");
         let holds_if = "what lies between is not wanted, but may be read, 1 MiB ahead".to_owned();
-        Some(Advice { setting: Setting::MergeGapBytes, value: gap_bytes, time_ms, because, holds_if })
+        let workload = through;
+        Some(Advice {
+            setting: Setting::MergeGapBytes,
+            value: gap_bytes,
+            workload,
+            time_ms,
+            because,
+            holds_if,
+        })
     }
 
     /// Decision 6, disks: one stream after the other. Elsewhere streams are the queue depth.
@@ -293,10 +333,12 @@ impl Adviser<'_> {
         if streams == 1 || self.workload.pattern != Pattern::Sequential {
             return None;
         }
-        let one = self.time_ms(&Workload { streams: 1, ..*self.workload })?;
+        let workload = Workload { streams: 1, ..*self.workload };
+        let one = self.time_ms(&workload)?;
         Some(Advice {
             setting: Setting::Streams,
             value: 1,
+            workload,
             time_ms: one * f64::from(streams),
             because: "the arm stays in one file".to_owned(),
             holds_if: "one stream may wait for the other to end".to_owned(),

@@ -23,6 +23,7 @@
 
 use crate::costs::{Arm, Costs};
 use crate::surface::Surface;
+use crate::workload::Layout;
 
 /// Requests that are followed. The two states above are told apart within a hundred, and this many take
 /// about 100 us.
@@ -43,6 +44,8 @@ pub(crate) struct Streams {
     pub(crate) stride_bytes: f64,
     /// From the start of a stream to the start of the next.
     pub(crate) span_bytes: f64,
+    /// Whether that is known.
+    pub(crate) layout: Layout,
     /// Computation on each request, in ms.
     pub(crate) think_ms: f64,
     /// Processor time of starting each request, in ms.
@@ -64,9 +67,25 @@ pub(crate) struct Followed {
     pub(crate) busy_ms: f64,
 }
 
-/// Follows `streams` at the disk.
+/// Places in which files are tried to lie if nobody knows where they do: gaps between them that turn the
+/// platters by as many parts of a revolution.
+const LAYOUTS: u32 = 4;
+
+/// Follows `streams` at the disk; the mean over [`LAYOUTS`] if theirs is not known.
 pub(crate) fn follow(costs: &Costs, arm: &Arm, surface: &Surface, streams: &Streams) -> Followed {
-    Machine::new(costs, arm, surface, streams).run()
+    if streams.layout == Layout::Adjacent || streams.streams == 1 {
+        return Machine::new(costs, arm, surface, streams).run();
+    }
+    let (mut time_ms, mut busy_ms) = (0.0, 0.0);
+    for part in 0..LAYOUTS {
+        let gap_bytes = surface.track_bytes() * f64::from(part) / f64::from(LAYOUTS);
+        // Files begin with a sector.
+        let span_bytes = streams.span_bytes + (gap_bytes / 512.0).floor() * 512.0;
+        let followed = Machine::new(costs, arm, surface, &Streams { span_bytes, ..*streams }).run();
+        time_ms += followed.time_ms / f64::from(LAYOUTS);
+        busy_ms += followed.busy_ms / f64::from(LAYOUTS);
+    }
+    Followed { time_ms, busy_ms }
 }
 
 /// A stream's place in its file and what the drive holds of it.

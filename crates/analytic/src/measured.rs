@@ -24,9 +24,6 @@
 //! `max_request_bytes`, each of which wakes the program by itself; they pass a device with several channels
 //! side by side. The recurrence is followed request by request for [`EXACT_WINDOWS`] windows; what comes
 //! later repeats their period.
-//!
-//! Several streams whose device positions: each has two windows in flight, which stand one behind the other in
-//! the device's queue, so that every other window needs no positioning.
 
 use foretell_device::{Host, MeasuredParameters};
 
@@ -55,8 +52,7 @@ struct Processor {
     copy_ms_per_byte: f64,
     fill_ms_per_byte: f64,
     submit_ms: f64,
-    /// What a wait through the page cache takes longer than one of a direct read, with the asking.
-    wait_ms: f64,
+    direct_ms: f64,
 }
 
 impl Processor {
@@ -66,7 +62,7 @@ impl Processor {
             copy_ms_per_byte: 1e-3 / host.copy_mb_per_s,
             fill_ms_per_byte: 1e-3 / host.fill_mb_per_s,
             submit_ms: host.submit_us / 1e3,
-            wait_ms: (host.wait_us - host.direct_us) / 1e3,
+            direct_ms: host.direct_us / 1e3,
         }
     }
 
@@ -98,7 +94,7 @@ impl Requests<'_> {
 
     /// The device's part of a piece with nothing else in flight.
     fn alone_ms(&self, bytes: u64) -> f64 {
-        (self.measured.device.alone_ms(bytes as f64) + self.processor.wait_ms).max(0.0)
+        (self.measured.device.alone_ms(bytes as f64) - self.processor.direct_ms).max(0.0)
     }
 
     fn busy_ms(&self, bytes: u64) -> f64 {
@@ -193,13 +189,8 @@ impl Measured {
         let span_bytes = workload.span_bytes as f64 * streams;
         let (position_ms, busy_position_ms) =
             (self.device.positioning_ms(span_bytes), self.device.busy_positioning_ms);
-        let pipelined = workload.pattern == Pattern::Sequential
-            && matches!(workload.prefetching, Prefetching::Linux { .. })
-            && causes.overlap;
         let positioned = match (scattered, causes.positioning) {
             (false, _) => 0.0,
-            // Two windows of a stream are in flight, and the device takes them one after the other.
-            (true, true) if pipelined => 0.5,
             (true, true) => 1.0,
             (true, false) => reads / windows.count().max(1) as f64,
         };
@@ -232,7 +223,9 @@ impl Measured {
                         .max(overlapped_ms);
                     own_ms + processor_ms + (reads - 1.0) * (step_ms + serial_ms)
                 }
-                _ if pipelined => self.pipelined_ms(&windows, &requests, workload),
+                (Pattern::Sequential, Prefetching::Linux { .. }) if causes.overlap => {
+                    self.pipelined_ms(&windows, &requests, workload)
+                }
                 _ => over(&windows, |bytes| requests.window_ms(bytes)) + ask_ms + use_ms,
             };
         let processors = self.host.map_or(streams, |host| f64::from(host.processors)).min(streams);
@@ -395,7 +388,6 @@ mod tests {
             copy_mb_per_s: 1e9,
             fill_mb_per_s: 1e9,
             submit_us: 0.0,
-            wait_us: 0.0,
             direct_us: 0.0,
             max_request_bytes: MIB,
             processors: 2,
@@ -415,8 +407,7 @@ mod tests {
             read_us: 1.0,
             copy_mb_per_s: 1048.576,
             fill_mb_per_s: 1048.576,
-            submit_us: 2.0,
-            wait_us: 4.0,
+            submit_us: 6.0,
             direct_us: 5.0,
             max_request_bytes: MIB,
             processors: 2,

@@ -303,6 +303,7 @@ fn streams_at_the_arm(costs: &Costs, workload: &Workload, causes: Causes) -> Opt
                 piece_bytes: bytes.min(workload.split_bytes as f64),
                 stride_bytes: stride_bytes.unwrap_or(bytes),
                 span_bytes: workload.span_bytes as f64,
+                layout: workload.layout,
                 think_ms: workload.think_ms() * reads,
                 driver_ms: workload.driver_ms() * pieces,
                 processors: workload.processors.min(workload.streams),

@@ -86,6 +86,11 @@ impl Surface {
         if self.revolution_ms - wait_ms < 1e-6 { 0.0 } else { wait_ms }
     }
 
+    /// Bytes of a track.
+    pub(crate) fn track_bytes(&self) -> f64 {
+        self.track_sectors * self.sector_bytes
+    }
+
     /// Cylinders from one byte to another.
     pub(crate) fn cylinders(&self, from: f64, to: f64) -> f64 {
         (self.place(from).1 - self.place(to).1).abs()

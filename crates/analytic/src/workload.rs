@@ -21,6 +21,15 @@ pub enum Pattern {
     },
 }
 
+/// How the streams' files lie to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Nobody knows: the mean over places where they may lie.
+    Unknown,
+    /// Each begins where the one before ends.
+    Adjacent,
+}
+
 /// How the file system prefetches sequential reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prefetching {
@@ -48,6 +57,8 @@ pub struct Workload {
     pub request_bytes: u64,
     /// Streams at the same time, each in its own file.
     pub streams: u32,
+    /// How their files lie; only disks ask.
+    pub layout: Layout,
     /// Computation between two reads of a stream, in us.
     pub think_us: f64,
     /// Streams that can compute at the same time: processors.
@@ -118,6 +129,7 @@ impl Workload {
             span_bytes: bytes,
             request_bytes: 8 << 10,
             streams: 1,
+            layout: Layout::Unknown,
             think_us: 0.0,
             processors: u32::MAX,
             driver_us: 0.0,

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use foretell_analytic::predict::predict;
-use foretell_analytic::workload::{Pattern, Prefetching, Workload};
+use foretell_analytic::workload::{Layout, Pattern, Prefetching, Workload};
 use foretell_device::{Device, DeviceEvent, DeviceParameters, Discipline, Request, catalogue};
 
 const SECTOR_BYTES: u64 = 512;
@@ -115,6 +115,7 @@ fn grid() -> Vec<Case> {
                     request_bytes,
                     think_us,
                     prefetching: Prefetching::Off,
+                    layout: Layout::Adjacent,
                     ..Workload::sequential(16 << 20)
                 };
                 let patterns = [

@@ -19,6 +19,7 @@ pub mod join;
 mod joined;
 pub mod memory;
 pub mod nearest;
+pub mod plot;
 pub mod program;
 pub mod report;
 pub mod rule;

@@ -2,7 +2,7 @@
 //!
 //! The pattern, then `key=value` in any order. Sizes take units as in [`crate::size`].
 
-use foretell_analytic::workload::{Pattern, Prefetching, Workload};
+use foretell_analytic::workload::{Layout, Pattern, Prefetching, Workload};
 use thiserror::Error;
 
 use crate::nearest::suggestion;
@@ -15,6 +15,7 @@ pub const KEYS: &[&str] = &[
     "bytes",
     "request",
     "streams",
+    "layout",
     "think_us",
     "cpus",
     "driver_us",
@@ -28,6 +29,8 @@ pub const KEYS: &[&str] = &[
 ];
 /// The file systems.
 const FILE_SYSTEMS: &[&str] = &["linux", "ffs", "direct"];
+/// How files lie to each other.
+const LAYOUTS: &[&str] = &["unknown", "adjacent"];
 
 /// Bytes of a read if nothing is said: the block of foretell.
 const REQUEST_BYTES: u64 = 8 << 10;
@@ -89,6 +92,14 @@ pub enum WorkloadTextError {
         value: String,
         /// Of what.
         what: &'static str,
+    },
+    /// No way in which files can lie.
+    #[error("unknown layout '{name}'{hint}")]
+    Layout {
+        /// What was given.
+        name: String,
+        /// What would do.
+        hint: String,
     },
     /// A file system that the model does not know.
     #[error("unknown file system '{name}'{hint}")]
@@ -178,6 +189,13 @@ pub fn parse(text: &str, memory_bytes: u64) -> Result<Workload, WorkloadTextErro
             });
         }
     };
+    let layout = match value("layout").unwrap_or("unknown") {
+        "unknown" => Layout::Unknown,
+        "adjacent" => Layout::Adjacent,
+        other => {
+            return Err(WorkloadTextError::Layout { name: other.to_owned(), hint: hint(other, LAYOUTS) });
+        }
+    };
     let microseconds = |key: &str| {
         let parsed = |text: &str| text.parse::<f64>().map_err(|_| not_a_number(key, text, "microseconds"));
         value(key).map_or(Ok(0.0), parsed)
@@ -188,6 +206,7 @@ pub fn parse(text: &str, memory_bytes: u64) -> Result<Workload, WorkloadTextErro
         span_bytes,
         request_bytes,
         streams: number("streams", "streams")?.unwrap_or(1),
+        layout,
         think_us: microseconds("think_us")?,
         processors: number("cpus", "processors")?.unwrap_or(u32::MAX),
         driver_us: microseconds("driver_us")?,

@@ -19,8 +19,6 @@ const HELD_BACK: f64 = 1.3;
 const CAP_TOLERANCE: f64 = 0.12;
 /// Saved-up work below this share of a probe is not told from the queue's filling.
 const BURST_SHARE: f64 = 0.03;
-/// Batches that differ more than this are not disturbed but uneven.
-const UNEVEN: f64 = 0.02;
 /// How far a check may be from its prediction.
 const MISFIT: f64 = 0.15;
 
@@ -149,12 +147,7 @@ fn busy(sample: &Sample) -> Busy {
     // The queue fills at first and empties at last.
     let full = &sample.timings[..count - depth.min(count / 4)];
     let done_ms: Vec<f64> = full.iter().map(|t| t.done_ms).collect();
-    let later = &done_ms[done_ms.len() / 2..];
-    let mut period = estimate(periods_ms(later));
-    if period.error > UNEVEN * period.value {
-        // Tokens that come in portions: only the whole says how many there are.
-        period.value = (later[later.len() - 1] - later[0]) / (later.len() - 1).max(1) as f64;
-    }
+    let period = estimate(periods_ms(&done_ms[done_ms.len() / 2..]));
     let last_ms = done_ms.last().copied().unwrap_or(0.0);
     let burst = done_ms.len() as f64 - last_ms / period.value;
     let counts = burst > (2 * depth) as f64 && burst > BURST_SHARE * done_ms.len() as f64;
@@ -171,13 +164,10 @@ fn caps(held_back: &[&Busy]) -> (Option<Cap>, Option<Cap>) {
     let by_bytes = held_back.iter().filter(|b| near(b.bytes as f64 * 1e3 / b.period.value, bytes_per_s));
     // One size alone may be held back by either; bytes are the commoner limit.
     let (operations, bytes) = (by_operations.count(), by_bytes.count());
-    // What is saved up is the same for all sizes; less of it shows where requests were too few to spend it.
-    let burst = |unit: fn(&Busy) -> f64| {
-        let mut all: Vec<f64> = held_back.iter().map(|b| b.burst * unit(b)).collect();
-        median(&mut all).round().max(0.0) as u64
-    };
-    let operations_cap = Cap { per_s: per_s.round().max(1.0) as u64, burst: burst(|_| 1.0) };
-    let bytes_cap = Cap { per_s: bytes_per_s.round().max(1.0) as u64, burst: burst(|b| b.bytes as f64) };
+    let burst = |of: &Busy, unit: f64| (of.burst * unit).round().max(0.0) as u64;
+    let operations_cap = Cap { per_s: per_s.round().max(1.0) as u64, burst: burst(small, 1.0) };
+    let bytes_cap =
+        Cap { per_s: bytes_per_s.round().max(1.0) as u64, burst: burst(large, large.bytes as f64) };
     if bytes == held_back.len() {
         (None, Some(bytes_cap))
     } else if operations == held_back.len() {
@@ -389,16 +379,13 @@ fn host(samples: &[HostSample], facts: HostFacts) -> Option<Host> {
     let read_us = (small.processor_us - copy_us(small.bytes)).max(0.0);
     let fill_us = ahead.processor_us - read_us - copy_us(ahead.bytes);
     let fill_mb_per_s = rate(ahead.bytes as f64, fill_us);
-    let asked = *all(HostPath::Asked).first()?;
-    let submit_us = (asked.processor_us - asked.bytes as f64 / fill_mb_per_s).max(0.0);
-    let missing_us = missing.processor_us - read_us - copy_us(missing.bytes);
-    let wait_us = missing_us - missing.bytes as f64 / fill_mb_per_s - submit_us;
+    let submit_us =
+        missing.processor_us - read_us - copy_us(missing.bytes) - missing.bytes as f64 / fill_mb_per_s;
     Some(Host {
         read_us,
         copy_mb_per_s,
         fill_mb_per_s,
-        submit_us,
-        wait_us: wait_us.max(0.0),
+        submit_us: submit_us.max(0.0),
         direct_us: direct.processor_us,
         max_request_bytes: facts.max_request_bytes,
         processors: facts.processors,

@@ -90,8 +90,6 @@ pub enum HostPath {
     Present,
     /// Through the page cache at random, data missing.
     Missing,
-    /// Asked for ahead at random (`posix_fadvise` with `POSIX_FADV_WILLNEED`), not waited for.
-    Asked,
     /// Through the page cache in order with the kernel's readahead, data missing.
     ReadAhead,
 }

@@ -3,7 +3,7 @@
 //! Chosen before anything was compared, as a product of what the model distinguishes: disk and its cache,
 //! pattern, size, computation. None was left out afterwards.
 
-use foretell_analytic::workload::{Pattern, Prefetching, Workload};
+use foretell_analytic::workload::{Layout, Pattern, Prefetching, Workload};
 use foretell_device::{CatalogueError, DeviceParameters, Model, catalogue};
 use foretell_sim::DRIVER_NS;
 
@@ -88,6 +88,7 @@ fn workloads(request_bytes: u64, think_us: f64) -> Vec<Workload> {
         driver_us: DRIVER_NS as f64 / 1e3,
         split_bytes: request_bytes,
         prefetching: Prefetching::Off,
+        layout: Layout::Adjacent,
         ..Workload::sequential(READS * request_bytes)
     };
     let sequential = |streams: u32| {

@@ -376,7 +376,7 @@ fn readable_to_all(file: &tempfile::NamedTempFile) -> std::io::Result<()> {
 }
 
 /// What the user typed, as far as it can be shown.
-fn command_line() -> String {
+pub(super) fn command_line() -> String {
     let arguments = std::env::args_os().skip(1).map(|a| {
         let text = a.to_string_lossy().into_owned();
         if text.contains([' ', '\'', '"']) { format!("'{}'", text.replace('\'', "'\\''")) } else { text }

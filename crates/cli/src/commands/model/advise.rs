@@ -3,18 +3,20 @@
 use std::fmt::Write;
 
 use anyhow::{Result, anyhow};
-use foretell_analytic::advise::{Advice, Setting, advise};
+use foretell_analytic::advise::{Advice, advise};
 use foretell_device::DeviceParameters;
 use serde::Serialize;
 
-use super::{WorkloadArgs, find_device, parse_workload};
+use super::{Pictures, WorkloadArgs, find_device, parse_workload};
 use crate::terminal::say;
 
 /// Advises and prints.
 pub(super) fn execute(args: &WorkloadArgs) -> Result<()> {
     let device = find_device(&args.device)?;
     let workload = parse_workload(&args.workload)?;
+    let pictures = Pictures::of(args)?;
     let (now, advice) = advise(&device, &workload).map_err(|e| anyhow!("--workload: {e}"))?;
+    pictures.draw_advice(&device, &workload, &now, &advice)?;
     if args.json {
         let rows: Vec<_> = advice.iter().map(|advice| AdviceJson::new(advice, now.time_ms)).collect();
         say(&format!("{}\n", serde_json::to_string_pretty(&rows)?));
@@ -37,27 +39,8 @@ struct AdviceJson<'a> {
 
 impl<'a> AdviceJson<'a> {
     fn new(advice: &'a Advice, now_ms: f64) -> AdviceJson<'a> {
-        let Advice { setting, value, time_ms, because, holds_if } = advice;
-        AdviceJson {
-            setting: setting_name(*setting),
-            value: *value,
-            time_ms: *time_ms,
-            now_ms,
-            because,
-            holds_if,
-        }
-    }
-}
-
-fn setting_name(setting: Setting) -> &'static str {
-    match setting {
-        Setting::ReadAheadKb => "read_ahead_kb",
-        Setting::Horizon => "horizon",
-        Setting::QueueDepth => "queue_depth",
-        Setting::Batch => "batch",
-        Setting::BlockBytes => "block_bytes",
-        Setting::MergeGapBytes => "merge_gap_bytes",
-        Setting::Streams => "streams",
+        let Advice { setting, value, time_ms, because, holds_if, .. } = advice;
+        AdviceJson { setting: setting.name(), value: *value, time_ms: *time_ms, now_ms, because, holds_if }
     }
 }
 
@@ -66,11 +49,11 @@ fn advice_table(device: &DeviceParameters, now_ms: f64, advice: &[Advice]) -> St
     if advice.is_empty() {
         out.push_str("  nothing to set would make it 3% faster\n");
     }
-    for Advice { setting, value, time_ms, because, holds_if } in advice {
+    for Advice { setting, value, time_ms, because, holds_if, .. } in advice {
         let _ = writeln!(
             out,
             "  {:<16}{value:>12}   {time_ms:.2} ms, {:.2} times as fast: {because}\n{:>33}if {holds_if}",
-            setting_name(*setting),
+            setting.name(),
             now_ms / time_ms,
             "",
         );

@@ -3,17 +3,20 @@
 //! One file an action.
 
 mod advise;
-mod calibrate;
 mod against_sim;
+mod calibrate;
+mod pictures;
 mod predict;
 mod reproduce;
 
 use std::fs;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 use foretell_analytic::workload::Workload;
 use foretell_device::{DeviceParameters, catalogue};
 
+use self::pictures::Pictures;
 use crate::memory::usable_bytes;
 use crate::workload;
 
@@ -50,12 +53,19 @@ struct WorkloadArgs {
     #[arg(long, value_name = "NAME|FILE")]
     device: String,
     /// sequential, strided, random or hinted, then KEY=VALUE: bytes (of each stream), request, streams,
-    /// think_us, cpus, driver_us, stride, span, horizon, fs (linux, ffs, direct), read_ahead, split, memory
+    /// layout (unknown, adjacent), think_us, cpus, driver_us, stride, span, horizon, fs (linux, ffs, direct),
+    /// read_ahead, split, memory
     #[arg(long, value_name = "PATTERN,KEY=VALUE,..")]
     workload: String,
     /// Write JSON instead of a table
     #[arg(long)]
     json: bool,
+    /// Draw it: the causes, and the time over block size, readahead, streams or horizon
+    #[arg(long, value_name = "FILE.svg|FILE.png")]
+    plot: Option<PathBuf>,
+    /// Write a page with the pictures and the figures
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// Does what the arguments say.

@@ -8,14 +8,16 @@ use foretell_analytic::workload::Workload;
 use foretell_device::DeviceParameters;
 use serde::Serialize;
 
-use super::{WorkloadArgs, find_device, parse_workload};
+use super::{Pictures, WorkloadArgs, find_device, parse_workload};
 use crate::terminal::say;
 
 /// Predicts and prints.
 pub(super) fn execute(args: &WorkloadArgs) -> Result<()> {
     let device = find_device(&args.device)?;
     let workload = parse_workload(&args.workload)?;
+    let pictures = Pictures::of(args)?;
     let prediction = predict(&device, &workload).map_err(|e| anyhow!("--workload: {e}"))?;
+    pictures.draw_prediction(&device, &workload, &prediction)?;
     if args.json {
         say(&format!("{}\n", serde_json::to_string_pretty(&PredictionJson::new(&device, &prediction))?));
     } else {
@@ -62,7 +64,7 @@ impl<'a> PredictionJson<'a> {
 }
 
 /// A word for machines and one line for people.
-fn bound_text(bound: Bound) -> (&'static str, &'static str) {
+pub(super) fn bound_text(bound: Bound) -> (&'static str, &'static str) {
     match bound {
         Bound::Latency => ("latency", "each request waits for the one before"),
         Bound::Device => ("device", "the device is busy all the time"),
