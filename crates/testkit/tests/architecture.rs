@@ -24,6 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("foretell-protocol", &[]),
     // The protocol alone: what a program links against is small.
     ("foretell-client", &["foretell-protocol"]),
+    ("foretell-capi", &["foretell-client"]),
     ("foretell-python", &["foretell-client"]),
     ("foretell-sim", &["foretell-device", "foretell-policy", "foretell-trace"]),
     ("foretell-pagecache", &["foretell-policy"]),

@@ -1,0 +1,270 @@
+//! Reads a translation unit: `clang -fsyntax-only -Xclang -ast-dump=json`, and the JSON into the arena.
+//!
+//! The dump leaves the name of a file out where it is the same as that of the place printed before; so the
+//! places are decoded in the order in which they stand. Of other attributes only those are read that
+//! [`Node`] has. The tree can be deep (a chain of `else if`, a long sum), so the caller runs this on a thread
+//! with a large stack.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+use super::{Id, Kind, Node, Place, Sources, Tree, Type};
+use crate::{Error, Input};
+
+/// Most nodes of a program. A translation unit of 2,000 lines has about 50,000.
+const MOST_NODES: usize = 20_000_000;
+
+#[derive(Deserialize, Default)]
+struct RawSpot {
+    offset: Option<u32>,
+    file: Option<String>,
+    #[serde(rename = "tokLen")]
+    length: Option<u32>,
+}
+
+#[derive(Deserialize, Default)]
+struct RawPlace {
+    offset: Option<u32>,
+    file: Option<String>,
+    #[serde(rename = "tokLen")]
+    length: Option<u32>,
+    #[serde(rename = "spellingLoc")]
+    spelling: Option<RawSpot>,
+    #[serde(rename = "expansionLoc")]
+    expansion: Option<RawSpot>,
+}
+
+#[derive(Deserialize, Default)]
+struct RawRange {
+    #[serde(default)]
+    begin: RawPlace,
+    #[serde(default)]
+    end: RawPlace,
+}
+
+#[derive(Deserialize)]
+struct RawType {
+    #[serde(rename = "qualType", default)]
+    spelled: String,
+    #[serde(rename = "desugaredQualType")]
+    desugared: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct RawReference {
+    id: String,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct RawNode {
+    id: Option<String>,
+    kind: Option<String>,
+    #[serde(default)]
+    loc: RawPlace,
+    #[serde(default)]
+    range: RawRange,
+    #[serde(default)]
+    name: String,
+    #[serde(rename = "type")]
+    ty: Option<RawType>,
+    #[serde(rename = "argType")]
+    argument: Option<RawType>,
+    #[serde(default)]
+    opcode: String,
+    #[serde(rename = "castKind", default)]
+    cast: String,
+    #[serde(default)]
+    value: serde_json::Value,
+    #[serde(rename = "isPostfix", default)]
+    postfix: bool,
+    #[serde(rename = "isArrow", default)]
+    arrow: bool,
+    #[serde(rename = "isGNURange", default)]
+    range_of_cases: bool,
+    #[serde(default)]
+    variadic: bool,
+    init: Option<String>,
+    #[serde(rename = "storageClass", default)]
+    storage: String,
+    #[serde(rename = "tagUsed", default)]
+    tag: String,
+    #[serde(rename = "referencedDecl")]
+    referenced: Option<RawReference>,
+    #[serde(rename = "referencedMemberDecl")]
+    member: Option<String>,
+    #[serde(rename = "targetLabelDeclId")]
+    target: Option<String>,
+    #[serde(rename = "declId")]
+    label: Option<String>,
+    #[serde(default)]
+    inner: Vec<RawNode>,
+}
+
+/// Runs the front end on one file and appends its tree; gives the unit's root.
+pub(crate) fn read_unit(
+    tree: &mut Tree,
+    sources: &mut Sources,
+    input: &Input,
+    clang: &str,
+    unit: u16,
+) -> Result<Id, Error> {
+    sources.load_strictly(&input.path)?;
+    let json = run(clang, input)?;
+    let mut parser = serde_json::Deserializer::from_slice(&json);
+    parser.disable_recursion_limit();
+    let raw = RawNode::deserialize(&mut parser)
+        .map_err(|e| Error::Tree { path: input.path.clone(), message: e.to_string() })?;
+    let mut reader = Reader {
+        tree,
+        sources,
+        folder: input.folder.as_deref(),
+        unit,
+        file: 0,
+        ids: HashMap::new(),
+        open: Vec::new(),
+    };
+    reader.file = reader.sources.number(&input.path);
+    let root = reader.node(raw, None)?;
+    reader.resolve();
+    Ok(root)
+}
+
+fn run(clang: &str, input: &Input) -> Result<Vec<u8>, Error> {
+    let mut command = Command::new(clang);
+    command.args(["-fsyntax-only", "-Xclang", "-ast-dump=json", "-w", "-fno-color-diagnostics"]);
+    command.args(&input.flags).arg(&input.path).stdin(Stdio::null());
+    if let Some(folder) = &input.folder {
+        command.current_dir(folder);
+    }
+    let output =
+        command.output().map_err(|source| Error::NoFrontEnd { program: clang.to_owned(), source })?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    let first = complaints.lines().find(|line| line.contains("error:")).or(complaints.lines().next());
+    let message = first.unwrap_or("clang fails without a word").to_owned();
+    Err(Error::NotC { path: input.path.clone(), message })
+}
+
+/// File, offset, length, and whether there is such a place.
+type Spot = (u32, u32, u32, bool);
+
+struct Reader<'a> {
+    tree: &'a mut Tree,
+    sources: &'a mut Sources,
+    folder: Option<&'a Path>,
+    unit: u16,
+    /// The file of the place that was printed last.
+    file: u32,
+    /// clang's numbers of declarations.
+    ids: HashMap<String, Id>,
+    /// References to resolve when all declarations are known.
+    open: Vec<(Id, String)>,
+}
+
+impl Reader<'_> {
+    fn spot(&mut self, file: Option<&String>, offset: Option<u32>, length: Option<u32>) -> Spot {
+        if let Some(name) = file {
+            let path = match self.folder {
+                Some(folder) => folder.join(name),
+                None => PathBuf::from(name),
+            };
+            self.file = self.sources.number(&path);
+        }
+        (self.file, offset.unwrap_or(0), length.unwrap_or(0), offset.is_some())
+    }
+
+    fn place(&mut self, raw: &RawPlace) -> Place {
+        let (in_macro, spelled, used) = match (&raw.spelling, &raw.expansion) {
+            (Some(spelling), Some(expansion)) => {
+                let spelled = self.spot(spelling.file.as_ref(), spelling.offset, spelling.length);
+                (true, spelled, self.spot(expansion.file.as_ref(), expansion.offset, expansion.length))
+            }
+            _ => {
+                let spot = self.spot(raw.file.as_ref(), raw.offset, raw.length);
+                (false, spot, spot)
+            }
+        };
+        let (file, offset, length, known) = used;
+        let (spelled_file, spelled_offset, spelled_length, _) = spelled;
+        Place { file, offset, length, spelled_file, spelled_offset, spelled_length, in_macro, known }
+    }
+
+    fn node(&mut self, raw: RawNode, parent: Option<Id>) -> Result<Id, Error> {
+        let id = Id(self.tree.nodes.len() as u32);
+        if id.ix() >= MOST_NODES {
+            return Err(Error::TooLarge { what: "nodes of the syntax tree".to_owned(), limit: MOST_NODES });
+        }
+        let kind = raw.kind.as_deref().map_or(Kind::Absent, Kind::of);
+        // The order of the dump: the place, then both ends of the range, then the children.
+        let at = self.place(&raw.loc);
+        let begin = self.place(&raw.range.begin);
+        let end = self.place(&raw.range.end);
+        let text = |t: RawType| Type::new(t.spelled, t.desugared);
+        let reference = raw.referenced.as_ref().map(|r| r.id.clone());
+        let wanted = reference.or(raw.member).or(raw.target);
+        let operator = match (&raw.referenced, raw.opcode.is_empty()) {
+            (Some(referenced), _) => referenced.kind.clone(),
+            (None, true) if kind == Kind::SizeOf => raw.name.clone(),
+            (None, true) => raw.cast,
+            (None, false) => raw.opcode,
+        };
+        let value = match raw.value {
+            serde_json::Value::String(text) => text,
+            serde_json::Value::Null => String::new(),
+            other => other.to_string(),
+        };
+        // What `sizeof` is applied to, when that is a type, stands in for the value.
+        let value = match (&raw.argument, kind) {
+            (Some(argument), Kind::SizeOf) => argument.spelled.clone(),
+            _ => value,
+        };
+        self.tree.nodes.push(Node {
+            kind,
+            parent,
+            children: Vec::new(),
+            name: raw.name,
+            operator,
+            value,
+            ty: raw.ty.map(text).unwrap_or_default(),
+            flag: raw.postfix || raw.arrow || raw.range_of_cases || raw.variadic || raw.init.is_some(),
+            refers_to: None,
+            refers_to_name: raw.referenced.map(|r| r.name).unwrap_or_default(),
+            storage: if raw.tag.is_empty() { raw.storage } else { raw.tag },
+            begin,
+            end,
+            at,
+            unit: self.unit,
+        });
+        if kind.is_declaration() {
+            if let Some(name) = raw.id {
+                self.ids.insert(name, id);
+            }
+        } else if let Some(label) = raw.label {
+            self.ids.insert(label, id);
+        }
+        if let Some(wanted) = wanted {
+            self.open.push((id, wanted));
+        }
+        let mut children = Vec::with_capacity(raw.inner.len());
+        for inner in raw.inner {
+            children.push(self.node(inner, Some(id))?);
+        }
+        self.tree.nodes[id.ix()].children = children;
+        Ok(id)
+    }
+
+    fn resolve(&mut self) {
+        for (id, wanted) in std::mem::take(&mut self.open) {
+            self.tree.nodes[id.ix()].refers_to = self.ids.get(&wanted).copied();
+        }
+    }
+}

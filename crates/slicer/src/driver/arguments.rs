@@ -1,0 +1,330 @@
+//! What a compiler's command line asks for, as far as that decides what `foretell cc` does with it.
+//!
+//! Only what is needed is understood: which arguments are inputs, which take a value of their own, and
+//! whether the command compiles, links, or does something that is none of our business.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Options whose value is the next argument if it does not follow immediately (GCC manual, "Option Index").
+const TAKE_VALUE: &[&str] = &[
+    "-o", "-x", "-I", "-D", "-U", "-L", "-l", "-T", "-u", "-z", "-e", "-A", "-B", "-G", "-h",
+    "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-iprefix", "-iwithprefix",
+    "-iwithprefixbefore", "-isysroot", "-imultilib", "-MF", "-MT", "-MQ", "-Xlinker", "-Xpreprocessor",
+    "-Xassembler", "-Xclang", "-aux-info", "-target", "-arch", "-wrapper", "--param", "--sysroot", "-dumpbase",
+    "-dumpdir",
+];
+
+/// Options whose value may also follow without a space; the others of [`TAKE_VALUE`] stand alone.
+const JOINED: &[&str] = &[
+    "-o", "-x", "-I", "-D", "-U", "-L", "-l", "-T", "-u", "-z", "-e", "-A", "-B", "-G", "-isystem", "-iquote",
+    "-idirafter", "-include", "-imacros",
+];
+
+/// With one of these the command makes no program and no object file of C, or one that has no main.
+const NOT_OURS: &[&str] = &[
+    "-E", "-S", "-M", "-MM", "-fsyntax-only", "-###", "-shared", "-r", "-nostdlib", "-nostartfiles",
+    "-ffreestanding", "-emit-llvm", "--help", "--version", "-dumpversion", "-dumpmachine", "-dumpspecs",
+    "-analyze", "--analyze",
+];
+
+/// Nested response files are followed this deep; a file that names itself would never end.
+const RESPONSE_FILES_DEEP: usize = 8;
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    /// The compiler alone.
+    Pass,
+    /// Object files (`-c`).
+    Compile,
+    /// A program.
+    Link,
+}
+
+/// One argument, with the value that belongs to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Argument {
+    /// An option and, if it has one as an argument of its own, its value.
+    Option(OsString, Option<OsString>),
+    /// A file in C.
+    Source(PathBuf),
+    /// Any other file: objects, archives, other languages.
+    File(PathBuf),
+}
+
+/// A command line.
+#[derive(Debug)]
+pub(super) struct Invocation {
+    /// What it asks for.
+    pub(super) action: Action,
+    /// Its arguments in order, response files expanded.
+    pub(super) arguments: Vec<Argument>,
+}
+
+impl Invocation {
+    pub(super) fn parse(arguments: &[OsString]) -> Self {
+        let mut flat = Vec::new();
+        expand(arguments, RESPONSE_FILES_DEEP, &mut flat);
+        let mut parsed = Vec::new();
+        let mut ours = true;
+        let mut compile = false;
+        let mut language_given = false;
+        let mut words = flat.into_iter();
+        while let Some(word) = words.next() {
+            let text = word.to_string_lossy().into_owned();
+            if !text.starts_with('-') || text == "-" {
+                let path = PathBuf::from(&word);
+                let is_c = path.extension() == Some(OsStr::new("c"));
+                ours &= text != "-";
+                parsed.push(if is_c || (language_given && !is_object(&path)) {
+                    Argument::Source(path)
+                } else {
+                    Argument::File(path)
+                });
+                continue;
+            }
+            let value = if TAKE_VALUE.contains(&text.as_str()) { words.next() } else { None };
+            compile |= text == "-c";
+            ours &= !NOT_OURS.contains(&text.as_str()) && !text.starts_with("-print-");
+            if let Some(language) = value_of("-x", &text, value.as_deref()) {
+                ours &= language == "c" || language == "none";
+                language_given = language == "c";
+            }
+            parsed.push(Argument::Option(word, value));
+        }
+        let has_input = parsed.iter().any(|a| !matches!(a, Argument::Option(..)));
+        let mut this = Self { action: Action::Pass, arguments: parsed };
+        if ours && has_input && !this.is_a_probe() {
+            this.action = if compile { Action::Compile } else { Action::Link };
+        }
+        this
+    }
+
+    /// Tests that configure scripts and CMake compile to learn what the system has: there are hundreds, none
+    /// is run for its speed, and a line of diagnosis would be taken for a warning.
+    fn is_a_probe(&self) -> bool {
+        let probe = |path: &Path| {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            name.starts_with("conftest") || path.components().any(|c| c.as_os_str() == "CMakeScratch")
+        };
+        self.sources().any(probe)
+            || self.output().is_some_and(|path| probe(&path))
+            || std::env::current_dir().is_ok_and(|folder| {
+                folder.components().any(|c| c.as_os_str() == "CMakeTmp" || c.as_os_str() == "CMakeScratch")
+            })
+    }
+
+    /// The inputs in C.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &Path> {
+        self.arguments.iter().filter_map(|argument| match argument {
+            Argument::Source(path) => Some(path.as_path()),
+            _ => None,
+        })
+    }
+
+    /// The value of `-o`.
+    pub(super) fn output(&self) -> Option<PathBuf> {
+        self.arguments.iter().rev().find_map(|argument| match argument {
+            Argument::Option(option, value) => {
+                value_of("-o", &option.to_string_lossy(), value.as_deref()).map(PathBuf::from)
+            }
+            _ => None,
+        })
+    }
+
+    /// The options that shape the code of a translation unit: neither inputs nor outputs, dependency files
+    /// or the linker's business.
+    pub(super) fn compile_flags(&self) -> Vec<OsString> {
+        self.flags(|option| {
+            !(option == "-c"
+                || option.starts_with("-o")
+                || option.starts_with("-x")
+                || option.starts_with("-M")
+                || option.starts_with("-l")
+                || option.starts_with("-L")
+                || option.starts_with("-Wl,")
+                || option.starts_with("-save-temps")
+                || matches!(option, "-Xlinker" | "-T" | "-u" | "-z" | "-e" | "-s" | "-static" | "-pie" | "-no-pie"))
+        })
+    }
+
+    /// Of these the ones that a runtime, which is a part of no source, has to be compiled with as well: for
+    /// which machine, and under which sanitizer.
+    pub(super) fn machine_flags(&self) -> Vec<OsString> {
+        self.flags(|option| {
+            (option.starts_with("-m") && !option.starts_with("-mtune"))
+                || option.starts_with("-fsanitize")
+                || option.starts_with("--sysroot")
+                || option.starts_with("--target")
+                || matches!(option, "-target" | "-isysroot" | "-g" | "-B")
+        })
+    }
+
+    fn flags(&self, wanted: impl Fn(&str) -> bool) -> Vec<OsString> {
+        let mut flags = Vec::new();
+        for argument in &self.arguments {
+            if let Argument::Option(option, value) = argument
+                && wanted(&option.to_string_lossy())
+            {
+                flags.push(option.clone());
+                flags.extend(value.clone());
+            }
+        }
+        flags
+    }
+}
+
+/// Of the flags of a translation unit those that the front end needs, to see the same program: clang stops at
+/// many of GCC's optimisations.
+pub(super) fn front_end_flags(flags: &[OsString]) -> Vec<String> {
+    const WITH_VALUE: &[&str] = &[
+        "-I", "-D", "-U", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-isysroot", "--sysroot",
+        "-target",
+    ];
+    const ALONE: &[&str] = &[
+        "-ansi", "-pthread", "-nostdinc", "-trigraphs", "-fshort-enums", "-funsigned-char", "-fsigned-char",
+        "-fgnu89-inline", "-fms-extensions", "-fplan9-extensions", "-m32", "-m64", "-mx32",
+    ];
+    let mut kept = Vec::new();
+    let mut words = flags.iter().map(|flag| flag.to_string_lossy().into_owned());
+    while let Some(word) = words.next() {
+        if WITH_VALUE.contains(&word.as_str()) {
+            kept.push(word);
+            kept.extend(words.next());
+        } else if TAKE_VALUE.contains(&word.as_str()) {
+            words.next();
+        } else if ALONE.contains(&word.as_str())
+            || WITH_VALUE.iter().any(|option| word.starts_with(option))
+            || ["-std=", "-mavx", "-msse"].iter().any(|start| word.starts_with(start))
+        {
+            kept.push(word);
+        }
+    }
+    kept
+}
+
+/// The value that `text`, perhaps with the next argument, gives to `option`.
+fn value_of(option: &str, text: &str, next: Option<&OsStr>) -> Option<String> {
+    if text == option {
+        return next.map(|value| value.to_string_lossy().into_owned());
+    }
+    if !JOINED.contains(&option) {
+        return None;
+    }
+    text.strip_prefix(option).map(str::to_owned)
+}
+
+fn is_object(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    [".o", ".a", ".so", ".lo", ".obj"].iter().any(|end| name.ends_with(end)) || name.contains(".so.")
+}
+
+/// Puts the contents of `@FILE` in its place; what is no readable file stays as it is, as the compilers do.
+fn expand(arguments: &[OsString], deep: usize, flat: &mut Vec<OsString>) {
+    for argument in arguments {
+        let text = argument.to_string_lossy();
+        let content = match text.strip_prefix('@') {
+            Some(path) if deep > 0 => fs::read_to_string(path).ok(),
+            _ => None,
+        };
+        match content {
+            Some(content) => expand(&words_of(&content), deep - 1, flat),
+            None => flat.push(argument.clone()),
+        }
+    }
+}
+
+/// The words of a response file: separated by white space, quoted by `'` or `"`, `\` before any character.
+fn words_of(text: &str) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match (character, quote) {
+            ('\\', _) => word.get_or_insert_default().extend(characters.next()),
+            (c, Some(q)) if c == q => quote = None,
+            (c, Some(_)) => word.get_or_insert_default().push(c),
+            ('"' | '\'', None) => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (c, None) if c.is_whitespace() => words.extend(word.take().map(OsString::from)),
+            (c, None) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word.map(OsString::from));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    fn parse(line: &str) -> Invocation {
+        Invocation::parse(&words_of(line))
+    }
+
+    #[test]
+    fn what_is_asked_for() {
+        for (line, action) in [
+            ("-c a.c -o a.o", Action::Compile),
+            ("a.c b.c -o prog -lm", Action::Link),
+            ("a.o b.o -o prog", Action::Link),
+            ("-xc a.txt", Action::Link),
+            ("-E a.c", Action::Pass),
+            ("-MM a.c", Action::Pass),
+            ("-MMD -MF a.d -c a.c", Action::Compile),
+            ("-S a.c", Action::Pass),
+            ("-shared a.o -o lib.so", Action::Pass),
+            ("-x assembler a.c", Action::Pass),
+            ("-x c -", Action::Pass),
+            ("--version", Action::Pass),
+            ("-v", Action::Pass),
+            ("-print-search-dirs", Action::Pass),
+            ("conftest.c -o conftest", Action::Pass),
+            ("", Action::Pass),
+        ] {
+            assert_eq!(parse(line).action, action, "{line}");
+        }
+    }
+
+    #[test]
+    fn inputs_are_told_from_values() {
+        let invocation = parse("-o out.c -I inc.c -include pre.c -Dx=y.c real.c thing.o -MF dep.c -lz");
+        assert_eq!(invocation.sources().collect::<Vec<_>>(), [Path::new("real.c")]);
+        assert_eq!(invocation.output(), Some(PathBuf::from("out.c")));
+        assert_eq!(parse("-oprog a.c").output(), Some(PathBuf::from("prog")));
+        assert_eq!(parse("-x c data").sources().count(), 1);
+        assert_eq!(parse("-x c data -x none more").sources().count(), 1);
+    }
+
+    #[test]
+    fn flags_by_use() {
+        let invocation = parse("-O2 -g -Wall -MMD -MF x.d -I inc -DN=3 -std=c99 -fsanitize=address -c a.c -o a.o -lm");
+        let flags = invocation.compile_flags();
+        assert_eq!(flags, words_of("-O2 -g -Wall -I inc -DN=3 -std=c99 -fsanitize=address"));
+        assert_eq!(front_end_flags(&flags), ["-I", "inc", "-DN=3", "-std=c99"]);
+        assert_eq!(invocation.machine_flags(), words_of("-g -fsanitize=address"));
+    }
+
+    #[test]
+    fn response_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("args");
+        let inner = folder.path().join("inner");
+        fs::File::create(&inner).unwrap().write_all(b"b\\ c.c").unwrap();
+        let text = format!("-DX='a b' \"q.c\"\n -o \tprog @{}", inner.display());
+        fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
+        let invocation = Invocation::parse(&[OsString::from(format!("@{}", path.display()))]);
+        assert_eq!(invocation.sources().collect::<Vec<_>>(), [Path::new("q.c"), Path::new("b c.c")]);
+        assert_eq!(invocation.compile_flags(), ["-DX=a b"]);
+        // No such file: an argument like any other. One that names itself ends somewhere.
+        assert_eq!(Invocation::parse(&["@/nonexistent".into()]).arguments.len(), 1);
+        fs::File::create(&inner).unwrap().write_all(format!("a.c @{}", inner.display()).as_bytes()).unwrap();
+        assert_eq!(Invocation::parse(&[format!("@{}", inner.display()).into()]).sources().count(), 8);
+    }
+}

@@ -1,0 +1,192 @@
+//! Calls: what the slice and the program say in place of them.
+
+use super::expression::{Voice, Writer};
+use crate::ast::Id;
+use crate::ast::program::Func;
+use crate::flow::Callee;
+use crate::models::{Act, Io};
+use crate::slice::closure::Point;
+
+impl Writer<'_, '_> {
+    /// A call in the slice.
+    pub(super) fn call(&mut self, id: Id) -> String {
+        let known = self.emission.known;
+        let Some(point) = self.emission.point(id) else { return self.call_with(id, "") };
+        if known.ends(point) {
+            return "foretell_slice_end()".to_owned();
+        }
+        if let Some((io, _)) = known.io(point) {
+            return self.open_file_call(id, point, io);
+        }
+        let node = &known.graphs[point.0.ix()][point.1];
+        match node.call.as_ref().map(|c| &c.callee) {
+            Some(Callee::Function(func)) => self.own_call(id, *func),
+            _ => self.call_with(id, ""),
+        }
+    }
+
+    /// A call with all of its arguments; the callee is written anew unless a name is given.
+    fn call_with(&mut self, id: Id, name: &str) -> String {
+        let tree = &self.emission.known.program.tree;
+        let callee = match (name, tree.child(id, 0)) {
+            ("", Some(callee)) => self.expression(callee),
+            _ => name.to_owned(),
+        };
+        let arguments: Vec<String> =
+            tree.arguments(id).to_vec().into_iter().map(|a| self.expression(a)).collect();
+        format!("{callee}({})", arguments.join(", "))
+    }
+
+    /// A call of a function that has a slice: with the arguments that its slice needs.
+    fn own_call(&mut self, id: Id, func: Func) -> String {
+        let emission = self.emission;
+        let tree = &emission.known.program.tree;
+        self.functions.insert(func);
+        let mut before = Vec::new();
+        let mut passed = Vec::new();
+        let parameters = emission.known.program.func(func).parameters.len();
+        for (number, argument) in tree.arguments(id).iter().enumerate() {
+            if number < parameters && emission.slice.closure.needs_parameter(func, number) {
+                passed.push(self.expression(*argument));
+            } else {
+                before.extend(self.effects(*argument));
+            }
+        }
+        let call =
+            format!("{}({})", emission.name(&emission.known.program.func(func).name), passed.join(", "));
+        if before.is_empty() {
+            return call;
+        }
+        before.push(call);
+        format!("({})", before.join(", "))
+    }
+
+    /// A call on an open file, in the slice.
+    fn open_file_call(&mut self, id: Id, point: Point, io: Io) -> String {
+        let emission = self.emission;
+        let tree = &emission.known.program.tree;
+        let all = tree.arguments(id);
+        let closure = &emission.slice.closure;
+        let data = closure.data.contains(&point) && (io.buffer().is_some() || !io.can_predict())
+            || closure.data.contains(&point) && matches!(io, Io::Readv | Io::Preadv)
+            || io == Io::Getc && closure.valued.contains(&point);
+        let family = match io.act() {
+            Act::Reads if data => "fetch",
+            Act::Reads => "prefetch",
+            _ if io == Io::Ungetc => "fetch",
+            _ => "slice",
+        };
+        let used = |number: usize| match io {
+            Io::Open => number < 2,
+            Io::Openat => number < 3,
+            _ if data => true,
+            _ => io.buffer() != Some(number),
+        };
+        let mut arguments = Vec::new();
+        if io.act() == Act::Opens {
+            arguments.push(match emission.numbers.get(&id) {
+                Some(number) => number.to_string(),
+                None => "FORETELL_UNTRACKED".to_owned(),
+            });
+        }
+        for (number, argument) in all.iter().enumerate() {
+            if io == Io::Creat && number == 1 {
+                arguments.push("0".to_owned());
+            } else if used(number) {
+                arguments.push(self.expression(*argument));
+            }
+        }
+        format!("foretell_{family}_{}({})", io.name(), arguments.join(", "))
+    }
+
+    /// A call that the program counts.
+    pub(super) fn counted(&mut self, id: Id) -> String {
+        let emission = self.emission;
+        let Some((io, _)) = emission.point(id).and_then(|p| emission.known.io(p)) else {
+            return self.call_with(id, "");
+        };
+        let tree = &emission.known.program.tree;
+        let mut arguments: Vec<String> = Vec::new();
+        if io.act() == Act::Opens {
+            arguments.push(emission.numbers.get(&id).map_or("0".to_owned(), u32::to_string));
+        }
+        for argument in tree.arguments(id) {
+            arguments.push(self.expression(*argument));
+        }
+        format!("foretell_real_{}({})", io.name(), arguments.join(", "))
+    }
+
+    /// A call whose result the program hands to the slice: it sends, the slice receives.
+    pub(super) fn forwarded(&mut self, id: Id) -> String {
+        let emission = self.emission;
+        let tree = &emission.known.program.tree;
+        let Some(point) = emission.point(id) else { return self.call_with(id, "") };
+        let Some(channel) = emission.channels.get(&point) else { return self.call_with(id, "") };
+        let call = if self.voice == Voice::Program { self.call_with(id, "") } else { String::new() };
+        let result = &tree[id].ty.spelled;
+        let parts = self.written_parts(id, point);
+        let pass = |place: &str, bytes: &str, voice| match voice {
+            Voice::Program => format!("foretell_send({channel}, {place}, {bytes});"),
+            Voice::Slice => format!("foretell_receive({channel}, {place}, {bytes});"),
+        };
+        let mut said = Vec::new();
+        if result != "void" {
+            let value = if self.voice == Voice::Program { format!(" = {call}") } else { String::new() };
+            said.push(format!("{result} foretell_value{value};"));
+            said.push(pass("&foretell_value", "sizeof foretell_value", self.voice));
+        } else if self.voice == Voice::Program {
+            said.push(format!("{call};"));
+        }
+        for (place, bytes) in parts {
+            said.push(pass(&place, &bytes, self.voice));
+        }
+        if result != "void" {
+            said.push("foretell_value;".to_owned());
+        }
+        format!("__extension__({{ {} }})", said.join(" "))
+    }
+
+    /// What a call writes: places and sizes.
+    fn written_parts(&mut self, id: Id, point: Point) -> Vec<(String, String)> {
+        let emission = self.emission;
+        let known = emission.known;
+        let tree = &known.program.tree;
+        let all = tree.arguments(id).to_vec();
+        let Some(call) = known.call(point) else { return Vec::new() };
+        if let Some((io, _)) = known.io(point) {
+            let mut text = |n: usize| all.get(n).map(|a| self.expression(*a)).unwrap_or_default();
+            return match io {
+                Io::Read | Io::Pread => vec![(text(1), text(2))],
+                Io::Fread => vec![(text(0), format!("({}) * ({})", text(1), text(2)))],
+                Io::Fgets => vec![(text(0), text(1))],
+                Io::Fscanf => self.scanned(&all[2..]),
+                _ => Vec::new(),
+            };
+        }
+        let models = known.models_of(call);
+        let Some(model) = models.first() else { return Vec::new() };
+        let written: Vec<Id> = model.writes.iter().filter_map(|n| all.get(*n)).copied().collect();
+        self.scanned(&written)
+    }
+
+    /// Arguments that point to what a call writes; a null pointer points to nothing.
+    fn scanned(&mut self, arguments: &[Id]) -> Vec<(String, String)> {
+        let tree = &self.emission.known.program.tree;
+        let mut parts = Vec::new();
+        for argument in arguments {
+            if tree.constant(*argument) == Some(0) {
+                continue;
+            }
+            let bare = tree.uncast(*argument);
+            let text = self.expression(*argument);
+            // The name of an array stands for all of it.
+            let bytes = if tree[bare].ty.is_array() {
+                format!("sizeof({text})")
+            } else {
+                format!("sizeof(*({text}))")
+            };
+            parts.push((text, bytes));
+        }
+        parts
+    }
+}

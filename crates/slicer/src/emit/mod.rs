@@ -1,0 +1,155 @@
+//! From the slice back to C.
+//!
+//! The program's own text stays as it is, but for the calls that are counted ([`program_side`]). The slice
+//! is appended at the end of each file, where all types are complete: a version of each function that has
+//! kept steps, and private copies of the variables that anybody writes ([`slice_side`]).
+//!
+//! Expressions are taken from the original text with edits where something changes; where an edit falls
+//! into the body of a macro, the expression is printed from the tree instead ([`expression`]). Statements
+//! are laid out anew, since most of them lose something ([`statement`]).
+
+mod calls;
+mod declare;
+mod expression;
+mod program_side;
+mod slice_side;
+mod statement;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::ast::Id;
+use crate::ast::program::{Func, Var};
+use crate::flow::Step;
+use crate::memory::Object;
+use crate::models::Io;
+use crate::slice::closure::{Known, Point};
+use crate::slice::{Slice, Verdict};
+
+pub(crate) use program_side::{Unit, translate_unit};
+
+/// What both sides need to know.
+pub(crate) struct Emission<'a> {
+    pub(crate) slice: &'a Slice<'a>,
+    known: Known<'a>,
+    /// The number of each open call that is tracked.
+    numbers: HashMap<Id, u32>,
+    /// The channel of each call whose result the program hands over.
+    channels: BTreeMap<Point, u32>,
+    /// Variables that anybody writes.
+    written: BTreeSet<Var>,
+    /// The step of each node of the tree, over all functions.
+    steps: HashMap<Id, Point>,
+    /// Mappings of tracked files.
+    mapped: BTreeSet<Id>,
+    /// Names in the program, so that a made-up one is none of them.
+    taken: BTreeSet<String>,
+}
+
+impl<'a> Emission<'a> {
+    pub(crate) fn new(slice: &'a Slice<'a>) -> Self {
+        let known = slice.known;
+        let mut numbers = HashMap::new();
+        for (site, verdict) in &slice.sites {
+            if let Verdict::Sliced(number) = verdict {
+                numbers.insert(site.call, *number);
+            }
+        }
+        let mut steps = HashMap::new();
+        let mut written = BTreeSet::new();
+        for (number, graph) in known.graphs.iter().enumerate() {
+            let func = Func(number as u32);
+            steps.extend(graph.step_of.iter().map(|(id, step)| (*id, (func, *step))));
+            for step in graph.steps() {
+                for (location, _) in &known.effects.of(func, step).writes {
+                    if let Object::Variable(var) = known.memory.what(*location) {
+                        written.insert(*var);
+                    }
+                }
+            }
+        }
+        let forwarded = |p: &Point| crate::slice::is_forwarded(known, *p) && slice.closure.keeps(*p);
+        let points: Vec<Point> = slice.closure.points().into_iter().filter(forwarded).collect();
+        let channels = points.into_iter().enumerate().map(|(n, p)| (p, n as u32 + 1)).collect();
+        let mut emission = Self {
+            slice,
+            known,
+            numbers,
+            channels,
+            written,
+            steps,
+            mapped: BTreeSet::new(),
+            taken: BTreeSet::new(),
+        };
+        emission.mapped = emission.find_mapped();
+        let program = known.program;
+        emission.taken.extend(program.functions.iter().map(|f| f.name.clone()));
+        emission.taken.extend(program.variables.iter().map(|v| v.name.clone()));
+        emission
+    }
+
+    fn find_mapped(&self) -> BTreeSet<Id> {
+        let mut mapped = BTreeSet::new();
+        for (number, graph) in self.known.graphs.iter().enumerate() {
+            for step in graph.steps() {
+                let point = (Func(number as u32), step);
+                if self.known.io(point).is_some_and(|(io, _)| io == Io::Mmap) && self.is_tracked(point) {
+                    mapped.insert(graph[step].ast);
+                }
+            }
+        }
+        mapped
+    }
+
+    /// Does a call work on a file whose accesses are predicted?
+    fn is_tracked(&self, point: Point) -> bool {
+        let ast = self.known.graphs[point.0.ix()][point.1].ast;
+        if self.numbers.contains_key(&ast) {
+            return true;
+        }
+        self.known
+            .files(point)
+            .iter()
+            .any(|f| matches!(f, Object::Open(call) if self.numbers.contains_key(call)))
+    }
+
+    /// Does the slice change hidden state of the library, or write to the arguments of the program? Then it
+    /// must not share memory with the program.
+    fn needs_process(&self) -> bool {
+        let known = self.known;
+        self.slice.closure.points().into_iter().any(|point| {
+            let state =
+                known.call(point).is_some_and(|c| known.models_of(c).iter().any(|m| m.state.is_some()));
+            let writes = &known.effects.of(point.0, point.1).writes;
+            state
+                || writes
+                    .iter()
+                    .any(|(l, _)| matches!(known.memory.what(*l), Object::Arguments | Object::ArgumentText))
+        })
+    }
+
+    /// The step that stands for a node, if it is kept.
+    fn kept(&self, id: Id) -> Option<Point> {
+        self.steps.get(&id).copied().filter(|p| self.slice.closure.keeps(*p))
+    }
+
+    fn point(&self, id: Id) -> Option<(Func, Step)> {
+        self.steps.get(&id).copied()
+    }
+
+    /// A name for the slice's version of something.
+    fn name(&self, original: &str) -> String {
+        let mut name = format!("slice_{original}");
+        while self.taken.contains(&name) {
+            name.push('_');
+        }
+        name
+    }
+
+    /// Does the slice have a copy of this variable of its own?
+    fn has_copy(&self, var: Var) -> bool {
+        let variable = self.known.program.var(var);
+        matches!(variable.scope, crate::ast::program::Scope::File(_))
+            && variable.defined
+            && self.written.contains(&var)
+    }
+}

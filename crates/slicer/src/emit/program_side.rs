@@ -1,0 +1,191 @@
+//! The program: its own text, with the calls that are counted and the start of the slice.
+
+use super::Emission;
+use super::expression::{Voice, Writer};
+use super::slice_side::{is_in_unit, unit_slice};
+use crate::ast::program::Func;
+use crate::ast::{Id, Kind};
+
+/// An edit of the original text: from, to, what is there afterwards.
+type Edit = (u32, u32, String);
+
+/// One file, translated.
+pub(crate) struct Unit {
+    pub(crate) text: String,
+    /// What could not be written, as places.
+    pub(crate) unprintable: Vec<Id>,
+}
+
+/// The text of a unit: the program, and its slice at the end.
+pub(crate) fn translate_unit(emission: &Emission<'_>, unit: u16) -> Unit {
+    let program = emission.known.program;
+    let (root, file) = program.units[unit as usize];
+    let original = program.sources.text(file);
+    let mut unprintable = Vec::new();
+    let mut edits: Vec<Edit> = Vec::new();
+    for number in 0..program.functions.len() as u32 {
+        let func = Func(number);
+        if program.func(func).unit == unit {
+            edit_function(emission, func, &mut edits, &mut unprintable);
+        }
+    }
+    let slice = unit_slice(emission, unit);
+    unprintable.extend(slice.unprintable);
+    if edits.is_empty() && slice.text.is_empty() {
+        return Unit { text: original.to_owned(), unprintable };
+    }
+    let include = include_place(emission, root, &edits);
+    let mut head = "#include \"foretell_slice.h\"\n".to_owned();
+    if program.func(program.main).unit == unit {
+        let writer = Writer::new(emission, Voice::Slice, None);
+        head.push_str(&format!("\n{};\n", writer.main_head()));
+        start(emission, &mut edits);
+    }
+    edits.push((include, include, format!("{head}\n")));
+    edits.sort();
+    edits.dedup();
+    let mut text = String::new();
+    let mut at = 0u32;
+    for (from, to, replacement) in edits {
+        if from < at {
+            continue;
+        }
+        text.push_str(original.get(at as usize..from as usize).unwrap_or_default());
+        text.push_str(&replacement);
+        at = to;
+    }
+    text.push_str(original.get(at as usize..).unwrap_or_default());
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(&slice.text);
+    Unit { text, unprintable }
+}
+
+/// Replaces the calls of a function that are counted, or whose results are sent.
+fn edit_function(emission: &Emission<'_>, func: Func, edits: &mut Vec<Edit>, unprintable: &mut Vec<Id>) {
+    let program = emission.known.program;
+    let tree = &program.tree;
+    let body = program.func(func).body;
+    if !is_in_unit(emission, body) {
+        // A function of a header is not edited; if it made accesses, they could not be counted.
+        let mut writer = Writer::new(emission, Voice::Program, Some(func));
+        let changed = tree.below(body).into_iter().filter(|id| writer.changes(*id)).collect::<Vec<_>>();
+        unprintable.extend(changed);
+        unprintable.append(&mut writer.unprintable);
+        return;
+    }
+    let mut writer = Writer::new(emission, Voice::Program, Some(func));
+    let mut open = vec![body];
+    while let Some(id) = open.pop() {
+        if !writer.changes(id) {
+            open.extend(tree.children(id));
+            continue;
+        }
+        if small_edits(emission, &writer, id, edits) {
+            // Arguments may hold further calls.
+            open.extend(tree.arguments(id));
+            continue;
+        }
+        match enclosing_text(emission, id) {
+            Some((outer, from, to)) => {
+                let text = writer.expression(outer);
+                edits.retain(|(start, end, _)| *end <= from || *start >= to);
+                edits.push((from, to, text));
+            }
+            None => unprintable.push(id),
+        }
+    }
+    unprintable.append(&mut writer.unprintable);
+}
+
+/// Most calls need only another name, and an open call the number of its site.
+fn small_edits(emission: &Emission<'_>, writer: &Writer<'_, '_>, id: Id, edits: &mut Vec<Edit>) -> bool {
+    let program = emission.known.program;
+    let tree = &program.tree;
+    if !writer.is_counted(id) || program.sources.exact(tree[id].begin, tree[id].end).is_none() {
+        return false;
+    }
+    let Some(callee) = tree.child(id, 0).map(|c| tree.bare(c)) else { return false };
+    let node = &tree[callee];
+    if node.begin.in_macro || tree[id].begin.in_macro || node.kind != Kind::DeclRef {
+        return false;
+    }
+    let Some((io, _)) = emission.point(id).and_then(|p| emission.known.io(p)) else { return false };
+    let from = node.begin.offset;
+    let to = node.end.offset + node.end.length;
+    let text = program.sources.text(node.begin.file);
+    if text.get(from as usize..to as usize) != Some(node.refers_to_name.as_str()) {
+        return false;
+    }
+    edits.push((from, to, format!("foretell_real_{}", io.name())));
+    if io.act() == crate::models::Act::Opens {
+        let Some(open) = text[to as usize..].find('(') else { return false };
+        let at = to + open as u32 + 1;
+        let number = emission.numbers.get(&id).copied().unwrap_or(0);
+        edits.push((at, at, format!("{number}, ")));
+    }
+    true
+}
+
+/// The smallest expression around a node that is text of its own.
+fn enclosing_text(emission: &Emission<'_>, id: Id) -> Option<(Id, u32, u32)> {
+    let program = emission.known.program;
+    let tree = &program.tree;
+    let mut at = id;
+    loop {
+        if !tree[at].kind.is_expression() {
+            return None;
+        }
+        if let Some((_, from, to)) = program.sources.exact(tree[at].begin, tree[at].end) {
+            // A use of a macro that is part of a larger expression is replaced as a whole.
+            return Some((at, from, to));
+        }
+        at = tree[at].parent?;
+    }
+}
+
+/// The slice starts with main.
+fn start(emission: &Emission<'_>, edits: &mut Vec<Edit>) {
+    let program = emission.known.program;
+    let main = program.func(program.main);
+    let at = program.tree[main.body].begin.offset + 1;
+    let argument = |n: usize, missing: &str| match main.parameters.get(n) {
+        Some(var) => program.var(*var).name.clone(),
+        None => missing.to_owned(),
+    };
+    let how = if emission.needs_process() { "_forked" } else { "" };
+    let text = format!(
+        "\n    foretell_slice_start{how}({}, {}, {}, {});\n",
+        emission.name("main"),
+        argument(0, "0"),
+        argument(1, "NULL"),
+        argument(2, "NULL"),
+    );
+    edits.push((at, at, text));
+}
+
+/// Before the first declaration of the file that something is changed in, or that the slice follows.
+fn include_place(emission: &Emission<'_>, root: Id, edits: &[Edit]) -> u32 {
+    let program = emission.known.program;
+    let tree = &program.tree;
+    let first_edit = edits.iter().map(|e| e.0).min().unwrap_or(u32::MAX);
+    let mut place = None;
+    for id in tree.children(root) {
+        let node = &tree[*id];
+        if !is_in_unit(emission, *id) || node.kind != Kind::Function {
+            continue;
+        }
+        if !node.children.iter().any(|c| tree[*c].kind == Kind::Compound) {
+            continue;
+        }
+        place = Some(node.begin.offset);
+        if node.begin.offset <= first_edit {
+            break;
+        }
+    }
+    let text = program.sources.text(program.units[tree[root].unit as usize].1);
+    let at = place.unwrap_or(text.len() as u32);
+    let line = text[..at as usize].rfind('\n').map_or(0, |n| n + 1);
+    line as u32
+}

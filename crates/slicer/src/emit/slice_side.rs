@@ -1,0 +1,225 @@
+//! The slice of one translation unit: prototypes, private copies of variables, functions.
+
+use std::collections::BTreeSet;
+
+use super::Emission;
+use super::declare::{declare, has_name};
+use super::expression::{Voice, Writer};
+use super::statement::{Lines, indented};
+use crate::ast::program::{Func, Scope, Var};
+use crate::ast::{Id, Kind};
+
+/// What was written for one unit.
+#[derive(Default)]
+pub(super) struct Written {
+    pub(super) text: String,
+    /// Nodes for which there is no C.
+    pub(super) unprintable: Vec<Id>,
+}
+
+/// The slice of all functions of a unit.
+pub(super) fn unit_slice(emission: &Emission<'_>, unit: u16) -> Written {
+    let program = emission.known.program;
+    let mut written = Written::default();
+    let mut functions = BTreeSet::new();
+    let mut copies = BTreeSet::new();
+    let mut bodies = Vec::new();
+    for number in 0..program.functions.len() as u32 {
+        let func = Func(number);
+        if program.func(func).unit != unit || !emission.slice.closure.live[func.ix()] {
+            continue;
+        }
+        // Once to learn what is written about, once more to declare just that.
+        let mut writer = Writer::new(emission, Voice::Slice, Some(func));
+        writer.statement(program.func(func).body);
+        let mut writer =
+            Writer { mentions: writer.mentions, ..Writer::new(emission, Voice::Slice, Some(func)) };
+        let lines = writer.function(func);
+        functions.insert(func);
+        functions.extend(&writer.functions);
+        copies.extend(&writer.copies);
+        written.unprintable.append(&mut writer.unprintable);
+        bodies.push(lines);
+    }
+    if bodies.is_empty() {
+        return written;
+    }
+    let file = program.sources.path(program.units[unit as usize].1);
+    let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut lines = vec![
+        String::new(),
+        format!("/* ---- the slice of {name}: what its file accesses depend on ---- */"),
+        String::new(),
+    ];
+    lines.extend(variables(emission, unit, copies, &mut functions, &mut written.unprintable));
+    for func in functions.iter().filter(|f| **f != program.main) {
+        let mut writer = Writer::new(emission, Voice::Slice, Some(*func));
+        lines.push(format!("{};", writer.head(*func)));
+    }
+    for body in bodies {
+        lines.push(String::new());
+        lines.extend(body);
+    }
+    written.text = lines.join("\n") + "\n";
+    written
+}
+
+/// Private copies of variables, with those that their initial values need.
+fn variables(
+    emission: &Emission<'_>,
+    unit: u16,
+    wanted: BTreeSet<Var>,
+    functions: &mut BTreeSet<Func>,
+    unprintable: &mut Vec<Id>,
+) -> Lines {
+    let program = emission.known.program;
+    let mut texts: Vec<(Var, String)> = Vec::new();
+    let mut open: Vec<Var> = wanted.into_iter().collect();
+    let mut seen: BTreeSet<Var> = open.iter().copied().collect();
+    while let Some(var) = open.pop() {
+        let mut writer = Writer::new(emission, Voice::Slice, None);
+        let text = writer.copy(var, unit);
+        texts.push((var, text));
+        functions.extend(&writer.functions);
+        unprintable.append(&mut writer.unprintable);
+        open.extend(writer.copies.iter().filter(|v| seen.insert(**v)));
+    }
+    // A tentative declaration first, as copies may point to each other.
+    texts.sort();
+    let mut lines = Vec::new();
+    for (var, text) in &texts {
+        if text.contains(" = {") && program.var(*var).scope == Scope::File(true) {
+            if let Some(head) = text.split(" = ").next().filter(|h| !h.contains("[]")) {
+                lines.push(format!("{head};"));
+            }
+        }
+    }
+    lines.extend(texts.into_iter().map(|(_, text)| text));
+    if !lines.is_empty() {
+        lines.push(String::new());
+    }
+    lines
+}
+
+impl Writer<'_, '_> {
+    /// The declaration of a private copy.
+    fn copy(&mut self, var: Var, unit: u16) -> String {
+        let program = self.emission.known.program;
+        let variable = program.var(var);
+        let node = &program.tree[variable.node];
+        let shared = variable.scope == Scope::File(false) && program.units.len() > 1;
+        let name = self.emission.name(&variable.name);
+        let name = match has_name(&node.ty.spelled) {
+            true => declare(&node.ty.spelled, &name),
+            false => format!("__typeof__({}) {name}", variable.name),
+        };
+        if shared && node.unit != unit {
+            return format!("extern {name};");
+        }
+        let storage = if shared { "" } else { "static " };
+        let initializer = node.children.iter().rev().copied().find(|c| program.tree[*c].kind.is_expression());
+        match initializer.filter(|_| node.flag) {
+            Some(value) => {
+                let text = self.expression(value);
+                let declared = format!("{storage}{name} = {text};");
+                if shared { format!("extern {name};\n{declared}") } else { declared }
+            }
+            None if shared => format!("extern {name};\n{name};"),
+            None => format!("{storage}{name};"),
+        }
+    }
+
+    /// The head of a function of the slice.
+    pub(super) fn head(&mut self, func: Func) -> String {
+        let emission = self.emission;
+        let program = emission.known.program;
+        let function = program.func(func);
+        if func == program.main {
+            return self.main_head();
+        }
+        let mut parameters = Vec::new();
+        for (number, var) in function.parameters.iter().enumerate() {
+            if emission.slice.closure.needs_parameter(func, number) {
+                let node = &program.tree[program.var(*var).node];
+                parameters.push(declare(&node.ty.spelled, &node.name));
+            }
+        }
+        if parameters.is_empty() {
+            parameters.push("void".to_owned());
+        }
+        let result = match emission.slice.closure.needs_result(func) {
+            true => function.returns.as_str(),
+            false => "void",
+        };
+        let shared = !function.is_static && program.units.len() > 1;
+        let storage = if shared { "" } else { "static " };
+        let named = format!("{}({})", emission.name(&function.name), parameters.join(", "));
+        let gap = if result.ends_with('*') { "" } else { " " };
+        format!("{storage}{result}{gap}{named}")
+    }
+
+    /// The head of the slice of `main`, which the program names before it is there.
+    pub(super) fn main_head(&self) -> String {
+        let program = self.emission.known.program;
+        let types = ["int", "char **", "char **"];
+        let names = ["slice_argc", "slice_argv", "slice_envp"];
+        let parameters = &program.func(program.main).parameters;
+        let parts: Vec<String> = (0..3)
+            .map(|n| match parameters.get(n) {
+                Some(var) => declare(types[n], &program.var(*var).name),
+                None => declare(types[n], names[n]),
+            })
+            .collect();
+        format!("static void {}({})", self.emission.name("main"), parts.join(", "))
+    }
+
+    /// A function of the slice.
+    fn function(&mut self, func: Func) -> Lines {
+        let emission = self.emission;
+        let program = emission.known.program;
+        let function = program.func(func);
+        let mut body = Vec::new();
+        let mut statements = self.statement(function.body);
+        body.append(&mut self.unused_parameters(func));
+        body.append(&mut statements);
+        let returns = func != program.main
+            && emission.slice.closure.needs_result(func)
+            && function.returns.trim() != "void";
+        if returns && !body.last().is_some_and(|l| l.starts_with("return")) {
+            // Here the program ends, or its author knows that it never comes here.
+            body.push("foretell_slice_end();".to_owned());
+        }
+        let mut lines = vec![format!("/* {}() of {} */", function.name, self.short_place(function.node))];
+        lines.push(self.head(func));
+        lines.push("{".to_owned());
+        lines.extend(indented(body));
+        lines.push("}".to_owned());
+        lines
+    }
+
+    fn unused_parameters(&self, func: Func) -> Lines {
+        let emission = self.emission;
+        let program = emission.known.program;
+        let mut lines = Vec::new();
+        for (number, var) in program.func(func).parameters.iter().enumerate() {
+            if emission.slice.closure.needs_parameter(func, number) && !self.mentions.contains(var) {
+                lines.push(format!("(void){};", program.var(*var).name));
+            }
+        }
+        if func == program.main {
+            for name in
+                ["slice_argc", "slice_argv", "slice_envp"].iter().skip(program.func(func).parameters.len())
+            {
+                lines.push(format!("(void){name};"));
+            }
+        }
+        lines
+    }
+}
+
+/// Is a node in the file of its unit, and not in a header?
+pub(super) fn is_in_unit(emission: &Emission<'_>, id: Id) -> bool {
+    let program = emission.known.program;
+    let node = &program.tree[id];
+    node.kind != Kind::Absent && node.begin.known && node.begin.file == program.units[node.unit as usize].1
+}

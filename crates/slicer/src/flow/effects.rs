@@ -1,0 +1,346 @@
+//! What each step reads and writes, now that it is known what points where; what calls may change.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::{Callee, Graph, Step, Where};
+use crate::ast::program::{Func, Program, Scope};
+use crate::memory::points::Points;
+use crate::memory::{Loc, Memory, Obj, Object};
+use crate::models::{Io, Model, Models};
+
+/// A step, seen through the points-to analysis.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Effect {
+    pub(crate) reads: Vec<Loc>,
+    /// What it writes, and whether it surely overwrites all of it.
+    pub(crate) writes: Vec<(Loc, bool)>,
+    pub(crate) call: Option<Call>,
+}
+
+/// A call, seen through the points-to analysis.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Call {
+    /// The functions of the program that it may enter, also those that a library function calls back.
+    pub(crate) targets: Vec<Func>,
+    /// The library functions that it may enter.
+    pub(crate) library: Vec<String>,
+    /// For each argument: what evaluating it reads, and where it points.
+    pub(crate) argument_reads: Vec<Vec<Loc>>,
+    pub(crate) argument_targets: Vec<Vec<Loc>>,
+    /// Of the targets, which are called back with pointers into other arguments, and which.
+    pub(crate) callback: Option<(Vec<Func>, Vec<usize>)>,
+    /// Runs in another thread.
+    pub(crate) thread: bool,
+}
+
+/// Effects of all steps, and what functions may change.
+#[derive(Debug)]
+pub(crate) struct Effects {
+    steps: Vec<Vec<Effect>>,
+    /// What a call of each function may change, by object.
+    changes: Vec<HashMap<Obj, Vec<Loc>>>,
+    /// Can `main` come to it?
+    pub(crate) reachable: Vec<bool>,
+    /// Does it run in a thread of the program's own?
+    pub(crate) threaded: Vec<bool>,
+}
+
+impl Effects {
+    pub(crate) fn new(
+        program: &Program,
+        models: &Models,
+        graphs: &[Graph],
+        memory: &mut Memory,
+        points: &mut Points,
+    ) -> Self {
+        let named: HashMap<&str, Loc> = program
+            .variables
+            .iter()
+            .enumerate()
+            .filter(|(_, v)| matches!(v.scope, Scope::File(_)))
+            .map(|(n, v)| {
+                (v.name.as_str(), memory.whole(Object::Variable(crate::ast::program::Var(n as u32))))
+            })
+            .collect();
+        let mut resolver = Resolver { models, memory, points, named };
+        let steps: Vec<Vec<Effect>> =
+            graphs.iter().map(|graph| graph.steps().map(|s| resolver.effect(graph, s)).collect()).collect();
+        let mut effects = Self {
+            changes: vec![HashMap::new(); graphs.len()],
+            reachable: vec![false; graphs.len()],
+            threaded: vec![false; graphs.len()],
+            steps,
+        };
+        effects.find_reachable(program.main);
+        effects.find_changes(program, memory);
+        effects
+    }
+
+    pub(crate) fn of(&self, func: Func, step: Step) -> &Effect {
+        &self.steps[func.ix()][step.ix()]
+    }
+
+    /// What a call of `func` may change of an object.
+    pub(crate) fn changes(&self, func: Func, object: Obj) -> &[Loc] {
+        self.changes[func.ix()].get(&object).map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn calls(&self, func: Func) -> impl Iterator<Item = (Step, &Call)> {
+        let numbered = self.steps[func.ix()].iter().enumerate();
+        numbered.filter_map(|(n, e)| e.call.as_ref().map(|c| (Step(n as u32), c)))
+    }
+
+    fn find_reachable(&mut self, main: Func) {
+        let mut open = vec![(main, false)];
+        while let Some((func, thread)) = open.pop() {
+            let seen = if thread { &mut self.threaded } else { &mut self.reachable };
+            if std::mem::replace(&mut seen[func.ix()], true) {
+                continue;
+            }
+            for effect in &self.steps[func.ix()] {
+                if let Some(call) = &effect.call {
+                    open.extend(call.targets.iter().map(|t| (*t, thread || call.thread)));
+                }
+            }
+        }
+    }
+
+    fn find_changes(&mut self, program: &Program, memory: &Memory) {
+        let count = self.steps.len();
+        let mut sets: Vec<BTreeSet<Loc>> = vec![BTreeSet::new(); count];
+        let calls: Vec<BTreeSet<Func>> = self
+            .steps
+            .iter()
+            .map(|s| {
+                s.iter().filter_map(|e| e.call.as_ref()).flat_map(|c| c.targets.iter().copied()).collect()
+            })
+            .collect();
+        let recursive: Vec<bool> = (0..count).map(|f| reaches(&calls, Func(f as u32))).collect();
+        // What lives in a function ends with it, but for a recursive one, which may change the variables of
+        // its caller, another one of itself.
+        let outlives = |func: usize, location: Loc| match memory.what(location) {
+            Object::Result(_) => false,
+            Object::Variable(var) => match program.var(*var).scope {
+                Scope::Local(home) | Scope::Parameter(home, _) => home.ix() != func || recursive[func],
+                _ => true,
+            },
+            _ => true,
+        };
+        for (func, steps) in self.steps.iter().enumerate() {
+            let written = steps.iter().flat_map(|e| e.writes.iter().map(|w| w.0));
+            sets[func].extend(written.filter(|l| outlives(func, *l)));
+        }
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for func in 0..count {
+                for callee in &calls[func] {
+                    if callee.ix() == func {
+                        continue;
+                    }
+                    let more: Vec<Loc> =
+                        sets[callee.ix()].iter().copied().filter(|l| outlives(func, *l)).collect();
+                    let before = sets[func].len();
+                    sets[func].extend(more);
+                    changed |= sets[func].len() != before;
+                }
+            }
+        }
+        for (func, set) in sets.into_iter().enumerate() {
+            for location in set {
+                self.changes[func].entry(memory.object_of(location)).or_default().push(location);
+            }
+        }
+    }
+}
+
+/// Can a function come to itself?
+fn reaches(calls: &[BTreeSet<Func>], start: Func) -> bool {
+    let mut open: Vec<Func> = calls[start.ix()].iter().copied().collect();
+    let mut seen = BTreeSet::new();
+    while let Some(func) = open.pop() {
+        if func == start {
+            return true;
+        }
+        if seen.insert(func) {
+            open.extend(&calls[func.ix()]);
+        }
+    }
+    false
+}
+
+struct Resolver<'r> {
+    models: &'r Models,
+    memory: &'r mut Memory,
+    points: &'r mut Points,
+    /// Variables at file scope.
+    named: HashMap<&'r str, Loc>,
+}
+
+impl Resolver<'_> {
+    fn effect(&mut self, graph: &Graph, step: Step) -> Effect {
+        let node = &graph[step];
+        let mut effect = Effect::default();
+        for place in &node.reads {
+            self.resolve(*place, &mut effect.reads);
+        }
+        for (place, surely) in &node.writes {
+            let mut written = Vec::new();
+            self.resolve(*place, &mut written);
+            effect.writes.extend(written.into_iter().map(|l| (l, *surely)));
+        }
+        let Some(site) = &node.call else { return effect };
+        let mut call = Call::default();
+        for value in &site.arguments {
+            let mut reads = Vec::new();
+            for place in &value.reads {
+                self.resolve(*place, &mut reads);
+            }
+            call.argument_reads.push(reads);
+            call.argument_targets.push(self.points.targets(value.slot).to_vec());
+        }
+        match &site.callee {
+            Callee::Function(func) => call.targets.push(*func),
+            Callee::Library(name) => call.library.push(name.clone()),
+            Callee::Pointer(slot) => {
+                for target in self.points.targets(*slot) {
+                    match self.memory.what(*target) {
+                        Object::Function(func) => call.targets.push(*func),
+                        Object::Library(name) => call.library.push(name.clone()),
+                        _ => {}
+                    }
+                }
+                if call.targets.is_empty() && call.library.is_empty() {
+                    call.library.push("a function through a pointer that is not followed".to_owned());
+                }
+            }
+        }
+        for name in call.library.clone() {
+            self.library(&name, &mut call, &mut effect);
+        }
+        call.targets.sort_unstable();
+        call.targets.dedup();
+        effect.call = Some(call);
+        effect
+    }
+
+    fn resolve(&self, place: Where, into: &mut Vec<Loc>) {
+        match place {
+            Where::At(location) => into.push(location),
+            Where::Through(slot) => into.extend(self.memory_of(self.points.targets(slot))),
+        }
+    }
+
+    /// Those locations that bytes can be written to.
+    fn memory_of(&self, targets: &[Loc]) -> Vec<Loc> {
+        let is_memory = |l: &Loc| {
+            let what = self.memory.what(*l);
+            !matches!(
+                what,
+                Object::Function(_) | Object::Library(_) | Object::Open(_) | Object::Stdin | Object::Output
+            )
+        };
+        targets.iter().copied().filter(is_memory).collect()
+    }
+
+    fn functions_among(&self, targets: &[Loc]) -> Vec<Func> {
+        let func = |l: &Loc| match self.memory.what(*l) {
+            Object::Function(func) => Some(*func),
+            _ => None,
+        };
+        targets.iter().filter_map(func).collect()
+    }
+
+    fn library(&mut self, name: &str, call: &mut Call, effect: &mut Effect) {
+        let Some(model) = self.models.get(name) else {
+            let reached = self.reachable(&call.argument_targets.concat());
+            for target in &reached {
+                effect.reads.push(*target);
+                effect.writes.push((*target, false));
+            }
+            let called = self.functions_among(&call.argument_targets.concat());
+            call.targets.extend(called);
+            return;
+        };
+        let model: &Model = model;
+        let at = |n: usize| call.argument_targets.get(n).map_or(&[][..], Vec::as_slice);
+        if let Some(io) = model.io {
+            for n in io.reads() {
+                effect.reads.extend(self.memory_of(at(*n)));
+            }
+            for n in io.writes() {
+                effect.writes.extend(self.memory_of(at(*n)).into_iter().map(|l| (l, false)));
+            }
+            if matches!(io, Io::Readv | Io::Preadv) {
+                let buffers = self.stored_in(at(1));
+                effect.writes.extend(self.memory_of(&buffers).into_iter().map(|l| (l, false)));
+            }
+            if matches!(io, Io::Getline | Io::Getdelim) {
+                let lines = self.stored_in(at(0));
+                effect.writes.extend(self.memory_of(&lines).into_iter().map(|l| (l, false)));
+            }
+            return;
+        }
+        for n in 0..call.argument_targets.len() {
+            if model.reads_argument(n) && !model.output {
+                effect.reads.extend(self.memory_of(at(n)));
+            }
+        }
+        for n in &model.writes {
+            effect.writes.extend(self.memory_of(at(*n)).into_iter().map(|l| (l, false)));
+        }
+        for n in &model.stores {
+            effect.writes.extend(self.memory_of(at(*n)).into_iter().map(|l| (l, false)));
+        }
+        if let Some(state) = &model.state {
+            let hidden = self.memory.whole(Object::State(state.clone()));
+            effect.reads.push(hidden);
+            effect.writes.push((hidden, false));
+        }
+        for variable in model.globals.iter().filter_map(|g| self.named.get(g.as_str())) {
+            effect.reads.push(*variable);
+            effect.writes.push((*variable, false));
+        }
+        let called_back =
+            model.calls.as_ref().map(|c| (self.functions_among(at(c.argument)), c.with.clone()));
+        if let Some((functions, with)) = called_back {
+            call.targets.extend(&functions);
+            call.callback = Some((functions, with));
+        }
+        if let Some(n) = model.thread {
+            let started = self.functions_among(at(n));
+            call.targets.extend(started);
+            call.thread = true;
+        }
+    }
+
+    /// What is stored in memory at these locations, one step further.
+    fn stored_in(&mut self, targets: &[Loc]) -> Vec<Loc> {
+        let mut found = Vec::new();
+        for target in targets {
+            let object = self.memory.object_of(*target);
+            for part in self.memory.of_object(object).to_vec() {
+                if self.memory.overlap(part, *target) {
+                    let cell = self.points.content(part);
+                    found.extend_from_slice(self.points.targets(cell));
+                }
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// All memory that can be reached from these locations.
+    fn reachable(&mut self, targets: &[Loc]) -> Vec<Loc> {
+        let mut seen: BTreeSet<Loc> = BTreeSet::new();
+        let mut open = self.memory_of(targets);
+        while let Some(location) = open.pop() {
+            if seen.insert(location) {
+                let further = self.stored_in(&[location]);
+                open.extend(self.memory_of(&further));
+            }
+        }
+        seen.into_iter().collect()
+    }
+}

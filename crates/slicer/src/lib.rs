@@ -1,0 +1,169 @@
+//! Application-specific file prefetching, made from a program's own source.
+//!
+//! A C program becomes the same program and, beside it, a *slice* of it: what its file accesses depend on
+//! and nothing else. The slice runs ahead and prefetches what the program is about to read (Yang, Mitra and
+//! Chiueh 2002). The translation goes through these stages, one module each:
+//!
+//! | stage | what it does |
+//! | --- | --- |
+//! | [`ast`] | clang reads the C; its tree as numbered nodes, with places in the text |
+//! | [`flow`] | control-flow graphs at the level of single effects; control dependence, reaching definitions |
+//! | [`memory`] | objects, locations, and what may point where |
+//! | [`slice`] | which steps are kept, which sites are refused and why |
+//! | [`emit`] | the program and its slice as C |
+//!
+//! The program's behaviour never depends on the slice: it computes nothing for the program, and when it
+//! predicts wrongly it ends.
+
+mod ast;
+mod emit;
+mod error;
+mod flow;
+mod memory;
+mod models;
+mod report;
+mod slice;
+
+use std::path::PathBuf;
+
+use ast::program::Program;
+use ast::{Sources, Tree};
+use emit::Emission;
+use flow::control::Control;
+use flow::effects::Effects;
+use flow::lower::Lowering;
+use models::Models;
+use slice::{Analysis, Slice, Verdict};
+
+pub use error::Error;
+pub use report::{Outcome, Report, SiteReport};
+pub use slice::judge::Refusal;
+
+/// One translation unit.
+#[derive(Debug, Clone)]
+pub struct Input {
+    /// The source file.
+    pub path: PathBuf,
+    /// Flags for the front end: `-I`, `-D`, `-U`, `-std` and their like.
+    pub flags: Vec<String>,
+    /// The folder in which the compiler runs, which relative paths begin at.
+    pub folder: Option<PathBuf>,
+}
+
+/// How to translate.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The front end: `clang`, or another version of it by name.
+    pub clang: String,
+    /// Further tables of library models, as text; a later one wins.
+    pub models: Vec<String>,
+    /// Explain why something is kept: a function's name, or `LINE` or `FILE:LINE`.
+    pub why: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { clang: "clang".to_owned(), models: Vec::new(), why: None }
+    }
+}
+
+/// A translated program.
+#[derive(Debug)]
+pub struct Translation {
+    /// One text for each input, in their order. They are the originals if nothing is prefetched.
+    pub files: Vec<String>,
+    /// Open sites that are not sliced because something is in the way.
+    pub refusals: Vec<Refusal>,
+    /// What became of each open site, and how much of the program was kept.
+    pub report: Report,
+    /// The answer to [`Options::why`], line by line.
+    pub why: Vec<String>,
+}
+
+impl Translation {
+    /// Is anything prefetched at all?
+    pub fn prefetches(&self) -> bool {
+        self.report.sites.iter().any(|s| matches!(s.outcome, Outcome::Prefetched { .. }))
+    }
+}
+
+/// Stack of the thread that translates: syntax trees are walked recursively, and the longest expressions
+/// that are found in practice, generated tables, nest to some ten thousand levels.
+const STACK_BYTES: usize = 1 << 30;
+
+/// Translates a program.
+///
+/// # Errors
+///
+/// When a file cannot be read, is no C, or is no complete program. Refused sites are no error.
+pub fn translate(inputs: &[Input], options: &Options) -> Result<Translation, Error> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let handle = thread
+            .spawn_scoped(scope, || translate_here(inputs, options))
+            .map_err(|source| Error::File { path: PathBuf::from("thread"), source })?;
+        match handle.join() {
+            Ok(translated) => translated,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+fn translate_here(inputs: &[Input], options: &Options) -> Result<Translation, Error> {
+    let models = Models::new(&options.models)?;
+    let mut tree = Tree::default();
+    let mut sources = Sources::default();
+    let mut units = Vec::new();
+    for (unit, input) in inputs.iter().enumerate() {
+        let root = ast::dump::read_unit(&mut tree, &mut sources, input, &options.clang, unit as u16)?;
+        units.push((root, sources.number(&input.path)));
+    }
+    sources.load();
+    let program = Program::new(tree, sources, units)?;
+    let models = models.with_annotations(&program);
+    let analysis = analyse(&program, &models);
+    Ok(analysis.slice(|slice| finish(&slice, inputs.len(), options)))
+}
+
+fn analyse<'a>(program: &'a Program, models: &'a Models) -> Analysis<'a> {
+    let mut lowering = Lowering::new(program, models);
+    let graphs = lowering.all_functions();
+    let Lowering { mut memory, mut points, marks, .. } = lowering;
+    points.solve(program, &mut memory);
+    let effects = Effects::new(program, models, &graphs, &mut memory, &mut points);
+    let control = graphs.iter().map(Control::new).collect();
+    let through_pointers = slice::through_pointers(&graphs, &effects);
+    let endless = slice::endless(program, models, &graphs, &effects);
+    Analysis { program, models, memory, points, marks, graphs, effects, control, through_pointers, endless }
+}
+
+fn finish(slice: &Slice<'_>, units: usize, options: &Options) -> Translation {
+    let program = slice.known.program;
+    let mut refusals: Vec<Refusal> = Vec::new();
+    for (_, verdict) in &slice.sites {
+        if let Verdict::Refused(refusal) = verdict {
+            refusals.push(refusal.clone());
+        }
+    }
+    let mut report = report::Report::new(slice);
+    let why = options.why.as_ref().map(|what| report::why(slice, what)).unwrap_or_default();
+    let originals = || program.units.iter().map(|(_, file)| program.sources.text(*file).to_owned()).collect();
+    if !slice.sites.iter().any(|(_, v)| matches!(v, Verdict::Sliced(_))) {
+        return Translation { files: originals(), refusals, report, why };
+    }
+    let emission = Emission::new(slice);
+    let translated: Vec<emit::Unit> = (0..units as u16).map(|u| emit::translate_unit(&emission, u)).collect();
+    if let Some(node) = translated.iter().flat_map(|u| &u.unprintable).next() {
+        let refusal = Refusal {
+            place: program.describe(*node),
+            cause: "this cannot be written in another way: it is made by a macro".to_owned(),
+            chain: Vec::new(),
+            remedy: "write the call without the macro".to_owned(),
+        };
+        report.refuse_all(&refusal);
+        refusals.push(refusal);
+        return Translation { files: originals(), refusals, report, why };
+    }
+    let files = translated.into_iter().map(|u| u.text).collect();
+    Translation { files, refusals, report, why }
+}

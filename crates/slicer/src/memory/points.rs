@@ -1,0 +1,269 @@
+//! Andersen's points-to analysis: flow-insensitive, field-sensitive, for the whole program.
+//!
+//! Each value that an expression computes has a *slot*, and so has each location: the set of locations
+//! that it may point to. Statements become inclusions between slots (Andersen 1994), which are solved by
+//! going over them until nothing changes. Calls through pointers are connected as their targets appear.
+//!
+//! Reading a location gives what was stored to any location that overlaps with it; so storing to a whole
+//! structure and reading a field needs no further rule.
+
+use std::collections::HashSet;
+
+use super::{Field, Loc, Memory, Object};
+use crate::ast::program::{Func, Program};
+
+/// A set of locations that a value may point to, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Slot(u32);
+
+/// An inclusion.
+#[derive(Debug, Clone)]
+enum Rule {
+    /// `to` ⊇ `from`.
+    Copy { to: Slot, from: Slot },
+    /// `to` ⊇ what is stored where `from` points.
+    Load { to: Slot, from: Slot },
+    /// What is stored where `to` points ⊇ `from`.
+    Store { to: Slot, from: Slot },
+    /// `to` ⊇ the field of where `from` points.
+    Part { to: Slot, from: Slot, field: Field },
+    /// `to` ⊇ the whole objects that `from` points into.
+    Widen { to: Slot, from: Slot },
+    /// The structure where `to` points is assigned the one where `from` points.
+    Record { to: Slot, from: Slot },
+    /// A call through a pointer.
+    Call { callee: Slot, arguments: Vec<Slot>, result: Slot },
+}
+
+/// How often the rules are gone over at most. Each round carries facts through at least one more rule;
+/// programs of 10,000 lines settle within twenty.
+const MOST_ROUNDS: usize = 200;
+
+/// The analysis: rules are added, then solved.
+#[derive(Debug, Default)]
+pub(crate) struct Points {
+    sets: Vec<Vec<Loc>>,
+    rules: Vec<Rule>,
+    /// The slot of each location.
+    cells: Vec<Slot>,
+    linked: HashSet<(usize, Func)>,
+}
+
+impl Points {
+    /// A slot that points nowhere yet.
+    pub(crate) fn fresh(&mut self) -> Slot {
+        let slot = Slot(self.sets.len() as u32);
+        self.sets.push(Vec::new());
+        slot
+    }
+
+    /// A slot that points to `location`.
+    pub(crate) fn address(&mut self, location: Loc) -> Slot {
+        let slot = self.fresh();
+        self.sets[slot.0 as usize].push(location);
+        slot
+    }
+
+    pub(crate) fn add(&mut self, slot: Slot, location: Loc) -> bool {
+        let set = &mut self.sets[slot.0 as usize];
+        match set.binary_search(&location) {
+            Ok(_) => false,
+            Err(at) => {
+                set.insert(at, location);
+                true
+            }
+        }
+    }
+
+    fn cell(&mut self, location: Loc) -> Slot {
+        while self.cells.len() <= location.0 as usize {
+            let slot = self.fresh();
+            self.cells.push(slot);
+        }
+        self.cells[location.0 as usize]
+    }
+
+    /// What is stored at a location, as a slot to store into.
+    pub(crate) fn content(&mut self, location: Loc) -> Slot {
+        self.cell(location)
+    }
+
+    pub(crate) fn copy(&mut self, to: Slot, from: Slot) {
+        self.rules.push(Rule::Copy { to, from });
+    }
+
+    pub(crate) fn load(&mut self, from: Slot) -> Slot {
+        let to = self.fresh();
+        self.rules.push(Rule::Load { to, from });
+        to
+    }
+
+    pub(crate) fn store(&mut self, to: Slot, from: Slot) {
+        self.rules.push(Rule::Store { to, from });
+    }
+
+    pub(crate) fn part(&mut self, from: Slot, field: Field) -> Slot {
+        let to = self.fresh();
+        self.rules.push(Rule::Part { to, from, field });
+        to
+    }
+
+    pub(crate) fn widen(&mut self, from: Slot) -> Slot {
+        let to = self.fresh();
+        self.rules.push(Rule::Copy { to, from });
+        self.rules.push(Rule::Widen { to, from });
+        to
+    }
+
+    pub(crate) fn record(&mut self, to: Slot, from: Slot) {
+        self.rules.push(Rule::Record { to, from });
+    }
+
+    pub(crate) fn call(&mut self, callee: Slot, arguments: Vec<Slot>, result: Slot) {
+        self.rules.push(Rule::Call { callee, arguments, result });
+    }
+
+    /// Where a value may point, in ascending order.
+    pub(crate) fn targets(&self, slot: Slot) -> &[Loc] {
+        &self.sets[slot.0 as usize]
+    }
+
+    fn include(&mut self, to: Slot, from: Slot) -> bool {
+        if to == from || self.sets[from.0 as usize].is_empty() {
+            return false;
+        }
+        let from = std::mem::take(&mut self.sets[from.0 as usize]);
+        let mut changed = false;
+        for location in &from {
+            changed |= self.add(to, *location);
+        }
+        changed
+    }
+
+    fn include_from(&mut self, to: Slot, from: Slot) -> bool {
+        if to == from {
+            return false;
+        }
+        let kept = self.sets[from.0 as usize].clone();
+        let changed = self.include(to, from);
+        self.sets[from.0 as usize] = kept;
+        changed
+    }
+
+    /// Goes over the rules until nothing changes.
+    pub(crate) fn solve(&mut self, program: &Program, memory: &mut Memory) {
+        for _ in 0..MOST_ROUNDS {
+            let mut changed = false;
+            let mut number = 0;
+            // Rules that are added on the way are reached in the same round.
+            while number < self.rules.len() {
+                let rule = self.rules[number].clone();
+                changed |= self.apply(number, rule, program, memory);
+                number += 1;
+            }
+            if !changed {
+                return;
+            }
+        }
+    }
+
+    fn apply(&mut self, number: usize, rule: Rule, program: &Program, memory: &mut Memory) -> bool {
+        let mut changed = false;
+        match rule {
+            Rule::Copy { to, from } => changed = self.include_from(to, from),
+            Rule::Load { to, from } => {
+                for target in self.sets[from.0 as usize].clone() {
+                    let object = memory.object_of(target);
+                    for part in memory.of_object(object).to_vec() {
+                        if memory.overlap(part, target) {
+                            let cell = self.cell(part);
+                            changed |= self.include_from(to, cell);
+                        }
+                    }
+                }
+            }
+            Rule::Store { to, from } => {
+                if !self.sets[from.0 as usize].is_empty() {
+                    for target in self.sets[to.0 as usize].clone() {
+                        let cell = self.cell(target);
+                        changed |= self.include_from(cell, from);
+                    }
+                }
+            }
+            Rule::Part { to, from, field } => {
+                for target in self.sets[from.0 as usize].clone() {
+                    let part = memory.extend(target, &[field]);
+                    changed |= self.add(to, part);
+                }
+            }
+            Rule::Widen { to, from } => {
+                for target in self.sets[from.0 as usize].clone() {
+                    let whole = memory.widen(target);
+                    changed |= self.add(to, whole);
+                }
+            }
+            Rule::Record { to, from } => changed = self.assign_record(to, from, memory),
+            Rule::Call { callee, arguments, result } => {
+                for target in self.sets[callee.0 as usize].clone() {
+                    if let Object::Function(func) = *memory.what(target)
+                        && self.linked.insert((number, func))
+                    {
+                        self.connect(func, &arguments, result, program, memory);
+                        changed = true;
+                    }
+                }
+            }
+        }
+        changed
+    }
+
+    fn assign_record(&mut self, to: Slot, from: Slot, memory: &mut Memory) -> bool {
+        let mut changed = false;
+        for source in self.sets[from.0 as usize].clone() {
+            let object = memory.object_of(source);
+            for part in memory.of_object(object).to_vec() {
+                if !memory.overlap(part, source) {
+                    continue;
+                }
+                let below = memory.path(source).len();
+                let rest: Vec<Field> = memory.path(part).get(below..).unwrap_or_default().to_vec();
+                let cell = self.cell(part);
+                if self.sets[cell.0 as usize].is_empty() {
+                    continue;
+                }
+                for target in self.sets[to.0 as usize].clone() {
+                    let target = memory.extend(target, &rest);
+                    let into = self.cell(target);
+                    changed |= self.include_from(into, cell);
+                }
+            }
+        }
+        changed
+    }
+
+    /// Passes arguments to the parameters of a function, and its result back. A structure is passed like
+    /// the address that its slot holds.
+    pub(crate) fn connect(
+        &mut self,
+        func: Func,
+        arguments: &[Slot],
+        result: Slot,
+        program: &Program,
+        memory: &mut Memory,
+    ) {
+        let function = program.func(func);
+        for (parameter, argument) in function.parameters.iter().zip(arguments) {
+            let home = memory.whole(Object::Variable(*parameter));
+            if program.tree[program.var(*parameter).node].ty.is_record() {
+                let to = self.address(home);
+                self.record(to, *argument);
+            } else {
+                let cell = self.cell(home);
+                self.copy(cell, *argument);
+            }
+        }
+        let home = memory.whole(Object::Result(func));
+        let cell = self.cell(home);
+        self.copy(result, cell);
+    }
+}

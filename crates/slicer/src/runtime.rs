@@ -1,0 +1,61 @@
+//! The runtime's C sources, carried by the translator: written out beside translated programs, or compiled
+//! into them by [`crate::driver`].
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use crate::error::Error;
+
+/// The file to compile; it includes the others.
+pub const RUNTIME_SOURCE: &str = "foretell_slice.c";
+
+/// Names and contents of the runtime's files.
+const FILES: &[(&str, &str)] = &[
+    ("foretell_slice.h", include_str!("../runtime/foretell_slice.h")),
+    (RUNTIME_SOURCE, include_str!("../runtime/foretell_slice.c")),
+    ("slice_state.h", include_str!("../runtime/slice_state.h")),
+    ("slice_trace.h", include_str!("../runtime/slice_trace.h")),
+    ("slice_real.h", include_str!("../runtime/slice_real.h")),
+    ("slice_queue.h", include_str!("../runtime/slice_queue.h")),
+    ("slice_predict.h", include_str!("../runtime/slice_predict.h")),
+    ("slice_start.h", include_str!("../runtime/slice_start.h")),
+];
+
+/// Writes the runtime into `folder`, which is made if it is not there: [`RUNTIME_SOURCE`], the header
+/// `foretell_slice.h` that translated programs include, and the parts.
+///
+/// # Errors
+/// [`Error::File`] names the file that cannot be written.
+pub fn write_runtime(folder: &Path) -> Result<(), Error> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::File { path, source }
+    };
+    fs::create_dir_all(folder).map_err(failed(folder))?;
+    for (name, text) in FILES {
+        let path = folder.join(name);
+        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed(&path))?;
+        file.write_all(text.as_bytes()).map_err(failed(&path))?;
+        file.persist(&path).map_err(|e| Error::File { path: path.clone(), source: e.error })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_that_is_included_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        write_runtime(folder.path()).unwrap();
+        for (_, text) in FILES {
+            for line in text.lines() {
+                if let Some(name) = line.strip_prefix("#include \"").and_then(|rest| rest.strip_suffix('"')) {
+                    assert!(folder.path().join(name).exists(), "{name}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What cannot be sliced, and why.
+//!
+//! A site is refused when its slice contains something that is not understood or must not be done twice.
+//! The refusal names the step, the cause, the chain of steps that need it, and the remedy.
+
+use std::collections::BTreeSet;
+
+use crate::ast::Id;
+use crate::ast::program::Func;
+use crate::flow::{Callee, What};
+use crate::memory::Object;
+use crate::models::{Act, Io};
+use crate::slice::closure::{Closure, Known, Point, Reason};
+use crate::slice::sites::{Purpose, Site, call_name};
+
+/// Why an open site is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// `file:line` of what cannot be sliced.
+    pub place: String,
+    /// What it is, and what is wrong with it.
+    pub cause: String,
+    /// Who needs it: from there to the access, each a `file:line: text`.
+    pub chain: Vec<String>,
+    /// What the programmer may do.
+    pub remedy: String,
+}
+
+/// Something in a slice that must not be there.
+pub(crate) struct Poison {
+    pub(crate) point: Point,
+    cause: String,
+    remedy: &'static str,
+}
+
+const DECLARE: &str = "declare it with FORETELL_PURE if its result depends on its arguments alone, with \
+                       FORETELL_WRITES(n) if it only writes where argument n points, or add its source file";
+const MOVE_OUT: &str = "compute what the file's offsets depend on without it";
+
+/// The first thing in a slice that must not be there, if any.
+pub(crate) fn poison(
+    known: Known<'_>,
+    closure: &Closure<'_>,
+    sites: &[Site],
+    chosen: &[usize],
+) -> Option<Poison> {
+    let written: BTreeSet<Id> = sites.iter().filter(|s| is_written(known, s)).map(|s| s.call).collect();
+    for point in closure.points() {
+        if let Some((cause, remedy)) = at_step(known, closure, point, &written) {
+            return Some(Poison { point, cause, remedy });
+        }
+    }
+    let chosen: Vec<&Site> = chosen.iter().map(|n| &sites[*n]).collect();
+    for (number, live) in closure.live.iter().enumerate() {
+        let func = Func(number as u32);
+        if !live {
+            continue;
+        }
+        for (step, call) in known.effects.calls(func) {
+            let point = (func, step);
+            let jumps =
+                call.library.iter().find(|name| name.contains("setjmp") || name.contains("sigsetjmp"));
+            if let Some(name) = jumps {
+                let cause = format!(
+                    "{name}() is called in a function that the slice needs: where the program goes on after a longjmp is not followed"
+                );
+                return Some(Poison { point, cause, remedy: "handle errors by return values" });
+            }
+        }
+    }
+    leaks(known, &chosen)
+}
+
+/// Does the program itself write to the files of a site?
+fn is_written(known: Known<'_>, site: &Site) -> bool {
+    site.accesses.iter().any(|point| known.io(*point).is_some_and(|(io, _)| io.writes_file()))
+}
+
+fn at_step(
+    known: Known<'_>,
+    closure: &Closure<'_>,
+    point: Point,
+    written: &BTreeSet<Id>,
+) -> Option<(String, &'static str)> {
+    let node = &known.graphs[point.0.ix()][point.1];
+    if let What::Opaque(what) = node.what {
+        return Some((format!("{what} cannot be sliced"), MOVE_OUT));
+    }
+    if known.effects.threaded[point.0.ix()] && known.io(point).is_some_and(|(io, _)| io.act() == Act::Reads) {
+        let cause = "the file is read in another thread, in an order that cannot be told".to_owned();
+        return Some((cause, "read the file in the first thread, or leave it to `foretell run`"));
+    }
+    let call = known.call(point)?;
+    if known.ends(point) {
+        return None;
+    }
+    if let Some(site) = &node.call
+        && matches!(site.callee, Callee::Pointer(_))
+        && !call.library.is_empty()
+    {
+        let cause = format!("the call through a pointer may enter {}", call.library.join(", "));
+        return Some((cause, "call the function by its name"));
+    }
+    for name in &call.library {
+        let Some(model) = known.models.get(name) else {
+            return Some((
+                format!("{name}() is not known: what it reads and writes cannot be told"),
+                DECLARE,
+            ));
+        };
+        if let Some(why) = &model.unsupported {
+            return Some((format!("{name}(): {why}"), MOVE_OUT));
+        }
+        if model.output && closure.valued.contains(&point) {
+            return Some((
+                format!("{name}() acts on the outside, so the slice cannot call it for its result"),
+                MOVE_OUT,
+            ));
+        }
+        if let Some(io) = model.io
+            && let Some(found) = at_file(known, closure, point, io, written)
+        {
+            return Some(found);
+        }
+    }
+    None
+}
+
+fn at_file(
+    known: Known<'_>,
+    closure: &Closure<'_>,
+    point: Point,
+    io: Io,
+    written: &BTreeSet<Id>,
+) -> Option<(String, &'static str)> {
+    let files = known.files(point);
+    let name = call_name(known, point);
+    match io.act() {
+        Act::Reads | Act::Asks => {
+            let is_read_back = |f: &&Object| matches!(f, Object::Open(call) if written.contains(call));
+            let needs = closure.data.contains(&point) && closure.valued.contains(&point)
+                || closure.data.contains(&point) && (io.can_predict() || io.buffer().is_none());
+            if needs && io.act() == Act::Reads && files.iter().any(is_read_back) {
+                let cause = format!(
+                    "the slice needs the bytes that {name}() reads, and the program itself writes to that file"
+                );
+                return Some((cause, "keep in memory what the offsets depend on, or write to another file"));
+            }
+            if files.contains(&&Object::Output) {
+                return Some((format!("{name}() on standard output"), MOVE_OUT));
+            }
+            None
+        }
+        Act::Moves if io == Io::Print => Some((
+            format!("{name}() writes to a file that is also read: how far it moves the offset is not known"),
+            "write with fwrite() or write()",
+        )),
+        Act::Renames if io == Io::Dup2 => {
+            Some(("dup2() gives a descriptor a new file".to_owned(), "use the descriptor that open() gave"))
+        }
+        Act::Opens if io == Io::Freopen => {
+            Some(("freopen() gives a stream a new file".to_owned(), "use fopen()"))
+        }
+        _ => None,
+    }
+}
+
+/// Is a file handed to somebody who may read it behind our back?
+fn leaks(known: Known<'_>, chosen: &[&Site]) -> Option<Poison> {
+    for number in 0..known.graphs.len() as u32 {
+        let func = Func(number);
+        if !known.effects.reachable[func.ix()] {
+            continue;
+        }
+        for (step, call) in known.effects.calls(func) {
+            for name in &call.library {
+                let harmless = match known.models.get(name) {
+                    Some(model) => model.io.is_some() || model.output || model.pure || model.ends,
+                    None => false,
+                };
+                if harmless {
+                    continue;
+                }
+                let handed = call.argument_targets.iter().flatten().any(|target| {
+                    matches!(known.memory.what(*target), Object::Open(call) if chosen.iter().any(|s| s.call == *call))
+                });
+                if handed {
+                    let cause = format!("the open file is handed to {name}(), which may read it");
+                    return Some(Poison { point: (func, step), cause, remedy: DECLARE });
+                }
+            }
+        }
+    }
+    None
+}
+
+impl Poison {
+    /// Which of the sites the chain begins at; the first that uses the step if there is no chain.
+    pub(crate) fn site(&self, closure: &Closure<'_>, sites: &[Site], chosen: &[usize]) -> Option<usize> {
+        let root = closure.chain(self.point).last().map(|(point, _)| *point);
+        let uses = |n: &&usize| root.is_some_and(|root| sites[**n].accesses.contains(&root));
+        chosen.iter().find(uses).or(chosen.first()).copied()
+    }
+
+    pub(crate) fn refusal(&self, known: Known<'_>, closure: &Closure<'_>) -> Refusal {
+        let ast = known.graphs[self.point.0.ix()][self.point.1].ast;
+        Refusal {
+            place: known.program.describe(ast),
+            cause: self.cause.clone(),
+            chain: closure.chain(self.point).iter().map(|(p, r)| link(known, *p, *r)).collect(),
+            remedy: self.remedy.to_owned(),
+        }
+    }
+}
+
+/// One line of a chain: where, what, and what for.
+pub(crate) fn link(known: Known<'_>, point: Point, reason: Reason) -> String {
+    let ast = known.graphs[point.0.ix()][point.1].ast;
+    let what = excerpt(known, ast);
+    let why = match reason {
+        Reason::Access => "is an access, or moves the offset of one".to_owned(),
+        Reason::CallsAccess => "calls what makes an access".to_owned(),
+        Reason::Ends => "ends the program".to_owned(),
+        Reason::Decides(_) => "decides whether the next is executed".to_owned(),
+        Reason::PartOf(_) => "gives part of the next".to_owned(),
+        Reason::Gives(_, location) => match known.memory.what(location) {
+            Object::Variable(var) => format!("gives `{}` to the next", known.program.var(*var).name),
+            _ => "gives memory to the next".to_owned(),
+        },
+    };
+    format!("{}: `{what}` {why}", known.program.describe(ast))
+}
+
+/// The first line of a node's text, shortened.
+pub(crate) fn excerpt(known: Known<'_>, ast: Id) -> String {
+    /// So that a chain stays readable in a terminal of 110 columns.
+    const MOST: usize = 60;
+    let node = &known.program.tree[ast];
+    let sources = &known.program.sources;
+    let text = match sources.exact(node.begin, node.end) {
+        Some((file, from, to)) => sources.stretch(file, from, to),
+        None => sources.stretch(node.begin.file, node.begin.offset, node.end.offset + node.end.length),
+    };
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = line.split(" {").next().unwrap_or_default();
+    match line.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{} …", &line[..at]),
+        None => line.to_owned(),
+    }
+}
+
+/// Is this site one that a slice may be made for?
+pub(crate) fn is_candidate(site: &Site) -> bool {
+    site.purpose != Purpose::Output && !site.reads.is_empty()
+}

@@ -1,0 +1,299 @@
+//! Which sites are sliced, and the one slice for all of them.
+//!
+//! Each site is first sliced alone: what is in the way is its own fault. Then all that passed are sliced
+//! together; a function has one slice for all of its calls, so two sites can still meet something that
+//! neither meets alone, and the one whose chain leads there is left out until nothing is in the way.
+
+pub(crate) mod closure;
+pub(crate) mod judge;
+pub(crate) mod sites;
+
+use std::collections::BTreeSet;
+
+use crate::ast::program::{Func, Program};
+use crate::flow::control::Control;
+use crate::flow::effects::Effects;
+use crate::flow::reach::Reach;
+use crate::flow::{Callee, ENTRY, EXIT, Graph, What};
+use crate::memory::points::{Points, Slot};
+use crate::memory::{Memory, Object};
+use crate::models::{Act, Models};
+use closure::{Closure, Known, Point, Reason};
+use judge::Refusal;
+use sites::{Purpose, Site};
+
+/// What became of an open site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Its accesses are predicted. The number is that of the runtime's calls.
+    Sliced(u32),
+    /// The slice reads it for itself.
+    ReadBySlice,
+    /// It is written, or never read.
+    NotRead,
+    /// Others are marked FORETELL_PREFETCH, this one is not.
+    NotMarked,
+    Refused(Refusal),
+}
+
+/// The slice of a program.
+pub(crate) struct Slice<'a> {
+    pub(crate) known: Known<'a>,
+    pub(crate) closure: Closure<'a>,
+    pub(crate) sites: Vec<(Site, Verdict)>,
+}
+
+/// Most further steps that are kept to end the slice where the program ends. It is a convenience, so it
+/// must stay cheap: a comparison of a result and what leads there.
+const MOST_STEPS_TO_END: usize = 24;
+
+/// Which functions never return.
+pub(crate) fn endless(program: &Program, models: &Models, graphs: &[Graph], effects: &Effects) -> Vec<bool> {
+    let mut endless = vec![false; graphs.len()];
+    loop {
+        let mut changed = false;
+        for (number, graph) in graphs.iter().enumerate() {
+            let func = Func(number as u32);
+            if endless[number] || func == program.main {
+                continue;
+            }
+            let ends = |step| {
+                effects.of(func, step).call.as_ref().is_some_and(|call| {
+                    let library = call.library.iter().map(|n| models.get(n));
+                    let mut any = !call.targets.is_empty();
+                    for model in library {
+                        any = true;
+                        if !model.is_some_and(|m| m.ends) {
+                            return false;
+                        }
+                    }
+                    any && call.targets.iter().all(|t| endless[t.ix()])
+                })
+            };
+            let mut seen = vec![false; graph.nodes.len()];
+            let mut open = vec![ENTRY];
+            while let Some(step) = open.pop() {
+                if std::mem::replace(&mut seen[step.ix()], true) || ends(step) {
+                    continue;
+                }
+                open.extend(&graph[step].next);
+            }
+            if !seen[EXIT.ix()] {
+                endless[number] = true;
+                changed = true;
+            }
+        }
+        if !changed {
+            return endless;
+        }
+    }
+}
+
+/// Functions that are called through pointers, or by the library.
+pub(crate) fn through_pointers(graphs: &[Graph], effects: &Effects) -> Vec<bool> {
+    let mut found = vec![false; graphs.len()];
+    for (number, graph) in graphs.iter().enumerate() {
+        let func = Func(number as u32);
+        for (step, call) in effects.calls(func) {
+            let direct = graph[step].call.as_ref().is_some_and(|c| matches!(c.callee, Callee::Function(_)));
+            if !direct {
+                for target in &call.targets {
+                    found[target.ix()] = true;
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Makes the slice.
+pub(crate) fn make<'a>(known: Known<'a>, points: &Points, marks: &[Slot]) -> Slice<'a> {
+    let found = sites::find(known, known.graphs.len());
+    let mut verdicts: Vec<Verdict> = found.iter().map(|_| Verdict::NotRead).collect();
+    let marked: BTreeSet<_> = marks.iter().flat_map(|s| points.targets(*s)).copied().collect();
+    let is_marked = |site: &Site| {
+        let file = Object::Open(site.call);
+        marks.is_empty() || marked.iter().any(|l| *known.memory.what(*l) == file)
+    };
+    let mut chosen = Vec::new();
+    for (number, site) in found.iter().enumerate() {
+        if !judge::is_candidate(site) {
+            continue;
+        }
+        if !is_marked(site) {
+            verdicts[number] = Verdict::NotMarked;
+            continue;
+        }
+        let alone = [number];
+        let closure = close(known, &found, &alone);
+        match judge::poison(known, &closure, &found, &alone) {
+            Some(poison) => verdicts[number] = Verdict::Refused(poison.refusal(known, &closure)),
+            None => chosen.push(number),
+        }
+    }
+    let mut closure = close(known, &found, &chosen);
+    while let Some(poison) = judge::poison(known, &closure, &found, &chosen) {
+        let Some(site) = poison.site(&closure, &found, &chosen) else { break };
+        verdicts[site] = Verdict::Refused(poison.refusal(known, &closure));
+        chosen.retain(|n| *n != site);
+        closure = close(known, &found, &chosen);
+    }
+    // A call may work on a file of a refused site and on one that is not: then neither can be predicted.
+    for (rank, number) in chosen.iter().enumerate() {
+        verdicts[*number] = Verdict::Sliced(rank as u32 + 1);
+    }
+    for (number, site) in found.iter().enumerate() {
+        let kept = site.reads.iter().any(|p| closure.keeps(*p));
+        if kept && matches!(verdicts[number], Verdict::NotRead | Verdict::NotMarked) {
+            verdicts[number] = Verdict::ReadBySlice;
+        }
+    }
+    let ended = with_ends(known, &closure, &found, &chosen);
+    Slice { known, closure: ended, sites: found.into_iter().zip(verdicts).collect() }
+}
+
+/// The slice of these sites, and of the files that it turns out to read itself.
+fn close<'a>(known: Known<'a>, sites: &[Site], chosen: &[usize]) -> Closure<'a> {
+    let mut closure = Closure::new(known);
+    let mut tracked: BTreeSet<usize> = BTreeSet::new();
+    let mut more: Vec<usize> = chosen.to_vec();
+    while !more.is_empty() {
+        for number in more.drain(..) {
+            if tracked.insert(number) {
+                keep_accesses(known, &mut closure, &sites[number]);
+            }
+        }
+        keep_callers(known, &mut closure);
+        // A file that is read for its bytes must be read from its start, and sought in, like in the program.
+        for (number, site) in sites.iter().enumerate() {
+            let read = site.reads.iter().any(|p| closure.keeps(*p));
+            if read && site.purpose != Purpose::Output && !tracked.contains(&number) {
+                more.push(number);
+            }
+        }
+    }
+    closure
+}
+
+fn keep_accesses(known: Known<'_>, closure: &mut Closure<'_>, site: &Site) {
+    for point in &site.accesses {
+        if known.effects.reachable[point.0.ix()] || known.effects.threaded[point.0.ix()] {
+            closure.keep(*point, Reason::Access);
+        }
+    }
+}
+
+/// Keeps the calls of functions that make accesses.
+fn keep_callers(known: Known<'_>, closure: &mut Closure<'_>) {
+    loop {
+        let before = closure.count;
+        let working: Vec<bool> = accessing(known, closure);
+        for number in 0..known.graphs.len() as u32 {
+            let func = Func(number);
+            if !known.effects.reachable[func.ix()] {
+                continue;
+            }
+            for (step, call) in known.effects.calls(func) {
+                if call.targets.iter().any(|t| working[t.ix()]) && !call.thread {
+                    closure.keep((func, step), Reason::CallsAccess);
+                }
+            }
+        }
+        if closure.count == before {
+            return;
+        }
+    }
+}
+
+/// Functions that contain an access, or the call of one that does.
+fn accessing(known: Known<'_>, closure: &Closure<'_>) -> Vec<bool> {
+    let mut working = vec![false; known.graphs.len()];
+    for point in closure.points() {
+        if matches!(closure.reason(point), Some(Reason::Access | Reason::CallsAccess)) {
+            working[point.0.ix()] = true;
+        } else if known
+            .io(point)
+            .is_some_and(|(io, _)| matches!(io.act(), Act::Reads | Act::Moves | Act::Opens))
+        {
+            working[point.0.ix()] = true;
+        }
+    }
+    working
+}
+
+/// Adds the calls that end the program, where that costs nothing: no bytes of files, nothing from outside.
+fn with_ends<'a>(known: Known<'a>, closure: &Closure<'a>, sites: &[Site], chosen: &[usize]) -> Closure<'a> {
+    let mut best = closure.clone();
+    let mut ends: Vec<Point> = Vec::new();
+    for (number, graph) in known.graphs.iter().enumerate() {
+        if closure.live[number] {
+            let func = Func(number as u32);
+            ends.extend(graph.steps().map(|s| (func, s)).filter(|p| known.ends(*p) && may_end(known, *p)));
+        }
+    }
+    for point in ends {
+        let mut trial = best.clone();
+        trial.keep(point, Reason::Ends);
+        let cheap = trial.count <= best.count + MOST_STEPS_TO_END
+            && trial.data.len() == best.data.len()
+            && trial.live == best.live
+            && outside(known, &trial) == outside(known, &best)
+            && judge::poison(known, &trial, sites, chosen).is_none();
+        if cheap {
+            best = trial;
+        }
+    }
+    best
+}
+
+fn may_end(known: Known<'_>, point: Point) -> bool {
+    matches!(known.graphs[point.0.ix()][point.1].what, What::Call | What::Return)
+}
+
+/// How many kept calls ask the outside for something that only the program can be told.
+fn outside(known: Known<'_>, closure: &Closure<'_>) -> usize {
+    closure.points().into_iter().filter(|p| is_forwarded(known, *p)).count()
+}
+
+/// Must the program hand the result of this call to the slice?
+pub(crate) fn is_forwarded(known: Known<'_>, point: Point) -> bool {
+    let Some(call) = known.call(point) else { return false };
+    if known.models_of(call).iter().any(|m| m.forward) {
+        return true;
+    }
+    let Some((io, _)) = known.io(point) else { return false };
+    io.act() == Act::Reads && !known.files(point).iter().any(|f| matches!(f, Object::Open(_)))
+}
+
+/// The parts that the slice is made from, for those who own them.
+pub(crate) struct Analysis<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) models: &'a Models,
+    pub(crate) memory: Memory,
+    pub(crate) points: Points,
+    pub(crate) marks: Vec<Slot>,
+    pub(crate) graphs: Vec<Graph>,
+    pub(crate) effects: Effects,
+    pub(crate) control: Vec<Control>,
+    pub(crate) through_pointers: Vec<bool>,
+    pub(crate) endless: Vec<bool>,
+}
+
+impl Analysis<'_> {
+    /// The slice of the program.
+    pub(crate) fn slice<R>(&self, then: impl FnOnce(Slice<'_>) -> R) -> R {
+        let reach = Reach::new(&self.graphs, &self.effects, &self.memory);
+        let known = Known {
+            program: self.program,
+            models: self.models,
+            memory: &self.memory,
+            graphs: &self.graphs,
+            effects: &self.effects,
+            control: &self.control,
+            reach: &reach,
+            through_pointers: &self.through_pointers,
+            endless: &self.endless,
+        };
+        then(make(known, &self.points, &self.marks))
+    }
+}

@@ -1,0 +1,144 @@
+//! Open sites: the calls that open files, what is done with those files, and which are worth it.
+
+use crate::ast::program::Func;
+use crate::ast::{Id, Kind};
+use crate::flow::Step;
+use crate::memory::Object;
+use crate::models::{Act, Io};
+use crate::slice::closure::{Known, Point};
+
+/// What a file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To be read.
+    Read,
+    /// To be read and written, or what for cannot be told.
+    Update,
+    /// To be written, or made anew.
+    Output,
+}
+
+/// An open site.
+#[derive(Debug, Clone)]
+pub(crate) struct Site {
+    pub(crate) call: Id,
+    pub(crate) point: Point,
+    pub(crate) purpose: Purpose,
+    /// Reads from it, and everything that moves its offset or closes it.
+    pub(crate) accesses: Vec<Point>,
+    pub(crate) reads: Vec<Point>,
+}
+
+/// Flags of open(2) on Linux.
+const ACCESS_MODE: i64 = 3;
+const CREATE_OR_TRUNCATE: i64 = 0o100 | 0o1000;
+
+/// All open sites that `main` can come to, in the order of the text.
+pub(crate) fn find(known: Known<'_>, graphs: usize) -> Vec<Site> {
+    let mut sites = Vec::new();
+    let mut users: Vec<(Point, Io)> = Vec::new();
+    for func in (0..graphs as u32).map(Func) {
+        if !known.effects.reachable[func.ix()] && !known.effects.threaded[func.ix()] {
+            continue;
+        }
+        for (step, _) in known.effects.calls(func) {
+            let Some((io, _)) = known.io((func, step)) else { continue };
+            if io.act() == Act::Opens {
+                let call = known.graphs[func.ix()][step].ast;
+                let purpose = purpose(known, io, call);
+                sites.push(Site {
+                    call,
+                    point: (func, step),
+                    purpose,
+                    accesses: vec![(func, step)],
+                    reads: Vec::new(),
+                });
+            }
+            users.push(((func, step), io));
+        }
+    }
+    for site in &mut sites {
+        let file = Object::Open(site.call);
+        for (point, io) in &users {
+            if !matches!(io.act(), Act::Reads | Act::Moves) || !known.files(*point).contains(&&file) {
+                continue;
+            }
+            site.accesses.push(*point);
+            if io.act() == Act::Reads {
+                site.reads.push(*point);
+            }
+        }
+    }
+    add_mapped(known, &mut sites, &users);
+    sites
+}
+
+/// Accesses to mapped memory are accesses to the file that is mapped.
+fn add_mapped(known: Known<'_>, sites: &mut [Site], users: &[(Point, Io)]) {
+    for (point, _) in users.iter().filter(|(_, io)| *io == Io::Mmap) {
+        let mapping = Object::Heap(known.graphs[point.0.ix()][point.1].ast);
+        let mut accesses = Vec::new();
+        for (number, graph) in known.graphs.iter().enumerate() {
+            let func = Func(number as u32);
+            if !known.effects.reachable[number] && !known.effects.threaded[number] {
+                continue;
+            }
+            for step in graph.steps() {
+                let reads = &known.effects.of(func, step).reads;
+                if reads.iter().any(|l| *known.memory.what(*l) == mapping) {
+                    accesses.push((func, step));
+                }
+            }
+        }
+        for site in sites.iter_mut() {
+            if known.files(*point).contains(&&Object::Open(site.call)) {
+                site.accesses.push(*point);
+                site.accesses.extend(&accesses);
+                site.reads.extend(&accesses);
+            }
+        }
+    }
+}
+
+/// What an open call is for, as far as its arguments say.
+fn purpose(known: Known<'_>, io: Io, call: Id) -> Purpose {
+    let tree = &known.program.tree;
+    let arguments = tree.arguments(call);
+    let flags = |n: usize| arguments.get(n).and_then(|a| tree.constant(*a));
+    match io {
+        Io::Creat => Purpose::Output,
+        Io::Open | Io::Openat => match flags(if io == Io::Open { 1 } else { 2 }) {
+            Some(flags) if flags & CREATE_OR_TRUNCATE != 0 && flags & ACCESS_MODE != 0 => Purpose::Output,
+            Some(flags) if flags & ACCESS_MODE == 0 => Purpose::Read,
+            Some(flags) if flags & ACCESS_MODE == 1 => Purpose::Output,
+            _ => Purpose::Update,
+        },
+        _ => match arguments.get(1).and_then(|a| tree.string(*a)) {
+            Some(mode) if mode.starts_with('r') && !mode.contains('+') => Purpose::Read,
+            Some(mode) if !mode.starts_with('r') => Purpose::Output,
+            _ => Purpose::Update,
+        },
+    }
+}
+
+/// The path that an open call is given, as written in the source.
+pub(crate) fn path_text(known: Known<'_>, site: &Site) -> String {
+    let tree = &known.program.tree;
+    let number = usize::from(known.io(site.point).is_some_and(|(io, _)| io == Io::Openat));
+    let Some(argument) = tree.arguments(site.call).get(number) else { return "?".to_owned() };
+    let node = &tree[tree.uncast(*argument)];
+    match known.program.sources.exact(node.begin, node.end) {
+        Some((file, from, to)) => known.program.sources.stretch(file, from, to).to_owned(),
+        None => "?".to_owned(),
+    }
+}
+
+/// Is the step a use of a name in a call, for messages?
+pub(crate) fn call_name(known: Known<'_>, point: (Func, Step)) -> String {
+    let ast = known.graphs[point.0.ix()][point.1].ast;
+    let tree = &known.program.tree;
+    match tree[ast].kind {
+        Kind::Call => tree.callee_name(ast).unwrap_or("a call").to_owned(),
+        _ => "an access".to_owned(),
+    }
+}
