@@ -47,7 +47,7 @@ fn call<T: Send>(py: Python<'_>, ranges: usize, act: impl FnOnce() -> T + Send) 
     if ranges > LONG_CALL_RANGES || *READS_AHEAD_ITSELF { py.detach(act) } else { act() }
 }
 
-/// What `foretell/__init__.py` builds on.
+/// What `package/foretell/__init__.py` builds on.
 #[pymodule]
 mod _native {
     use pyo3::exceptions::{PyTypeError, PyValueError};

@@ -87,7 +87,7 @@ pub(crate) fn read_chunks(chunks: &Bound<'_, PyAny>) -> PyResult<Vec<Chunk>> {
         let Some([file, offset, length]) = fields::<3>(item)? else {
             return Err(PyTypeError::new_err(format!(
                 "{name}: {CHUNKS} is needed, not '{}'",
-                item.get_type()
+                number::type_name(item)
             )));
         };
         let file = OpenFile::named(Name(&name, "file"), &file)?;

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeAlias, Union
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
+from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias, Union
 
 
 class HasFileno(Protocol):
@@ -14,6 +11,13 @@ class HasFileno(Protocol):
 
     def fileno(self) -> int:
         """Its descriptor."""
+
+
+class HasBuffer(Protocol):
+    """What shows its memory."""
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The memory."""
 
 
 class HasArray(Protocol):
@@ -25,5 +29,5 @@ class HasArray(Protocol):
 
 File: TypeAlias = Union[int, HasFileno]
 Pair: TypeAlias = tuple[SupportsIndex, SupportsIndex]
-Ranges: TypeAlias = "Buffer | HasArray | Iterable[SupportsIndex | Pair]"
+Ranges: TypeAlias = Union[HasBuffer, HasArray, Iterable[Union[SupportsIndex, Pair]]]
 Policy: TypeAlias = Literal["lru", "mru"]

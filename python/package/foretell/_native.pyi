@@ -3,6 +3,24 @@ from typing import Final, SupportsIndex, final
 
 from foretell._types import File, Policy, Ranges
 
+__all__ = [
+    "BLOCK_BYTES",
+    "MOST_RANGES",
+    "OpenedFiles",
+    "cancel",
+    "connected",
+    "disclose",
+    "disclose_files",
+    "disclose_list",
+    "done_with",
+    "get_policy",
+    "get_priority",
+    "set_policy",
+    "set_priority",
+    "stats",
+    "temporary_priority",
+]
+
 BLOCK_BYTES: Final[int]
 MOST_RANGES: Final[int]
 
