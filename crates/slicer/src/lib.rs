@@ -16,12 +16,14 @@
 //! predicts wrongly it ends.
 
 mod ast;
+pub mod driver;
 mod emit;
 mod error;
 mod flow;
 mod memory;
 mod models;
 mod report;
+mod runtime;
 mod slice;
 
 use std::path::PathBuf;
@@ -36,6 +38,7 @@ use models::Models;
 use slice::{Analysis, Slice, Verdict};
 
 pub use error::Error;
+pub use runtime::{RUNTIME_SOURCE, write_runtime};
 pub use report::{Outcome, Report, SiteReport};
 pub use slice::judge::Refusal;
 

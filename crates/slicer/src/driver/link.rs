@@ -1,0 +1,317 @@
+//! A link: the real one first, then, if it can be, the translated program in its place.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use super::arguments::{Argument, Invocation, front_end_flags};
+use super::record::{self, Record};
+use super::{Compiled, Compiler, NoCompiler, compiled};
+use crate::runtime::{RUNTIME_SOURCE, write_runtime};
+use crate::{Input, Options, Translation, translate};
+
+/// What the linker calls a program that was given no name.
+const DEFAULT_OUTPUT: &str = "a.out";
+
+/// Functions by which a program comes to a file that could be prefetched. A program whose sources have
+/// none of these words is left alone before anything is analysed.
+const OPENING_WORDS: &[&str] = &["open", "creat", "fopen", "freopen", "fdopen", "openat", "open64", "fopen64"];
+
+/// A unit of the program and the input of the link that it came with; `None` for a member of an archive.
+struct Unit {
+    record: Record,
+    input: Option<PathBuf>,
+}
+
+/// The real link, then the other. Says why there is no other.
+pub(super) fn link(compiler: &Compiler, arguments: &[OsString], invocation: &Invocation) -> Result<Compiled, NoCompiler> {
+    let output = compiler
+        .command()
+        .args(arguments)
+        .arg("-Wl,--trace")
+        .stderr(Stdio::inherit())
+        .stdin(Stdio::inherit())
+        .output()
+        .map_err(|e| compiler.failed(e))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let (files, others): (Vec<&str>, Vec<&str>) = said.lines().partition(|line| linked_file(line).is_some());
+    for line in others {
+        // A closed pipe is no reason to complain.
+        let _ = writeln!(io::stdout(), "{line}");
+    }
+    if !output.status.success() {
+        return Ok(compiled(output.status, None));
+    }
+    let program = invocation.output().unwrap_or_else(|| PathBuf::from(DEFAULT_OUTPUT));
+    let members: Vec<(PathBuf, String)> = files.into_iter().filter_map(linked_file).filter_map(|f| f.member()).collect();
+    let diagnosis = match units(invocation, &members) {
+        Ok(units) if units.is_empty() || !opens_files(&units) => None,
+        Ok(units) => replace(compiler, invocation, &units, &program).unwrap_or_else(Some),
+        Err(why) => Some(why),
+    };
+    Ok(compiled(output.status, diagnosis.map(|why| format!("{}: {why}", program.display()))))
+}
+
+/// A line of the linker's `--trace`: `FILE`, `ARCHIVE(MEMBER)`, or, in older versions, `(ARCHIVE)MEMBER`.
+enum Linked {
+    File,
+    Member(PathBuf, String),
+}
+
+impl Linked {
+    fn member(self) -> Option<(PathBuf, String)> {
+        match self {
+            Self::File => None,
+            Self::Member(archive, member) => Some((archive, member)),
+        }
+    }
+}
+
+fn linked_file(line: &str) -> Option<Linked> {
+    let member = |archive: &str, name: &str| {
+        Path::new(archive).is_file().then(|| Linked::Member(PathBuf::from(archive), name.to_owned()))
+    };
+    if Path::new(line).is_file() {
+        return Some(Linked::File);
+    }
+    if let Some((archive, name)) = line.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
+        return member(archive, name);
+    }
+    let (archive, name) = line.strip_suffix(')')?.rsplit_once('(')?;
+    member(archive, name)
+}
+
+/// The translation units of the program whose source is known, in the order of the link.
+fn units(invocation: &Invocation, members: &[(PathBuf, String)]) -> Result<Vec<Unit>, String> {
+    let folder = std::env::current_dir().map_err(|e| format!("compiled unchanged: the current folder: {e}"))?;
+    let flags = invocation.compile_flags();
+    let mut units: Vec<Unit> = Vec::new();
+    for argument in &invocation.arguments {
+        let (found, path) = match argument {
+            Argument::Option(..) => continue,
+            Argument::Source(path) => (Record::new(path, &folder, &flags), path),
+            Argument::File(path) => (record_of(path), path),
+        };
+        units.extend(found.map(|record| Unit { record, input: Some(path.clone()) }));
+    }
+    let mut archive: (PathBuf, Vec<u8>) = Default::default();
+    for (path, name) in members {
+        if archive.0 != *path {
+            archive = (path.clone(), fs::read(path).unwrap_or_default());
+        }
+        let bytes = record::member(&archive.1, name);
+        units.extend(bytes.and_then(record::find).map(|record| Unit { record, input: None }));
+    }
+    match units.iter().find(|unit| !unit.record.is_current()) {
+        Some(unit) => Err(format!(
+            "compiled unchanged: {} is not what was compiled, compile it again",
+            unit.record.source.display()
+        )),
+        None => Ok(units),
+    }
+}
+
+/// The record of an object that is an input by itself; members of archives only count if they were linked.
+fn record_of(path: &Path) -> Option<Record> {
+    let bytes = fs::read(path).ok()?;
+    (!bytes.starts_with(b"!<arch>\n")).then(|| record::find(&bytes)).flatten()
+}
+
+fn opens_files(units: &[Unit]) -> bool {
+    units.iter().any(|unit| {
+        let Ok(text) = fs::read(&unit.record.source) else { return false };
+        let text = String::from_utf8_lossy(&text);
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| {
+            OPENING_WORDS.contains(&word)
+        })
+    })
+}
+
+/// Makes the translated program and puts it in the place of the other. Gives what is to be said about a
+/// program that was replaced, or why it was not.
+fn replace(
+    compiler: &Compiler,
+    invocation: &Invocation,
+    units: &[Unit],
+    program: &Path,
+) -> Result<Option<String>, String> {
+    let unchanged = |why: String| format!("compiled unchanged: {why}");
+    let translation = translated(units).map_err(unchanged)?;
+    if !translation.prefetches() {
+        return Ok(first_refusal(&translation).map(unchanged));
+    }
+    let folder = tempfile::tempdir().map_err(|e| unchanged(format!("a temporary folder: {e}")))?;
+    let runtime = folder.path().join("runtime");
+    write_runtime(&runtime).map_err(|e| unchanged(e.to_string()))?;
+    if let Some(kept) = std::env::var_os("FORETELL_CC_KEEP") {
+        keep(Path::new(&kept), program, units, &translation).map_err(unchanged)?;
+    }
+    let mut objects = Vec::new();
+    for (number, (unit, text)) in units.iter().zip(&translation.files).enumerate() {
+        objects.push(compile_unit(compiler, folder.path(), &runtime, number, unit, text).map_err(unchanged)?);
+    }
+    let runtime_object = folder.path().join("runtime.o");
+    let mut arguments = invocation.machine_flags();
+    arguments.extend(["-O2", "-w", "-fPIC", "-pthread", "-c", "-o"].map(OsString::from));
+    arguments.extend([runtime_object.clone().into(), runtime.join(RUNTIME_SOURCE).into()]);
+    run_quietly(compiler, None, &arguments, "the runtime does not compile").map_err(unchanged)?;
+
+    // Beside the program, so that the rename replaces it in one step.
+    let mut name = program.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".foretell-{}", std::process::id()));
+    let made = program.with_file_name(name);
+    let arguments = link_arguments(invocation, units, &objects, &runtime_object, &made);
+    let linked = run_quietly(compiler, None, &arguments, "the translated program does not link")
+        .and_then(|()| fs::rename(&made, program).map_err(|e| format!("{}: {e}", program.display())));
+    if let Err(why) = linked {
+        let _ = fs::remove_file(&made);
+        return Err(unchanged(why));
+    }
+    Ok(first_refusal(&translation).map(|refusal| format!("not all of its files are prefetched: {refusal}")))
+}
+
+fn translated(units: &[Unit]) -> Result<Translation, String> {
+    let inputs: Vec<Input> = units
+        .iter()
+        .map(|unit| {
+            let flags: Vec<OsString> = unit.record.flags.iter().map(OsString::from).collect();
+            Input {
+                path: unit.record.source.clone(),
+                flags: front_end_flags(&flags),
+                folder: Some(unit.record.folder.clone()),
+            }
+        })
+        .collect();
+    // A defect of the translator must not stop a build.
+    match catch_unwind(AssertUnwindSafe(|| translate(&inputs, &Options::default()))) {
+        Ok(result) => result.map_err(|e| e.to_string()),
+        Err(_) => Err("the translator failed, which is a defect of it".to_owned()),
+    }
+}
+
+fn first_refusal(translation: &Translation) -> Option<String> {
+    let first = translation.refusals.first()?;
+    let more = match translation.refusals.len() {
+        1 => String::new(),
+        count => format!(" (and {} more)", count - 1),
+    };
+    Some(format!("{}: {}; {}{more}", first.place, first.cause, first.remedy))
+}
+
+/// Leaves the sources in a folder, for a person to read.
+fn keep(folder: &Path, program: &Path, units: &[Unit], translation: &Translation) -> Result<(), String> {
+    let folder = folder.join(program.file_name().unwrap_or_default());
+    write_runtime(&folder).map_err(|e| e.to_string())?;
+    for (number, (unit, text)) in units.iter().zip(&translation.files).enumerate() {
+        let path = folder.join(unit_name(number, unit));
+        fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Two units may have the same name in different folders.
+fn unit_name(number: usize, unit: &Unit) -> String {
+    let stem = unit.record.source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    if number == 0 { format!("{stem}.c") } else { format!("{stem}.{number}.c") }
+}
+
+fn compile_unit(
+    compiler: &Compiler,
+    folder: &Path,
+    runtime: &Path,
+    number: usize,
+    unit: &Unit,
+    text: &str,
+) -> Result<PathBuf, String> {
+    let source = folder.join(unit_name(number, unit));
+    let object = source.with_extension("o");
+    fs::write(&source, text).map_err(|e| format!("{}: {e}", source.display()))?;
+    let beside = unit.record.source.parent().unwrap_or(Path::new("."));
+    let mut arguments: Vec<OsString> = unit.record.flags.iter().map(OsString::from).collect();
+    // Warnings were given when the original was compiled.
+    arguments.extend(["-w", "-iquote"].map(OsString::from));
+    arguments.push(beside.into());
+    arguments.push("-I".into());
+    arguments.push(runtime.into());
+    arguments.extend(["-c".into(), "-o".into(), object.clone().into(), source.into()]);
+    let what = format!("the translation of {} does not compile", unit.record.source.display());
+    run_quietly(compiler, Some(&unit.record.folder), &arguments, &what)?;
+    Ok(object)
+}
+
+/// The command of the link once more, with the translated objects in the places of their originals, the rest
+/// of them and the runtime before everything, and another output.
+fn link_arguments(
+    invocation: &Invocation,
+    units: &[Unit],
+    objects: &[PathBuf],
+    runtime_object: &Path,
+    output: &Path,
+) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = vec![runtime_object.into()];
+    let from_archives = units.iter().zip(objects).filter(|(unit, _)| unit.input.is_none());
+    arguments.extend(from_archives.map(|(_, object)| object.into()));
+    let mut own = units.iter().zip(objects).filter(|(unit, _)| unit.input.is_some()).peekable();
+    for argument in &invocation.arguments {
+        match argument {
+            Argument::Option(option, value) => {
+                let text = option.to_string_lossy();
+                if text == "-c" || ["-o", "-x", "-M"].iter().any(|dropped| text.starts_with(dropped)) {
+                    continue;
+                }
+                arguments.push(option.clone());
+                arguments.extend(value.clone());
+            }
+            Argument::Source(path) | Argument::File(path) => {
+                match own.next_if(|(unit, _)| unit.input.as_ref() == Some(path)) {
+                    Some((_, object)) => arguments.push(object.into()),
+                    None => arguments.push(path.into()),
+                }
+            }
+        }
+    }
+    arguments.extend(["-pthread".into(), OsString::from("-o"), output.into()]);
+    arguments
+}
+
+/// Runs the compiler; what it has to say is only told, in one line, when it fails.
+fn run_quietly(compiler: &Compiler, folder: Option<&Path>, arguments: &[OsString], what: &str) -> Result<(), String> {
+    let mut command = compiler.command();
+    if let Some(folder) = folder {
+        command.current_dir(folder);
+    }
+    let output = command.args(arguments).stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let error = said.lines().find(|line| line.contains("error")).or_else(|| said.lines().next());
+    Err(format!("{what}: {}", error.unwrap_or("no reason given").trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_linkers_trace() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = folder.path().join("lib (x).a");
+        fs::write(&archive, "!<arch>\n").unwrap();
+        let path = archive.display();
+        for line in [format!("{path}(a.o)"), format!("({path})a.o")] {
+            // An archive with brackets in its name is only found in the newer form.
+            if let Some(found) = linked_file(&line).and_then(Linked::member) {
+                assert_eq!(found, (archive.clone(), "a.o".to_owned()));
+            } else {
+                assert!(line.starts_with('('));
+            }
+        }
+        assert!(matches!(linked_file(&path.to_string()), Some(Linked::File)));
+        assert!(linked_file("a message of the linker (or not)").is_none());
+        assert!(linked_file("").is_none());
+    }
+}

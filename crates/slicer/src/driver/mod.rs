@@ -1,0 +1,117 @@
+//! `foretell cc`: a compiler that can stand in place of the real one, `make CC="foretell cc"`.
+//!
+//! Every command is first given to the real compiler (`$FORETELL_CC`, otherwise `cc`), unchanged. So errors,
+//! warnings, dependency files and exit codes are its own, and whatever comes after can only add to a result
+//! that is there already:
+//!
+//! - After `-c`, each object file gets a record of its source (module `record`).
+//! - After a link, the linker's own list tells which objects went into the program. Those with a record are
+//!   translated together, as one whole program, compiled again, and linked again with the same command and the
+//!   runtime. The new program replaces the old one only when all of this succeeded.
+//!
+//! What cannot be translated stays as the real compiler left it, and one line says why. Programs that open no
+//! file are left alone without a word, as are the probes of configure scripts.
+//!
+//! With `FORETELL_CC_KEEP=FOLDER` in the environment the translated sources and the runtime are kept there, in a
+//! folder named after the program.
+
+mod arguments;
+mod link;
+mod record;
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use arguments::{Action, Invocation};
+use record::Record;
+
+/// The real compiler could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("{compiler} does not start ({source}); name the real compiler with FORETELL_CC")]
+pub struct NoCompiler {
+    /// What was tried.
+    compiler: String,
+    /// What the system said.
+    source: std::io::Error,
+}
+
+/// The real compiler: a command that may have arguments of its own, such as `ccache gcc`.
+#[derive(Debug)]
+struct Compiler {
+    words: Vec<OsString>,
+}
+
+impl Compiler {
+    fn from_environment() -> Self {
+        let given = std::env::var("FORETELL_CC").unwrap_or_default();
+        let words: Vec<OsString> = given.split_whitespace().map(OsString::from).collect();
+        Self { words: if words.is_empty() { vec!["cc".into()] } else { words } }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.words[0]);
+        command.args(&self.words[1..]);
+        command
+    }
+
+    fn failed(&self, source: std::io::Error) -> NoCompiler {
+        NoCompiler { compiler: self.words[0].to_string_lossy().into_owned(), source }
+    }
+
+    fn run(&self, arguments: &[OsString]) -> Result<ExitStatus, NoCompiler> {
+        self.command().args(arguments).status().map_err(|e| self.failed(e))
+    }
+}
+
+/// What came of a command.
+#[derive(Debug)]
+pub struct Compiled {
+    /// The exit code of the real compiler, 128 and the signal's number if it was killed.
+    pub exit_code: u8,
+    /// Why the program is not, or not in all its files, what `foretell cc` could make of it: one line.
+    pub diagnosis: Option<String>,
+}
+
+/// Does what the compiler command with these arguments asks for.
+///
+/// # Errors
+/// When the real compiler does not start. All else that may go wrong with a translation is a diagnosis.
+pub fn compile(arguments: &[OsString]) -> Result<Compiled, NoCompiler> {
+    let compiler = Compiler::from_environment();
+    let invocation = Invocation::parse(arguments);
+    match invocation.action {
+        Action::Pass => compiler.run(arguments).map(|status| compiled(status, None)),
+        Action::Compile => {
+            let status = compiler.run(arguments)?;
+            let diagnosis = if status.success() { remember_sources(&invocation) } else { None };
+            Ok(compiled(status, diagnosis))
+        }
+        Action::Link => link::link(&compiler, arguments, &invocation),
+    }
+}
+
+fn compiled(status: ExitStatus, diagnosis: Option<String>) -> Compiled {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    Compiled { exit_code: u8::try_from(code).unwrap_or(1), diagnosis }
+}
+
+/// Gives each object that the command made a record of its source.
+fn remember_sources(invocation: &Invocation) -> Option<String> {
+    let folder = std::env::current_dir().ok()?;
+    let flags = invocation.compile_flags();
+    for source in invocation.sources() {
+        let object = invocation.output().unwrap_or_else(|| object_of(source));
+        let record = Record::new(source, &folder, &flags)?;
+        if !record.attach(&object) {
+            return Some(format!("{}: compiled unchanged: objcopy cannot add a section to it", object.display()));
+        }
+    }
+    None
+}
+
+/// Where `-c` without `-o` puts the object of a source.
+fn object_of(source: &Path) -> PathBuf {
+    Path::new(source.file_name().unwrap_or_default()).with_extension("o")
+}
