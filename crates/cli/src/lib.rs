@@ -10,6 +10,7 @@
 //! It is a library as well so that its parsers can be fuzzed; it promises nothing to other crates.
 
 pub mod against_sim;
+pub mod apply;
 pub mod args;
 pub mod backlog;
 pub mod commands;

@@ -1,17 +1,74 @@
 //! `foretell model advise`: what to set for a workload at a device, why, and what it gains.
 
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use foretell_analytic::advise::{Advice, advise};
 use foretell_device::DeviceParameters;
 use serde::Serialize;
 
 use super::{Pictures, WorkloadArgs, find_device, parse_workload};
-use crate::terminal::say;
+use crate::apply::{self, Outcome, Queue};
+use crate::terminal::{note, say};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    workload: Option<WorkloadArgs>,
+    /// Set what can be set on this block device, or on the one that this file lies on
+    #[arg(long, value_name = "PATH", conflicts_with = "undo")]
+    apply: Option<PathBuf>,
+    /// Put back what --apply has set there
+    #[arg(long, value_name = "PATH", exclusive = true)]
+    undo: Option<PathBuf>,
+}
+
+/// Advises and prints, sets, or puts back.
+pub(super) fn execute(args: &Args) -> Result<()> {
+    if let Some(path) = &args.undo {
+        return undo(path);
+    }
+    let Some(workload) = &args.workload else {
+        bail!("give --device and --workload, or --undo PATH");
+    };
+    // Found out before anything is said.
+    let queue = args.apply.as_deref().map(Queue::of).transpose().context("--apply")?;
+    let advice = advise_workload(workload)?;
+    let Some(queue) = queue else { return Ok(()) };
+    let wanted = apply::wanted(&advice, &queue);
+    let outcomes = apply::apply(&queue, &wanted, Path::new(apply::STATE_DIRECTORY)).context("--apply")?;
+    tell(workload.json, &queue, &outcomes, "nothing of the advice can be set there");
+    Ok(())
+}
+
+fn undo(path: &Path) -> Result<()> {
+    let queue = Queue::of(path).context("--undo")?;
+    let outcomes = apply::undo(&queue, Path::new(apply::STATE_DIRECTORY)).context("--undo")?;
+    tell(false, &queue, &outcomes, "nothing was set there");
+    Ok(())
+}
+
+/// On standard error beside JSON, which stays one document.
+fn tell(json: bool, queue: &Queue, outcomes: &[Outcome], nothing: &str) {
+    let mut text = String::new();
+    for outcome in outcomes {
+        let _ = writeln!(text, "{}: {outcome}", queue.name);
+    }
+    if outcomes.is_empty() {
+        let _ = writeln!(text, "{}: {nothing}", queue.name);
+    }
+    if outcomes.iter().any(|o| matches!(o, Outcome::Changed(_))) {
+        text.push_str(
+            "files that are open already keep their readahead; put back with: foretell model advise --undo ",
+        );
+        let _ = writeln!(text, "/dev/{}", queue.name);
+    }
+    if json { note(&text) } else { say(&text) }
+}
 
 /// Advises and prints.
-pub(super) fn execute(args: &WorkloadArgs) -> Result<()> {
+fn advise_workload(args: &WorkloadArgs) -> Result<Vec<Advice>> {
     let device = find_device(&args.device)?;
     let workload = parse_workload(&args.workload)?;
     let pictures = Pictures::of(args)?;
@@ -23,7 +80,7 @@ pub(super) fn execute(args: &WorkloadArgs) -> Result<()> {
     } else {
         say(&advice_table(&device, now.time_ms, &advice));
     }
-    Ok(())
+    Ok(advice)
 }
 
 /// A piece of advice as JSON.

@@ -42,7 +42,7 @@ enum Action {
     /// Say how long a workload takes at a device, and what prefetching has to do with it
     Predict(WorkloadArgs),
     /// Say what to set for a workload at a device, why, and what it gains
-    Advise(WorkloadArgs),
+    Advise(advise::Args),
     /// Time reads of a file, a block device or an object, and write the device file of what they show
     Calibrate(calibrate::Args),
 }
