@@ -1,0 +1,189 @@
+//! The corpus: programs of all kinds, each with its data, its runs and what is expected in its header.
+//!
+//! ```text
+//! data: NAME KIND SIZE...          a file (oracle/data.rs)
+//! run: ARGUMENT...                 one line a run
+//! stdin: NAME                      a file of the data as standard input
+//! unit: FILE                       another translation unit
+//! object: FILE                     a unit that the translator does not see
+//! flags: FLAG...                   for compiler and front end
+//! vanishes: FUNCTION               the slice must not contain it
+//! expect: sliced                   in both modes
+//!         sliced in a process      not as a thread
+//!         partly WORD              one site is refused, the cause has this word; the others are sliced
+//!         refused WORD             nothing is sliced
+//! ```
+
+// A helper of a test may fail like the test itself.
+#![allow(clippy::unwrap_used)]
+
+mod oracle;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use oracle::{Build, compile, compiles_without_warnings, data, difference, run, sequences, translated};
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus")
+}
+
+/// The header of a program.
+struct Header {
+    text: String,
+}
+
+impl Header {
+    fn of(name: &str) -> Self {
+        let text = fs::read_to_string(corpus().join(format!("{name}.c"))).unwrap();
+        Self { text: text.split("*/").next().unwrap().to_owned() }
+    }
+
+    fn all(&self, what: &str) -> Vec<&str> {
+        let lines = self.text.lines().map(|line| line.trim_start_matches(" * "));
+        lines.filter_map(|line| line.strip_prefix(what)?.strip_prefix(':')).map(str::trim).collect()
+    }
+
+    fn make_data(&self, folder: &Path) {
+        for line in self.all("data") {
+            data::make(folder, line);
+        }
+    }
+}
+
+struct Program {
+    header: Header,
+    name: String,
+    sources: Vec<PathBuf>,
+    objects: Vec<PathBuf>,
+    flags: Vec<String>,
+    folder: tempfile::TempDir,
+}
+
+impl Program {
+    fn new(name: &str) -> Self {
+        let header = Header::of(name);
+        let path = |file: &str| corpus().join(file);
+        let mut sources = vec![path(&format!("{name}.c"))];
+        sources.extend(header.all("unit").into_iter().map(path));
+        let objects = header.all("object").into_iter().map(path).collect();
+        let flags = header.all("flags").iter().flat_map(|line| line.split(' ')).map(str::to_owned).collect();
+        Self { name: name.to_owned(), sources, objects, flags, header, folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn compile(&self, sources: &[PathBuf], is_translation: bool, build: Build) -> PathBuf {
+        let program = self.folder.path().join(format!("{build:?}-{is_translation}"));
+        let mut flags = self.flags.clone();
+        flags.extend(["-iquote".to_owned(), corpus().display().to_string()]);
+        let sources = [sources, &self.objects[..]].concat();
+        compile(&sources, &flags, is_translation, build, &program);
+        program
+    }
+
+    /// All runs of the translation, compared with those of the original.
+    fn check(&self, translation: &[PathBuf], modes: &[&str]) {
+        let original = self.compile(&self.sources, false, Build::Plain);
+        let builds: Vec<(Build, PathBuf)> =
+            Build::ALL.into_iter().map(|build| (build, self.compile(translation, true, build))).collect();
+        let mut predictions = 0;
+        for (number, line) in self.header.all("run").into_iter().enumerate() {
+            let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            let fresh = |what: &str| {
+                let folder = self.folder.path().join(format!("{number}-{what}"));
+                fs::create_dir(&folder).unwrap();
+                self.header.make_data(&folder);
+                folder
+            };
+            let stdin = |folder: &Path| self.header.all("stdin").first().map(|name| folder.join(name));
+            let folder = fresh("original");
+            // argv[0] may be printed.
+            let named = |folder: &Path, program: &Path| {
+                let link = folder.join("program");
+                std::os::unix::fs::symlink(program, &link).unwrap();
+                PathBuf::from("./program")
+            };
+            let expected = run(&named(&folder, &original), &args, &folder, stdin(&folder).as_deref(), None);
+            for mode in modes {
+                for (build, program) in &builds {
+                    let what = format!("{}, run {number} ({line}), {build:?}, {mode}", self.name);
+                    let folder = fresh(&format!("{build:?}-{mode}"));
+                    let trace = folder.join("trace");
+                    let program = named(&folder, program);
+                    let ran = run(&program, &args, &folder, stdin(&folder).as_deref(), Some((mode, &trace)));
+                    assert_eq!(ran.sanitizer, "", "{what}");
+                    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                    assert_eq!(text(&ran.stdout), text(&expected.stdout), "{what}: standard output");
+                    assert_eq!(ran.code, expected.code, "{what}: exit code; {}", ran.stderr);
+                    let (predicted, real) = sequences(&trace);
+                    if let Some(difference) = difference(&predicted, &real) {
+                        panic!("{what}: {difference}");
+                    }
+                    predictions += predicted.len();
+                }
+            }
+        }
+        assert!(modes.is_empty() || predictions > 0, "{}: nothing was predicted", self.name);
+    }
+}
+
+fn check(name: &str) {
+    let program = Program::new(name);
+    let translation = translated(&program.sources, &program.flags);
+    let expect = program.header.all("expect")[0];
+    let refusals: Vec<String> = translation.refusals.iter().map(|r| format!("{}: {}", r.place, r.cause)).collect();
+    let (verdict, word) = expect.split_once(' ').unwrap_or((expect, ""));
+    match verdict {
+        "sliced" => assert!(translation.prefetches() && refusals.is_empty(), "{name}: {refusals:?}"),
+        "partly" => {
+            assert!(translation.prefetches(), "{name}: {refusals:?}");
+            assert!(refusals.len() == 1 && refusals[0].contains(word), "{name}: {refusals:?}");
+        }
+        "refused" => {
+            assert!(!translation.prefetches(), "{name}: it is sliced");
+            assert!(refusals.iter().any(|cause| cause.contains(word)), "{name}: {refusals:?}");
+            return;
+        }
+        other => panic!("{name}: '{other}' is no expectation"),
+    }
+    let mut files = Vec::new();
+    for (source, text) in program.sources.iter().zip(&translation.files) {
+        let path = program.folder.path().join(source.file_name().unwrap());
+        fs::write(&path, text).unwrap();
+        compiles_without_warnings(source, &path, &program.flags);
+        for function in program.header.all("vanishes") {
+            assert!(!text.contains(&format!("slice_{function}(")), "{name}: the slice contains {function}()");
+        }
+        files.push(path);
+    }
+    program.check(&files, if word == "in a process" { &["fork"] } else { &["fork", "thread"] });
+}
+
+/// A test for each program, and one that no program was forgotten.
+macro_rules! corpus {
+    ($($name:ident)*) => {
+        $(#[test] fn $name() { check(stringify!($name)); })*
+
+        #[test]
+        fn every_program_is_tested() {
+            let mut tested = vec![$(stringify!($name)),*];
+            tested.sort_unstable();
+            let mut there: Vec<String> = fs::read_dir(corpus())
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+                .filter(|path| path.extension().is_some_and(|e| e == "c"))
+                .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+                .filter(|name| !Header::of(name).all("expect").is_empty())
+                .collect();
+            there.sort();
+            assert_eq!(tested, there);
+        }
+    };
+}
+
+corpus! {
+    backward strided config_index helpers heavy fread_records mmap_scan pointer_chase btree globals
+    function_pointers switch_goto file_list raycaster fft video stdin_offsets stdin_lines getc_words gather
+    shared_offset merge quadtree structures matrix options directory line_index environment early_exit
+    conditions heap_list binary_search bits eof_loops two_units random_order clock_offset read_write
+    refused_asm refused_longjmp refused_threads refused_unknown refused_read_after_write refused_one_of_two
+}
