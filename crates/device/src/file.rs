@@ -255,6 +255,7 @@ fn check_host(host: &Host) -> Result<(), ParameterError> {
     rate("host.copy_mb_per_s", host.copy_mb_per_s)?;
     rate("host.fill_mb_per_s", host.fill_mb_per_s)?;
     time("host.submit_us", host.submit_us / 1e3)?;
+    time("host.wait_us", host.wait_us / 1e3)?;
     time("host.direct_us", host.direct_us / 1e3)?;
     capacity("host.max_request_bytes", host.max_request_bytes)?;
     slots("host.processors", host.processors)

@@ -79,7 +79,9 @@ pub struct Host {
     pub fill_mb_per_s: f64,
     /// Asking the device for a request of the page cache, in us.
     pub submit_us: f64,
-    /// The same for a direct read, in us: it is part of the times measured at the device.
+    /// Falling asleep until it is there and waking up, in us.
+    pub wait_us: f64,
+    /// Both for a direct read, in us: they are part of the times measured at the device.
     pub direct_us: f64,
     /// The largest request that the kernel makes of the device, in bytes; it splits larger ones.
     pub max_request_bytes: u64,

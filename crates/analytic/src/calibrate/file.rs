@@ -60,18 +60,20 @@ pub fn device_file(calibration: &Calibration, name: &str, description: &str, sou
             copy_mb_per_s,
             fill_mb_per_s,
             submit_us,
+            wait_us,
             direct_us,
             max_request_bytes,
             processors,
         } = *host;
         let _ = write!(
             out,
-            "\n[host]\nread_us = {}\ncopy_mb_per_s = {}\nfill_mb_per_s = {}\nsubmit_us = {}\ndirect_us = {}\n\
+            "\n[host]\nread_us = {}\ncopy_mb_per_s = {}\nfill_mb_per_s = {}\nsubmit_us = {}\nwait_us = {}\ndirect_us = {}\n\
              max_request_bytes = {max_request_bytes}\nprocessors = {processors}\n",
             number(read_us),
             number(copy_mb_per_s),
             number(fill_mb_per_s),
             number(submit_us),
+            number(wait_us),
             number(direct_us),
         );
     }

@@ -19,6 +19,8 @@ const HELD_BACK: f64 = 1.3;
 const CAP_TOLERANCE: f64 = 0.12;
 /// Saved-up work below this share of a probe is not told from the queue's filling.
 const BURST_SHARE: f64 = 0.03;
+/// Batches that differ more than this are not disturbed but uneven.
+const UNEVEN: f64 = 0.02;
 /// How far a check may be from its prediction.
 const MISFIT: f64 = 0.15;
 
@@ -120,17 +122,38 @@ fn periods_ms(done_ms: &[f64]) -> Vec<f64> {
 
 struct Alone {
     bytes: u64,
-    mean: Estimate,
-    /// The median request: what a request takes that no limit holds back.
-    typical_ms: f64,
+    /// Of a request, without those that something else on the machine disturbed.
+    request: Estimate,
+    /// Of the fastest tenth: those that no limit holds back.
+    unhindered_ms: f64,
+    /// Time from one to the next, whatever holds them back.
+    period_ms: f64,
 }
 
 fn alone(sample: &Sample) -> Alone {
     let mut done_ms = vec![sample.timings.first().map_or(0.0, |t| t.start_ms)];
     done_ms.extend(sample.timings.iter().map(|t| t.done_ms));
-    let mut single: Vec<f64> = sample.timings.iter().map(|t| t.done_ms - t.start_ms).collect();
-    let mean = estimate(periods_ms(&done_ms));
-    Alone { bytes: sample.probe.bytes, mean, typical_ms: median(&mut single) }
+    let between = estimate(periods_ms(&done_ms));
+    let single: Vec<f64> = sample.timings.iter().map(|t| t.done_ms - t.start_ms).collect();
+    let batches = single.chunks(single.len().div_ceil(BATCHES).max(4));
+    let error = estimate(batches.map(|batch| midmean(batch.to_vec())).collect()).error;
+    let unhindered_ms = tenth(single.clone());
+    let request = Estimate { value: midmean(single), error };
+    Alone { bytes: sample.probe.bytes, request, unhindered_ms, period_ms: between.value }
+}
+
+fn tenth(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 10).copied().unwrap_or(f64::NAN)
+}
+
+/// The mean of the middle half: half of the requests may be disturbed, and where they differ by nature, as
+/// on a disk, it still is the mean of a symmetric distribution.
+fn midmean(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let quarter = values.len() / 4;
+    let middle = &values[quarter..values.len() - quarter];
+    middle.iter().sum::<f64>() / middle.len().max(1) as f64
 }
 
 struct Busy {
@@ -147,7 +170,12 @@ fn busy(sample: &Sample) -> Busy {
     // The queue fills at first and empties at last.
     let full = &sample.timings[..count - depth.min(count / 4)];
     let done_ms: Vec<f64> = full.iter().map(|t| t.done_ms).collect();
-    let period = estimate(periods_ms(&done_ms[done_ms.len() / 2..]));
+    let later = &done_ms[done_ms.len() / 2..];
+    let mut period = estimate(periods_ms(later));
+    if period.error > UNEVEN * period.value {
+        // Tokens that come in portions: only the whole says how many there are.
+        period.value = (later[later.len() - 1] - later[0]) / (later.len() - 1).max(1) as f64;
+    }
     let last_ms = done_ms.last().copied().unwrap_or(0.0);
     let burst = done_ms.len() as f64 - last_ms / period.value;
     let counts = burst > (2 * depth) as f64 && burst > BURST_SHARE * done_ms.len() as f64;
@@ -164,10 +192,13 @@ fn caps(held_back: &[&Busy]) -> (Option<Cap>, Option<Cap>) {
     let by_bytes = held_back.iter().filter(|b| near(b.bytes as f64 * 1e3 / b.period.value, bytes_per_s));
     // One size alone may be held back by either; bytes are the commoner limit.
     let (operations, bytes) = (by_operations.count(), by_bytes.count());
-    let burst = |of: &Busy, unit: f64| (of.burst * unit).round().max(0.0) as u64;
-    let operations_cap = Cap { per_s: per_s.round().max(1.0) as u64, burst: burst(small, 1.0) };
-    let bytes_cap =
-        Cap { per_s: bytes_per_s.round().max(1.0) as u64, burst: burst(large, large.bytes as f64) };
+    // What is saved up is the same for all sizes; less of it shows where requests were too few to spend it.
+    let burst = |unit: fn(&Busy) -> f64| {
+        let mut all: Vec<f64> = held_back.iter().map(|b| b.burst * unit(b)).collect();
+        median(&mut all).round().max(0.0) as u64
+    };
+    let operations_cap = Cap { per_s: per_s.round().max(1.0) as u64, burst: burst(|_| 1.0) };
+    let bytes_cap = Cap { per_s: bytes_per_s.round().max(1.0) as u64, burst: burst(|b| b.bytes as f64) };
     if bytes == held_back.len() {
         (None, Some(bytes_cap))
     } else if operations == held_back.len() {
@@ -234,20 +265,19 @@ pub fn fit(
     let held_back: Vec<&Busy> = together
         .iter()
         .filter(|b| {
-            let typical = random.iter().find(|a| a.bytes == b.bytes).map_or(f64::MAX, |a| a.typical_ms);
-            b.period.value > HELD_BACK * typical || b.burst > 0.0
+            let alone_ms = random.iter().find(|a| a.bytes == b.bytes).map_or(f64::MAX, |a| a.request.value);
+            b.period.value > HELD_BACK * alone_ms || b.burst > 0.0
         })
         .collect();
     let (operations, bytes) = caps(&held_back);
     let capped = operations.is_some() || bytes.is_some();
-    // Under a cap the mean is the cap's; the typical request is the device's.
-    let own = |a: &Alone| if capped { a.typical_ms } else { a.mean.value };
+    let own = |a: &Alone| if capped { a.unhindered_ms } else { a.request.value };
 
     let differences: Vec<f64> =
         random.iter().filter_map(|r| Some(own(r) - own(alone_of(r.bytes)?))).take(3).collect();
     let smallest = &sequential[0];
     let mut positioning = estimate(differences);
-    positioning.error = positioning.error.max(random[0].mean.error + smallest.mean.error);
+    positioning.error = positioning.error.max(random[0].request.error + smallest.request.error);
     if positioning.value < POSITIONING_SHARE * own(smallest) {
         positioning.value = 0.0;
     }
@@ -291,7 +321,7 @@ pub fn fit(
     let channels = random_ms / busy_ms.max(f64::MIN_POSITIVE);
     let channels = Estimate {
         value: channels.clamp(1.0, f64::from(BUSY_DEPTH)),
-        error: channels * (relative(&together[0].period) + relative(&random[0].mean)),
+        error: channels * (relative(&together[0].period) + relative(&random[0].request)),
     };
     let widest = &together[together.len() - 1];
     let rate = widest.bytes as f64 * 1e3 / widest.period.value;
@@ -312,7 +342,7 @@ pub fn fit(
     Ok(Calibration {
         device,
         kind,
-        alone_ms: sequential.iter().map(|a| (a.bytes, a.mean)).collect(),
+        alone_ms: sequential.iter().map(|a| (a.bytes, a.request)).collect(),
         busy_ms: together.iter().map(|b| (b.bytes, b.period)).collect(),
         positioning_ms: positioning,
         channels,
@@ -351,7 +381,7 @@ fn misfits(samples: &[Sample], measured: &MeasuredParameters) -> Vec<Misfit> {
         let cap_ms = |cap: Option<Cap>, amount: f64| cap.map_or(0.0, |cap| amount * 1e3 / cap.per_s as f64);
         let held_ms = cap_ms(measured.operations, 1.0).max(cap_ms(measured.bytes, bytes));
         let predicted_ms = (own_ms / f64::from(probe.depth)).max(busy_ms).max(held_ms);
-        let measured_ms = alone(sample).mean.value;
+        let measured_ms = alone(sample).period_ms;
         Misfit { probe, measured_ms, predicted_ms }
     });
     let burst =
@@ -379,13 +409,16 @@ fn host(samples: &[HostSample], facts: HostFacts) -> Option<Host> {
     let read_us = (small.processor_us - copy_us(small.bytes)).max(0.0);
     let fill_us = ahead.processor_us - read_us - copy_us(ahead.bytes);
     let fill_mb_per_s = rate(ahead.bytes as f64, fill_us);
-    let submit_us =
-        missing.processor_us - read_us - copy_us(missing.bytes) - missing.bytes as f64 / fill_mb_per_s;
+    let asked = *all(HostPath::Asked).first()?;
+    let submit_us = (asked.processor_us - asked.bytes as f64 / fill_mb_per_s).max(0.0);
+    let missing_us = missing.processor_us - read_us - copy_us(missing.bytes);
+    let wait_us = missing_us - missing.bytes as f64 / fill_mb_per_s - submit_us;
     Some(Host {
         read_us,
         copy_mb_per_s,
         fill_mb_per_s,
-        submit_us: submit_us.max(0.0),
+        submit_us,
+        wait_us: wait_us.max(0.0),
         direct_us: direct.processor_us,
         max_request_bytes: facts.max_request_bytes,
         processors: facts.processors,

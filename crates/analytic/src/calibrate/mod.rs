@@ -15,8 +15,8 @@
 //! | 32 KiB in order, and 4 and 2 at a time | nothing: they are predicted, and say whether the model fits |
 //! | through the page cache, missing and present | the processor's part ([`HostSample`]) |
 //!
-//! Medians over ten batches of each probe are used, so that a disturbed batch costs nothing; their spread
-//! gives the uncertainty.
+//! Of single requests the mean of the middle half is used, of many in flight the median of ten batches, so that
+//! what is disturbed costs nothing; the spread between batches gives the uncertainty.
 
 mod file;
 mod fit;
@@ -90,6 +90,8 @@ pub enum HostPath {
     Present,
     /// Through the page cache at random, data missing.
     Missing,
+    /// Asked for ahead at random (`posix_fadvise` with `POSIX_FADV_WILLNEED`), not waited for.
+    Asked,
     /// Through the page cache in order with the kernel's readahead, data missing.
     ReadAhead,
 }
@@ -174,7 +176,10 @@ impl Probe {
         let base = mix(self.seed) % places;
         let place = match self.order {
             Order::Sequential => (base + index) % places,
-            Order::Random => mix(self.seed ^ (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)) % places,
+            // Every other place, so that no two requests that wait together continue each other.
+            Order::Random => {
+                mix(self.seed ^ (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)) % places.div_ceil(2) * 2
+            }
             Order::Near => {
                 let near = (places / 100).max(4).min(places);
                 (base + mix(self.seed ^ (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)) % near) % places
