@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
+from hypothesis import settings
 
 import foretell
 from programs import Program, run
@@ -19,6 +20,10 @@ _DIRECTORY = tempfile.TemporaryDirectory(prefix="foretell-")
 _SOCKET = Path(_DIRECTORY.name) / "socket"
 os.environ["FORETELL_SOCKET"] = str(_SOCKET)
 os.environ.pop("FORETELL_FALLBACK", None)
+
+# The same examples each time, and no clock.
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
+settings.load_profile("repeatable")
 
 _skipped: list[str] = []
 

@@ -19,7 +19,7 @@ from recorder import Entry, Recorder
 LAST_BYTE = 2**63 - 1
 
 # The recorder is the same for all examples of a test, and each reads what it has said.
-same_recorder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+same_recorder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def ranges(recorder: Recorder, file: BinaryIO) -> list[tuple[int, int]]:
