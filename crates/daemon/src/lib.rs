@@ -1,6 +1,40 @@
 //! The service: one page cache under one budget, shared by all programs that speak for themselves.
+//!
+//! ```text
+//!  clients ── socket, ring ──►  connection: who is it, what does it say, may it
+//!                                    │ directives, disclosures            ▲ errors, statistics
+//!                                    ▼                                    │
+//!                              foretell_pagecache::Plane  (one for all, LRU-SP between them)
+//! ```
+//!
+//! One thread does everything: it waits in the plane's own loop, where all sockets hang on one epoll
+//! descriptor, and between two rounds of it takes from each client a little of what it has to say, in turns.
+//! Nothing that a client does makes it wait. A connection is a session; the sessions of one process share a
+//! manager of the policy; a process that connects out of the tree of another session's gets a manager of its
+//! own (see [`foretell_pagecache::Plane::add_client`]).
+//!
+//! Authority comes from the kernel alone: from the credentials of the socket, with a pidfd so that a process
+//! number which is used again means nobody, and from the descriptors that a client passes. `docs/service.md`
+//! says how to run it, `docs/limits.md` what happens at each limit, `docs/protocol.md` what is said.
 
+mod connection;
+mod entries;
+mod limits;
+mod listener;
+pub mod metrics;
+mod owners;
+mod peer;
+mod run;
+mod service;
 mod snapshot;
+mod speaker;
+mod turn;
+mod watcher;
 
 pub use foretell_pagecache::{Counts, FileStatus, ManagerStatus, ProcessStatus, Status};
+pub use limits::Limits;
+pub use listener::ListenError;
+pub use run::{RunHint, RunManager, RunReply, RunRequest, RunRule};
+pub use service::{Configuration, Service, ServiceError, Stop};
 pub use snapshot::{SessionStatus, Snapshot, StatusRequest};
+pub use watcher::Watcher;

@@ -68,6 +68,18 @@ pub struct SessionStatus {
     pub counts: Counts,
 }
 
+impl SessionStatus {
+    /// Adds another connection of the same process.
+    pub(crate) fn join(&mut self, other: &SessionStatus) {
+        self.connections += other.connections;
+        self.files += other.files;
+        self.entries_taken += other.entries_taken;
+        self.entries_refused += other.entries_refused;
+        self.entries_dropped = self.entries_dropped.saturating_add(other.entries_dropped);
+        self.age_s = self.age_s.max(other.age_s);
+    }
+}
+
 impl Snapshot {
     /// What `viewer` may see of it.
     #[must_use]

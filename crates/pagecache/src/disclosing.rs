@@ -65,6 +65,9 @@ impl Steering {
             let taken = self.engine.disclose(now, id, &blocks) as u32;
             self.act();
             appended += taken;
+            if let Some(target) = self.sessions.manager_mut(session, manager) {
+                target.disclosed += u64::from(taken);
+            }
             let next = next + taken;
             // Of a file that is known no more nothing is taken, ever.
             if next >= end || self.files.get(file).is_none() {

@@ -5,8 +5,8 @@ use std::path::Path;
 use foretell_policy::{Event, FileId, ManagerId, PoolPolicy};
 
 use crate::error::{Conflict, SessionError};
-use crate::options::{Rule, SessionId};
 use crate::ledger::add_process;
+use crate::options::{Rule, SessionId};
 use crate::report::{ProcessReport, REPORTED_PROCESSES};
 use crate::rules::RuleSet;
 use crate::sessions::{Origin, Prepared, Process, SESSIONS, Session, name_of};

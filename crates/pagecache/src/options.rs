@@ -85,7 +85,8 @@ impl Options {
 
 /// How many disclosed chunks ([`crate::Plane::disclose_held`]) may wait for room in the policy's lists; 16
 /// bytes each. One more is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct QueueLimits {
     /// Of one session.
     pub session: usize,

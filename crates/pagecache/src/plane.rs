@@ -119,6 +119,12 @@ impl Plane {
         })
     }
 
+    /// The options in force.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.steering.options
+    }
+
     /// Takes a process tree under control. To lose nothing, add the session before the root runs. A root
     /// that belongs to a session already, without being its root, leaves that until this one ends; what it
     /// has started by then stays there.

@@ -37,6 +37,8 @@ pub(crate) struct Manager {
     names: Vec<Vec<u8>>,
     /// Disclosed, and not in the policy's list yet.
     pub(crate) queue: VecDeque<Chunk>,
+    /// Blocks that were taken into the policy's list.
+    pub(crate) disclosed: u64,
     /// Its list was empty the last time the loop looked.
     pub(crate) list_was_empty: bool,
 }
@@ -176,6 +178,7 @@ impl Sessions {
             rules,
             names,
             queue: VecDeque::new(),
+            disclosed: 0,
             list_was_empty: true,
         });
         let session = Session {

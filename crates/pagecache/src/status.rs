@@ -54,6 +54,8 @@ pub struct ManagerStatus {
     pub root_pid: u32,
     /// Blocks that it owns.
     pub owned_blocks: u32,
+    /// Blocks that were taken into its disclosed list, ever.
+    pub disclosed: u64,
     /// Blocks that its disclosed list names ahead of the cursor.
     pub disclosed_ahead: u64,
     /// Disclosed ranges that wait for room in the list.
@@ -218,6 +220,7 @@ impl Steering {
                 user: session.origin.user,
                 root_pid: session.origin.root,
                 owned_blocks: self.engine.owned_blocks(manager.id),
+                disclosed: manager.disclosed,
                 disclosed_ahead: self.engine.disclosed_ahead(manager.id) as u64,
                 queued: manager.queue.len() as u64,
                 consulted: counters.consulted,

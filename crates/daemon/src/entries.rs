@@ -1,0 +1,75 @@
+//! Entries of a ring: what each asks of the plane.
+
+use foretell_pagecache::{ByteRange, ControlError, HeldFile, Plane, PoolPolicy};
+use foretell_protocol::{Entry, ErrorCode, Handle, Policy, Range};
+
+use crate::connection::Speech;
+
+/// An entry was refused: why, for which file, in words.
+pub(crate) type Refusal = (ErrorCode, Option<Handle>, String);
+
+impl Speech {
+    /// Does what an entry asks.
+    ///
+    /// # Errors
+    /// When it has no effect.
+    pub(crate) fn apply(&mut self, plane: &mut Plane, entry: Entry) -> Result<(), Refusal> {
+        let session = self.session;
+        let handle = handle_of(&entry);
+        let of = |named: &Speech, handle| named.file(handle);
+        let done = match entry {
+            Entry::SetPriority { file, priority } => plane.set_priority(session, of(self, file)?, priority),
+            Entry::SetPolicy { priority, policy } => plane.set_policy(session, priority, pool_policy(policy)),
+            Entry::SetTemporaryPriority { file, range, priority } => {
+                plane.set_temporary_priority(session, of(self, file)?, bytes(range), priority)
+            }
+            Entry::Disclose { file, range } => {
+                plane.disclose_held(session, of(self, file)?, Some(bytes(range)))
+            }
+            Entry::DiscloseFile { file } => plane.disclose_held(session, of(self, file)?, None),
+            Entry::DoneWith { file, range } => plane.done_with(session, of(self, file)?, bytes(range)),
+            Entry::Cancel => plane.cancel(session),
+        };
+        done.map_err(|error| (code_of(&error), handle, error.to_string()))
+    }
+
+    fn file(&self, handle: Handle) -> Result<HeldFile, Refusal> {
+        let unknown = || {
+            let text = format!("no file was sent for handle {}", handle.number());
+            (ErrorCode::UnknownHandle, Some(handle), text)
+        };
+        self.files.get(&handle).map(|named| named.file).ok_or_else(unknown)
+    }
+}
+
+fn handle_of(entry: &Entry) -> Option<Handle> {
+    match *entry {
+        Entry::SetPriority { file, .. }
+        | Entry::SetTemporaryPriority { file, .. }
+        | Entry::Disclose { file, .. }
+        | Entry::DiscloseFile { file }
+        | Entry::DoneWith { file, .. } => Some(file),
+        Entry::SetPolicy { .. } | Entry::Cancel => None,
+    }
+}
+
+fn bytes(range: Range) -> ByteRange {
+    ByteRange { offset: range.start(), length: range.length() }
+}
+
+fn pool_policy(policy: Policy) -> PoolPolicy {
+    match policy {
+        Policy::Lru => PoolPolicy::Lru,
+        Policy::Mru => PoolPolicy::Mru,
+    }
+}
+
+fn code_of(error: &ControlError) -> ErrorCode {
+    match error {
+        ControlError::NoFile => ErrorCode::UnknownHandle,
+        ControlError::TooMany { .. } => ErrorCode::Levels,
+        ControlError::Queue { .. } => ErrorCode::Disclosed,
+        ControlError::QueueInAll { .. } => ErrorCode::DisclosedInAll,
+        _ => ErrorCode::Internal,
+    }
+}

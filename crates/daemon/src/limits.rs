@@ -1,0 +1,135 @@
+//! How much of everything the service lets its clients have.
+//!
+//! The table of `docs/limits.md` is this file in words. Root is exempt from what counts by user. What
+//! happens at a limit never hurts anybody but the client that reaches it.
+
+use std::time::Duration;
+
+use foretell_pagecache::QueueLimits;
+use serde::{Deserialize, Serialize};
+
+/// The limits of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Limits {
+    /// Connections in all; fewer where the service may not open enough descriptors.
+    pub sessions: u32,
+    /// Connections of one user.
+    pub sessions_of_user: u32,
+    /// Connections of one process: several libraries in it may each have one.
+    pub sessions_of_process: u32,
+    /// Files that one connection may name at a time.
+    pub files: u32,
+    /// Files that the connections of one user may name at a time.
+    pub files_of_user: u32,
+    /// Bytes of the files that the connections of one user may name at a time: tables grow with the size of
+    /// a file, which in a hole costs its owner nothing.
+    pub file_bytes_of_user: u64,
+    /// Disclosed ranges that may wait for room in the policy's lists.
+    pub queues: QueueLimits,
+    /// Blocks of one list that lie ahead, and of all lists.
+    pub list_blocks: u32,
+    /// See there.
+    pub list_blocks_in_all: u32,
+    /// Messages a second of one connection, on average.
+    pub messages_per_s: u32,
+    /// Messages that it may send at once after a pause.
+    pub messages_burst: u32,
+    /// Programs under rules at a time.
+    pub runs: u32,
+    /// Time in which a connection must have greeted, in milliseconds.
+    pub greeting_ms: u32,
+    /// Bytes of replies that wait for a client of another user than root to take them.
+    pub outbox_bytes: usize,
+}
+
+impl Limits {
+    /// Time in which a connection must have greeted.
+    pub(crate) fn greeting(&self) -> Duration {
+        Duration::from_millis(self.greeting_ms.into())
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            sessions: 4096,
+            sessions_of_user: 1024,
+            sessions_of_process: 4,
+            files: 4096,
+            files_of_user: 32_768,
+            file_bytes_of_user: 64 << 40,
+            queues: QueueLimits::default(),
+            list_blocks: 1 << 18,
+            list_blocks_in_all: 1 << 22,
+            messages_per_s: 4096,
+            messages_burst: 16_384,
+            runs: 64,
+            greeting_ms: 10_000,
+            outbox_bytes: 512 << 10,
+        }
+    }
+}
+
+/// Bytes of replies that wait for root: a snapshot of everything and then some.
+pub(crate) const OUTBOX_BYTES_OF_ROOT: usize = 5 << 20;
+/// Bytes of a snapshot for root, below [`foretell_protocol::limits::TEXT_BYTES`].
+pub(crate) const STATUS_BYTES_OF_ROOT: usize = 4 << 20;
+/// Bytes of the text of a status request.
+pub(crate) const STATUS_REQUEST_BYTES: usize = 1024;
+/// Messages that one status request counts as: it goes through all tables.
+pub(crate) const STATUS_COST: u32 = 512;
+/// Connections let in between two rounds of the plane's loop.
+pub(crate) const ACCEPTED_A_ROUND: usize = 64;
+/// Messages of one connection taken between two rounds.
+pub(crate) const MESSAGES_A_ROUND: u32 = 32;
+/// Entries of one ring taken between two rounds.
+pub(crate) const ENTRIES_A_ROUND: u32 = 256;
+/// Entries of all rings taken between two rounds, some milliseconds; then the next ring's turn comes first.
+pub(crate) const ENTRIES_A_ROUND_IN_ALL: u32 = 8192;
+/// Levels of one manager: [`foretell_pagecache`]'s, told in the welcome.
+pub(crate) const LEVELS: u32 = 64;
+
+/// A bucket that fills with time: messages that may be sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Allowance {
+    left: f64,
+    at: std::time::Instant,
+}
+
+impl Allowance {
+    pub(crate) fn new(limits: &Limits, now: std::time::Instant) -> Allowance {
+        Allowance { left: f64::from(limits.messages_burst), at: now }
+    }
+
+    /// Takes as much as some messages cost; `false` when it is not there.
+    pub(crate) fn take(&mut self, cost: u32, limits: &Limits, now: std::time::Instant) -> bool {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.left = (self.left + passed * f64::from(limits.messages_per_s)).min(limits.messages_burst.into());
+        self.at = now;
+        let enough = self.left >= f64::from(cost);
+        if enough {
+            self.left -= f64::from(cost);
+        }
+        enough
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allowance_fills_again() {
+        let limits = Limits { messages_per_s: 10, messages_burst: 3, ..Limits::default() };
+        let start = std::time::Instant::now();
+        let mut allowance = Allowance::new(&limits, start);
+        let taken = |allowance: &mut Allowance, now| {
+            std::iter::from_fn(|| allowance.take(1, &limits, now).then_some(())).count()
+        };
+        assert_eq!(taken(&mut allowance, start), 3);
+        assert_eq!(taken(&mut allowance, start + Duration::from_millis(250)), 2);
+        assert_eq!(taken(&mut allowance, start + Duration::from_secs(60)), 3, "no more than the burst");
+        assert!(!allowance.take(4, &limits, start + Duration::from_secs(90)));
+    }
+}

@@ -1,0 +1,205 @@
+//! Where clients knock: one socket, one service.
+//!
+//! Beside the socket lies a lock file that only the service's user may open. Who holds its lock is the
+//! service, so that of two that start at the same moment one gives way, and a socket whose lock nobody holds
+//! was left behind by a service that was killed: it is replaced. Both go when the service ends.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+/// Bytes of a path that a Unix socket can have (unix(7)), less the zero at its end.
+const PATH_BYTES: usize = 107;
+
+/// Connections that may wait to be let in.
+const BACKLOG: i32 = 1024;
+
+/// Tries at a lock file that a service which is ending removes under our hands.
+const LOCK_TRIES: usize = 100;
+
+/// Why the service cannot listen.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// Another service listens there.
+    #[error("a service listens on {} already; stop it first, or give another --socket", path.display())]
+    InUse {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Something else than a socket has this name.
+    #[error("{} exists and is no socket; give another --socket", path.display())]
+    NotASocket {
+        /// The name.
+        path: PathBuf,
+    },
+    /// The path does not fit into a socket's address.
+    #[error("{} is longer than the {PATH_BYTES} bytes that a socket's path may have", path.display())]
+    TooLong {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The system refuses.
+    #[error("cannot listen on {}: {source}", path.display())]
+    System {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// The listening socket; it and its lock file are removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: OwnedFd,
+    path: PathBuf,
+    /// Device and inode of the socket's name: only what is ours is removed.
+    identity: (u64, u64),
+    lock_path: PathBuf,
+    _lock: File,
+}
+
+impl Listener {
+    /// Listens at a path, whose directory is made if it is missing. Everybody may connect.
+    ///
+    /// # Errors
+    /// See [`ListenError`].
+    pub(crate) fn bind(path: &Path) -> Result<Listener, ListenError> {
+        if path.as_os_str().as_bytes().len() > PATH_BYTES {
+            return Err(ListenError::TooLong { path: path.to_owned() });
+        }
+        let system = |source: io::Error| ListenError::System { path: path.to_owned(), source };
+        if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty() && !d.exists()) {
+            fs::create_dir(directory).map_err(system)?;
+            fs::set_permissions(directory, Permissions::from_mode(0o755)).map_err(system)?;
+        }
+        let mut lock_path = path.as_os_str().to_owned();
+        lock_path.push(".lock");
+        let lock_path = PathBuf::from(lock_path);
+        let lock = lock(&lock_path).map_err(system)?;
+        let lock = lock.ok_or_else(|| ListenError::InUse { path: path.to_owned() })?;
+        match fs::symlink_metadata(path) {
+            Ok(metadata) if !metadata.file_type().is_socket() => {
+                return Err(ListenError::NotASocket { path: path.to_owned() });
+            }
+            // Left behind by a service that was killed.
+            Ok(_) => fs::remove_file(path).map_err(system)?,
+            Err(_) => {}
+        }
+        let bind = || -> io::Result<(OwnedFd, (u64, u64))> {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+            fs::set_permissions(path, Permissions::from_mode(0o666))?;
+            rustix::net::listen(&socket, BACKLOG)?;
+            let metadata = fs::symlink_metadata(path)?;
+            Ok((socket, (metadata.dev(), metadata.ino())))
+        };
+        let (socket, identity) = bind().map_err(system)?;
+        Ok(Listener { socket, path: path.to_owned(), identity, lock_path, _lock: lock })
+    }
+
+    /// Lets one client in; `None` when nobody knocks.
+    ///
+    /// # Errors
+    /// The system's; [`Errno::MFILE`] when no more descriptors are to be had.
+    pub(crate) fn accept(&self) -> Result<Option<OwnedFd>, Errno> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        loop {
+            match rustix::net::accept_with(&self.socket, flags) {
+                Ok(socket) => return Ok(Some(socket)),
+                Err(Errno::AGAIN) => return Ok(None),
+                // Gone again before it was let in.
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let ours = fs::symlink_metadata(&self.path).is_ok_and(|m| (m.dev(), m.ino()) == self.identity);
+        if ours {
+            let _ = fs::remove_file(&self.path);
+        }
+        // While it is still locked: whoever opens it now finds that it has no name any more.
+        let _ = fs::remove_file(&self.lock_path);
+    }
+}
+
+/// Takes the lock; `None` when another one has it.
+fn lock(path: &Path) -> io::Result<Option<File>> {
+    for _ in 0..LOCK_TRIES {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.custom_flags(libc::O_NOFOLLOW).open(path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        // Removed between opening and locking: the lock of a nameless file keeps nobody out.
+        let named = fs::symlink_metadata(path);
+        let own = file.metadata()?;
+        if named.is_ok_and(|named| (named.dev(), named.ino()) == (own.dev(), own.ino())) {
+            return Ok(Some(file));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn one_service_a_socket_and_nothing_is_left_behind() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new/s.sock");
+        let listener = Listener::bind(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
+        let second = Listener::bind(&path).unwrap_err().to_string();
+        assert_eq!(
+            second,
+            format!(
+                "a service listens on {} already; stop it first, or give another --socket",
+                path.display()
+            )
+        );
+        let _client = UnixStream::connect(&path).unwrap();
+        assert!(listener.accept().unwrap().is_some());
+        assert!(listener.accept().unwrap().is_none());
+        drop(listener);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_socket_that_was_left_behind_is_replaced_and_another_file_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        fs::write(directory.path().join("s.lock"), "").unwrap();
+        drop(Listener::bind(&path).unwrap());
+        fs::write(&path, "precious").unwrap();
+        assert!(matches!(Listener::bind(&path), Err(ListenError::NotASocket { .. })));
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+        let long = directory.path().join("x".repeat(PATH_BYTES));
+        assert!(matches!(Listener::bind(&long), Err(ListenError::TooLong { .. })));
+    }
+}

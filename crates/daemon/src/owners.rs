@@ -1,0 +1,149 @@
+//! Who has how much: sessions by process and by user, files by user.
+
+use std::collections::BTreeMap;
+
+use foretell_pagecache::SessionId;
+use foretell_protocol::ErrorCode;
+
+use crate::limits::Limits;
+
+/// A process that speaks for itself.
+#[derive(Debug)]
+pub(crate) struct Speaker {
+    /// The plane's session, which all of its connections share.
+    pub(crate) session: SessionId,
+    /// Its connections, by number.
+    pub(crate) connections: Vec<u64>,
+}
+
+/// What a user has.
+#[derive(Debug, Default)]
+struct Share {
+    sessions: u32,
+    files: u32,
+    file_bytes: u64,
+}
+
+/// The books.
+#[derive(Debug, Default)]
+pub(crate) struct Owners {
+    pub(crate) speakers: BTreeMap<u32, Speaker>,
+    users: BTreeMap<u32, Share>,
+    sessions: u32,
+}
+
+impl Owners {
+    /// Connections at present.
+    pub(crate) fn sessions(&self) -> u32 {
+        self.sessions
+    }
+
+    /// One more connection of a user's.
+    ///
+    /// # Errors
+    /// Why not, and what to do.
+    pub(crate) fn enter(&mut self, user: u32, limits: &Limits) -> Result<(), (ErrorCode, String)> {
+        if self.sessions >= limits.sessions {
+            let text = format!("no more than {} sessions at a time; try again later", limits.sessions);
+            return Err((ErrorCode::Sessions, text));
+        }
+        let share = self.users.entry(user).or_default();
+        if user != 0 && share.sessions >= limits.sessions_of_user {
+            let text =
+                format!("user {user} has {} sessions; end some before more begin", limits.sessions_of_user);
+            return Err((ErrorCode::SessionsOfUser, text));
+        }
+        share.sessions += 1;
+        self.sessions += 1;
+        Ok(())
+    }
+
+    /// The connection is gone.
+    pub(crate) fn leave(&mut self, user: u32) {
+        self.sessions -= 1;
+        self.change(user, |share| share.sessions -= 1);
+    }
+
+    /// One more file that a connection with `own` files names.
+    ///
+    /// # Errors
+    /// Why not, and what to do.
+    pub(crate) fn name_file(
+        &mut self,
+        user: u32,
+        own: usize,
+        bytes: u64,
+        limits: &Limits,
+    ) -> Result<(), (ErrorCode, String)> {
+        let share = self.users.entry(user).or_default();
+        let refused = if own >= limits.files as usize {
+            Some(format!("a session names no more than {} files at a time; forget some", limits.files))
+        } else if user != 0 && share.files >= limits.files_of_user {
+            Some(format!("user {user} names {} files; forget some", limits.files_of_user))
+        } else if user != 0 && share.file_bytes.saturating_add(bytes) > limits.file_bytes_of_user {
+            let most = limits.file_bytes_of_user;
+            Some(format!(
+                "the files that user {user} names have more than {most} bytes together; forget some"
+            ))
+        } else {
+            None
+        };
+        if let Some(text) = refused {
+            return Err((ErrorCode::Files, text));
+        }
+        share.files += 1;
+        share.file_bytes = share.file_bytes.saturating_add(bytes);
+        Ok(())
+    }
+
+    /// Files are named no more.
+    pub(crate) fn forget_files(&mut self, user: u32, files: u32, bytes: u64) {
+        self.change(user, |share| {
+            share.files -= files;
+            share.file_bytes -= bytes;
+        });
+    }
+
+    fn change(&mut self, user: u32, change: impl FnOnce(&mut Share)) {
+        if let Some(share) = self.users.get_mut(&user) {
+            change(share);
+            if share.sessions == 0 && share.files == 0 {
+                self.users.remove(&user);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code<T>(result: Result<T, (ErrorCode, String)>) -> Option<ErrorCode> {
+        result.err().map(|(code, _)| code)
+    }
+
+    #[test]
+    fn sessions_are_limited_in_all_and_by_user_except_for_root() {
+        let limits = Limits { sessions: 4, sessions_of_user: 1, ..Limits::default() };
+        let mut owners = Owners::default();
+        assert_eq!(code(owners.enter(7, &limits)), None);
+        assert_eq!(code(owners.enter(7, &limits)), Some(ErrorCode::SessionsOfUser));
+        assert_eq!((0..3).find_map(|_| code(owners.enter(0, &limits))), None);
+        assert_eq!(code(owners.enter(8, &limits)), Some(ErrorCode::Sessions));
+        owners.leave(7);
+        assert_eq!(code(owners.enter(7, &limits)), None);
+    }
+
+    #[test]
+    fn files_are_limited_by_session_by_number_and_by_bytes() {
+        let limits = Limits { files: 2, files_of_user: 3, file_bytes_of_user: 100, ..Limits::default() };
+        let mut owners = Owners::default();
+        assert_eq!(code(owners.name_file(7, 2, 1, &limits)), Some(ErrorCode::Files));
+        assert_eq!(code(owners.name_file(7, 0, 101, &limits)), Some(ErrorCode::Files));
+        assert_eq!((0..3).find_map(|_| code(owners.name_file(7, 0, 30, &limits))), None);
+        assert_eq!(code(owners.name_file(7, 0, 0, &limits)), Some(ErrorCode::Files), "four of the user");
+        owners.forget_files(7, 3, 90);
+        assert_eq!(code(owners.name_file(7, 0, 100, &limits)), None);
+        assert_eq!((0..9).find_map(|_| code(owners.name_file(0, 1, 1 << 60, &limits))), None, "root");
+    }
+}

@@ -1,0 +1,112 @@
+//! Who is at the other end of a socket.
+//!
+//! The kernel notes the credentials of whoever connects (`SO_PEERCRED`, socket(7)) and, since Linux 6.5, a
+//! pidfd (`SO_PEERPIDFD`), which stands for the very process: its number may be given to another one after
+//! its end, the pidfd never is.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// `SO_PEERPIDFD` of `include/uapi/asm-generic/socket.h`; not in every libc.
+const SO_PEERPIDFD: libc::c_int = 77;
+
+/// The process that connected.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) pid: u32,
+    pub(crate) user: u32,
+    /// Readable when the process has ended.
+    pub(crate) pidfd: OwnedFd,
+}
+
+impl Peer {
+    /// Asks the kernel.
+    ///
+    /// # Errors
+    /// When the process has ended, or lives where its number means nothing here.
+    pub(crate) fn of(socket: BorrowedFd<'_>) -> io::Result<Peer> {
+        let credentials = rustix::net::sockopt::socket_peercred(socket)?;
+        let pidfd = match peer_pidfd(socket) {
+            // Before Linux 6.5. Whoever connects and ends before this line leaves its number to another one;
+            // that one cannot be told apart, and gets no more than a session that nobody speaks for.
+            Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => {
+                pidfd_open(credentials.pid, PidfdFlags::empty())?
+            }
+            other => other?,
+        };
+        let peer = Peer { pid: pid_of(pidfd.as_fd())?, user: credentials.uid.as_raw(), pidfd };
+        if Pid::from_raw(peer.pid.cast_signed()) != Some(credentials.pid) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(peer)
+    }
+
+    /// Has the process not ended yet?
+    pub(crate) fn is_alive(&self) -> bool {
+        is_alive(self.pidfd.as_fd())
+    }
+}
+
+/// Has the process behind a pidfd not ended yet?
+pub(crate) fn is_alive(pidfd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(pidfd, PollFlags::IN)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&at_once)) == Ok(0)
+}
+
+fn peer_pidfd(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let mut descriptor: libc::c_int = -1;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the value has room for the `length` bytes that are written, and both outlive the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PEERPIDFD,
+            (&raw mut descriptor).cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made this descriptor for us; nobody else knows of it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// The number of the process behind a pidfd (proc_pid_fdinfo(5), `Pid`).
+///
+/// # Errors
+/// When it has ended, or has no number here, or the descriptor is none of a process.
+pub(crate) fn pid_of(pidfd: BorrowedFd<'_>) -> io::Result<u32> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd()))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pid:"));
+    let pid = line.and_then(|pid| pid.trim().parse::<u32>().ok()).filter(|pid| *pid > 0);
+    pid.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn who_connects_is_known_and_its_end_is_seen() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let peer = Peer::of(here.as_fd()).unwrap();
+        assert_eq!((peer.pid, peer.user), (std::process::id(), rustix::process::getuid().as_raw()));
+        assert!(peer.is_alive());
+        drop(there);
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
+        child.wait().unwrap();
+        assert!(!is_alive(pidfd.as_fd()));
+        assert!(pid_of(pidfd.as_fd()).is_err(), "its number means nobody");
+        assert!(pid_of(here.as_fd()).is_err(), "no pidfd");
+    }
+}

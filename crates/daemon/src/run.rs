@@ -1,0 +1,222 @@
+//! Programs under rules: `foretell run` through the service.
+//!
+//! The command starts its program held back, sends a pidfd of it together with its rules, lets it begin, and
+//! sends what it will read. Rules are patterns of paths and hints are paths, which the service follows with
+//! all of its rights: only root may do this.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use foretell_pagecache::{HintChunk, ManagerSpec, Plane, PoolPolicy, Report, Rule, SessionId, SessionSpec};
+use foretell_protocol::ErrorCode;
+use serde::{Deserialize, Serialize};
+
+use crate::peer::pid_of;
+
+/// Hints that wait for room in the list; more are refused until these are taken.
+const HINTS_WAITING: usize = 1 << 16;
+
+/// What the command asks, as JSON in the frames of kind `Run`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum RunRequest {
+    /// Take the process whose pidfd comes along, and all that it starts, under these rules. Once a connection.
+    /// Answered with [`RunReply::Started`].
+    Start {
+        /// Under whose rules its processes are.
+        managers: Vec<RunManager>,
+    },
+    /// What the processes of a manager will read. Answered with [`RunReply::Taken`] when the list had room for
+    /// all; no more hints may be sent until then.
+    Hints {
+        /// Which of the managers, from 0.
+        manager: usize,
+        /// In this order.
+        hints: Vec<RunHint>,
+    },
+    /// What has been done for this program. Answered with [`RunReply::Report`].
+    Report,
+}
+
+/// A manager of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunManager {
+    /// A name for reports.
+    pub name: String,
+    /// The executable's name of its processes; none for all that no other one names.
+    pub process: Option<String>,
+    /// Its rules; the first that matches holds.
+    pub rules: Vec<RunRule>,
+}
+
+/// A rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunRule {
+    /// Pattern of absolute paths.
+    pub glob: String,
+    /// MRU, else LRU.
+    pub mru: bool,
+    /// The priority level.
+    pub priority: i32,
+}
+
+/// A part of a file that will be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunHint {
+    /// Absolute.
+    pub path: PathBuf,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes; none for all up to the end.
+    pub length: Option<u64>,
+}
+
+/// What the service answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "kebab-case")]
+pub enum RunReply {
+    /// The program is under control.
+    Started {
+        /// The service's budget, which it shares.
+        budget_bytes: u64,
+    },
+    /// The hints were taken.
+    Taken {
+        /// How many could not be followed, in all.
+        skipped: u64,
+        /// The first reason, once.
+        problem: Option<String>,
+    },
+    /// What was done for the program.
+    Report {
+        /// Without files and without the comparison with the optimum.
+        report: Box<Report>,
+        /// Hints that could not be followed.
+        skipped: u64,
+    },
+}
+
+/// A program under rules.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) session: SessionId,
+    managers: usize,
+    waiting: VecDeque<HintChunk>,
+    /// For which manager they wait; an answer is due when they are taken.
+    manager: Option<usize>,
+    skipped: u64,
+    problem: Option<String>,
+}
+
+/// A refusal and its reason.
+type Refused = (ErrorCode, String);
+
+fn wrong(text: impl Into<String>) -> Refused {
+    (ErrorCode::BadSpecification, text.into())
+}
+
+impl Run {
+    /// Takes the program under control.
+    pub(crate) fn start(
+        plane: &mut Plane,
+        root: &OwnedFd,
+        managers: Vec<RunManager>,
+    ) -> Result<(Run, RunReply), Refused> {
+        use std::os::fd::AsFd;
+        let gone =
+            |_| (ErrorCode::Process, "the program has ended, or the descriptor is no pidfd".to_owned());
+        let root_pid = pid_of(root.as_fd()).map_err(gone)?;
+        let count = managers.len();
+        let specs = managers.into_iter().map(|manager| ManagerSpec {
+            name: manager.name,
+            rules: manager.rules.into_iter().map(rule).collect(),
+            process_names: manager.process.into_iter().collect(),
+        });
+        let spec = SessionSpec { root_pid, managers: specs.collect() };
+        let session = plane.add_session(spec).map_err(|error| {
+            use foretell_pagecache::SessionError as E;
+            let code = match &error {
+                E::NoProcess { .. } | E::AlreadyManaged { .. } | E::Observe { .. } => ErrorCode::Process,
+                E::TooMany { .. } => ErrorCode::Sessions,
+                _ => ErrorCode::BadSpecification,
+            };
+            (code, error.to_string())
+        })?;
+        let run = Run {
+            session,
+            managers: count,
+            waiting: VecDeque::new(),
+            manager: None,
+            skipped: 0,
+            problem: None,
+        };
+        Ok((run, RunReply::Started { budget_bytes: plane.options().budget_bytes }))
+    }
+
+    /// Takes hints in; they are passed on by [`Run::offer`].
+    pub(crate) fn hint(&mut self, manager: usize, hints: Vec<RunHint>) -> Result<(), Refused> {
+        if manager >= self.managers {
+            return Err(wrong(format!("there is no manager {manager}")));
+        }
+        if self.manager.is_some() {
+            return Err(wrong("the last hints are not all taken; wait for the answer before sending more"));
+        }
+        if hints.len() > HINTS_WAITING {
+            return Err(wrong(format!("no more than {HINTS_WAITING} hints at a time")));
+        }
+        let chunk = |hint: RunHint| HintChunk { path: hint.path, offset: hint.offset, length: hint.length };
+        self.waiting.extend(hints.into_iter().map(chunk));
+        self.manager = Some(manager);
+        Ok(())
+    }
+
+    /// Passes hints on as far as the list has room; the answer when all are taken.
+    pub(crate) fn offer(&mut self, plane: &mut Plane) -> Option<RunReply> {
+        let manager = self.manager?;
+        while !self.waiting.is_empty() {
+            match plane.disclose(self.session, manager, self.waiting.make_contiguous()) {
+                Ok(taken) if taken.chunks == 0 => return None,
+                Ok(taken) => drop(self.waiting.drain(..taken.chunks.min(self.waiting.len()))),
+                Err(error) => {
+                    self.waiting.drain(..(error.chunk + 1).min(self.waiting.len()));
+                    self.skipped += 1;
+                    self.problem.get_or_insert_with(|| error.to_string());
+                }
+            }
+        }
+        self.manager = None;
+        // An empty text marks that it was told.
+        let problem = self.problem.as_mut().filter(|text| !text.is_empty()).map(std::mem::take);
+        Some(RunReply::Taken { skipped: self.skipped, problem })
+    }
+
+    /// Do hints wait for room?
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.manager.is_some()
+    }
+
+    /// What was done.
+    pub(crate) fn report(&self, plane: &Plane) -> RunReply {
+        let report = plane.session_report(self.session).unwrap_or_default();
+        RunReply::Report { report: Box::new(report), skipped: self.skipped }
+    }
+}
+
+fn rule(rule: RunRule) -> Rule {
+    let policy = if rule.mru { PoolPolicy::Mru } else { PoolPolicy::Lru };
+    Rule { glob: rule.glob, policy, priority: rule.priority }
+}
+
+/// Reads a request.
+pub(crate) fn parse(text: &str) -> Result<RunRequest, Refused> {
+    serde_json::from_str(text).map_err(|error| wrong(format!("not a request: {error}")))
+}
+
+/// Writes a reply.
+pub(crate) fn encode(reply: &RunReply) -> String {
+    serde_json::to_string(reply).unwrap_or_default()
+}

@@ -1,0 +1,453 @@
+//! The loop: the plane's own, with all sockets on one epoll descriptor in it.
+//!
+//! After each round of the plane's loop the clients have their turns. A client's ring is read up to where it
+//! ended before its socket was looked at, so that the files that the entries name are known. What is taken
+//! from one client in a turn, and from all of them between two rounds of the plane, is bounded; who comes
+//! first moves on with every round. A ring in which nothing comes is left alone until its client rings.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use foretell_pagecache::{Counts, Options, Plane};
+use foretell_protocol::ErrorCode;
+use rustix::event::epoll;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::connection::{Connection, End, Role};
+use crate::limits::{ACCEPTED_A_ROUND, ENTRIES_A_ROUND_IN_ALL, Limits};
+use crate::listener::{ListenError, Listener};
+use crate::owners::Owners;
+use crate::peer::Peer;
+use crate::snapshot::Snapshot;
+use crate::watcher::{Watched, Watcher};
+
+/// Longest wait while a ring is being watched: what comes there rings no bell.
+const WATCH: Duration = Duration::from_millis(1);
+/// Longest wait while hints of a run wait for room in the list.
+const PENDING: Duration = Duration::from_millis(10);
+/// Longest wait otherwise.
+const IDLE: Duration = Duration::from_millis(500);
+/// Time between two looks at what clients are to be shown.
+const SHOW_EVERY: Duration = Duration::from_millis(100);
+/// Time without letting anybody in after there was no descriptor to be had.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Descriptors that the service needs beside the files' (half of all) and the connections' (two each).
+const OTHER_DESCRIPTORS: u64 = 256;
+/// Events taken from the kernel at a time.
+const EVENTS: usize = 256;
+
+/// What an event of the kernel's is about: a number below, or twice a connection's number, plus one for its
+/// pidfd.
+const LISTENER: u64 = 0;
+const STOP: u64 = 1;
+const WATCHER: u64 = 2;
+const FIRST_CONNECTION: u64 = 8;
+
+/// How a service is set up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Configuration {
+    /// Where it listens.
+    pub socket: PathBuf,
+    /// The page cache plane. What [`Limits`] says about lists and queues is used instead of what is here.
+    pub options: Options,
+    /// How much of everything.
+    pub limits: Limits,
+}
+
+/// Why a service could not be started or had to end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// It cannot listen.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The page cache cannot be steered.
+    #[error(transparent)]
+    Plane(#[from] foretell_pagecache::OpenError),
+    /// The loop cannot go on. Programs run on as on the plain kernel.
+    #[error(transparent)]
+    Step(#[from] foretell_pagecache::StepError),
+    /// An epoll descriptor or the like is not to be had.
+    #[error("cannot wait for clients: {0}")]
+    System(#[from] io::Error),
+}
+
+impl From<rustix::io::Errno> for ServiceError {
+    fn from(error: rustix::io::Errno) -> ServiceError {
+        ServiceError::System(error.into())
+    }
+}
+
+/// Ends a running service: its loop ends after the round that it is in.
+#[derive(Debug, Clone)]
+pub struct Stop(std::sync::Arc<OwnedFd>);
+
+impl Stop {
+    /// Ends the service. May be called any number of times, from any thread.
+    pub fn stop(&self) {
+        // A pipe that is full has been told.
+        let _ = rustix::io::write(&self.0, b"x");
+    }
+
+    /// Ends the service when this process is told to end (`SIGTERM`, `SIGINT`).
+    ///
+    /// # Errors
+    /// When no handler can be set.
+    pub fn on_signals(&self) -> io::Result<()> {
+        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+            signal_hook::low_level::pipe::register(signal, self.0.try_clone()?)?;
+        }
+        Ok(())
+    }
+}
+
+/// The service.
+pub struct Service {
+    pub(crate) plane: Plane,
+    pub(crate) limits: Limits,
+    pub(crate) owners: Owners,
+    pub(crate) connections: BTreeMap<u64, Connection>,
+    /// Connections whose rings are being watched, or that have more to say than one turn.
+    pub(crate) busy: BTreeSet<u64>,
+    pub(crate) epoll: OwnedFd,
+    pub(crate) started: Instant,
+    pub(crate) opened: u64,
+    pub(crate) refused: u64,
+    pub(crate) runs: u32,
+    /// Entries that may still be taken in this round.
+    pub(crate) entries_left: u32,
+    /// Something could not be done in this round: the next one does not wait.
+    pub(crate) unfinished: bool,
+    listener: Listener,
+    watched: Watched,
+    stop: Stop,
+    /// Readable when it is to end.
+    _told: OwnedFd,
+    stopping: bool,
+    last_connection: u64,
+    /// Who had the last turn.
+    last_turn: u64,
+    greeting: BTreeSet<(Instant, u64)>,
+    accept_again: Option<Instant>,
+    shown_at: Instant,
+    shown: Counts,
+}
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Service").field("connections", &self.connections.len()).finish_non_exhaustive()
+    }
+}
+
+impl Service {
+    /// Listens, and opens the plane. Call it before the process starts other threads ([`Plane::open`]).
+    ///
+    /// # Errors
+    /// When another service listens there, or the page cache cannot be steered here.
+    pub fn open(configuration: Configuration) -> Result<Service, ServiceError> {
+        let Configuration { socket, mut options, mut limits } = configuration;
+        let listener = Listener::bind(&socket)?;
+        let descriptors = raise_descriptor_limit();
+        let most = descriptors.saturating_sub(descriptors / 2 + OTHER_DESCRIPTORS) / 2;
+        limits.sessions = limits.sessions.min(u32::try_from(most).unwrap_or(u32::MAX)).max(1);
+        options.queue_limits = limits.queues;
+        options.list_blocks = limits.list_blocks;
+        options.list_blocks_in_all = limits.list_blocks_in_all;
+        // A service runs for months: it does not keep every reference.
+        options.compare_with_optimum = false;
+        options.record = None;
+        let plane = Plane::open(options)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let watched = Watched::new()?;
+        let flags = rustix::pipe::PipeFlags::NONBLOCK | rustix::pipe::PipeFlags::CLOEXEC;
+        let (told, stop) = rustix::pipe::pipe_with(flags)?;
+        let stop = Stop(std::sync::Arc::new(stop));
+        for (descriptor, number) in
+            [(listener.as_fd(), LISTENER), (told.as_fd(), STOP), (watched.bell(), WATCHER)]
+        {
+            epoll::add(&epoll, descriptor, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;
+        }
+        Ok(Service {
+            plane,
+            limits,
+            owners: Owners::default(),
+            connections: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            epoll,
+            started: Instant::now(),
+            opened: 0,
+            refused: 0,
+            runs: 0,
+            entries_left: 0,
+            unfinished: false,
+            listener,
+            watched,
+            stop,
+            _told: told,
+            stopping: false,
+            last_connection: FIRST_CONNECTION,
+            last_turn: 0,
+            greeting: BTreeSet::new(),
+            accept_again: None,
+            shown_at: Instant::now(),
+            shown: Counts::default(),
+        })
+    }
+
+    /// Something to end it with.
+    #[must_use]
+    pub fn stop(&self) -> Stop {
+        self.stop.clone()
+    }
+
+    /// Something for other threads to watch it with: the metrics.
+    #[must_use]
+    pub fn watcher(&self) -> Watcher {
+        self.watched.watcher()
+    }
+
+    /// The limits in force: those of the configuration, as far as the system allows.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Serves until it is stopped.
+    ///
+    /// # Errors
+    /// When the loop cannot go on.
+    pub fn run(mut self) -> Result<(), ServiceError> {
+        while !self.stopping {
+            let ready = self.plane.step(&[self.epoll.as_fd()], self.longest_wait())?;
+            self.unfinished = false;
+            self.entries_left = ENTRIES_A_ROUND_IN_ALL;
+            if !ready.is_empty() {
+                self.take_events()?;
+            }
+            self.take_turns();
+            self.keep_time()?;
+        }
+        let all: Vec<u64> = self.connections.keys().copied().collect();
+        for id in all {
+            self.end(id, End::because(ErrorCode::Stopping, "the service is being stopped"));
+        }
+        // Sessions have ended; what was changed in open files is restored.
+        let _ = self.plane.finish();
+        Ok(())
+    }
+
+    fn longest_wait(&self) -> Duration {
+        if self.unfinished {
+            return Duration::ZERO;
+        }
+        let mut longest = if self.busy.is_empty() { IDLE } else { WATCH };
+        if self.runs > 0 && self.connections.values().any(Connection::has_pending_hints) {
+            longest = longest.min(PENDING);
+        }
+        let deadline = self.greeting.first().map(|(at, _)| *at + self.limits.greeting());
+        for at in deadline.into_iter().chain(self.accept_again) {
+            longest = longest.min(at.saturating_duration_since(Instant::now()) + WATCH);
+        }
+        longest
+    }
+
+    fn take_events(&mut self) -> Result<(), ServiceError> {
+        let nothing = epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
+        let mut events = [nothing; EVENTS];
+        let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let count = match epoll::wait(&self.epoll, &mut events[..], Some(&at_once)) {
+            Ok(count) => count,
+            Err(rustix::io::Errno::INTR) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        self.unfinished |= count == EVENTS;
+        for event in &events[..count] {
+            let (number, flags) = (event.data.u64(), event.flags);
+            match number {
+                LISTENER => self.accept()?,
+                STOP => self.stopping = true,
+                WATCHER => self.answer_watchers(),
+                _ if number % 2 == 1 => self.end(number / 2, End::Gone),
+                _ => {
+                    let id = number / 2;
+                    if flags.contains(epoll::EventFlags::OUT) {
+                        self.flush(id);
+                    }
+                    if flags
+                        .intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR)
+                    {
+                        self.busy.insert(id);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn answer_watchers(&mut self) {
+        let snapshot = self.snapshot();
+        self.watched.answer(|| snapshot);
+    }
+
+    fn accept(&mut self) -> Result<(), ServiceError> {
+        for _ in 0..ACCEPTED_A_ROUND {
+            match self.listener.accept() {
+                Ok(Some(socket)) => self.let_in(socket),
+                Ok(None) => return Ok(()),
+                // Nobody can be let in for want of descriptors or memory: knocking is not listened to for a
+                // while, or it would keep the loop awake.
+                Err(_) => {
+                    self.accept_again = Some(Instant::now() + ACCEPT_PAUSE);
+                    epoll::delete(&self.epoll, &self.listener)?;
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn let_in(&mut self, socket: OwnedFd) {
+        // Who has gone already, or lives in another world of process numbers, cannot be served.
+        let Ok(peer) = Peer::of(socket.as_fd()) else { return };
+        let user = peer.user;
+        let mut connection = Connection::new(socket, peer, &self.limits);
+        if let Err((code, text)) = self.owners.enter(user, &self.limits) {
+            self.refused += 1;
+            connection.farewell(code, text);
+            return;
+        }
+        self.last_connection += 1;
+        let id = self.last_connection;
+        let watch = |descriptor, number| {
+            epoll::add(&self.epoll, descriptor, epoll::EventData::new_u64(number), epoll::EventFlags::IN)
+        };
+        let watched = watch(connection.socket(), 2 * id)
+            .and_then(|()| watch(connection.peer.pidfd.as_fd(), 2 * id + 1));
+        if watched.is_err() {
+            self.owners.leave(user);
+            return;
+        }
+        self.greeting.insert((connection.since, id));
+        self.connections.insert(id, connection);
+        self.busy.insert(id);
+    }
+
+    /// Gives every busy connection a turn, as long as the round lasts.
+    fn take_turns(&mut self) {
+        let after = self.busy.range(self.last_turn + 1..).copied();
+        let turns: Vec<u64> = after.chain(self.busy.range(..=self.last_turn).copied()).collect();
+        for id in turns {
+            if self.entries_left == 0 {
+                self.unfinished = true;
+                break;
+            }
+            self.last_turn = id;
+            match self.turn(id) {
+                Ok(more) => {
+                    if !more {
+                        self.busy.remove(&id);
+                    }
+                    self.flush(id);
+                }
+                Err(end) => self.end(id, end),
+            }
+        }
+    }
+
+    /// What is due by the clock.
+    fn keep_time(&mut self) -> Result<(), ServiceError> {
+        let now = Instant::now();
+        if self.accept_again.is_some_and(|at| at <= now) {
+            self.accept_again = None;
+            let data = epoll::EventData::new_u64(LISTENER);
+            epoll::add(&self.epoll, &self.listener, data, epoll::EventFlags::IN)?;
+        }
+        while let Some(&(since, id)) = self.greeting.first() {
+            let greeted = self.connections.get(&id).is_none_or(|c| !matches!(c.role, Role::Unknown));
+            if !greeted && since + self.limits.greeting() > now {
+                break;
+            }
+            self.greeting.pop_first();
+            if !greeted {
+                self.end(id, End::because(ErrorCode::OutOfTurn, "no greeting came"));
+            }
+        }
+        if now.saturating_duration_since(self.shown_at) >= SHOW_EVERY {
+            self.shown_at = now;
+            let counts = self.plane.counts();
+            if counts != self.shown {
+                self.shown = counts;
+                self.show_all();
+            }
+        }
+        if self.runs > 0 {
+            self.offer_hints();
+        }
+        Ok(())
+    }
+
+    /// Sends what waits for a client, and watches for room when it does not take all.
+    pub(crate) fn flush(&mut self, id: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        match connection.flush() {
+            Ok(left) => {
+                let mut flags = epoll::EventFlags::IN;
+                flags.set(epoll::EventFlags::OUT, left);
+                if connection.watched_for_room != left {
+                    connection.watched_for_room = left;
+                    let data = epoll::EventData::new_u64(2 * id);
+                    let _ = epoll::modify(&self.epoll, connection.socket(), data, flags);
+                }
+            }
+            Err(end) => self.end(id, end),
+        }
+    }
+
+    /// Ends a connection and, with the last one of its process, its session.
+    pub(crate) fn end(&mut self, id: u64, why: End) {
+        let Some(mut connection) = self.connections.remove(&id) else { return };
+        self.busy.remove(&id);
+        self.greeting.remove(&(connection.since, id));
+        self.owners.leave(connection.peer.user);
+        match std::mem::replace(&mut connection.role, Role::Unknown) {
+            Role::Client(speech) => self.silence(id, &connection.peer, &speech),
+            Role::Command(Some(run)) => {
+                self.runs -= 1;
+                self.plane.end_session(run.session);
+            }
+            Role::Unknown | Role::Command(None) => {}
+        }
+        if let End::Because(code, text) = why {
+            self.refused += u64::from(code != ErrorCode::Stopping);
+            connection.farewell(code, text);
+        }
+        // Closing the descriptors takes them off the epoll's list: nobody else has copies of them.
+    }
+
+    /// What is going on, everything in it.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_s: self.started.elapsed().as_secs_f64(),
+            sessions_open: self.owners.sessions(),
+            sessions_opened: self.opened,
+            sessions_refused: self.refused,
+            sessions: self.session_rows(),
+            rows_omitted: 0,
+            cache: self.plane.status(),
+        }
+    }
+}
+
+/// Takes as many descriptors as the system gives; says how many.
+fn raise_descriptor_limit() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    // Refused, the limit stays what it is.
+    let _ = setrlimit(Resource::Nofile, raised);
+    getrlimit(Resource::Nofile).current.unwrap_or(1 << 20)
+}

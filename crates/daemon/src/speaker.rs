@@ -1,0 +1,65 @@
+//! Processes that speak for themselves: one session of the plane for each, shared by its connections.
+
+use foretell_pagecache::{SessionError, SessionId};
+use foretell_protocol::ErrorCode;
+
+use crate::connection::{End, Speech};
+use crate::owners::Speaker;
+use crate::peer::Peer;
+use crate::service::Service;
+
+impl Service {
+    /// The plane's session for a connection: the one that its process has, or a new one.
+    pub(crate) fn speak(&mut self, id: u64) -> Result<SessionId, End> {
+        let Some(connection) = self.connections.get(&id) else { return Err(End::Gone) };
+        let Peer { pid, user, .. } = connection.peer;
+        if let Some(speaker) = self.owners.speakers.get_mut(&pid) {
+            let first = speaker.connections.first().and_then(|first| self.connections.get(first));
+            if first.is_some_and(|first| first.peer.is_alive()) {
+                let most = self.limits.sessions_of_process;
+                if speaker.connections.len() >= most as usize {
+                    let text = format!("this process has {most} sessions; end one first");
+                    return Err(End::Because(ErrorCode::SessionsOfProcess, text));
+                }
+                speaker.connections.push(id);
+                return Ok(speaker.session);
+            }
+            // The number has come back for another process before we heard of the end of the first.
+            for ended in speaker.connections.clone() {
+                self.end(ended, End::Gone);
+            }
+        }
+        let session = self.plane.add_client(pid, user).map_err(|error| {
+            let code = match &error {
+                SessionError::TooMany { .. } => ErrorCode::Sessions,
+                SessionError::NoProcess { .. } | SessionError::Observe { .. } => ErrorCode::Process,
+                _ => ErrorCode::Internal,
+            };
+            End::because(code, error)
+        })?;
+        if !self.connections.get(&id).is_some_and(|connection| connection.peer.is_alive()) {
+            // Whoever has this number now is not who connected.
+            self.plane.end_session(session);
+            return Err(End::Gone);
+        }
+        self.owners.speakers.insert(pid, Speaker { session, connections: vec![id] });
+        Ok(session)
+    }
+
+    /// A client's connection is gone; with the last one of its process, so is the session.
+    pub(crate) fn silence(&mut self, id: u64, peer: &Peer, speech: &Speech) {
+        for named in speech.files.values() {
+            self.plane.release_file(speech.session, named.file);
+            self.owners.forget_files(peer.user, 1, named.bytes);
+        }
+        let Some(speaker) = self.owners.speakers.get_mut(&peer.pid) else { return };
+        if speaker.session != speech.session {
+            return;
+        }
+        speaker.connections.retain(|connection| *connection != id);
+        if speaker.connections.is_empty() {
+            self.owners.speakers.remove(&peer.pid);
+            self.plane.end_session(speech.session);
+        }
+    }
+}

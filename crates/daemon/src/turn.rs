@@ -1,0 +1,403 @@
+//! A client's turn: its messages, then the entries of its ring.
+
+use std::os::fd::OwnedFd;
+
+use foretell_protocol::frame::Frame;
+use foretell_protocol::{Consumer, ErrorCode, Handle, PROTOCOL, Part, Reply, Request, Statistics, Welcome};
+
+use crate::connection::{Connection, End, Named, Role, Speech};
+use crate::limits::{
+    ENTRIES_A_ROUND, LEVELS, MESSAGES_A_ROUND, STATUS_BYTES_OF_ROOT, STATUS_COST, STATUS_REQUEST_BYTES,
+};
+use crate::run::{self, Run, RunRequest};
+use crate::service::Service;
+use crate::snapshot::{SessionStatus, StatusRequest};
+
+/// Rounds in which a ring is watched though nothing comes.
+const SILENT_ROUNDS: u32 = 16;
+
+impl Connection {
+    /// Do hints of its run wait for room in the list?
+    pub(crate) fn has_pending_hints(&self) -> bool {
+        matches!(&self.role, Role::Command(Some(run)) if run.is_waiting())
+    }
+
+    fn speech(&mut self) -> Option<&mut Speech> {
+        match &mut self.role {
+            Role::Client(speech) => Some(speech),
+            Role::Unknown | Role::Command(_) => None,
+        }
+    }
+}
+
+impl Service {
+    /// Takes what a connection has to say, as much as a turn allows; says whether it is to have another one
+    /// soon.
+    pub(crate) fn turn(&mut self, id: u64) -> Result<bool, End> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(false) };
+        // First the tail, then the socket, then the entries before the tail.
+        let tail = match connection.speech() {
+            Some(speech) => Some(speech.ring.tail().map_err(|e| End::because(ErrorCode::RingCorrupt, e))?),
+            None => None,
+        };
+        for _ in 0..MESSAGES_A_ROUND {
+            let Some(connection) = self.connections.get_mut(&id) else { return Ok(false) };
+            let Some(frame) = connection.receive()? else { return self.read_ring(id, tail) };
+            let cost = if matches!(frame.message, Request::Status(_)) { STATUS_COST } else { 1 };
+            connection.spend(cost, &self.limits)?;
+            self.hear(id, frame)?;
+        }
+        self.unfinished = true;
+        Ok(true)
+    }
+
+    /// Takes entries; all messages that came before them have been heard.
+    fn read_ring(&mut self, id: u64, tail: Option<u64>) -> Result<bool, End> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(false) };
+        let (Some(tail), Role::Client(speech)) = (tail, &mut connection.role) else {
+            // A client that has just greeted: its ring is looked at in the next turn.
+            return Ok(matches!(connection.role, Role::Client(_)));
+        };
+        let most = ENTRIES_A_ROUND.min(self.entries_left);
+        let mut refusals = Vec::new();
+        let mut taken = 0;
+        while taken < most
+            && let Some(entry) = speech.ring.take(tail)
+        {
+            taken += 1;
+            let done = match entry {
+                Ok(entry) => speech.apply(&mut self.plane, entry),
+                Err(error) => Err((ErrorCode::BadEntry, None, error.to_string())),
+            };
+            if let Err(refusal) = done {
+                speech.refused += 1;
+                refusals.push(refusal);
+            }
+        }
+        speech.ring.release();
+        speech.taken += u64::from(taken);
+        self.entries_left -= taken;
+        let more = speech.ring.head() < tail;
+        self.unfinished |= more;
+        speech.silent_rounds = if taken > 0 { 0 } else { speech.silent_rounds + 1 };
+        let sleeps = !more && speech.silent_rounds > SILENT_ROUNDS && speech.ring.sleep();
+        let due = speech.answer_at.take_if(|at| *at <= speech.ring.head()).is_some();
+        for (code, handle, text) in refusals {
+            connection.refuse_entry(code, handle, text)?;
+        }
+        if taken > 0 || due {
+            self.show(id);
+        }
+        if due {
+            self.answer_statistics(id)?;
+        }
+        Ok(!sleeps)
+    }
+
+    fn hear(&mut self, id: u64, frame: Frame<Request>) -> Result<(), End> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        let Frame { message, mut descriptors } = frame;
+        let out_of_turn = |what| Err(End::because(ErrorCode::OutOfTurn, what));
+        match (message, &mut connection.role) {
+            (Request::Hello { protocol, ring_entries }, Role::Unknown) => {
+                self.greet(id, protocol, ring_entries, descriptors.pop())
+            }
+            (Request::Hello { .. }, _) => out_of_turn("a second greeting"),
+            (_, Role::Unknown) => out_of_turn("a message before the greeting"),
+            (Request::Status(part), _) => self.tell_status(id, &part),
+            (Request::File { handle }, Role::Client(_)) => match descriptors.pop() {
+                Some(descriptor) => self.name_file(id, handle, descriptor),
+                None => out_of_turn("a file without its descriptor"),
+            },
+            (Request::Forget { handle }, Role::Client(speech)) => {
+                if let Some(named) = speech.files.remove(&handle) {
+                    self.plane.release_file(speech.session, named.file);
+                    self.owners.forget_files(connection.peer.user, 1, named.bytes);
+                }
+                Ok(())
+            }
+            (Request::Wake, Role::Client(speech)) => {
+                speech.ring.wake();
+                speech.silent_rounds = 0;
+                Ok(())
+            }
+            (Request::Stats, Role::Client(speech)) => {
+                let tail = speech.ring.tail().map_err(|e| End::because(ErrorCode::RingCorrupt, e))?;
+                speech.answer_at = Some(tail);
+                Ok(())
+            }
+            (Request::Run(part), Role::Command(_)) => self.hear_run(id, &part, descriptors.pop()),
+            (Request::Run(_), Role::Client(_)) => out_of_turn("a run in a session that has a ring"),
+            (_, Role::Command(_)) => out_of_turn("a message of a session with a ring, in one without"),
+        }
+    }
+
+    fn greet(
+        &mut self,
+        id: u64,
+        protocol: u32,
+        ring_entries: Option<u32>,
+        memory: Option<OwnedFd>,
+    ) -> Result<(), End> {
+        if protocol != PROTOCOL {
+            let text = format!("this service speaks version {PROTOCOL} of the protocol, not {protocol}");
+            return Err(End::Because(ErrorCode::Version, text));
+        }
+        let role = match ring_entries.zip(memory) {
+            None => Role::Command(None),
+            Some((entries, memory)) => {
+                let ring =
+                    Consumer::open(&memory, entries).map_err(|e| End::because(ErrorCode::RingRefused, e))?;
+                let session = self.speak(id)?;
+                Role::Client(Box::new(Speech {
+                    session,
+                    ring,
+                    files: std::collections::BTreeMap::new(),
+                    taken: 0,
+                    refused: 0,
+                    answer_at: None,
+                    shown: Statistics::default(),
+                    silent_rounds: 0,
+                }))
+            }
+        };
+        self.opened += 1;
+        self.busy.insert(id);
+        let welcome = Welcome {
+            protocol: PROTOCOL,
+            block_bytes: self.plane.options().block_bytes,
+            files: self.limits.files,
+            levels: LEVELS,
+            disclosed_blocks: u64::from(self.limits.list_blocks),
+        };
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        connection.role = role;
+        connection.reply(&Reply::Welcome(welcome))
+    }
+
+    fn name_file(&mut self, id: u64, handle: Handle, descriptor: OwnedFd) -> Result<(), End> {
+        use foretell_pagecache::HoldError as E;
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        let user = connection.peer.user;
+        let Role::Client(speech) = &mut connection.role else { return Ok(()) };
+        let held = match self.plane.hold_file(speech.session, descriptor) {
+            Ok(held) => held,
+            Err(error) => {
+                let code = match error {
+                    E::NotAFile => ErrorCode::NotAFile,
+                    E::NotReadable => ErrorCode::NotReadable,
+                    E::NotOnDisk { .. } => ErrorCode::NotSteerable,
+                    _ => ErrorCode::FileRefused,
+                };
+                return connection.refuse(code, Some(handle), error.to_string());
+            }
+        };
+        let present = speech.files.get(&handle).map(|named| named.file);
+        let refusal = match present {
+            // The same once more.
+            Some(present) if present == held => None,
+            Some(_) => {
+                Some((ErrorCode::HandleInUse, "the handle names another file; forget that first".to_owned()))
+            }
+            None => {
+                let bytes = self.plane.file_size(speech.session, held).unwrap_or(0);
+                let named = self.owners.name_file(user, speech.files.len(), bytes, &self.limits);
+                if named.is_ok() {
+                    speech.files.insert(handle, Named { file: held, bytes });
+                }
+                named.err()
+            }
+        };
+        if present.is_some() || refusal.is_some() {
+            self.plane.release_file(speech.session, held);
+        }
+        match refusal {
+            Some((code, text)) => connection.refuse(code, Some(handle), text),
+            None => Ok(()),
+        }
+    }
+
+    /// Shows a client how its session fares.
+    fn show(&mut self, id: u64) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Role::Client(speech) = &mut connection.role else { return };
+        let statistics = statistics(&self.plane, speech);
+        if statistics != speech.shown {
+            speech.ring.publish(&statistics);
+            speech.shown = statistics;
+        }
+    }
+
+    pub(crate) fn show_all(&mut self) {
+        let all: Vec<u64> = self.connections.keys().copied().collect();
+        all.into_iter().for_each(|id| self.show(id));
+    }
+
+    fn answer_statistics(&mut self, id: u64) -> Result<(), End> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        let Some(statistics) = connection.speech().map(|speech| speech.shown) else { return Ok(()) };
+        connection.reply(&Reply::Stats(statistics))
+    }
+
+    fn tell_status(&mut self, id: u64, part: &Part) -> Result<(), End> {
+        let snapshot = self.snapshot();
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        let user = connection.peer.user;
+        let request = if part.more || part.text.len() > STATUS_REQUEST_BYTES {
+            Err(format!("a status request has at most {STATUS_REQUEST_BYTES} bytes, in one part"))
+        } else if part.text.is_empty() {
+            Ok(StatusRequest::default())
+        } else {
+            serde_json::from_str(&part.text).map_err(|error| format!("not a status request: {error}"))
+        };
+        let request = match request {
+            Ok(request) => request,
+            Err(text) => return connection.refuse(ErrorCode::BadSpecification, None, text),
+        };
+        if user != 0 && request.user.is_some_and(|wanted| wanted != user) {
+            let text = "only root sees what other users do".to_owned();
+            return connection.refuse(ErrorCode::NotPermitted, None, text);
+        }
+        let mut seen = snapshot.visible_to(user);
+        if let Some(wanted) = request.user {
+            seen = seen.of_user(wanted);
+        }
+        // With the frames' headers, well within what may wait.
+        let most = if user == 0 { STATUS_BYTES_OF_ROOT } else { self.limits.outbox_bytes / 2 };
+        for part in Part::cut(&seen.to_json(most)) {
+            connection.reply(&Reply::Status(part))?;
+        }
+        Ok(())
+    }
+
+    fn hear_run(&mut self, id: u64, part: &Part, root: Option<OwnedFd>) -> Result<(), End> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        if connection.peer.user != 0 {
+            let text = "only root may take programs under rules through the service".to_owned();
+            return connection.refuse(ErrorCode::NotPermitted, None, text);
+        }
+        let text = match connection.parts.add(part) {
+            Ok(Some(text)) => text,
+            Ok(None) => return Ok(()),
+            Err(error) => return Err(End::because(ErrorCode::Malformed, error)),
+        };
+        match (run::parse(&text), root) {
+            (Ok(request), Some(root)) => self.do_run(id, request, &root),
+            (Err((code, text)), _) => connection.refuse(code, None, text),
+            (Ok(_), None) => Err(End::because(ErrorCode::Malformed, "a run without a descriptor")),
+        }
+    }
+
+    fn do_run(&mut self, id: u64, request: RunRequest, root: &OwnedFd) -> Result<(), End> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        let Role::Command(run) = &mut connection.role else { return Ok(()) };
+        let early = || (ErrorCode::BadSpecification, "start first".to_owned());
+        let reply = match (request, run.as_deref_mut()) {
+            (RunRequest::Start { .. }, Some(_)) => {
+                let text = "this connection has started one already; open another one for another program";
+                Err((ErrorCode::BadSpecification, text.to_owned()))
+            }
+            (RunRequest::Start { .. }, None) if self.runs >= self.limits.runs => {
+                let text = format!("{} programs run under rules already; wait for one of them", self.runs);
+                Err((ErrorCode::Runs, text))
+            }
+            (RunRequest::Start { managers }, None) => {
+                Run::start(&mut self.plane, root, managers).map(|(started, reply)| {
+                    self.runs += 1;
+                    *run = Some(Box::new(started));
+                    Some(reply)
+                })
+            }
+            (RunRequest::Hints { manager, hints }, Some(run)) => {
+                run.hint(manager, hints).map(|()| run.offer(&mut self.plane))
+            }
+            (RunRequest::Report, Some(run)) => Ok(Some(run.report(&self.plane))),
+            (RunRequest::Hints { .. } | RunRequest::Report, None) => Err(early()),
+        };
+        match reply {
+            Ok(Some(reply)) => self.reply_run(id, &run::encode(&reply)),
+            Ok(None) => Ok(()),
+            Err((code, text)) => connection.refuse(code, None, text),
+        }
+    }
+
+    fn reply_run(&mut self, id: u64, text: &str) -> Result<(), End> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        for part in Part::cut(text) {
+            connection.reply(&Reply::Run(part))?;
+        }
+        Ok(())
+    }
+
+    /// Passes on the hints that wait.
+    pub(crate) fn offer_hints(&mut self) {
+        let waiting: Vec<u64> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.has_pending_hints())
+            .map(|(id, _)| *id)
+            .collect();
+        for id in waiting {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            let Role::Command(Some(run)) = &mut connection.role else { continue };
+            let Some(reply) = run.offer(&mut self.plane) else { continue };
+            match self.reply_run(id, &run::encode(&reply)) {
+                Ok(()) => self.flush(id),
+                Err(end) => self.end(id, end),
+            }
+        }
+    }
+
+    pub(crate) fn session_rows(&self) -> Vec<SessionStatus> {
+        let mut rows = Vec::new();
+        for connection in self.connections.values() {
+            let Some(session) = connection.session() else { continue };
+            let mut row = SessionStatus {
+                session: session.0,
+                pid: connection.peer.pid,
+                user: connection.peer.user,
+                age_s: connection.since.elapsed().as_secs_f64(),
+                connections: 1,
+                counts: self.plane.session_counts(session),
+                ..SessionStatus::default()
+            };
+            match &connection.role {
+                Role::Client(speech) => {
+                    row.files = speech.files.len() as u32;
+                    (row.entries_taken, row.entries_refused) = (speech.taken, speech.refused);
+                    row.entries_dropped = speech.ring.dropped();
+                }
+                Role::Command(_) | Role::Unknown => row.run = true,
+            }
+            match rows.iter_mut().find(|other: &&mut SessionStatus| other.session == row.session) {
+                Some(other) => other.join(&row),
+                None => rows.push(row),
+            }
+        }
+        rows
+    }
+}
+
+fn statistics(plane: &foretell_pagecache::Plane, speech: &Speech) -> Statistics {
+    let counts = plane.session_counts(speech.session);
+    let manager = plane.managers(speech.session).into_iter().next().unwrap_or_default();
+    Statistics {
+        entries_taken: speech.taken,
+        entries_refused: speech.refused,
+        disclosed: manager.disclosed,
+        disclosed_ahead: manager.disclosed_ahead,
+        owned: u64::from(manager.owned_blocks),
+        references: counts.references,
+        hits: counts.hits,
+        demand_fetches: counts.demand_fetches,
+        prefetches: counts.prefetches,
+        prefetches_useful: counts.prefetches_useful,
+        prefetches_late: counts.prefetches_late,
+        prefetches_wasted: counts.prefetches_wasted,
+        evictions: counts.evictions,
+        consulted: manager.consulted,
+        overruled: manager.overruled,
+        placeholders_used: manager.placeholders_used,
+        revoked: u64::from(manager.revoked),
+    }
+}

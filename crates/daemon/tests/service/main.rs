@@ -1,0 +1,11 @@
+//! The service with real programs, real files and real sockets: what is asked of it happens, and nothing that
+//! a client does hurts anybody else.
+#![allow(clippy::unwrap_used)]
+
+mod client;
+mod control;
+mod hostile;
+mod limits;
+mod stage;
+mod starting;
+mod users;

@@ -1,0 +1,168 @@
+//! A service of the test's own, on a socket of its own, and files that nothing is cached of.
+
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use foretell_pagecache::{Options, doctor};
+use foretelld::{Configuration, Limits, Service, Snapshot};
+
+use crate::client::Client;
+use crate::users::{role, start_as};
+
+pub(crate) const BLOCK: u64 = 8192;
+
+/// A directory on a disk, for one test at a time.
+pub(crate) struct Stage {
+    pub(crate) directory: PathBuf,
+    _removed_at_end: tempfile::TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// The stage, or `None` with a line that says why, where page caches cannot be observed.
+pub(crate) fn stage(test: &str) -> Option<Stage> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(why) = doctor::missing_for_run() {
+        println!("skipped: {test}: {why}");
+        return None;
+    }
+    // Not in the build's directory: its path may be too long for a socket, and closed to other users.
+    let directory = tempfile::Builder::new().prefix("foretelld").tempdir_in("/var/tmp").unwrap();
+    fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = fs::canonicalize(directory.path()).unwrap();
+    Some(Stage { directory: path, _removed_at_end: directory, _alone: alone })
+}
+
+/// A running service, in a process of its own, stopped at the end.
+pub(crate) struct Running {
+    pub(crate) socket: PathBuf,
+    child: Child,
+    command: RefCell<Client>,
+    /// Kept open: who writes into a closed one fails.
+    _output: BufReader<ChildStdout>,
+}
+
+impl Stage {
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.join("s.sock")
+    }
+
+    /// A file of so many blocks, written back, with nothing of it cached.
+    pub(crate) fn file(&self, name: &str, blocks: u64) -> PathBuf {
+        let path = self.directory.join(name);
+        let mut file = File::create(&path).unwrap();
+        for block in 0..blocks {
+            file.write_all(&[block as u8; BLOCK as usize]).unwrap();
+        }
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        path
+    }
+
+    pub(crate) fn configuration(&self, budget_blocks: u64, limits: Limits) -> Configuration {
+        let options = Options::new(budget_blocks * BLOCK);
+        Configuration { socket: self.socket(), options, limits }
+    }
+
+    pub(crate) fn service(&self, budget_blocks: u64) -> Running {
+        self.service_with(budget_blocks, Limits::default())
+    }
+
+    pub(crate) fn service_with(&self, budget_blocks: u64, limits: Limits) -> Running {
+        let limits = serde_json::to_string(&limits).unwrap();
+        let socket = self.socket();
+        let words = [budget_blocks.to_string(), limits];
+        let mut child = start_as("service", &socket, &words, None);
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while line.trim_end() != "serving" {
+            line.clear();
+            assert_ne!(output.read_line(&mut line).unwrap(), 0, "the service has not begun");
+        }
+        let command = RefCell::new(Client::command(&socket));
+        Running { socket, child, command, _output: output }
+    }
+}
+
+/// The service itself, until it is told to end.
+#[test]
+fn as_service() {
+    let Some(words) = role("service") else { return };
+    let options = Options::new(words[1].parse::<u64>().unwrap() * BLOCK);
+    let limits = serde_json::from_str(&words[2]).unwrap();
+    let configuration = Configuration { socket: PathBuf::from(&words[0]), options, limits };
+    let service = Service::open(configuration).unwrap();
+    service.stop().on_signals().unwrap();
+    println!("\nserving");
+    service.run().unwrap();
+}
+
+impl Running {
+    /// What is going on, without the connection that asks.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let mut snapshot = self.command.borrow_mut().status("");
+        snapshot.sessions_open -= 1;
+        snapshot.sessions_opened -= 1;
+        snapshot
+    }
+
+    /// Looks until something is so.
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&Snapshot) -> bool) -> Snapshot {
+        let start = Instant::now();
+        loop {
+            let snapshot = self.snapshot();
+            if is_so(&snapshot) {
+                return snapshot;
+            }
+            assert!(start.elapsed() < Duration::from_secs(60), "never: {what}: {snapshot:?}");
+            // No more often than may be asked.
+            std::thread::sleep(Duration::from_millis(130));
+        }
+    }
+
+    /// Stops the service; it must have had no trouble.
+    pub(crate) fn end(mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let start = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(start.elapsed() < Duration::from_secs(60), "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        assert!(status.success(), "{status}");
+    }
+
+    /// Kills the service.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    // Also when its test has failed: nothing is left running.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads a file of so many blocks from beginning to end.
+pub(crate) fn read_blocks(path: &Path, blocks: impl IntoIterator<Item = u64>) {
+    use std::os::unix::fs::FileExt;
+    let file = File::open(path).unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
+    let mut buffer = [0; BLOCK as usize];
+    for block in blocks {
+        file.read_exact_at(&mut buffer, block * BLOCK).unwrap();
+        assert_eq!(buffer[0], block as u8);
+    }
+}
