@@ -115,6 +115,62 @@ pub fn advise(
     Ok((now, advice))
 }
 
+/// How far ahead and in what batches a disclosed order should be fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForHints {
+    /// H, in references.
+    pub horizon: u32,
+    /// Requests issued together: as many as are worth sorting on a disk, as many as keep another device busy.
+    pub batch: u32,
+}
+
+/// Horizon and batch for reads of `block_bytes` anywhere on `device` in a disclosed order, if `memory_bytes`
+/// may hold what was fetched and not yet read. How long the program computes is not known: what keeps the
+/// device busy when it does not compute is enough when it does.
+///
+/// # Errors
+///
+/// [`WorkloadError`] if not even one block fits.
+pub fn for_hints(
+    device: &DeviceParameters,
+    block_bytes: u64,
+    memory_bytes: u64,
+) -> Result<ForHints, WorkloadError> {
+    let costs = Costs::of(device);
+    let workload = Workload {
+        pattern: Pattern::Hinted { horizon: 1 },
+        bytes: block_bytes.saturating_mul(u64::from(MAX_HORIZON)).min(costs.capacity_bytes),
+        span_bytes: costs.capacity_bytes,
+        request_bytes: block_bytes,
+        prefetching: Prefetching::Off,
+        memory_bytes,
+        ..Workload::sequential(block_bytes)
+    };
+    predict(device, &workload)?;
+    let adviser = Adviser { device, costs: &costs, workload: &workload };
+    let horizon = adviser.best_horizon().map_or(1, |(horizon, _)| horizon);
+    let batch = adviser.batch().or_else(|| adviser.queue_depth()).map_or(1, |a| a.value as u32);
+    Ok(ForHints { horizon, batch: batch.min(horizon) })
+}
+
+/// What a device without moving parts needs to deliver `bytes_per_s` in requests of `request_bytes`: streams
+/// (connections, requests in flight) and, as Little's law has it, n = r (E\[L\]/b + 1/w). `None` for a disk,
+/// which more streams only slow down, and for a rate beyond the device's limits.
+#[must_use]
+pub fn streams_for_rate(device: &DeviceParameters, request_bytes: u64, bytes_per_s: f64) -> Option<u32> {
+    let costs = Costs::of(device);
+    if costs.arm.is_some() {
+        return None;
+    }
+    let (bytes, per_ms) = (request_bytes as f64, bytes_per_s / 1e3);
+    let enough = costs.limits.iter().all(|limit| match limit.kind {
+        LimitKind::Operations => per_ms / bytes <= limit.per_ms,
+        LimitKind::Bytes => per_ms <= limit.per_ms,
+    });
+    let streams = (per_ms * (costs.overhead_ms / bytes + 1.0 / costs.bytes_per_ms)).ceil().max(1.0);
+    (enough && streams <= costs.slots).then_some(streams as u32)
+}
+
 /// The first of ascending settings whose time is within [`TOLERANCE`] of the best.
 fn least_within_tolerance<T>(times_ms: Vec<(T, f64)>) -> Option<(T, f64)> {
     let best_ms = times_ms.iter().map(|(_, ms)| *ms).min_by(f64::total_cmp)?;
@@ -380,6 +436,30 @@ mod tests {
     }
 
     #[test]
+    fn hints_are_fetched_as_far_ahead_as_the_device_needs() {
+        // 49 in flight, as above; a disk sorts what the memory holds.
+        let nvme = for_hints(&find("nvme").unwrap(), 4096, 1 << 30).unwrap();
+        assert_eq!(nvme, ForHints { horizon: 64, batch: 49 });
+        let disk = for_hints(&find("disk7200").unwrap(), 8192, 1 << 30).unwrap();
+        assert!(disk.horizon > 64 && disk.batch > 16, "{disk:?}");
+        let poor = for_hints(&find("disk7200").unwrap(), 8192, 32 << 10).unwrap();
+        assert!(poor.horizon <= 4 && poor.batch <= poor.horizon, "{poor:?}");
+        assert!(for_hints(&find("nvme").unwrap(), 8192, 4096).is_err());
+        // One at a time is all that the theoretical device does.
+        assert_eq!(for_hints(&find("uniform").unwrap(), 8192, 1 << 30).unwrap().batch, 1);
+    }
+
+    #[test]
+    fn streams_for_a_rate_follow_littles_law() {
+        let store = find("object-store").unwrap();
+        // 8 MB take 34 ms and 105 ms: 60 MB/s a connection.
+        let one = 8.0 * (1 << 20) as f64 / (34.0 + 104.9) / 1e3;
+        assert_eq!(streams_for_rate(&store, 8 << 20, 3.9 * one * 1e6), Some(4));
+        assert_eq!(streams_for_rate(&store, 8 << 20, 2e9), None);
+        assert_eq!(streams_for_rate(&find("disk7200").unwrap(), 8 << 20, 1e6), None);
+    }
+
+    #[test]
     fn a_disk_is_advised_to_read_one_file_after_the_other() {
         let workload = Workload { streams: 4, ..Workload::sequential(64 << 20) };
         let (_, advice) = advise(&find("disk7200").unwrap(), &workload).unwrap();
@@ -387,7 +467,7 @@ mod tests {
         assert!(value(&advice, Setting::ReadAheadKb).unwrap() > 1024);
     }
 
-    /// Against every multiple of 4 KB to 1 MB and powers of two to 64 MB.
+    /// Against every multiple of 32 KB to 1 MB and powers of two to 64 MB.
     #[test]
     fn the_advised_readahead_is_close_to_the_best_of_a_sweep() {
         for built_in in BUILT_IN {
@@ -399,7 +479,7 @@ mod tests {
                     let prefetching = Prefetching::Linux { read_ahead_bytes: kb << 10 };
                     predict(&device, &Workload { prefetching, ..base }).unwrap().time_ms
                 };
-                let sizes = (1..256).map(|pages| 4 * pages).chain((10..=16).map(|k| 1 << k));
+                let sizes = (1..32).map(|k| 32 * k).chain([4, 8, 16]).chain((10..=16).map(|k| 1 << k));
                 let best_ms = sizes.map(at).fold(f64::INFINITY, f64::min);
                 let advised_ms = value(&advice, Setting::ReadAheadKb).map_or(now.time_ms, at);
                 let (name, ratio) = (built_in.name, advised_ms / best_ms);

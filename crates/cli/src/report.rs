@@ -37,6 +37,9 @@ pub fn render(stats: &Stats) -> String {
     if let Some(why) = &stats.uncontrolled_because {
         let _ = writeln!(out, "  not controlled all the time: {why}");
     }
+    if let Some(chosen) = &stats.chosen {
+        let _ = writeln!(out, "  chosen: {chosen}");
+    }
     let mut line = |label: &str, figure: String, what: String| {
         let text = format!("  {label:<LABEL_CHARS$}{figure:>FIGURE_CHARS$}   {what}");
         let _ = writeln!(out, "{}", text.trim_end());

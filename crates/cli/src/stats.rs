@@ -16,6 +16,9 @@ pub struct Stats {
     /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncontrolled_because: Option<String>,
+    /// Horizon and batch that the model has chosen, and by which device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<String>,
     /// Time from the program's start to its end.
     pub elapsed_s: f64,
     /// Time that the processes waited for reads, summed over their threads.
@@ -80,6 +83,7 @@ impl From<Report> for Stats {
         Stats {
             controlled: true,
             uncontrolled_because: None,
+            chosen: None,
             elapsed_s: report.elapsed_s,
             wait_s: report.wait_s,
             daemon_cpu_s: report.daemon_cpu_s,

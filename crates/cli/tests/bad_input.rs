@@ -52,7 +52,7 @@ fn configuration_files() {
     refused(&tree, &["--config", "/no/such/file"], "/no/such/file: cannot read the configuration");
     for (text, says) in [
         ("batch = 1\nbudgte = '1M'", "policy.toml:2: unknown key 'budgte'; did you mean 'budget'?"),
-        ("batch = 'x'", "policy.toml:1: invalid type"),
+        ("batch = 'x'", "policy.toml:1: give a number from 0 to 4294967295 or \"auto\""),
         ("rules = ['a=mru', 'b=lru']", "two policies"),
         ("budget = '1K'", "smaller than one batch"),
         ("[[process]]\nname = 'x'\nrules = ['a=fifo']", "process 'x': rule 'a=fifo': unknown policy"),

@@ -19,7 +19,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow, bail};
 use foretell_pagecache::{ManagerSpec, Options, Plane, SessionSpec};
 
-use crate::config::{self, Controlled, Effective, File, Flags, Surroundings};
+use crate::config::{self, Controlled, Effective, File, Flags, Number, Surroundings};
 use crate::hints::check::{self, Kind};
 use crate::join::{Server, check_other_runs};
 use crate::nearest::nearest;
@@ -63,13 +63,17 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     prefetch: Option<String>,
 
-    /// Prefetches issued together [default: 16]
-    #[arg(long, value_name = "N")]
-    batch: Option<u32>,
+    /// Prefetches issued together; auto: as the model of the device says [default: 16]
+    #[arg(long, value_name = "N|auto")]
+    batch: Option<Number>,
 
-    /// Prefetch at most this many references ahead [default: no limit]
-    #[arg(long, value_name = "N")]
-    horizon: Option<u32>,
+    /// Prefetch at most this many references ahead; auto: as the model of the device says [default: no limit]
+    #[arg(long, value_name = "N|auto")]
+    horizon: Option<Number>,
+
+    /// For auto: the device file of the volume, or a built-in device [default: the volume's own, if saved]
+    #[arg(long, value_name = "NAME|FILE")]
+    device: Option<PathBuf>,
 
     /// Order of the fetches of a batch: ascending, fcfs [default: ascending]
     #[arg(long, value_name = "NAME")]
@@ -97,7 +101,7 @@ pub struct Args {
 
     /// Share the budget of another run, given by the process number of its foretell
     #[arg(long, value_name = "PID",
-          conflicts_with_all = ["budget", "prefetch", "batch", "horizon", "order", "allocation", "record"])]
+          conflicts_with_all = ["budget", "prefetch", "batch", "horizon", "device", "order", "allocation", "record"])]
     join: Option<u32>,
 
     /// Print the effective configuration as TOML and end
@@ -171,7 +175,7 @@ pub fn execute(args: &Args) -> Result<u8> {
         }
     };
     let started = Instant::now();
-    let outcome = match begin {
+    let mut outcome = match begin {
         Ok(Begun::Own(controlled)) => controlled.run(&sources)?,
         Ok(Begun::Joined(controlled)) => controlled.accompany(&sources)?,
         Err(Refused::Unable(e)) if args.best_effort => {
@@ -186,6 +190,7 @@ pub fn execute(args: &Args) -> Result<u8> {
         }
         Err(Refused::Wrong(e)) => return Err(e),
     };
+    outcome.stats.chosen = effective.chosen;
     finish(args, outcome, started)
 }
 
@@ -235,6 +240,7 @@ fn configuration(args: &Args, working_directory: &Path) -> Result<Effective> {
         prefetch: args.prefetch.clone(),
         batch: args.batch,
         horizon: args.horizon,
+        device: args.device.clone(),
         order: args.order.clone(),
         allocation: args.allocation.clone(),
     };

@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
+use foretell_analytic::advise::ForHints;
 use foretell_policy::{Allocation, Order, Prefetch, Revocation};
 
+use super::chosen::{choose, volume_of};
 use super::file::{File, ProcessTable, RevocationTable, RuleEntry};
 use super::names::{ALLOCATIONS, ORDERS, PREFETCHES, name_of, value_of};
+use super::number::Number;
 use crate::nearest::suggestion;
 use crate::rule::{self, Rule};
 use crate::size::Size;
@@ -39,9 +42,11 @@ pub struct Flags {
     /// `--prefetch`
     pub prefetch: Option<String>,
     /// `--batch`
-    pub batch: Option<u32>,
+    pub batch: Option<Number>,
     /// `--horizon`
-    pub horizon: Option<u32>,
+    pub horizon: Option<Number>,
+    /// `--device`
+    pub device: Option<PathBuf>,
     /// `--order`
     pub order: Option<String>,
     /// `--allocation`
@@ -84,6 +89,8 @@ pub struct Effective {
     pub batch: u32,
     /// References ahead that may be prefetched.
     pub horizon: Option<u32>,
+    /// What of these the model has chosen, and by which device.
+    pub chosen: Option<String>,
     /// Order of the fetches of one batch.
     pub order: Order,
     /// Allocation policy.
@@ -123,16 +130,35 @@ pub fn resolve(flags: &Flags, file: &File, around: Surroundings<'_>) -> Result<E
     };
     let order = flags.order.as_deref().or(file.order.as_deref());
     let allocation = flags.allocation.as_deref().or(file.allocation.as_deref());
-    let batch = in_range("batch", flags.batch.or(file.batch).unwrap_or(DEFAULT_BATCH), 1, MAX_BATCH)?;
-    let horizon = flags.horizon.or(file.horizon);
-    if horizon == Some(0) {
-        bail!("a horizon of 0 forbids every prefetch; leave it out for no limit, or use prefetch 'none'");
-    }
     let block_bytes = block(file.block.as_deref())?;
     let budget = match flags.budget.as_deref().or(file.budget.as_deref()) {
         Some(text) => Size::parse(text).map_err(|e| anyhow!("budget: {e}"))?,
         None => DEFAULT_BUDGET,
     };
+    let asked = (flags.batch.or(file.batch), flags.horizon.or(file.horizon));
+    let device = match (&flags.device, &file.device) {
+        (Some(device), _) => Some(device.clone()),
+        (None, Some(device)) => Some(in_directory(device, around.file_directory)),
+        (None, None) => None,
+    };
+    let auto = [asked.0, asked.1].contains(&Some(Number::AUTO));
+    if device.is_some() && !auto {
+        bail!("a device is only for horizon or batch 'auto'; leave it out, or give --horizon auto");
+    }
+    let chosen = if auto {
+        let volume = volume_of(&controlled, around.working_directory);
+        let most_bytes = budget.bytes(around.memory_bytes).min(around.memory_bytes);
+        Some(choose(device.as_deref(), &volume, block_bytes, most_bytes)?)
+    } else {
+        None
+    };
+    let numbers = chosen.as_ref().map_or(ForHints { horizon: 1, batch: 1 }, |c| c.numbers);
+    let batch = asked.0.map_or(DEFAULT_BATCH, |n| n.or_chosen(numbers.batch.min(MAX_BATCH)));
+    let batch = in_range("batch", batch, 1, MAX_BATCH)?;
+    let horizon = asked.1.map(|n| n.or_chosen(numbers.horizon));
+    if horizon == Some(0) {
+        bail!("a horizon of 0 forbids every prefetch; leave it out for no limit, or use prefetch 'none'");
+    }
     let budget_bytes = check_budget(budget, batch, block_bytes, around.memory_bytes)?;
     Ok(Effective {
         budget,
@@ -141,6 +167,7 @@ pub fn resolve(flags: &Flags, file: &File, around: Surroundings<'_>) -> Result<E
         prefetch,
         batch,
         horizon,
+        chosen: chosen.map(|c| in_words(asked, numbers, &c.by)),
         order: order.map_or(Ok(Order::Ascending), |name| named("order", ORDERS, name))?,
         allocation: allocation
             .map_or(Ok(Allocation::LruSp), |name| named("allocation", ALLOCATIONS, name))?,
@@ -155,6 +182,24 @@ pub fn resolve(flags: &Flags, file: &File, around: Surroundings<'_>) -> Result<E
         revocation: file.revocation.map(revocation).transpose()?,
         controlled,
     })
+}
+
+/// What the model has chosen of what was asked for.
+fn in_words((batch, horizon): (Option<Number>, Option<Number>), numbers: ForHints, by: &str) -> String {
+    let mut parts = Vec::new();
+    if horizon == Some(Number::AUTO) {
+        parts.push(format!("horizon {}", numbers.horizon));
+    }
+    if batch == Some(Number::AUTO) {
+        parts.push(format!("batch {}", numbers.batch.min(MAX_BATCH)));
+    }
+    format!("{} by {by}", parts.join(" and "))
+}
+
+/// A device file's path in a configuration file; a name without a directory may be a built-in device.
+fn in_directory(device: &Path, directory: &Path) -> PathBuf {
+    let here = directory.join(device);
+    if here.exists() { here } else { device.to_owned() }
 }
 
 fn controlled(flags: &Flags, file: &File, around: Surroundings<'_>) -> Result<Vec<Controlled>> {
@@ -278,8 +323,9 @@ impl Effective {
             budget: Some(self.budget.to_string()),
             block: Some(Size::Bytes(self.block_bytes.into()).to_string()),
             prefetch: Some(name_of(PREFETCHES, &self.prefetch).to_owned()),
-            batch: Some(self.batch),
-            horizon: self.horizon,
+            batch: Some(Number::Is(self.batch)),
+            horizon: self.horizon.map(Number::Is),
+            device: None,
             order: Some(name_of(ORDERS, &self.order).to_owned()),
             allocation: Some(name_of(ALLOCATIONS, &self.allocation).to_owned()),
             match_ahead: Some(self.match_ahead),
@@ -303,7 +349,9 @@ impl Effective {
         };
         // Strings, numbers and tables of them: nothing that TOML cannot hold, except a hint file's name that
         // is not UTF-8.
-        toml::to_string(&file).unwrap_or_else(|e| format!("# cannot be written as TOML: {e}\n"))
+        let text = toml::to_string(&file).unwrap_or_else(|e| format!("# cannot be written as TOML: {e}\n"));
+        let comment = self.chosen.as_ref().map(|chosen| format!("# {chosen}\n"));
+        comment.unwrap_or_default() + &text
     }
 }
 
@@ -330,6 +378,29 @@ mod tests {
     }
 
     #[test]
+    fn auto_is_what_the_model_of_the_device_says() {
+        let auto = Flags {
+            horizon: Some(Number::AUTO),
+            batch: Some(Number::AUTO),
+            device: Some("nvme".into()),
+            budget: Some("512M".into()),
+            ..flags(&["/tmp/**=lru"])
+        };
+        let effective = resolve(&auto, &File::default(), around()).unwrap();
+        assert_eq!((effective.horizon, effective.batch), (Some(64), 37));
+        assert_eq!(effective.chosen.as_deref(), Some("horizon 64 and batch 37 by the model of nvme"));
+        // Printed as numbers, with what chose them; read back it is the same.
+        let text = effective.to_toml();
+        assert!(text.starts_with("# horizon 64 and batch 37 by the model of nvme\n"), "{text}");
+        let again = resolve(&Flags::default(), &toml::from_str(&text).unwrap(), around()).unwrap();
+        assert_eq!(again, Effective { chosen: None, ..effective });
+        let one = Flags { batch: None, ..auto.clone() };
+        assert_eq!(resolve(&one, &File::default(), around()).unwrap().batch, DEFAULT_BATCH);
+        let none = Flags { horizon: None, batch: None, ..auto };
+        assert!(says(&none, &File::default()).starts_with("a device is only for horizon or batch 'auto'"));
+    }
+
+    #[test]
     fn defaults_are_those_of_the_papers() {
         let all = resolve(&Flags::default(), &File::default(), around()).unwrap();
         assert_eq!((all.budget_bytes, all.batch, all.block_bytes), (512 << 20, 16, 8192));
@@ -344,7 +415,7 @@ mod tests {
     fn flags_beat_the_file_and_their_rules_come_first() {
         let file = File {
             budget: Some("10M".into()),
-            batch: Some(4),
+            batch: Some(Number::Is(4)),
             rules: vec![RuleEntry::Text("b/*=mru".into())],
             ..File::default()
         };
@@ -375,8 +446,12 @@ mod tests {
         assert!(says(&budget("lots"), &none).starts_with("budget: 'lots' is not a size"));
         let prefetch = Flags { prefetch: Some("one-blok".into()), ..Flags::default() };
         assert_eq!(says(&prefetch, &none), "unknown prefetch 'one-blok'; did you mean 'one-block'?");
-        assert!(says(&Flags { batch: Some(0), ..Flags::default() }, &none).contains("from 1 to 1024"));
-        assert!(says(&Flags { horizon: Some(0), ..Flags::default() }, &none).contains("horizon of 0"));
+        assert!(
+            says(&Flags { batch: Some(Number::Is(0)), ..Flags::default() }, &none).contains("from 1 to 1024")
+        );
+        assert!(
+            says(&Flags { horizon: Some(Number::Is(0)), ..Flags::default() }, &none).contains("horizon of 0")
+        );
         assert!(says(&flags(&["a=mru", "b=lru"]), &none).contains("two policies"));
         let named = |name: &str| ProcessTable { name: name.into(), hints: None, rules: vec![] };
         let twice = File { process: vec![named("x"), named("x")], ..File::default() };
@@ -416,6 +491,7 @@ mod tests {
                 prefetch: Prefetch::OneBlock,
                 batch,
                 horizon,
+                chosen: None,
                 order: Order::Fcfs,
                 allocation: Allocation::LruS,
                 match_ahead: 7,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use toml::de::{DeTable, DeValue};
 
+use super::number::Number;
 use crate::nearest::suggestion;
 
 /// The largest configuration file, in bytes; a thousand long rules are far below it.
@@ -26,10 +27,13 @@ pub struct File {
     pub prefetch: Option<String>,
     /// Prefetches issued together.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub batch: Option<u32>,
+    pub batch: Option<Number>,
     /// References ahead that may be prefetched.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub horizon: Option<u32>,
+    pub horizon: Option<Number>,
+    /// Device file of the volume, or a built-in device: what `auto` is chosen by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<PathBuf>,
     /// Order of the fetches of one batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
@@ -138,6 +142,7 @@ const TOP_KEYS: &[&str] = &[
     "prefetch",
     "batch",
     "horizon",
+    "device",
     "order",
     "allocation",
     "match-ahead",
@@ -263,7 +268,7 @@ mod tests {
             "#,
         )
         .unwrap_or_else(|wrong| panic!("{}", wrong.what));
-        assert_eq!((file.batch, file.rules.len(), file.process.len()), (Some(8), 2, 1));
+        assert_eq!((file.batch, file.rules.len(), file.process.len()), (Some(Number::Is(8)), 2, 1));
     }
 
     #[test]
@@ -282,7 +287,9 @@ mod tests {
 
     #[test]
     fn wrong_values_name_the_line() {
-        assert!(says("budget = \"1M\"\nbatch = \"x\"").starts_with("policy.toml:2: invalid type"));
+        assert!(says("budget = \"1M\"\nmatch-ahead = \"x\"").starts_with("policy.toml:2: invalid type"));
+        assert!(says("budget = \"1M\"\nbatch = \"x\"").starts_with("policy.toml:2: give a number"));
+        assert_eq!(File::parse("horizon = \"auto\"").ok().and_then(|f| f.horizon), Some(Number::AUTO));
         assert!(says("budget = ").starts_with("policy.toml:1: "));
         assert!(says("rules = [1]").contains("a rule is"));
         assert!(says("[[process]]\nrules=[]").contains("missing field `name`"));

@@ -5,10 +5,14 @@
 //! decides. Relative paths and globs in flags start at the working directory, those in the file at the
 //! file's own directory. `effective::to_toml` writes what [`resolve`] made so that the file reads back the same.
 
+mod chosen;
 mod effective;
 mod file;
 mod names;
+mod number;
 
+pub use chosen::{Chosen, DEVICE_DIRECTORY};
 pub use effective::{Controlled, Effective, Flags, Surroundings, resolve};
 pub use file::{ConfigError, File, ProcessTable, RevocationTable, RuleEntry};
 pub use names::{ALLOCATIONS, ORDERS, PREFETCHES, name_of, value_of};
+pub use number::{Auto, NotANumber, Number};

@@ -5,6 +5,7 @@
 mod advise;
 mod against_sim;
 mod calibrate;
+mod calibrate_object;
 mod pictures;
 mod predict;
 mod reproduce;
@@ -19,6 +20,9 @@ use foretell_device::{DeviceParameters, catalogue};
 use self::pictures::Pictures;
 use crate::memory::usable_bytes;
 use crate::workload;
+
+/// The largest device file: a disk of a thousand zones is far below it.
+const MAX_DEVICE_FILE_BYTES: u64 = 4 << 20;
 
 /// Say how long reads take and why, without a trace: a closed-form model of file system and device.
 #[derive(Debug, clap::Args)]
@@ -86,11 +90,15 @@ pub fn execute(args: &Args) -> Result<u8> {
 }
 
 /// A built-in device by its name, else a file.
-fn find_device(name: &str) -> Result<DeviceParameters> {
+pub(crate) fn find_device(name: &str) -> Result<DeviceParameters> {
     let unknown = match catalogue::find(name) {
         Ok(device) => return Ok(device),
         Err(unknown) => unknown,
     };
+    let is_other = |m: fs::Metadata| !m.is_file() || m.len() > MAX_DEVICE_FILE_BYTES;
+    if fs::metadata(name).is_ok_and(is_other) {
+        return Err(anyhow!("--device {name}: no device file; give a TOML file or a built-in device"));
+    }
     match fs::read_to_string(name) {
         Ok(text) => DeviceParameters::parse(&text).with_context(|| format!("--device {name}")),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(anyhow!("--device: {unknown}")),
