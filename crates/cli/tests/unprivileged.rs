@@ -82,3 +82,18 @@ fn doctor_says_that_run_cannot_work() {
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
     assert!(ended.stdout.contains("CAP_"), "{}", ended.stdout);
 }
+
+#[test]
+fn what_may_not_be_read_is_not_calibrated() {
+    let (directory, foretell) = copy();
+    let data = directory.path().join("data");
+    std::fs::write(&data, vec![1; 16 << 20]).unwrap();
+    std::fs::set_permissions(&data, PermissionsExt::from_mode(0o600)).unwrap();
+    let (foretell, data) = (foretell.display().to_string(), data.display().to_string());
+    let output = directory.path().join("out.toml").display().to_string();
+    let command = [&foretell, "model", "calibrate", &data, "--output", &output];
+    let Some(ended) = as_nobody("what_may_not_be_read_is_not_calibrated", &command) else { return };
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no permission to read it"), "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+}

@@ -3,10 +3,12 @@
 //!
 //! - [`target`]: a file or a block device, opened for direct reads.
 //! - [`requests`]: the requests of a plan, one thread for each in flight.
+//! - [`object`]: range requests of an object over HTTP or HTTPS.
 //! - [`processor`]: the processor's part of reads through the page cache.
 //!
 //! Nothing is written. Reading drops the file's clean pages from memory where a read must miss.
 
+pub mod object;
 pub mod processor;
 pub mod requests;
 pub mod target;
@@ -14,6 +16,7 @@ pub mod target;
 mod buffer;
 
 pub use buffer::AlignedBuffer;
+pub use object::{Object, ObjectError};
 pub use target::{Target, TargetError};
 
 use std::time::{Duration, Instant};

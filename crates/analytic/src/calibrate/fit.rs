@@ -105,7 +105,7 @@ fn median(values: &mut [f64]) -> f64 {
 
 /// The median of independent values and its error: 1.4826 MAD estimates the standard deviation, and the
 /// median of n values of a normal distribution has 1.2533 times the error of their mean.
-fn estimate(mut values: Vec<f64>) -> Estimate {
+pub(super) fn estimate(mut values: Vec<f64>) -> Estimate {
     let value = median(&mut values);
     let mut deviations: Vec<f64> = values.iter().map(|v| (v - value).abs()).collect();
     let sigma = 1.4826 * median(&mut deviations);

@@ -20,9 +20,14 @@
 
 mod file;
 mod fit;
+mod object;
 
 pub use file::device_file;
 pub use fit::{Calibration, Estimate, FitError, Kind, Misfit, fit};
+pub use object::{
+    CONNECTIONS, LARGE_BYTES, LARGE_REQUESTS, ObjectCalibration, ObjectFitError, ObjectSamples, ObjectTiming,
+    SMALL_BYTES, SMALL_REQUESTS, TOGETHER_REQUESTS, fit_object,
+};
 
 /// The order of a probe's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,6 +10,8 @@ use anyhow::{Context, Result, anyhow, ensure};
 use foretell_analytic::calibrate::{Calibration, Estimate, Kind, device_file};
 use foretell_device::{Cap, Model};
 use foretell_probe::{Effort, Target, calibrate};
+
+use super::calibrate_object;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
@@ -21,21 +23,30 @@ const SCRATCH_BYTES: u64 = 256 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A file of 16 MiB or more, or a block device; only read, for less than 60 s and 2 GiB
-    target: String,
+    /// A file of 16 MiB or more, a block device, or the http(s) address of an object; only read, for less than
+    /// 60 s and 2 GiB
+    pub(super) target: String,
     /// The device file to write
     #[arg(long, short, value_name = "FILE", default_value = "calibrated.toml")]
-    output: PathBuf,
+    pub(super) output: PathBuf,
+    /// For an object: say how many connections reach this many bytes a second
+    #[arg(long, value_name = "SIZE")]
+    pub(super) rate: Option<String>,
     /// Take the target for a directory, and write and remove a file of 256 MiB in it
     #[arg(long)]
     scratch: bool,
     /// Write JSON instead of a table
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// Calibrates, writes the device file and says what was found.
 pub(super) fn execute(args: &Args) -> Result<()> {
+    if ["http://", "https://"].iter().any(|scheme| args.target.starts_with(scheme)) {
+        ensure!(!args.scratch, "--scratch: is for directories; an object is only read");
+        return calibrate_object::execute(args);
+    }
+    ensure!(args.rate.is_none(), "--rate: is for objects, whose connections can be chosen; leave it out");
     let directory = directory_of(&args.output)?;
     let name = args.output.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let target_name = one_line(&args.target);
@@ -70,7 +81,7 @@ pub(super) fn execute(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 
@@ -90,7 +101,7 @@ fn make_scratch(directory: &Path) -> Result<File> {
 }
 
 /// The directory of the file to be written, which must exist.
-fn directory_of(path: &Path) -> Result<PathBuf> {
+pub(super) fn directory_of(path: &Path) -> Result<PathBuf> {
     let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
     ensure!(directory.is_dir(), "--output {}: there is no directory {}", path.display(), directory.display());
     ensure!(!path.is_dir(), "--output {}: is a directory; name a file", path.display());
@@ -102,7 +113,7 @@ fn directory_of(path: &Path) -> Result<PathBuf> {
     Ok(directory.to_owned())
 }
 
-fn write_renamed(path: &Path, directory: &Path, text: &str) -> Result<()> {
+pub(super) fn write_renamed(path: &Path, directory: &Path, text: &str) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let context = || format!("--output {}: cannot write there", path.display());
     let mut file =
@@ -115,7 +126,7 @@ fn write_renamed(path: &Path, directory: &Path, text: &str) -> Result<()> {
 }
 
 /// A bar on a terminal, nothing in a pipe.
-fn progress() -> ProgressBar {
+pub(super) fn progress() -> ProgressBar {
     let visible = std::io::stderr().is_terminal();
     let target = if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let bar = ProgressBar::with_draw_target(Some(100), target);
@@ -221,9 +232,9 @@ struct PointJson {
 }
 
 #[derive(Serialize)]
-struct EstimateJson {
-    value: f64,
-    error: f64,
+pub(super) struct EstimateJson {
+    pub(super) value: f64,
+    pub(super) error: f64,
 }
 
 #[derive(Serialize)]
