@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{device, doctor, model, run, sim, slowdisk, trace};
+use crate::commands::{device, doctor, model, run, sim, slice, slowdisk, trace};
 
 /// Lets programs that nobody may change run under a caching and prefetching policy.
 #[derive(Debug, Parser)]
@@ -28,6 +28,8 @@ pub enum Command {
     Trace(trace::Args),
     /// List and show device models, or compare one with a measured drive.
     Device(device::Args),
+    /// Make a C program prefetch for itself, by a slice of it that runs ahead.
+    Slice(slice::Args),
     /// Make a block device that is slow in a chosen way, for tests and benchmarks.
     Slowdisk(slowdisk::Args),
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use foretell::args::{Cli, Command, one_line};
-use foretell::commands::{device, doctor, model, run, sim, slowdisk, trace};
+use foretell::commands::{device, doctor, model, run, sim, slice, slowdisk, trace};
 use foretell::program::{EXEC_WHEN_TOLD, exec_when_told};
 use foretell::terminal::warn;
 
@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         Command::Sim(args) => sim::execute(args),
         Command::Trace(args) => trace::execute(args),
         Command::Device(args) => device::execute(args),
+        Command::Slice(args) => slice::execute(args),
         Command::Slowdisk(args) => slowdisk::execute(args),
     };
     match done {

@@ -16,6 +16,7 @@
 //! predicts wrongly it ends.
 
 mod ast;
+mod database;
 pub mod driver;
 mod emit;
 mod error;
@@ -37,9 +38,11 @@ use flow::lower::Lowering;
 use models::Models;
 use slice::{Analysis, Slice, Verdict};
 
+pub use database::read_database;
+pub use driver::front_end_flags;
 pub use error::Error;
-pub use runtime::{RUNTIME_SOURCE, write_runtime};
 pub use report::{Outcome, Report, SiteReport};
+pub use runtime::{RUNTIME_SOURCE, write_runtime};
 pub use slice::judge::Refusal;
 
 /// One translation unit.
@@ -118,6 +121,9 @@ fn translate_here(inputs: &[Input], options: &Options) -> Result<Translation, Er
     let mut sources = Sources::default();
     let mut units = Vec::new();
     for (unit, input) in inputs.iter().enumerate() {
+        let path =
+            input.folder.as_ref().map_or_else(|| input.path.clone(), |folder| folder.join(&input.path));
+        let input = &Input { path, ..input.clone() };
         let root = ast::dump::read_unit(&mut tree, &mut sources, input, &options.clang, unit as u16)?;
         units.push((root, sources.number(&input.path)));
     }

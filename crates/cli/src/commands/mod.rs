@@ -5,5 +5,6 @@ pub mod doctor;
 pub mod model;
 pub mod run;
 pub mod sim;
+pub mod slice;
 pub mod slowdisk;
 pub mod trace;

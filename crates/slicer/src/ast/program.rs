@@ -37,7 +37,6 @@ pub(crate) struct Function {
     pub(crate) parameters: Vec<Var>,
     pub(crate) unit: u16,
     pub(crate) is_static: bool,
-    pub(crate) is_variadic: bool,
     /// The type of what it returns, as spelled.
     pub(crate) returns: String,
 }
@@ -134,7 +133,6 @@ impl Program {
                     parameters: Vec::new(),
                     unit: declared.unit,
                     is_static,
-                    is_variadic: declared.flag,
                     returns,
                 });
             }

@@ -9,24 +9,92 @@ use std::path::{Path, PathBuf};
 
 /// Options whose value is the next argument if it does not follow immediately (GCC manual, "Option Index").
 const TAKE_VALUE: &[&str] = &[
-    "-o", "-x", "-I", "-D", "-U", "-L", "-l", "-T", "-u", "-z", "-e", "-A", "-B", "-G", "-h",
-    "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-iprefix", "-iwithprefix",
-    "-iwithprefixbefore", "-isysroot", "-imultilib", "-MF", "-MT", "-MQ", "-Xlinker", "-Xpreprocessor",
-    "-Xassembler", "-Xclang", "-aux-info", "-target", "-arch", "-wrapper", "--param", "--sysroot", "-dumpbase",
+    "-o",
+    "-x",
+    "-I",
+    "-D",
+    "-U",
+    "-L",
+    "-l",
+    "-T",
+    "-u",
+    "-z",
+    "-e",
+    "-A",
+    "-B",
+    "-G",
+    "-h",
+    "-include",
+    "-imacros",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-iprefix",
+    "-iwithprefix",
+    "-iwithprefixbefore",
+    "-isysroot",
+    "-imultilib",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-Xlinker",
+    "-Xpreprocessor",
+    "-Xassembler",
+    "-Xclang",
+    "-aux-info",
+    "-target",
+    "-arch",
+    "-wrapper",
+    "--param",
+    "--sysroot",
+    "-dumpbase",
     "-dumpdir",
 ];
 
 /// Options whose value may also follow without a space; the others of [`TAKE_VALUE`] stand alone.
 const JOINED: &[&str] = &[
-    "-o", "-x", "-I", "-D", "-U", "-L", "-l", "-T", "-u", "-z", "-e", "-A", "-B", "-G", "-isystem", "-iquote",
-    "-idirafter", "-include", "-imacros",
+    "-o",
+    "-x",
+    "-I",
+    "-D",
+    "-U",
+    "-L",
+    "-l",
+    "-T",
+    "-u",
+    "-z",
+    "-e",
+    "-A",
+    "-B",
+    "-G",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-include",
+    "-imacros",
 ];
 
 /// With one of these the command makes no program and no object file of C, or one that has no main.
 const NOT_OURS: &[&str] = &[
-    "-E", "-S", "-M", "-MM", "-fsyntax-only", "-###", "-shared", "-r", "-nostdlib", "-nostartfiles",
-    "-ffreestanding", "-emit-llvm", "--help", "--version", "-dumpversion", "-dumpmachine", "-dumpspecs",
-    "-analyze", "--analyze",
+    "-E",
+    "-S",
+    "-M",
+    "-MM",
+    "-fsyntax-only",
+    "-###",
+    "-shared",
+    "-r",
+    "-nostdlib",
+    "-nostartfiles",
+    "-ffreestanding",
+    "-emit-llvm",
+    "--help",
+    "--version",
+    "-dumpversion",
+    "-dumpmachine",
+    "-dumpspecs",
+    "-analyze",
+    "--analyze",
 ];
 
 /// Nested response files are followed this deep; a file that names itself would never end.
@@ -146,7 +214,10 @@ impl Invocation {
                 || option.starts_with("-L")
                 || option.starts_with("-Wl,")
                 || option.starts_with("-save-temps")
-                || matches!(option, "-Xlinker" | "-T" | "-u" | "-z" | "-e" | "-s" | "-static" | "-pie" | "-no-pie"))
+                || matches!(
+                    option,
+                    "-Xlinker" | "-T" | "-u" | "-z" | "-e" | "-s" | "-static" | "-pie" | "-no-pie"
+                ))
         })
     }
 
@@ -178,14 +249,34 @@ impl Invocation {
 
 /// Of the flags of a translation unit those that the front end needs, to see the same program: clang stops at
 /// many of GCC's optimisations.
-pub(super) fn front_end_flags(flags: &[OsString]) -> Vec<String> {
+pub fn front_end_flags(flags: &[OsString]) -> Vec<String> {
     const WITH_VALUE: &[&str] = &[
-        "-I", "-D", "-U", "-include", "-imacros", "-isystem", "-iquote", "-idirafter", "-isysroot", "--sysroot",
+        "-I",
+        "-D",
+        "-U",
+        "-include",
+        "-imacros",
+        "-isystem",
+        "-iquote",
+        "-idirafter",
+        "-isysroot",
+        "--sysroot",
         "-target",
     ];
     const ALONE: &[&str] = &[
-        "-ansi", "-pthread", "-nostdinc", "-trigraphs", "-fshort-enums", "-funsigned-char", "-fsigned-char",
-        "-fgnu89-inline", "-fms-extensions", "-fplan9-extensions", "-m32", "-m64", "-mx32",
+        "-ansi",
+        "-pthread",
+        "-nostdinc",
+        "-trigraphs",
+        "-fshort-enums",
+        "-funsigned-char",
+        "-fsigned-char",
+        "-fgnu89-inline",
+        "-fms-extensions",
+        "-fplan9-extensions",
+        "-m32",
+        "-m64",
+        "-mx32",
     ];
     let mut kept = Vec::new();
     let mut words = flags.iter().map(|flag| flag.to_string_lossy().into_owned());
@@ -304,7 +395,8 @@ mod tests {
 
     #[test]
     fn flags_by_use() {
-        let invocation = parse("-O2 -g -Wall -MMD -MF x.d -I inc -DN=3 -std=c99 -fsanitize=address -c a.c -o a.o -lm");
+        let invocation =
+            parse("-O2 -g -Wall -MMD -MF x.d -I inc -DN=3 -std=c99 -fsanitize=address -c a.c -o a.o -lm");
         let flags = invocation.compile_flags();
         assert_eq!(flags, words_of("-O2 -g -Wall -I inc -DN=3 -std=c99 -fsanitize=address"));
         assert_eq!(front_end_flags(&flags), ["-I", "inc", "-DN=3", "-std=c99"]);

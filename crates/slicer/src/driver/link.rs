@@ -18,7 +18,8 @@ const DEFAULT_OUTPUT: &str = "a.out";
 
 /// Functions by which a program comes to a file that could be prefetched. A program whose sources have
 /// none of these words is left alone before anything is analysed.
-const OPENING_WORDS: &[&str] = &["open", "creat", "fopen", "freopen", "fdopen", "openat", "open64", "fopen64"];
+const OPENING_WORDS: &[&str] =
+    &["open", "creat", "fopen", "freopen", "fdopen", "openat", "open64", "fopen64"];
 
 /// A unit of the program and the input of the link that it came with; `None` for a member of an archive.
 struct Unit {
@@ -27,7 +28,11 @@ struct Unit {
 }
 
 /// The real link, then the other. Says why there is no other.
-pub(super) fn link(compiler: &Compiler, arguments: &[OsString], invocation: &Invocation) -> Result<Compiled, NoCompiler> {
+pub(super) fn link(
+    compiler: &Compiler,
+    arguments: &[OsString],
+    invocation: &Invocation,
+) -> Result<Compiled, NoCompiler> {
     let output = compiler
         .command()
         .args(arguments)
@@ -46,7 +51,8 @@ pub(super) fn link(compiler: &Compiler, arguments: &[OsString], invocation: &Inv
         return Ok(compiled(output.status, None));
     }
     let program = invocation.output().unwrap_or_else(|| PathBuf::from(DEFAULT_OUTPUT));
-    let members: Vec<(PathBuf, String)> = files.into_iter().filter_map(linked_file).filter_map(|f| f.member()).collect();
+    let members: Vec<(PathBuf, String)> =
+        files.into_iter().filter_map(linked_file).filter_map(|f| f.member()).collect();
     let diagnosis = match units(invocation, &members) {
         Ok(units) if units.is_empty() || !opens_files(&units) => None,
         Ok(units) => replace(compiler, invocation, &units, &program).unwrap_or_else(Some),
@@ -86,7 +92,8 @@ fn linked_file(line: &str) -> Option<Linked> {
 
 /// The translation units of the program whose source is known, in the order of the link.
 fn units(invocation: &Invocation, members: &[(PathBuf, String)]) -> Result<Vec<Unit>, String> {
-    let folder = std::env::current_dir().map_err(|e| format!("compiled unchanged: the current folder: {e}"))?;
+    let folder =
+        std::env::current_dir().map_err(|e| format!("compiled unchanged: the current folder: {e}"))?;
     let flags = invocation.compile_flags();
     let mut units: Vec<Unit> = Vec::new();
     for argument in &invocation.arguments {
@@ -124,9 +131,7 @@ fn opens_files(units: &[Unit]) -> bool {
     units.iter().any(|unit| {
         let Ok(text) = fs::read(&unit.record.source) else { return false };
         let text = String::from_utf8_lossy(&text);
-        text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| {
-            OPENING_WORDS.contains(&word)
-        })
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| OPENING_WORDS.contains(&word))
     })
 }
 
@@ -278,7 +283,12 @@ fn link_arguments(
 }
 
 /// Runs the compiler; what it has to say is only told, in one line, when it fails.
-fn run_quietly(compiler: &Compiler, folder: Option<&Path>, arguments: &[OsString], what: &str) -> Result<(), String> {
+fn run_quietly(
+    compiler: &Compiler,
+    folder: Option<&Path>,
+    arguments: &[OsString],
+    what: &str,
+) -> Result<(), String> {
     let mut command = compiler.command();
     if let Some(folder) = folder {
         command.current_dir(folder);

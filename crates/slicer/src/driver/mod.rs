@@ -24,6 +24,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+pub use arguments::front_end_flags;
 use arguments::{Action, Invocation};
 use record::Record;
 
@@ -105,7 +106,10 @@ fn remember_sources(invocation: &Invocation) -> Option<String> {
         let object = invocation.output().unwrap_or_else(|| object_of(source));
         let record = Record::new(source, &folder, &flags)?;
         if !record.attach(&object) {
-            return Some(format!("{}: compiled unchanged: objcopy cannot add a section to it", object.display()));
+            return Some(format!(
+                "{}: compiled unchanged: objcopy cannot add a section to it",
+                object.display()
+            ));
         }
     }
     None

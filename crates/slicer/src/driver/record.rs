@@ -102,7 +102,8 @@ pub(super) fn member<'a>(archive: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut at = archive.strip_prefix(b"!<arch>\n").map(|_| 8)?;
     let mut long_names: &[u8] = &[];
     while let Some(header) = archive.get(at..at + HEADER) {
-        let text = |range: std::ops::Range<usize>| std::str::from_utf8(&header[range]).ok().map(str::trim_end);
+        let text =
+            |range: std::ops::Range<usize>| std::str::from_utf8(&header[range]).ok().map(str::trim_end);
         let size: usize = text(48..58)?.parse().ok()?;
         let content = archive.get(at + HEADER..at + HEADER + size)?;
         let title = text(0..16)?;
@@ -137,7 +138,8 @@ mod tests {
     #[test]
     fn a_record_is_found_among_other_bytes() {
         let record = record();
-        let bytes = [b"\x7fELF...", MAGIC, b"\xff\xff\xff\xff?", &record.to_bytes().unwrap()[..], b"tail"].concat();
+        let bytes =
+            [b"\x7fELF...", MAGIC, b"\xff\xff\xff\xff?", &record.to_bytes().unwrap()[..], b"tail"].concat();
         assert_eq!(find(&bytes), Some(record));
         assert_eq!(find(b"\x7fELF nothing here"), None);
         assert_eq!(find(MAGIC), None);

@@ -1,11 +1,12 @@
 //! Calls: what the slice and the program say in place of them.
 
 use super::expression::{Voice, Writer};
-use crate::ast::Id;
 use crate::ast::program::Func;
+use crate::ast::{Id, Kind};
 use crate::flow::Callee;
 use crate::models::{Act, Io};
 use crate::slice::closure::Point;
+use crate::slice::sites::copied_bytes;
 
 impl Writer<'_, '_> {
     /// A call in the slice.
@@ -114,6 +115,37 @@ impl Writer<'_, '_> {
             arguments.push(self.expression(*argument));
         }
         format!("foretell_real_{}({})", io.name(), arguments.join(", "))
+    }
+
+    /// An access to a mapped file: by an expression, or by a call that copies.
+    pub(super) fn mapped(&mut self, id: Id, is_used: bool) -> String {
+        let emission = self.emission;
+        let tree = &emission.known.program.tree;
+        if tree[id].kind != Kind::Call {
+            let text = self.unchanged(id);
+            return match (self.voice, is_used) {
+                (Voice::Program, _) => format!("FORETELL_REAL({text})"),
+                (Voice::Slice, true) => format!("FORETELL_FETCH({text})"),
+                (Voice::Slice, false) => format!("FORETELL_PREFETCH_ACCESS({text})"),
+            };
+        }
+        let copied = emission.point(id).and_then(|p| copied_bytes(emission.known, p).map(|c| (p, c)));
+        let Some((point, (from, bytes))) = copied else { return self.call_with(id, "") };
+        let texts: Vec<String> =
+            tree.arguments(id).to_vec().into_iter().map(|a| self.expression(a)).collect();
+        let needed =
+            emission.slice.closure.data.contains(&point) || emission.slice.closure.valued.contains(&point);
+        let family = match self.voice {
+            Voice::Program => "real",
+            Voice::Slice if needed => "fetch",
+            Voice::Slice => return format!("foretell_prefetch_access({}, {})", texts[from], texts[bytes]),
+        };
+        let wrapped = texts.iter().enumerate().map(|(n, text)| match n == from {
+            true => format!("foretell_{family}_access({text}, {})", texts[bytes]),
+            false => text.clone(),
+        });
+        let callee = tree.callee_name(id).unwrap_or("memcpy").to_owned();
+        format!("{callee}({})", wrapped.collect::<Vec<_>>().join(", "))
     }
 
     /// A call whose result the program hands to the slice: it sends, the slice receives.

@@ -58,6 +58,15 @@ impl<'e, 'a> Writer<'e, 'a> {
         self.spliced(id, &changes).unwrap_or_else(|| self.printed(id))
     }
 
+    /// The text of an expression as it would be if it were no change itself.
+    pub(super) fn unchanged(&mut self, id: Id) -> String {
+        let mut changes = Vec::new();
+        for child in self.emission.known.program.tree.children(id) {
+            self.find_changes(*child, &mut changes);
+        }
+        self.spliced(id, &changes).unwrap_or_else(|| self.printed(id))
+    }
+
     /// The original text, with the changes written into it.
     fn spliced(&mut self, id: Id, changes: &[Id]) -> Option<String> {
         let tree = &self.emission.known.program.tree;
@@ -139,6 +148,9 @@ impl<'e, 'a> Writer<'e, 'a> {
 
     fn is_change(&self, id: Id) -> bool {
         let tree = &self.emission.known.program.tree;
+        if tree[id].kind.is_expression() && self.is_mapped(id) {
+            return true;
+        }
         match (tree[id].kind, self.voice) {
             (Kind::Call, Voice::Slice) => self.is_changed_call(id) || self.is_forward(id),
             (Kind::Call, Voice::Program) => self.is_counted(id) || self.is_forward(id),
@@ -156,6 +168,11 @@ impl<'e, 'a> Writer<'e, 'a> {
     /// Is a node written differently in this voice?
     pub(super) fn changes(&self, id: Id) -> bool {
         self.is_change(id)
+    }
+
+    /// Is this an access to a mapped file?
+    pub(super) fn is_mapped(&self, id: Id) -> bool {
+        self.emission.point(id).is_some_and(|p| self.emission.is_mapped(p))
     }
 
     fn is_forward(&self, id: Id) -> bool {
@@ -182,6 +199,7 @@ impl<'e, 'a> Writer<'e, 'a> {
     fn changed(&mut self, id: Id) -> String {
         let tree = &self.emission.known.program.tree;
         match tree[id].kind {
+            _ if self.is_mapped(id) => self.mapped(id, true),
             Kind::Call if self.is_forward(id) => self.forwarded(id),
             Kind::Call if self.voice == Voice::Program => self.counted(id),
             Kind::Call => self.call(id),

@@ -17,10 +17,10 @@ mod statement;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::ast::Id;
 use crate::ast::program::{Func, Var};
-use crate::flow::Step;
-use crate::memory::Object;
+use crate::ast::{Id, Kind};
+use crate::flow::{Step, What};
+use crate::memory::{Loc, Object};
 use crate::models::Io;
 use crate::slice::closure::{Known, Point};
 use crate::slice::{Slice, Verdict};
@@ -37,6 +37,8 @@ pub(crate) struct Emission<'a> {
     channels: BTreeMap<Point, u32>,
     /// Variables that anybody writes.
     written: BTreeSet<Var>,
+    /// Variables at file scope whose initial value names something that the slice has a version of.
+    renamed: BTreeSet<Var>,
     /// The step of each node of the tree, over all functions.
     steps: HashMap<Id, Point>,
     /// Mappings of tracked files.
@@ -76,15 +78,44 @@ impl<'a> Emission<'a> {
             numbers,
             channels,
             written,
+            renamed: BTreeSet::new(),
             steps,
             mapped: BTreeSet::new(),
             taken: BTreeSet::new(),
         };
         emission.mapped = emission.find_mapped();
+        emission.find_renamed();
         let program = known.program;
         emission.taken.extend(program.functions.iter().map(|f| f.name.clone()));
         emission.taken.extend(program.variables.iter().map(|v| v.name.clone()));
         emission
+    }
+
+    /// A table of functions is copied although nobody writes it: the slice's copy is of its own functions.
+    fn find_renamed(&mut self) {
+        let program = self.known.program;
+        loop {
+            let before = self.renamed.len();
+            for number in 0..program.variables.len() as u32 {
+                let var = Var(number);
+                let variable = program.var(var);
+                if !variable.is_static() || !variable.defined || self.renamed.contains(&var) {
+                    continue;
+                }
+                let names_ours = program.tree.below(variable.node).into_iter().any(|id| {
+                    let function = program.function(id).is_some_and(|f| self.slice.closure.live[f.ix()]);
+                    let copy = program.tree[id].kind == Kind::DeclRef
+                        && program.variable(id).is_some_and(|v| self.has_copy(v));
+                    function || copy
+                });
+                if names_ours {
+                    self.renamed.insert(var);
+                }
+            }
+            if self.renamed.len() == before {
+                return;
+            }
+        }
     }
 
     fn find_mapped(&self) -> BTreeSet<Id> {
@@ -100,11 +131,27 @@ impl<'a> Emission<'a> {
         mapped
     }
 
+    /// Is this an access to a mapped file that is tracked?
+    fn is_mapped(&self, point: Point) -> bool {
+        let what = &self.known.graphs[point.0.ix()][point.1].what;
+        let copies = crate::slice::sites::copied_bytes(self.known, point).is_some();
+        (*what == What::Access || copies)
+            && self.known.effects.of(point.0, point.1).reads.iter().any(|l| self.is_mapping(*l))
+    }
+
+    fn is_mapping(&self, location: Loc) -> bool {
+        matches!(self.known.memory.what(location), Object::Heap(call) if self.mapped.contains(call))
+    }
+
     /// Does a call work on a file whose accesses are predicted?
     fn is_tracked(&self, point: Point) -> bool {
         let ast = self.known.graphs[point.0.ix()][point.1].ast;
         if self.numbers.contains_key(&ast) {
             return true;
+        }
+        if self.known.io(point).is_some_and(|(io, _)| io == Io::Munmap) {
+            let unmapped = self.known.call(point).and_then(|c| c.argument_targets.first());
+            return unmapped.is_some_and(|targets| targets.iter().any(|l| self.is_mapping(*l)));
         }
         self.known
             .files(point)
@@ -150,6 +197,6 @@ impl<'a> Emission<'a> {
         let variable = self.known.program.var(var);
         matches!(variable.scope, crate::ast::program::Scope::File(_))
             && variable.defined
-            && self.written.contains(&var)
+            && (self.written.contains(&var) || self.renamed.contains(&var))
     }
 }

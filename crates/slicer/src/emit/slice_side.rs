@@ -51,10 +51,14 @@ pub(super) fn unit_slice(emission: &Emission<'_>, unit: u16) -> Written {
         format!("/* ---- the slice of {name}: what its file accesses depend on ---- */"),
         String::new(),
     ];
-    lines.extend(variables(emission, unit, copies, &mut functions, &mut written.unprintable));
+    let variables = variables(emission, unit, copies, &mut functions, &mut written.unprintable);
     for func in functions.iter().filter(|f| **f != program.main) {
         let mut writer = Writer::new(emission, Voice::Slice, Some(*func));
         lines.push(format!("{};", writer.head(*func)));
+    }
+    if !variables.is_empty() {
+        lines.push(String::new());
+        lines.extend(variables);
     }
     for body in bodies {
         lines.push(String::new());
@@ -72,32 +76,30 @@ fn variables(
     functions: &mut BTreeSet<Func>,
     unprintable: &mut Vec<Id>,
 ) -> Lines {
-    let program = emission.known.program;
     let mut texts: Vec<(Var, String)> = Vec::new();
     let mut open: Vec<Var> = wanted.into_iter().collect();
     let mut seen: BTreeSet<Var> = open.iter().copied().collect();
+    let mut pointed_to: BTreeSet<Var> = BTreeSet::new();
     while let Some(var) = open.pop() {
         let mut writer = Writer::new(emission, Voice::Slice, None);
         let text = writer.copy(var, unit);
         texts.push((var, text));
         functions.extend(&writer.functions);
         unprintable.append(&mut writer.unprintable);
+        pointed_to.extend(&writer.copies);
         open.extend(writer.copies.iter().filter(|v| seen.insert(**v)));
     }
     // A tentative declaration first, as copies may point to each other.
     texts.sort();
     let mut lines = Vec::new();
     for (var, text) in &texts {
-        if text.contains(" = {") && program.var(*var).scope == Scope::File(true) {
+        if pointed_to.contains(var) && text.starts_with("static ") {
             if let Some(head) = text.split(" = ").next().filter(|h| !h.contains("[]")) {
                 lines.push(format!("{head};"));
             }
         }
     }
     lines.extend(texts.into_iter().map(|(_, text)| text));
-    if !lines.is_empty() {
-        lines.push(String::new());
-    }
     lines
 }
 

@@ -41,7 +41,11 @@ impl Writer<'_, '_> {
 
     fn is_kept_effect(&self, id: Id) -> bool {
         let Some((func, step)) = self.kept_point(id) else { return false };
-        matches!(self.emission.known.graphs[func.ix()][step].what, What::Assign | What::Call)
+        match self.emission.known.graphs[func.ix()][step].what {
+            What::Assign | What::Call => true,
+            What::Access => self.is_mapped(id),
+            _ => false,
+        }
     }
 
     /// The kept effects of an expression whose value is not used, as expressions in order.
@@ -51,6 +55,9 @@ impl Writer<'_, '_> {
         }
         let tree = &self.emission.known.program.tree;
         let bare = tree.bare(id);
+        if self.is_kept_effect(bare) && self.is_mapped(bare) && tree[bare].kind != Kind::Call {
+            return vec![self.mapped(bare, false)];
+        }
         if self.is_kept_effect(bare) && tree[bare].kind != Kind::CompoundLiteral {
             return vec![self.expression(bare)];
         }
@@ -145,7 +152,10 @@ impl Writer<'_, '_> {
         let children = tree.children(id).to_vec();
         match tree[id].kind {
             Kind::Compound => children.into_iter().flat_map(|c| self.nested(c)).collect(),
-            Kind::Declarations => self.declarations(id),
+            Kind::Declarations => {
+                let lines = self.declarations(id);
+                self.placed(lines, id)
+            }
             Kind::If => {
                 let yes = self.statement(children[1]);
                 let no = children.get(2).map(|c| self.statement(*c)).unwrap_or_default();
@@ -195,11 +205,8 @@ impl Writer<'_, '_> {
                 inner.map(|c| self.statement(c)).unwrap_or_default()
             }
             kind if kind.is_expression() => {
-                let mut lines = self.effect_lines(id);
-                if let (Some(last), true) = (lines.last_mut(), self.is_access(id)) {
-                    last.push_str(&format!(" /* {} */", self.short_place(id)));
-                }
-                lines
+                let lines = self.effect_lines(id);
+                self.placed(lines, id)
             }
             _ => Vec::new(),
         }
@@ -215,6 +222,14 @@ impl Writer<'_, '_> {
         wrapped.extend(indented(lines));
         wrapped.push("}".to_owned());
         wrapped
+    }
+
+    /// Lines with an access say where it is in the program.
+    fn placed(&self, mut lines: Lines, id: Id) -> Lines {
+        if let (Some(last), true) = (lines.last_mut(), self.is_access(id)) {
+            last.push_str(&format!(" /* {} */", self.short_place(id)));
+        }
+        lines
     }
 
     fn is_access(&self, id: Id) -> bool {
@@ -260,7 +275,9 @@ impl Writer<'_, '_> {
         let head = |first: &str| format!("for ({first};{};{})", gap(&condition), gap(&step));
         match start_lines.as_slice() {
             [] => block(&head(""), body),
-            [one] if one.ends_with(';') => block(&head(one.trim_end_matches(';')), body),
+            [one] if one.ends_with(';') && !one.contains('\n') => {
+                block(&head(one.trim_end_matches(';')), body)
+            }
             _ => {
                 let mut lines = start_lines;
                 lines.extend(block(&head(""), body));

@@ -50,6 +50,8 @@ pub(crate) enum What {
     Exit,
     /// Evaluates, without effect.
     Pin,
+    /// Reads memory through a pointer; a step of its own only in programs that map files.
+    Access,
     /// A decision between two ways; known if the condition is a constant.
     Branch(Option<bool>),
     Switch,

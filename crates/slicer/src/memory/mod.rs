@@ -155,10 +155,6 @@ impl Memory {
         &self.locations[location.0 as usize].1
     }
 
-    pub(crate) fn count(&self) -> usize {
-        self.locations.len()
-    }
-
     /// May the two share bytes? They do when one contains the other, and when they are seen through
     /// different records, as after a cast.
     pub(crate) fn overlap(&self, one: Loc, other: Loc) -> bool {

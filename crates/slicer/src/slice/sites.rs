@@ -2,7 +2,7 @@
 
 use crate::ast::program::Func;
 use crate::ast::{Id, Kind};
-use crate::flow::Step;
+use crate::flow::{Step, What};
 use crate::memory::Object;
 use crate::models::{Act, Io};
 use crate::slice::closure::{Known, Point};
@@ -84,6 +84,9 @@ fn add_mapped(known: Known<'_>, sites: &mut [Site], users: &[(Point, Io)]) {
                 continue;
             }
             for step in graph.steps() {
+                if graph[step].what != What::Access && copied_bytes(known, (func, step)).is_none() {
+                    continue;
+                }
                 let reads = &known.effects.of(func, step).reads;
                 if reads.iter().any(|l| *known.memory.what(*l) == mapping) {
                     accesses.push((func, step));
@@ -141,4 +144,12 @@ pub(crate) fn call_name(known: Known<'_>, point: (Func, Step)) -> String {
         Kind::Call => tree.callee_name(ast).unwrap_or("a call").to_owned(),
         _ => "an access".to_owned(),
     }
+}
+
+/// Of a call that copies memory: which argument it copies from, and which one says how much. Such a call is
+/// an access where it copies from a mapped file; other functions read mapped memory unseen, on both sides.
+pub(crate) fn copied_bytes(known: Known<'_>, point: Point) -> Option<(usize, usize)> {
+    let call = known.call(point)?;
+    let name = call.library.first()?.trim_start_matches("__builtin_");
+    matches!(name, "memcpy" | "memmove" | "mempcpy").then_some((1, 2))
 }

@@ -42,7 +42,7 @@ impl Walk<'_, '_> {
             Kind::Member | Kind::Subscript => {
                 // A member of a structure that is itself a value.
                 let address = self.address(id);
-                self.read(address, tree[id].ty.is_record())
+                self.read(address, id)
             }
             Kind::CompoundLiteral => {
                 let address = self.address(id);
@@ -94,7 +94,7 @@ impl Walk<'_, '_> {
         match tree[id].operator.as_str() {
             "LValueToRValue" => {
                 let address = self.address(inner);
-                self.read(address, tree[id].ty.is_record())
+                self.read(address, tree.bare(inner))
             }
             "ArrayToPointerDecay" => {
                 let address = self.address(inner);
@@ -106,12 +106,18 @@ impl Walk<'_, '_> {
     }
 
     /// The value that lies at an address. That of a structure is represented by where it lies.
-    fn read(&mut self, address: Address, is_record: bool) -> Value {
+    fn read(&mut self, address: Address, id: Id) -> Value {
+        let is_record = self.all.program.tree[id].ty.is_record();
         let pointer = self.address_slot(address.place);
         let slot = if is_record { pointer } else { self.all.points.load(pointer) };
         let mut value = address.value;
         value.reads.push(address.place);
         value.slot = slot;
+        if self.all.maps_files && matches!(address.place, Where::Through(_)) {
+            let step = self.then(What::Access, id, value);
+            self.graph.step_of.insert(id, step);
+            return Value { reads: Vec::new(), needs: vec![step], slot };
+        }
         value
     }
 
@@ -129,7 +135,7 @@ impl Walk<'_, '_> {
         match self.all.program.variable(id) {
             Some(_) => {
                 let address = self.address(id);
-                self.read(address, node.ty.is_record())
+                self.read(address, id)
             }
             None => self.nothing(),
         }
@@ -153,7 +159,7 @@ impl Walk<'_, '_> {
             "*" if tree[id].ty.plain().contains('(') => self.value(operand),
             "*" => {
                 let address = self.address(id);
-                self.read(address, tree[id].ty.is_record())
+                self.read(address, id)
             }
             "!" => {
                 let value = self.value(operand);

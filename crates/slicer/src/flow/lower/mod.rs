@@ -15,7 +15,7 @@ use crate::ast::program::{Func, Program, Var};
 use crate::ast::{Id, Kind};
 use crate::memory::points::{Points, Slot};
 use crate::memory::{Loc, Memory, Object};
-use crate::models::Models;
+use crate::models::{Io, Models};
 
 /// An edge whose end is not known yet; `true` if it is taken, `false` if it only is the way past a jump.
 type Edge = (Step, bool);
@@ -37,6 +37,8 @@ pub(crate) struct Lowering<'a> {
     pub(crate) models: &'a Models,
     pub(crate) memory: Memory,
     pub(crate) points: Points,
+    /// Does the program map files? Then reading memory may be an access to one.
+    maps_files: bool,
     /// What FORETELL_PREFETCH marks.
     pub(crate) marks: Vec<Slot>,
     effects: HashMap<Id, bool>,
@@ -61,6 +63,7 @@ impl<'a> Lowering<'a> {
             models,
             memory: Memory::default(),
             points: Points::default(),
+            maps_files: maps_files(program, models),
             marks: Vec::new(),
             effects: HashMap::new(),
         }
@@ -121,7 +124,10 @@ impl<'a> Lowering<'a> {
             | Kind::VaArg
             | Kind::Other => true,
             Kind::Binary => matches!(node.operator.as_str(), "=" | "&&" | "||"),
-            Kind::Unary => matches!(node.operator.as_str(), "++" | "--"),
+            Kind::Unary => {
+                matches!(node.operator.as_str(), "++" | "--") || self.maps_files && node.operator == "*"
+            }
+            Kind::Subscript | Kind::Member => self.maps_files,
             Kind::SizeOf | Kind::OffsetOf => {
                 self.effects.insert(id, false);
                 return false;
@@ -287,4 +293,12 @@ impl Value {
         self.needs.extend(&other.needs);
         self
     }
+}
+
+fn maps_files(program: &Program, models: &Models) -> bool {
+    program.tree.nodes.iter().any(|node| {
+        node.kind == Kind::DeclRef
+            && node.operator == "FunctionDecl"
+            && models.get(&node.refers_to_name).is_some_and(|m| m.io == Some(Io::Mmap))
+    })
 }
