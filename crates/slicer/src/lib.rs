@@ -16,6 +16,7 @@
 //! predicts wrongly it ends.
 
 mod ast;
+mod check;
 mod database;
 pub mod driver;
 mod emit;
@@ -87,6 +88,13 @@ pub struct Translation {
 }
 
 impl Translation {
+    /// Takes everything back.
+    fn give_up(&mut self, refusal: &Refusal, program: &Program) {
+        self.report.refuse_all(refusal);
+        self.refusals.push(refusal.clone());
+        self.files = originals(program);
+    }
+
     /// Is anything prefetched at all?
     pub fn prefetches(&self) -> bool {
         self.report.sites.iter().any(|s| matches!(s.outcome, Outcome::Prefetched { .. }))
@@ -131,7 +139,21 @@ fn translate_here(inputs: &[Input], options: &Options) -> Result<Translation, Er
     let program = Program::new(tree, sources, units)?;
     let models = models.with_annotations(&program);
     let analysis = analyse(&program, &models);
-    Ok(analysis.slice(|slice| finish(&slice, inputs.len(), options)))
+    let mut translation = analysis.slice(|slice| finish(&slice, inputs.len(), options));
+    if translation.prefetches()
+        && let Some((unit, complaint)) = check::first_complaint(inputs, &translation.files, &options.clang)?
+    {
+        translation.give_up(
+            &Refusal {
+                place: inputs[unit].path.display().to_string(),
+                cause: format!("the translation does not compile, which is a defect of it: {complaint}"),
+                chain: Vec::new(),
+                remedy: "report it with this source; the program itself is untouched".to_owned(),
+            },
+            &program,
+        );
+    }
+    Ok(translation)
 }
 
 fn analyse<'a>(program: &'a Program, models: &'a Models) -> Analysis<'a> {
@@ -154,11 +176,12 @@ fn finish(slice: &Slice<'_>, units: usize, options: &Options) -> Translation {
             refusals.push(refusal.clone());
         }
     }
-    let mut report = report::Report::new(slice);
+    let report = report::Report::new(slice);
     let why = options.why.as_ref().map(|what| report::why(slice, what)).unwrap_or_default();
-    let originals = || program.units.iter().map(|(_, file)| program.sources.text(*file).to_owned()).collect();
-    if !slice.sites.iter().any(|(_, v)| matches!(v, Verdict::Sliced(_))) {
-        return Translation { files: originals(), refusals, report, why };
+    let mut translation = Translation { files: Vec::new(), refusals, report, why };
+    if !translation.prefetches() {
+        translation.files = originals(program);
+        return translation;
     }
     let emission = Emission::new(slice);
     let translated: Vec<emit::Unit> = (0..units as u16).map(|u| emit::translate_unit(&emission, u)).collect();
@@ -169,10 +192,13 @@ fn finish(slice: &Slice<'_>, units: usize, options: &Options) -> Translation {
             chain: Vec::new(),
             remedy: "write the call without the macro".to_owned(),
         };
-        report.refuse_all(&refusal);
-        refusals.push(refusal);
-        return Translation { files: originals(), refusals, report, why };
+        translation.give_up(&refusal, program);
+        return translation;
     }
-    let files = translated.into_iter().map(|u| u.text).collect();
-    Translation { files, refusals, report, why }
+    translation.files = translated.into_iter().map(|u| u.text).collect();
+    translation
+}
+
+fn originals(program: &Program) -> Vec<String> {
+    program.units.iter().map(|(_, file)| program.sources.text(*file).to_owned()).collect()
 }

@@ -168,10 +168,20 @@ impl<'a> Emission<'a> {
                 known.call(point).is_some_and(|c| known.models_of(c).iter().any(|m| m.state.is_some()));
             let writes = &known.effects.of(point.0, point.1).writes;
             state
-                || writes
-                    .iter()
-                    .any(|(l, _)| matches!(known.memory.what(*l), Object::Arguments | Object::ArgumentText))
+                || writes.iter().any(|(l, _)| self.is_of_environment(*l))
         })
+    }
+
+    /// Arguments and environment are the same memory for all threads.
+    fn is_of_environment(&self, location: Loc) -> bool {
+        match self.known.memory.what(location) {
+            Object::Arguments | Object::ArgumentText => true,
+            Object::Heap(call) => {
+                let name = self.known.program.tree.callee_name(*call);
+                name.is_some_and(|name| name.ends_with("getenv"))
+            }
+            _ => false,
+        }
     }
 
     /// The step that stands for a node, if it is kept.
