@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{device, doctor, model, run, sim, slice, slowdisk, trace};
+use crate::commands::{cc, daemon, device, doctor, model, run, sim, slice, slowdisk, status, trace};
 
 /// Lets programs that nobody may change run under a caching and prefetching policy.
 #[derive(Debug, Parser)]
@@ -18,6 +18,10 @@ pub struct Cli {
 pub enum Command {
     /// Run a program with its files under a caching and prefetching policy.
     Run(Box<run::Args>),
+    /// Serve programs that speak for themselves: one budget for all of them.
+    Daemon(daemon::Args),
+    /// Say what the service is doing.
+    Status(status::Args),
     /// Say which of the kernel's mechanisms work here, and what to do about the others.
     Doctor(doctor::Args),
     /// Say how long reads take and why, without a trace.
@@ -28,6 +32,8 @@ pub enum Command {
     Trace(trace::Args),
     /// List and show device models, or compare one with a measured drive.
     Device(device::Args),
+    /// Compile C as cc does, into programs that prefetch for themselves: make CC="foretell cc".
+    Cc(cc::Args),
     /// Make a C program prefetch for itself, by a slice of it that runs ahead.
     Slice(slice::Args),
     /// Make a block device that is slow in a chosen way, for tests and benchmarks.

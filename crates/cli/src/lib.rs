@@ -25,6 +25,7 @@ pub mod program;
 pub mod report;
 pub mod rule;
 pub mod scan;
+pub mod service;
 mod signals;
 pub mod size;
 pub mod stats;

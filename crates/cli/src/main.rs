@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use foretell::args::{Cli, Command, one_line};
-use foretell::commands::{device, doctor, model, run, sim, slice, slowdisk, trace};
+use foretell::commands::{cc, daemon, device, doctor, model, run, sim, slice, slowdisk, status, trace};
 use foretell::program::{EXEC_WHEN_TOLD, exec_when_told};
 use foretell::terminal::warn;
 
@@ -36,11 +36,14 @@ fn main() -> ExitCode {
     };
     let done = match &cli.command {
         Command::Run(args) => run::execute(args),
+        Command::Daemon(args) => daemon::execute(args),
+        Command::Status(args) => status::execute(args),
         Command::Doctor(args) => doctor::execute(args),
         Command::Model(args) => model::execute(args),
         Command::Sim(args) => sim::execute(args),
         Command::Trace(args) => trace::execute(args),
         Command::Device(args) => device::execute(args),
+        Command::Cc(args) => cc::execute(args),
         Command::Slice(args) => slice::execute(args),
         Command::Slowdisk(args) => slowdisk::execute(args),
     };

@@ -40,6 +40,7 @@ const ALL_LIBRARIES: &[&str] = &[
     "foretell-pagecache",
     "foretell-policy",
     "foretell-probe",
+    "foretell-protocol",
     "foretell-sim",
     "foretell-slicer",
     "foretell-slowdisk",

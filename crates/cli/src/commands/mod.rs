@@ -1,5 +1,7 @@
 //! The subcommands, one file each: its arguments, and `execute`, which gives the exit code.
 
+pub mod cc;
+pub mod daemon;
 pub mod device;
 pub mod doctor;
 pub mod model;
@@ -7,4 +9,5 @@ pub mod run;
 pub mod sim;
 pub mod slice;
 pub mod slowdisk;
+pub mod status;
 pub mod trace;

@@ -120,6 +120,9 @@ pub struct Surroundings<'a> {
 
 /// Turns flags and file into what will be done, or says what is wrong with them in one line.
 pub fn resolve(flags: &Flags, file: &File, around: Surroundings<'_>) -> Result<Effective> {
+    if file.socket.is_some() || file.limits.is_some() {
+        bail!("'socket' and [limits] are for 'foretell daemon', not for a run");
+    }
     let controlled = controlled(flags, file, around)?;
     let any_hints = controlled.iter().any(|c| c.hints.is_some());
     let chosen = flags.prefetch.as_deref().or(file.prefetch.as_deref());
@@ -316,10 +319,20 @@ impl Effective {
     /// The configuration as TOML. Read as a file, it gives the same configuration.
     #[must_use]
     pub fn to_toml(&self) -> String {
+        // Strings, numbers and tables of them: nothing that TOML cannot hold, except a hint file's name that
+        // is not UTF-8.
+        let text = toml::to_string(&self.to_file());
+        let text = text.unwrap_or_else(|e| format!("# cannot be written as TOML: {e}\n"));
+        let comment = self.chosen.as_ref().map(|chosen| format!("# {chosen}\n"));
+        comment.unwrap_or_default() + &text
+    }
+
+    /// The same as what a file would say.
+    pub(crate) fn to_file(&self) -> File {
         let entries =
             |rules: &[Rule]| rules.iter().map(|r| RuleEntry::Text(r.to_string())).collect::<Vec<_>>();
         let others = self.controlled.iter().find(|c| c.process.is_none());
-        let file = File {
+        File {
             budget: Some(self.budget.to_string()),
             block: Some(Size::Bytes(self.block_bytes.into()).to_string()),
             prefetch: Some(name_of(PREFETCHES, &self.prefetch).to_owned()),
@@ -346,12 +359,9 @@ impl Effective {
                     Some(ProcessTable { name, hints: c.hints.clone(), rules: entries(&c.rules) })
                 })
                 .collect(),
-        };
-        // Strings, numbers and tables of them: nothing that TOML cannot hold, except a hint file's name that
-        // is not UTF-8.
-        let text = toml::to_string(&file).unwrap_or_else(|e| format!("# cannot be written as TOML: {e}\n"));
-        let comment = self.chosen.as_ref().map(|chosen| format!("# {chosen}\n"));
-        comment.unwrap_or_default() + &text
+            socket: None,
+            limits: None,
+        }
     }
 }
 

@@ -55,6 +55,12 @@ pub struct File {
     /// Rules of the processes that no `[[process]]` names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleEntry>,
+    /// Where the service listens; for `foretell daemon` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket: Option<PathBuf>,
+    /// How much of everything the service's clients may have; for `foretell daemon` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<foretelld::Limits>,
     /// When to take control from a manager that is often wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revocation: Option<RevocationTable>,
@@ -149,11 +155,30 @@ const TOP_KEYS: &[&str] = &[
     "prefetch-threads",
     "realtime",
     "hints",
+    "socket",
     "rules",
+    "limits",
     "revocation",
     "process",
 ];
 const RULE_KEYS: &[&str] = &["glob", "policy", "priority"];
+const LIMITS_KEYS: &[&str] = &[
+    "sessions",
+    "sessions-of-user",
+    "sessions-of-process",
+    "files",
+    "files-of-user",
+    "file-bytes-of-user",
+    "queues",
+    "list-blocks",
+    "list-blocks-in-all",
+    "messages-per-s",
+    "messages-burst",
+    "runs",
+    "greeting-ms",
+    "outbox-bytes",
+];
+const QUEUES_KEYS: &[&str] = &["session", "user", "all"];
 const PROCESS_KEYS: &[&str] = &["name", "hints", "rules"];
 const REVOCATION_KEYS: &[&str] = &["window", "revoke-above", "reinstate-below"];
 
@@ -180,6 +205,12 @@ impl File {
                 ("rules", rules) => check_rules(rules)?,
                 ("revocation", DeValue::Table(table)) => {
                     check_keys(table, REVOCATION_KEYS, " in [revocation]")?
+                }
+                ("limits", DeValue::Table(table)) => {
+                    check_keys(table, LIMITS_KEYS, " in [limits]")?;
+                    if let Some(DeValue::Table(queues)) = table.get("queues").map(|value| value.get_ref()) {
+                        check_keys(queues, QUEUES_KEYS, " in queues")?;
+                    }
                 }
                 ("process", DeValue::Array(processes)) => {
                     for process in processes.iter() {
@@ -283,6 +314,20 @@ mod tests {
         assert!(says("[[process]]\nnam='x'").starts_with("policy.toml:2: unknown key 'nam' in [[process]]"));
         assert_eq!(says("\"bat\\nch\" = 1"), "policy.toml:1: unknown key 'bat\\nch'; did you mean 'batch'?");
         assert!(says("[revocation]\nwindows=1").contains("did you mean 'window'?"));
+    }
+
+    #[test]
+    fn every_limit_can_be_set_and_no_other() {
+        let limits = toml::Table::try_from(foretelld::Limits::default()).unwrap();
+        let mut keys: Vec<&str> = limits.keys().map(String::as_str).collect();
+        keys.sort_unstable();
+        let mut known = LIMITS_KEYS.to_vec();
+        known.sort_unstable();
+        assert_eq!(keys, known);
+        let said = says("[limits]\nsesions = 1");
+        assert_eq!(said, "policy.toml:2: unknown key 'sesions' in [limits]; did you mean 'sessions'?");
+        let file = File::parse("[limits]\nfiles = 9\nqueues = { all = 5 }").unwrap_or_else(|w| panic!("{}", w.what));
+        assert_eq!(file.limits.map(|limits| (limits.files, limits.queues.all, limits.runs)), Some((9, 5, 64)));
     }
 
     #[test]

@@ -1,0 +1,36 @@
+//! `foretelld`: the same as `foretell daemon`, for those who look for a service by its name.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use foretell::args::one_line;
+use foretell::commands::daemon;
+use foretell::terminal::warn;
+
+/// Serves one page cache under one budget to all programs that speak for themselves.
+#[derive(Debug, Parser)]
+#[command(name = "foretelld", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    args: daemon::Args,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) if !e.use_stderr() => {
+            let _ = e.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(e) => return fail(&one_line(&e)),
+    };
+    match daemon::execute(&cli.args) {
+        Ok(code) => code.into(),
+        Err(e) => fail(&format!("{e:#}")),
+    }
+}
+
+fn fail(what: &str) -> ExitCode {
+    warn(what);
+    2.into()
+}

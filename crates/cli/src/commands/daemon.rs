@@ -1,0 +1,131 @@
+//! `foretell daemon`, also `foretelld`: the service.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use foretell_pagecache::{Options, Prefetch};
+use foretelld::{Configuration, Service, ServiceError};
+
+use crate::config::{self, File, Flags, Surroundings};
+use crate::size::human_bytes;
+use crate::terminal::{note, say};
+use crate::{memory, service};
+
+/// Flags of `foretell daemon`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Page cache that the programs' files may occupy, as 64M, 1.5G or 50% [default: 50%]
+    #[arg(long, value_name = "SIZE")]
+    budget: Option<String>,
+
+    /// Where to listen [default: $FORETELL_SOCKET, else /run/foretell/foretelld.sock]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// Read the configuration from a TOML file; flags beat it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// How to prefetch what is disclosed, as for 'foretell run' [default: forestall]
+    #[arg(long, value_name = "NAME")]
+    prefetch: Option<String>,
+
+    /// How blocks are shared between processes: lru-sp, lru-s, alloc-lru, global-lru [default: lru-sp]
+    #[arg(long, value_name = "NAME")]
+    allocation: Option<String>,
+
+    /// Print the effective configuration as TOML and end
+    #[arg(long)]
+    print_config: bool,
+}
+
+/// Serves until it is told to end.
+pub fn execute(args: &Args) -> Result<u8> {
+    let (configuration, text) = configuration(args)?;
+    if args.print_config {
+        say(&text);
+        return Ok(0);
+    }
+    let budget = human_bytes(configuration.options.budget_bytes);
+    let socket = configuration.socket.clone();
+    let service = Service::open(configuration).map_err(explain)?;
+    service.stop().on_signals().context("cannot handle signals")?;
+    note(&format!("foretelld: serving on {}, with a budget of {budget}\n", socket.display()));
+    tell_manager();
+    service.run()?;
+    Ok(0)
+}
+
+fn explain(error: ServiceError) -> anyhow::Error {
+    use foretell_pagecache::OpenError as E;
+    match error {
+        ServiceError::Plane(error @ (E::Observe(_) | E::System { .. })) => {
+            anyhow!("cannot take control: {error}; 'foretell doctor' says more")
+        }
+        other => other.into(),
+    }
+}
+
+/// What is to be served, and the same as TOML.
+fn configuration(args: &Args) -> Result<(Configuration, String)> {
+    let working_directory =
+        std::env::current_dir().context("the working directory is gone; change to another")?;
+    let mut file = match &args.config {
+        None => File::default(),
+        Some(path) => File::read(path)?,
+    };
+    if !file.rules.is_empty() || !file.process.is_empty() || file.hints.is_some() {
+        bail!("the service has no rules or hints of its own; give them to 'foretell run', which uses it");
+    }
+    let (limits, in_file) = (file.limits.take().unwrap_or_default(), file.socket.take());
+    file.prefetch.get_or_insert_with(|| config::name_of(config::PREFETCHES, &Prefetch::Forestall).to_owned());
+    let flags = Flags {
+        budget: args.budget.clone(),
+        prefetch: args.prefetch.clone(),
+        allocation: args.allocation.clone(),
+        ..Flags::default()
+    };
+    let around = Surroundings {
+        working_directory: &working_directory,
+        file_directory: &working_directory,
+        memory_bytes: memory::usable_bytes().unwrap_or(u64::MAX),
+    };
+    let effective = config::resolve(&flags, &file, around)?;
+    let socket = service::socket_path(args.socket.as_deref().or(in_file.as_deref()));
+    let options = Options {
+        block_bytes: effective.block_bytes,
+        prefetch: effective.prefetch,
+        batch: effective.batch,
+        horizon: effective.horizon,
+        order: effective.order,
+        allocation: effective.allocation,
+        revocation: effective.revocation,
+        match_ahead: effective.match_ahead,
+        realtime: effective.realtime,
+        prefetch_threads: effective.prefetch_threads,
+        ..Options::new(effective.budget_bytes)
+    };
+    let whole = File { socket: Some(socket.clone()), limits: Some(limits), ..effective.to_file() };
+    let text = toml::to_string(&whole).context("the configuration cannot be written as TOML")?;
+    Ok((Configuration { socket, options, limits }, text))
+}
+
+/// Tells systemd that the service listens (sd_notify(3), `Type=notify`), if it wants to know.
+fn tell_manager() {
+    let Some(to) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let send = || -> std::io::Result<()> {
+        let socket = UnixDatagram::unbound()?;
+        match to.as_encoded_bytes().strip_prefix(b"@") {
+            Some(name) => {
+                use std::os::linux::net::SocketAddrExt;
+                let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
+                socket.send_to_addr(b"READY=1", &address)?;
+            }
+            None => drop(socket.send_to(b"READY=1", Path::new(&to))?),
+        }
+        Ok(())
+    };
+    // Without it systemd gives up after a while and says so itself.
+    let _ = send();
+}
