@@ -73,6 +73,10 @@ pub(crate) enum Name {
     Neighbour,
     /// Two controlled processes, one foolish, under LRU-SP and LRU-S
     Foolish,
+    /// The strategies of OSDI 1994 through the service, each alone, 1 ms x 8 channels
+    Strategies,
+    /// Two to four of them at once
+    Mixes,
     /// The calibrated model against real reads: machine's disk, slow devices, a throttled disk
     ModelReality,
     /// What the model advises against a sweep of the setting, on slow devices
@@ -104,6 +108,12 @@ pub(crate) enum Command {
         /// The command and its arguments.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         command: Vec<OsString>,
+    },
+    /// Runs programs together, with the service beside them or without
+    #[command(hide = true)]
+    Together {
+        /// What to run, as JSON.
+        description: PathBuf,
     },
     /// The helper process of a slow device
     #[command(hide = true)]

@@ -23,6 +23,8 @@ mod program;
 mod random;
 mod reader;
 mod report;
+mod strategies;
+mod together;
 
 use std::process::ExitCode;
 
@@ -47,6 +49,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.command {
         Some(Command::Reader(reader)) => reader::run(&reader).map(|()| ExitCode::SUCCESS),
         Some(Command::InGroup { procs, command }) => program::enter_group_and_run(&procs, &command),
+        Some(Command::Together { description }) => together::run(&description).map(|()| ExitCode::SUCCESS),
         Some(Command::SlowdiskHelper) => Ok(foretell_slowdisk::helper_main()),
         Some(Command::Janitor) => janitor::run().map(|()| ExitCode::SUCCESS),
         None => benchmark(&arguments.run).map(|()| ExitCode::SUCCESS),

@@ -6,6 +6,7 @@ mod hits;
 mod model;
 mod neighbour;
 mod scan;
+mod strategies;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -137,6 +138,8 @@ pub(crate) fn prepare<'b>(name: Name, bench: &'b Bench) -> Result<Box<dyn Case +
         Name::Hits => Box::new(hits::Hits::prepare(bench)?),
         Name::Neighbour => Box::new(neighbour::Neighbour::prepare(bench)?),
         Name::Foolish => Box::new(foolish::Foolish::prepare(bench)?),
+        Name::Strategies => Box::new(strategies::Strategies::alone(bench)?),
+        Name::Mixes => Box::new(strategies::Strategies::mixes(bench)?),
         Name::ModelReality => Box::new(model::Reality::prepare(bench)?),
         Name::ModelAdvice => Box::new(model::Sweep::prepare(bench)?),
         Name::ModelCalibration => Box::new(model::Repeated::prepare(bench)?),
