@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{cc, daemon, device, doctor, model, run, sim, slice, slowdisk, status, trace};
+use crate::commands::{cc, daemon, device, doctor, model, run, sim, slice, slowdisk, status, top, trace};
 
 /// Lets programs that nobody may change run under a caching and prefetching policy.
 #[derive(Debug, Parser)]
@@ -22,6 +22,8 @@ pub enum Command {
     Daemon(daemon::Args),
     /// Say what the service is doing.
     Status(status::Args),
+    /// Watch the service: its processes and files, as they change.
+    Top(top::Args),
     /// Say which of the kernel's mechanisms work here, and what to do about the others.
     Doctor(doctor::Args),
     /// Say how long reads take and why, without a trace.

@@ -32,4 +32,6 @@ pub mod stats;
 mod steer;
 pub mod sweep;
 pub mod terminal;
+pub mod top;
+pub mod watch;
 pub mod workload;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use foretell::args::{Cli, Command, one_line};
-use foretell::commands::{cc, daemon, device, doctor, model, run, sim, slice, slowdisk, status, trace};
+use foretell::commands::{cc, daemon, device, doctor, model, run, sim, slice, slowdisk, status, top, trace};
 use foretell::program::{EXEC_WHEN_TOLD, exec_when_told};
 use foretell::terminal::warn;
 
@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::execute(args),
         Command::Daemon(args) => daemon::execute(args),
         Command::Status(args) => status::execute(args),
+        Command::Top(args) => top::execute(args),
         Command::Doctor(args) => doctor::execute(args),
         Command::Model(args) => model::execute(args),
         Command::Sim(args) => sim::execute(args),

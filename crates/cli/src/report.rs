@@ -141,7 +141,7 @@ fn percent(part: u64, whole: u64) -> String {
 }
 
 /// Digits in groups of three.
-fn thousands(n: u64) -> String {
+pub(crate) fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
     for (i, digit) in digits.chars().enumerate() {

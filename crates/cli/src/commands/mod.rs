@@ -10,4 +10,5 @@ pub mod sim;
 pub mod slice;
 pub mod slowdisk;
 pub mod status;
+pub mod top;
 pub mod trace;

@@ -1,136 +1,244 @@
-//! `foretell status`: what the service is doing, once.
+//! `foretell status`: how the service is, once.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use foretelld::{Counts, Snapshot, StatusRequest};
 
+use crate::report::thousands;
 use crate::service::{Service, socket_path};
-use crate::size::human_bytes;
+use crate::size::{Size, human_bytes};
 use crate::terminal::say;
+use crate::watch::Users;
+use crate::watch::figures::{percent, printable, share, span};
 
-/// Rows of each kind that are printed; `--json` has all.
-const ROWS: usize = 20;
-
-/// Flags of `foretell status`.
+/// Say how the service is: its budget, and a row a process and a file. Others than root see what is their
+/// own.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Where the service listens [default: $FORETELL_SOCKET, else /run/foretell/foretelld.sock]
+    /// The service's socket [default: $FORETELL_SOCKET, else /run/foretell/foretelld.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-
-    /// Only this user's sessions, by number
-    #[arg(long, value_name = "UID")]
-    user: Option<u32>,
-
-    /// Everything, as JSON
+    /// Only the rows of this user, by number or name
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Write JSON instead of tables
     #[arg(long)]
     json: bool,
 }
 
-/// Prints what the service tells.
+/// Does what the arguments say.
+///
+/// # Errors
+/// There is no service, or no answer.
 pub fn execute(args: &Args) -> Result<u8> {
+    let users = Users::of_this_machine();
+    let user = match &args.user {
+        Some(name) => Some(users.number(name).ok_or_else(|| {
+            anyhow::anyhow!("--user '{name}': no such user; give a name of this machine or a number")
+        })?),
+        None => None,
+    };
     let path = socket_path(args.socket.as_deref());
-    let snapshot = Service::connect(&path)?.status(&StatusRequest { user: args.user })?;
+    let snapshot = Service::connect(&path)?.status(&StatusRequest { user })?;
     if args.json {
-        say(&format!("{}\n", serde_json::to_string_pretty(&snapshot)?));
-    } else if args.user.is_some() && snapshot.sessions.is_empty() {
-        bail!("no session of that user");
+        say(&(serde_json::to_string_pretty(&snapshot)? + "\n"));
     } else {
-        say(&render(&snapshot));
+        let viewer = rustix::process::geteuid().as_raw();
+        say(&tables(&snapshot, &users, viewer));
     }
     Ok(0)
 }
 
-/// For a terminal.
-fn render(snapshot: &Snapshot) -> String {
-    let Snapshot { cache, .. } = snapshot;
-    let mut out = String::new();
-    let used = u64::from(cache.used_blocks) * u64::from(cache.block_bytes);
-    let _ = writeln!(
-        out,
-        "foretelld {} (process {}), up {:.0} s: {} of {} in use, {} sessions",
-        snapshot.version,
-        snapshot.pid,
-        snapshot.uptime_s,
-        human_bytes(used),
-        human_bytes(cache.budget_bytes),
-        snapshot.sessions_open
-    );
-    let _ = writeln!(out, "  {}", counts(&cache.counts));
-    let mut managers: Vec<_> = cache.managers.iter().collect();
-    managers.sort_by_key(|manager| std::cmp::Reverse(manager.owned_blocks));
-    if !managers.is_empty() {
+/// The service in a few lines, then its processes, then its files.
+fn tables(snapshot: &Snapshot, users: &Users, viewer: u32) -> String {
+    let mut out = heading(snapshot, viewer);
+    out += &section("process", &processes(snapshot, users), snapshot.cache.processes.len());
+    out += &section("file", &files(snapshot, viewer), snapshot.cache.files.len());
+    if snapshot.rows_omitted > 0 {
         let _ = writeln!(
             out,
-            "\n{:>8} {:>6} {:<16} {:>9} {:>9} {:>10} {:>6}  {}",
-            "pid", "user", "manager", "blocks", "listed", "overruled", "wrong", "control"
+            "\n{} rows are left out, those with the fewest references.",
+            thousands(snapshot.rows_omitted)
         );
     }
-    for manager in managers.iter().take(ROWS) {
-        let _ = writeln!(
-            out,
-            "{:>8} {:>6} {:<16} {:>9} {:>9} {:>10} {:>6}  {}",
-            manager.root_pid,
-            manager.user,
-            manager.name.replace(char::is_control, " "),
-            manager.owned_blocks,
-            manager.disclosed_ahead,
-            manager.overruled,
-            manager.placeholders_used,
-            if manager.revoked { "revoked" } else { "its own" }
-        );
-    }
-    more(&mut out, managers.len());
-    let mut files: Vec<_> = cache.files.iter().collect();
-    files.sort_by_key(|file| std::cmp::Reverse(file.cached_bytes));
-    if !files.is_empty() {
-        let _ = writeln!(out, "\n{:>10} {:>10}  file", "cached", "size");
-    }
-    for file in files.iter().take(ROWS) {
-        let path = file.path.display().to_string().replace(char::is_control, " ");
-        let (cached, size) = (human_bytes(file.cached_bytes), human_bytes(file.size_bytes));
-        let _ = writeln!(out, "{cached:>10} {size:>10}  {path}");
-    }
-    more(&mut out, files.len());
     out
 }
 
-fn more(out: &mut String, rows: usize) {
-    if rows > ROWS {
-        let _ = writeln!(out, "  and {} more; --json lists all", rows - ROWS);
+fn section(what: &str, table: &Table, rows: usize) -> String {
+    if rows == 0 {
+        return format!("\nNo {what} is under control.\n");
     }
+    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    format!("\n{}\n", lines.join("\n"))
 }
 
-fn counts(counts: &Counts) -> String {
-    let share = if counts.references == 0 { 0.0 } else { 100.0 * counts.hits as f64 / counts.references as f64 };
-    format!(
-        "{} references, {share:.1}% hits, {} demand fetches, {} prefetches ({} useful, {} late, {} wasted), {} evictions",
-        counts.references,
-        counts.demand_fetches,
-        counts.prefetches,
-        counts.prefetches_useful,
-        counts.prefetches_late,
-        counts.prefetches_wasted,
-        counts.evictions
-    )
+fn heading(snapshot: &Snapshot, viewer: u32) -> String {
+    let cache = &snapshot.cache;
+    let counts = &cache.counts;
+    let mut out = String::new();
+    let mut line = |label: &str, text: String| {
+        let _ = writeln!(out, "{label:<12}{text}");
+    };
+    line(
+        "service",
+        format!("{}, process {}, up {}", printable(&snapshot.version), snapshot.pid, span(snapshot.uptime_s)),
+    );
+    let block = Size::Bytes(cache.block_bytes.into());
+    let budget = cache.budget_bytes.checked_div(cache.block_bytes.into()).unwrap_or(0);
+    let budget_text = format!("{}, {} blocks of {block}", human_bytes(cache.budget_bytes), thousands(budget));
+    if viewer == 0 {
+        let used = u64::from(cache.used_blocks);
+        let part = share(used, budget).map_or("-".to_owned(), percent);
+        line("budget", format!("{budget_text}; {} in use ({part})", thousands(used)));
+        let (opened, refused) = (thousands(snapshot.sessions_opened), thousands(snapshot.sessions_refused));
+        line("sessions", format!("{}; {opened} since the start, {refused} refused", snapshot.sessions_open));
+    } else {
+        let own: u64 = cache.managers.iter().map(|manager| u64::from(manager.owned_blocks)).sum();
+        line("budget", format!("{budget_text}; {} yours", thousands(own)));
+        line("sessions", format!("{} of yours", snapshot.sessions_open));
+    }
+    line("references", format!("{}, {} found in the cache", thousands(counts.references), hits(counts)));
+    line(
+        "fetches",
+        format!(
+            "{} on demand, {} ahead of it{}",
+            thousands(counts.demand_fetches),
+            thousands(counts.prefetches),
+            fates(counts)
+        ),
+    );
+    line("evictions", thousands(counts.evictions));
+    if viewer == 0 {
+        line(
+            "device",
+            format!("{} read; programs waited {:.1} s", human_bytes(cache.device_read_bytes), cache.wait_s),
+        );
+        line(
+            "itself",
+            format!("{:.1} s of processor time, {} events lost", cache.cpu_s, thousands(cache.lost_events)),
+        );
+    }
+    out
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn hits(counts: &Counts) -> String {
+    share(counts.hits, counts.references).map_or("-".to_owned(), percent)
+}
 
-    #[test]
-    fn a_snapshot_is_a_few_lines_without_control_characters() {
-        let mut snapshot = Snapshot { version: "1".into(), ..Snapshot::default() };
-        snapshot.cache.counts = Counts { references: 4, hits: 1, ..Counts::default() };
-        snapshot.cache.managers.resize_with(25, Default::default);
-        snapshot.cache.managers[3].name = "a\u{1b}[31m".into();
-        snapshot.cache.files.resize_with(1, Default::default);
-        snapshot.cache.files[0].path = "/a\nb".into();
-        let text = render(&snapshot);
-        assert!(text.contains("25.0% hits") && text.contains("and 5 more") && text.contains("/a b"), "{text}");
-        assert!(!text.contains('\u{1b}'));
+/// What became of the prefetches.
+fn fates(counts: &Counts) -> String {
+    if counts.prefetches == 0 {
+        return String::new();
     }
+    let parts = [
+        (counts.prefetches_useful, "useful"),
+        (counts.prefetches_late, "late"),
+        (counts.prefetches_wasted, "wasted"),
+    ];
+    let parts = parts.map(|(count, fate)| format!("{} {fate}", thousands(count)));
+    format!(" ({})", parts.join(", "))
+}
+
+fn processes(snapshot: &Snapshot, users: &Users) -> Table {
+    let mut table = plain(
+        &[
+            "pid",
+            "process",
+            "user",
+            "owned",
+            "ahead",
+            "references",
+            "hits",
+            "fetches",
+            "useful",
+            "late",
+            "wasted",
+            "evicted",
+            "placeholders",
+            "revoked",
+            "waited",
+        ],
+        &[1, 2],
+    );
+    let managers: HashMap<(u32, u32), _> =
+        snapshot.cache.managers.iter().map(|manager| ((manager.session, manager.index), manager)).collect();
+    for process in &snapshot.cache.processes {
+        let manager = managers.get(&(process.session, process.manager));
+        let counts = &process.counts;
+        let of_manager = |number: fn(&foretelld::ManagerStatus) -> u64| {
+            manager.map_or("-".to_owned(), |manager| thousands(number(manager)))
+        };
+        let revoked = manager.map_or("-", |manager| match (manager.revoked, manager.revocations) {
+            (true, _) => "yes",
+            (false, 0) => "no",
+            (false, _) => "was",
+        });
+        table.add_row([
+            process.pid.to_string(),
+            printable(&process.name),
+            users.name(process.user),
+            of_manager(|manager| u64::from(manager.owned_blocks)),
+            of_manager(|manager| manager.disclosed_ahead),
+            thousands(counts.references),
+            hits(counts),
+            thousands(counts.fetches()),
+            thousands(counts.prefetches_useful),
+            thousands(counts.prefetches_late),
+            thousands(counts.prefetches_wasted),
+            thousands(counts.evictions),
+            of_manager(|manager| manager.placeholders_used),
+            revoked.to_owned(),
+            format!("{:.1} s", process.wait_s),
+        ]);
+    }
+    table
+}
+
+fn files(snapshot: &Snapshot, viewer: u32) -> Table {
+    let mut table = plain(
+        &["file", "size", "cached", "references", "hits", "fetches", "useful", "late", "wasted", "evicted"],
+        &[0],
+    );
+    for file in &snapshot.cache.files {
+        let mut row = vec![printable(&file.path.to_string_lossy()), human_bytes(file.size_bytes)];
+        // What others do with it as well is not told.
+        if viewer != 0 && file.user != Some(viewer) {
+            row.resize(10, "-".to_owned());
+        } else {
+            let counts = &file.counts;
+            let cached = share(file.cached_bytes, file.size_bytes).map(|share| share.min(1.0));
+            row.extend([
+                cached.map_or("-".to_owned(), percent),
+                thousands(counts.references),
+                hits(counts),
+                thousands(counts.fetches()),
+                thousands(counts.prefetches_useful),
+                thousands(counts.prefetches_late),
+                thousands(counts.prefetches_wasted),
+                thousands(counts.evictions),
+            ]);
+        }
+        table.add_row(row);
+    }
+    table
+}
+
+/// A table of figures on the right of their columns, but for the texts.
+fn plain(header: &[&str], texts: &[usize]) -> Table {
+    let mut table = Table::new();
+    // Never folded: a line a row, so that it can be searched and cut.
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header.to_vec());
+    for column in table.column_iter_mut() {
+        let left = if column.index == 0 { 0 } else { 1 };
+        column.set_padding((left, 1));
+        if !texts.contains(&column.index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
 }
