@@ -28,6 +28,11 @@ fn checked(range: &ops::Range<u64>) -> Result<Option<Range>, Error> {
     Ok(Range::new(start, end - start))
 }
 
+/// Does a disclosure begin behind the start of its file?
+fn is_midway(range: Option<Option<Range>>) -> bool {
+    range.flatten().is_some_and(|range| range.start() > 0)
+}
+
 impl State {
     pub(crate) fn is_connected(&mut self) -> bool {
         self.check();
@@ -35,7 +40,7 @@ impl State {
     }
 
     pub(crate) fn set_priority(&mut self, file: BorrowedFd<'_>, priority: i32) -> Result<(), Error> {
-        let id = self.record(file, FILES)?.ok_or(Error::Files(FILES))?;
+        let id = self.record(file, FILES, false)?.ok_or(Error::Files(FILES))?;
         let Some((record, file)) = self.files.get_mut(id).zip(handle(id)) else { return Ok(()) };
         record.priority = Some(priority);
         if record.refused {
@@ -56,7 +61,7 @@ impl State {
     }
 
     pub(crate) fn priority(&mut self, file: BorrowedFd<'_>) -> Result<i32, Error> {
-        let record = match self.files.find(file)? {
+        let record = match self.files.find(file, false)? {
             Found::Known(id) => self.files.get(id),
             Found::Unknown(_) => None,
         };
@@ -102,9 +107,9 @@ impl State {
     ) -> Result<(), Error> {
         let range = checked(range)?;
         if self.session.is_none() {
-            return self.files.find(file).map(drop);
+            return self.files.find(file, false).map(drop);
         }
-        let id = self.record(file, CANDIDATES)?;
+        let id = self.record(file, CANDIDATES, false)?;
         let Some(range) = range else { return Ok(()) };
         if !self.send_hint(id, |file| entry(file, range)) {
             self.count_dropped();
@@ -159,7 +164,7 @@ impl State {
     fn disclose_chunk<F: AsFd>(&mut self, rest: &[Chunk<F>]) -> Result<bool, Error> {
         let Some((file, range)) = rest.first() else { return Ok(true) };
         let range = range.as_ref().map(checked).transpose()?;
-        let id = self.record(file.as_fd(), CANDIDATES)?;
+        let id = self.record(file.as_fd(), CANDIDATES, is_midway(range))?;
         if id.and_then(|id| self.files.get(id)).is_some_and(|record| !record.known && !record.refused) {
             self.introduce_all(rest);
         }
@@ -177,7 +182,7 @@ impl State {
         let mut files = Vec::new();
         for (file, _) in rest {
             // What is wrong with it is found again when it is its turn.
-            let Ok(Some(id)) = self.record(file.as_fd(), CANDIDATES) else { continue };
+            let Ok(Some(id)) = self.record(file.as_fd(), CANDIDATES, false) else { continue };
             if self.files.get(id).is_some_and(|record| record.known || record.refused) {
                 continue;
             }
@@ -206,7 +211,7 @@ impl State {
     ) -> Result<bool, Error> {
         let file = file.as_fd();
         let range = range.as_ref().map(checked).transpose()?;
-        self.files.find(file)?;
+        self.files.find(file, is_midway(range))?;
         if self.fallback() == Fallback::Fadvise {
             match range {
                 Some(None) => {}

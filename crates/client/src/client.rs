@@ -29,7 +29,7 @@ pub struct Stats {
 ///
 /// Calls take microseconds at most and usually less than a tenth of one; none waits for the service, see the
 /// crate's documentation. Files are named by anything that has a descriptor; the library keeps the number of
-/// the descriptor, not the descriptor, and notices within 64 calls when the number has come to mean another file.
+/// the descriptor, not the descriptor, and asks the kernel what file it means.
 #[derive(Debug)]
 pub struct Client {
     slot: Slot,

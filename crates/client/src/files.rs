@@ -3,11 +3,15 @@
 //! A program names a file by the number of a descriptor; the service knows it by a handle that stands for the
 //! file itself, (device, inode). The same number may mean another file a moment later, as a program that reads
 //! many small files opens each of them under the number of the one before. So every call asks the kernel what
-//! the number means (`fstat`, a tenth of a microsecond), but only once for all ranges of the call; a program
-//! in a hurry discloses lists.
+//! the number means (`fstat`, a tenth of a microsecond), but only once for all ranges of the call. And a
+//! disclosure that does not begin at the start of the file takes it for the one that the same number meant in
+//! the call just before, within the same tick of the clock: a program would have to close it, open another one
+//! and begin to disclose in its middle, all within milliseconds, for one of its hints to go to the wrong one
+//! of its files.
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::time::Duration;
 
 use foretell_protocol::Handle;
 use rustix::fs::{FileType, OFlags};
@@ -18,6 +22,8 @@ use crate::error::Error;
 pub(crate) const FILES: usize = 1 << 14;
 /// Descriptor numbers with a place in the table; those of a higher number are looked up by file each time.
 const NUMBERS: usize = 1 << 16;
+/// Calls in a row for which a number is believed to mean the same file.
+const BELIEVED_CALLS: u32 = 64;
 /// Files looked at to find one that a hint may take the place of. A directive looks at all of them.
 pub(crate) const CANDIDATES: usize = 64;
 
@@ -38,7 +44,7 @@ pub(crate) struct Key {
 }
 
 /// A descriptor as the kernel describes it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) key: Key,
     pub(crate) bytes: u64,
@@ -98,6 +104,19 @@ struct Place {
     call: u64,
 }
 
+/// What the kernel said of the descriptor that was named last.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    number: RawFd,
+    seen: Seen,
+    /// The record of that file, if there was one.
+    record: Option<RecordId>,
+    call: u64,
+    tick: Duration,
+    /// Calls that have believed it.
+    believed: u32,
+}
+
 /// All files that are known.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
@@ -108,35 +127,63 @@ pub(crate) struct Files {
     /// Where the search for one to forget goes on.
     hand: usize,
     call: u64,
+    tick: Duration,
+    last: Option<Look>,
 }
 
 impl Files {
-    /// A call begins: descriptors are looked at again.
-    pub(crate) fn begin_call(&mut self) {
+    /// A call begins, at a tick of the clock: descriptors are looked at again.
+    pub(crate) fn begin_call(&mut self, tick: Duration) {
         self.call += 1;
+        self.tick = tick;
     }
 
-    /// The file behind a descriptor, if it is known. Also says what the kernel said, where it was asked.
-    pub(crate) fn find(&mut self, descriptor: BorrowedFd<'_>) -> Result<Found, Error> {
+    /// The file behind a descriptor, if it is known, or what the kernel says. `midway` says of a disclosure that
+    /// it does not begin at the start of the file (see the module).
+    pub(crate) fn find(&mut self, descriptor: BorrowedFd<'_>, midway: bool) -> Result<Found, Error> {
         let number = descriptor.as_raw_fd();
-        let place = usize::try_from(number).ok().and_then(|at| self.places.get(at)).copied();
-        let place = place.filter(|place| place.record != 0).unwrap_or_default();
+        if let Some(last) = self.last.filter(|last| last.number == number)
+            && (last.call == self.call || midway && self.believe(&last))
+        {
+            let same = |id: &RecordId| self.get(*id).is_some_and(|record| record.key == last.seen.key);
+            if let Some(id) = last.record.filter(same) {
+                return Ok(self.found(number, id));
+            }
+            if last.record.is_none() && !self.by_key.contains_key(&last.seen.key) {
+                return Ok(Found::Unknown(last.seen));
+            }
+        }
+        let place =
+            usize::try_from(number).ok().and_then(|at| self.places.get(at)).copied().unwrap_or_default();
         let held = (place.record as usize).checked_sub(1);
         if let Some(id) = held.filter(|_| place.call == self.call) {
             return Ok(Found::Known(id));
         }
         let seen = look(descriptor)?;
         let same = |id: &RecordId| self.get(*id).is_some_and(|record| record.key == seen.key);
-        match held.filter(same).or_else(|| self.by_key.get(&seen.key).copied()) {
-            Some(id) => {
-                self.seat(number, id);
-                Ok(Found::Known(id))
-            }
-            None => {
-                check_readable(descriptor)?;
-                Ok(Found::Unknown(seen))
-            }
+        let record = held.filter(same).or_else(|| self.by_key.get(&seen.key).copied());
+        if record.is_none() {
+            check_readable(descriptor)?;
         }
+        self.last = Some(Look { number, seen, record, call: self.call, tick: self.tick, believed: 0 });
+        Ok(match record {
+            Some(id) => self.found(number, id),
+            None => Found::Unknown(seen),
+        })
+    }
+
+    /// Is what was seen in the call before still good?
+    fn believe(&mut self, last: &Look) -> bool {
+        let believed = last.call + 1 == self.call && last.tick == self.tick && last.believed < BELIEVED_CALLS;
+        if believed {
+            self.last = Some(Look { call: self.call, believed: last.believed + 1, ..*last });
+        }
+        believed
+    }
+
+    fn found(&mut self, number: RawFd, id: RecordId) -> Found {
+        self.seat(number, id);
+        Found::Known(id)
     }
 
     /// A file, among `candidates` of them, that this call has not used and of which `may_go`.
@@ -179,6 +226,9 @@ impl Files {
         };
         self.by_key.insert(key, id);
         self.seat(number, id);
+        if let Some(last) = self.last.as_mut().filter(|last| last.number == number) {
+            last.record = Some(id);
+        }
         id
     }
 

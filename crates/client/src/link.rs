@@ -80,8 +80,8 @@ impl State {
 
     /// Does what is due, at the beginning of each call.
     pub(crate) fn tend(&mut self) {
-        self.files.begin_call();
         let now = now();
+        self.files.begin_call(now);
         if self.session.is_some() {
             self.calls += 1;
             if self.calls >= CHECK_CALLS || now.saturating_sub(self.checked) >= CHECK_TIME {
@@ -211,13 +211,14 @@ impl State {
     }
 
     /// The record of a file, added if need be. `None` when there are too many, and among `candidates` of them
-    /// none could be forgotten.
+    /// none could be forgotten. `midway` as in [`Files::find`].
     pub(crate) fn record(
         &mut self,
         descriptor: BorrowedFd<'_>,
         candidates: usize,
+        midway: bool,
     ) -> Result<Option<RecordId>, Error> {
-        let seen = match self.files.find(descriptor)? {
+        let seen = match self.files.find(descriptor, midway)? {
             Found::Known(id) => return Ok(Some(id)),
             Found::Unknown(seen) => seen,
         };
