@@ -153,22 +153,47 @@ pub fn for_hints(
     Ok(ForHints { horizon, batch: batch.min(horizon) })
 }
 
-/// What a device without moving parts needs to deliver `bytes_per_s` in requests of `request_bytes`: streams
-/// (connections, requests in flight) and, as Little's law has it, n = r (E\[L\]/b + 1/w). `None` for a disk,
-/// which more streams only slow down, and for a rate beyond the device's limits.
+/// As many streams (connections, requests in flight) as a device without moving parts needs to deliver
+/// `bytes_per_s` in reads of the workload's size: Little's law, n = r (E\[L\]/b + 1/w). `None` for a disk, which
+/// more streams only slow down, and for a rate beyond what the device can.
 #[must_use]
-pub fn streams_for_rate(device: &DeviceParameters, request_bytes: u64, bytes_per_s: f64) -> Option<u32> {
+pub fn streams_for_rate(device: &DeviceParameters, workload: &Workload, bytes_per_s: f64) -> Option<Advice> {
     let costs = Costs::of(device);
     if costs.arm.is_some() {
         return None;
     }
-    let (bytes, per_ms) = (request_bytes as f64, bytes_per_s / 1e3);
+    let (bytes, per_ms) = (workload.request_bytes as f64, bytes_per_s / 1e3);
     let enough = costs.limits.iter().all(|limit| match limit.kind {
         LimitKind::Operations => per_ms / bytes <= limit.per_ms,
         LimitKind::Bytes => per_ms <= limit.per_ms,
     });
-    let streams = (per_ms * (costs.overhead_ms / bytes + 1.0 / costs.bytes_per_ms)).ceil().max(1.0);
-    (enough && streams <= costs.slots).then_some(streams as u32)
+    let each_ms = costs.overhead_ms + bytes / costs.bytes_per_ms;
+    let streams = (per_ms / bytes * each_ms).ceil().max(1.0);
+    if !enough || streams > costs.slots {
+        return None;
+    }
+    let total = workload.bytes.saturating_mul(workload.streams.into());
+    let share = (total / streams as u64).max(workload.request_bytes);
+    let shared = Workload {
+        pattern: Pattern::Random,
+        prefetching: Prefetching::Off,
+        streams: streams as u32,
+        bytes: share,
+        span_bytes: share,
+        think_us: 0.0,
+        ..*workload
+    };
+    Some(Advice {
+        setting: Setting::Streams,
+        value: streams as u64,
+        workload: shared,
+        time_ms: predict(device, &shared).ok()?.time_ms,
+        because: format!(
+            "a read of {bytes:.0} bytes takes {each_ms:.2} ms, so that as many in flight deliver {:.1} MB/s",
+            per_ms / 1e3
+        ),
+        holds_if: "each stream asks for the next as soon as it has one".to_owned(),
+    })
 }
 
 /// The first of ascending settings whose time is within [`TOLERANCE`] of the best.
@@ -452,11 +477,17 @@ mod tests {
     #[test]
     fn streams_for_a_rate_follow_littles_law() {
         let store = find("object-store").unwrap();
+        let parts = Workload { request_bytes: 8 << 20, ..Workload::sequential(1 << 30) };
         // 8 MB take 34 ms and 105 ms: 60 MB/s a connection.
-        let one = 8.0 * (1 << 20) as f64 / (34.0 + 104.9) / 1e3;
-        assert_eq!(streams_for_rate(&store, 8 << 20, 3.9 * one * 1e6), Some(4));
-        assert_eq!(streams_for_rate(&store, 8 << 20, 2e9), None);
-        assert_eq!(streams_for_rate(&find("disk7200").unwrap(), 8 << 20, 1e6), None);
+        let one = 8.0 * (1 << 20) as f64 / (34.0 + 104.9) * 1e3;
+        let streams =
+            |device: &DeviceParameters, rate| streams_for_rate(device, &parts, rate).map(|a| a.value);
+        assert_eq!(streams(&store, 3.9 * one), Some(4));
+        assert_eq!(streams(&store, 2e9), None);
+        assert_eq!(streams(&find("disk7200").unwrap(), 1e6), None);
+        // The rate is reached.
+        let advice = streams_for_rate(&store, &parts, 3.9 * one).unwrap();
+        assert!((1u64 << 30) as f64 / advice.time_ms * 1e3 >= 3.9 * one, "{advice:?}");
     }
 
     #[test]

@@ -175,6 +175,42 @@ impl Costs {
         latest_ms.max(self.overhead_ms)
     }
 
+    /// E\[(o - ms)+\]: how much longer than `ms` a request's overhead takes on average, none where it is shorter,
+    /// in ms. The partial expectation of a lognormal distribution.
+    #[must_use]
+    pub fn mean_beyond_ms(&self, ms: f64) -> f64 {
+        if self.overhead_sigma == 0.0 || ms <= 0.0 {
+            return (self.overhead_ms - ms).max(0.0);
+        }
+        let sigma = self.overhead_sigma;
+        let median_ms = self.overhead_ms / (sigma * sigma / 2.0).exp();
+        let d = ((median_ms / ms).ln() + sigma * sigma) / sigma;
+        (self.overhead_ms * normal_share(d) - ms * normal_share(d - sigma)).max(0.0)
+    }
+
+    /// The time a reference takes in order when `ahead` references are in flight, each `beside_ms` after its
+    /// overhead, and the program computes for `think_ms` on each, in ms.
+    ///
+    /// A reference is asked for when the one H = `ahead` before it has been computed on, and until its turn H-1
+    /// others pass at the pace p: it is waited for as far as it takes longer, p = c + E\[(D - (H-1) p)+\].
+    /// Where every request takes the same, that is (D + c) / H.
+    #[must_use]
+    pub fn pace_ms(&self, ahead: f64, beside_ms: f64, think_ms: f64) -> f64 {
+        if self.overhead_sigma == 0.0 {
+            return ((self.overhead_ms + beside_ms + think_ms) / ahead).max(think_ms);
+        }
+        let (mut low, mut high) = (think_ms, think_ms + self.overhead_ms + beside_ms);
+        // The right side falls with p: halving finds where the sides meet, to a part in 2^40.
+        for _ in 0..40 {
+            let p = (low + high) / 2.0;
+            let waits_ms = self.mean_beyond_ms((ahead - 1.0) * p - beside_ms);
+            // Before its overhead is over nothing of the rest has begun.
+            let waits_ms = waits_ms + (beside_ms - (ahead - 1.0) * p).max(0.0);
+            if think_ms + waits_ms > p { low = p } else { high = p }
+        }
+        high
+    }
+
     /// pi of a request somewhere within `span_bytes`, in ms: 0 without moving parts. With `waiting` requests
     /// at a time an elevator goes over them in steps of span/(waiting+1) and then returns.
     #[must_use]
@@ -211,6 +247,16 @@ impl Costs {
         let gap_ms = gap_bytes / self.bytes_per_ms;
         seek_ms + (gap_ms - self.overhead_ms - seek_ms - think_ms).rem_euclid(arm.revolution_ms)
     }
+}
+
+/// The share of a normal variable below `z`: formula 26.2.17 of Abramowitz and Stegun 1964, to 7.5e-8.
+fn normal_share(z: f64) -> f64 {
+    let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
+    let density = (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    let series =
+        0.319_381_530 + t * (-0.356_563_782 + t * (1.781_477_937 + t * (-1.821_255_978 + t * 1.330_274_429)));
+    let above = density * t * series;
+    if z > 0.0 { 1.0 - above } else { above }
 }
 
 /// z such that a normal variable exceeds it with probability `p`, 0 < p <= 0.5: the rational approximation
@@ -296,6 +342,28 @@ mod tests {
         let costs = Costs::of(&find("object-store").unwrap());
         assert!((costs.latest_overhead_ms(40.0) - 30.0 * (0.5f64 * 1.95996).exp()).abs() < 0.05);
         assert_eq!(costs.latest_overhead_ms(1.0), costs.overhead_ms);
+    }
+
+    #[test]
+    fn what_is_beyond_a_time_is_the_rest_of_the_mean() {
+        let costs = Costs::of(&find("object-store").unwrap());
+        assert!((costs.mean_beyond_ms(0.0) - costs.overhead_ms).abs() < 1e-9);
+        // Numerically, over 200 thousand parts of the distribution.
+        for ms in [10.0, 34.0, 80.0] {
+            let parts = 200_000;
+            let numeric: f64 = (0..parts)
+                .map(|i| {
+                    let p = (f64::from(i) + 0.5) / f64::from(parts);
+                    let z = if p > 0.5 { normal_quantile(1.0 - p) } else { -normal_quantile(p) };
+                    (30.0 * (0.5 * z).exp() - ms).max(0.0) / f64::from(parts)
+                })
+                .sum();
+            assert!((costs.mean_beyond_ms(ms) - numeric).abs() < 0.01, "{ms}: {numeric}");
+        }
+        let nvme = Costs::of(&find("nvme").unwrap());
+        assert!((nvme.pace_ms(4.0, 0.005, 0.0) - 0.02).abs() < 1e-12);
+        // Enough ahead, and only the computation is left.
+        assert!((costs.pace_ms(1000.0, 0.1, 5.0) - 5.0).abs() < 1e-6);
     }
 
     #[test]

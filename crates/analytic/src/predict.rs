@@ -8,11 +8,11 @@
 //! ```text
 //! synchronous          sum D(b_k) + sum c(b_k)
 //! Linux readahead      D(b_1) + sum over k of max(D(b_k+1), c(b_k)) + c(b_R)      one window in flight
-//! hinted, horizon H    D + max((R-1) D / min(H, slots), (R-1) (D' + c) / H, sum c)    H requests in flight
+//! hinted, horizon H    D + max((R-1) D / min(H, slots), (R-1) p, sum c)               H requests in flight
 //! ```
 //!
-//! D' is D with the overhead that one of H requests has (more than o where it varies, as in object stores):
-//! data are needed in order, and what is behind the latest waits with it.
+//! p is the pace at which references can be consumed in order: (D + c) / H, and less where overheads vary, as
+//! in object stores, because what is behind a late one waits with it ([`Costs::pace_ms`]).
 //!
 //! n streams at once take no less than the device needs for all of them, `n sum D / min(slots, n in flight)`,
 //! and no less than its limits of operations and bytes allow. The largest of the three is the prediction:
@@ -174,7 +174,6 @@ fn evaluate(costs: &Costs, workload: &Workload, causes: Causes) -> Evaluation {
     let waited_ms = |bytes: u64| serve_ms(bytes).max(workload.driver_ms());
 
     let steady_ms = serve_ms(windows.steady_bytes);
-    let last_ms = if windows.last_bytes > 0 { waited_ms(windows.last_bytes) } else { 0.0 };
     let indirect_ms = windows.indirect as f64 * indirect_ms(costs, workload);
     let total_ms = |one: &dyn Fn(u64) -> f64| {
         let last_ms = if windows.last_bytes > 0 { one(windows.last_bytes) } else { 0.0 };
@@ -191,18 +190,28 @@ fn evaluate(costs: &Costs, workload: &Workload, causes: Causes) -> Evaluation {
     let chain_ms = match (workload.pattern, workload.prefetching) {
         (Pattern::Hinted { horizon }, _) => {
             let horizon = f64::from(horizon).min(requests);
-            let mut late_ms = 0.0;
+            let rest = requests - 1.0;
+            let pace_ms = |think_ms: f64| {
+                if costs.overhead_sigma > 0.0 {
+                    // While the latest is waited for, what has been served leaves its connections idle, so that
+                    // they are the less beside the computation the fewer references are in flight.
+                    let served_ms = steady_ms * horizon.min(costs.slots) / (costs.slots * costs.slots);
+                    let (most, least) = (think_ms.max(served_ms), think_ms.min(served_ms));
+                    let beside = 0.5 * (costs.slots / horizon).min(1.0);
+                    let base_ms = most + if most > 0.0 { beside * least * least / most } else { 0.0 };
+                    costs.pace_ms(horizon, steady_ms - costs.overhead_ms, base_ms)
+                } else {
+                    (steady_ms + think_ms) / horizon
+                }
+            };
             if causes.parallel {
                 in_flight = horizon.min(costs.slots);
-                late_ms = costs.latest_overhead_ms(horizon) - costs.overhead_ms;
             }
-            let rest = requests - 1.0;
             if causes.overlap {
-                let in_order_ms = rest * (steady_ms + late_ms + workload.think_ms()) / horizon;
+                let in_order_ms = rest * pace_ms(workload.think_ms());
                 steady_ms + (rest * steady_ms / in_flight).max(in_order_ms).max(processor_ms)
             } else {
-                let in_order_ms = rest * (steady_ms + late_ms) / horizon;
-                let fetch_ms = if causes.parallel { in_order_ms } else { rest * steady_ms };
+                let fetch_ms = if causes.parallel { rest * pace_ms(0.0) } else { rest * steady_ms };
                 steady_ms + (rest * steady_ms / in_flight).max(fetch_ms) + computation_ms
             }
         }
@@ -210,19 +219,26 @@ fn evaluate(costs: &Costs, workload: &Workload, causes: Causes) -> Evaluation {
             // As many steps as windows: the first is waited for, each later one starts with the one before.
             let mut total_ms = 0.0;
             let mut before_ms = 0.0_f64;
+            // The longer of computation and request, on average: E[max(D, c)] = c + E[(D - c)+].
+            let longer_ms = |before_ms: f64, bytes: u64| {
+                let beside_ms = waited_ms(bytes) - costs.overhead_ms;
+                match costs.overhead_sigma > 0.0 && before_ms > beside_ms {
+                    true => before_ms + costs.mean_beyond_ms(before_ms - beside_ms),
+                    false => before_ms.max(waited_ms(bytes)),
+                }
+            };
             for &bytes in &windows.head_bytes {
-                total_ms += before_ms.max(waited_ms(bytes));
+                total_ms += longer_ms(before_ms, bytes);
                 before_ms = think_ms(bytes);
             }
             if windows.steady > 0 {
                 let think_steady_ms = think_ms(windows.steady_bytes);
-                let steady_ms = waited_ms(windows.steady_bytes);
-                total_ms += before_ms.max(steady_ms);
-                total_ms += (windows.steady - 1) as f64 * think_steady_ms.max(steady_ms);
+                total_ms += longer_ms(before_ms, windows.steady_bytes);
+                total_ms += (windows.steady - 1) as f64 * longer_ms(think_steady_ms, windows.steady_bytes);
                 before_ms = think_steady_ms;
             }
             if windows.last_bytes > 0 {
-                total_ms += before_ms.max(last_ms);
+                total_ms += longer_ms(before_ms, windows.last_bytes);
                 before_ms = think_ms(windows.last_bytes);
             }
             // A last read that is shorter than a request is followed by as much computation as the others.

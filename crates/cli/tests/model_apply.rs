@@ -110,6 +110,8 @@ fn what_cannot_be_set_is_refused_before_anything_is_said() {
     );
     refused(&[&advise[..], &["--apply", "/proc/self/stat"]].concat(), "lies on no block device");
     refused(&["--undo", "/no/such/device"], "--undo: /no/such/device: No such file");
+    refused(&[&advise[..], &["--rate", "50%"]].concat(), "give bytes a second");
+    refused(&[&advise[..], &["--rate", "500G"]].concat(), "no number of streams gets 500G");
     refused(&["--device", "nvme"], "--workload");
     refused(&[], "--device <NAME|FILE>");
 }

@@ -4,18 +4,22 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use foretell_analytic::advise::{Advice, advise};
+use foretell_analytic::advise::{Advice, advise, streams_for_rate};
 use foretell_device::DeviceParameters;
 use serde::Serialize;
 
 use super::{Pictures, WorkloadArgs, find_device, parse_workload};
 use crate::apply::{self, Outcome, Queue};
+use crate::size::Size;
 use crate::terminal::{note, say};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     workload: Option<WorkloadArgs>,
+    /// Also say how many streams deliver so many bytes a second, as 500M
+    #[arg(long, value_name = "SIZE", requires = "workload")]
+    rate: Option<String>,
     /// Set what can be set on this block device, or on the one that this file lies on
     #[arg(long, value_name = "PATH", conflicts_with = "undo")]
     apply: Option<PathBuf>,
@@ -34,7 +38,7 @@ pub(super) fn execute(args: &Args) -> Result<()> {
     };
     // Found out before anything is said.
     let queue = args.apply.as_deref().map(Queue::of).transpose().context("--apply")?;
-    let advice = advise_workload(workload)?;
+    let advice = advise_workload(workload, args.rate.as_deref())?;
     let Some(queue) = queue else { return Ok(()) };
     let wanted = apply::wanted(&advice, &queue);
     let outcomes = apply::apply(&queue, &wanted, Path::new(apply::STATE_DIRECTORY)).context("--apply")?;
@@ -68,11 +72,25 @@ fn tell(json: bool, queue: &Queue, outcomes: &[Outcome], nothing: &str) {
 }
 
 /// Advises and prints.
-fn advise_workload(args: &WorkloadArgs) -> Result<Vec<Advice>> {
+fn advise_workload(args: &WorkloadArgs, rate: Option<&str>) -> Result<Vec<Advice>> {
     let device = find_device(&args.device)?;
     let workload = parse_workload(&args.workload)?;
     let pictures = Pictures::of(args)?;
-    let (now, advice) = advise(&device, &workload).map_err(|e| anyhow!("--workload: {e}"))?;
+    let (now, mut advice) = advise(&device, &workload).map_err(|e| anyhow!("--workload: {e}"))?;
+    if let Some(text) = rate {
+        let size = Size::parse(text).map_err(|e| anyhow!("--rate: {e}"))?;
+        let Size::Bytes(bytes_per_s) = size else {
+            bail!("--rate: '{text}' is a share of memory; give bytes a second, as 500M");
+        };
+        let streams = streams_for_rate(&device, &workload, bytes_per_s as f64).with_context(|| {
+            format!(
+                "--rate: no number of streams gets {text} a second from {} in reads of this size; larger reads \
+                 may, or a lower rate",
+                device.name
+            )
+        })?;
+        advice.push(streams);
+    }
     pictures.draw_advice(&device, &workload, &now, &advice)?;
     if args.json {
         let rows: Vec<_> = advice.iter().map(|advice| AdviceJson::new(advice, now.time_ms)).collect();
