@@ -36,7 +36,8 @@ fn complaint(input: &Input, path: &Path, headers: &Path, clang: &str) -> Result<
     if let Some(folder) = &input.folder {
         command.current_dir(folder);
     }
-    let output = command.output().map_err(|source| Error::NoFrontEnd { program: clang.to_owned(), source })?;
+    let output =
+        command.output().map_err(|source| Error::NoFrontEnd { program: clang.to_owned(), source })?;
     if output.status.success() {
         return Ok(None);
     }

@@ -165,7 +165,20 @@ fn analyse<'a>(program: &'a Program, models: &'a Models) -> Analysis<'a> {
     let control = graphs.iter().map(Control::new).collect();
     let through_pointers = slice::through_pointers(&graphs, &effects);
     let endless = slice::endless(program, models, &graphs, &effects);
-    Analysis { program, models, memory, points, marks, graphs, effects, control, through_pointers, endless }
+    let outputs = slice::sites::outputs(program, models);
+    Analysis {
+        outputs,
+        program,
+        models,
+        memory,
+        points,
+        marks,
+        graphs,
+        effects,
+        control,
+        through_pointers,
+        endless,
+    }
 }
 
 fn finish(slice: &Slice<'_>, units: usize, options: &Options) -> Translation {

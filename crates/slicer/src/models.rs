@@ -37,6 +37,8 @@ pub(crate) struct Model {
     pub(crate) allocates: bool,
     pub(crate) stores: Vec<usize>,
     pub(crate) output: bool,
+    /// What the slice takes for its result: that it succeeds.
+    pub(crate) assumed: Option<String>,
     pub(crate) ends: bool,
     pub(crate) state: Option<String>,
     pub(crate) globals: Vec<String>,
@@ -51,6 +53,11 @@ pub(crate) struct Model {
 }
 
 impl Model {
+    /// Is argument `n` part of the result that is assumed?
+    pub(crate) fn assumes_argument(&self, n: usize) -> bool {
+        self.assumed.as_ref().is_some_and(|text| text.contains(&format!("${n}")))
+    }
+
     /// Does it read where argument `n` points?
     pub(crate) fn reads_argument(&self, n: usize) -> bool {
         self.reads.as_ref().is_none_or(|reads| reads.contains(&n))

@@ -14,7 +14,16 @@ impl Writer<'_, '_> {
         let known = self.emission.known;
         let Some(point) = self.emission.point(id) else { return self.call_with(id, "") };
         if known.ends(point) {
-            return "foretell_slice_end()".to_owned();
+            let arguments = known.program.tree.arguments(id).to_vec();
+            let mut parts: Vec<String> = arguments.into_iter().flat_map(|a| self.effects(a)).collect();
+            if parts.is_empty() {
+                return "foretell_slice_end()".to_owned();
+            }
+            parts.push("foretell_slice_end()".to_owned());
+            return format!("({})", parts.join(", "));
+        }
+        if let Some(assumed) = self.assumed(id) {
+            return self.assumption(id, assumed);
         }
         if let Some((io, _)) = known.io(point) {
             return self.open_file_call(id, point, io);
@@ -24,6 +33,24 @@ impl Writer<'_, '_> {
             Some(Callee::Function(func)) => self.own_call(id, *func),
             _ => self.call_with(id, ""),
         }
+    }
+
+    /// The result that is assumed, with arguments in it.
+    fn assumption(&mut self, id: Id, assumed: &str) -> String {
+        if !assumed.contains('$') {
+            return assumed.to_owned();
+        }
+        let tree = &self.emission.known.program.tree;
+        let mut text = assumed.to_owned();
+        let arguments = tree.arguments(id);
+        for (number, argument) in arguments.iter().enumerate() {
+            let name = format!("${number}");
+            if text.contains(&name) {
+                text = text.replace(&name, &format!("({})", self.expression(*argument)));
+            }
+        }
+        // Of the type that the call has, so that comparisons mean the same.
+        format!("({}){text}", tree[id].ty.spelled)
     }
 
     /// A call with all of its arguments; the callee is written anew unless a name is given.

@@ -192,7 +192,18 @@ impl<'e, 'a> Writer<'e, 'a> {
         let Some(call) = known.call(point) else { return false };
         known.ends(point)
             || call.targets.iter().any(|t| self.emission.slice.closure.live[t.ix()])
+            || self.assumed(id).is_some()
             || known.io(point).is_some_and(|(io, _)| io.act() != Act::Nothing || io == Io::Munmap)
+    }
+
+    /// What the slice takes for the result of a call that acts on the outside.
+    pub(super) fn assumed(&self, id: Id) -> Option<&'a str> {
+        let known = self.emission.known;
+        let point = self.emission.point(id)?;
+        let call = known.call(point)?;
+        let model = known.models_of(call).into_iter().next()?;
+        let acts = model.output || known.is_output(point);
+        model.assumed.as_deref().filter(|_| acts && self.voice == Voice::Slice)
     }
 
     /// A change, written.

@@ -167,8 +167,7 @@ impl<'a> Emission<'a> {
             let state =
                 known.call(point).is_some_and(|c| known.models_of(c).iter().any(|m| m.state.is_some()));
             let writes = &known.effects.of(point.0, point.1).writes;
-            state
-                || writes.iter().any(|(l, _)| self.is_of_environment(*l))
+            state || writes.iter().any(|(l, _)| self.is_of_environment(*l))
         })
     }
 

@@ -42,7 +42,8 @@ impl Writer<'_, '_> {
     fn is_kept_effect(&self, id: Id) -> bool {
         let Some((func, step)) = self.kept_point(id) else { return false };
         match self.emission.known.graphs[func.ix()][step].what {
-            What::Assign | What::Call => true,
+            What::Call => self.assumed(id).is_none(),
+            What::Assign => true,
             What::Access => self.is_mapped(id),
             _ => false,
         }
@@ -117,6 +118,15 @@ impl Writer<'_, '_> {
                 }
                 _ => {}
             }
+        }
+        if let Some(point) = self.kept_point(bare)
+            && self.emission.known.ends(point)
+            && tree[bare].kind == Kind::Call
+        {
+            let arguments = tree.arguments(bare).to_vec();
+            let mut lines: Lines = arguments.into_iter().flat_map(|a| self.effect_lines(a)).collect();
+            lines.push("foretell_slice_end();".to_owned());
+            return lines;
         }
         self.effects(id).into_iter().map(|e| format!("{e};")).collect()
     }

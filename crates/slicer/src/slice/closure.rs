@@ -11,6 +11,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
+use crate::ast::Id;
 use crate::ast::program::{Func, Program, Scope};
 use crate::flow::control::Control;
 use crate::flow::effects::{Call, Effects};
@@ -60,6 +61,8 @@ pub(crate) struct Known<'a> {
     pub(crate) reach: &'a Reach<'a>,
     /// Functions that are called through pointers keep all their parameters.
     pub(crate) through_pointers: &'a [bool],
+    /// Open calls for writing only.
+    pub(crate) outputs: &'a BTreeSet<Id>,
     /// Functions that never return.
     pub(crate) endless: &'a [bool],
 }
@@ -92,6 +95,16 @@ impl<'a> Known<'a> {
                 && library.iter().all(|m| m.ends)
                 && call.targets.iter().all(|t| self.endless[t.ix()])
         })
+    }
+
+    /// Does the call write to a file that nobody reads? The slice takes its success for granted.
+    pub(crate) fn is_output(&self, point: Point) -> bool {
+        let is_written_only = |file: &&Object| match file {
+            Object::Open(call) => self.outputs.contains(call),
+            other => matches!(other, Object::Output),
+        };
+        self.io(point).is_some_and(|(io, _)| io.writes_file())
+            && self.files(point).iter().all(is_written_only)
     }
 
     /// What the open file of a call may be.
@@ -271,7 +284,8 @@ impl<'a> Closure<'a> {
         call.library.iter().any(|name| match known.models.get(name) {
             None => true,
             Some(model) => match model.io {
-                None => true,
+                None => !model.output || model.assumes_argument(number),
+                Some(_) if known.is_output(point) => model.assumes_argument(number),
                 Some(io) => match io {
                     Io::Open => number < 2,
                     Io::Openat => number < 3,

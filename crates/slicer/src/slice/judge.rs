@@ -111,7 +111,7 @@ fn at_step(
         if let Some(why) = &model.unsupported {
             return Some((format!("{name}(): {why}"), MOVE_OUT));
         }
-        if model.output && closure.valued.contains(&point) {
+        if model.output && model.assumed.is_none() && closure.valued.contains(&point) {
             return Some((
                 format!("{name}() acts on the outside, so the slice cannot call it for its result"),
                 MOVE_OUT,
@@ -151,7 +151,7 @@ fn at_file(
             }
             None
         }
-        Act::Moves if io == Io::Print => Some((
+        Act::Moves if io == Io::Print && !known.is_output(point) => Some((
             format!("{name}() writes to a file that is also read: how far it moves the offset is not known"),
             "write with fwrite() or write()",
         )),

@@ -10,6 +10,7 @@ pub(crate) mod sites;
 
 use std::collections::BTreeSet;
 
+use crate::ast::Id;
 use crate::ast::program::{Func, Program};
 use crate::flow::control::Control;
 use crate::flow::effects::Effects;
@@ -47,14 +48,15 @@ pub(crate) struct Slice<'a> {
 /// must stay cheap: a comparison of a result and what leads there.
 const MOST_STEPS_TO_END: usize = 24;
 
-/// Which functions never return.
+/// Which functions never return, and touch no file before they end: whoever calls one, ends the program.
 pub(crate) fn endless(program: &Program, models: &Models, graphs: &[Graph], effects: &Effects) -> Vec<bool> {
     let mut endless = vec![false; graphs.len()];
+    let working = touching_files(models, graphs, effects);
     loop {
         let mut changed = false;
         for (number, graph) in graphs.iter().enumerate() {
             let func = Func(number as u32);
-            if endless[number] || func == program.main {
+            if endless[number] || working[number] || func == program.main {
                 continue;
             }
             let ends = |step| {
@@ -85,6 +87,25 @@ pub(crate) fn endless(program: &Program, models: &Models, graphs: &[Graph], effe
         }
         if !changed {
             return endless;
+        }
+    }
+}
+
+/// Functions that work on open files other than by printing, themselves or through others.
+fn touching_files(models: &Models, graphs: &[Graph], effects: &Effects) -> Vec<bool> {
+    let mut touching = vec![false; graphs.len()];
+    loop {
+        let before = touching.clone();
+        for number in 0..graphs.len() {
+            let touches = effects.calls(Func(number as u32)).any(|(_, call)| {
+                let io = call.library.iter().filter_map(|name| models.get(name)?.io);
+                call.targets.iter().any(|t| touching[t.ix()])
+                    || io.into_iter().any(|io| matches!(io.act(), Act::Reads | Act::Opens))
+            });
+            touching[number] |= touches;
+        }
+        if touching == before {
+            return touching;
         }
     }
 }
@@ -276,6 +297,7 @@ pub(crate) struct Analysis<'a> {
     pub(crate) effects: Effects,
     pub(crate) control: Vec<Control>,
     pub(crate) through_pointers: Vec<bool>,
+    pub(crate) outputs: BTreeSet<Id>,
     pub(crate) endless: Vec<bool>,
 }
 
@@ -292,6 +314,7 @@ impl Analysis<'_> {
             control: &self.control,
             reach: &reach,
             through_pointers: &self.through_pointers,
+            outputs: &self.outputs,
             endless: &self.endless,
         };
         then(make(known, &self.points, &self.marks))

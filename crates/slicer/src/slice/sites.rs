@@ -1,10 +1,12 @@
 //! Open sites: the calls that open files, what is done with those files, and which are worth it.
 
-use crate::ast::program::Func;
+use std::collections::BTreeSet;
+
+use crate::ast::program::{Func, Program};
 use crate::ast::{Id, Kind};
 use crate::flow::{Step, What};
 use crate::memory::Object;
-use crate::models::{Act, Io};
+use crate::models::{Act, Io, Models};
 use crate::slice::closure::{Known, Point};
 
 /// What a file is opened for.
@@ -45,7 +47,7 @@ pub(crate) fn find(known: Known<'_>, graphs: usize) -> Vec<Site> {
             let Some((io, _)) = known.io((func, step)) else { continue };
             if io.act() == Act::Opens {
                 let call = known.graphs[func.ix()][step].ast;
-                let purpose = purpose(known, io, call);
+                let purpose = purpose(known.program, io, call);
                 sites.push(Site {
                     call,
                     point: (func, step),
@@ -103,9 +105,27 @@ fn add_mapped(known: Known<'_>, sites: &mut [Site], users: &[(Point, Io)]) {
     }
 }
 
+/// The open calls for writing only.
+pub(crate) fn outputs(program: &Program, models: &Models) -> BTreeSet<Id> {
+    let mut found = BTreeSet::new();
+    for number in 0..program.tree.nodes.len() as u32 {
+        let call = Id(number);
+        if program.tree[call].kind != Kind::Call {
+            continue;
+        }
+        let io = program.tree.callee_name(call).and_then(|name| models.get(name)?.io);
+        if let Some(io) = io.filter(|io| io.act() == Act::Opens)
+            && purpose(program, io, call) == Purpose::Output
+        {
+            found.insert(call);
+        }
+    }
+    found
+}
+
 /// What an open call is for, as far as its arguments say.
-fn purpose(known: Known<'_>, io: Io, call: Id) -> Purpose {
-    let tree = &known.program.tree;
+fn purpose(program: &Program, io: Io, call: Id) -> Purpose {
+    let tree = &program.tree;
     let arguments = tree.arguments(call);
     let flags = |n: usize| arguments.get(n).and_then(|a| tree.constant(*a));
     match io {
