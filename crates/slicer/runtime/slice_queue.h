@@ -9,11 +9,13 @@
  *
  * Requests whose access the program has made in the meantime are skipped. The others are served in batches:
  * sorted by their place on the device (FIEMAP), neighbours joined, so that a file that is read backwards is
- * fetched forwards, in pieces. A batch is served when it is BATCH requests, or its oldest has waited for
- * BATCH_NS, or the slice is about to wait for anything. */
+ * fetched forwards, in pieces. A batch is served when it is long enough, or its oldest has waited for
+ * BATCH_NS, or the slice is about to wait for anything. Long enough is FIRST_BATCH at first, as the program
+ * is waiting, and then twice as much each time, up to half of Queue_Threshold: the more requests are sorted
+ * together, the more of them are neighbours, and the other half is what the program lives on meanwhile. */
 
 /* The paper's library wakes its thread when 64 entries are free, and lets 300 wait. */
-#define BATCH 64
+#define FIRST_BATCH 64
 #define BATCH_NS 1000000ull
 #define QUEUE 1024
 /* The kernel loads at most one read-ahead window a call (128 KiB unless changed). */
@@ -89,6 +91,7 @@ static struct {
     unsigned long long serial; /* of the next prediction */
     struct request requests[QUEUE];
     unsigned first, length;
+    unsigned batch; /* requests that are enough for one */
     uint64_t oldest_ns;
 
     struct batch batches[BATCHES];
@@ -268,16 +271,16 @@ static void serve_batch(struct request *batch, unsigned length)
         release(batch[i].description);
 }
 
-/* Serves what the rule lets through; `all`: also less than a batch. */
+/* Serves what the rule lets through; `all`: also what is not enough for a batch. */
 static void serve(bool all)
 {
-    struct request batch[BATCH];
+    static struct request batch[QUEUE];
     while (queue.length > 0) {
         unsigned length = 0;
-        if (!all && queue.length < BATCH && now_ns() - queue.oldest_ns < BATCH_NS)
+        if (!all && queue.length < queue.batch && now_ns() - queue.oldest_ns < BATCH_NS)
             return;
         look_at_batches();
-        while (queue.length > 0 && length < BATCH) {
+        while (queue.length > 0 && length < queue.batch) {
             struct request request = queue.requests[queue.first];
             struct file *slot = request.description->slot;
             bool expired = atomic_load(&slot->key) != request.description->key || atomic_load(&slot->real) > request.number;
@@ -296,8 +299,10 @@ static void serve(bool all)
         queue.oldest_ns = now_ns();
         if (length > 0)
             serve_batch(batch, length);
-        if (length < BATCH)
+        if (length < queue.batch)
             return;
+        if (queue.batch < queue.queue_threshold / 2)
+            queue.batch *= 2;
     }
 }
 
@@ -335,9 +340,8 @@ static void wait_for_program(unsigned long long passed, uint64_t *nap_ns)
 /* The program's progress that makes it worth looking at the queue again. */
 static unsigned long long worth_waking(void)
 {
-    unsigned long long step = queue.queue_threshold / 4;
-    step = step < 1 ? 1 : step < BATCH ? step : BATCH;
-    return atomic_load(&shared->passed) + step;
+    unsigned long long step = queue.queue_threshold / 2;
+    return atomic_load(&shared->passed) + (step > 0 ? step : 1);
 }
 
 static void enqueue(struct description *description, unsigned long long number, unsigned long long serial,
@@ -382,6 +386,7 @@ static uint64_t number_from(const char *name, uint64_t otherwise, uint64_t most)
 
 static void queue_setup(void)
 {
+    queue.batch = FIRST_BATCH;
     queue.queue_threshold = number_from("FORETELL_SLICE_QUEUE", PREDICTIONS, PREDICTIONS);
     queue.time_threshold_ns = number_from("FORETELL_SLICE_TIME_MS", TIME_THRESHOLD_NS / 1000000, 3600000) * 1000000;
     queue.budget_bytes = (long long)number_from("FORETELL_SLICE_BUDGET_MIB", BUDGET_BYTES >> 20, 1 << 20) << 20;

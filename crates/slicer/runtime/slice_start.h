@@ -167,7 +167,8 @@ static void start_process(void)
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
 #ifdef THREAD_SANITIZER
-    pid_t child = fork(); /* the sanitizer's own locks must know of it */
+    /* The sanitizer's own locks must know of it; the program's wait(2) then sees the slice. */
+    pid_t child = fork();
 #else
     pid_t child = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, 0);
 #endif

@@ -130,7 +130,8 @@ fn check(name: &str) {
     let program = Program::new(name);
     let translation = translated(&program.sources, &program.flags);
     let expect = program.header.all("expect")[0];
-    let refusals: Vec<String> = translation.refusals.iter().map(|r| format!("{}: {}", r.place, r.cause)).collect();
+    let refusals: Vec<String> =
+        translation.refusals.iter().map(|r| format!("{}: {}", r.place, r.cause)).collect();
     let (verdict, word) = expect.split_once(' ').unwrap_or((expect, ""));
     match verdict {
         "sliced" => assert!(translation.prefetches() && refusals.is_empty(), "{name}: {refusals:?}"),

@@ -12,8 +12,12 @@ pub fn make(folder: &Path, line: &str) {
     let content = match kind {
         "bytes" => (0..numbers[0]).map(|_| random.next() as u8).collect(),
         "text" => rest.replace("\\n", "\n").into_bytes(),
-        "numbers" => (0..numbers[0]).map(|_| format!("{}\n", random.below(numbers[1]))).collect::<String>().into(),
-        "sorted" => sorted(numbers[0], &mut random).iter().map(|n| format!("{n}\n")).collect::<String>().into(),
+        "numbers" => {
+            (0..numbers[0]).map(|_| format!("{}\n", random.below(numbers[1]))).collect::<String>().into()
+        }
+        "sorted" => {
+            sorted(numbers[0], &mut random).iter().map(|n| format!("{n}\n")).collect::<String>().into()
+        }
         "words" => words(numbers[0] as usize, &mut random),
         "table" => table(numbers[0], numbers[1], &mut random),
         "chain" => chain(numbers[0], numbers[1], &mut random),
@@ -62,7 +66,10 @@ fn words(bytes: usize, random: &mut Random) -> Vec<u8> {
 
 /// Pairs of an offset and a length.
 fn table(count: u64, most: u64, random: &mut Random) -> Vec<u8> {
-    (0..count).flat_map(|_| [random.below(most) as u32, random.next() as u32]).flat_map(u32::to_le_bytes).collect()
+    (0..count)
+        .flat_map(|_| [random.below(most) as u32, random.next() as u32])
+        .flat_map(u32::to_le_bytes)
+        .collect()
 }
 
 /// Blocks that form one cycle in random order; each begins with the number of its successor.
@@ -106,7 +113,8 @@ pub fn btree(keys: u64, random: &mut Random) -> Vec<u8> {
         .map(|chunk| Page { level: 0, keys: chunk.to_vec(), children: Vec::new() })
         .collect();
     // (page number, first key) of the level below.
-    let mut below: Vec<(u32, u32)> = pages.iter().enumerate().map(|(i, p)| (i as u32 + 1, p.keys[0])).collect();
+    let mut below: Vec<(u32, u32)> =
+        pages.iter().enumerate().map(|(i, p)| (i as u32 + 1, p.keys[0])).collect();
     let mut level = 0;
     while below.len() > 1 {
         level += 1;

@@ -5,6 +5,7 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 pub mod data;
+pub mod generator;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -116,7 +117,13 @@ pub struct Ran {
 }
 
 /// Runs a program in a folder. `mode` is that of the slice, and `trace` its trace.
-pub fn run(program: &Path, args: &[String], folder: &Path, stdin: Option<&Path>, slice: Option<(&str, &Path)>) -> Ran {
+pub fn run(
+    program: &Path,
+    args: &[String],
+    folder: &Path,
+    stdin: Option<&Path>,
+    slice: Option<(&str, &Path)>,
+) -> Ran {
     let logs = tempfile::tempdir().unwrap();
     let log = logs.path().join("log");
     let mut command = Command::new("timeout");
@@ -148,7 +155,8 @@ pub fn run(program: &Path, args: &[String], folder: &Path, stdin: Option<&Path>,
 /// The predicted and the real accesses of a trace, each a line.
 pub fn sequences(trace: &Path) -> (Vec<String>, Vec<String>) {
     let text = fs::read_to_string(trace).unwrap_or_default();
-    let side = |mark: &str| text.lines().filter_map(|line| line.strip_prefix(mark)).map(str::to_owned).collect();
+    let side =
+        |mark: &str| text.lines().filter_map(|line| line.strip_prefix(mark)).map(str::to_owned).collect();
     (side("P\t"), side("R\t"))
 }
 
@@ -160,7 +168,13 @@ pub fn difference(predicted: &[String], real: &[String]) -> Option<String> {
     let at = predicted.iter().zip(real).take_while(|(p, r)| p == r).count();
     let around = |lines: &[String]| {
         let from = at.saturating_sub(2);
-        lines.iter().enumerate().skip(from).take(5).map(|(n, line)| format!("    {n}: {line}\n")).collect::<String>()
+        lines
+            .iter()
+            .enumerate()
+            .skip(from)
+            .take(5)
+            .map(|(n, line)| format!("    {n}: {line}\n"))
+            .collect::<String>()
     };
     Some(format!(
         "{} predicted, {} real; they part at {at}\n  predicted:\n{}  real:\n{}",

@@ -498,6 +498,7 @@ static void back_pressure(char **argv)
 static struct shared *pretend(void)
 {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    queue.batch = FIRST_BATCH;
     queue.queue_threshold = 100;
     queue.time_threshold_ns = 50;
     queue.budget_bytes = 100000;

@@ -1,0 +1,156 @@
+//! The runtime by itself: cases in C (runtime/cases.c), plain and under the sanitizers, as process and as thread.
+
+// A helper of a test may fail like the test itself.
+#![allow(clippy::unwrap_used)]
+
+mod oracle;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use oracle::{Build, difference, run, runtime_folder, sequences, succeed};
+
+/// Cases of both modes, and those of a process alone.
+const CASES: &[&str] = &[
+    "calls",
+    "diverges",
+    "closes_early",
+    "fails null",
+    "fails stack",
+    "fails divide",
+    "fails stream",
+    "fails descriptor",
+    "own_children",
+    "first_descriptor",
+    "sends",
+    "overflows",
+    "wrong_channel",
+    "many_files",
+    "left_behind",
+    "too_many_files",
+    "back_pressure",
+    "rule",
+    "batches",
+];
+const PROCESS_CASES: &[&str] = &["fails abort", "fails exit"];
+
+struct Cases {
+    folder: tempfile::TempDir,
+    program: PathBuf,
+}
+
+fn cases(build: Build) -> Cases {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("cases");
+    let flags: &[&str] = match build {
+        Build::Plain => &[],
+        Build::Address => &["-fsanitize=address"],
+        Build::Thread => &["-fsanitize=thread"],
+    };
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runtime/cases.c");
+    let mut command = Command::new("cc");
+    command.args(["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-DRECORD_READAHEAD", "-pthread", "-I"]);
+    command.arg(runtime_folder()).args(flags).arg(source).arg("-o").arg(&program);
+    succeed(&mut command, "the cases compile without warnings");
+    Cases { folder, program }
+}
+
+fn all_cases(build: Build) {
+    let cases = cases(build);
+    for mode in ["fork", "thread"] {
+        let more = if mode == "fork" { PROCESS_CASES } else { &[] };
+        for (number, case) in CASES.iter().chain(more).enumerate() {
+            // The thread sanitizer wants fork(2), whose child wait(2) sees.
+            if (build, mode, *case) == (Build::Thread, "fork", "own_children") {
+                continue;
+            }
+            let folder = cases.folder.path().join(format!("{mode}-{number}"));
+            fs::create_dir(&folder).unwrap();
+            let args: Vec<String> = case.split(' ').map(str::to_owned).collect();
+            let trace = folder.join("trace");
+            let ran = run(&cases.program, &args, &folder, None, Some((mode, &trace)));
+            let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+            assert_eq!(
+                (said.as_str(), ran.code),
+                ("good\n", Some(0)),
+                "{case}, {mode}: {} {}",
+                ran.stderr,
+                ran.sanitizer
+            );
+            if *case == "calls" {
+                let (predicted, real) = sequences(&trace);
+                assert!(predicted.len() > 30);
+                assert_eq!(difference(&predicted, &real), None, "{mode}");
+            }
+        }
+    }
+}
+
+#[test]
+fn plain() {
+    all_cases(Build::Plain);
+}
+
+#[test]
+fn under_the_address_sanitizer() {
+    all_cases(Build::Address);
+}
+
+#[test]
+fn under_the_thread_sanitizer() {
+    all_cases(Build::Thread);
+}
+
+/// A fault of the program's own ends it as it always did.
+#[test]
+fn faults_of_the_program_stay_its_own() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let cases = cases(Build::Plain);
+    for mode in ["fork", "thread", "off"] {
+        let mut command = Command::new(&cases.program);
+        command.arg("own_fault").current_dir(cases.folder.path()).env("FORETELL_SLICE", mode);
+        let status = command.status().unwrap();
+        assert_eq!(status.signal(), Some(11), "{mode}");
+    }
+}
+
+/// Is there a process of this number that is not just waiting to be buried?
+fn lives(process: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.contains("foretell-slice") && !stat.contains(") Z ")
+}
+
+/// `program | reader`: the pipe ends with the program, although its slice would sleep for ever.
+#[test]
+fn the_slice_holds_no_pipe_and_dies_with_the_program() {
+    let cases = cases(Build::Plain);
+    let mut command = Command::new(&cases.program);
+    command.arg("prints_and_ends").current_dir(cases.folder.path()).env("FORETELL_SLICE", "fork");
+    // Reads until every writer has closed.
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let slice = said.lines().next().unwrap().strip_prefix("slice ").unwrap().to_owned();
+    while lives(&slice) {
+        std::thread::yield_now();
+    }
+}
+
+/// A program that becomes another one (execve) leaves no slice behind.
+#[test]
+fn the_slice_ends_when_the_program_becomes_another() {
+    let cases = cases(Build::Plain);
+    let mut command = Command::new(&cases.program);
+    command.arg("becomes_another").current_dir(cases.folder.path()).env("FORETELL_SLICE", "fork");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let slice = lines.next().unwrap().unwrap().strip_prefix("slice ").unwrap().to_owned();
+    while lives(&slice) {
+        std::thread::yield_now();
+    }
+    // The other program is still there and waits for a line.
+    child.stdin.take().unwrap().write_all(b"go on\n").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "good");
+    assert!(child.wait().unwrap().success());
+}
