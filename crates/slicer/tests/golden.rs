@@ -44,7 +44,9 @@ fn figure_3_reads_its_configuration() {
 
 #[test]
 fn the_report_says_what_became_of_each_file() {
-    let Some(translation) = translated("figure3.c", "the_report_says_what_became_of_each_file") else { return };
+    let Some(translation) = translated("figure3.c", "the_report_says_what_became_of_each_file") else {
+        return;
+    };
     let outcomes: Vec<(&str, &Outcome)> =
         translation.report.sites.iter().map(|s| (s.path.as_str(), &s.outcome)).collect();
     let wanted =
@@ -66,6 +68,9 @@ fn why_gives_the_chain_to_the_access() {
         translate(std::slice::from_ref(&input), &options).unwrap().why
     };
     let index = asked("17").join("\n");
-    assert!(index.contains("fscanf(config_fp, \"%d\", &index)") && index.contains("gives `index`"), "{index}");
+    assert!(
+        index.contains("fscanf(config_fp, \"%d\", &index)") && index.contains("gives `index`"),
+        "{index}"
+    );
     assert!(asked("21").join("").contains("nothing of it is in the slice"), "data + 10 is computation");
 }

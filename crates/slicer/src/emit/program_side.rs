@@ -35,13 +35,21 @@ pub(crate) fn translate_unit(emission: &Emission<'_>, unit: u16) -> Unit {
         return Unit { text: original.to_owned(), unprintable };
     }
     let include = include_place(emission, root, &edits);
-    let mut head = "#include \"foretell_slice.h\"\n".to_owned();
+    // A program with annotations has the header already.
+    let has_header = original.lines().any(|line| {
+        let line = line.trim_start().strip_prefix('#').map(str::trim_start);
+        line.is_some_and(|l| l.starts_with("include") && l.contains("foretell_slice.h"))
+    });
+    let mut head = if has_header { String::new() } else { "#include \"foretell_slice.h\"\n".to_owned() };
     if program.func(program.main).unit == unit {
         let writer = Writer::new(emission, Voice::Slice, None);
-        head.push_str(&format!("\n{};\n", writer.main_head()));
+        let gap = if has_header { "" } else { "\n" };
+        head.push_str(&format!("{gap}{};\n", writer.main_head()));
         start(emission, &mut edits);
     }
-    edits.push((include, include, format!("{head}\n")));
+    if !head.is_empty() {
+        edits.push((include, include, format!("{head}\n")));
+    }
     edits.sort();
     edits.dedup();
     let mut text = String::new();

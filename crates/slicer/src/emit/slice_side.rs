@@ -52,13 +52,18 @@ pub(super) fn unit_slice(emission: &Emission<'_>, unit: u16) -> Written {
         String::new(),
     ];
     let variables = variables(emission, unit, copies, &mut functions, &mut written.unprintable);
+    let declared = functions.iter().filter(|f| **f != program.main).count();
     for func in functions.iter().filter(|f| **f != program.main) {
         let mut writer = Writer::new(emission, Voice::Slice, Some(*func));
         lines.push(format!("{};", writer.head(*func)));
     }
     if !variables.is_empty() {
-        lines.push(String::new());
+        if declared > 0 {
+            lines.push(String::new());
+        }
         lines.extend(variables);
+    } else if declared == 0 {
+        lines.pop();
     }
     for body in bodies {
         lines.push(String::new());
@@ -187,6 +192,9 @@ impl Writer<'_, '_> {
         let returns = func != program.main
             && emission.slice.closure.needs_result(func)
             && function.returns.trim() != "void";
+        if body.last().is_some_and(|l| l == "return;") {
+            body.pop();
+        }
         if returns && !body.last().is_some_and(|l| l.starts_with("return")) {
             // Here the program ends, or its author knows that it never comes here.
             body.push("foretell_slice_end();".to_owned());
