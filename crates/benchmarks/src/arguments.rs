@@ -83,6 +83,8 @@ pub(crate) enum Name {
     ModelAdvice,
     /// How far calibrations of the same slow device differ
     ModelCalibration,
+    /// Programs and their translations by foretell slice, 8 ms disk and 1 ms x 8 channels
+    Slice,
 }
 
 impl fmt::Display for Name {

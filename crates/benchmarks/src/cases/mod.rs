@@ -6,6 +6,7 @@ mod hits;
 mod model;
 mod neighbour;
 mod scan;
+mod slice;
 mod strategies;
 
 use std::ffi::OsString;
@@ -143,6 +144,7 @@ pub(crate) fn prepare<'b>(name: Name, bench: &'b Bench) -> Result<Box<dyn Case +
         Name::ModelReality => Box::new(model::Reality::prepare(bench)?),
         Name::ModelAdvice => Box::new(model::Sweep::prepare(bench)?),
         Name::ModelCalibration => Box::new(model::Repeated::prepare(bench)?),
+        Name::Slice => Box::new(slice::Slices::prepare(bench)?),
     })
 }
 

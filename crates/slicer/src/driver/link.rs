@@ -36,15 +36,15 @@ pub(super) fn link(
     let output = compiler
         .command()
         .args(arguments)
-        .arg("-Wl,--trace")
+        // Twice: with the members of archives.
+        .arg("-Wl,--trace,--trace")
         .stderr(Stdio::inherit())
         .stdin(Stdio::inherit())
         .output()
         .map_err(|e| compiler.failed(e))?;
     let said = String::from_utf8_lossy(&output.stdout);
-    let (files, others): (Vec<&str>, Vec<&str>) = said.lines().partition(|line| linked_file(line).is_some());
-    for line in others {
-        // A closed pipe is no reason to complain.
+    for line in said.lines().filter(|line| line.contains(' ') && linked_file(line).is_none()) {
+        // Something else that the linker had to say. A closed pipe is no reason to complain.
         let _ = writeln!(io::stdout(), "{line}");
     }
     if !output.status.success() {
@@ -52,7 +52,7 @@ pub(super) fn link(
     }
     let program = invocation.output().unwrap_or_else(|| PathBuf::from(DEFAULT_OUTPUT));
     let members: Vec<(PathBuf, String)> =
-        files.into_iter().filter_map(linked_file).filter_map(|f| f.member()).collect();
+        said.lines().filter_map(linked_file).filter_map(Linked::member).collect();
     let diagnosis = match units(invocation, &members) {
         Ok(units) if units.is_empty() || !opens_files(&units) => None,
         Ok(units) => replace(compiler, invocation, &units, &program).unwrap_or_else(Some),

@@ -2,7 +2,7 @@
 //! that C has, reads, and prints sums of what it read and computed.
 //!
 //! A program is a function `run_SEED` with helpers and globals of its own, so that many stand in one source,
-//! behind one main. All arithmetic is unsigned; indices are masked, divisors are odd, loops are counted,
+//! behind one main. All arithmetic is unsigned and of one width (a smaller type would become a signed int); indices are masked, divisors are odd, loops are counted,
 //! recursion has a depth; an expression has side effects only where C orders them.
 
 use std::fmt::Write as _;
@@ -170,7 +170,7 @@ impl Program {
         if depth >= EXPRESSIONS_DEEP || self.one_in(4) {
             return match self.below(5) {
                 0 => format!("{}ul", self.below(5000)),
-                1 if !self.in_helper => format!("buffer[{} & 511]", self.variable()),
+                1 if !self.in_helper => format!("(number)buffer[{} & 511]", self.variable()),
                 _ => self.place(),
             };
         }
@@ -183,7 +183,7 @@ impl Program {
             4 => format!("({left} ^ {right} >> 3)"),
             5 => format!("({left} & {right})"),
             6 => format!("({left} % ({right} | 1))"),
-            7 => format!("({left} < {right})"),
+            7 => format!("(number)({left} < {right})"),
             8 => format!("({left} << ({right} & 7))"),
             9 => format!("({left} > 99 ? {right} : ~{left})"),
             10 => format!("(number)({left} % 3 == 1 && {right} != 4)"),

@@ -1,0 +1,199 @@
+//! `foretell cc` in place of the compiler: what it leaves as it is, and what it makes of a program.
+
+// A helper of a test may fail like the test itself.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// A program of two units: one reads, the other says where.
+const MAIN: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+#include "where.h"
+
+int main(void)
+{
+    char byte = 0;
+    int sum = 0, fd = open("data", O_RDONLY);
+    for (int i = 0; i < COUNT; i++)
+        if (pread(fd, &byte, 1, where(i)) == 1)
+            sum += byte;
+    close(fd);
+    printf("%d\n", sum);
+    return sum % 100;
+}
+"#;
+const WHERE: &str = "#include \"where.h\"\nlong where(int i) { return 90000 - i * 4096; }\n";
+const HEADER: &str = "long where(int i);\n";
+
+struct Project {
+    folder: tempfile::TempDir,
+}
+
+impl Project {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [("main.c", MAIN), ("where.c", WHERE)] {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        fs::create_dir(folder.path().join("include")).unwrap();
+        fs::write(folder.path().join("include/where.h"), HEADER).unwrap();
+        let data: Vec<u8> = (0..100_000_u32).map(|i| (i * 7 % 101) as u8).collect();
+        fs::write(folder.path().join("data"), data).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn run(&self, program: &Path, arguments: &str) -> Output {
+        Command::new(program)
+            .args(arguments.split_whitespace())
+            .current_dir(self.folder.path())
+            .env_remove("FORETELL_CC")
+            .env_remove("FORETELL_SLICE")
+            .env("FORETELL_SLICE_TRACE", self.path("trace"))
+            .env("FORETELL_CC_KEEP", self.path("kept"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    /// `foretell cc` and the real compiler with the same arguments.
+    fn cc(&self, arguments: &str) -> Output {
+        self.run(Path::new(env!("CARGO_BIN_EXE_foretell")), &format!("cc {arguments}"))
+    }
+
+    /// It says nothing and succeeds.
+    fn cc_quietly(&self, arguments: &str) {
+        let output = self.cc(arguments);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments}");
+        assert!(output.status.success() && output.stdout.is_empty(), "{arguments}: {output:?}");
+    }
+
+    /// Runs a program; does it prefetch what it reads?
+    fn prefetches(&self, program: &str) -> bool {
+        let _ = fs::remove_file(self.path("trace"));
+        let output = self.run(&self.path(program), "");
+        let sum: u32 = (0..20_u32).map(|i| (90_000 - i * 4096) * 7 % 101).sum();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{sum}\n"));
+        assert_eq!(output.status.code(), Some((sum % 100) as i32));
+        let trace = fs::read_to_string(self.path("trace")).unwrap_or_default();
+        let side = |mark: char| -> Vec<&str> {
+            trace.lines().filter(|line| line.starts_with(mark)).map(|line| &line[1..]).collect()
+        };
+        assert_eq!(side('P'), side('R'));
+        side('P').len() == 20
+    }
+}
+
+#[test]
+fn objects_become_a_program_that_prefetches() {
+    let project = Project::new();
+    project.cc_quietly("-O2 -Wall -Iinclude -DCOUNT=20 -MMD -MF main.d -c main.c -o main.o");
+    project.cc_quietly("-O2 -Wall -I include -c where.c");
+    project.cc_quietly("main.o where.o -o prog");
+    assert!(project.prefetches("prog"));
+    // The dependencies are those of the source, and the translation can be read.
+    assert!(fs::read_to_string(project.path("main.d")).unwrap().contains("main.c include/where.h"));
+    assert!(fs::read_to_string(project.path("kept/prog/main.c")).unwrap().contains("foretell_prefetch_pread"));
+}
+
+#[test]
+fn one_command_response_files_and_archives() {
+    let project = Project::new();
+    project.cc_quietly("-Iinclude -DCOUNT=20 main.c where.c -o together");
+    assert!(project.prefetches("together"));
+
+    fs::write(project.path("args"), "-Iinclude '-DCOUNT=20'\n main.c where.c -o 'from file'").unwrap();
+    project.cc_quietly("@args");
+    assert!(project.prefetches("from file"));
+
+    // Of the archive only what is linked counts: the other member has a main of its own.
+    fs::write(project.path("other.c"), "int other(void) { return 1; }\nint main(void) { return other(); }\n").unwrap();
+    project.cc_quietly("-Iinclude -c where.c other.c");
+    let ar = project.run(Path::new("ar"), "rcs libwhere.a other.o where.o");
+    assert!(ar.status.success(), "{ar:?}");
+    project.cc_quietly("-Iinclude -DCOUNT=20 main.c -o archived -L. -lwhere");
+    assert!(project.prefetches("archived"));
+}
+
+#[test]
+fn what_is_no_program_is_the_compilers_alone() {
+    let project = Project::new();
+    for arguments in [
+        "-E -Iinclude main.c",
+        "-M -Iinclude main.c",
+        "-S -Iinclude where.c -o -",
+        "--version",
+        "-dumpmachine",
+        "-print-search-dirs",
+        "-Iinclude -fsyntax-only where.c",
+        "-Iinclude -c missing.c",
+        "-Iinclude -DCOUNT=nonsense -c main.c",
+        "-Iinclude where.c -o no_main",
+        "-v",
+    ] {
+        let ours = project.cc(arguments);
+        let theirs = project.run(Path::new("cc"), arguments);
+        assert_eq!(ours.status.code(), theirs.status.code(), "{arguments}");
+        // Names of temporary files differ from run to run.
+        if theirs.status.success() && arguments != "-v" {
+            assert_eq!(ours.stdout, theirs.stdout, "{arguments}");
+            assert_eq!(ours.stderr, theirs.stderr, "{arguments}");
+        }
+    }
+    project.cc_quietly("-shared -fPIC -Iinclude where.c -o libwhere.so");
+    project.cc_quietly("-Iinclude -DCOUNT=20 main.c -o shared ./libwhere.so");
+    assert!(!project.path("kept").exists(), "where() has no source: nothing can be sliced");
+}
+
+#[test]
+fn what_cannot_be_translated_is_compiled_unchanged_and_one_line_says_why() {
+    let project = Project::new();
+    project.cc_quietly("-c -Iinclude where.c");
+    // The source has changed since: its object is no longer its.
+    fs::write(project.path("where.c"), format!("{WHERE}/* changed */\n")).unwrap();
+    let output = project.cc("-Iinclude -DCOUNT=20 main.c where.o -o stale");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.lines().count() == 1, "{said}");
+    assert!(said.contains("stale: compiled unchanged: ") && said.contains("where.c is not what was compiled"), "{said}");
+    assert!(!project.prefetches("stale"));
+
+    let assembly = "long where(int i) { long at = i; __asm__(\"\" : \"+r\"(at)); return 90000 - at * 4096; }\n";
+    fs::write(project.path("where.c"), assembly).unwrap();
+    let output = project.cc("-Iinclude -DCOUNT=20 main.c where.c -o refused");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.lines().count() == 1, "{said}");
+    assert!(said.contains("refused: compiled unchanged: ") && said.contains("assembly"), "{said}");
+    assert!(!project.prefetches("refused"));
+}
+
+#[test]
+fn programs_without_files_and_probes_of_configure_are_left_alone() {
+    let project = Project::new();
+    fs::write(project.path("hello.c"), "#include <stdio.h>\nint main(void) { return puts(\"hello\") < 0; }\n").unwrap();
+    project.cc_quietly("hello.c");
+    assert_eq!(project.run(&project.path("a.out"), "").stdout, b"hello\n");
+    fs::copy(project.path("main.c"), project.path("conftest.c")).unwrap();
+    project.cc_quietly("-Iinclude -DCOUNT=20 conftest.c where.c -o conftest");
+    assert!(!project.prefetches("conftest"));
+}
+
+#[test]
+fn a_compiler_that_is_not_there_is_named() {
+    let project = Project::new();
+    let output = Command::new(env!("CARGO_BIN_EXE_foretell"))
+        .args(["cc", "-c", "where.c"])
+        .current_dir(project.folder.path())
+        .env("FORETELL_CC", "no-such-compiler")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("no-such-compiler does not start") && said.lines().count() == 1, "{said}");
+}
