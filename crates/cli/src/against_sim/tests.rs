@@ -1,3 +1,5 @@
+//! Model and simulator at all points.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Applying and undoing on a directory that looks like a device's queue.
+
 use super::*;
 use std::fs;
 
