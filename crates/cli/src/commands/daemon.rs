@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use foretell_pagecache::{Options, Prefetch};
+use foretelld::metrics::{MetricsAddress, MetricsServer};
 use foretelld::{Configuration, Service, ServiceError};
 
 use crate::config::{self, File, Flags, Surroundings};
@@ -35,6 +36,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     allocation: Option<String>,
 
+    /// Serve metrics for Prometheus at a loopback address, as 127.0.0.1:9464, or at the path of a socket
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<MetricsAddress>,
+
     /// Print the effective configuration as TOML and end
     #[arg(long)]
     print_config: bool,
@@ -52,6 +57,13 @@ pub fn execute(args: &Args) -> Result<u8> {
     let service = Service::open(configuration).map_err(explain)?;
     service.stop().on_signals().context("cannot handle signals")?;
     note(&format!("foretelld: serving on {}, with a budget of {budget}\n", socket.display()));
+    let watcher = service.watcher();
+    let metrics = args.metrics.as_ref().map(|at| MetricsServer::start(at, move || watcher.snapshot()));
+    // Served until the end of this function.
+    let metrics = metrics.transpose()?;
+    if let Some(metrics) = &metrics {
+        note(&format!("foretelld: metrics at {}\n", metrics.address()));
+    }
     tell_manager();
     service.run()?;
     Ok(0)

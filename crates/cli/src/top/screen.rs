@@ -75,7 +75,8 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A terminal that has gone needs nothing back.
-        let _ = self.give_back();
+        // A terminal that has gone needs nothing back. A panic has given it back already, and leaving the
+        // other screen twice would move the cursor over what was reported; only the cursor is still hidden.
+        let _ = if std::thread::panicking() { self.terminal.show_cursor() } else { self.give_back() };
     }
 }
