@@ -261,9 +261,10 @@ fn evaluate(costs: &Costs, workload: &Workload, causes: Causes) -> Evaluation {
     let bound = match () {
         () if limit_ms >= time_ms && kind == LimitKind::Operations => Bound::Operations,
         () if limit_ms >= time_ms => Bound::Bytes,
-        () if computation_ms > 0.5 * time_ms || shared_ms >= time_ms => Bound::Computation,
+        () if computation_ms >= 0.95 * time_ms || shared_ms >= time_ms => Bound::Computation,
         // A single request at a time keeps a device busy too, but then it is latency that counts.
         () if device_ms >= 0.95 * time_ms && (streams * in_flight >= costs.slots) => Bound::Device,
+        () if computation_ms > 0.5 * time_ms => Bound::Computation,
         () => Bound::Latency,
     };
     Evaluation { time_ms, device_reads, bound }
@@ -348,8 +349,9 @@ fn streams_at_the_arm(costs: &Costs, workload: &Workload, causes: Causes) -> Opt
     let computation_ms = workload.reads() as f64 * workload.think_ms();
     let shared_ms = computation_ms * streams / f64::from(workload.processors).min(streams);
     let bound = match () {
-        () if shared_ms > 0.5 * time_ms => Bound::Computation,
+        () if shared_ms >= 0.95 * time_ms => Bound::Computation,
         () if busy_ms >= 0.95 * time_ms && streams > 1.0 => Bound::Device,
+        () if shared_ms > 0.5 * time_ms => Bound::Computation,
         () => Bound::Latency,
     };
     // A sum of many terms may end below one of them by its last digit.
@@ -519,6 +521,47 @@ mod tests {
         // 65536 reads, 300 of them saved up, at 3000 a second.
         assert_eq!(p.bound, Bound::Operations);
         assert!((p.time_ms - (65536.0 - 300.0) / 3.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn half_the_time_in_computation_is_no_limit_if_the_device_is_always_busy() {
+        // A bus of 9.3 MB/s takes 7.2 s for 64 MiB; the program computes for 4.1 s beside it.
+        let disk = find("st34501w").unwrap();
+        let prefetching = Prefetching::Linux { read_ahead_bytes: MIB };
+        let workload = Workload { think_us: 500.0, prefetching, ..Workload::sequential(64 * MIB) };
+        assert_eq!(predict(&disk, &workload).unwrap().bound, Bound::Device);
+        let slow = Workload { think_us: 1000.0, ..workload };
+        assert_eq!(predict(&disk, &slow).unwrap().bound, Bound::Computation);
+    }
+
+    #[test]
+    fn processors_are_shared_and_the_driver_takes_its_part() {
+        // Four streams of 1 MiB compute for 10 ms on each of 128 reads, on one processor, with 1 ms a request.
+        let workload = Workload {
+            streams: 4,
+            think_us: 10e3,
+            processors: 1,
+            driver_us: 1e3,
+            prefetching: Prefetching::Off,
+            ..Workload::sequential(MIB)
+        };
+        assert_eq!(predict(&uniform(), &workload).unwrap().time_ms, 4.0 * 128.0 * 11.0);
+        let alone = Workload { processors: 4, ..workload };
+        assert!(predict(&uniform(), &alone).unwrap().time_ms < 128.0 * 15.0);
+    }
+
+    #[test]
+    fn a_window_is_asked_for_in_pieces_side_by_side() {
+        // 0.075 ms + 128 KB at 800 MB/s for each of 8 pieces of a window of 1 MiB, all at once.
+        let nvme = find("nvme").unwrap();
+        let prefetching = Prefetching::Linux { read_ahead_bytes: MIB };
+        let whole = Workload { prefetching, ..Workload::sequential(64 * MIB) };
+        let cut = Workload { split_bytes: 128 << 10, ..whole };
+        let (whole, cut) = (predict(&nvme, &whole).unwrap(), predict(&nvme, &cut).unwrap());
+        assert!(
+            cut.time_ms < whole.time_ms / 3.0 && cut.device_reads > 7 * (whole.device_reads - 8),
+            "{cut:?}"
+        );
     }
 
     #[test]

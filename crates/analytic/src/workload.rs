@@ -246,6 +246,9 @@ mod tests {
     fn impossible_numbers_are_refused_in_one_line() {
         assert_eq!(refused(|w| w.think_us = f64::NAN), "think_us is NaN; give 0 to 3.6e9 us");
         assert_eq!(refused(|w| w.think_us = -1.0), "think_us is -1; give 0 to 3.6e9 us");
+        assert_eq!(refused(|w| w.driver_us = f64::INFINITY), "driver_us is inf; give 0 to 3.6e9 us");
+        assert_eq!(refused(|w| w.processors = 0), "cpus is 0; give at least 1");
+        assert_eq!(refused(|w| w.split_bytes = 0), "split is 0; give at least 1 byte");
         assert!(refused(|w| w.streams = 0).starts_with("streams is 0"));
         assert!(refused(|w| w.request_bytes = 2 << 30).starts_with("request is"));
         assert!(refused(|w| w.span_bytes = 1 << 41).contains("the device holds"));
