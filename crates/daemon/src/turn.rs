@@ -85,7 +85,8 @@ impl Service {
         for (code, handle, text) in refusals {
             connection.refuse_entry(code, handle, text)?;
         }
-        if taken > 0 || due {
+        // Also when it falls asleep: the plane has taken in by now what was said last.
+        if taken > 0 || due || sleeps {
             self.show(id);
         }
         if due {
