@@ -16,7 +16,7 @@ mod fake;
 
 use std::fs::File;
 use std::hint::black_box;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -209,7 +209,7 @@ fn report(ways: &[Way<'_>], measured: &mut [Vec<f64>], dropped: u64, real: bool,
         println!("{dropped} hints were dropped: the service did not keep up");
     }
     let result = json!({
-        "command": std::env::args().collect::<Vec<_>>().join(" "),
+        "command": format!("./x bench client {}", std::env::args().skip(1).filter(|a| a != "--bench").collect::<Vec<_>>().join(" ")),
         "commit": line_of(Command::new("git").args(["rev-parse", "HEAD"])),
         "machine": line_of(Command::new("uname").arg("-srm")),
         "service": if real { "a running one" } else { "one that empties the ring between measurements" },
@@ -217,7 +217,9 @@ fn report(ways: &[Way<'_>], measured: &mut [Vec<f64>], dropped: u64, real: bool,
         "calls": rows,
     });
     if let Some(path) = json_path {
-        write(&path, &result);
+        // Cargo starts a benchmark in its package's folder; whoever types the command is in the root.
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+        write(&root.join(path), &result);
     }
 }
 
@@ -226,7 +228,7 @@ fn line_of(command: &mut Command) -> String {
 }
 
 /// Writes the result under a temporary name, then renames it.
-fn write(path: &std::path::Path, result: &Value) {
+fn write(path: &Path, result: &Value) {
     let temporary = path.with_extension("json.new");
     std::fs::write(&temporary, format!("{result:#}\n")).unwrap();
     std::fs::rename(temporary, path).unwrap();
