@@ -9,15 +9,20 @@
  *
  * Requests whose access the program has made in the meantime are skipped. The others are served in batches:
  * sorted by their place on the device (FIEMAP), neighbours joined, so that a file that is read backwards is
- * fetched forwards, in pieces. A batch is served when it is long enough, or its oldest has waited for
- * BATCH_NS, or the slice is about to wait for anything. Long enough is FIRST_BATCH at first, as the program
- * is waiting, and then twice as much each time, up to half of Queue_Threshold: the more requests are sorted
- * together, the more of them are neighbours, and the other half is what the program lives on meanwhile. */
+ * fetched forwards, in pieces. A small gap between two requests is read as well where that takes less than
+ * another request. A batch is served when it is long enough, or its oldest has waited for BATCH_NS, or the
+ * slice is about to wait for anything. Long enough is FIRST_BATCH at first, as the program is waiting, and
+ * then more each time, up to half of Queue_Threshold: the more requests are sorted together, the more of
+ * them are neighbours, and the other half is what the program lives on meanwhile. */
 
-/* The paper's library wakes its thread when 64 entries are free, and lets 300 wait. */
-#define FIRST_BATCH 64
+#define FIRST_BATCH 256
+#define BATCH_GROWTH 4
 #define BATCH_NS 1000000ull
-#define QUEUE 1024
+#define QUEUE 4096
+/* Most bytes of a gap that are read for nothing, and the rate at which reading them is weighed against a
+ * request: that of a disk, as faster devices have shorter requests, too. */
+#define GAP_BYTES (32 << 10)
+#define GAP_BYTES_PER_US 100
 /* The kernel loads at most one read-ahead window a call (128 KiB unless changed). */
 #define REQUEST_BYTES (128 << 10)
 /* Time_Threshold: far more than any device needs for one batch; the budget binds first. */
@@ -245,15 +250,26 @@ static void ask_for(struct description *description, long long begin, long long 
     }
 }
 
-/* Serves sorted requests, those that touch each other as one. */
+/* Up to which size a gap costs less than a request. */
+static long long worthwhile_gap(void)
+{
+    unsigned long long service_us = atomic_load(&shared->service_ns) / 1000;
+    if (service_us == 0 || service_us * GAP_BYTES_PER_US > GAP_BYTES)
+        return GAP_BYTES; /* not measured yet, or slow */
+    return (long long)(service_us * GAP_BYTES_PER_US);
+}
+
+/* Serves sorted requests, those that touch each other, or nearly, as one. */
 static void serve_batch(struct request *batch, unsigned length)
 {
     unsigned asked = 0;
+    long long gap = worthwhile_gap();
     qsort(batch, length, sizeof *batch, by_place);
     for (unsigned i = 0; i < length;) {
         long long begin = batch[i].begin, end = batch[i].end;
         struct description *description = batch[i].description;
-        for (i++; i < length && batch[i].description == description && batch[i].begin >= begin && batch[i].begin <= end; i++)
+        for (i++; i < length && batch[i].description == description && batch[i].begin >= begin &&
+                    batch[i].begin <= end + gap; i++)
             end = batch[i].end > end ? batch[i].end : end;
         ask_for(description, begin, end);
         asked++;
@@ -269,6 +285,13 @@ static void serve_batch(struct request *batch, unsigned length)
     }
     for (unsigned i = 0; i < length; i++)
         release(batch[i].description);
+}
+
+/* A batch is no more than half of what may wait. */
+static unsigned at_most_half(unsigned batch)
+{
+    unsigned half = (unsigned)(queue.queue_threshold + 1) / 2;
+    return batch < half ? batch : half > 0 ? half : 1;
 }
 
 /* Serves what the rule lets through; `all`: also what is not enough for a batch. */
@@ -301,8 +324,7 @@ static void serve(bool all)
             serve_batch(batch, length);
         if (length < queue.batch)
             return;
-        if (queue.batch < queue.queue_threshold / 2)
-            queue.batch *= 2;
+        queue.batch = at_most_half(queue.batch * BATCH_GROWTH);
     }
 }
 
@@ -386,8 +408,8 @@ static uint64_t number_from(const char *name, uint64_t otherwise, uint64_t most)
 
 static void queue_setup(void)
 {
-    queue.batch = FIRST_BATCH;
     queue.queue_threshold = number_from("FORETELL_SLICE_QUEUE", PREDICTIONS, PREDICTIONS);
+    queue.batch = at_most_half(FIRST_BATCH);
     queue.time_threshold_ns = number_from("FORETELL_SLICE_TIME_MS", TIME_THRESHOLD_NS / 1000000, 3600000) * 1000000;
     queue.budget_bytes = (long long)number_from("FORETELL_SLICE_BUDGET_MIB", BUDGET_BYTES >> 20, 1 << 20) << 20;
 }

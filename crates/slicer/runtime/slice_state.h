@@ -16,7 +16,7 @@
 #define RESERVED_FILES 128
 /* Most predictions ahead of the program in one open file; then the slice waits. The default of
  * Queue_Threshold, so that no file waits before the rule does. */
-#define PREDICTIONS 1024
+#define PREDICTIONS 4096
 /* Most open calls in the source that are followed. Others are left alone. */
 #define SITES 4096
 /* Bytes under way in the channel. When it is full for CHANNEL_WAIT_NS, the slice ends. */
