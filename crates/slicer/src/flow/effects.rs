@@ -43,6 +43,8 @@ pub(crate) struct Effects {
     pub(crate) reachable: Vec<bool>,
     /// Does it run in a thread of the program's own?
     pub(crate) threaded: Vec<bool>,
+    /// Can it come to itself? Then a pointer may lead to the variables of another call of it.
+    pub(crate) recursive: Vec<bool>,
 }
 
 impl Effects {
@@ -69,10 +71,14 @@ impl Effects {
             changes: vec![HashMap::new(); graphs.len()],
             reachable: vec![false; graphs.len()],
             threaded: vec![false; graphs.len()],
+            recursive: Vec::new(),
             steps,
         };
         effects.find_reachable(program.main);
-        effects.find_changes(program, memory);
+        let calls: Vec<BTreeSet<Func>> = effects.call_graph();
+        effects.recursive = (0..graphs.len()).map(|f| reaches(&calls, Func(f as u32))).collect();
+        effects.weaken_shared(program, graphs, memory, points);
+        effects.find_changes(program, memory, &calls);
         effects
     }
 
@@ -105,23 +111,48 @@ impl Effects {
         }
     }
 
-    fn find_changes(&mut self, program: &Program, memory: &Memory) {
+    fn call_graph(&self) -> Vec<BTreeSet<Func>> {
+        let targets = |e: &Effect| e.call.as_ref().map(|c| c.targets.clone()).unwrap_or_default();
+        self.steps.iter().map(|steps| steps.iter().flat_map(targets).collect()).collect()
+    }
+
+    /// A location stands for the variable of all calls of a recursive function at once. If pointers lead to it,
+    /// writing that of one call leaves those of the others as they are.
+    fn weaken_shared(&mut self, program: &Program, graphs: &[Graph], memory: &Memory, points: &Points) {
+        let through = |place: &Where| match place {
+            Where::Through(slot) => points.targets(*slot).to_vec(),
+            Where::At(_) => Vec::new(),
+        };
+        let mut pointed_to: BTreeSet<Obj> = BTreeSet::new();
+        for node in graphs.iter().flat_map(|g| &g.nodes) {
+            let places = node.reads.iter().chain(node.writes.iter().map(|(place, _)| place));
+            pointed_to.extend(places.flat_map(through).map(|l| memory.object_of(l)));
+            let values = node.call.iter().flat_map(|c| &c.arguments);
+            pointed_to.extend(values.flat_map(|v| points.targets(v.slot)).map(|l| memory.object_of(*l)));
+        }
+        for (func, steps) in self.steps.iter_mut().enumerate().filter(|(f, _)| self.recursive[*f]) {
+            for (location, surely) in steps.iter_mut().flat_map(|e| &mut e.writes) {
+                let own = match memory.what(*location) {
+                    Object::Variable(var) => match program.var(*var).scope {
+                        Scope::Local(home) | Scope::Parameter(home, _) => home.ix() == func,
+                        _ => false,
+                    },
+                    _ => false,
+                };
+                *surely &= !(own && pointed_to.contains(&memory.object_of(*location)));
+            }
+        }
+    }
+
+    fn find_changes(&mut self, program: &Program, memory: &Memory, calls: &[BTreeSet<Func>]) {
         let count = self.steps.len();
         let mut sets: Vec<BTreeSet<Loc>> = vec![BTreeSet::new(); count];
-        let calls: Vec<BTreeSet<Func>> = self
-            .steps
-            .iter()
-            .map(|s| {
-                s.iter().filter_map(|e| e.call.as_ref()).flat_map(|c| c.targets.iter().copied()).collect()
-            })
-            .collect();
-        let recursive: Vec<bool> = (0..count).map(|f| reaches(&calls, Func(f as u32))).collect();
         // What lives in a function ends with it, but for a recursive one, which may change the variables of
         // its caller, another one of itself.
         let outlives = |func: usize, location: Loc| match memory.what(location) {
             Object::Result(_) => false,
             Object::Variable(var) => match program.var(*var).scope {
-                Scope::Local(home) | Scope::Parameter(home, _) => home.ix() != func || recursive[func],
+                Scope::Local(home) | Scope::Parameter(home, _) => home.ix() != func || self.recursive[func],
                 _ => true,
             },
             _ => true,

@@ -358,7 +358,7 @@ impl<'a> Closure<'a> {
     fn outlives(&self, func: Func, location: Loc) -> bool {
         match self.known.memory.what(location) {
             Object::Variable(var) => match self.known.program.var(*var).scope {
-                Scope::Local(home) => home != func,
+                Scope::Local(home) => home != func || self.known.effects.recursive[func.ix()],
                 _ => true,
             },
             _ => true,
@@ -411,7 +411,9 @@ impl<'a> Closure<'a> {
             if let Some(number) = passed {
                 self.argument(point, number);
             }
-            return;
+            if point.0 != func || !known.effects.recursive[func.ix()] {
+                return;
+            }
         }
         self.read(point, location);
     }
