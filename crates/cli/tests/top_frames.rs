@@ -213,7 +213,7 @@ fn users() -> Users {
     Users::parse("root:x:0:0:::\npostgres:x:70:70:::\nana:x:1000:1000:::\n")
 }
 
-pub fn app(viewer: u32) -> App {
+fn app(viewer: u32) -> App {
     let mut app = App::new(Duration::from_secs(1), false, users(), viewer);
     app.take(snapshot(11_520.0, 1));
     app.take(snapshot(11_522.0, 3));

@@ -56,7 +56,7 @@ pub fn short_bytes(bytes: f64) -> String {
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
         _ if share.is_nan() => "-".to_owned(),
-        p if p == 0.0 => "0%".to_owned(),
+        0.0 => "0%".to_owned(),
         p if p < 0.05 => "<0.1%".to_owned(),
         p if share < 1.0 && p >= 99.95 => "99.9%".to_owned(),
         p if p >= 99.95 => format!("{p:.0}%"),
