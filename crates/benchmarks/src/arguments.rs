@@ -117,6 +117,14 @@ pub(crate) enum Command {
         /// What to run, as JSON.
         description: PathBuf,
     },
+    /// Calibrates a file, as a process that a cgroup can hold back
+    #[command(hide = true)]
+    Calibrate {
+        /// The file.
+        file: PathBuf,
+        /// The device file to write.
+        output: PathBuf,
+    },
     /// The helper process of a slow device
     #[command(hide = true)]
     SlowdiskHelper,

@@ -50,6 +50,9 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Some(Command::Reader(reader)) => reader::run(&reader).map(|()| ExitCode::SUCCESS),
         Some(Command::InGroup { procs, command }) => program::enter_group_and_run(&procs, &command),
         Some(Command::Together { description }) => together::run(&description).map(|()| ExitCode::SUCCESS),
+        Some(Command::Calibrate { file, output }) => {
+            cases::calibrate(&file, &output).map(|()| ExitCode::SUCCESS)
+        }
         Some(Command::SlowdiskHelper) => Ok(foretell_slowdisk::helper_main()),
         Some(Command::Janitor) => janitor::run().map(|()| ExitCode::SUCCESS),
         None => benchmark(&arguments.run).map(|()| ExitCode::SUCCESS),

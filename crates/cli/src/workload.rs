@@ -138,7 +138,9 @@ pub fn parse(text: &str, memory_bytes: u64) -> Result<Workload, WorkloadTextErro
             "stride" => pattern != "strided",
             "horizon" => pattern != "hinted",
             "span" => !matches!(pattern, "random" | "hinted"),
-            "fs" | "read_ahead" | "split" => pattern != "sequential",
+            // Other reads may pass the page cache by, but FFS is modelled for sequential ones only.
+            "fs" => pattern != "sequential" && value == "ffs",
+            "read_ahead" | "split" => pattern != "sequential",
             _ => false,
         };
         if meaningless {
@@ -260,6 +262,7 @@ mod tests {
         );
         let zero = parse("sequential,bytes=1M,read_ahead=0", 1).unwrap();
         assert_eq!(zero.prefetching, Prefetching::Linux { read_ahead_bytes: 0 });
+        assert_eq!(parse("random,bytes=1M,fs=direct", 1).unwrap().prefetching, Prefetching::Off);
     }
 
     #[test]

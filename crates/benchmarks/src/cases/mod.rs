@@ -9,6 +9,8 @@ mod scan;
 mod slice;
 mod strategies;
 
+pub(crate) use model::calibrate;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

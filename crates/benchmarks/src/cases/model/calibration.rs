@@ -1,6 +1,7 @@
 //! Calibrations of the same slow devices, one after the other: how far their parameters differ.
 
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
+use foretell_device::Model;
 
 use super::super::{Bench, Case};
 use super::stage::{Kind, Stage};
@@ -24,19 +25,10 @@ impl<'b> Repeated<'b> {
     }
 }
 
-/// The parameters by their names in the JSON of the command.
-const POINTS: [(&str, &str, usize); 10] = [
-    ("alone_4k_ms", "alone", 0),
-    ("alone_16k_ms", "alone", 1),
-    ("alone_64k_ms", "alone", 2),
-    ("alone_256k_ms", "alone", 3),
-    ("alone_1m_ms", "alone", 4),
-    ("busy_4k_ms", "busy", 0),
-    ("busy_16k_ms", "busy", 1),
-    ("busy_64k_ms", "busy", 2),
-    ("busy_256k_ms", "busy", 3),
-    ("busy_1m_ms", "busy", 4),
-];
+/// The names of the tables' points, by ascending size.
+const ALONE: [&str; 5] = ["alone_4k_ms", "alone_16k_ms", "alone_64k_ms", "alone_256k_ms", "alone_1m_ms"];
+const RANDOM: [&str; 5] =
+    ["random_4k_ms", "random_16k_ms", "random_64k_ms", "random_256k_ms", "random_1m_ms"];
 
 impl Case for Repeated<'_> {
     fn title(&self) -> String {
@@ -48,17 +40,16 @@ impl Case for Repeated<'_> {
     }
 
     fn run(&mut self, arm: usize) -> Result<Measured> {
-        let (_, found) = self.stages[arm].calibrate()?;
-        let number = |value: &serde_json::Value| value.as_f64().context("not the JSON that was expected");
-        let mut measured = Vec::new();
-        for (metric, table, index) in POINTS {
-            measured.push((metric, number(&found[table][index]["ms"])?));
+        let (device, effort) = self.stages[arm].calibrate()?;
+        let Model::Measured(found) = &device.model else { bail!("this is no measured device") };
+        let mut measured = vec![("positioning_ms", found.positioning_ms)];
+        for (i, point) in found.service.iter().enumerate().take(ALONE.len()) {
+            measured.push((ALONE[i], point.alone_ms));
+            // Of many random requests in flight: what positioning leaves of a small one is little.
+            measured.push((RANDOM[i], point.busy_ms + found.busy_positioning_ms));
         }
-        measured.push(("positioning_ms", number(&found["positioning"]["value"])?));
-        measured.push(("channels", number(&found["channels"]["value"])?));
-        measured.push(("rate_mb_s", number(&found["bytes_per_s"]["value"])? / 1e6));
-        measured.push(("took_s", number(&found["seconds"])?));
-        measured.push(("read_mib", number(&found["read_bytes"])? / f64::from(1 << 20)));
+        measured.push(("took_s", effort.seconds));
+        measured.push(("read_mib", effort.bytes as f64 / f64::from(1 << 20)));
         Ok(measured)
     }
 

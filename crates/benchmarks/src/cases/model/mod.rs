@@ -9,3 +9,4 @@ mod stage;
 pub(crate) use advice::Sweep;
 pub(crate) use calibration::Repeated;
 pub(crate) use reality::Reality;
+pub(crate) use stage::calibrate;

@@ -4,9 +4,12 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, ensure};
+use foretell_analytic::calibrate::device_file;
 use foretell_analytic::predict::predict;
 use foretell_device::DeviceParameters;
+use foretell_probe::Target;
 use foretell_slowdisk::Timing;
+use serde::{Deserialize, Serialize};
 
 use super::super::{Bench, MIB, Place, files};
 use super::job::{Job, Path};
@@ -77,14 +80,13 @@ impl<'b> Stage<'b> {
         Ok(Stage { bench, kind, place, files, group })
     }
 
-    /// Runs `foretell model calibrate` on the first file; what it found, and its JSON.
-    pub(crate) fn calibrate(&self) -> Result<(DeviceParameters, serde_json::Value)> {
+    /// Calibrates the first file, as `foretell model calibrate` does it; what was found, and at what price.
+    pub(crate) fn calibrate(&self) -> Result<(DeviceParameters, Effort)> {
         let launcher = &self.bench.launcher;
         let output = launcher.scratch().join("calibrated.toml");
-        let foretell = launcher.foretell().context("this benchmark needs the foretell command")?;
-        let mut command = self.in_group(foretell.to_owned());
-        command.args(["model", "calibrate"]).arg(&self.files[0]).arg("--output").arg(&output).arg("--json");
-        let ended = command.stdin(Stdio::null()).output().context("cannot start foretell")?;
+        let mut command = self.in_group(launcher.own_program().to_owned());
+        command.arg("calibrate").arg(&self.files[0]).arg(&output);
+        let ended = command.stdin(Stdio::null()).output().context("cannot start the calibration")?;
         ensure!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr).trim());
         let text = std::fs::read_to_string(&output)?;
         let device = DeviceParameters::parse(&text).map_err(|e| anyhow!("{}: {e}", output.display()))?;
@@ -116,6 +118,25 @@ impl<'b> Stage<'b> {
             }
         }
     }
+}
+
+/// What a calibration took.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Effort {
+    pub(crate) seconds: f64,
+    pub(crate) bytes: u64,
+}
+
+/// Calibrates `file`, writes the device file `output`, and prints the [`Effort`] as JSON.
+pub(crate) fn calibrate(file: &std::path::Path, output: &std::path::Path) -> Result<()> {
+    let target = Target::open(file).map_err(|e| anyhow!("{}: {e}", file.display()))?;
+    let (found, effort) =
+        foretell_probe::calibrate(&target, |_| {}).map_err(|e| anyhow!("{}: {e}", file.display()))?;
+    std::fs::write(output, device_file(&found, "calibrated", "the device of a benchmark", "measured"))
+        .with_context(|| format!("cannot write {}", output.display()))?;
+    let effort = Effort { seconds: effort.time.as_secs_f64(), bytes: effort.bytes };
+    println!("{}", serde_json::to_string(&effort)?);
+    Ok(())
 }
 
 /// The model's time of a job, in ms.
