@@ -1,5 +1,5 @@
-//! A program under the plane of another run (`--join`): we start it, tell the other run what it is and what
-//! it will read, and ask for a report at its end. When the other run ends first, the program goes on
+//! A program under the plane of another run (`--join`) or of the service: we start it, say what it is and what
+//! it will read, and ask for a report at its end. When the other side ends first, the program goes on
 //! uncontrolled.
 
 use std::ffi::OsString;
@@ -16,7 +16,9 @@ use crate::hints::check::Kind;
 use crate::hints::feed::{self, Fed};
 use crate::hints::{Hint, line};
 use crate::join::{Client, MAX_MESSAGE_BYTES, Reply, Request, WireManager};
+use crate::partner::Partner;
 use crate::program::{Program, exit_code};
+use crate::service::Service;
 use crate::signals;
 use crate::stats::Stats;
 use crate::steer::FIRST_HINTS;
@@ -32,9 +34,10 @@ const HINT_BYTES: usize = MAX_MESSAGE_BYTES / 4;
 /// A program that another run controls and that has not begun.
 #[derive(Debug)]
 pub(crate) struct Accompanied {
-    client: Client,
+    client: Partner,
     program: Program,
-    run_pid: u32,
+    /// Who controls it, for messages.
+    who: String,
 }
 
 /// Starts the program held back and has it taken under control by run `run_pid`.
@@ -44,8 +47,30 @@ pub(crate) fn join(
     name: &OsString,
     arguments: &[OsString],
 ) -> Result<Accompanied, Refused> {
-    let mut client = Client::connect(run_pid).map_err(|e| Refused::Wrong(e.context("--join")))?;
+    let client = Client::connect(run_pid).map_err(|e| Refused::Wrong(e.context("--join")))?;
     let program = Program::start_held(name, arguments).map_err(Refused::Wrong)?;
+    accept(Partner::Run(client), program, format!("run {run_pid}"), controlled, name)
+}
+
+/// The same by the service.
+pub(crate) fn serve(
+    service: Service,
+    controlled: &[Controlled],
+    name: &OsString,
+    arguments: &[OsString],
+) -> Result<Accompanied, Refused> {
+    let program = Program::start_held(name, arguments).map_err(Refused::Wrong)?;
+    let root = program.pidfd().map_err(Refused::Wrong)?;
+    accept(Partner::Service(service, root), program, "the service".to_owned(), controlled, name)
+}
+
+fn accept(
+    mut client: Partner,
+    program: Program,
+    who: String,
+    controlled: &[Controlled],
+    name: &OsString,
+) -> Result<Accompanied, Refused> {
     let managers = controlled.iter().map(|c| WireManager {
         name: manager_name(c, name),
         process: c.process.clone(),
@@ -54,11 +79,11 @@ pub(crate) fn join(
     let request = Request::Join { root_pid: program.pid(), managers: managers.collect() };
     let answer = client.send(&request).and_then(|()| client.wait_for_answer(JOIN_TIMEOUT));
     match answer {
-        Ok(Reply::Joined) => Ok(Accompanied { client, program, run_pid }),
+        Ok(Reply::Joined) => Ok(Accompanied { client, program, who }),
         Ok(other) => {
-            Err(Refused::Wrong(anyhow!("run {run_pid} answered with {other:?}; is it of the same version?")))
+            Err(Refused::Wrong(anyhow!("{who} answered with {other:?}; is it of the same version?")))
         }
-        Err(e) => Err(Refused::Wrong(e.context(format!("run {run_pid} refuses")))),
+        Err(e) => Err(Refused::Wrong(e.context(format!("{who} refuses")))),
     }
 }
 
@@ -79,7 +104,7 @@ struct Outgoing {
 impl Accompanied {
     /// Lets the program begin and stays with it until it has ended.
     pub(crate) fn accompany(self, sources: &[HintSource]) -> Result<Outcome> {
-        let Accompanied { mut client, mut program, run_pid } = self;
+        let Accompanied { mut client, mut program, who } = self;
         let wake = wake_descriptor()?;
         let mut streams = Vec::new();
         for source in sources {
@@ -126,19 +151,17 @@ impl Accompanied {
         let (status, report) = match ended {
             Ok(status) => (status, last_report(&mut client, outgoing.under_way)),
             Err(e) => {
-                warn(&format!(
-                    "run {run_pid} no longer controls this program ({e:#}); it goes on uncontrolled"
-                ));
+                warn(&format!("{who} no longer controls this program ({e:#}); it goes on uncontrolled"));
                 let stats = outgoing.farewell.take().map(|stats| Stats {
                     controlled: false,
-                    uncontrolled_because: Some(format!("run {run_pid}, which was joined, ended first")),
+                    uncontrolled_because: Some(format!("{who}, which controlled it, ended first")),
                     ..stats
                 });
                 (program.wait()?, stats.ok_or(e))
             }
         };
         let mut stats = report.unwrap_or_else(|e| {
-            Stats::uncontrolled(&format!("run {run_pid}, which was joined, gave no report ({e:#})"))
+            Stats::uncontrolled(&format!("{who}, which controlled it, gave no report ({e:#})"))
         });
         stats.elapsed_s = started.elapsed().as_secs_f64();
         stats.hints_skipped = outgoing.skipped + outgoing.skipped_there;
@@ -146,7 +169,7 @@ impl Accompanied {
     }
 }
 
-fn last_report(client: &mut Client, mut under_way: bool) -> Result<Stats> {
+fn last_report(client: &mut Partner, mut under_way: bool) -> Result<Stats> {
     client.send(&Request::Report)?;
     loop {
         match client.wait_for_answer(REPORT_TIMEOUT)? {
@@ -159,7 +182,7 @@ fn last_report(client: &mut Client, mut under_way: bool) -> Result<Stats> {
 
 impl Outgoing {
     /// Has the first hints taken before the program reads; waits at most [`FIRST_HINTS`] for each side.
-    fn send_first(&mut self, client: &mut Client, wake: BorrowedFd<'_>) -> Result<()> {
+    fn send_first(&mut self, client: &mut Partner, wake: BorrowedFd<'_>) -> Result<()> {
         let timeout = rustix::event::Timespec::try_from(FIRST_HINTS)?;
         poll(&mut [PollFd::from_borrowed_fd(wake, PollFlags::IN)], Some(&timeout))?;
         self.advance(client)?;
@@ -171,7 +194,7 @@ impl Outgoing {
     }
 
     /// Reads answers, and sends the next message when the last one was answered.
-    fn advance(&mut self, client: &mut Client) -> Result<()> {
+    fn advance(&mut self, client: &mut Partner) -> Result<()> {
         while let Some(reply) = client.receive()? {
             match reply {
                 Reply::Taken { skipped, problem } => {

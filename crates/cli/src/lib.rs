@@ -20,6 +20,7 @@ pub mod join;
 mod joined;
 pub mod memory;
 pub mod nearest;
+mod partner;
 pub mod plot;
 pub mod program;
 pub mod report;

@@ -192,6 +192,11 @@ impl Plane {
             self.observer.untrack(pid);
         }
         self.apply_commands();
+        if self.steering.sessions.len() == 0 {
+            // Nothing is left; a service may have nothing to do for days.
+            self.steering.engine.release_memory();
+            kernel::return_free_memory();
+        }
     }
 
     /// Processes of a session that are alive, as far as observed; 0 for one that has ended.

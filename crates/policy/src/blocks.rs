@@ -297,6 +297,16 @@ impl Blocks {
         }
     }
 
+    /// Gives the memory of the records back if none is in use.
+    pub(crate) fn release_memory(&mut self) {
+        if self.vacant.len() == self.records.len() {
+            (self.records, self.vacant) = (Vec::new(), Vec::new());
+        }
+        if self.vacant_files.len() == self.files.len() {
+            (self.files, self.vacant_files) = (Vec::new(), Vec::new());
+        }
+    }
+
     /// The records of a file's blocks, in ascending order, within `first..=last`.
     pub(crate) fn of_file(&self, file: FileId, first: u32, last: u32) -> Vec<BlockId> {
         let Some(Some(f)) = self.files.get(file.0 as usize) else { return Vec::new() };

@@ -241,6 +241,20 @@ impl Engine {
         id
     }
 
+    /// Gives back the memory of tables in which nothing is left, as after the last file has been removed.
+    /// Tables keep their size otherwise: what was needed once will be again.
+    pub fn release_memory(&mut self) {
+        self.blocks.release_memory();
+        self.disclosures.release_memory();
+        self.global.release_memory();
+        if self.actions.is_empty() {
+            self.actions = VecDeque::new();
+        }
+        if self.deadlines.is_empty() {
+            self.deadlines = VecDeque::new();
+        }
+    }
+
     // ---- events ----
 
     /// Takes an event in. Drain [`Engine::poll_action`] afterwards.

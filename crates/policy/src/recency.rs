@@ -80,6 +80,13 @@ impl RecencyList {
         self.places.swap(a as usize, b as usize);
     }
 
+    /// Gives the memory of an empty list back.
+    pub(crate) fn release_memory(&mut self) {
+        if self.len == 0 {
+            *self = RecencyList::default();
+        }
+    }
+
     /// The least recently used block.
     pub(crate) fn front(&mut self) -> Option<u32> {
         if self.len == 0 {

@@ -24,6 +24,29 @@ fn a_file_too_many_is_refused_until_one_is_removed() {
 }
 
 #[test]
+fn after_memory_was_given_back_everything_begins_anew() {
+    let mut engine = Engine::new(Config::new(8));
+    let manager = engine.add_manager(true).unwrap();
+    let process = engine.add_process(manager);
+    for _ in 0..2 {
+        let file = engine.add_file(Layout::Unknown).unwrap();
+        let block = Block::new(file, 5);
+        engine.disclose(Nanos(0), manager, &[block, Block::new(file, 6)]);
+        assert_eq!(engine.access(Nanos(1), process, block), Access::Miss);
+        engine.handle(Nanos(2), Event::Loaded { block, by: None });
+        // In use: nothing changes.
+        engine.release_memory();
+        assert!(engine.is_cached(block));
+        assert_eq!(engine.disclosed_ahead(manager), 1);
+        engine.remove_file(file);
+        engine.handle(Nanos(3), Event::Cancelled { manager });
+        while engine.poll_action().is_some() {}
+        engine.release_memory();
+        assert_eq!((engine.used_blocks(), engine.disclosed_ahead(manager)), (0, 0));
+    }
+}
+
+#[test]
 fn a_manager_too_many_is_refused_until_one_has_ended() {
     let mut engine = engine_with(Limits { managers: 2, ..Limits::default() });
     let first = engine.add_manager(false).unwrap();

@@ -26,6 +26,7 @@ use crate::nearest::nearest;
 use crate::program::{self, Program};
 use crate::rule::Rule;
 use crate::scan::{self, Allowance, Verdict};
+use crate::service::{Service, socket_path};
 use crate::stats::Stats;
 use crate::terminal::{note, say, warn};
 use crate::{joined, memory, report, signals, steer};
@@ -104,6 +105,10 @@ pub struct Args {
           conflicts_with_all = ["budget", "prefetch", "batch", "horizon", "device", "order", "allocation", "record"])]
     join: Option<u32>,
 
+    /// Control the program from here though a service runs, with a budget of its own
+    #[arg(long)]
+    no_service: bool,
+
     /// Print the effective configuration as TOML and end
     #[arg(long)]
     print_config: bool,
@@ -170,6 +175,9 @@ pub fn execute(args: &Args) -> Result<u8> {
 
     let begin = match args.join {
         Some(pid) => joined::join(pid, &effective.controlled, name, arguments).map(Begun::Joined),
+        None if let Some(service) = running_service(args) => {
+            joined::serve(service, &effective.controlled, name, arguments).map(Begun::Joined)
+        }
         None => {
             begin(args, &effective, rules, &expected, name, arguments).map(|own| Begun::Own(Box::new(own)))
         }
@@ -208,6 +216,31 @@ fn refuse_flag(name: &OsString) -> Result<()> {
         Some(flag) => bail!("unknown flag '{name}'; did you mean '{flag}'?"),
         None => bail!("unknown flag '{name}'; 'foretell run --help' lists the known ones"),
     }
+}
+
+/// The service, when one runs and can do what is asked for.
+fn running_service(args: &Args) -> Option<Service> {
+    // Rules are patterns of paths that the service would follow with all of its rights, so it takes them from
+    // root alone; and it keeps no record of references.
+    if args.no_service || args.record.is_some() || !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let service = Service::find(&socket_path(None)).unwrap_or_else(|e| {
+        warn(&format!("{e:#}; this run controls its program itself"));
+        None
+    })?;
+    let own = [
+        ("--budget", args.budget.is_some()),
+        ("--prefetch", args.prefetch.is_some()),
+        ("--batch", args.batch.is_some()),
+        ("--horizon", args.horizon.is_some()),
+        ("--order", args.order.is_some()),
+        ("--allocation", args.allocation.is_some()),
+    ];
+    for (flag, _) in own.iter().filter(|(_, given)| *given) {
+        warn(&format!("{flag} does not apply: the service has its own (--no-service does without it)"));
+    }
+    Some(service)
 }
 
 /// Why control did not begin.

@@ -326,8 +326,12 @@ mod tests {
         assert_eq!(keys, known);
         let said = says("[limits]\nsesions = 1");
         assert_eq!(said, "policy.toml:2: unknown key 'sesions' in [limits]; did you mean 'sessions'?");
-        let file = File::parse("[limits]\nfiles = 9\nqueues = { all = 5 }").unwrap_or_else(|w| panic!("{}", w.what));
-        assert_eq!(file.limits.map(|limits| (limits.files, limits.queues.all, limits.runs)), Some((9, 5, 64)));
+        let file =
+            File::parse("[limits]\nfiles = 9\nqueues = { all = 5 }").unwrap_or_else(|w| panic!("{}", w.what));
+        assert_eq!(
+            file.limits.map(|limits| (limits.files, limits.queues.all, limits.runs)),
+            Some((9, 5, 64))
+        );
     }
 
     #[test]

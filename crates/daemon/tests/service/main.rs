@@ -5,7 +5,9 @@
 mod client;
 mod control;
 mod hostile;
+mod library;
 mod limits;
+mod privileges;
 mod stage;
 mod starting;
 mod users;

@@ -12,7 +12,7 @@ use foretell_pagecache::{Options, doctor};
 use foretelld::{Configuration, Limits, Service, Snapshot};
 
 use crate::client::Client;
-use crate::users::{role, start_as};
+use crate::users::{NOBODY, role, start_as, start_command};
 
 pub(crate) const BLOCK: u64 = 8192;
 
@@ -74,10 +74,41 @@ impl Stage {
     }
 
     pub(crate) fn service_with(&self, budget_blocks: u64, limits: Limits) -> Running {
-        let limits = serde_json::to_string(&limits).unwrap();
         let socket = self.socket();
-        let words = [budget_blocks.to_string(), limits];
-        let mut child = start_as("service", &socket, &words, None);
+        let child = start_as("service", &socket, &words(budget_blocks, &limits), None);
+        Running::begun(child, socket)
+    }
+
+    /// The same as the user `nobody` with some capabilities (`,+NAME,+NAME`).
+    pub(crate) fn service_as_nobody(
+        &self,
+        budget_blocks: u64,
+        limits: Limits,
+        capabilities: &str,
+    ) -> Running {
+        let directory = self.directory.join("run");
+        fs::create_dir(&directory).unwrap();
+        std::os::unix::fs::chown(&directory, Some(NOBODY), Some(NOBODY)).unwrap();
+        // Where it was built nobody else may look, perhaps.
+        let program = self.directory.join("service");
+        fs::copy("/proc/self/exe", &program).unwrap();
+        let socket = directory.join("s.sock");
+        let told = words(budget_blocks, &limits);
+        let mut command = std::process::Command::new("setpriv");
+        for set in ["inh-caps", "ambient-caps", "bounding-set"] {
+            command.arg(format!("--{set}=-all{capabilities}"));
+        }
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]).arg(program);
+        Running::begun(start_command(command, "service", &socket, &told), socket)
+    }
+}
+
+fn words(budget_blocks: u64, limits: &Limits) -> [String; 2] {
+    [budget_blocks.to_string(), serde_json::to_string(limits).unwrap()]
+}
+
+impl Running {
+    fn begun(mut child: Child, socket: PathBuf) -> Running {
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         while line.trim_end() != "serving" {

@@ -19,6 +19,14 @@ pub(crate) const NOBODY: u32 = 65_534;
 pub(crate) fn start_as(role: &str, socket: &Path, words: &[String], user: Option<u32>) -> Child {
     // By this name it can be started by whoever may not look into its directory.
     let mut command = Command::new("/proc/self/exe");
+    if let Some(user) = user {
+        command.uid(user).gid(user);
+    }
+    start_command(command, role, socket, words)
+}
+
+/// The same by a command that ends in this binary.
+pub(crate) fn start_command(mut command: Command, role: &str, socket: &Path, words: &[String]) -> Child {
     let module = if role == "service" { "stage" } else { "users" };
     let told: Vec<String> =
         [role.to_owned(), socket.display().to_string()].into_iter().chain(words.iter().cloned()).collect();
@@ -28,9 +36,6 @@ pub(crate) fn start_as(role: &str, socket: &Path, words: &[String], user: Option
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
-    if let Some(user) = user {
-        command.uid(user).gid(user);
-    }
     command.spawn().unwrap()
 }
 

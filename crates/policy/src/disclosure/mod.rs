@@ -293,6 +293,13 @@ impl Disclosures {
         (b, next != NONE)
     }
 
+    /// Gives the memory of the uses back if none is in use.
+    pub(crate) fn release_memory(&mut self) {
+        if self.vacant.len() == self.uses.len() {
+            (self.uses, self.vacant) = (Vec::new(), Vec::new());
+        }
+    }
+
     /// Gives storage in front of the cursor back, now and then.
     pub(crate) fn trim(&mut self, manager: ManagerId) {
         let Some(list) = self.list_mut(manager) else { return };
