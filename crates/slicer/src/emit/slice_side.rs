@@ -154,7 +154,7 @@ impl Writer<'_, '_> {
         if parameters.is_empty() {
             parameters.push("void".to_owned());
         }
-        let result = match emission.slice.closure.needs_result(func) {
+        let result = match emission.slice.closure.has_result(func) {
             true => function.returns.as_str(),
             false => "void",
         };
@@ -195,9 +195,14 @@ impl Writer<'_, '_> {
         if body.last().is_some_and(|l| l == "return;") {
             body.pop();
         }
+        let nothing = self.no_result(func);
         if returns && !body.last().is_some_and(|l| l.starts_with("return")) {
             // Here the program ends, or its author knows that it never comes here.
             body.push("foretell_slice_end();".to_owned());
+        } else if let Some(nothing) = nothing
+            && !body.last().is_some_and(|l| l.starts_with("return"))
+        {
+            body.push(nothing);
         }
         let mut lines = vec![format!("/* {}() of {} */", function.name, self.short_place(function.node))];
         lines.push(self.head(func));

@@ -6,6 +6,7 @@
 
 use super::declare::{declare, has_name};
 use super::expression::{Voice, Writer};
+use crate::ast::program::Func;
 use crate::ast::{Id, Kind};
 use crate::flow::What;
 use crate::slice::closure::Point;
@@ -363,8 +364,17 @@ impl Writer<'_, '_> {
             };
         }
         let mut lines = child.map(|c| self.effect_lines(c)).unwrap_or_default();
-        lines.push("return;".to_owned());
+        lines.push(self.no_result(func).unwrap_or_else(|| "return;".to_owned()));
         lines
+    }
+
+    /// How a function returns whose result nobody needs, but whose type must stay.
+    pub(super) fn no_result(&self, func: Func) -> Option<String> {
+        let closure = &self.emission.slice.closure;
+        let function = self.emission.known.program.func(func);
+        let stays =
+            closure.has_result(func) && !closure.needs_result(func) && function.returns.trim() != "void";
+        stays.then(|| format!("return ({}){{0}};", function.returns))
     }
 
     fn declarations(&mut self, id: Id) -> Lines {

@@ -192,11 +192,16 @@ impl<'a> Closure<'a> {
         self.at_entry[func.ix()].iter().any(|l| *self.known.memory.what(*l) == variable)
     }
 
+    /// Does the function return anything in the slice? One that is called through pointers keeps its type,
+    /// also if nobody needs the value.
+    pub(crate) fn has_result(&self, func: Func) -> bool {
+        self.known.through_pointers[func.ix()] || self.needs_result(func)
+    }
+
     /// Is what the function returns needed in the slice?
     pub(crate) fn needs_result(&self, func: Func) -> bool {
         let result = Object::Result(func);
-        self.known.through_pointers[func.ix()]
-            || self.at_exit[func.ix()].iter().any(|l| *self.known.memory.what(*l) == result)
+        self.at_exit[func.ix()].iter().any(|l| *self.known.memory.what(*l) == result)
     }
 
     /// Keeps a step and all that it depends on.
