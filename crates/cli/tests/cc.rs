@@ -100,7 +100,9 @@ fn objects_become_a_program_that_prefetches() {
     assert!(project.prefetches("prog"));
     // The dependencies are those of the source, and the translation can be read.
     assert!(fs::read_to_string(project.path("main.d")).unwrap().contains("main.c include/where.h"));
-    assert!(fs::read_to_string(project.path("kept/prog/main.c")).unwrap().contains("foretell_prefetch_pread"));
+    assert!(
+        fs::read_to_string(project.path("kept/prog/main.c")).unwrap().contains("foretell_prefetch_pread")
+    );
 }
 
 #[test]
@@ -114,7 +116,8 @@ fn one_command_response_files_and_archives() {
     assert!(project.prefetches("from file"));
 
     // Of the archive only what is linked counts: the other member has a main of its own.
-    fs::write(project.path("other.c"), "int other(void) { return 1; }\nint main(void) { return other(); }\n").unwrap();
+    fs::write(project.path("other.c"), "int other(void) { return 1; }\nint main(void) { return other(); }\n")
+        .unwrap();
     project.cc_quietly("-Iinclude -c where.c other.c");
     let ar = project.run(Path::new("ar"), "rcs libwhere.a other.o where.o");
     assert!(ar.status.success(), "{ar:?}");
@@ -161,10 +164,14 @@ fn what_cannot_be_translated_is_compiled_unchanged_and_one_line_says_why() {
     let output = project.cc("-Iinclude -DCOUNT=20 main.c where.o -o stale");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && said.lines().count() == 1, "{said}");
-    assert!(said.contains("stale: compiled unchanged: ") && said.contains("where.c is not what was compiled"), "{said}");
+    assert!(
+        said.contains("stale: compiled unchanged: ") && said.contains("where.c is not what was compiled"),
+        "{said}"
+    );
     assert!(!project.prefetches("stale"));
 
-    let assembly = "long where(int i) { long at = i; __asm__(\"\" : \"+r\"(at)); return 90000 - at * 4096; }\n";
+    let assembly =
+        "long where(int i) { long at = i; __asm__(\"\" : \"+r\"(at)); return 90000 - at * 4096; }\n";
     fs::write(project.path("where.c"), assembly).unwrap();
     let output = project.cc("-Iinclude -DCOUNT=20 main.c where.c -o refused");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -176,7 +183,11 @@ fn what_cannot_be_translated_is_compiled_unchanged_and_one_line_says_why() {
 #[test]
 fn programs_without_files_and_probes_of_configure_are_left_alone() {
     let project = Project::new();
-    fs::write(project.path("hello.c"), "#include <stdio.h>\nint main(void) { return puts(\"hello\") < 0; }\n").unwrap();
+    fs::write(
+        project.path("hello.c"),
+        "#include <stdio.h>\nint main(void) { return puts(\"hello\") < 0; }\n",
+    )
+    .unwrap();
     project.cc_quietly("hello.c");
     assert_eq!(project.run(&project.path("a.out"), "").stdout, b"hello\n");
     fs::copy(project.path("main.c"), project.path("conftest.c")).unwrap();

@@ -180,7 +180,8 @@ fn build(folder: &Path) -> Result<()> {
         let translation = translate(&[input], &Options::default())?;
         ensure!(translation.prefetches(), "{name} is not translated: {:?}", translation.refusals);
         let sliced = folder.join(format!("{name}.sliced.c"));
-        fs::write(&sliced, &translation.files[0]).with_context(|| format!("cannot write {}", sliced.display()))?;
+        fs::write(&sliced, &translation.files[0])
+            .with_context(|| format!("cannot write {}", sliced.display()))?;
         compile(&[&source], &runtime, &folder.join(name))?;
         compile(&[&sliced, &runtime.join(RUNTIME_SOURCE)], &runtime, &folder.join(format!("{name}.sliced")))?;
     }
@@ -189,7 +190,13 @@ fn build(folder: &Path) -> Result<()> {
 
 fn compile(sources: &[&Path], runtime: &Path, program: &Path) -> Result<()> {
     let mut command = Command::new("cc");
-    command.args(["-O2", "-w", "-pthread", "-I"]).arg(runtime).args(sources).arg("-lm").arg("-o").arg(program);
+    command
+        .args(["-O2", "-w", "-pthread", "-I"])
+        .arg(runtime)
+        .args(sources)
+        .arg("-lm")
+        .arg("-o")
+        .arg(program);
     let output = command.output().context("cannot start cc")?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(())
@@ -197,7 +204,8 @@ fn compile(sources: &[&Path], runtime: &Path, program: &Path) -> Result<()> {
 
 fn make_data(folder: &Path) -> Result<()> {
     let mut random = Random::new(KEYS);
-    let mut bytes = |count: u64| (0..count / 8).flat_map(|_| random.next().to_le_bytes()).collect::<Vec<u8>>();
+    let mut bytes =
+        |count: u64| (0..count / 8).flat_map(|_| random.next().to_le_bytes()).collect::<Vec<u8>>();
     let files = [
         ("volume.bin", bytes(16 * MIB)),
         ("fft256.bin", bytes(2 * MIB)),
