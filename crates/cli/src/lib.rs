@@ -5,6 +5,7 @@
 //! run:  config (flags + file → effective)   hints (check, feed)   scan   join (other runs)
 //!       program (held start)   signals   steer (own plane) | joined (another run's)   stats, report
 //! sim, trace, device:  sweep (sources, table, page, chart)
+//! model: workload (its text)   plot (pictures, pages)   apply (settings of a device)   against_sim
 //! ```
 //!
 //! It is a library as well so that its parsers can be fuzzed; it promises nothing to other crates.
