@@ -98,10 +98,11 @@ fn variables(
     texts.sort();
     let mut lines = Vec::new();
     for (var, text) in &texts {
-        if pointed_to.contains(var) && text.starts_with("static ") {
-            if let Some(head) = text.split(" = ").next().filter(|h| !h.contains("[]")) {
-                lines.push(format!("{head};"));
-            }
+        if pointed_to.contains(var)
+            && let Some((head, _)) = text.split_once(" = ")
+            && head.starts_with("static ")
+        {
+            lines.push(format!("{head};"));
         }
     }
     lines.extend(texts.into_iter().map(|(_, text)| text));

@@ -230,14 +230,9 @@ fn keep_callers(known: Known<'_>, closure: &mut Closure<'_>) {
 fn accessing(known: Known<'_>, closure: &Closure<'_>) -> Vec<bool> {
     let mut working = vec![false; known.graphs.len()];
     for point in closure.points() {
-        if matches!(closure.reason(point), Some(Reason::Access | Reason::CallsAccess)) {
-            working[point.0.ix()] = true;
-        } else if known
-            .io(point)
-            .is_some_and(|(io, _)| matches!(io.act(), Act::Reads | Act::Moves | Act::Opens))
-        {
-            working[point.0.ix()] = true;
-        }
+        let asked = matches!(closure.reason(point), Some(Reason::Access | Reason::CallsAccess));
+        let acts = |io: crate::models::Io| matches!(io.act(), Act::Reads | Act::Moves | Act::Opens);
+        working[point.0.ix()] |= asked || known.io(point).is_some_and(|(io, _)| acts(io));
     }
     working
 }

@@ -93,15 +93,12 @@ impl Walk<'_, '_> {
             let target = self.all.points.load(*from);
             self.all.points.copy(result, target);
         }
-        if let Some((to, from)) = model.copies {
-            if let (Some(to), Some(from)) = (arguments.get(to), arguments.get(from)) {
-                self.all.points.record(*to, *from);
-            }
+        let pair = |(to, from): (usize, usize)| Some((*arguments.get(to)?, *arguments.get(from)?));
+        if let Some((to, from)) = model.copies.and_then(pair) {
+            self.all.points.record(to, from);
         }
-        if let Some((to, from)) = model.points {
-            if let (Some(to), Some(from)) = (arguments.get(to), arguments.get(from)) {
-                self.all.points.store(*to, *from);
-            }
+        if let Some((to, from)) = model.points.and_then(pair) {
+            self.all.points.store(to, from);
         }
         if let Some(callback) = &model.calls {
             let passed: Vec<Slot> = callback.with.iter().filter_map(|n| arguments.get(*n).copied()).collect();
