@@ -24,7 +24,7 @@
 #define CHANNEL_WAIT_NS 50000000ull
 /* Longest wait for the lock of the slots. Only a slice that was killed while it held the lock, a few dozen
  * instructions, makes anybody wait that long; then slicing ends. */
-#define LOCK_WAIT_NS 2000000000ull
+#define LOCK_WAIT_NS 5000000000ull
 /* Lowest number for a descriptor of ours, so that the program gets the numbers that it always got. */
 #define LOWEST_DESCRIPTOR 700
 
