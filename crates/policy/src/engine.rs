@@ -23,6 +23,9 @@ use crate::prefetch::reverse_aggressive::Schedule;
 use crate::prefetch::sequential::Stream;
 use crate::recency::{NONE, RecencyList};
 
+/// Managers of which records are made before those of ended ones are used again.
+const MANAGERS_KEPT: usize = 1024;
+
 /// Who owns blocks.
 #[derive(Debug)]
 pub(crate) struct Manager {
@@ -197,14 +200,20 @@ impl Engine {
             schedule: None,
         };
         let limit = self.config.limits.managers;
-        if self.managers.len() < limit as usize {
-            self.managers.push(manager);
-            return Ok(ManagerId(self.managers.len() as u32 - 1));
+        let idle = |m: &Manager| !m.alive && m.owned == 0 && m.in_flight == 0;
+        let known = self.managers.len();
+        // The counts of the first so many are kept: who has few wants to see them all at the end.
+        let slot = if known < MANAGERS_KEPT.min(limit as usize) {
+            None
+        } else {
+            self.managers.iter().position(idle)
+        };
+        match slot {
+            Some(slot) => self.managers[slot] = manager,
+            None if known < limit as usize => self.managers.push(manager),
+            None => return Err(LimitReached { what: "managers", limit }),
         }
-        let idle = self.managers.iter().position(|m| !m.alive && m.owned == 0 && m.in_flight == 0);
-        let slot = idle.ok_or(LimitReached { what: "managers", limit })?;
-        self.managers[slot] = manager;
-        Ok(ManagerId(slot as u32))
+        Ok(ManagerId(slot.unwrap_or(known) as u32))
     }
 
     /// Ends a manager: its list is dropped and its blocks have no owner any more; they stay until they
