@@ -188,10 +188,16 @@ fn caps(held_back: &[&Busy]) -> (Option<Cap>, Option<Cap>) {
     let per_s = 1e3 / small.period.value;
     let bytes_per_s = large.bytes as f64 * 1e3 / large.period.value;
     let near = |a: f64, b: f64| (a - b).abs() <= CAP_TOLERANCE * b;
-    let by_operations = held_back.iter().filter(|b| near(1e3 / b.period.value, per_s));
-    let by_bytes = held_back.iter().filter(|b| near(b.bytes as f64 * 1e3 / b.period.value, bytes_per_s));
-    // One size alone may be held back by either; bytes are the commoner limit.
-    let (operations, bytes) = (by_operations.count(), by_bytes.count());
+    let by_operations = held_back.iter().filter(|b| near(1e3 / b.period.value, per_s)).count();
+    let by_bytes =
+        held_back.iter().filter(|b| near(b.bytes as f64 * 1e3 / b.period.value, bytes_per_s)).count();
+    let of_both = |b: &&Busy| near(b.period.value, (1e3 / per_s).max(b.bytes as f64 * 1e3 / bytes_per_s));
+    // A cap explains more sizes than it has numbers; anything else is a disturbed machine.
+    let one = held_back.len() >= 2 && held_back.len() == by_operations.max(by_bytes);
+    let two = held_back.len() >= 3 && held_back.iter().all(of_both);
+    if !one && !two {
+        return (None, None);
+    }
     // What is saved up is the same for all sizes; less of it shows where requests were too few to spend it.
     let burst = |unit: fn(&Busy) -> f64| {
         let mut all: Vec<f64> = held_back.iter().map(|b| b.burst * unit(b)).collect();
@@ -199,9 +205,9 @@ fn caps(held_back: &[&Busy]) -> (Option<Cap>, Option<Cap>) {
     };
     let operations_cap = Cap { per_s: per_s.round().max(1.0) as u64, burst: burst(|_| 1.0) };
     let bytes_cap = Cap { per_s: bytes_per_s.round().max(1.0) as u64, burst: burst(|b| b.bytes as f64) };
-    if bytes == held_back.len() {
+    if by_bytes == held_back.len() {
         (None, Some(bytes_cap))
-    } else if operations == held_back.len() {
+    } else if by_operations == held_back.len() {
         (Some(operations_cap), None)
     } else {
         (Some(operations_cap), Some(bytes_cap))
