@@ -3,18 +3,18 @@
 //! Python's arguments become those of [`foretell_client`], and its errors become Python's. What is said
 //! about files and blocks, and when nothing happens, is said there; what is only about Python is here:
 //!
-//! - [`file`]: a descriptor or anything with `fileno()` names a file.
-//! - [`number`]: priorities, offsets and lengths, with errors that name the argument.
-//! - [`ranges`]: iterables become ranges of bytes, [`array`] does it for NumPy's arrays. Everything is checked
+//! - `file`: a descriptor or anything with `fileno()` names a file.
+//! - `number`: priorities, offsets and lengths, with errors that name the argument.
+//! - `ranges`: iterables become ranges of bytes, `array` does it for NumPy's arrays. Everything is checked
 //!   before anything is disclosed.
-//! - [`failure`]: errors of the library as exceptions.
+//! - `failure`: errors of the library as exceptions.
 //!
 //! **One client a process.** A connection is what the service takes for one manager, so all threads and
-//! modules share [`CLIENT`]; a forked child finds its own in the same place.
+//! modules share `CLIENT`; a forked child finds its own in the same place.
 //!
 //! **The interpreter's lock.** A call takes a microsecond or less, and letting go of the lock may cost five
 //! milliseconds if another thread takes it: so it is held, except for lists of more than
-//! [`LONG_CALL_RANGES`] and where calls reach the disk (`FORETELL_FALLBACK=fadvise`). The library's own lock
+//! `LONG_CALL_RANGES` and where calls reach the disk (`FORETELL_FALLBACK=fadvise`). The library's own lock
 //! is never held while Python code runs: lists are read from Python before the call.
 
 mod array;

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyInt, PyList, PyString, PyTuple};
 
 use crate::array::Array;
 use crate::file::OpenFile;
@@ -103,11 +103,9 @@ pub(crate) fn read_files(files: &Bound<'_, PyAny>) -> PyResult<Vec<OpenFile>> {
 
 /// The range of an offset and a length.
 pub(crate) fn pair(name: Element, offset: u64, length: u64) -> PyResult<Range<u64>> {
-    let end = number::end(offset, length);
-    Ok(offset
-        ..end.ok_or_else(|| {
-            PyValueError::new_err(format!("{name}: {length} bytes from {offset} on {BEHIND}"))
-        })?)
+    let behind = || PyValueError::new_err(format!("{name}: {length} bytes from {offset} on {BEHIND}"));
+    let end = number::end(offset, length).ok_or_else(behind)?;
+    Ok(offset..end)
 }
 
 /// The range of a block.
@@ -154,6 +152,9 @@ fn walk<T>(
 
 /// The fields of an element: a tuple, a list, a row of an array. `None` if it is something else.
 fn fields<'py, const N: usize>(item: &Bound<'py, PyAny>) -> PyResult<Option<[Bound<'py, PyAny>; N]>> {
+    if item.is_instance_of::<PyInt>() {
+        return Ok(None);
+    }
     let fields: Vec<Bound<'py, PyAny>> = if let Ok(tuple) = item.cast::<PyTuple>() {
         tuple.iter().collect()
     } else if item.is_instance_of::<PyList>() || item.hasattr("__array__")? && item.len().is_ok() {
