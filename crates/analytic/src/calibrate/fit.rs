@@ -14,7 +14,7 @@ const POSITIONING_SHARE: f64 = 0.05;
 /// A device with moving parts positions for at least this long, in ms: half a revolution at 15,000 rpm is 2.
 const DISK_POSITIONING_MS: f64 = 1.0;
 /// Requests that take longer together than alone by this factor are held back by a limit.
-const HELD_BACK: f64 = 1.3;
+const HELD_BACK: f64 = 2.0;
 /// How far a cap may be from each of the sizes that it explains.
 const CAP_TOLERANCE: f64 = 0.12;
 /// Saved-up work below this share of a probe is not told from the queue's filling.
