@@ -82,7 +82,8 @@ impl State {
     pub(crate) fn tend(&mut self) {
         let now = now();
         self.files.begin_call(now);
-        if self.session.is_some() {
+        if let Some(session) = &mut self.session {
+            session.pass_time(now);
             self.calls += 1;
             if self.calls >= CHECK_CALLS || now.saturating_sub(self.checked) >= CHECK_TIME {
                 self.check();
@@ -119,7 +120,7 @@ impl State {
     fn connect(&mut self, now: Duration) {
         self.retry_at = now + self.retry_after;
         self.retry_after = (self.retry_after * 2).min(RETRY_LAST);
-        let Ok(session) = Session::open(&self.options.socket, &self.number) else { return };
+        let Ok(session) = Session::open(&self.options.socket, &self.number, now) else { return };
         self.session = Some(session);
         (self.calls, self.checked, self.connected_at) = (0, now, now);
         self.files.begin_session();

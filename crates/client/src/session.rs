@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicI32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use foretell_protocol::frame::Arrival;
 use foretell_protocol::limits::RING_ENTRIES;
@@ -17,6 +18,8 @@ use foretell_protocol::{
     Welcome, socket,
 };
 use rustix::io::Errno;
+
+use crate::allowance::Allowance;
 
 /// Slots of the ring that hints leave free for directives.
 const SPARE: u32 = 64;
@@ -61,6 +64,7 @@ pub(crate) struct Session {
     producer: Producer,
     reader: Reader,
     outbox: Outbox,
+    allowance: Allowance,
     welcome: Option<Welcome>,
     /// Files that the service knows.
     files: usize,
@@ -71,7 +75,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// Connects and greets, without waiting for the answer.
-    pub(crate) fn open(path: &Path, number: &SocketNumber) -> io::Result<Session> {
+    pub(crate) fn open(path: &Path, number: &SocketNumber, now: Duration) -> io::Result<Session> {
         let socket = socket::connect(path)?;
         let (producer, memory) = Producer::create(RING_ENTRIES).map_err(|error| match error {
             RingError::System(error) => error,
@@ -90,6 +94,7 @@ impl Session {
             producer,
             reader: Reader::new(),
             outbox: Outbox::new(WAITING_BYTES),
+            allowance: Allowance::new(now),
             welcome: None,
             files: 0,
             refused: Vec::new(),
@@ -105,6 +110,11 @@ impl Session {
     /// What the service allows, once it has said so.
     pub(crate) fn welcome(&self) -> Option<&Welcome> {
         self.welcome.as_ref()
+    }
+
+    /// Time has passed: there is more that may be said.
+    pub(crate) fn pass_time(&mut self, now: Duration) {
+        self.allowance.fill(now);
     }
 
     /// Hears what the service has said, and finds out whether it is still there.
@@ -158,6 +168,9 @@ impl Session {
         if files.is_empty() {
             return true;
         }
+        if !self.allowance.has(files.len()) {
+            return false;
+        }
         let mut frames = Vec::new();
         let mut descriptors = Vec::with_capacity(files.len());
         for (handle, descriptor) in files {
@@ -165,7 +178,10 @@ impl Session {
             descriptors.push(*descriptor);
         }
         let sent = self.send(&frames, &descriptors);
-        self.files += if sent { files.len() } else { 0 };
+        if sent {
+            self.files += files.len();
+            self.allowance.spend(files.len());
+        }
         sent
     }
 
@@ -176,10 +192,17 @@ impl Session {
 
     /// Tells the service that a handle is free again. Returns whether it could be sent.
     pub(crate) fn forget(&mut self, handle: Handle) -> bool {
+        // Nothing is forgotten but for another file, which needs a message, too.
+        if !self.allowance.has(2) {
+            return false;
+        }
         let mut frame = Vec::new();
         Request::Forget { handle }.encode(&mut frame);
         let sent = self.send(&frame, &[]);
-        self.files -= usize::from(sent);
+        if sent {
+            self.files -= 1;
+            self.allowance.spend(1);
+        }
         sent
     }
 
