@@ -54,7 +54,9 @@ pub enum ParameterError {
         problem: String,
     },
     /// Not exactly one device table.
-    #[error("{found} device tables: give exactly one of [disk], [uniform], [ssd], [volume], [object_store], [measured]")]
+    #[error(
+        "{found} device tables: give exactly one of [disk], [uniform], [ssd], [volume], [object_store], [measured]"
+    )]
     Tables {
         /// How many there are.
         found: usize,
@@ -236,7 +238,10 @@ fn check_measured(measured: &MeasuredParameters) -> Result<(), ParameterError> {
     for (i, point) in measured.service.iter().enumerate() {
         let at = |field: &str| format!("measured.service[{i}].{field}");
         if point.bytes <= before {
-            return Err(value(&at("bytes"), format!("{} does not follow {before}: sizes ascend", point.bytes)));
+            return Err(value(
+                &at("bytes"),
+                format!("{} does not follow {before}: sizes ascend", point.bytes),
+            ));
         }
         before = point.bytes;
         time(&at("alone_ms"), point.alone_ms)?;
