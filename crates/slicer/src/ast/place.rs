@@ -53,20 +53,27 @@ impl Sources {
     pub(crate) fn load(&mut self) {
         for (path, text) in self.paths.iter().zip(&mut self.texts) {
             if text.is_none() {
-                *text = fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+                *text = fs::read(path)
+                    .ok()
+                    .map(|bytes| String::from_utf8(bytes).unwrap_or_else(|e| plain(e.as_bytes())));
             }
         }
     }
 
-    /// Reads a file that must be there. C is edited at byte offsets, so a text that is not UTF-8 would
-    /// be damaged by a lossy conversion: it is refused.
+    /// Reads a file that must be there. What is not UTF-8 in its comments becomes `?`; elsewhere it means
+    /// something to the program, and cannot be carried over into a text.
     pub(crate) fn load_strictly(&mut self, path: &Path) -> Result<u32, Error> {
         let number = self.number(path);
         let bytes = fs::read(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
-        let text = String::from_utf8(bytes).map_err(|_| Error::NotC {
-            path: path.to_owned(),
-            message: "is not UTF-8: convert it (iconv -f latin1 -t utf8)".to_owned(),
-        })?;
+        let text = match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(e) if foreign_in_comments_only(e.as_bytes()) => plain(e.as_bytes()),
+            Err(_) => {
+                let message =
+                    "has strings that are not UTF-8: convert it (iconv -f latin1 -t utf8)".to_owned();
+                return Err(Error::NotC { path: path.to_owned(), message });
+            }
+        };
         self.texts[number as usize] = Some(text);
         Ok(number)
     }
@@ -187,6 +194,41 @@ impl Sources {
     }
 }
 
+/// Text of the same length, with `?` for what is not ASCII: offsets are in bytes.
+fn plain(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| if byte.is_ascii() { char::from(*byte) } else { '?' }).collect()
+}
+
+/// Is everything outside comments ASCII?
+fn foreign_in_comments_only(bytes: &[u8]) -> bool {
+    let mut at = 0;
+    let mut quote = None;
+    while let Some(&byte) = bytes.get(at) {
+        let rest = &bytes[at..];
+        let skipped = match quote {
+            None if rest.starts_with(b"/*") => {
+                rest.windows(2).skip(2).position(|w| w == b"*/").map(|n| n + 4)
+            }
+            None if rest.starts_with(b"//") => rest.iter().position(|b| *b == b'\n'),
+            _ if !byte.is_ascii() => return false,
+            Some(_) if byte == b'\\' => Some(2),
+            Some(open) => {
+                if byte == open {
+                    quote = None;
+                }
+                Some(1)
+            }
+            None => {
+                quote = matches!(byte, b'"' | b'\'').then_some(byte);
+                Some(1)
+            }
+        };
+        // A comment without an end takes all the rest.
+        at += skipped.unwrap_or(rest.len());
+    }
+    true
+}
+
 /// Where the line begins that `before` ends in, lines ending in a backslash taken together.
 fn logical_line_start(before: &str) -> usize {
     let mut from = before.len();
@@ -232,7 +274,14 @@ fn matching_parenthesis(text: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::matching_parenthesis;
+    use super::{foreign_in_comments_only, matching_parenthesis, plain};
+
+    #[test]
+    fn foreign_bytes_are_harmless_in_comments() {
+        assert!(foreign_in_comments_only(b"/* \xe9 */ int a; // \xe8\nchar c = '\\''; /* \xff"));
+        assert!(!foreign_in_comments_only(b"char *s = \"/* \xe9 */\";"));
+        assert_eq!(plain(b"a\xe9b").len(), 3);
+    }
 
     #[test]
     fn parentheses_in_strings_do_not_count() {

@@ -213,13 +213,22 @@ impl Writer<'_, '_> {
         lines
     }
 
+    /// Parameters that stay and are not mentioned, and those that go but are assigned before they are used:
+    /// what is left of these is a local variable.
     fn unused_parameters(&self, func: Func) -> Lines {
         let emission = self.emission;
         let program = emission.known.program;
         let mut lines = Vec::new();
         for (number, var) in program.func(func).parameters.iter().enumerate() {
-            if emission.slice.closure.needs_parameter(func, number) && !self.mentions.contains(var) {
-                lines.push(format!("(void){};", program.var(*var).name));
+            let stays = func == program.main || emission.slice.closure.needs_parameter(func, number);
+            let needed = emission.slice.closure.needs_parameter(func, number);
+            match (needed, self.mentions.contains(var)) {
+                (true, false) => lines.push(format!("(void){};", program.var(*var).name)),
+                (false, true) if !stays => {
+                    let node = &program.tree[program.var(*var).node];
+                    lines.push(format!("{};", declare(&node.ty.spelled, &node.name)));
+                }
+                _ => {}
             }
         }
         if func == program.main {

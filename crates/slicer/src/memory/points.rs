@@ -47,6 +47,8 @@ pub(crate) struct Points {
     /// The slot of each location.
     cells: Vec<Slot>,
     linked: HashSet<(usize, Func)>,
+    /// For each rule, the size of what it was applied to last.
+    applied: Vec<usize>,
 }
 
 impl Points {
@@ -157,14 +159,58 @@ impl Points {
             let mut number = 0;
             // Rules that are added on the way are reached in the same round.
             while number < self.rules.len() {
-                let rule = self.rules[number].clone();
-                changed |= self.apply(number, rule, program, memory);
+                // Sets only grow, so what has the same size is the same.
+                let size = self.size(number, memory);
+                if self.applied.len() <= number {
+                    self.applied.resize(number + 1, 0);
+                }
+                if size != self.applied[number] {
+                    self.applied[number] = size;
+                    let rule = self.rules[number].clone();
+                    changed |= self.apply(number, rule, program, memory);
+                }
                 number += 1;
             }
             if !changed {
                 return;
             }
         }
+    }
+
+    /// How much there is for a rule to work on.
+    fn size(&self, rule: usize, memory: &Memory) -> usize {
+        let of = |slot: &Slot| self.sets[slot.0 as usize].len();
+        match &self.rules[rule] {
+            Rule::Copy { from, .. } | Rule::Part { from, .. } | Rule::Widen { from, .. } => of(from),
+            Rule::Store { to, from } => {
+                if of(from) == 0 {
+                    0
+                } else {
+                    of(from) + of(to)
+                }
+            }
+            Rule::Call { callee, .. } => of(callee),
+            Rule::Load { from, .. } => of(from) + self.stored(*from, memory),
+            Rule::Record { to, from } => match self.stored(*from, memory) {
+                0 => 0,
+                stored => of(from) + of(to) + stored,
+            },
+        }
+    }
+
+    /// How much is stored where a slot points.
+    fn stored(&self, slot: Slot, memory: &Memory) -> usize {
+        let mut total = 0;
+        for target in &self.sets[slot.0 as usize] {
+            for part in memory.of_object(memory.object_of(*target)) {
+                let content =
+                    self.cells.get(part.0 as usize).map_or(0, |cell| self.sets[cell.0 as usize].len());
+                if content > 0 && memory.overlap(*part, *target) {
+                    total += content;
+                }
+            }
+        }
+        total
     }
 
     fn apply(&mut self, number: usize, rule: Rule, program: &Program, memory: &mut Memory) -> bool {
@@ -175,8 +221,8 @@ impl Points {
                 for target in self.sets[from.0 as usize].clone() {
                     let object = memory.object_of(target);
                     for part in memory.of_object(object).to_vec() {
-                        if memory.overlap(part, target) {
-                            let cell = self.cell(part);
+                        let known = self.cells.get(part.0 as usize).copied();
+                        if let Some(cell) = known.filter(|_| memory.overlap(part, target)) {
                             changed |= self.include_from(to, cell);
                         }
                     }
