@@ -221,10 +221,9 @@ impl Writer<'_, '_> {
         let mut lines = Vec::new();
         for (number, var) in program.func(func).parameters.iter().enumerate() {
             let stays = func == program.main || emission.slice.closure.needs_parameter(func, number);
-            let needed = emission.slice.closure.needs_parameter(func, number);
-            match (needed, self.mentions.contains(var)) {
+            match (stays, self.mentions.contains(var)) {
                 (true, false) => lines.push(format!("(void){};", program.var(*var).name)),
-                (false, true) if !stays => {
+                (false, true) => {
                     let node = &program.tree[program.var(*var).node];
                     lines.push(format!("{};", declare(&node.ty.spelled, &node.name)));
                 }
