@@ -156,8 +156,9 @@ impl Service {
         options.queue_limits = limits.queues;
         options.list_blocks = limits.list_blocks;
         options.list_blocks_in_all = limits.list_blocks_in_all;
-        // A service runs for months: it does not keep every reference.
+        // A service runs for months: it does not keep every reference, nor the names of all that has gone.
         options.compare_with_optimum = false;
+        options.list_ended = false;
         options.record = None;
         let plane = Plane::open(options)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;

@@ -11,12 +11,18 @@ pub(crate) struct Ledger {
     other_processes: Option<ProcessReport>,
     files: Vec<(u32, FileReport)>,
     other_files: Option<FileReport>,
+    sum_only: bool,
 }
 
 impl Ledger {
+    /// One that lists what has ended, or keeps sums of it only.
+    pub(crate) fn new(sum_only: bool) -> Ledger {
+        Ledger { sum_only, ..Ledger::default() }
+    }
+
     /// A process has ended; `order`: the order of its appearance.
     pub(crate) fn end_process(&mut self, order: u32, report: ProcessReport) {
-        if self.processes.len() < REPORTED_PROCESSES {
+        if self.processes.len() < REPORTED_PROCESSES && !self.sum_only {
             self.processes.push((order, report));
         } else {
             add_process(&mut self.other_processes, &report);
@@ -26,7 +32,7 @@ impl Ledger {
     /// A file is under control no more.
     pub(crate) fn end_file(&mut self, order: u32, path: PathBuf, counts: Counts) {
         let report = FileReport { path, counts };
-        if self.files.len() < REPORTED_FILES {
+        if self.files.len() < REPORTED_FILES && !self.sum_only {
             self.files.push((order, report));
         } else {
             add_file(&mut self.other_files, &report);
@@ -94,6 +100,15 @@ mod tests {
             (files[REPORTED_FILES].path.to_str(), files[REPORTED_FILES].counts.references),
             (Some("others"), 4)
         );
+    }
+
+    #[test]
+    fn one_that_sums_up_lists_nothing() {
+        let mut ledger = Ledger::new(true);
+        let counts = Counts { references: 1, ..Counts::default() };
+        (0..3).for_each(|order| ledger.end_file(order, PathBuf::from("a"), counts));
+        let files = ledger.files(Vec::new());
+        assert_eq!((files.len(), files[0].counts.references), (1, 3));
     }
 
     #[test]

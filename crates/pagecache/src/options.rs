@@ -51,6 +51,9 @@ pub struct Options {
     pub list_blocks_in_all: u32,
     /// Chunks that may wait for room in a list.
     pub queue_limits: QueueLimits,
+    /// List processes and files that are gone one by one in the report, not as a sum. On; a service that runs
+    /// for months has no use for it.
+    pub list_ended: bool,
     /// Keep the references, so that the report can say how many fetches optimal replacement would have
     /// made: 4 bytes a reference, beyond the first 4 MiB in a temporary file without a name. On.
     pub compare_with_optimum: bool,
@@ -78,6 +81,7 @@ impl Options {
             list_blocks: 1 << 22,
             list_blocks_in_all: u32::MAX,
             queue_limits: QueueLimits::default(),
+            list_ended: true,
             compare_with_optimum: true,
         }
     }

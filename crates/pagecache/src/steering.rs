@@ -128,7 +128,7 @@ impl Steering {
             workers,
             files: FileTable::new(FileTable::descriptor_limit()),
             sessions: Sessions::default(),
-            ledger: Ledger::default(),
+            ledger: Ledger::new(!options.list_ended),
             readahead_off,
             commands: Vec::new(),
             history: options.compare_with_optimum.then(History::default),

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// The command under test.
 pub const FORETELL: &str = env!("CARGO_BIN_EXE_foretell");
+/// A socket that nobody listens on.
+const NOWHERE: &str = "/nonexistent/foretelld.sock";
 
 /// Longer than anything here takes; a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,7 +37,10 @@ impl From<Output> for Ended {
 
 /// Runs the command to its end.
 pub fn foretell<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Ended {
-    Command::new(FORETELL).args(arguments).stdin(Stdio::null()).output().unwrap().into()
+    let mut command = Command::new(FORETELL);
+    // No service of this machine's has a part in it.
+    command.env("FORETELL_SOCKET", NOWHERE);
+    command.args(arguments).stdin(Stdio::null()).output().unwrap().into()
 }
 
 /// Can programs be controlled here? If not, says that the test is skipped.
@@ -131,7 +136,7 @@ impl Background {
         // Whoever started the tests may have had signals ignored (nohup, a shell's background job), and
         // ignored they would stay.
         let mut command = Command::new("env");
-        command.args(["--default-signal", FORETELL]);
+        command.args(["--default-signal", FORETELL]).env("FORETELL_SOCKET", NOWHERE);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut reader = BufReader::new(child.stdout.take().unwrap());

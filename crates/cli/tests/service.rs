@@ -1,0 +1,145 @@
+//! The service, started by its command, and what the other commands do with it.
+
+#![allow(clippy::unwrap_used)] // a test's own helpers
+
+mod harness;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use harness::{Tree, can_control, number, statistics};
+
+/// A service on a socket of its own, ended at the end.
+struct Daemon {
+    child: Child,
+    socket: PathBuf,
+    _directory: tempfile::TempDir,
+    /// Kept open: who writes into a closed one fails.
+    _errors: BufReader<ChildStderr>,
+}
+
+impl Daemon {
+    fn start(arguments: &[&str]) -> Daemon {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("s.sock");
+        let mut child = daemon(&socket, arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        errors.read_line(&mut line).unwrap();
+        assert!(line.starts_with("foretelld: serving on "), "{line}");
+        Daemon { child, socket, _directory: directory, _errors: errors }
+    }
+
+    fn foretell(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_foretell"));
+        command.args(arguments).env("FORETELL_SOCKET", &self.socket).output().unwrap()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn daemon(socket: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_foretelld"));
+    command.arg("--socket").arg(socket).args(arguments);
+    command
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_run_uses_the_service_and_reports_its_own_processes() {
+    if !can_control("a_run_uses_the_service_and_reports_its_own_processes") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 2 << 20)]);
+    let service = Daemon::start(&["--budget", "4M"]);
+    let stats = tree.path().join("stats.json");
+    let (file, stats_path, rule) =
+        (tree.file("a").display().to_string(), stats.display().to_string(), tree.rule("mru"));
+    for _ in 0..2 {
+        let ended = service.foretell(&[
+            "run",
+            "--budget",
+            "1M",
+            "--rule",
+            &rule,
+            "--stats",
+            &stats_path,
+            "--",
+            "sh",
+            "-c",
+            &format!("cat {file} {file} | wc -c; exit 7"),
+        ]);
+        let said = errors(&ended);
+        assert_eq!(
+            (ended.status.code(), String::from_utf8_lossy(&ended.stdout).trim()),
+            (Some(7), "4194304")
+        );
+        assert!(said.contains("--budget does not apply") && said.contains("under the service at"), "{said}");
+        let part = statistics(&stats);
+        // The second run does not count the first one's.
+        assert_eq!((number(&part, "references"), number(&part, "budget_bytes")), (512, 4 << 20), "{part}");
+    }
+    let status = service.foretell(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!((&status["sessions_opened"], &status["references"]), (&3.into(), &1024.into()), "{status}");
+    assert_eq!(status["processes"].as_array().map(Vec::len), Some(0));
+    let own =
+        service.foretell(&["run", "--no-service", "--budget", "1M", "--rule", &rule, "--", "cat", &file]);
+    assert!(!errors(&own).contains("under the service"), "{}", errors(&own));
+}
+
+#[test]
+fn hints_reach_the_service() {
+    if !can_control("hints_reach_the_service") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 64 * 8192)]);
+    let service = Daemon::start(&["--budget", "4M", "--prefetch", "controlled-aggressive"]);
+    let file = tree.file("a").display().to_string();
+    let hints = tree.write("hints", format!("{file}\n")).display().to_string();
+    let stats = tree.path().join("stats.json");
+    let stats_path = stats.display().to_string();
+    tree.drop_cache();
+    let ended = service.foretell(&["run", "--hints", &hints, "--stats", &stats_path, "--", "cat", &file]);
+    assert_eq!(ended.status.code(), Some(0), "{}", errors(&ended));
+    let part = statistics(&stats);
+    assert_eq!((number(&part, "references"), number(&part, "hints_skipped")), (64, 0), "{part}");
+    assert!(number(&part, "prefetches") > 0, "{part}");
+}
+
+#[test]
+fn what_cannot_be_served_is_said_in_one_line() {
+    if !can_control("what_cannot_be_served_is_said_in_one_line") {
+        return;
+    }
+    let service = Daemon::start(&["--budget", "4M"]);
+    let refused = |command: &mut Command| {
+        let output = command.output().unwrap();
+        let said = errors(&output);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        said
+    };
+    let second = refused(&mut daemon(&service.socket, &["--budget", "4M"]));
+    assert!(second.contains("a service listens on") && second.contains("already"), "{second}");
+    let elsewhere = service.socket.with_extension("2");
+    assert!(refused(&mut daemon(&elsewhere, &["--budget", "9000T"])).contains("budget"));
+    assert!(refused(&mut daemon(&elsewhere, &["--bugdet", "1M"])).contains("--budget"));
+    assert!(refused(&mut daemon(&elsewhere, &["--metrics", "0.0.0.0:1"])).contains("loopback"));
+    let file = elsewhere.with_extension("toml");
+    std::fs::write(&file, "rules = ['/a=mru']\n").unwrap();
+    let config = file.display().to_string();
+    assert!(refused(&mut daemon(&elsewhere, &["--config", &config])).contains("foretell run"));
+    let mut status = Command::new(env!("CARGO_BIN_EXE_foretell"));
+    let none = refused(status.arg("status").arg("--socket").arg(&elsewhere));
+    assert!(none.contains("no service listens on"), "{none}");
+    assert!(!elsewhere.exists());
+}
