@@ -138,7 +138,7 @@ fn translate_here(inputs: &[Input], options: &Options) -> Result<Translation, Er
     sources.load();
     let program = Program::new(tree, sources, units)?;
     let models = models.with_annotations(&program);
-    let analysis = analyse(&program, &models);
+    let analysis = analyse(&program, &models)?;
     let mut translation = analysis.slice(|slice| finish(&slice, inputs.len(), options));
     if translation.prefetches()
         && let Some((unit, complaint)) = check::first_complaint(inputs, &translation.files, &options.clang)?
@@ -156,17 +156,17 @@ fn translate_here(inputs: &[Input], options: &Options) -> Result<Translation, Er
     Ok(translation)
 }
 
-fn analyse<'a>(program: &'a Program, models: &'a Models) -> Analysis<'a> {
+fn analyse<'a>(program: &'a Program, models: &'a Models) -> Result<Analysis<'a>, Error> {
     let mut lowering = Lowering::new(program, models);
     let graphs = lowering.all_functions();
     let Lowering { mut memory, mut points, marks, .. } = lowering;
-    points.solve(program, &mut memory);
+    points.solve(program, &mut memory)?;
     let effects = Effects::new(program, models, &graphs, &mut memory, &mut points);
     let control = graphs.iter().map(Control::new).collect();
     let through_pointers = slice::through_pointers(&graphs, &effects);
     let endless = slice::endless(program, models, &graphs, &effects);
     let outputs = slice::sites::outputs(program, models);
-    Analysis {
+    Ok(Analysis {
         outputs,
         program,
         models,
@@ -178,7 +178,7 @@ fn analyse<'a>(program: &'a Program, models: &'a Models) -> Analysis<'a> {
         control,
         through_pointers,
         endless,
-    }
+    })
 }
 
 fn finish(slice: &Slice<'_>, units: usize, options: &Options) -> Translation {

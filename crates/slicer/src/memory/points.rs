@@ -10,6 +10,7 @@
 use std::collections::HashSet;
 
 use super::{Field, Loc, Memory, Object};
+use crate::Error;
 use crate::ast::program::{Func, Program};
 
 /// A set of locations that a value may point to, by number.
@@ -39,6 +40,10 @@ enum Rule {
 /// programs of 10,000 lines settle within twenty.
 const MOST_ROUNDS: usize = 200;
 
+/// Most elements that are looked up on the way. This is reached after about five seconds (20 to 50 ns for
+/// one), and a build should not wait longer.
+const MOST_WORK: u64 = 100_000_000;
+
 /// The analysis: rules are added, then solved.
 #[derive(Debug, Default)]
 pub(crate) struct Points {
@@ -47,6 +52,8 @@ pub(crate) struct Points {
     /// The slot of each location.
     cells: Vec<Slot>,
     linked: HashSet<(usize, Func)>,
+    /// How many elements were asked for in another set.
+    work: u64,
     /// For each rule, the size of what it was applied to last.
     applied: Vec<usize>,
 }
@@ -131,29 +138,27 @@ impl Points {
     }
 
     fn include(&mut self, to: Slot, from: Slot) -> bool {
-        if to == from || self.sets[from.0 as usize].is_empty() {
-            return false;
-        }
-        let from = std::mem::take(&mut self.sets[from.0 as usize]);
-        let mut changed = false;
-        for location in &from {
-            changed |= self.add(to, *location);
-        }
-        changed
-    }
-
-    fn include_from(&mut self, to: Slot, from: Slot) -> bool {
+        self.work += self.sets[from.0 as usize].len() as u64;
         if to == from {
             return false;
         }
-        let kept = self.sets[from.0 as usize].clone();
-        let changed = self.include(to, from);
-        self.sets[from.0 as usize] = kept;
-        changed
+        let known = &self.sets[to.0 as usize];
+        let is_new = |l: &&Loc| known.binary_search(l).is_err();
+        let missing: Vec<Loc> = self.sets[from.0 as usize].iter().filter(is_new).copied().collect();
+        if missing.is_empty() {
+            return false;
+        }
+        let set = &mut self.sets[to.0 as usize];
+        set.extend(missing);
+        set.sort_unstable();
+        true
     }
 
     /// Goes over the rules until nothing changes.
-    pub(crate) fn solve(&mut self, program: &Program, memory: &mut Memory) {
+    ///
+    /// # Errors
+    /// When that takes more than [`MOST_WORK`].
+    pub(crate) fn solve(&mut self, program: &Program, memory: &mut Memory) -> Result<(), Error> {
         for _ in 0..MOST_ROUNDS {
             let mut changed = false;
             let mut number = 0;
@@ -169,12 +174,17 @@ impl Points {
                     let rule = self.rules[number].clone();
                     changed |= self.apply(number, rule, program, memory);
                 }
+                if self.work > MOST_WORK {
+                    let what = "work on what its pointers may point to".to_owned();
+                    return Err(Error::TooLarge { what, limit: MOST_WORK as usize });
+                }
                 number += 1;
             }
             if !changed {
-                return;
+                break;
             }
         }
+        Ok(())
     }
 
     /// How much there is for a rule to work on.
@@ -216,14 +226,14 @@ impl Points {
     fn apply(&mut self, number: usize, rule: Rule, program: &Program, memory: &mut Memory) -> bool {
         let mut changed = false;
         match rule {
-            Rule::Copy { to, from } => changed = self.include_from(to, from),
+            Rule::Copy { to, from } => changed = self.include(to, from),
             Rule::Load { to, from } => {
                 for target in self.sets[from.0 as usize].clone() {
                     let object = memory.object_of(target);
                     for part in memory.of_object(object).to_vec() {
                         let known = self.cells.get(part.0 as usize).copied();
                         if let Some(cell) = known.filter(|_| memory.overlap(part, target)) {
-                            changed |= self.include_from(to, cell);
+                            changed |= self.include(to, cell);
                         }
                     }
                 }
@@ -232,7 +242,7 @@ impl Points {
                 if !self.sets[from.0 as usize].is_empty() {
                     for target in self.sets[to.0 as usize].clone() {
                         let cell = self.cell(target);
-                        changed |= self.include_from(cell, from);
+                        changed |= self.include(cell, from);
                     }
                 }
             }
@@ -280,7 +290,7 @@ impl Points {
                 for target in self.sets[to.0 as usize].clone() {
                     let target = memory.extend(target, &rest);
                     let into = self.cell(target);
-                    changed |= self.include_from(into, cell);
+                    changed |= self.include(into, cell);
                 }
             }
         }
