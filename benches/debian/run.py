@@ -231,7 +231,8 @@ def build(program: Program, source: Path, folder: Path, compiler: str) -> tuple[
     if done.returncode != 0:
         stop(f"{program.name} does not build with {compiler}:\n{done.stdout[-1000:]}{done.stderr[-2000:]}")
     name = f"foretell: {Path(program.made).name}: "
-    said = [line.removeprefix(name) for line in done.stderr.splitlines() if line.startswith(name)]
+    lines = done.stderr.replace(f"{folder.resolve()}/", "").splitlines()
+    said = [line.removeprefix(name) for line in lines if line.startswith(name)]
     return folder / program.made, said[-1] if said else ""
 
 
