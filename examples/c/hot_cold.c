@@ -33,6 +33,7 @@ int main(int argc, char **argv)
     int index = open_file(argv[1]), data = open_file(argv[2]);
     if (control) {
         foretell_set_priority(index, 1);
+        foretell_set_priority(data, 0); /* only files that were named are under control */
         foretell_set_policy(1, FORETELL_MRU);
         foretell_set_policy(0, FORETELL_MRU);
     }

@@ -49,6 +49,8 @@ static int temporary(const char *directory)
     if (fd < 0)
         die(path);
     unlink(path);
+    if (control)
+        foretell_set_priority(fd, 0); /* only files that were named are under control */
     return fd;
 }
 

@@ -28,5 +28,7 @@ with open(arguments.index) as index:
         found = 0
         for number in numbers:
             with open(f"{arguments.articles}/{number}", "rb") as article:
+                if arguments.control:
+                    foretell.set_priority(article, 0)  # only files that were named are under control
                 found += article.read().count(word.encode())
         print(f"{word}: {found} times in {len(numbers)} articles")

@@ -33,6 +33,8 @@ arguments = parser.parse_args()
 def written(lines: Iterable[bytes]) -> BinaryIO:
     """A run with these lines: a temporary file that is gone when it is closed."""
     run: BinaryIO = tempfile.TemporaryFile(dir=arguments.temporary)
+    if arguments.control:
+        foretell.set_priority(run, 0)  # only files that were named are under control
     run.writelines(lines)
     run.seek(0)
     return run

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use serde::{Deserialize, Serialize};
 
 /// How long the service may take to answer, and to end.
@@ -56,6 +56,7 @@ pub(crate) fn run(description: &Path) -> Result<()> {
     let text = std::fs::read_to_string(description)
         .with_context(|| format!("cannot read {}", description.display()))?;
     let together: Together = serde_json::from_str(&text)?;
+    allow_many_files().context("cannot allow many open files")?;
     let service = together.service.as_ref().map(start_service).transpose()?;
     let ran = run_programs(&together, service.as_ref());
     if let Some(service) = service {
@@ -63,6 +64,12 @@ pub(crate) fn run(description: &Path) -> Result<()> {
     }
     std::fs::write(&together.report, serde_json::to_string(&ran?)?)
         .with_context(|| format!("cannot write {}", together.report.display()))
+}
+
+/// As many open files as the system allows, for the programs too: the sort has one for each of its runs.
+fn allow_many_files() -> std::io::Result<()> {
+    let most = getrlimit(Resource::Nofile).maximum;
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most })?)
 }
 
 fn run_programs(together: &Together, service: Option<&Child>) -> Result<Ran> {

@@ -6,11 +6,11 @@
 //!
 //! | stage | what it does |
 //! | --- | --- |
-//! | [`ast`] | clang reads the C; its tree as numbered nodes, with places in the text |
-//! | [`flow`] | control-flow graphs at the level of single effects; control dependence, reaching definitions |
-//! | [`memory`] | objects, locations, and what may point where |
-//! | [`slice`] | which steps are kept, which sites are refused and why |
-//! | [`emit`] | the program and its slice as C |
+//! | `ast` | clang reads the C; its tree as numbered nodes, with places in the text |
+//! | `flow` | control-flow graphs at the level of single effects; control dependence, reaching definitions |
+//! | `memory` | objects, locations, and what may point where |
+//! | `slice` | which steps are kept, which sites are refused and why |
+//! | `emit` | the program and its slice as C |
 //!
 //! The program's behaviour never depends on the slice: it computes nothing for the program, and when it
 //! predicts wrongly it ends.

@@ -23,18 +23,25 @@ const OBLIVIOUS: f64 = 1.02;
 enum Way {
     /// The kernel alone, with this readahead.
     Kernel(u32),
-    /// All control themselves.
-    Foretell,
+    /// All control themselves. The kernel's readahead is left on for files that are read sequentially, so
+    /// that whoever tunes it tunes it for both.
+    Foretell(u32),
     /// All control themselves but the last, which is under control and asks for nothing.
-    LastOblivious,
+    LastOblivious(u32),
 }
 
 impl Way {
     fn name(self) -> String {
         match self {
             Self::Kernel(kb) => format!("kernel, readahead {kb}"),
-            Self::Foretell => "foretell".to_owned(),
-            Self::LastOblivious => "foretell, last oblivious".to_owned(),
+            Self::Foretell(kb) => format!("foretell, readahead {kb}"),
+            Self::LastOblivious(kb) => format!("last oblivious, readahead {kb}"),
+        }
+    }
+
+    fn read_ahead_kb(self) -> u32 {
+        match self {
+            Self::Kernel(kb) | Self::Foretell(kb) | Self::LastOblivious(kb) => kb,
         }
     }
 }
@@ -85,7 +92,7 @@ impl<'b> Strategies<'b> {
         let title = "several programs at once, half of their data as budget; 1 ms x 8 channels";
         let mut mixes = Self::prepare(bench, title, groups)?;
         if !bench.kernel_only {
-            mixes.ways.push(Way::LastOblivious);
+            mixes.ways.extend(READ_AHEAD_KB.map(Way::LastOblivious));
         }
         Ok(mixes)
     }
@@ -97,9 +104,10 @@ impl<'b> Strategies<'b> {
                 strategies.push(*strategy);
             }
         }
-        // An eighth more for an index. What is sorted is less and four times on the device for a while:
-        // input, runs, merged runs, output.
-        let data_blocks = strategies.len() as u64 * u64::from(crate::strategies::DATA_BLOCKS) * 9 / 8;
+        // What is sorted is on the device four times for a while: input, runs, merged runs, output. An
+        // eighth more is for an index.
+        let copies = strategies.iter().map(|one| if *one == Strategy::MergeSort { 4 } else { 1 });
+        let data_blocks = copies.sum::<u64>() * u64::from(crate::strategies::DATA_BLOCKS) * 9 / 8;
         let place = bench.slow_device("disk", Timing::cloud_1ms(), data_blocks * BLOCK_BYTES)?;
         let scratch = bench.launcher.scratch();
         let prepared: Vec<Prepared> = strategies
@@ -116,7 +124,7 @@ impl<'b> Strategies<'b> {
             .collect();
         let mut ways: Vec<Way> = READ_AHEAD_KB.map(Way::Kernel).to_vec();
         if !bench.kernel_only {
-            ways.push(Way::Foretell);
+            ways.extend(READ_AHEAD_KB.map(Way::Foretell));
         }
         let outputs = vec![None; prepared.len()];
         let expected = vec![None; groups.len()];
@@ -137,9 +145,8 @@ impl<'b> Strategies<'b> {
         for (position, member) in group.members.iter().enumerate() {
             let prepared = &self.prepared[*member];
             let is_last = position + 1 == group.members.len();
-            let oblivious = way == Way::LastOblivious && is_last;
-            let mut command =
-                prepared.command(matches!(way, Way::Foretell | Way::LastOblivious) && !oblivious)?;
+            let oblivious = matches!(way, Way::LastOblivious(_)) && is_last;
+            let mut command = prepared.command(!matches!(way, Way::Kernel(_)) && !oblivious)?;
             if oblivious {
                 let foretell = foretell.context("this run needs the foretell command")?;
                 let mut rule = self.place.directory.join(prepared.strategy.name()).into_os_string();
@@ -153,7 +160,7 @@ impl<'b> Strategies<'b> {
         }
         let service = match way {
             Way::Kernel(_) => None,
-            Way::Foretell | Way::LastOblivious => Some(Service {
+            Way::Foretell(_) | Way::LastOblivious(_) => Some(Service {
                 foretell: foretell.context("this run needs the foretell command")?.to_owned(),
                 socket: scratch.join("service"),
                 arguments: vec!["--budget".to_owned(), format!("{}K", self.budget_bytes(group) / 1024)],
@@ -191,8 +198,7 @@ impl Case for Strategies<'_> {
     fn run(&mut self, arm: usize) -> Result<Measured> {
         let (group, way) = (arm / self.ways.len(), self.ways[arm % self.ways.len()]);
         let (bench, launcher) = (self.bench, &self.bench.launcher);
-        let read_ahead_kb = if let Way::Kernel(kb) = way { kb } else { READ_AHEAD_KB[0] };
-        self.place.device.set_read_ahead_kb(&bench.janitor, read_ahead_kb)?;
+        self.place.device.set_read_ahead_kb(&bench.janitor, way.read_ahead_kb())?;
         for member in &self.groups[group].members {
             self.prepared[*member].chill()?;
         }
@@ -236,27 +242,20 @@ impl Case for Strategies<'_> {
 
     fn verdicts(&self, outcome: &Outcome) -> Vec<Verdict> {
         let mut verdicts = Vec::new();
-        for (number, group) in self.groups.iter().enumerate() {
-            let kernel = format!("{}, kernel", group.name);
-            let ratio = |way: Way, metric: &str| {
-                let ours = outcome.median(&self.arm_name(number, way), metric)?;
-                Some(ours / outcome.best(&kernel, metric)?)
-            };
-            if let Some(expected) = self.expected[number]
-                && let Some(blocks) = outcome.median(&self.arm_name(number, Way::Foretell), "device_blocks")
-            {
-                let what = format!("{}: device blocks", group.name);
-                verdicts.push(Verdict::within(what, blocks, expected as f64, NEAR));
-            }
-            for (metric, what) in [("elapsed_s", "elapsed"), ("device_blocks", "device blocks")] {
-                if let Some(ratio) = ratio(Way::Foretell, metric) {
+        for (group, expected) in self.groups.iter().zip(&self.expected) {
+            let best = |who: &str, metric: &str| outcome.best(&format!("{}, {who}", group.name), metric);
+            let mut compare = |who: &str, metric: &str, what: &str, limit: f64| {
+                if let (Some(ours), Some(kernel)) = (best(who, metric), best("kernel", metric)) {
                     let what = format!("{}: {what}, of the kernel's better", group.name);
-                    verdicts.push(Verdict::at_most(what, ratio, 1.02));
+                    verdicts.push(Verdict::at_most(what, ours / kernel, limit));
                 }
-            }
-            if let Some(ratio) = ratio(Way::LastOblivious, "last_elapsed_s") {
-                let what = format!("{}: the last, oblivious: elapsed, of the kernel's better", group.name);
-                verdicts.push(Verdict::at_most(what, ratio, OBLIVIOUS));
+            };
+            compare("foretell", "elapsed_s", "elapsed", 1.02);
+            compare("foretell", "device_blocks", "device blocks", 1.02);
+            compare("last oblivious", "last_elapsed_s", "the last, oblivious: elapsed", OBLIVIOUS);
+            if let (Some(expected), Some(blocks)) = (expected, best("foretell", "device_blocks")) {
+                let what = format!("{}: device blocks", group.name);
+                verdicts.push(Verdict::within(what, blocks, *expected as f64, NEAR));
             }
         }
         verdicts

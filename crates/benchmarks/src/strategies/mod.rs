@@ -19,8 +19,6 @@ use crate::reader::BLOCK_BYTES;
 
 /// Data of each program, in blocks: much more than what all programs have as memory beyond the budget.
 pub(crate) const DATA_BLOCKS: u32 = 32_768;
-/// Data of the sort, which keeps a file open for each 128 KiB of them.
-const SORTED_BLOCKS: u32 = 7168;
 /// Passes of the programs that scan.
 const QUERIES: usize = 6;
 const WORDS: &str = "who,what,when,where";
@@ -95,13 +93,9 @@ impl Prepared {
         let blocks = DATA_BLOCKS / shrink;
         let data = self.path("data");
         match self.strategy {
-            Strategy::SequentialOnce | Strategy::CyclicScan | Strategy::AccessOnce => {
+            Strategy::SequentialOnce | Strategy::CyclicScan | Strategy::AccessOnce | Strategy::MergeSort => {
                 write_random(&data, blocks)?;
                 Ok(blocks)
-            }
-            Strategy::MergeSort => {
-                write_random(&data, SORTED_BLOCKS / shrink)?;
-                Ok(SORTED_BLOCKS / shrink)
             }
             Strategy::SmallFiles => {
                 let each = SMALL_FILE_BLOCKS.div_ceil(shrink);

@@ -239,14 +239,23 @@ impl<'a> Closure<'a> {
         if known.ends(point) {
             return;
         }
-        for need in &node.needs {
-            self.open.push(((func, *need), Reason::PartOf(point)));
-        }
-        for location in &known.effects.of(func, step).reads {
-            self.read(point, *location);
+        // Where a function returns may matter to what stands behind; what it returns only to who asks for it.
+        if node.what != What::Return {
+            self.operands(point);
         }
         if let Some(call) = known.call(point) {
             self.new_call(point, call);
+        }
+    }
+
+    /// What a step computes with.
+    fn operands(&mut self, point: Point) {
+        let known = self.known;
+        for need in &known.graphs[point.0.ix()][point.1].needs {
+            self.open.push(((point.0, *need), Reason::PartOf(point)));
+        }
+        for location in &known.effects.of(point.0, point.1).reads {
+            self.read(point, *location);
         }
     }
 
@@ -380,6 +389,10 @@ impl<'a> Closure<'a> {
     fn define(&mut self, point: Point, location: Loc, asked_by: Point) {
         self.open.push((point, Reason::Gives(asked_by, location)));
         let known = self.known;
+        let returns = known.graphs[point.0.ix()][point.1].what == What::Return;
+        if returns && !known.ends(point) && self.valued.insert(point) {
+            self.operands(point);
+        }
         let Some(call) = known.call(point) else { return };
         let object = known.memory.object_of(location);
         for target in &call.targets {
