@@ -244,8 +244,9 @@ fn hot_cold() {
     let (told, printed) = bench.example("hot_cold", &[&index, &data, Path::new("20")]);
     assert_eq!(printed.lines().count(), 20);
     let hot = Entry::SetPriority { file: handle(1), priority: 1 };
-    assert_eq!(told.entries, [hot, set_policy(1, Policy::Mru), set_policy(0, Policy::Mru)]);
-    assert!(told.is(handle(1), &index));
+    let cold = Entry::SetPriority { file: handle(2), priority: 0 };
+    assert_eq!(told.entries, [hot, cold, set_policy(1, Policy::Mru), set_policy(0, Policy::Mru)]);
+    assert!(told.is(handle(1), &index) && told.is(handle(2), &data));
 }
 
 #[test]
@@ -280,9 +281,11 @@ fn merge_sort() {
     assert_eq!(told.entries[..2], [set_policy(-1, Policy::Mru), set_policy(0, Policy::Mru)]);
     assert_eq!(told.entries[2], Entry::SetPriority { file: handle(1), priority: -1 });
     assert!(told.is(handle(1), &input));
+    let runs = |entry: &&Entry| matches!(entry, Entry::SetPriority { priority: 0, .. });
+    assert_eq!(told.entries.iter().filter(runs).count(), 22, "the runs, and those of two rounds of eight");
     // Every block of the twenty runs once, and once more those of the runs that two rounds of eight made.
     let blocks = (records as u64 * 8).div_ceil(BLOCK) + 16 * 16384 * 8 / BLOCK;
-    assert_eq!(told.entries[3..].len() as u64, blocks);
+    assert_eq!(told.entries[3..].len() as u64, blocks + 22);
 }
 
 #[test]

@@ -72,6 +72,7 @@ pub struct ProcessStats {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileStats {
     /// Its path; `others` for the sum of those not listed.
+    #[serde(serialize_with = "foretell_pagecache::readable_path")]
     pub path: PathBuf,
     /// Its counts.
     #[serde(flatten)]

@@ -61,9 +61,9 @@ fn statistics_add_up() {
     KEYS.iter().for_each(|key| assert!(stats.get(key).is_some(), "{key} is missing"));
     assert_eq!(stats["controlled"], true);
     assert_eq!((number(&stats, "budget_bytes"), number(&stats, "block_bytes")), (2 << 20, 8192));
-    // 640 blocks, three times.
+    // 640 blocks, three times, but for single ones that a process reads before it is known to be a child.
     let references = number(&stats, "references");
-    assert_eq!(references, 1920);
+    assert!((1910..=1920).contains(&references), "{references}");
     assert_eq!(number(&stats, "lost_events"), 0);
     // Optimal replacement with room for 256 of 640 blocks keeps about 256 in each of two later passes.
     let best = number(&stats, "belady_fetches");
@@ -94,6 +94,25 @@ fn without_rules_all_that_is_read_is_seen() {
     let record = std::fs::read_to_string(record).unwrap();
     assert!(record.lines().any(|line| line.starts_with(&a)), "{record}");
     assert!(!record.contains("/foretell "), "what we run ourselves is not the program's: {record}");
+}
+
+#[test]
+fn names_that_are_no_text_are_reported_as_far_as_they_are() {
+    use std::os::unix::ffi::OsStrExt;
+    if !can_control("names_that_are_no_text_are_reported_as_far_as_they_are") {
+        return;
+    }
+    let tree = Tree::new(&[]);
+    let odd = tree.path().join(std::ffi::OsStr::from_bytes(b"odd\xff"));
+    std::fs::write(&odd, [1; 10_000]).unwrap();
+    let stats = tree.path().join("stats.json");
+    let script = format!("cat {}/odd* > /dev/null", tree.path().display());
+    let stats_argument = stats.display().to_string();
+    let ended =
+        foretell(["run", "--rule", &tree.rule("mru"), "--stats", &stats_argument, "--", "sh", "-c", &script]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let files = statistics(&stats)["files"].clone();
+    assert!(files[0]["path"].as_str().unwrap().ends_with("/odd\u{fffd}"), "{files}");
 }
 
 #[test]

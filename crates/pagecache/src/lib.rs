@@ -50,7 +50,9 @@ pub use error::{
 pub use observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig, ReadHook};
 pub use options::{HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec};
 pub use plane::{Disclosed, Plane};
-pub use report::{Counts, FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES, Report};
+pub use report::{
+    Counts, FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES, Report, readable_path,
+};
 pub use status::{FileStatus, ManagerStatus, ProcessStatus, Status};
 
 pub use foretell_policy::{Allocation, Order, PoolPolicy, Prefetch, Revocation};

@@ -1,9 +1,9 @@
 //! What was done, as the command prints it and writes it as JSON.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use foretell_policy::Counters;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Processes listed one by one in a report; the rest is summed up under `others`.
 pub const REPORTED_PROCESSES: usize = 4096;
@@ -64,6 +64,7 @@ pub struct ProcessReport {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileReport {
     /// Its path when it was last looked at; `others` for the sum of those not listed.
+    #[serde(serialize_with = "readable_path")]
     pub path: PathBuf,
     /// Its counts.
     #[serde(flatten)]
@@ -124,4 +125,12 @@ impl std::ops::AddAssign for Counts {
         self.evictions_refused += other.evictions_refused;
         self.foreign_evictions += other.foreign_evictions;
     }
+}
+
+/// A path as text, which is all that JSON carries: bytes that are no UTF-8 are replaced.
+///
+/// # Errors
+/// Those of the serializer.
+pub fn readable_path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
 }

@@ -106,6 +106,7 @@ pub struct ProcessStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct FileStatus {
     /// Its path when it was last looked at.
+    #[serde(serialize_with = "crate::report::readable_path")]
     pub path: PathBuf,
     /// Its size.
     pub size_bytes: u64,
