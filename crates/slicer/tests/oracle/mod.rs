@@ -160,6 +160,15 @@ pub fn sequences(trace: &Path) -> (Vec<String>, Vec<String>) {
     (side("P\t"), side("R\t"))
 }
 
+/// Runs of a program that are tried when its slice ends before its time.
+pub const ATTEMPTS: usize = 3;
+
+/// Whether the slice was right as far as it went, and then ended: as it may when a busy machine leaves it
+/// behind the program for too long. A translation that is wrong is so in each run.
+pub fn ended_early(predicted: &[String], real: &[String]) -> bool {
+    predicted.len() < real.len() && real.starts_with(predicted)
+}
+
 /// Where two sequences part, for a person to read; `None` if they are the same.
 pub fn difference(predicted: &[String], real: &[String]) -> Option<String> {
     if predicted == real {
