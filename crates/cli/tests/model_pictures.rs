@@ -5,8 +5,8 @@
 mod harness;
 
 use std::path::Path;
-use std::process::Command;
 
+use harness::browser::rendered;
 use harness::{Ended, foretell};
 
 const WORKLOAD: &str = "sequential,bytes=64M,streams=2,think_us=200";
@@ -81,39 +81,16 @@ fn the_page_is_self_contained() {
     assert!(!page.contains("\"#C4513F\"") && page.contains("\"var(--stall)\""));
 }
 
-/// Where a browser may be.
-const BROWSERS: [&str; 3] = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
-
 /// A headless browser says nothing against the page and draws it.
 #[test]
 fn a_browser_renders_the_page() {
-    let Some(browser) = BROWSERS.iter().find(|b| Path::new(b).exists()) else {
-        println!("skipped: a_browser_renders_the_page: chromium is not installed");
-        return;
-    };
     let directory = tempfile::tempdir().unwrap();
     page(directory.path());
-    let profile = tempfile::tempdir().unwrap();
-    let picture = directory.path().join("page.png");
-    let url = format!("file://{}", directory.path().join("page.html").display());
-    let run = |what: &[&str]| {
-        let ended: Ended = Command::new(browser)
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--hide-scrollbars"])
-            .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-            .args(["--enable-logging=stderr", "--v=0", "--window-size=1280,1400"])
-            .arg(format!("--user-data-dir={}", profile.path().display()))
-            .args(what)
-            .arg(&url)
-            .output()
-            .unwrap()
-            .into();
-        assert!(!ended.stderr.contains("CONSOLE"), "{}", ended.stderr);
-        ended
+    let Some((dom, drawn_bytes)) = rendered("a_browser_renders_the_page", directory.path(), "page.html")
+    else {
+        return;
     };
-    let dom = run(&["--dump-dom"]).stdout;
     assert!(dom.matches("<polyline").count() >= 3, "the document has no curves: {} bytes", dom.len());
-    run(&[&format!("--screenshot={}", picture.display())]);
     // An empty page of this size compresses to a few thousand bytes.
-    let drawn_bytes = std::fs::metadata(&picture).unwrap().len();
     assert!(drawn_bytes > 40_000, "{drawn_bytes} bytes of picture");
 }

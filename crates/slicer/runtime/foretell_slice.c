@@ -7,6 +7,8 @@
  *   slice_real.h     the program's side: do the call, count it, compare it with the prediction
  *   slice_queue.h    the prefetch queue: which request is served when, and how
  *   slice_predict.h  the slice's side: own offsets, return values from sizes, predictions
+ *   slice_stream.h   the same for streams: fopen to fscanf
+ *   slice_channel.h  mapped memory, values and signals from the program
  *   slice_start.h    the slice as a process or a thread, its end, statistics
  *
  * Environment (ignored in set-user-ID programs):
@@ -60,4 +62,6 @@
 #include "slice_real.h"
 #include "slice_queue.h"
 #include "slice_predict.h"
+#include "slice_stream.h"
+#include "slice_channel.h"
 #include "slice_start.h"

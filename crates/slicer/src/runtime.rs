@@ -19,6 +19,8 @@ const FILES: &[(&str, &str)] = &[
     ("slice_real.h", include_str!("../runtime/slice_real.h")),
     ("slice_queue.h", include_str!("../runtime/slice_queue.h")),
     ("slice_predict.h", include_str!("../runtime/slice_predict.h")),
+    ("slice_stream.h", include_str!("../runtime/slice_stream.h")),
+    ("slice_channel.h", include_str!("../runtime/slice_channel.h")),
     ("slice_start.h", include_str!("../runtime/slice_start.h")),
 ];
 

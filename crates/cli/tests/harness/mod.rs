@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub)] // every test file uses its own part
 
+pub mod browser;
+
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

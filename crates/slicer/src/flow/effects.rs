@@ -23,7 +23,7 @@ pub(crate) struct Call {
     /// The functions of the program that it may enter, also those that a library function calls back.
     pub(crate) targets: Vec<Func>,
     /// The library functions that it may enter.
-    pub(crate) library: Vec<String>,
+    pub(crate) externals: Vec<String>,
     /// For each argument: what evaluating it reads, and where it points.
     pub(crate) argument_reads: Vec<Vec<Loc>>,
     pub(crate) argument_targets: Vec<Vec<Loc>>,
@@ -232,22 +232,22 @@ impl Resolver<'_> {
         }
         match &site.callee {
             Callee::Function(func) => call.targets.push(*func),
-            Callee::Library(name) => call.library.push(name.clone()),
+            Callee::Library(name) => call.externals.push(name.clone()),
             Callee::Pointer(slot) => {
                 for target in self.points.targets(*slot) {
                     match self.memory.what(*target) {
                         Object::Function(func) => call.targets.push(*func),
-                        Object::Library(name) => call.library.push(name.clone()),
+                        Object::Library(name) => call.externals.push(name.clone()),
                         _ => {}
                     }
                 }
-                if call.targets.is_empty() && call.library.is_empty() {
-                    call.library.push("a function through a pointer that is not followed".to_owned());
+                if call.targets.is_empty() && call.externals.is_empty() {
+                    call.externals.push("a function through a pointer that is not followed".to_owned());
                 }
             }
         }
-        for name in call.library.clone() {
-            self.library(&name, &mut call, &mut effect);
+        for name in call.externals.clone() {
+            self.external(&name, &mut call, &mut effect);
         }
         call.targets.sort_unstable();
         call.targets.dedup();
@@ -282,7 +282,7 @@ impl Resolver<'_> {
         targets.iter().filter_map(func).collect()
     }
 
-    fn library(&mut self, name: &str, call: &mut Call, effect: &mut Effect) {
+    fn external(&mut self, name: &str, call: &mut Call, effect: &mut Effect) {
         let Some(model) = self.models.get(name) else {
             let reached = self.reachable(&call.argument_targets.concat());
             for target in &reached {

@@ -74,7 +74,7 @@ impl<'a> Known<'a> {
 
     /// The models of the library functions that a call may enter.
     pub(crate) fn models_of(&self, call: &Call) -> Vec<&'a Model> {
-        call.library.iter().filter_map(|name| self.models.get(name)).collect()
+        call.externals.iter().filter_map(|name| self.models.get(name)).collect()
     }
 
     /// The kind of a call on an open file.
@@ -91,7 +91,7 @@ impl<'a> Known<'a> {
         self.call(point).is_some_and(|call| {
             let library = self.models_of(call);
             let all = !call.targets.is_empty() || !library.is_empty();
-            all && library.len() == call.library.len()
+            all && library.len() == call.externals.len()
                 && library.iter().all(|m| m.ends)
                 && call.targets.iter().all(|t| self.endless[t.ix()])
         })
@@ -295,7 +295,7 @@ impl<'a> Closure<'a> {
         if through_pointer || call.targets.iter().any(|t| known.through_pointers[t.ix()]) {
             return true;
         }
-        call.library.iter().any(|name| match known.models.get(name) {
+        call.externals.iter().any(|name| match known.models.get(name) {
             None => true,
             Some(model) => match model.io {
                 None => !model.output || model.assumes_argument(number),
@@ -401,7 +401,7 @@ impl<'a> Closure<'a> {
                 self.ask_exit(*target, location, point);
             }
         }
-        if !call.library.is_empty() {
+        if !call.externals.is_empty() {
             self.need_data(point);
         }
     }

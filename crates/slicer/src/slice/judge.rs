@@ -59,7 +59,7 @@ pub(crate) fn poison(
         for (step, call) in known.effects.calls(func) {
             let point = (func, step);
             let jumps =
-                call.library.iter().find(|name| name.contains("setjmp") || name.contains("sigsetjmp"));
+                call.externals.iter().find(|name| name.contains("setjmp") || name.contains("sigsetjmp"));
             if let Some(name) = jumps {
                 let cause = format!(
                     "{name}() is called in a function that the slice needs: where the program goes on after a longjmp is not followed"
@@ -96,12 +96,12 @@ fn at_step(
     }
     if let Some(site) = &node.call
         && matches!(site.callee, Callee::Pointer(_))
-        && !call.library.is_empty()
+        && !call.externals.is_empty()
     {
-        let cause = format!("the call through a pointer may enter {}", call.library.join(", "));
+        let cause = format!("the call through a pointer may enter {}", call.externals.join(", "));
         return Some((cause, "call the function by its name"));
     }
-    for name in &call.library {
+    for name in &call.externals {
         let Some(model) = known.models.get(name) else {
             return Some((
                 format!("{name}() is not known: what it reads and writes cannot be told"),
@@ -173,7 +173,7 @@ fn leaks(known: Known<'_>, chosen: &[&Site]) -> Option<Poison> {
             continue;
         }
         for (step, call) in known.effects.calls(func) {
-            for name in &call.library {
+            for name in &call.externals {
                 let harmless = match known.models.get(name) {
                     Some(model) => model.io.is_some() || model.output || model.pure || model.ends,
                     None => false,

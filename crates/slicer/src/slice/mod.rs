@@ -61,7 +61,7 @@ pub(crate) fn endless(program: &Program, models: &Models, graphs: &[Graph], effe
             }
             let ends = |step| {
                 effects.of(func, step).call.as_ref().is_some_and(|call| {
-                    let library = call.library.iter().map(|n| models.get(n));
+                    let library = call.externals.iter().map(|n| models.get(n));
                     let mut any = !call.targets.is_empty();
                     for model in library {
                         any = true;
@@ -98,7 +98,7 @@ fn touching_files(models: &Models, graphs: &[Graph], effects: &Effects) -> Vec<b
         let before = touching.clone();
         for number in 0..graphs.len() {
             let touches = effects.calls(Func(number as u32)).any(|(_, call)| {
-                let io = call.library.iter().filter_map(|name| models.get(name)?.io);
+                let io = call.externals.iter().filter_map(|name| models.get(name)?.io);
                 call.targets.iter().any(|t| touching[t.ix()])
                     || io.into_iter().any(|io| matches!(io.act(), Act::Reads | Act::Opens))
             });

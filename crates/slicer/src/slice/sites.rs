@@ -170,6 +170,6 @@ pub(crate) fn call_name(known: Known<'_>, point: (Func, Step)) -> String {
 /// an access where it copies from a mapped file; other functions read mapped memory unseen, on both sides.
 pub(crate) fn copied_bytes(known: Known<'_>, point: Point) -> Option<(usize, usize)> {
     let call = known.call(point)?;
-    let name = call.library.first()?.trim_start_matches("__builtin_");
+    let name = call.externals.first()?.trim_start_matches("__builtin_");
     matches!(name, "memcpy" | "memmove" | "mempcpy").then_some((1, 2))
 }

@@ -44,7 +44,7 @@ impl Walk<'_, '_> {
                 self.all.points.connect(*func, &slots, result, program, memory);
             }
             Callee::Pointer(pointer) => self.all.points.call(*pointer, slots.clone(), result),
-            Callee::Library(name) => self.library(id, name, &slots, result),
+            Callee::Library(name) => self.external(id, name, &slots, result),
         }
         self.graph.nodes[step.ix()].call = Some(CallSite { callee, arguments: values });
         Value { reads: Vec::new(), needs: vec![step], slot: result }
@@ -69,7 +69,7 @@ impl Walk<'_, '_> {
     }
 
     /// Where pointers go through a library function.
-    fn library(&mut self, call: Id, name: &str, arguments: &[Slot], result: Slot) {
+    fn external(&mut self, call: Id, name: &str, arguments: &[Slot], result: Slot) {
         let Some(model) = self.all.models.get(name) else {
             // It may call whatever function it is given.
             for argument in arguments {

@@ -1,0 +1,161 @@
+/* What the slice has from the program: mapped memory, which both see, values that are sent, and signals at
+ * synchronisation points. */
+
+/* ---- mapped memory ---- */
+
+void *foretell_slice_mmap(void *address, size_t bytes, int protection, int flags, int fd, long long offset)
+{
+    if (flags & MAP_ANONYMOUS)
+        return mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct description *description = description_of(fd);
+    (void)address;
+    if (flags & MAP_FIXED || description->descriptor < 0 || description->written)
+        foretell_slice_give_up();
+    void *begin = mmap(NULL, bytes, PROT_READ | (protection & PROT_WRITE),
+                       protection & PROT_WRITE ? MAP_PRIVATE : MAP_SHARED, description->descriptor, offset);
+    if (begin != MAP_FAILED) {
+        if (add_mapping(slice_mappings, begin, bytes, offset, description) == NULL)
+            foretell_slice_give_up();
+        description->references++;
+        description->open_references++;
+    }
+    return begin;
+}
+
+int foretell_slice_munmap(void *address, size_t bytes)
+{
+    struct mapping *mapping = find_mapping(slice_mappings, address);
+    if (mapping != NULL && mapping->begin == (const char *)address) {
+        struct description *description = mapping->owner;
+        mapping->owner = NULL;
+        let_go_description(description);
+    }
+    return munmap(address, bytes);
+}
+
+void foretell_prefetch_access(const void *address, size_t bytes)
+{
+    struct mapping *mapping = find_mapping(slice_mappings, address);
+    if (mapping == NULL)
+        return;
+    long long offset = mapping->offset + ((const char *)address - mapping->begin);
+    if (leaves(&mapping->window, offset, (long long)bytes))
+        predict(mapping->owner, offset, (long long)bytes);
+}
+
+void *foretell_fetch_access(const void *address, size_t bytes)
+{
+    struct mapping *mapping = find_mapping(slice_mappings, address);
+    if (mapping != NULL) {
+        long long offset = mapping->offset + ((const char *)address - mapping->begin);
+        if (leaves(&mapping->window, offset, (long long)bytes)) {
+            wait_to_fetch(mapping->owner, (long long)bytes);
+            volatile const char *touched = address;
+            (void)*touched;
+            predict_fetched(mapping->owner, offset, (long long)bytes);
+        }
+    }
+    return (void *)(uintptr_t)address;
+}
+
+/* ---- from the program ---- */
+
+/* Waits for a signal or a message; what is queued goes out meanwhile. */
+static void wait_for_word(atomic_ullong *word, unsigned long long at_least)
+{
+    uint64_t nap_ns = NAP_NS;
+    while (atomic_load(word) < at_least) {
+        if (!program_runs())
+            leave_slice();
+        serve(true);
+        unsigned wake = atomic_load(&shared->wake);
+        note_cpu_time();
+        atomic_store(&shared->wake_at, ULLONG_MAX);
+        atomic_store(&shared->sleeping, 1);
+        if (atomic_load(word) < at_least && program_runs())
+            futex_wait(&shared->wake, wake, nap_ns);
+        atomic_store(&shared->sleeping, 0);
+        nap_ns = nap_ns * 2 < LONGEST_NAP_NS ? nap_ns * 2 : LONGEST_NAP_NS;
+        leave_if_orphaned();
+    }
+}
+
+void foretell_synchronize_wait(unsigned point)
+{
+    static unsigned long long waited[FORETELL_SYNC_POINTS];
+    if (point >= FORETELL_SYNC_POINTS)
+        foretell_slice_give_up();
+    wait_for_word(&shared->signals[point], ++waited[point]);
+}
+
+void foretell_synchronize_signal(unsigned point)
+{
+    if (counting() && point < FORETELL_SYNC_POINTS) {
+        atomic_fetch_add(&shared->signals[point], 1);
+        wake_slice();
+    }
+}
+
+struct message {
+    unsigned channel, bytes;
+};
+
+/* Messages take whole multiples of their header's size, so that a header never wraps around. */
+static unsigned long long room_of(size_t bytes)
+{
+    return sizeof(struct message) + (bytes + sizeof(struct message) - 1) / sizeof(struct message) * sizeof(struct message);
+}
+
+static void copy_in(unsigned long long at, const void *from, size_t bytes)
+{
+    size_t begin = at % CHANNEL_BYTES, first = bytes < CHANNEL_BYTES - begin ? bytes : CHANNEL_BYTES - begin;
+    memcpy(shared->channel + begin, from, first);
+    memcpy(shared->channel, (const char *)from + first, bytes - first);
+}
+
+static void copy_out(void *to, unsigned long long at, size_t bytes)
+{
+    size_t begin = at % CHANNEL_BYTES, first = bytes < CHANNEL_BYTES - begin ? bytes : CHANNEL_BYTES - begin;
+    memcpy(to, shared->channel + begin, first);
+    memcpy((char *)to + first, shared->channel, bytes - first);
+}
+
+void foretell_send(unsigned channel, const void *value, size_t bytes)
+{
+    if (!counting() || atomic_load(&shared->slice_ended))
+        return;
+    unsigned long long sent = atomic_load(&shared->channel_sent), needed = room_of(bytes);
+    uint64_t since = 0;
+    if (bytes > FORETELL_MESSAGE_BYTES) {
+        stop(OVERFLOWED);
+        return;
+    }
+    while (sent + needed - atomic_load(&shared->channel_received) > CHANNEL_BYTES) {
+        uint64_t now = now_ns();
+        since = since == 0 ? now : since;
+        if (now - since > CHANNEL_WAIT_NS)
+            stop(OVERFLOWED);
+        if (!running())
+            return;
+        sched_yield();
+    }
+    struct message message = {channel, (unsigned)bytes};
+    copy_in(sent, &message, sizeof message);
+    copy_in(sent + sizeof message, value, bytes);
+    atomic_store(&shared->channel_sent, sent + needed);
+    wake_slice();
+}
+
+size_t foretell_receive(unsigned channel, void *value, size_t room)
+{
+    unsigned long long received = atomic_load(&shared->channel_received);
+    struct message message;
+    leave_if_over();
+    wait_for_word(&shared->channel_sent, received + 1);
+    copy_out(&message, received, sizeof message);
+    if (message.channel != channel)
+        foretell_slice_give_up();
+    copy_out(value, received + sizeof message, message.bytes < room ? message.bytes : room);
+    atomic_store(&shared->channel_received, received + room_of(message.bytes));
+    return message.bytes;
+}

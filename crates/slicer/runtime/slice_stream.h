@@ -1,0 +1,214 @@
+/* The slice's streams: a FILE * of the slice is one of its descriptions in disguise, and is never read by
+ * the C library. */
+
+static FILE *stream_of(int handle)
+{
+    return handle < 0 ? NULL : (FILE *)(void *)handles[handle];
+}
+
+FILE *foretell_slice_fopen(unsigned site, const char *path, const char *mode)
+{
+    return stream_of(open_file(site, AT_FDCWD, path, flags_of_mode(mode)));
+}
+
+FILE *foretell_slice_freopen(unsigned site, const char *path, const char *mode, FILE *stream)
+{
+    foretell_slice_fclose(stream);
+    return foretell_slice_fopen(site, path, mode);
+}
+
+FILE *foretell_slice_fdopen(int fd, const char *mode)
+{
+    struct description *description = description_of(fd);
+    (void)mode;
+    description->handle = fd;
+    return (FILE *)(void *)description;
+}
+
+int foretell_slice_fclose(FILE *stream)
+{
+    return is_ours(stream) ? foretell_slice_close(description_of_stream(stream)->handle) : 0;
+}
+
+int foretell_slice_fseeko(FILE *stream, long long offset, int whence)
+{
+    struct description *description = description_of_stream(stream);
+    if (foretell_slice_lseek(description->handle, offset, whence) < 0)
+        return -1;
+    description->at_end = false;
+    if (description->stream != NULL)
+        fseeko(description->stream, description->offset, SEEK_SET);
+    return 0;
+}
+
+int foretell_slice_fseek(FILE *stream, long offset, int whence)
+{
+    return foretell_slice_fseeko(stream, offset, whence);
+}
+
+void foretell_slice_rewind(FILE *stream)
+{
+    foretell_slice_fseeko(stream, 0, SEEK_SET);
+    foretell_slice_clearerr(stream);
+}
+
+long long foretell_slice_ftello(FILE *stream)
+{
+    return description_of_stream(stream)->offset;
+}
+
+long foretell_slice_ftell(FILE *stream)
+{
+    return (long)foretell_slice_ftello(stream);
+}
+
+int foretell_slice_feof(FILE *stream)
+{
+    struct description *description = description_of_stream(stream);
+    return description->at_end || (description->stream != NULL && feof(description->stream));
+}
+
+int foretell_slice_ferror(FILE *stream)
+{
+    return description_of_stream(stream)->failed;
+}
+
+void foretell_slice_clearerr(FILE *stream)
+{
+    struct description *description = description_of_stream(stream);
+    description->at_end = description->failed = false;
+    if (description->stream != NULL)
+        clearerr(description->stream);
+}
+
+int foretell_slice_fileno(FILE *stream)
+{
+    return description_of_stream(stream)->handle;
+}
+
+size_t foretell_slice_fwrite(size_t size, size_t count_of_items, FILE *stream)
+{
+    struct description *description = description_of_stream(stream);
+    foretell_slice_write(description->handle, size * count_of_items);
+    return count_of_items;
+}
+
+/* An access of a stream, predicted only. Returns the bytes there are. */
+static long long prefetch_stream(struct description *description, size_t bytes)
+{
+    long long offset = description->offset;
+    long long got = there(description, bytes, offset);
+    if (got < 0) {
+        description->failed = true;
+        return 0;
+    }
+    description->at_end = description->at_end || (unsigned long long)got < bytes;
+    description->offset += got;
+    if (leaves(&description->window, offset, got))
+        predict(description, offset, got);
+    return got;
+}
+
+size_t foretell_prefetch_fread(size_t size, size_t count_of_items, FILE *stream)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(size, count_of_items, &bytes))
+        foretell_slice_give_up();
+    return bytes == 0 ? 0 : (size_t)prefetch_stream(description_of_stream(stream), bytes) / size;
+}
+
+int foretell_prefetch_getc(FILE *stream)
+{
+    return prefetch_stream(description_of_stream(stream), 1) == 1 ? 0 : EOF;
+}
+
+/* A stream of libc's on the same file, standing where the slice's stands. */
+static FILE *begin_fetch(struct description *description)
+{
+    if (description->unpredictable || description->written || description->descriptor < 0)
+        foretell_slice_give_up();
+    if (description->stream == NULL) {
+        description->stream = fdopen(description->descriptor, "r");
+        if (description->stream == NULL)
+            foretell_slice_give_up();
+    }
+    if (ftello(description->stream) != description->offset)
+        fseeko(description->stream, description->offset, SEEK_SET);
+    if (description->offset < description->window.begin || description->offset >= description->window.end)
+        wait_to_fetch(description, sysconf(_SC_PAGESIZE));
+    return description->stream;
+}
+
+static void end_fetch(struct description *description)
+{
+    int saved = errno;
+    long long before = description->offset, now = ftello(description->stream);
+    description->offset = now;
+    if (leaves(&description->window, before, now - before))
+        predict_fetched(description, before, now - before);
+    errno = saved;
+}
+
+size_t foretell_fetch_fread(void *buffer, size_t size, size_t count_of_items, FILE *stream)
+{
+    struct description *description = description_of_stream(stream);
+    size_t got = fread(buffer, size, count_of_items, begin_fetch(description));
+    end_fetch(description);
+    return got;
+}
+
+char *foretell_fetch_fgets(char *line, int room, FILE *stream)
+{
+    struct description *description = description_of_stream(stream);
+    char *got = fgets(line, room, begin_fetch(description));
+    end_fetch(description);
+    return got;
+}
+
+int foretell_fetch_getc(FILE *stream)
+{
+    struct description *description = description_of_stream(stream);
+    int byte = getc(begin_fetch(description));
+    end_fetch(description);
+    return byte;
+}
+
+int foretell_fetch_ungetc(int byte, FILE *stream)
+{
+    struct description *description = description_of_stream(stream);
+    int pushed = ungetc(byte, begin_fetch(description));
+    if (pushed != EOF)
+        description->offset--;
+    description->at_end = false;
+    return pushed;
+}
+
+ssize_t foretell_fetch_getdelim(char **line, size_t *room, int delimiter, FILE *stream)
+{
+    struct description *description = description_of_stream(stream);
+    ssize_t got = getdelim(line, room, delimiter, begin_fetch(description));
+    end_fetch(description);
+    return got;
+}
+
+ssize_t foretell_fetch_getline(char **line, size_t *room, FILE *stream)
+{
+    return foretell_fetch_getdelim(line, room, '\n', stream);
+}
+
+int foretell_fetch_vfscanf(FILE *stream, const char *format, va_list arguments)
+{
+    struct description *description = description_of_stream(stream);
+    int got = vfscanf(begin_fetch(description), format, arguments);
+    end_fetch(description);
+    return got;
+}
+
+int foretell_fetch_fscanf(FILE *stream, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int got = foretell_fetch_vfscanf(stream, format, arguments);
+    va_end(arguments);
+    return got;
+}
