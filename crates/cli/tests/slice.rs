@@ -68,6 +68,14 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
+fn a_file_that_is_not_there_is_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = slice(folder.path(), &["no-such-file.c"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(said(&output).matches("No such file").count(), 1, "{}", said(&output));
+}
+
+#[test]
 fn a_program_is_translated_and_still_says_the_same() {
     let Some(folder) = folder_with(BACKWARDS, "a_program_is_translated_and_still_says_the_same") else {
         return;

@@ -12,12 +12,12 @@ pub(crate) fn first_complaint(
     files: &[String],
     clang: &str,
 ) -> Result<Option<(usize, String)>, Error> {
-    let failed = |source| Error::File { path: std::env::temp_dir(), source };
+    let failed = |reason| Error::File { path: std::env::temp_dir(), reason };
     let folder = tempfile::tempdir().map_err(failed)?;
     write_runtime(folder.path())?;
     for (number, (input, text)) in inputs.iter().zip(files).enumerate() {
         let path = folder.path().join(format!("unit{number}.c"));
-        std::fs::write(&path, text).map_err(|source| Error::File { path: path.clone(), source })?;
+        std::fs::write(&path, text).map_err(|reason| Error::File { path: path.clone(), reason })?;
         if let Some(complaint) = complaint(input, &path, folder.path(), clang)? {
             return Ok(Some((number, complaint)));
         }
@@ -37,7 +37,7 @@ fn complaint(input: &Input, path: &Path, headers: &Path, clang: &str) -> Result<
         command.current_dir(folder);
     }
     let output =
-        command.output().map_err(|source| Error::NoFrontEnd { program: clang.to_owned(), source })?;
+        command.output().map_err(|reason| Error::NoFrontEnd { program: clang.to_owned(), reason })?;
     if output.status.success() {
         return Ok(None);
     }

@@ -26,7 +26,7 @@ struct Entry {
 /// When the file cannot be read or is no compile database.
 pub fn read_database(path: &Path) -> Result<Vec<Input>, Error> {
     let text =
-        std::fs::read_to_string(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+        std::fs::read_to_string(path).map_err(|reason| Error::File { path: path.to_owned(), reason })?;
     parse(&text).map_err(|message| Error::NotC { path: path.to_owned(), message })
 }
 

@@ -6,20 +6,20 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A source file cannot be read, or an output cannot be written.
-    #[error("{path}: {source}")]
+    #[error("{path}: {reason}")]
     File {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// The front end is not installed or does not start.
-    #[error("{program} does not start ({source}); install clang 14 or newer, it reads the C for foretell")]
+    #[error("{program} does not start ({reason}); install clang 14 or newer, it reads the C for foretell")]
     NoFrontEnd {
         /// The program that was tried.
         program: String,
         /// What the system said.
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     /// The front end does not accept the source.
     #[error("{path}: {message}")]

@@ -115,7 +115,7 @@ pub fn translate(inputs: &[Input], options: &Options) -> Result<Translation, Err
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
         let handle = thread
             .spawn_scoped(scope, || translate_here(inputs, options))
-            .map_err(|source| Error::File { path: PathBuf::from("thread"), source })?;
+            .map_err(|reason| Error::File { path: PathBuf::from("thread"), reason })?;
         match handle.join() {
             Ok(translated) => translated,
             Err(panic) => std::panic::resume_unwind(panic),

@@ -32,14 +32,14 @@ const FILES: &[(&str, &str)] = &[
 pub fn write_runtime(folder: &Path) -> Result<(), Error> {
     let failed = |path: &Path| {
         let path = path.to_owned();
-        move |source| Error::File { path, source }
+        move |reason| Error::File { path, reason }
     };
     fs::create_dir_all(folder).map_err(failed(folder))?;
     for (name, text) in FILES {
         let path = folder.join(name);
         let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed(&path))?;
         file.write_all(text.as_bytes()).map_err(failed(&path))?;
-        file.persist(&path).map_err(|e| Error::File { path: path.clone(), source: e.error })?;
+        file.persist(&path).map_err(|e| Error::File { path: path.clone(), reason: e.error })?;
     }
     Ok(())
 }

@@ -144,7 +144,7 @@ fn run(clang: &str, input: &Input) -> Result<Vec<u8>, Error> {
         command.current_dir(folder);
     }
     let output =
-        command.output().map_err(|source| Error::NoFrontEnd { program: clang.to_owned(), source })?;
+        command.output().map_err(|reason| Error::NoFrontEnd { program: clang.to_owned(), reason })?;
     if output.status.success() {
         return Ok(output.stdout);
     }

@@ -64,7 +64,7 @@ impl Sources {
     /// something to the program, and cannot be carried over into a text.
     pub(crate) fn load_strictly(&mut self, path: &Path) -> Result<u32, Error> {
         let number = self.number(path);
-        let bytes = fs::read(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
+        let bytes = fs::read(path).map_err(|reason| Error::File { path: path.to_owned(), reason })?;
         let text = match String::from_utf8(bytes) {
             Ok(text) => text,
             Err(e) if foreign_in_comments_only(e.as_bytes()) => plain(e.as_bytes()),

@@ -30,12 +30,12 @@ use record::Record;
 
 /// The real compiler could not be started.
 #[derive(Debug, thiserror::Error)]
-#[error("{compiler} does not start ({source}); name the real compiler with FORETELL_CC")]
+#[error("{compiler} does not start ({reason}); name the real compiler with FORETELL_CC")]
 pub struct NoCompiler {
     /// What was tried.
     compiler: String,
     /// What the system said.
-    source: std::io::Error,
+    reason: std::io::Error,
 }
 
 /// The real compiler: a command that may have arguments of its own, such as `ccache gcc`.
@@ -57,8 +57,8 @@ impl Compiler {
         command
     }
 
-    fn failed(&self, source: std::io::Error) -> NoCompiler {
-        NoCompiler { compiler: self.words[0].to_string_lossy().into_owned(), source }
+    fn failed(&self, reason: std::io::Error) -> NoCompiler {
+        NoCompiler { compiler: self.words[0].to_string_lossy().into_owned(), reason }
     }
 
     fn run(&self, arguments: &[OsString]) -> Result<ExitStatus, NoCompiler> {
