@@ -103,6 +103,34 @@ fn a_volume_comes_out_with_its_caps_and_bursts() {
 }
 
 #[test]
+fn tokens_in_portions_are_a_cap_all_the_same() {
+    // The kernel's throttling gives 5 MB each 100 ms; a request takes 20 us and 1 ms a 2 MB besides.
+    const PORTION_BYTES: u64 = 5_000_000;
+    const PORTION_MS: f64 = 100.0;
+    let throttled = |probe: Probe| {
+        let alone_ms = 0.02 + probe.bytes as f64 / 2e6;
+        let (mut timings, mut now_ms) = (Vec::<Timing>::new(), 0.0_f64);
+        for index in 0..probe.most_requests {
+            let released_ms = ((index + 1) * probe.bytes / PORTION_BYTES) as f64 * PORTION_MS;
+            now_ms = now_ms.max(released_ms) + alone_ms / f64::from(probe.depth.min(2));
+            let before = (index as usize).checked_sub(probe.depth as usize);
+            let start_ms = before.map_or(0.0, |at| timings[at].done_ms);
+            timings.push(Timing { start_ms, done_ms: now_ms });
+            if now_ms > probe.most_ms {
+                break;
+            }
+        }
+        Sample { probe, timings }
+    };
+    let samples: Vec<Sample> = plan(128 << 20).into_iter().map(throttled).collect();
+    let found = fit(&samples, &[], None, 1 << 36).unwrap();
+    assert_eq!(found.kind, Kind::CappedVolume);
+    near(measured(&found).bytes.unwrap().per_s as f64, 50e6, 0.05);
+    assert_eq!(measured(&found).operations, None);
+    near(measured(&found).alone_ms(4096.0), 0.022, 0.1);
+}
+
+#[test]
 fn an_ssd_is_told_from_a_disk() {
     let ssd = calibrate(&catalogue::find("nvme").unwrap());
     assert_eq!(ssd.kind, Kind::Ssd);

@@ -120,6 +120,13 @@ fn periods_ms(done_ms: &[f64]) -> Vec<f64> {
     (0..batches).map(|k| (done_ms[at(k + 1)] - done_ms[at(k)]) / (at(k + 1) - at(k)).max(1) as f64).collect()
 }
 
+/// The mean time between two requests done, over each stretch of half of them. What is done in portions at regular
+/// times makes a stretch too long or too short by chance, alike often.
+fn long_periods_ms(done_ms: &[f64]) -> Vec<f64> {
+    let half = (done_ms.len() / 2).max(1);
+    done_ms.iter().zip(done_ms.iter().skip(half)).map(|(from, to)| (to - from) / half as f64).collect()
+}
+
 struct Alone {
     bytes: u64,
     /// Of a request, without those that something else on the machine disturbed.
@@ -172,9 +179,10 @@ fn busy(sample: &Sample) -> Busy {
     let done_ms: Vec<f64> = full.iter().map(|t| t.done_ms).collect();
     let later = &done_ms[done_ms.len() / 2..];
     let mut period = estimate(periods_ms(later));
-    if period.error > UNEVEN * period.value {
-        // Tokens that come in portions: only the whole says how many there are.
-        period.value = (later[later.len() - 1] - later[0]) / (later.len() - 1).max(1) as f64;
+    let whole_ms = (later[later.len() - 1] - later[0]) / (later.len() - 1).max(1) as f64;
+    if period.error.max((whole_ms - period.value).abs()) > UNEVEN * period.value {
+        // Tokens that come in portions, which batches cut apart: only long stretches say how many there are.
+        period = estimate(long_periods_ms(later));
     }
     let last_ms = done_ms.last().copied().unwrap_or(0.0);
     let burst = done_ms.len() as f64 - last_ms / period.value;
