@@ -95,8 +95,10 @@ static bool publish(struct description *description, long long offset, long long
     trace('P', number, description->path, offset, bytes);
     count(&shared->predictions, 1);
     queue.serial++;
+    /* First whether the program has closed the file: if so, what it has read is all there will be. */
+    unsigned sides = atomic_load(&slot->sides);
     if (atomic_load(&slot->real) <= number) {
-        if ((atomic_load(&slot->sides) & PROGRAM_CLOSED) == 0)
+        if ((sides & PROGRAM_CLOSED) == 0)
             return true;
         stop(DIVERGED); /* the program closed the file without this access */
         leave_slice();

@@ -59,12 +59,14 @@ static void end_access(struct real_file *file, uint64_t begun_ns, long long offs
     struct file *slot = file->slot;
     unsigned long long number = atomic_load(&slot->real);
     trace('R', number, file->path, offset, bytes);
+    /* First whether the slice has closed the file: if so, what it has predicted is all there will be. */
+    unsigned sides = atomic_load(&slot->sides);
     if (atomic_load(&slot->predicted) > number) {
         const struct prediction *prediction = &slot->predictions[number % PREDICTIONS];
         count(&shared->compared, 1);
         if (prediction->offset != offset || prediction->bytes != bytes)
             stop(DIVERGED);
-    } else if (atomic_load(&slot->sides) & SLICE_CLOSED) {
+    } else if (sides & SLICE_CLOSED) {
         stop(DIVERGED); /* the slice thought that there are no more */
     }
     atomic_store(&slot->real, number + 1);

@@ -164,7 +164,7 @@ fn analyse<'a>(program: &'a Program, models: &'a Models) -> Result<Analysis<'a>,
     let effects = Effects::new(program, models, &graphs, &mut memory, &mut points);
     let control = graphs.iter().map(Control::new).collect();
     let through_pointers = slice::through_pointers(&graphs, &effects);
-    let endless = slice::endless(program, models, &graphs, &effects);
+    let ends = slice::ends(program, models, &graphs, &effects);
     let outputs = slice::sites::outputs(program, models);
     Ok(Analysis {
         outputs,
@@ -177,7 +177,7 @@ fn analyse<'a>(program: &'a Program, models: &'a Models) -> Result<Analysis<'a>,
         effects,
         control,
         through_pointers,
-        endless,
+        ends,
     })
 }
 

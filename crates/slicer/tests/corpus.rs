@@ -22,10 +22,7 @@ mod oracle;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use oracle::{
-    ATTEMPTS, Build, compile, compiles_without_warnings, data, difference, ended_early, run, sequences,
-    translated,
-};
+use oracle::{Build, compile, compiles_without_warnings, data, difference, run, sequences, translated};
 
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus")
@@ -109,31 +106,16 @@ impl Program {
             for mode in modes {
                 for (build, program) in &builds {
                     let what = format!("{}, run {number} ({line}), {build:?}, {mode}", self.name);
-                    predictions += (1..)
-                        .find_map(|attempt| {
-                            let folder = fresh(&format!("{build:?}-{mode}-{attempt}"));
-                            let trace = folder.join("trace");
-                            let program = named(&folder, program);
-                            let ran = run(
-                                &program,
-                                &args,
-                                &folder,
-                                stdin(&folder).as_deref(),
-                                Some((mode, &trace)),
-                            );
-                            assert_eq!(ran.sanitizer, "", "{what}");
-                            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                            assert_eq!(text(&ran.stdout), text(&expected.stdout), "{what}: standard output");
-                            assert_eq!(ran.code, expected.code, "{what}: exit code; {}", ran.stderr);
-                            let (predicted, real) = sequences(&trace);
-                            let Some(difference) = difference(&predicted, &real) else {
-                                return Some(predicted.len());
-                            };
-                            let again = attempt < ATTEMPTS && ended_early(&predicted, &real);
-                            assert!(again, "{what}: {difference}");
-                            None
-                        })
-                        .unwrap_or(0);
+                    let folder = fresh(&format!("{build:?}-{mode}"));
+                    let trace = folder.join("trace");
+                    let program = named(&folder, program);
+                    let ran = run(&program, &args, &folder, stdin(&folder).as_deref(), Some((mode, &trace)));
+                    assert_eq!(ran.sanitizer, "", "{what}");
+                    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                    assert_eq!(text(&ran.stdout), text(&expected.stdout), "{what}: standard output");
+                    assert_eq!(ran.code, expected.code, "{what}: exit code; {}", ran.stderr);
+                    assert_eq!(difference(&trace), None, "{what}");
+                    predictions += sequences(&trace).0.len();
                 }
             }
         }

@@ -3,6 +3,7 @@
 //! Which steps may have written what a step reads is asked only for what a slice needs, so it is answered by
 //! walking the plain graph backwards from the reading step: a step that writes the location is an answer,
 //! one that surely overwrites all of it also ends this way, and whoever comes to the entry asks the caller.
+//! Nothing comes through a step that the program ends with.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -26,14 +27,21 @@ pub(crate) struct Reach<'a> {
     graphs: &'a [Graph],
     effects: &'a Effects,
     memory: &'a Memory,
+    /// For each function, the steps that the program ends with.
+    ends: &'a [Vec<bool>],
     before: Vec<Vec<Vec<Step>>>,
     answers: RefCell<HashMap<(Func, Step, Loc), Rc<Sources>>>,
 }
 
 impl<'a> Reach<'a> {
-    pub(crate) fn new(graphs: &'a [Graph], effects: &'a Effects, memory: &'a Memory) -> Self {
+    pub(crate) fn new(
+        graphs: &'a [Graph],
+        effects: &'a Effects,
+        memory: &'a Memory,
+        ends: &'a [Vec<bool>],
+    ) -> Self {
         let before = graphs.iter().map(predecessors).collect();
-        Self { graphs, effects, memory, before, answers: RefCell::default() }
+        Self { graphs, effects, memory, ends, before, answers: RefCell::default() }
     }
 
     /// The steps that may have written `location` when `step` begins.
@@ -53,7 +61,7 @@ impl<'a> Reach<'a> {
         let mut open: Vec<Step> = before[step.ix()].clone();
         let mut found = Sources::default();
         while let Some(at) = open.pop() {
-            if std::mem::replace(&mut seen[at.ix()], true) {
+            if std::mem::replace(&mut seen[at.ix()], true) || self.ends[func.ix()][at.ix()] {
                 continue;
             }
             if at == ENTRY {

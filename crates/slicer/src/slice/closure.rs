@@ -63,8 +63,8 @@ pub(crate) struct Known<'a> {
     pub(crate) through_pointers: &'a [bool],
     /// Open calls for writing only.
     pub(crate) outputs: &'a BTreeSet<Id>,
-    /// Functions that never return.
-    pub(crate) endless: &'a [bool],
+    /// For each function, the steps that the program ends with.
+    pub(crate) ends: &'a [Vec<bool>],
 }
 
 impl<'a> Known<'a> {
@@ -83,18 +83,9 @@ impl<'a> Known<'a> {
         self.models_of(call).into_iter().find_map(|m| m.io.map(|io| (io, m)))
     }
 
-    /// Does the program end with this call?
+    /// Does the program end with this step?
     pub(crate) fn ends(&self, point: Point) -> bool {
-        if point.0 == self.program.main && self.graphs[point.0.ix()][point.1].what == What::Return {
-            return true;
-        }
-        self.call(point).is_some_and(|call| {
-            let library = self.models_of(call);
-            let all = !call.targets.is_empty() || !library.is_empty();
-            all && library.len() == call.externals.len()
-                && library.iter().all(|m| m.ends)
-                && call.targets.iter().all(|t| self.endless[t.ix()])
-        })
+        self.ends[point.0.ix()][point.1.ix()]
     }
 
     /// Does the call write to a file that nobody reads? The slice takes its success for granted.

@@ -15,7 +15,7 @@ use crate::ast::program::{Func, Program};
 use crate::flow::control::Control;
 use crate::flow::effects::Effects;
 use crate::flow::reach::Reach;
-use crate::flow::{Callee, ENTRY, EXIT, Graph, What};
+use crate::flow::{Callee, ENTRY, EXIT, Graph, Step, What};
 use crate::memory::points::{Points, Slot};
 use crate::memory::{Memory, Object};
 use crate::models::{Act, Models};
@@ -48,8 +48,36 @@ pub(crate) struct Slice<'a> {
 /// must stay cheap: a comparison of a result and what leads there.
 const MOST_STEPS_TO_END: usize = 24;
 
-/// Which functions never return, and touch no file before they end: whoever calls one, ends the program.
-pub(crate) fn endless(program: &Program, models: &Models, graphs: &[Graph], effects: &Effects) -> Vec<bool> {
+/// The steps that the program ends with, for each function: a return of `main`, and calls of what never
+/// returns and touches no file before it ends.
+pub(crate) fn ends(
+    program: &Program,
+    models: &Models,
+    graphs: &[Graph],
+    effects: &Effects,
+) -> Vec<Vec<bool>> {
+    let endless = endless(program, models, graphs, effects);
+    let of_function = |number: usize| {
+        let func = Func(number as u32);
+        let returns = |step| func == program.main && graphs[number][step].what == What::Return;
+        let ends = |step| returns(step) || is_endless_call(models, effects, &endless, func, step);
+        graphs[number].steps().map(ends).collect()
+    };
+    (0..graphs.len()).map(of_function).collect()
+}
+
+/// Is it a call that can only enter what does not return?
+fn is_endless_call(models: &Models, effects: &Effects, endless: &[bool], func: Func, step: Step) -> bool {
+    effects.of(func, step).call.as_ref().is_some_and(|call| {
+        let library = |name: &String| models.get(name).is_some_and(|m| m.ends);
+        !(call.targets.is_empty() && call.externals.is_empty())
+            && call.externals.iter().all(library)
+            && call.targets.iter().all(|t| endless[t.ix()])
+    })
+}
+
+/// Functions that never return, and touch no file before they end.
+fn endless(program: &Program, models: &Models, graphs: &[Graph], effects: &Effects) -> Vec<bool> {
     let mut endless = vec![false; graphs.len()];
     let working = touching_files(models, graphs, effects);
     loop {
@@ -59,26 +87,13 @@ pub(crate) fn endless(program: &Program, models: &Models, graphs: &[Graph], effe
             if endless[number] || working[number] || func == program.main {
                 continue;
             }
-            let ends = |step| {
-                effects.of(func, step).call.as_ref().is_some_and(|call| {
-                    let library = call.externals.iter().map(|n| models.get(n));
-                    let mut any = !call.targets.is_empty();
-                    for model in library {
-                        any = true;
-                        if !model.is_some_and(|m| m.ends) {
-                            return false;
-                        }
-                    }
-                    any && call.targets.iter().all(|t| endless[t.ix()])
-                })
-            };
             let mut seen = vec![false; graph.nodes.len()];
             let mut open = vec![ENTRY];
             while let Some(step) = open.pop() {
-                if std::mem::replace(&mut seen[step.ix()], true) || ends(step) {
-                    continue;
+                let visited = std::mem::replace(&mut seen[step.ix()], true);
+                if !visited && !is_endless_call(models, effects, &endless, func, step) {
+                    open.extend(&graph[step].next);
                 }
-                open.extend(&graph[step].next);
             }
             if !seen[EXIT.ix()] {
                 endless[number] = true;
@@ -293,13 +308,13 @@ pub(crate) struct Analysis<'a> {
     pub(crate) control: Vec<Control>,
     pub(crate) through_pointers: Vec<bool>,
     pub(crate) outputs: BTreeSet<Id>,
-    pub(crate) endless: Vec<bool>,
+    pub(crate) ends: Vec<Vec<bool>>,
 }
 
 impl Analysis<'_> {
     /// The slice of the program.
     pub(crate) fn slice<R>(&self, then: impl FnOnce(Slice<'_>) -> R) -> R {
-        let reach = Reach::new(&self.graphs, &self.effects, &self.memory);
+        let reach = Reach::new(&self.graphs, &self.effects, &self.memory, &self.ends);
         let known = Known {
             program: self.program,
             models: self.models,
@@ -310,7 +325,7 @@ impl Analysis<'_> {
             reach: &reach,
             through_pointers: &self.through_pointers,
             outputs: &self.outputs,
-            endless: &self.endless,
+            ends: &self.ends,
         };
         then(make(known, &self.points, &self.marks))
     }

@@ -128,12 +128,15 @@ pub fn run(
     let log = logs.path().join("log");
     let mut command = Command::new("timeout");
     command.args(["-s", "KILL", HANGS_AFTER_S]).arg(program).args(args).current_dir(folder);
-    command.env_remove("FORETELL_SLICE").env_remove("FORETELL_SLICE_TRACE");
+    for name in ["FORETELL_SLICE", "FORETELL_SLICE_TRACE", "FORETELL_SLICE_STATS"] {
+        command.env_remove(name);
+    }
     // The slice keeps what it allocates until it ends.
     command.env("ASAN_OPTIONS", format!("detect_leaks=0:log_path={}", log.display()));
     command.env("TSAN_OPTIONS", format!("log_path={}", log.display()));
     if let Some((mode, trace)) = slice {
         command.env("FORETELL_SLICE", mode).env("FORETELL_SLICE_TRACE", trace);
+        command.env("FORETELL_SLICE_STATS", statistics(trace));
     }
     command.stdin(match stdin {
         Some(path) => Stdio::from(fs::File::open(path).unwrap()),
@@ -152,6 +155,16 @@ pub fn run(
     }
 }
 
+/// Where the run with this trace leaves its statistics.
+fn statistics(trace: &Path) -> PathBuf {
+    trace.with_extension("statistics")
+}
+
+/// What the runtime says of the run with this trace: how the slice ended, among others.
+fn said(trace: &Path) -> String {
+    fs::read_to_string(statistics(trace)).unwrap_or_default()
+}
+
 /// The predicted and the real accesses of a trace, each a line.
 pub fn sequences(trace: &Path) -> (Vec<String>, Vec<String>) {
     let text = fs::read_to_string(trace).unwrap_or_default();
@@ -160,17 +173,9 @@ pub fn sequences(trace: &Path) -> (Vec<String>, Vec<String>) {
     (side("P\t"), side("R\t"))
 }
 
-/// Runs of a program that are tried when its slice ends before its time.
-pub const ATTEMPTS: usize = 3;
-
-/// Whether the slice was right as far as it went, and then ended: as it may when a busy machine leaves it
-/// behind the program for too long. A translation that is wrong is so in each run.
-pub fn ended_early(predicted: &[String], real: &[String]) -> bool {
-    predicted.len() < real.len() && real.starts_with(predicted)
-}
-
-/// Where two sequences part, for a person to read; `None` if they are the same.
-pub fn difference(predicted: &[String], real: &[String]) -> Option<String> {
+/// Where the two sequences of a trace part, for a person to read; `None` if they are the same.
+pub fn difference(trace: &Path) -> Option<String> {
+    let (predicted, real) = &sequences(trace);
     if predicted == real {
         return None;
     }
@@ -186,10 +191,11 @@ pub fn difference(predicted: &[String], real: &[String]) -> Option<String> {
             .collect::<String>()
     };
     Some(format!(
-        "{} predicted, {} real; they part at {at}\n  predicted:\n{}  real:\n{}",
+        "{} predicted, {} real; they part at {at}\n  predicted:\n{}  real:\n{}  {}",
         predicted.len(),
         real.len(),
         around(predicted),
-        around(real)
+        around(real),
+        said(trace)
     ))
 }
