@@ -191,13 +191,13 @@ impl Workload {
             return range("streams", self.streams.to_string(), "1 to 65536");
         }
         if !(0.0..=MAX_THINK_US).contains(&self.think_us) {
-            return range("think_us", self.think_us.to_string(), "0 to 3.6e9 us");
+            return range("think_us", number(self.think_us), "0 to 3.6e9 us");
         }
         if self.processors == 0 {
             return range("cpus", "0".to_owned(), "at least 1");
         }
         if !(0.0..=MAX_THINK_US).contains(&self.driver_us) {
-            return range("driver_us", self.driver_us.to_string(), "0 to 3.6e9 us");
+            return range("driver_us", number(self.driver_us), "0 to 3.6e9 us");
         }
         if self.split_bytes == 0 {
             return range("split", "0".to_owned(), "at least 1 byte");
@@ -232,6 +232,11 @@ impl Workload {
     }
 }
 
+/// A number as it was given, but not in 300 digits.
+fn number(value: f64) -> String {
+    if value.is_finite() && value.abs() >= 1e16 { format!("{value:e}") } else { value.to_string() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,6 +251,7 @@ mod tests {
     fn impossible_numbers_are_refused_in_one_line() {
         assert_eq!(refused(|w| w.think_us = f64::NAN), "think_us is NaN; give 0 to 3.6e9 us");
         assert_eq!(refused(|w| w.think_us = -1.0), "think_us is -1; give 0 to 3.6e9 us");
+        assert_eq!(refused(|w| w.think_us = 1e308), "think_us is 1e308; give 0 to 3.6e9 us");
         assert_eq!(refused(|w| w.driver_us = f64::INFINITY), "driver_us is inf; give 0 to 3.6e9 us");
         assert_eq!(refused(|w| w.processors = 0), "cpus is 0; give at least 1");
         assert_eq!(refused(|w| w.split_bytes = 0), "split is 0; give at least 1 byte");

@@ -120,11 +120,22 @@ fn periods_ms(done_ms: &[f64]) -> Vec<f64> {
     (0..batches).map(|k| (done_ms[at(k + 1)] - done_ms[at(k)]) / (at(k + 1) - at(k)).max(1) as f64).collect()
 }
 
-/// The mean time between two requests done, over each stretch of half of them. What is done in portions at regular
-/// times makes a stretch too long or too short by chance, alike often.
-fn long_periods_ms(done_ms: &[f64]) -> Vec<f64> {
+/// Time between two requests done: the median of batches, unless these differ.
+///
+/// Tokens that come in portions (the kernel's throttling gives them ten times a second) are cut apart by batches, and
+/// most of these then have too many or too few. The mean over all stretches that are half as long has as many of
+/// both.
+fn period(done_ms: &[f64]) -> Estimate {
+    let period = estimate(periods_ms(done_ms));
     let half = (done_ms.len() / 2).max(1);
-    done_ms.iter().zip(done_ms.iter().skip(half)).map(|(from, to)| (to - from) / half as f64).collect()
+    let stretches = done_ms.iter().zip(done_ms.iter().skip(half));
+    let stretches: Vec<f64> = stretches.map(|(from, to)| (to - from) / half as f64).collect();
+    let mean = stretches.iter().sum::<f64>() / stretches.len().max(1) as f64;
+    if period.error.max((mean - period.value).abs()) > UNEVEN * period.value {
+        Estimate { value: mean, error: estimate(stretches).error }
+    } else {
+        period
+    }
 }
 
 struct Alone {
@@ -140,13 +151,12 @@ struct Alone {
 fn alone(sample: &Sample) -> Alone {
     let mut done_ms = vec![sample.timings.first().map_or(0.0, |t| t.start_ms)];
     done_ms.extend(sample.timings.iter().map(|t| t.done_ms));
-    let between = estimate(periods_ms(&done_ms));
     let single: Vec<f64> = sample.timings.iter().map(|t| t.done_ms - t.start_ms).collect();
     let batches = single.chunks(single.len().div_ceil(BATCHES).max(4));
     let error = estimate(batches.map(|batch| midmean(batch.to_vec())).collect()).error;
     let unhindered_ms = tenth(single.clone());
     let request = Estimate { value: midmean(single), error };
-    Alone { bytes: sample.probe.bytes, request, unhindered_ms, period_ms: between.value }
+    Alone { bytes: sample.probe.bytes, request, unhindered_ms, period_ms: period(&done_ms).value }
 }
 
 fn tenth(mut values: Vec<f64>) -> f64 {
@@ -178,12 +188,7 @@ fn busy(sample: &Sample) -> Busy {
     let full = &sample.timings[..count - depth.min(count / 4)];
     let done_ms: Vec<f64> = full.iter().map(|t| t.done_ms).collect();
     let later = &done_ms[done_ms.len() / 2..];
-    let mut period = estimate(periods_ms(later));
-    let whole_ms = (later[later.len() - 1] - later[0]) / (later.len() - 1).max(1) as f64;
-    if period.error.max((whole_ms - period.value).abs()) > UNEVEN * period.value {
-        // Tokens that come in portions, which batches cut apart: only long stretches say how many there are.
-        period = estimate(long_periods_ms(later));
-    }
+    let period = period(later);
     let last_ms = done_ms.last().copied().unwrap_or(0.0);
     let burst = done_ms.len() as f64 - last_ms / period.value;
     let counts = burst > (2 * depth) as f64 && burst > BURST_SHARE * done_ms.len() as f64;
@@ -193,33 +198,38 @@ fn busy(sample: &Sample) -> Busy {
 /// The caps that explain the sizes that are held back.
 fn caps(held_back: &[&Busy]) -> (Option<Cap>, Option<Cap>) {
     let (Some(small), Some(large)) = (held_back.first(), held_back.last()) else { return (None, None) };
-    let per_s = 1e3 / small.period.value;
-    let bytes_per_s = large.bytes as f64 * 1e3 / large.period.value;
     let near = |a: f64, b: f64| (a - b).abs() <= CAP_TOLERANCE * b;
-    let by_operations = held_back.iter().filter(|b| near(1e3 / b.period.value, per_s)).count();
-    let by_bytes =
-        held_back.iter().filter(|b| near(b.bytes as f64 * 1e3 / b.period.value, bytes_per_s)).count();
-    let of_both = |b: &&Busy| near(b.period.value, (1e3 / per_s).max(b.bytes as f64 * 1e3 / bytes_per_s));
+    let operations_per_s = |b: &Busy| 1e3 / b.period.value;
+    let bytes_per_s = |b: &Busy| b.bytes as f64 * 1e3 / b.period.value;
+    // The rate that all sizes have.
+    let same = |rate: &dyn Fn(&Busy) -> f64| {
+        let mut rates: Vec<f64> = held_back.iter().map(|b| rate(b)).collect();
+        let middle = median(&mut rates);
+        rates.iter().all(|&rate| near(rate, middle)).then_some(middle)
+    };
+    // What is saved up is the same for all sizes; less of it shows where requests were too few to spend it.
+    let cap = |per_s: f64, unit: fn(&Busy) -> f64| {
+        let mut saved: Vec<f64> = held_back.iter().map(|b| b.burst * unit(b)).collect();
+        Some(Cap { per_s: per_s.round().max(1.0) as u64, burst: median(&mut saved).round().max(0.0) as u64 })
+    };
+    let of_operations = |per_s| cap(per_s, |_| 1.0);
+    let of_bytes = |per_s| cap(per_s, |b| b.bytes as f64);
     // A cap explains more sizes than it has numbers; anything else is a disturbed machine.
-    let one = held_back.len() >= 2 && held_back.len() == by_operations.max(by_bytes);
-    let two = held_back.len() >= 3 && held_back.iter().all(of_both);
-    if !one && !two {
+    if held_back.len() < 2 {
         return (None, None);
     }
-    // What is saved up is the same for all sizes; less of it shows where requests were too few to spend it.
-    let burst = |unit: fn(&Busy) -> f64| {
-        let mut all: Vec<f64> = held_back.iter().map(|b| b.burst * unit(b)).collect();
-        median(&mut all).round().max(0.0) as u64
-    };
-    let operations_cap = Cap { per_s: per_s.round().max(1.0) as u64, burst: burst(|_| 1.0) };
-    let bytes_cap = Cap { per_s: bytes_per_s.round().max(1.0) as u64, burst: burst(|b| b.bytes as f64) };
-    if by_bytes == held_back.len() {
-        (None, Some(bytes_cap))
-    } else if by_operations == held_back.len() {
-        (Some(operations_cap), None)
-    } else {
-        (Some(operations_cap), Some(bytes_cap))
+    if let Some(per_s) = same(&bytes_per_s) {
+        return (None, of_bytes(per_s));
     }
+    if let Some(per_s) = same(&operations_per_s) {
+        return (of_operations(per_s), None);
+    }
+    let (few, many) = (operations_per_s(small), bytes_per_s(large));
+    let of_both = |b: &&Busy| near(b.period.value, (1e3 / few).max(b.bytes as f64 * 1e3 / many));
+    if held_back.len() >= 3 && held_back.iter().all(of_both) {
+        return (of_operations(few), of_bytes(many));
+    }
+    (None, None)
 }
 
 /// The period of random requests of no bytes, on the line through the smallest and the largest.
