@@ -1,10 +1,15 @@
 //! The calibrated model against reads that were not used for calibration.
+//!
+//! Each round calibrates a device and then reads from it, so that what changes over minutes (a shared machine's
+//! load, what was just written) is the same for both.
 
 use anyhow::{Context, Result};
+use foretell_device::DeviceParameters;
 
 use super::super::{Bench, Case};
 use super::job::{Job, KERNEL, Order, Path};
 use super::stage::{Kind, Stage, predicted_ms};
+
 use crate::outcome::{Measured, Outcome, Reference, Series, Verdict};
 
 /// What the disk is throttled to: well below what any disk of today does.
@@ -92,13 +97,14 @@ const THROTTLED: &[Job] = &[
 pub(crate) struct Reality<'b> {
     arms: Vec<Arm>,
     stages: Vec<Stage<'b>>,
+    /// The stage that was calibrated last, and what was found.
+    calibrated: Option<(usize, DeviceParameters)>,
 }
 
 struct Arm {
     stage: usize,
     job: Job,
     label: String,
-    predicted_ms: f64,
 }
 
 impl<'b> Reality<'b> {
@@ -113,15 +119,27 @@ impl<'b> Reality<'b> {
         let mut arms = Vec::new();
         for (kind, jobs) in kinds {
             let stage = Stage::prepare(bench, kind).with_context(|| kind.label())?;
-            let (device, _) = stage.calibrate().with_context(|| format!("{}: calibrating", kind.label()))?;
             for &job in jobs {
                 let label = format!("{}: {}", kind.label(), job.label());
-                let predicted_ms = predicted_ms(&device, &job)?;
-                arms.push(Arm { stage: stages.len(), job, label, predicted_ms });
+                arms.push(Arm { stage: stages.len(), job, label });
             }
             stages.push(stage);
         }
-        Ok(Self { arms, stages })
+        Ok(Self { arms, stages, calibrated: None })
+    }
+
+    /// The model of a stage's device.
+    fn device(&mut self, at: usize) -> Result<&DeviceParameters> {
+        let known = self.calibrated.take().filter(|(stage, _)| *stage == at);
+        let known = match known {
+            Some(known) => known,
+            None => {
+                let stage = &self.stages[at];
+                let label = stage.kind.label();
+                (at, stage.calibrate().with_context(|| format!("{label}: calibrating"))?.0)
+            }
+        };
+        Ok(&self.calibrated.insert(known).1)
     }
 }
 
@@ -151,10 +169,11 @@ impl Case for Reality<'_> {
     }
 
     fn run(&mut self, arm: usize) -> Result<Measured> {
-        let Arm { stage, job, predicted_ms, .. } = &self.arms[arm];
-        let measured_ms = self.stages[*stage].run(job)?;
+        let Arm { stage, job, .. } = self.arms[arm];
+        let predicted_ms = predicted_ms(self.device(stage)?, &job)?;
+        let measured_ms = self.stages[stage].run(&job)?;
         let error = 100.0 * (predicted_ms - measured_ms) / measured_ms;
-        Ok(vec![("measured_ms", measured_ms), ("model_ms", *predicted_ms), ("error_percent", error)])
+        Ok(vec![("measured_ms", measured_ms), ("model_ms", predicted_ms), ("error_percent", error)])
     }
 
     fn references(&self) -> Vec<Reference> {
