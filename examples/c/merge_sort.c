@@ -43,9 +43,10 @@ static void write_all(int fd, const void *from, size_t length)
 /* A temporary file that is gone when it is closed. */
 static int temporary(const char *directory)
 {
+    static int made;
     char path[4096];
-    snprintf(path, sizeof path, "%s/merge_sort.XXXXXX", directory);
-    int fd = mkstemp(path);
+    snprintf(path, sizeof path, "%s/merge_sort.%ld.%d", directory, (long)getpid(), made++);
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         die(path);
     unlink(path);

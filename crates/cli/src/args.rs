@@ -42,7 +42,8 @@ pub enum Command {
     Slowdisk(slowdisk::Args),
 }
 
-/// What clap says about a wrong command line, in one line: what, and the nearest thing that exists.
+/// What clap says about a wrong command line, in one line: what, and the nearest thing that exists, or else
+/// where to look it up.
 #[must_use]
 pub fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
@@ -62,7 +63,38 @@ pub fn one_line(error: &clap::Error) -> String {
         out.push_str(joint);
         out.push_str(line);
     }
+    for (rust, plain) in NUMBERS {
+        out = out.replace(rust, plain);
+    }
+    let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
+    if let Some(usage) = usage.filter(|_| !text.contains("tip: ")) {
+        let is_word = |word: &&str| word.starts_with(|c: char| c.is_ascii_lowercase());
+        let command: Vec<_> = usage.split(' ').take_while(is_word).collect();
+        out.push_str(&format!("; '{} --help' says more", command.join(" ")));
+    }
     out
+}
+
+/// What the standard library says of numbers, and what it means.
+const NUMBERS: [(&str, &str); 4] = [
+    ("number would be zero for non-zero type", "give at least 1"),
+    ("invalid digit found in string", "give a whole number, not negative"),
+    ("number too large to fit in target type", "this is too large"),
+    ("cannot parse integer from empty string", "give a number"),
+];
+
+/// An error and its causes in one line. What the system said is not said again by a cause that is quoted.
+#[must_use]
+pub fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |mut out, cause| {
+        if !out.ends_with(&cause) && !out.contains(&format!("{cause};")) {
+            if !out.is_empty() {
+                out.push_str(": ");
+            }
+            out.push_str(&cause);
+        }
+        out
+    })
 }
 
 #[cfg(test)]
@@ -85,7 +117,35 @@ mod tests {
             assert!(Cli::try_parse_from([&["foretell", "run"][..], args].concat()).is_ok());
         }
         let missing = says(&["foretell", "run"]);
-        assert!(missing.contains("PROGRAM") && !missing.contains('\n'), "{missing}");
+        assert_eq!(
+            missing,
+            "the following required arguments were not provided: <PROGRAM>...; 'foretell run --help' says more"
+        );
+        let zero = says(&["foretell", "sim", "--horizon", "0"]);
+        assert_eq!(zero, "invalid value '0' for '--horizon <N>': give at least 1");
         assert!(says(&["foretell", "runn"]).contains("'run'"));
+    }
+
+    #[test]
+    fn what_is_said_of_numbers_is_what_the_standard_library_says() {
+        let zero = "0".parse::<std::num::NonZeroU32>().unwrap_err().to_string();
+        let word = "x".parse::<u32>().unwrap_err().to_string();
+        let large = "9999999999".parse::<u32>().unwrap_err().to_string();
+        let nothing = "".parse::<u32>().unwrap_err().to_string();
+        assert_eq!(
+            NUMBERS.map(|(rust, _)| rust),
+            [zero, word, large, nothing].each_ref().map(String::as_str)
+        );
+    }
+
+    #[test]
+    fn causes_are_said_once() {
+        let system = || std::io::Error::from_raw_os_error(2);
+        let quoted = anyhow::Error::new(system()).context(format!("a: {}", system()));
+        assert_eq!(with_causes(&quoted), format!("a: {}", system()));
+        let advised = anyhow::Error::new(system()).context(format!("a: {}; b", system()));
+        assert_eq!(with_causes(&advised), format!("a: {}; b", system()));
+        let bare = anyhow::Error::new(system()).context("a");
+        assert_eq!(with_causes(&bare), format!("a: {}", system()));
     }
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use foretell::args::{Cli, Command, one_line};
+use foretell::args::{Cli, Command, one_line, with_causes};
 use foretell::commands::{cc, daemon, device, doctor, model, run, sim, slice, slowdisk, status, top, trace};
 use foretell::program::{EXEC_WHEN_TOLD, exec_when_told};
 use foretell::terminal::warn;
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(code) => code.into(),
-        Err(e) => fail(&format!("{e:#}")),
+        Err(e) => fail(&with_causes(&e)),
     }
 }
 

@@ -1,12 +1,13 @@
 //! What a run did, as `--stats` writes it and as runs tell each other.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 pub use foretell_pagecache::Counts;
 use foretell_pagecache::Report;
 use serde::{Deserialize, Serialize};
+
+use crate::whole;
 
 /// A run. Counts are in blocks.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -142,18 +143,9 @@ impl Stats {
 
     /// Writes the statistics as JSON: to a new file beside `path`, which then takes its name.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let attempt = || -> Result<()> {
-            let mut file = tempfile::Builder::new()
-                .prefix(".foretell-stats-")
-                .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))
-                .tempfile_in(directory)?;
-            serde_json::to_writer_pretty(&mut file, self)?;
-            file.write_all(b"\n")?;
-            file.persist(path)?;
-            Ok(())
-        };
-        attempt().with_context(|| format!("cannot write the statistics to {}", path.display()))
+        let text = serde_json::to_string_pretty(self)? + "\n";
+        whole::write(path, text.as_bytes())
+            .with_context(|| format!("cannot write the statistics to {}", path.display()))
     }
 }
 

@@ -142,8 +142,19 @@ fn bad_input_is_one_line_and_code_2() {
     else {
         return;
     };
+    fs::write(folder.path().join("include.c"), "#include \"no-such.h\"\n").unwrap();
+    fs::write(folder.path().join("p.cc"), "int main() {}\n").unwrap();
+    let names = || fs::read_dir(folder.path()).unwrap().count();
+    let before = names();
     for (arguments, wanted) in [
-        (&["p.c"][..], "use of undeclared identifier 'x'"),
+        (&["p.c"][..], "foretell: p.c:1:25: error: use of undeclared identifier 'x'"),
+        (&["include.c"][..], "file not found; give the flags that the program is compiled with"),
+        (&["p.cc"][..], "p.cc: no C, as its name does not end in .c"),
+        (&["/dev/null"][..], "/dev/null: no C"),
+        (&["p.c", "-o", "absent/x.c"][..], "-o absent/x.c: there is no directory absent"),
+        (&["p.c", "-o", "p.c"][..], "-o p.c: is the source itself"),
+        (&["p.c", "include.c", "-o", "p.cc"][..], "-o p.cc: is a file; a program of 2 files needs a folder"),
+        (&["p.c", "include.c"][..], "a program of 2 files needs a folder"),
         (&["absent.c"][..], "absent.c"),
         (&["p.c", "--clang", "no-such-clang"][..], "install clang"),
         (&["-p", "absent.json"][..], "absent.json"),
@@ -152,4 +163,17 @@ fn bad_input_is_one_line_and_code_2() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", said(&output));
         assert!(said(&output).contains(wanted) && said(&output).lines().count() == 1, "{}", said(&output));
     }
+    assert_eq!(names(), before, "nothing is written");
+}
+
+#[test]
+fn a_runtime_that_cannot_be_written_leaves_no_translation_without_it() {
+    let Some(folder) =
+        folder_with(BACKWARDS, "a_runtime_that_cannot_be_written_leaves_no_translation_without_it")
+    else {
+        return;
+    };
+    let output = slice(folder.path(), &["p.c", "-o", "p.foretell.c", "--runtime", "p.c/runtime"]);
+    assert_eq!((output.status.code(), said(&output).lines().count()), (Some(2), 1), "{}", said(&output));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }

@@ -47,7 +47,7 @@ pub enum ListenError {
         path: PathBuf,
     },
     /// The system refuses.
-    #[error("cannot listen on {}: {source}", path.display())]
+    #[error("cannot listen on {}: {source}; give another --socket, where this user may write", path.display())]
     System {
         /// Where.
         path: PathBuf,
@@ -86,24 +86,7 @@ impl Listener {
         let lock_path = PathBuf::from(lock_path);
         let lock = lock(&lock_path).map_err(system)?;
         let lock = lock.ok_or_else(|| ListenError::InUse { path: path.to_owned() })?;
-        match fs::symlink_metadata(path) {
-            Ok(metadata) if !metadata.file_type().is_socket() => {
-                return Err(ListenError::NotASocket { path: path.to_owned() });
-            }
-            // Left behind by a service that was killed.
-            Ok(_) => fs::remove_file(path).map_err(system)?,
-            Err(_) => {}
-        }
-        let bind = || -> io::Result<(OwnedFd, (u64, u64))> {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-            rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-            fs::set_permissions(path, Permissions::from_mode(0o666))?;
-            rustix::net::listen(&socket, BACKLOG)?;
-            let metadata = fs::symlink_metadata(path)?;
-            Ok((socket, (metadata.dev(), metadata.ino())))
-        };
-        let (socket, identity) = bind().map_err(system)?;
+        let (socket, identity) = listen(path).inspect_err(|_| drop(fs::remove_file(&lock_path)))?;
         Ok(Listener { socket, path: path.to_owned(), identity, lock_path, _lock: lock })
     }
 
@@ -140,6 +123,31 @@ impl Drop for Listener {
         // While it is still locked: whoever opens it now finds that it has no name any more.
         let _ = fs::remove_file(&self.lock_path);
     }
+}
+
+/// The socket, and device and inode of its name. Whoever calls this holds the lock.
+fn listen(path: &Path) -> Result<(OwnedFd, (u64, u64)), ListenError> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            return Err(ListenError::NotASocket { path: path.to_owned() });
+        }
+        _ => {}
+    }
+    let attempt = || -> io::Result<(OwnedFd, (u64, u64))> {
+        // Left behind by a service that was killed.
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+        fs::set_permissions(path, Permissions::from_mode(0o666))?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        let metadata = fs::symlink_metadata(path)?;
+        Ok((socket, (metadata.dev(), metadata.ino())))
+    };
+    attempt().map_err(|source| ListenError::System { path: path.to_owned(), source })
 }
 
 /// Takes the lock; `None` when another one has it.
@@ -199,6 +207,7 @@ mod tests {
         fs::write(&path, "precious").unwrap();
         assert!(matches!(Listener::bind(&path), Err(ListenError::NotASocket { .. })));
         assert_eq!(fs::read(&path).unwrap(), b"precious");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no lock is left");
         let long = directory.path().join("x".repeat(PATH_BYTES));
         assert!(matches!(Listener::bind(&long), Err(ListenError::TooLong { .. })));
     }

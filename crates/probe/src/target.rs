@@ -15,6 +15,8 @@ use thiserror::Error;
 const MOST_BYTES: u64 = 1 << 40;
 /// Alignment of direct reads where the kernel does not say (`statx` before Linux 6.1): a page does everywhere.
 const PAGE_BYTES: u64 = 4096;
+/// File systems whose files are pages of memory and nothing else (statfs(2)): tmpfs and ramfs.
+const MEMORY_MAGICS: [u32; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// Why something cannot be calibrated. The caller adds its path.
 #[derive(Debug, Error)]
@@ -65,6 +67,8 @@ pub struct Target {
     pub alignment_bytes: u64,
     /// Whether the page cache is passed by. If not, its pages are dropped before each read.
     pub is_direct: bool,
+    /// Whether it lies in memory, so that there is no device to calibrate: only copying is timed.
+    pub is_memory: bool,
     /// The block layer's largest request, in bytes, if there is a block device.
     pub max_request_bytes: Option<u64>,
 }
@@ -110,10 +114,14 @@ impl Target {
             }
             Err(error) => return Err(TargetError::Open(error)),
         };
+        // The name of a block device lies in memory, too.
+        let is_memory = kind.is_file()
+            && rustix::fs::fstatfs(&cached).is_ok_and(|found| MEMORY_MAGICS.contains(&(found.f_type as u32)));
         Ok(Target {
             path: path.to_owned(),
             direct,
             cached,
+            is_memory,
             span_bytes: span_bytes.min(MOST_BYTES),
             capacity_bytes: block.as_ref().map_or(span_bytes, |block| block.capacity_bytes.max(span_bytes)),
             alignment_bytes,

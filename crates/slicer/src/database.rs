@@ -27,7 +27,7 @@ struct Entry {
 pub fn read_database(path: &Path) -> Result<Vec<Input>, Error> {
     let text =
         std::fs::read_to_string(path).map_err(|reason| Error::File { path: path.to_owned(), reason })?;
-    parse(&text).map_err(|message| Error::NotC { path: path.to_owned(), message })
+    parse(&text).map_err(|message| Error::Text { path: path.to_owned(), message })
 }
 
 fn parse(text: &str) -> Result<Vec<Input>, String> {

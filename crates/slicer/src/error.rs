@@ -21,12 +21,15 @@ pub enum Error {
         /// What the system said.
         reason: std::io::Error,
     },
-    /// The front end does not accept the source.
+    /// The front end does not accept the source: its first error, with its place.
+    #[error("{0}")]
+    NotC(String),
+    /// A source that is not UTF-8, or a compile database that is none.
     #[error("{path}: {message}")]
-    NotC {
-        /// The source file.
+    Text {
+        /// The file.
         path: PathBuf,
-        /// The first error of the front end, with its place.
+        /// What is wrong with it.
         message: String,
     },
     /// The front end's syntax tree is not what it should be.

@@ -1,13 +1,14 @@
 //! What was changed on a device, in a file that is there before the change.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::queue::Queue;
+use crate::whole;
 
 /// One setting that was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,19 +92,12 @@ impl State {
         if self.record.changes.is_empty() { self.remove() } else { self.write() }
     }
 
-    /// Writes the file: whole, under its name, and on its way to the disk.
+    /// Writes the file. It need not reach a disk: the settings do not survive a crash of the machine either.
     pub(super) fn write(&self) -> Result<()> {
-        let directory = self.path.parent().unwrap_or(Path::new("/"));
-        let attempt = || -> Result<()> {
-            let mut file = tempfile::Builder::new().prefix(".applied-").tempfile_in(directory)?;
-            serde_json::to_writer_pretty(&mut file, &self.record)?;
-            file.write_all(b"\n")?;
-            file.as_file().sync_all()?;
-            file.persist(&self.path)?;
-            Ok(())
-        };
-        attempt()
-            .with_context(|| format!("{}: cannot be written, so nothing is changed", self.path.display()))
+        let text = serde_json::to_string_pretty(&self.record)? + "\n";
+        whole::write(&self.path, text.as_bytes()).with_context(|| {
+            format!("{}: cannot be written, so nothing is changed; are you root?", self.path.display())
+        })
     }
 
     pub(super) fn remove(&mut self) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use foretell::args::one_line;
+use foretell::args::{one_line, with_causes};
 use foretell::commands::daemon;
 use foretell::terminal::warn;
 
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     };
     match daemon::execute(&cli.args) {
         Ok(code) => code.into(),
-        Err(e) => fail(&format!("{e:#}")),
+        Err(e) => fail(&with_causes(&e)),
     }
 }
 

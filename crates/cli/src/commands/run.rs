@@ -156,10 +156,8 @@ pub fn execute(args: &Args) -> Result<u8> {
         say(&effective.to_toml());
         return Ok(0);
     }
-    if effective.controlled.is_empty() {
-        warn(
-            "no rules and no hints: all that it reads is kept under LRU, and the report says what would be best",
-        );
+    let nothing_said = effective.controlled.is_empty();
+    if nothing_said {
         effective.controlled.push(Controlled::everything());
     }
     let Some((name, arguments)) = args.program.split_first() else {
@@ -182,6 +180,11 @@ pub fn execute(args: &Args) -> Result<u8> {
             begin(args, &effective, rules, &expected, name, arguments).map(|own| Begun::Own(Box::new(own)))
         }
     };
+    if nothing_said && begin.is_ok() {
+        warn(
+            "no rules and no hints: all that it reads is kept under LRU, and the report says what would be best",
+        );
+    }
     let started = Instant::now();
     let mut outcome = match begin {
         Ok(Begun::Own(controlled)) => controlled.run(&sources)?,

@@ -1,6 +1,6 @@
 //! `foretell sim`: what would each policy do to a trace?
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,7 @@ use crate::nearest::suggestion;
 use crate::sweep::sources::{self, Reading, References, Source};
 use crate::sweep::{page, table};
 use crate::terminal::{say, warn};
+use crate::whole;
 
 /// The largest array.
 const MAX_DISKS: u16 = 64;
@@ -135,7 +136,9 @@ fn sweep(args: &Args, jobs: usize) -> Result<()> {
     // Everything that can be wrong with the arguments is found before anything is read.
     let sources = Source::all(&args.workload, &args.trace)?;
     ensure!(!sources.is_empty(), "nothing to simulate: give --workload NAME or --trace FILE");
-    let page_directory = args.html.as_deref().map(directory_of).transpose()?;
+    if let Some(path) = &args.html {
+        whole::check("--html", path)?;
+    }
     let cells = cells(args, &sources)?;
     let reading = Reading {
         block_bytes: args.block_bytes,
@@ -153,8 +156,9 @@ fn sweep(args: &Args, jobs: usize) -> Result<()> {
         results.push(outcome.with_context(|| format!("{} on {} disk(s)", cell.policy, cell.disks))?);
     }
     notes(&results, &references);
-    if let (Some(path), Some(directory)) = (&args.html, page_directory) {
-        write_page(path, &directory, &page::page(&results, &command_line()))?;
+    if let Some(path) = &args.html {
+        whole::write(path, page::page(&results, &command_line()).as_bytes())
+            .with_context(|| format!("--html {}: cannot write there", path.display()))?;
     }
     if args.json {
         say(&(serde_json::to_string_pretty(&results)? + "\n"));
@@ -348,31 +352,6 @@ fn progress(cells: usize) -> ProgressBar {
         bar.set_style(style);
     }
     bar
-}
-
-/// The directory of a file to be written, which must exist.
-fn directory_of(path: &Path) -> Result<PathBuf> {
-    let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    ensure!(directory.is_dir(), "--html {}: there is no directory {}", path.display(), directory.display());
-    ensure!(!path.is_dir(), "--html {}: is a directory; name a file", path.display());
-    Ok(directory.to_owned())
-}
-
-/// Writes the page under another name and renames it, so that nobody sees half of it.
-fn write_page(path: &Path, directory: &Path, page: &str) -> Result<()> {
-    let context = || format!("--html {}: cannot write there", path.display());
-    let mut file =
-        tempfile::Builder::new().prefix(".foretell-").tempfile_in(directory).with_context(context)?;
-    file.write_all(page.as_bytes()).with_context(context)?;
-    readable_to_all(&file).with_context(context)?;
-    file.persist(path).with_context(context)?;
-    Ok(())
-}
-
-/// Temporary files are private; a page is as readable as any other new file.
-fn readable_to_all(file: &tempfile::NamedTempFile) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))
 }
 
 /// What the user typed, as far as it can be shown.

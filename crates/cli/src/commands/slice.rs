@@ -1,15 +1,15 @@
 //! `foretell slice`: C in, the same program with a slice of itself that prefetches out.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use foretell_slicer::{
     Input, Options, Translation, front_end_flags, read_database, translate, write_runtime,
 };
 
 use crate::terminal::{note, say, warn};
+use crate::whole;
 
 /// Exit code when every file that could have been prefetched is refused.
 const REFUSED: u8 = 3;
@@ -55,9 +55,7 @@ pub fn execute(args: &Args) -> Result<u8> {
     let folder = tempfile::tempdir().context("a temporary folder for foretell_slice.h")?;
     write_runtime(folder.path())?;
     let inputs = inputs(args, folder.path())?;
-    if inputs.len() > 1 && args.output.as_ref().is_none_or(|o| o.is_file()) && !args.only_asks() {
-        bail!("a program of {} files needs a folder to write to: -o FOLDER", inputs.len());
-    }
+    check_output(args, &inputs)?;
     let mut models = Vec::new();
     for path in &args.models {
         models.push(fs::read_to_string(path).with_context(|| path.display().to_string())?);
@@ -79,16 +77,16 @@ pub fn execute(args: &Args) -> Result<u8> {
         }
         return Ok(REFUSED);
     }
+    if let Some(folder) = &args.runtime {
+        write_runtime(folder)?;
+    }
+    write(args, &inputs, &translation)?;
     if translation.report.is_unpromising() {
         let percent = translation.report.kept_percent();
         note(&format!(
             "foretell: the slice keeps {percent:.0}% of the program's effects: it will hardly get ahead of it \
              unless the rest is where the time goes\n"
         ));
-    }
-    write(args, &inputs, &translation)?;
-    if let Some(folder) = &args.runtime {
-        write_runtime(folder)?;
     }
     Ok(0)
 }
@@ -98,6 +96,31 @@ impl Args {
     fn only_asks(&self) -> bool {
         self.output.is_none() && (self.report || self.why.is_some())
     }
+}
+
+/// Finds out before the work is done whether its result can be written, and over nobody's source.
+fn check_output(args: &Args, inputs: &[Input]) -> Result<()> {
+    let Some(output) = &args.output else {
+        let one = inputs.len() == 1 || args.only_asks();
+        ensure!(one, "a program of {} files needs a folder to write to: -o FOLDER", inputs.len());
+        return Ok(());
+    };
+    if inputs.len() > 1 || output.is_dir() {
+        ensure!(
+            !output.is_file(),
+            "-o {}: is a file; a program of {} files needs a folder",
+            output.display(),
+            inputs.len()
+        );
+        return Ok(());
+    }
+    whole::check("-o", output)?;
+    let same = |input: &Input| {
+        let source = input.folder.as_deref().unwrap_or(Path::new("")).join(&input.path);
+        fs::canonicalize(source).ok().is_some_and(|source| fs::canonicalize(output).ok() == Some(source))
+    };
+    ensure!(!inputs.iter().any(same), "-o {}: is the source itself; give another name", output.display());
+    Ok(())
 }
 
 fn inputs(args: &Args, headers: &Path) -> Result<Vec<Input>> {
@@ -113,6 +136,9 @@ fn inputs(args: &Args, headers: &Path) -> Result<Vec<Input>> {
         bail!("the compile database names no C file");
     }
     for input in &mut inputs {
+        let is_c = input.path.extension().is_some_and(|e| e == "c" || e == "i");
+        let path = input.path.display();
+        ensure!(is_c, "{path}: no C, as its name does not end in .c; foretell slice translates C only");
         // A program with annotations includes our header.
         input.flags.push(format!("-I{}", headers.display()));
     }
@@ -136,12 +162,6 @@ fn write(args: &Args, inputs: &[Input], translation: &Translation) -> Result<()>
     Ok(())
 }
 
-/// Under a temporary name first, so that nobody compiles half a file.
 fn write_file(path: &Path, text: &str) -> Result<()> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let context = || path.display().to_string();
-    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(context)?;
-    file.write_all(text.as_bytes()).with_context(context)?;
-    file.persist(path).with_context(context)?;
-    Ok(())
+    whole::write(path, text.as_bytes()).with_context(|| path.display().to_string())
 }

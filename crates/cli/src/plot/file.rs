@@ -1,11 +1,12 @@
 //! Writing pictures: the format by the name's extension, under a temporary name first.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail};
 use resvg::{tiny_skia, usvg};
+
+use crate::whole;
 
 /// Pixels of a PNG to a unit of the SVG: sharp on paper and on dense screens.
 const PIXELS: f32 = 2.0;
@@ -50,14 +51,8 @@ impl Picture {
     }
 
     fn checked(self) -> Result<Picture> {
-        let (flag, path, directory) = (self.flag, self.path.display(), self.directory());
-        ensure!(directory.is_dir(), "{flag} {path}: there is no directory {}", directory.display());
-        ensure!(!self.path.is_dir(), "{flag} {path}: is a directory; name a file");
+        whole::check(self.flag, &self.path)?;
         Ok(self)
-    }
-
-    fn directory(&self) -> &Path {
-        self.path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."))
     }
 }
 
@@ -72,16 +67,7 @@ pub fn write(picture: &Picture, drawn: &str) -> Result<()> {
         Format::Svg | Format::Html => drawn.as_bytes().to_vec(),
         Format::Png => png(drawn).with_context(|| format!("--plot {}", picture.path.display()))?,
     };
-    let mut file = tempfile::Builder::new()
-        .prefix(".foretell-")
-        .tempfile_in(picture.directory())
-        .with_context(context)?;
-    file.write_all(&bytes).with_context(context)?;
-    // Temporary files are private; a picture is as readable as any other new file.
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    file.as_file().set_permissions(mode).with_context(context)?;
-    file.persist(&picture.path).with_context(context)?;
-    Ok(())
+    whole::write(&picture.path, &bytes).with_context(context)
 }
 
 fn png(svg: &str) -> Result<Vec<u8>> {
@@ -121,6 +107,6 @@ mod tests {
         assert_eq!(Picture::plot(Path::new("a.PNG")).unwrap().format, Format::Png);
         assert_eq!(says("a.gif"), "--plot a.gif: no format '.gif'; give .svg or .png");
         assert_eq!(says("a"), "--plot a: no extension; give .svg or .png");
-        assert_eq!(says("/no/such/a.svg"), "--plot /no/such/a.svg: there is no directory /no/such");
+        assert_eq!(says("/no/such/a.svg"), "--plot /no/such/a.svg: there is no directory /no/such; make it first");
     }
 }

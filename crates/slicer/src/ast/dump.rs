@@ -150,8 +150,15 @@ fn run(clang: &str, input: &Input) -> Result<Vec<u8>, Error> {
     }
     let complaints = String::from_utf8_lossy(&output.stderr);
     let first = complaints.lines().find(|line| line.contains("error:")).or(complaints.lines().next());
-    let message = first.unwrap_or("clang fails without a word").to_owned();
-    Err(Error::NotC { path: input.path.clone(), message })
+    let mut message = first.unwrap_or("clang fails without a word").to_owned();
+    let path = input.path.to_string_lossy();
+    if !message.starts_with(&*path) {
+        message = format!("{path}: {message}");
+    }
+    if message.ends_with("file not found") {
+        message += "; give the flags that the program is compiled with";
+    }
+    Err(Error::NotC(message))
 }
 
 /// File, offset, length, and whether there is such a place.

@@ -71,7 +71,7 @@ impl Sources {
             Err(_) => {
                 let message =
                     "has strings that are not UTF-8: convert it (iconv -f latin1 -t utf8)".to_owned();
-                return Err(Error::NotC { path: path.to_owned(), message });
+                return Err(Error::Text { path: path.to_owned(), message });
             }
         };
         self.texts[number as usize] = Some(text);

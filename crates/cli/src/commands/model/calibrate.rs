@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::size::human_bytes;
 use crate::terminal::{say, warn};
+use crate::whole;
 
 /// Bytes of a scratch file: small enough to write on a slow disk, too large for a disk's own cache.
 const SCRATCH_BYTES: u64 = 256 << 20;
@@ -47,7 +48,7 @@ pub(super) fn execute(args: &Args) -> Result<()> {
         return calibrate_object::execute(args);
     }
     ensure!(args.rate.is_none(), "--rate: is for objects, whose connections can be chosen; leave it out");
-    let directory = directory_of(&args.output)?;
+    check_output(&args.output)?;
     let name = args.output.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let target_name = one_line(&args.target);
     let scratch;
@@ -59,7 +60,11 @@ pub(super) fn execute(args: &Args) -> Result<()> {
         Target::open(Path::new(&args.target))
     };
     let target = target.map_err(|e| anyhow!("{target_name}: {e}"))?;
-    if !target.is_direct {
+    if target.is_memory {
+        warn(&format!(
+            "{target_name}: lies in memory: how fast it is copied is measured, and no device; name a file on a disk"
+        ));
+    } else if !target.is_direct {
         warn(&format!(
             "{target_name}: its file system has no direct reads; its pages are dropped before each read \
              instead, and times of the page cache are among the device's"
@@ -72,7 +77,7 @@ pub(super) fn execute(args: &Args) -> Result<()> {
     let description = format!("{target_name}, {}", what(&calibration));
     let source = "measured by foretell model calibrate";
     let text = device_file(&calibration, &name, &description, source);
-    write_renamed(&args.output, &directory, &text)?;
+    write_device_file(&args.output, &text)?;
     if args.json {
         say(&format!("{}\n", serde_json::to_string_pretty(&Json::new(args, &calibration, effort))?));
     } else {
@@ -100,29 +105,17 @@ fn make_scratch(directory: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// The directory of the file to be written, which must exist.
-pub(super) fn directory_of(path: &Path) -> Result<PathBuf> {
-    let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    ensure!(directory.is_dir(), "--output {}: there is no directory {}", path.display(), directory.display());
-    ensure!(!path.is_dir(), "--output {}: is a directory; name a file", path.display());
-    ensure!(
-        path.extension().is_some_and(|e| e == "toml"),
-        "--output {}: device files end in .toml",
-        path.display()
-    );
-    Ok(directory.to_owned())
+/// Checks the name of the device file, before minutes are spent on its contents.
+pub(super) fn check_output(path: &Path) -> Result<()> {
+    whole::check("--output", path)?;
+    let is_toml = path.extension().is_some_and(|e| e == "toml");
+    ensure!(is_toml, "--output {}: device files end in .toml", path.display());
+    Ok(())
 }
 
-pub(super) fn write_renamed(path: &Path, directory: &Path, text: &str) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let context = || format!("--output {}: cannot write there", path.display());
-    let mut file =
-        tempfile::Builder::new().prefix(".foretell-").tempfile_in(directory).with_context(context)?;
-    file.write_all(text.as_bytes()).with_context(context)?;
-    // Temporary files are private; a device file is for everybody.
-    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644)).with_context(context)?;
-    file.persist(path).with_context(context)?;
-    Ok(())
+pub(super) fn write_device_file(path: &Path, text: &str) -> Result<()> {
+    whole::write(path, text.as_bytes())
+        .with_context(|| format!("--output {}: cannot write there", path.display()))
 }
 
 /// A bar on a terminal, nothing in a pipe.

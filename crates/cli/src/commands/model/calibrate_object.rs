@@ -5,13 +5,13 @@ use foretell_analytic::calibrate::{CONNECTIONS, LARGE_BYTES, ObjectCalibration};
 use foretell_probe::{Effort, Object};
 use serde::Serialize;
 
-use super::calibrate::{Args, EstimateJson, directory_of, one_line, progress, write_renamed};
+use super::calibrate::{Args, EstimateJson, check_output, one_line, progress, write_device_file};
 use crate::size::{Size, human_bytes};
 use crate::terminal::say;
 
 /// Calibrates, writes the device file and says what was found.
 pub(super) fn execute(args: &Args) -> Result<()> {
-    let directory = directory_of(&args.output)?;
+    check_output(&args.output)?;
     let rate = args.rate.as_deref().map(bytes_per_s).transpose()?;
     let url = one_line(&args.target);
     let address = without_secrets(&url);
@@ -24,7 +24,7 @@ pub(super) fn execute(args: &Args) -> Result<()> {
     let name = args.output.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let description = format!("the store of {address}");
     let text = found.device_file(&name, &description, "measured by foretell model calibrate");
-    write_renamed(&args.output, &directory, &text)?;
+    write_device_file(&args.output, &text)?;
     let connections = rate.map(|rate| found.connections_for(rate, LARGE_BYTES.min(object.bytes) as f64));
     if args.json {
         let json = Json::new(args, &address, &found, connections.flatten(), effort);
