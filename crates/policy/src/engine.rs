@@ -184,7 +184,7 @@ impl Engine {
     /// last process has ended.
     ///
     /// # Errors
-    /// When [`crate::Limits::managers`] are alive or still own blocks.
+    /// When [`crate::Limits::managers`] are alive or have fetches under way.
     pub fn add_manager(&mut self, persistent: bool) -> Result<ManagerId, LimitReached> {
         let manager = Manager {
             alive: true,
@@ -203,11 +203,15 @@ impl Engine {
         let idle = |m: &Manager| !m.alive && m.owned == 0 && m.in_flight == 0;
         let known = self.managers.len();
         // The counts of the first so many are kept: who has few wants to see them all at the end.
-        let slot = if known < MANAGERS_KEPT.min(limit as usize) {
+        let mut slot = if known < MANAGERS_KEPT.min(limit as usize) {
             None
         } else {
             self.managers.iter().position(idle)
         };
+        if slot.is_none() && known >= limit as usize {
+            self.disown_blocks_of_ended();
+            slot = self.managers.iter().position(idle);
+        }
         match slot {
             Some(slot) => self.managers[slot] = manager,
             None if known < limit as usize => self.managers.push(manager),

@@ -8,7 +8,7 @@ use crate::blocks::{BlockId, NOBODY, State};
 use crate::counters::Counters;
 use crate::engine::Engine;
 use crate::event::{Action, Reason};
-use crate::ids::{Block, ManagerId, Nanos, ProcessId};
+use crate::ids::{Block, FileId, ManagerId, Nanos, ProcessId};
 use crate::prefetch::Trigger;
 
 impl Engine {
@@ -140,6 +140,15 @@ impl Engine {
         let owner = self.processes.get(charged_to.0 as usize).map(|p| p.manager);
         self.occupy(b, State::Cached, owner, charged_to);
         self.settle_for_long(b);
+    }
+
+    /// Blocks of a file whose fetches have failed may be fetched again: the plane has come by the file anew.
+    pub fn allow_fetches(&mut self, file: FileId) {
+        for b in self.blocks.of_file(file, 0, u32::MAX) {
+            if std::mem::take(&mut self.blocks[b].unfetchable) {
+                self.disclosures.refresh(&self.blocks, b);
+            }
+        }
     }
 
     /// Books a fetch; gives its number.

@@ -57,6 +57,29 @@ fn a_manager_too_many_is_refused_until_one_has_ended() {
 }
 
 #[test]
+fn the_record_of_a_manager_that_has_ended_is_used_again_while_its_blocks_are_still_cached() {
+    let mut engine = engine_with(Limits { managers: 2, ..Limits::default() });
+    let file = engine.add_file(Layout::Unknown).unwrap();
+    // Each leaves a block behind that it has kept against a replacement, and so a placeholder.
+    for round in 0..20 {
+        let manager = engine.add_manager(true).unwrap();
+        engine.set_policy(manager, 0, PoolPolicy::Mru).unwrap();
+        let process = engine.add_process(manager);
+        for index in 0..9 {
+            let block = Block::new(file, round * 9 + index);
+            engine.access(Nanos(0), process, block);
+            engine.handle(Nanos(0), Event::Loaded { block, by: None });
+            while engine.poll_action().is_some() {}
+        }
+        assert_eq!(engine.owned_blocks(manager), 8, "round {round}");
+        assert_eq!(engine.manager_counters(manager).placeholders_used, 0, "another's mistake");
+        engine.handle(Nanos(0), Event::ProcessExited { process });
+        engine.remove_manager(manager);
+        assert_eq!(engine.used_blocks(), 8);
+    }
+}
+
+#[test]
 fn directives_beyond_the_records_are_refused_and_change_nothing() {
     let mut engine =
         engine_with(Limits { levels_per_manager: 2, file_records_per_manager: 1, ..Limits::default() });

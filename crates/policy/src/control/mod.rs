@@ -138,6 +138,19 @@ impl Engine {
         }
     }
 
+    /// Takes the blocks of managers that have ended off their hands, so that their records can be used again:
+    /// once in as many ends as there are records, as it goes through the whole cache.
+    pub(crate) fn disown_blocks_of_ended(&mut self) {
+        let ended = |b: &BlockId| self.blocks[*b].owner().is_some_and(|m| !self.managers[m.0 as usize].alive);
+        let orphaned: Vec<BlockId> = self.global.iter().filter(ended).collect();
+        for b in orphaned {
+            self.leave_pools(b);
+            self.disown(b);
+            // What they remember is the decision of a manager whose number will be another one's.
+            self.placeholders.delete_all_to(&mut self.blocks, b);
+        }
+    }
+
     /// Takes a block out of its owner's pools, if it is in one.
     pub(crate) fn leave_pools(&mut self, b: BlockId) {
         if self.blocks[b].pool == NO_POOL {
