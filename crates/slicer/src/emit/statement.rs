@@ -114,10 +114,8 @@ impl Writer<'_, '_> {
                     let (yes, no) = (self.effect_lines(children[1]), self.effect_lines(children[2]));
                     return self.branch(children[0], yes, no);
                 }
-                (Kind::Cast, _) | (Kind::Binary, ",") => {
-                    return children.into_iter().flat_map(|c| self.effect_lines(c)).collect();
-                }
-                _ => {}
+                (Kind::StatementExpr, _) => {}
+                _ => return children.into_iter().flat_map(|c| self.effect_lines(c)).collect(),
             }
         }
         if let Some(point) = self.kept_point(bare)

@@ -117,6 +117,8 @@ pub(crate) struct Closure<'a> {
     pub(crate) valued: HashSet<Point>,
     /// Reads whose bytes are needed.
     pub(crate) data: HashSet<Point>,
+    /// Accesses, also those that something else asked for first.
+    pub(crate) accesses: HashSet<Point>,
     /// Functions that the slice has a version of.
     pub(crate) live: Vec<bool>,
     at_entry: Vec<BTreeSet<Loc>>,
@@ -135,6 +137,7 @@ impl<'a> Closure<'a> {
             count: 0,
             valued: HashSet::new(),
             data: HashSet::new(),
+            accesses: HashSet::new(),
             live: vec![false; functions],
             at_entry: vec![BTreeSet::new(); functions],
             at_exit: vec![BTreeSet::new(); functions],
@@ -155,6 +158,11 @@ impl<'a> Closure<'a> {
             found.extend(kept.map(|(n, _)| (Func(func as u32), Step(n as u32))));
         }
         found
+    }
+
+    /// The calls of a function that the slice makes.
+    pub(crate) fn callers(&self, func: Func) -> &[Point] {
+        &self.kept_calls[func.ix()]
     }
 
     pub(crate) fn reason(&self, point: Point) -> Option<Reason> {
@@ -213,8 +221,10 @@ impl<'a> Closure<'a> {
             self.why.insert(point, reason);
             self.new_step(point);
         }
-        if let Reason::PartOf(_) = reason {
-            self.need_value(point);
+        match reason {
+            Reason::PartOf(_) => self.need_value(point),
+            Reason::Access => _ = self.accesses.insert(point),
+            _ => {}
         }
     }
 

@@ -71,9 +71,11 @@ pub(crate) fn poison(
     leaks(known, &chosen)
 }
 
-/// Does the program itself write to the files of a site?
+/// Does the program itself write to the files of a site? Not to those that it opened for reading: a call that
+/// writes there, too, works on another file.
 fn is_written(known: Known<'_>, site: &Site) -> bool {
-    site.accesses.iter().any(|point| known.io(*point).is_some_and(|(io, _)| io.writes_file()))
+    site.purpose != Purpose::Read
+        && site.accesses.iter().any(|point| known.io(*point).is_some_and(|(io, _)| io.writes_file()))
 }
 
 fn at_step(
@@ -137,10 +139,15 @@ fn at_file(
     let name = call_name(known, point);
     match io.act() {
         Act::Reads | Act::Asks => {
-            let is_read_back = |f: &&Object| matches!(f, Object::Open(call) if written.contains(call));
+            let opened = |f: &&&Object| matches!(f, Object::Open(_));
+            let is_read_back = |f: &Object| matches!(f, Object::Open(call) if written.contains(call));
+            // Where only some of the files are written, the slice finds out: it makes the same writes, to
+            // nowhere, and ends when it comes to read one back.
+            let surely =
+                files.iter().any(|f| is_read_back(f)) && files.iter().filter(opened).all(|f| is_read_back(f));
             let needs = closure.data.contains(&point) && closure.valued.contains(&point)
                 || closure.data.contains(&point) && (io.can_predict() || io.buffer().is_none());
-            if needs && io.act() == Act::Reads && files.iter().any(is_read_back) {
+            if needs && io.act() == Act::Reads && surely {
                 let cause = format!(
                     "the slice needs the bytes that {name}() reads, and the program itself writes to that file"
                 );
@@ -195,11 +202,25 @@ fn leaks(known: Known<'_>, chosen: &[&Site]) -> Option<Poison> {
 }
 
 impl Poison {
-    /// Which of the sites the chain begins at; the first that uses the step if there is no chain.
-    pub(crate) fn site(&self, closure: &Closure<'_>, sites: &[Site], chosen: &[usize]) -> Option<usize> {
+    /// Which of the sites the chain begins at: at an access, or at a call that is given the file. The first
+    /// one if there is no chain.
+    pub(crate) fn site(
+        &self,
+        known: Known<'_>,
+        closure: &Closure<'_>,
+        sites: &[Site],
+        chosen: &[usize],
+    ) -> Option<usize> {
         let root = closure.chain(self.point).last().map(|(point, _)| *point);
-        let uses = |n: &&usize| root.is_some_and(|root| sites[**n].accesses.contains(&root));
-        chosen.iter().find(uses).or(chosen.first()).copied()
+        let accesses = |n: &&usize| root.is_some_and(|root| sites[**n].accesses.contains(&root));
+        let given = |n: &&usize| {
+            let call = root.and_then(|root| known.call(root));
+            call.is_some_and(|call| {
+                let mut targets = call.argument_targets.iter().flatten();
+                targets.any(|l| *known.memory.what(*l) == Object::Open(sites[**n].call))
+            })
+        };
+        chosen.iter().find(accesses).or(chosen.iter().find(given)).or(chosen.first()).copied()
     }
 
     pub(crate) fn refusal(&self, known: Known<'_>, closure: &Closure<'_>) -> Refusal {

@@ -4,6 +4,7 @@
 //! together; a function has one slice for all of its calls, so two sites can still meet something that
 //! neither meets alone, and the one whose chain leads there is left out until nothing is in the way.
 
+mod callers;
 pub(crate) mod closure;
 pub(crate) mod judge;
 pub(crate) mod sites;
@@ -169,7 +170,7 @@ pub(crate) fn make<'a>(known: Known<'a>, points: &Points, marks: &[Slot]) -> Sli
     }
     let mut closure = close(known, &found, &chosen);
     while let Some(poison) = judge::poison(known, &closure, &found, &chosen) {
-        let Some(site) = poison.site(&closure, &found, &chosen) else { break };
+        let Some(site) = poison.site(known, &closure, &found, &chosen) else { break };
         verdicts[site] = Verdict::Refused(poison.refusal(known, &closure));
         chosen.retain(|n| *n != site);
         closure = close(known, &found, &chosen);
@@ -178,8 +179,9 @@ pub(crate) fn make<'a>(known: Known<'a>, points: &Points, marks: &[Slot]) -> Sli
     for (rank, number) in chosen.iter().enumerate() {
         verdicts[*number] = Verdict::Sliced(rank as u32 + 1);
     }
+    let fixed = callers::fixed_parameters(known);
     for (number, site) in found.iter().enumerate() {
-        let kept = site.reads.iter().any(|p| closure.keeps(*p));
+        let kept = callers::is_read(known, &closure, site, &fixed);
         if kept && matches!(verdicts[number], Verdict::NotRead | Verdict::NotMarked) {
             verdicts[number] = Verdict::ReadBySlice;
         }
@@ -190,6 +192,7 @@ pub(crate) fn make<'a>(known: Known<'a>, points: &Points, marks: &[Slot]) -> Sli
 
 /// The slice of these sites, and of the files that it turns out to read itself.
 fn close<'a>(known: Known<'a>, sites: &[Site], chosen: &[usize]) -> Closure<'a> {
+    let fixed = callers::fixed_parameters(known);
     let mut closure = Closure::new(known);
     let mut tracked: BTreeSet<usize> = BTreeSet::new();
     let mut more: Vec<usize> = chosen.to_vec();
@@ -199,11 +202,12 @@ fn close<'a>(known: Known<'a>, sites: &[Site], chosen: &[usize]) -> Closure<'a> 
                 keep_accesses(known, &mut closure, &sites[number]);
             }
         }
-        keep_callers(known, &mut closure);
+        let files: BTreeSet<Id> = tracked.iter().flat_map(|number| sites[*number].names()).collect();
+        callers::keep(known, &mut closure, &files, &fixed);
         // A file that is read for its bytes must be read from its start, and sought in, like in the program.
         for (number, site) in sites.iter().enumerate() {
-            let read = site.reads.iter().any(|p| closure.keeps(*p));
-            if read && site.purpose != Purpose::Output && !tracked.contains(&number) {
+            let wanted = site.purpose != Purpose::Output && !tracked.contains(&number);
+            if wanted && callers::is_read(known, &closure, site, &fixed) {
                 more.push(number);
             }
         }
@@ -217,39 +221,6 @@ fn keep_accesses(known: Known<'_>, closure: &mut Closure<'_>, site: &Site) {
             closure.keep(*point, Reason::Access);
         }
     }
-}
-
-/// Keeps the calls of functions that make accesses.
-fn keep_callers(known: Known<'_>, closure: &mut Closure<'_>) {
-    loop {
-        let before = closure.count;
-        let working: Vec<bool> = accessing(known, closure);
-        for number in 0..known.graphs.len() as u32 {
-            let func = Func(number);
-            if !known.effects.reachable[func.ix()] {
-                continue;
-            }
-            for (step, call) in known.effects.calls(func) {
-                if call.targets.iter().any(|t| working[t.ix()]) && !call.thread {
-                    closure.keep((func, step), Reason::CallsAccess);
-                }
-            }
-        }
-        if closure.count == before {
-            return;
-        }
-    }
-}
-
-/// Functions that contain an access, or the call of one that does.
-fn accessing(known: Known<'_>, closure: &Closure<'_>) -> Vec<bool> {
-    let mut working = vec![false; known.graphs.len()];
-    for point in closure.points() {
-        let asked = matches!(closure.reason(point), Some(Reason::Access | Reason::CallsAccess));
-        let acts = |io: crate::models::Io| matches!(io.act(), Act::Reads | Act::Moves | Act::Opens);
-        working[point.0.ix()] |= asked || known.io(point).is_some_and(|(io, _)| acts(io));
-    }
-    working
 }
 
 /// Adds the calls that end the program, where that costs nothing: no bytes of files, nothing from outside.

@@ -29,6 +29,15 @@ pub(crate) struct Site {
     /// Reads from it, and everything that moves its offset or closes it.
     pub(crate) accesses: Vec<Point>,
     pub(crate) reads: Vec<Point>,
+    /// The calls that map it.
+    pub(crate) mappings: Vec<Id>,
+}
+
+impl Site {
+    /// What its file is known by: the calls that open and map it.
+    pub(crate) fn names(&self) -> impl Iterator<Item = Id> {
+        std::iter::once(self.call).chain(self.mappings.iter().copied())
+    }
 }
 
 /// Flags of open(2) on Linux.
@@ -54,6 +63,7 @@ pub(crate) fn find(known: Known<'_>, graphs: usize) -> Vec<Site> {
                     purpose,
                     accesses: vec![(func, step)],
                     reads: Vec::new(),
+                    mappings: Vec::new(),
                 });
             }
             users.push(((func, step), io));
@@ -78,7 +88,8 @@ pub(crate) fn find(known: Known<'_>, graphs: usize) -> Vec<Site> {
 /// Accesses to mapped memory are accesses to the file that is mapped.
 fn add_mapped(known: Known<'_>, sites: &mut [Site], users: &[(Point, Io)]) {
     for (point, _) in users.iter().filter(|(_, io)| *io == Io::Mmap) {
-        let mapping = Object::Heap(known.graphs[point.0.ix()][point.1].ast);
+        let call = known.graphs[point.0.ix()][point.1].ast;
+        let mapping = Object::Heap(call);
         let mut accesses = Vec::new();
         for (number, graph) in known.graphs.iter().enumerate() {
             let func = Func(number as u32);
@@ -97,6 +108,7 @@ fn add_mapped(known: Known<'_>, sites: &mut [Site], users: &[(Point, Io)]) {
         }
         for site in sites.iter_mut() {
             if known.files(*point).contains(&&Object::Open(site.call)) {
+                site.mappings.push(call);
                 site.accesses.push(*point);
                 site.accesses.extend(&accesses);
                 site.reads.extend(&accesses);
