@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use super::Emission;
+use super::one_line::one_line;
 use crate::ast::program::{Func, Scope, Var};
 use crate::ast::{Id, Kind};
 use crate::models::{Act, Io};
@@ -89,7 +90,6 @@ impl<'e, 'a> Writer<'e, 'a> {
         if edits.windows(2).any(|pair| pair[0].1 > pair[1].0) {
             return None;
         }
-        self.mention_below(id, changes);
         let mut text = String::new();
         let mut at = from;
         for (start, end, replacement) in edits {
@@ -98,7 +98,9 @@ impl<'e, 'a> Writer<'e, 'a> {
             at = end;
         }
         text.push_str(sources.stretch(file, at, to));
-        Some(text.lines().map(str::trim).collect::<Vec<_>>().join(" "))
+        let text = one_line(&text)?;
+        self.mention_below(id, changes);
+        Some(text)
     }
 
     /// Notes the variables that the unchanged text is about.

@@ -11,6 +11,7 @@
 mod calls;
 mod declare;
 mod expression;
+mod one_line;
 mod program_side;
 mod slice_side;
 mod statement;

@@ -6,7 +6,10 @@ use super::{Callee, Graph, Step, Where};
 use crate::ast::program::{Func, Program, Scope};
 use crate::memory::points::Points;
 use crate::memory::{Loc, Memory, Obj, Object};
-use crate::models::{Io, Model, Models};
+use crate::models::{Act, Io, Model, Models};
+
+/// The state of the process that names of files begin at: what `chdir` changes.
+const FOLDER: &str = "folder";
 
 /// A step, seen through the points-to analysis.
 #[derive(Debug, Default, Clone)]
@@ -284,18 +287,20 @@ impl Resolver<'_> {
 
     fn external(&mut self, name: &str, call: &mut Call, effect: &mut Effect) {
         let Some(model) = self.models.get(name) else {
-            let reached = self.reachable(&call.argument_targets.concat());
-            for target in &reached {
-                effect.reads.push(*target);
-                effect.writes.push((*target, false));
-            }
+            self.reaches(call, effect);
             let called = self.functions_among(&call.argument_targets.concat());
             call.targets.extend(called);
             return;
         };
         let model: &Model = model;
         let at = |n: usize| call.argument_targets.get(n).map_or(&[][..], Vec::as_slice);
+        if model.reaches {
+            self.reaches(call, effect);
+        }
         if let Some(io) = model.io {
+            if io.act() == Act::Opens {
+                effect.reads.push(self.memory.whole(Object::State(FOLDER.to_owned())));
+            }
             for n in io.reads() {
                 effect.reads.extend(self.memory_of(at(*n)));
             }
@@ -328,6 +333,9 @@ impl Resolver<'_> {
             effect.reads.push(hidden);
             effect.writes.push((hidden, false));
         }
+        if let Some(state) = &model.asks {
+            effect.reads.push(self.memory.whole(Object::State(state.clone())));
+        }
         for variable in model.globals.iter().filter_map(|g| self.named.get(g.as_str())) {
             effect.reads.push(*variable);
             effect.writes.push((*variable, false));
@@ -342,6 +350,14 @@ impl Resolver<'_> {
             let started = self.functions_among(at(n));
             call.targets.extend(started);
             call.thread = true;
+        }
+    }
+
+    /// It may read and write all that its arguments lead to.
+    fn reaches(&mut self, call: &Call, effect: &mut Effect) {
+        for target in self.reachable(&call.argument_targets.concat()) {
+            effect.reads.push(target);
+            effect.writes.push((target, false));
         }
     }
 

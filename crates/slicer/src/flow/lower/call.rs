@@ -85,6 +85,11 @@ impl Walk<'_, '_> {
         }
         for argument in model.stores.iter().filter_map(|n| arguments.get(*n)) {
             self.store_heap(call, *argument);
+            if model.nested {
+                let heap = self.all.memory.whole(Object::Heap(call));
+                let content = self.all.points.content(heap);
+                self.all.points.add(content, heap);
+            }
         }
         if let Some(from) = model.returns.and_then(|n| arguments.get(n)) {
             self.all.points.copy(result, *from);
