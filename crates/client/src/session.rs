@@ -174,7 +174,9 @@ impl Session {
         let mut frames = Vec::new();
         let mut descriptors = Vec::with_capacity(files.len());
         for (handle, descriptor) in files {
-            Request::File { handle: *handle }.encode(&mut frames);
+            // An open descriptor has a number that is not negative.
+            let number = descriptor.as_raw_fd().cast_unsigned();
+            Request::File { handle: *handle, number }.encode(&mut frames);
             descriptors.push(*descriptor);
         }
         let sent = self.send(&frames, &descriptors);

@@ -106,8 +106,8 @@ impl Service {
             (Request::Hello { .. }, _) => out_of_turn("a second greeting"),
             (_, Role::Unknown) => out_of_turn("a message before the greeting"),
             (Request::Status(part), _) => self.tell_status(id, &part),
-            (Request::File { handle }, Role::Client(_)) => match descriptors.pop() {
-                Some(descriptor) => self.name_file(id, handle, descriptor),
+            (Request::File { handle, number }, Role::Client(_)) => match descriptors.pop() {
+                Some(descriptor) => self.name_file(id, handle, number, descriptor),
                 None => out_of_turn("a file without its descriptor"),
             },
             (Request::Forget { handle }, Role::Client(speech)) => {
@@ -176,12 +176,19 @@ impl Service {
         connection.reply(&Reply::Welcome(welcome))
     }
 
-    fn name_file(&mut self, id: u64, handle: Handle, descriptor: OwnedFd) -> Result<(), End> {
+    fn name_file(
+        &mut self,
+        id: u64,
+        handle: Handle,
+        number: u32,
+        descriptor: OwnedFd,
+    ) -> Result<(), End> {
         use foretell_pagecache::HoldError as E;
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         let user = connection.peer.user;
         let Role::Client(speech) = &mut connection.role else { return Ok(()) };
-        let held = match self.plane.hold_file(speech.session, descriptor) {
+        let number = i32::try_from(number).ok();
+        let held = match self.plane.hold_file(speech.session, descriptor, number) {
             Ok(held) => held,
             Err(error) => {
                 let code = match error {

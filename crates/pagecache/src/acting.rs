@@ -3,7 +3,7 @@
 //! An eviction is believed when the kernel's record of the removal has come. Its call is synchronous, so
 //! once it has returned and the ring has been read to its end, what is still in the books has stayed: the
 //! folio was in use, most likely by the very read that made it the victim. It is tried once more a moment
-//! later, then given back to the policy.
+//! later, then given back to the policy. What is not written back yet waits longer ([`crate::unwritten`]).
 
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,9 @@ use crate::steering::Steering;
 use crate::workers::{Eviction, Fetch, Outcome};
 
 /// Pages of one call to evict: the largest folio, 190 us a MiB.
-const CALL_PAGES: u64 = 512;
+pub(crate) const CALL_PAGES: u64 = 512;
 /// Evictions that wait for room in the queue, in runs of folios; further ones are refused.
-const BACKLOG_RUNS: usize = 1 << 16;
+pub(crate) const BACKLOG_RUNS: usize = 1 << 16;
 /// After this time what held a folio back (a read that copies from it) is over, most likely.
 const RETRY_AFTER: Duration = Duration::from_millis(1);
 
@@ -141,6 +141,7 @@ impl Steering {
             let retries = std::mem::take(&mut self.retries);
             self.backlog.extend(retries);
         }
+        self.try_unwritten_again();
         while let Some(eviction) = self.backlog.pop_front() {
             if let Err(eviction) = self.workers.evict(eviction) {
                 self.backlog.push_front(eviction);
@@ -202,14 +203,15 @@ impl Steering {
         let Some(managed) = self.files.get_serial(eviction.id, eviction.serial) else { return };
         let folios = &managed.folios;
         eviction.folios.retain(|folio| folio.range().any(|page| folios.is_issued(page)));
-        let given_up: Vec<Folio> = if eviction.again {
-            std::mem::take(&mut eviction.folios)
-        } else {
-            eviction.folios.extract_if(.., |folio| unclean.contains(folio)).collect()
-        };
-        for folio in given_up {
-            self.refuse(eviction.id, folio, !unclean.contains(&folio));
+        if eviction.again {
+            for folio in eviction.folios {
+                self.refuse(eviction.id, folio, !unclean.contains(&folio));
+            }
+            return;
         }
+        let unwritten: Vec<Folio> =
+            eviction.folios.extract_if(.., |folio| unclean.contains(folio)).collect();
+        self.put_off(eviction.id, eviction.serial, unwritten);
         if !eviction.folios.is_empty() {
             eviction.again = true;
             for run in merge(std::mem::take(&mut eviction.folios), CALL_PAGES) {
@@ -225,7 +227,7 @@ impl Steering {
     }
 
     /// A folio stays: the policy gets its blocks back.
-    fn refuse(&mut self, id: FileId, folio: Folio, widen: bool) {
+    pub(crate) fn refuse(&mut self, id: FileId, folio: Folio, widen: bool) {
         let blocks = self.blocks(&folio.range());
         let Some(managed) = self.files.get_mut(id) else { return };
         managed.folios.refuse(folio, widen);

@@ -6,16 +6,12 @@
 //! gave itself cannot be seen and is replaced by the default when ours is taken back.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 use foretell_policy::ManagerId;
 
+use crate::descriptors::Descriptors;
 use crate::guard::{Guard, NOTES, OpenFile, start_time};
 use crate::observe::FileKey;
-use crate::resolve::{self, Looks};
-
-/// Descriptors of a process that are gone through, 2 ms; files that it has open beyond keep the readahead.
-const DESCRIPTORS: usize = 1024;
 
 /// The open files whose readahead is off because of us.
 #[derive(Debug)]
@@ -32,34 +28,46 @@ impl ReadaheadOff {
         ReadaheadOff { guard, files: BTreeMap::new(), covered: BTreeSet::new() }
     }
 
-    /// Turns readahead off on all descriptors of process `pid` for the file, on behalf of a manager. Says on
-    /// how many. Nothing changes when the table is full.
-    pub(crate) fn turn_off(&mut self, pid: u32, key: FileKey, manager: ManagerId) -> usize {
+    /// Turns readahead off for the file where process `pid` has it open, on behalf of a manager. Says on how
+    /// many descriptors. The first time, the number that it has told (`told`) will do: should it read through
+    /// another one, that is asked for `again`. Nothing changes when the table is full.
+    pub(crate) fn turn_off(
+        &mut self,
+        open: (u32, FileKey),
+        told: Option<i32>,
+        again: bool,
+        manager: ManagerId,
+        descriptors: &mut Descriptors,
+    ) -> usize {
+        let (pid, key) = open;
         if self.covered.len() < NOTES {
             self.covered.insert((pid, key));
         }
         let Some(started) = start_time(pid) else { return 0 };
-        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return 0 };
-        let mut changed = 0;
-        for entry in entries.filter_map(Result::ok).take(DESCRIPTORS) {
-            let Some(fd) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            if resolve::look(&entry.path()).ok() != Some(Looks { key, is_file: true }) {
-                continue;
-            }
-            if self.files.len() >= NOTES && !self.files.contains_key(&(pid, fd)) {
-                return changed;
-            }
-            let file = OpenFile { pid, started, fd, dev: key.dev, ino: key.ino };
-            if self.guard.note(file) {
-                if file.advise(libc::POSIX_FADV_RANDOM) {
-                    self.files.insert((pid, fd), (file, manager));
-                    changed += 1;
-                } else {
-                    self.guard.forget(file);
-                }
-            }
+        let file = |fd| OpenFile { pid, started, fd, dev: key.dev, ino: key.ino };
+        if let Some(fd) = told.filter(|_| !again)
+            && self.turn_off_one(file(fd), manager)
+        {
+            return 1;
         }
-        changed
+        let found = descriptors.find_all(pid, key, again);
+        found.into_iter().filter(|&fd| self.turn_off_one(file(fd), manager)).count()
+    }
+
+    fn turn_off_one(&mut self, file: OpenFile, manager: ManagerId) -> bool {
+        let place = (file.pid, file.fd);
+        if self.files.len() >= NOTES && !self.files.contains_key(&place) || !self.guard.note(file) {
+            return false;
+        }
+        let done = file.advise(libc::POSIX_FADV_RANDOM);
+        if done {
+            self.files.insert(place, (file, manager));
+        } else {
+            // What the guard knew of this number, if anything, is of no use any more.
+            self.files.remove(&place);
+            self.guard.forget(file);
+        }
+        done
     }
 
     /// Have the process's descriptors for this file been gone through? It may have opened more since.

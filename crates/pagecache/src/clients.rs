@@ -9,7 +9,7 @@
 //! Sessions nest: a process that speaks for itself leaves the session of whoever started it, with all that it
 //! starts from then on, and goes back when its own session ends.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 
 use foretell_policy::{Event, FileId, LimitReached, ManagerId, PoolPolicy};
 use rustix::fs::OFlags;
@@ -72,12 +72,18 @@ impl Plane {
     }
 
     /// Takes the file behind a descriptor under control on behalf of a session, until it is let go of as
-    /// often as it was named, or the session ends. Blocks that are cached already are found out about.
+    /// often as it was named, or the session ends. Blocks that are cached already are found out about. `number`
+    /// is what the client calls its own descriptor, if it has told: where its open file is looked for first.
     ///
     /// # Errors
     /// When the descriptor is no proof that the file may be read, or the file is not on a disk.
-    pub fn hold_file(&mut self, session: SessionId, descriptor: OwnedFd) -> Result<HeldFile, HoldError> {
-        let held = self.steering.hold(session, descriptor);
+    pub fn hold_file(
+        &mut self,
+        session: SessionId,
+        descriptor: OwnedFd,
+        number: Option<RawFd>,
+    ) -> Result<HeldFile, HoldError> {
+        let held = self.steering.hold(session, descriptor, number);
         self.apply_commands();
         // What is cached is told when the kernel's side knows the file.
         self.steering.settle();
@@ -236,7 +242,12 @@ impl Steering {
         }
     }
 
-    fn hold(&mut self, session: SessionId, descriptor: OwnedFd) -> Result<HeldFile, HoldError> {
+    fn hold(
+        &mut self,
+        session: SessionId,
+        descriptor: OwnedFd,
+        number: Option<RawFd>,
+    ) -> Result<HeldFile, HoldError> {
         let Some(client) = self.sessions.get(session) else { return Err(HoldError::NoSession { session }) };
         let last_user = client.origin.root;
         let flags = rustix::fs::fcntl_getfl(&descriptor)?;
@@ -261,6 +272,7 @@ impl Steering {
         };
         let serial = managed.serial;
         managed.last_user = last_user;
+        managed.told = number.map(|number| (last_user, number)).or(managed.told);
         let Some(client) = self.sessions.get_mut(session) else {
             return Err(HoldError::NoSession { session });
         };

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use foretell_policy::{DiskId, FileId, ManagerId, PoolPolicy};
 
+use crate::descriptors::{self, Descriptors, Search};
 use crate::folios::FolioMap;
 use crate::observe::FileKey;
 use crate::resolve;
@@ -54,6 +55,8 @@ pub(crate) struct ManagedFile {
     pub(crate) mapped_by: Vec<u32>,
     /// The process that used it last.
     pub(crate) last_user: u32,
+    /// A process that has or had it open, and under which number, as it has told itself: where to look first.
+    pub(crate) told: Option<(u32, i32)>,
     /// Last page that a process's own reads or the kernel's readahead added, and which process.
     pub(crate) added_up_to: Option<(u32, u64)>,
     /// Its last name is gone: we hold no descriptor, so that its space is freed when its users close it.
@@ -94,6 +97,8 @@ pub(crate) struct FileTable {
     by_key: HashMap<FileKey, FileId>,
     by_path: HashMap<PathBuf, FileId>,
     disks: Vec<(u64, DiskId, Arc<Disk>)>,
+    /// Where programs have their files open.
+    pub(crate) descriptors: Descriptors,
     next_serial: u32,
     open: usize,
     open_limit: usize,
@@ -111,6 +116,7 @@ impl FileTable {
             by_key: HashMap::new(),
             by_path: HashMap::new(),
             disks: Vec::new(),
+            descriptors: Descriptors::new(),
             next_serial: 0,
             open: 0,
             open_limit: open_limit.max(1),
@@ -197,6 +203,7 @@ impl FileTable {
             partly_known: false,
             mapped_by: Vec::new(),
             last_user: new.last_user,
+            told: None,
             added_up_to: None,
             unlinked,
             descriptor: None,
@@ -239,9 +246,18 @@ impl FileTable {
                 Some(opened)
             }
             None => {
-                let unlinked = managed.unlinked;
-                let found = resolve::find(managed.last_user, key, managed.generation)?;
-                let opened = found.open(key).ok().map(Arc::new)?;
+                let (unlinked, user, generation) = (managed.unlinked, managed.last_user, managed.generation);
+                let told = managed.told;
+                let told = told.and_then(|(pid, number)| {
+                    resolve::open_same(&descriptors::link(pid, number), key).ok()
+                });
+                let opened = Arc::new(match told {
+                    Some(opened) => opened,
+                    None => {
+                        let (descriptors, search) = (&mut self.descriptors, Search::WithinTheShare);
+                        resolve::find(user, key, generation, descriptors, search)?.open(key).ok()?
+                    }
+                });
                 // For one use only when it is deleted: a descriptor kept would keep its space.
                 if !unlinked {
                     self.keep_open(file, Arc::clone(&opened));

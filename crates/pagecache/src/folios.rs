@@ -165,6 +165,17 @@ impl FolioMap {
         self.set(folio.range(), |page| if page & ORDER == 0 { page } else { page | CHOSEN | ISSUED });
     }
 
+    /// The folio has come back from the thread that evicts, and is to be handed to it once more later.
+    pub(crate) fn put_off(&mut self, folio: Folio) {
+        self.set(folio.range(), |page| page & !ISSUED);
+    }
+
+    /// Is this still a folio, all of it chosen, and not handed to the thread that evicts?
+    pub(crate) fn is_put_off(&self, folio: Folio) -> bool {
+        self.folio(folio.head) == Some(folio)
+            && folio.range().all(|page| self.get(page) & (CHOSEN | ISSUED) == CHOSEN)
+    }
+
     pub(crate) fn is_issued(&self, page: u64) -> bool {
         self.get(page) & ISSUED != 0
     }

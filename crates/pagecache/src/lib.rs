@@ -13,6 +13,7 @@
 mod acting;
 mod advice;
 mod clients;
+mod descriptors;
 mod disclosing;
 pub mod doctor;
 mod error;
@@ -40,6 +41,7 @@ mod status;
 mod steering;
 mod streams;
 mod takeover;
+mod unwritten;
 mod workers;
 
 pub use clients::{ByteRange, HeldFile};

@@ -174,6 +174,7 @@ impl Steering {
     pub(crate) fn exited(&mut self, pid: u32, device_read_bytes: u64, wait_ns: u64) {
         self.depart(pid, wait_ns, device_read_bytes);
         self.readahead_off.forget_process(pid);
+        self.files.descriptors.forget_process(pid);
     }
 
     fn depart(&mut self, pid: u32, wait_ns: u64, device_read_bytes: u64) {

@@ -13,7 +13,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::descriptors::{self, Descriptors, Search};
 use crate::observe::FileKey;
+
+/// Mappings of a process that are looked at, 2 ms; a file mapped beyond is looked for by its inode number.
+const MAPPINGS: usize = 1024;
 
 /// A file that was found.
 #[derive(Debug)]
@@ -103,19 +107,32 @@ pub(crate) fn generation(file: &File) -> u32 {
 }
 
 /// Looks for the file among those that process `tgid` has open or mapped, then by its inode number.
-pub(crate) fn find(tgid: u32, key: FileKey, generation: u32) -> Option<Found> {
-    in_directory(&format!("/proc/{tgid}/fd"), key)
-        .or_else(|| in_directory(&format!("/proc/{tgid}/map_files"), key))
+pub(crate) fn find(
+    tgid: u32,
+    key: FileKey,
+    generation: u32,
+    descriptors: &mut Descriptors,
+    search: Search,
+) -> Option<Found> {
+    descriptors
+        .find(tgid, key, search)
+        .and_then(|number| found_at(descriptors::link(tgid, number)))
+        .or_else(|| among_mappings(tgid, key))
         .or_else(|| by_handle(key, generation))
 }
 
-fn in_directory(directory: &str, key: FileKey) -> Option<Found> {
-    fs::read_dir(directory).ok()?.filter_map(Result::ok).find_map(|entry| {
+fn found_at(link: PathBuf) -> Option<Found> {
+    Some(Found { path: link_target(&link)?, via: Via::Link(link) })
+}
+
+fn among_mappings(tgid: u32, key: FileKey) -> Option<Found> {
+    let mappings = fs::read_dir(format!("/proc/{tgid}/map_files")).ok()?.filter_map(Result::ok);
+    mappings.take(MAPPINGS).find_map(|entry| {
         let link = entry.path();
         if look(&link).ok()? != (Looks { key, is_file: true }) {
             return None;
         }
-        Some(Found { path: link_target(&link)?, via: Via::Link(link) })
+        found_at(link)
     })
 }
 
@@ -254,11 +271,13 @@ mod tests {
         let file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let key = FileKey::of(file.as_file()).unwrap();
         let path = fs::canonicalize(file.path()).unwrap();
-        let found = find(std::process::id(), key, 0).unwrap();
+        let mut descriptors = Descriptors::new();
+        let mut find = || super::find(std::process::id(), key, 0, &mut descriptors, Search::Certain);
+        let found = find().unwrap();
         assert_eq!(found.path, path);
         assert_eq!(FileKey::of(&found.open(key).unwrap()).unwrap(), key);
         fs::remove_file(&path).unwrap();
-        let found = find(std::process::id(), key, 0).unwrap();
+        let found = find().unwrap();
         assert_eq!(found.path, path, "the last path it had");
         assert!(found.open(key).is_ok());
     }

@@ -21,6 +21,7 @@ use crate::options::{Options, SessionId};
 use crate::recorder::{BlockList, History};
 use crate::sessions::{SESSIONS, Sessions};
 use crate::streams::{Run, Streams};
+use crate::unwritten::{UNWRITTEN_SHARE, Unwritten};
 use crate::workers::{Eviction, Fetch, Workers};
 
 /// Threads whose last wait is remembered.
@@ -77,6 +78,7 @@ pub(crate) struct Steering {
     /// Evictions to be tried a second time, and when.
     pub(crate) retries: Vec<Eviction>,
     pub(crate) retry_at: Option<Instant>,
+    pub(crate) unwritten: Unwritten,
     /// When each process referenced something last, by [`ProcessId`]; only kept for forestall.
     referenced_at: Vec<Nanos>,
     /// The manager whose queue was appended to last.
@@ -148,6 +150,7 @@ impl Steering {
             backlog: VecDeque::new(),
             retries: Vec::new(),
             retry_at: None,
+            unwritten: Unwritten::new((u64::from(cache_blocks) / UNWRITTEN_SHARE) << block_order),
             referenced_at: Vec::new(),
             last_appended: (SessionId(0), 0),
             stirred: false,
@@ -355,7 +358,9 @@ impl Steering {
         }
         let Some(managed) = self.files.get(id) else { return };
         if overread || !self.readahead_off.covers(tgid, managed.key) {
-            self.readahead_off.turn_off(tgid, managed.key, manager);
+            let told = managed.told.filter(|(pid, _)| *pid == tgid).map(|(_, number)| number);
+            let open = (tgid, managed.key);
+            self.readahead_off.turn_off(open, told, overread, manager, &mut self.files.descriptors);
         }
     }
 

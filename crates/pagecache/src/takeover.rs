@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use foretell_policy::{Block, Event, FileId, Layout};
 
+use crate::descriptors::Search;
 use crate::files::Registration;
 use crate::folios::Folio;
 use crate::kernel::{self, Linux, PageCache};
@@ -67,7 +68,7 @@ impl Steering {
 
     /// Puts a file under control if a rule or a list names it.
     fn take_over(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<FileId> {
-        let found = resolve::find(tgid, key, generation)?;
+        let found = resolve::find(tgid, key, generation, &mut self.files.descriptors, Search::Certain)?;
         let path = found.path.clone();
         // A file named by a descriptor is that file, whatever comes to lie at its path.
         let held = |id: FileId| self.files.get(id).is_some_and(|managed| managed.holders > 0);

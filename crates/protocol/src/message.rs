@@ -98,6 +98,9 @@ pub enum Request {
     File {
         /// Not in use for another file.
         handle: Handle,
+        /// What the client itself calls the descriptor. Under it the service looks for the client's open file,
+        /// should it need it later; a number that means another file by then does no harm.
+        number: u32,
     },
     /// The handle will not be used any more: the service closes the file and forgets the file's priority.
     /// Entries already in the ring that name it may be passed over.
@@ -319,7 +322,10 @@ impl Message for Request {
                 put_u32(body, *protocol);
                 put_u32(body, ring_entries.unwrap_or(0));
             }),
-            Request::File { handle } => frame(to, kind::FILE, |body| put_u32(body, handle.number())),
+            Request::File { handle, number } => frame(to, kind::FILE, |body| {
+                put_u32(body, handle.number());
+                put_u32(body, *number);
+            }),
             Request::Forget { handle } => frame(to, kind::FORGET, |body| put_u32(body, handle.number())),
             Request::Wake => frame(to, kind::WAKE, |_| {}),
             Request::Stats => frame(to, kind::STATS, |_| {}),
@@ -341,7 +347,7 @@ impl Message for Request {
                 };
                 Request::Hello { protocol, ring_entries }
             }
-            kind::FILE => Request::File { handle: body.handle()? },
+            kind::FILE => Request::File { handle: body.handle()?, number: body.u32()? },
             kind::FORGET => Request::Forget { handle: body.handle()? },
             kind::WAKE => Request::Wake,
             kind::STATS => Request::Stats,

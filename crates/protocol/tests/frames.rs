@@ -34,7 +34,7 @@ fn request() -> impl Strategy<Value = Request> {
             protocol,
             ring_entries: (entries != 0).then_some(entries)
         }),
-        handle().prop_map(|handle| Request::File { handle }),
+        (handle(), any::<u32>()).prop_map(|(handle, number)| Request::File { handle, number }),
         handle().prop_map(|handle| Request::Forget { handle }),
         Just(Request::Wake),
         Just(Request::Stats),
@@ -187,7 +187,7 @@ fn descriptors_reach_the_frames_that_ask_for_them() {
     let mut bytes = Vec::new();
     for (at, _) in files.iter().enumerate() {
         let handle = Handle::new(at as u32 + 1).unwrap();
-        Request::File { handle }.encode(&mut bytes);
+        Request::File { handle, number: 3 }.encode(&mut bytes);
         Request::Wake.encode(&mut bytes);
     }
     let fds: Vec<_> = files.iter().map(AsFd::as_fd).collect();
@@ -196,7 +196,7 @@ fn descriptors_reach_the_frames_that_ask_for_them() {
     assert_eq!(reader.receive(service.as_fd()).unwrap(), Arrival::Bytes);
     let mut seen = Vec::new();
     while let Some(frame) = reader.next_frame::<Request>().unwrap() {
-        if let Request::File { handle } = frame.message {
+        if let Request::File { handle, .. } = frame.message {
             let [descriptor] = <[OwnedFd; 1]>::try_from(frame.descriptors).unwrap();
             seen.push((handle.number() as usize, ino(&descriptor)));
         }
@@ -211,7 +211,7 @@ fn descriptors_reach_the_frames_that_ask_for_them() {
 #[test]
 fn a_frame_without_its_descriptor_is_refused() {
     let mut bytes = Vec::new();
-    Request::File { handle: Handle::new(1).unwrap() }.encode(&mut bytes);
+    Request::File { handle: Handle::new(1).unwrap(), number: 3 }.encode(&mut bytes);
     let mut reader = Reader::new();
     reader.feed(&bytes, Vec::new()).unwrap();
     assert_eq!(reader.next_frame::<Request>().unwrap_err(), FrameError::DescriptorMissing);

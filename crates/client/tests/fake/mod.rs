@@ -129,7 +129,7 @@ impl Session {
         loop {
             while let Some(frame) = self.reader.next_frame::<Request>().unwrap() {
                 said.push(match frame.message {
-                    Request::File { handle } => {
+                    Request::File { handle, .. } => {
                         let file = frame.descriptors.into_iter().next().unwrap();
                         let inode = rustix::fs::fstat(&file).unwrap().st_ino;
                         self.files.push((handle.number(), file));

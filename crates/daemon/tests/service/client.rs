@@ -1,7 +1,7 @@
 //! A client as simple as can be: it says what the test wants it to say, right or wrong.
 
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -151,7 +151,8 @@ impl Client {
 
     pub(crate) fn name(&mut self, number: u32, descriptor: impl AsFd) -> Handle {
         let handle = Handle::new(number).unwrap();
-        self.send_with(&Request::File { handle }, &[descriptor.as_fd()]);
+        let file = Request::File { handle, number: descriptor.as_fd().as_raw_fd().cast_unsigned() };
+        self.send_with(&file, &[descriptor.as_fd()]);
         handle
     }
 

@@ -52,7 +52,7 @@ fn what_is_no_message_ends_the_session_and_nothing_else() {
     // A file without its descriptor, and a descriptor without a message.
     let mut client = Client::connect(&service.socket);
     let handle = foretell_protocol::Handle::new(1).unwrap();
-    client.send(&Request::File { handle });
+    client.send(&Request::File { handle, number: 0 });
     assert_eq!(client.ended(), ErrorCode::Malformed);
     let mut client = Client::connect(&service.socket);
     client.send_with(&Request::Stats, &[File::open(&path).unwrap().as_fd()]);

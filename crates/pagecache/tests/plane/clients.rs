@@ -37,7 +37,7 @@ impl Client {
     }
 
     fn hold(&mut self, path: &Path) -> HeldFile {
-        self.plane.hold_file(self.session, open(path)).unwrap()
+        self.plane.hold_file(self.session, open(path), None).unwrap()
     }
 
     fn run(&mut self, line: &str) {
@@ -162,7 +162,7 @@ fn priorities_decide_who_goes_first() {
         // A temporary priority below all others makes them the first to go.
         client.plane.set_temporary_priority(client.session, of_hot, blocks(0, 8), -1).unwrap();
         client.plane.release_file(client.session, of_cold);
-        let _ = client.plane.hold_file(client.session, open(&cold)).unwrap();
+        let _ = client.plane.hold_file(client.session, open(&cold), None).unwrap();
         client.run(&format!("pass c {BLOCK} 1"));
         let report = client.plane.report();
         (report.counts.foreign_evictions == 0).then(|| (kept, cached_blocks(&hot)))
@@ -176,7 +176,7 @@ fn a_descriptor_must_prove_that_the_file_may_be_read() {
     let path = stage.file("a", 4);
     let mut client = Client::new(options(32));
     let mut refused =
-        |descriptor: OwnedFd| client.plane.hold_file(client.session, descriptor).unwrap_err().to_string();
+        |descriptor: OwnedFd| client.plane.hold_file(client.session, descriptor, None).unwrap_err().to_string();
     let not_a_file = "the descriptor is not of a regular file; give one that is";
     assert_eq!(refused(File::open(&stage.directory).unwrap().into()), not_a_file);
     assert_eq!(refused(File::open("/dev/null").unwrap().into()), not_a_file);
@@ -192,7 +192,7 @@ fn a_descriptor_must_prove_that_the_file_may_be_read() {
     client.hold(&path);
     let gone = client.session;
     client.plane.end_session(gone);
-    assert!(matches!(client.plane.hold_file(gone, open(&path)), Err(HoldError::NoSession { .. })));
+    assert!(matches!(client.plane.hold_file(gone, open(&path), None), Err(HoldError::NoSession { .. })));
     assert_eq!(
         client.plane.set_policy(gone, 0, PoolPolicy::Mru),
         Err(ControlError::NoSession { session: gone })
@@ -272,7 +272,7 @@ fn disclosures_beyond_the_limits_are_refused() {
     let others = [7, 8, 0].map(|user| {
         let program = Program::start();
         let session = client.plane.add_client(program.pid(), user).unwrap();
-        let file = client.plane.hold_file(session, open(&path)).unwrap();
+        let file = client.plane.hold_file(session, open(&path), None).unwrap();
         (program, session, file)
     });
     let plane = &mut client.plane;
@@ -312,7 +312,7 @@ fn a_process_that_speaks_for_itself_leaves_the_session_of_its_parent() {
     assert!(
         matches!(plane.add_client(child, 0), Err(SessionError::AlreadyManaged { session, .. }) if session == inner)
     );
-    plane.hold_file(inner, open(&path)).unwrap();
+    plane.hold_file(inner, open(&path), None).unwrap();
     plane.end_session(inner);
     assert_eq!(plane.live_processes(outer), 2, "it goes back");
     let inner = plane.add_client(child, 0).unwrap();
@@ -338,7 +338,7 @@ fn thousands_of_sessions_come_and_go() {
     let mut child = child.unwrap();
     for _ in 0..3000 {
         let session = client.plane.add_client(child.id(), 9).unwrap();
-        let file = client.plane.hold_file(session, open(&path)).unwrap();
+        let file = client.plane.hold_file(session, open(&path), None).unwrap();
         client.plane.set_priority(session, file, -1).unwrap();
         client.plane.end_session(session);
     }
