@@ -58,6 +58,7 @@ impl Project {
             .env_remove("FORETELL_SLICE")
             .env("FORETELL_SLICE_TRACE", self.path("trace"))
             .env("FORETELL_CC_KEEP", self.path("kept"))
+            .env("XDG_CACHE_HOME", self.path("cache"))
             .stdin(Stdio::null())
             .output()
             .unwrap()
@@ -89,6 +90,22 @@ impl Project {
         assert_eq!(side('P'), side('R'));
         side('P').len() == 20
     }
+}
+
+#[test]
+fn annotations_need_no_flag() {
+    let project = Project::new();
+    let marked = MAIN.replace("#include \"where.h\"", "#include \"where.h\"\n#include <foretell_slice.h>");
+    let marked = marked.replace("for (int i", "FORETELL_PREFETCH(fd);\n    for (int i");
+    fs::write(project.path("main.c"), marked).unwrap();
+    project.cc_quietly("-Iinclude -DCOUNT=5 -MD -c main.c -o main.o");
+    project.cc_quietly("-Iinclude -c where.c -o where.o");
+    project.cc_quietly("main.o where.o -o prog");
+    assert!(project.prefetches("prog"));
+    // What make looks for the next time is still there.
+    let needed = fs::read_to_string(project.path("main.d")).unwrap();
+    let header = needed.split_whitespace().find(|path| path.ends_with("/foretell_slice.h")).unwrap();
+    assert!(Path::new(header).exists(), "{header}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use super::arguments::{Argument, Invocation, front_end_flags};
+use super::headers::Headers;
 use super::record::{self, Record};
 use super::{Compiled, Compiler, NoCompiler, compiled};
 use crate::runtime::{RUNTIME_SOURCE, write_runtime};
@@ -179,10 +180,12 @@ fn replace(
 }
 
 fn translated(units: &[Unit]) -> Result<Translation, String> {
+    let headers = Headers::new();
     let inputs: Vec<Input> = units
         .iter()
         .map(|unit| {
-            let flags: Vec<OsString> = unit.record.flags.iter().map(OsString::from).collect();
+            let mut flags: Vec<OsString> = unit.record.flags.iter().map(OsString::from).collect();
+            flags.extend(headers.iter().flat_map(Headers::flags));
             Input {
                 path: unit.record.source.clone(),
                 flags: front_end_flags(&flags),

@@ -1,8 +1,8 @@
 //! `foretell cc`: a compiler that can stand in place of the real one, `make CC="foretell cc"`.
 //!
-//! Every command is first given to the real compiler (`$FORETELL_CC`, otherwise `cc`), unchanged. So errors,
-//! warnings, dependency files and exit codes are its own, and whatever comes after can only add to a result
-//! that is there already:
+//! Every command is first given to the real compiler (`$FORETELL_CC`, otherwise `cc`), unchanged but for the
+//! folder of `foretell_slice.h`, which it looks into last. So errors, warnings, dependency files and exit codes are
+//! its own, and whatever comes after can only add to a result that is there already:
 //!
 //! - After `-c`, each object file gets a record of its source (module `record`).
 //! - After a link, the linker's own list tells which objects went into the program. Those with a record are
@@ -16,6 +16,7 @@
 //! folder named after the program.
 
 mod arguments;
+mod headers;
 mod link;
 mod record;
 
@@ -26,6 +27,7 @@ use std::process::{Command, ExitStatus};
 
 pub use arguments::front_end_flags;
 use arguments::{Action, Invocation};
+use headers::Headers;
 use record::Record;
 
 /// The real compiler could not be started.
@@ -82,6 +84,9 @@ pub struct Compiled {
 pub fn compile(arguments: &[OsString]) -> Result<Compiled, NoCompiler> {
     let compiler = Compiler::from_environment();
     let invocation = Invocation::parse(arguments);
+    let headers = invocation.sources().next().and_then(|_| Headers::new());
+    let more: Vec<OsString> = headers.iter().flat_map(Headers::flags).collect();
+    let arguments = &[arguments, &more].concat();
     match invocation.action {
         Action::Pass => compiler.run(arguments).map(|status| compiled(status, None)),
         Action::Compile => {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::ast::Id;
 use crate::ast::program::Func;
-use crate::flow::{Callee, What};
+use crate::flow::{Callee, EXIT, Step, What};
 use crate::memory::Object;
 use crate::models::{Act, Io};
 use crate::slice::closure::{Closure, Known, Point, Reason};
@@ -50,25 +50,54 @@ pub(crate) fn poison(
             return Some(Poison { point, cause, remedy });
         }
     }
+    if let Some(point) = reentered(known, closure) {
+        let cause = format!(
+            "{}() is called in a function that the slice needs: where the program goes on after a longjmp is not \
+             followed",
+            call_name(known, point)
+        );
+        return Some(Poison { point, cause, remedy: "handle errors by return values" });
+    }
     let chosen: Vec<&Site> = chosen.iter().map(|n| &sites[*n]).collect();
-    for (number, live) in closure.live.iter().enumerate() {
+    leaks(known, &chosen)
+}
+
+/// A setjmp in a function of the slice, unless the program only gives up where a longjmp brings it to.
+fn reentered(known: Known<'_>, closure: &Closure<'_>) -> Option<Point> {
+    for (number, graph) in known.graphs.iter().enumerate().filter(|(n, _)| closure.live[*n]) {
         let func = Func(number as u32);
-        if !live {
-            continue;
-        }
         for (step, call) in known.effects.calls(func) {
-            let point = (func, step);
-            let jumps =
-                call.externals.iter().find(|name| name.contains("setjmp") || name.contains("sigsetjmp"));
-            if let Some(name) = jumps {
-                let cause = format!(
-                    "{name}() is called in a function that the slice needs: where the program goes on after a longjmp is not followed"
-                );
-                return Some(Poison { point, cause, remedy: "handle errors by return values" });
+            if call.externals.iter().any(|name| name.contains("setjmp")) {
+                let asks =
+                    |s: &Step| matches!(graph[*s].what, What::Branch(_)) && graph[*s].needs.contains(&step);
+                let gives_up = graph.steps().filter(asks).any(|branch| {
+                    let mut ways = graph[branch].next.iter();
+                    ways.any(|way| !comes_to_slice(known, closure, func, *way))
+                });
+                if !gives_up {
+                    return Some((func, step));
+                }
             }
         }
     }
-    leaks(known, &chosen)
+    None
+}
+
+/// Does the program come from this step to one of the slice, or back to the caller, before it ends?
+fn comes_to_slice(known: Known<'_>, closure: &Closure<'_>, func: Func, from: Step) -> bool {
+    let graph = &known.graphs[func.ix()];
+    let mut seen = vec![false; graph.nodes.len()];
+    let mut open = vec![from];
+    while let Some(step) = open.pop() {
+        if std::mem::replace(&mut seen[step.ix()], true) || known.ends((func, step)) {
+            continue;
+        }
+        if step == EXIT || closure.keeps((func, step)) {
+            return true;
+        }
+        open.extend(&graph[step].next);
+    }
+    false
 }
 
 /// Does the program itself write to the files of a site? Not to those that it opened for reading: a call that
