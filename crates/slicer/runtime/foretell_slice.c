@@ -5,7 +5,9 @@
  *   slice_state.h    what both sides share: open files, predictions, the channel, stop and end
  *   slice_trace.h    FORETELL_SLICE_TRACE: both sequences of accesses, a line each
  *   slice_real.h     the program's side: do the call, count it, compare it with the prediction
+ *   slice_service.h  disclosing to the service, if there is one
  *   slice_queue.h    the prefetch queue: which request is served when, and how
+ *   slice_worth.h    whether the slice is worth what it costs
  *   slice_predict.h  the slice's side: own offsets, return values from sizes, predictions
  *   slice_stream.h   the same for streams: fopen to fscanf
  *   slice_channel.h  mapped memory, values and signals from the program
@@ -14,6 +16,8 @@
  * Environment (ignored in set-user-ID programs):
  *
  *   FORETELL_SLICE=fork|thread|off     how the slice runs; fork if unset
+ *   FORETELL_SLICE_SINK=auto|readahead the service if it is there, or never; auto if unset
+ *   FORETELL_SOCKET=PATH               where the service is
  *   FORETELL_SLICE_TRACE=FILE          both sequences; at its exit the program then waits for the slice
  *   FORETELL_SLICE_STATS=FILE|stderr   one line of JSON at exit, appended
  *   FORETELL_SLICE_QUEUE=N             Queue_Threshold, in accesses
@@ -48,9 +52,11 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -60,7 +66,9 @@
 #include "slice_state.h"
 #include "slice_trace.h"
 #include "slice_real.h"
+#include "slice_service.h"
 #include "slice_queue.h"
+#include "slice_worth.h"
 #include "slice_predict.h"
 #include "slice_stream.h"
 #include "slice_channel.h"

@@ -70,7 +70,7 @@ static void wait_for_word(atomic_ullong *word, unsigned long long at_least)
             leave_slice();
         serve(true);
         unsigned wake = atomic_load(&shared->wake);
-        note_cpu_time();
+        note_usage();
         atomic_store(&shared->wake_at, ULLONG_MAX);
         atomic_store(&shared->sleeping, 1);
         if (atomic_load(word) < at_least && program_runs())
@@ -131,6 +131,8 @@ void foretell_send(unsigned channel, const void *value, size_t bytes)
         stop(OVERFLOWED);
         return;
     }
+    if (sent + needed - atomic_load(&shared->channel_received) > CHANNEL_BYTES / 2 && atomic_load(&shared->dozing))
+        end_doze(); /* so that it receives */
     while (sent + needed - atomic_load(&shared->channel_received) > CHANNEL_BYTES) {
         uint64_t now = now_ns();
         since = since == 0 ? now : since;

@@ -12,9 +12,6 @@ static bool slice_is_thread;
 /* A thread that uses the program's table of descriptors keeps its own out of the way. */
 static bool shares_descriptors;
 
-/* Ends the slice without further ado; slice_start.h. */
-static void leave_slice(void) __attribute__((noreturn));
-
 void foretell_slice_give_up(void)
 {
     stop(GAVE_UP);
@@ -65,13 +62,15 @@ static void wait_for_room(struct file *slot)
     }
 }
 
-/* Waits until the slice may read `bytes` itself, which it does no earlier than it would prefetch them. */
+/* Waits until the slice may read `bytes` itself, which it does no earlier than it would prefetch them, and notes
+ * when it begins. */
 static void wait_to_fetch(struct description *description, long long bytes)
 {
     struct file *slot = description->slot;
     uint64_t nap_ns = NAP_NS;
     if (slot == NULL)
         return;
+    weigh();
     wait_for_room(slot);
     serve(true);
     while (program_runs() && atomic_load(&slot->real) <= atomic_load(&slot->predicted) &&
@@ -80,16 +79,18 @@ static void wait_to_fetch(struct description *description, long long bytes)
         serve(true);
     }
     leave_if_over();
+    description->fetch_begun_ns = now_ns();
 }
 
-/* Makes the next prediction known; false if the program has been there already. */
-static bool publish(struct description *description, long long offset, long long bytes)
+/* Makes the next prediction known, at which the slice came at `begun_ns`; false if the program has been there already. */
+static bool publish(struct description *description, long long offset, long long bytes, uint64_t begun_ns)
 {
     struct file *slot = description->slot;
     unsigned long long number = atomic_load(&slot->predicted);
     struct prediction *prediction = &slot->predictions[number % PREDICTIONS];
     prediction->offset = offset;
     prediction->bytes = bytes;
+    prediction->begun_ns = begun_ns;
     atomic_store(&prediction->state, 2 * number);
     atomic_store(&slot->predicted, number + 1);
     trace('P', number, description->path, offset, bytes);
@@ -117,25 +118,35 @@ static void note_left_behind(struct description *description, long long offset, 
     trace('P', description->accesses_left_behind++, description->path, offset, bytes);
     count(&shared->predictions, 1);
     count(&shared->expired, 1);
+    worth.left_behind++;
+    weigh();
 }
 
-/* Predict only: the prefetch is queued, except for pages that the last one asked for. */
+/* Queues what a prediction needs, except for pages that the last one asked for. */
+static void queue_range(struct description *description, unsigned long long number, unsigned long long serial,
+                        long long offset, long long bytes)
+{
+    long long end = offset + bytes < description->size ? offset + bytes : description->size;
+    if (end > offset + queue.budget_bytes)
+        end = offset + queue.budget_bytes;
+    if (leaves(&description->queued, offset, end - offset))
+        enqueue(description, number, serial, description->queued.begin, description->queued.end);
+}
+
+/* Predict only. */
 static void predict(struct description *description, long long offset, long long bytes)
 {
     if (description->slot == NULL) {
         note_left_behind(description, offset, bytes);
         return;
     }
+    weigh();
     wait_for_room(description->slot);
     unsigned long long serial = queue.serial;
     unsigned long long number = atomic_load(&description->slot->predicted);
-    if (!publish(description, offset, bytes) || description->descriptor < 0)
+    if (!publish(description, offset, bytes, now_ns()) || description->descriptor < 0)
         return;
-    long long end = offset + bytes < description->size ? offset + bytes : description->size;
-    if (end > offset + queue.budget_bytes)
-        end = offset + queue.budget_bytes;
-    if (leaves(&description->queued, offset, end - offset))
-        enqueue(description, number, serial, description->queued.begin, description->queued.end);
+    queue_range(description, number, serial, offset, bytes);
 }
 
 /* Predict and read: the reading is the caller's. */
@@ -145,10 +156,14 @@ static void predict_fetched(struct description *description, long long offset, l
         note_left_behind(description, offset, bytes);
         return;
     }
-    unsigned long long serial = queue.serial;
+    unsigned long long serial = queue.serial, number = atomic_load(&description->slot->predicted);
     count(&shared->fetches, 1);
-    if (publish(description, offset, bytes))
-        use(serial, bytes);
+    if (!publish(description, offset, bytes, description->fetch_begun_ns))
+        return;
+    use(serial, bytes);
+    /* The service keeps it until the program has come to it. */
+    if (has_service())
+        queue_range(description, number, serial, offset, bytes);
 }
 
 /* ---- opening ---- */

@@ -51,6 +51,7 @@ struct description {
     int references;     /* descriptors of the slice, mappings, requests, batches */
     int open_references; /* descriptors of the slice, mappings */
     int handle;         /* of the stream */
+    unsigned named;     /* what the service calls it; 0: it does not know of it */
     bool unpredictable; /* not a file with a size: nothing is known of it */
     bool unreadable, append;
     bool written;        /* the slice has no idea of the data any more */
@@ -58,6 +59,7 @@ struct description {
     unsigned long long key; /* of the slot, when it was ours */
     bool left_behind;       /* by the program, which needs nothing of it any more */
     unsigned long long accesses_left_behind;
+    uint64_t fetch_begun_ns;
     struct stat status; /* at the opening */
     long long size, offset;
     char *path;
@@ -96,11 +98,13 @@ static struct {
     unsigned long long serial; /* of the next prediction */
     struct request requests[QUEUE];
     unsigned first, length;
+    unsigned disclosed; /* of them, from the first on, to the service; they stay until they have passed */
     unsigned batch; /* requests that are enough for one */
     uint64_t oldest_ns;
 
     struct batch batches[BATCHES];
     unsigned first_batch, batch_count, requests_under_way;
+    unsigned long long sectors_prefetched;
 
     struct used used[PREDICTIONS + QUEUE]; /* what counts against the budget, in order */
     unsigned first_used, used_count;
@@ -111,6 +115,7 @@ static void release(struct description *description)
 {
     if (--description->references > 0)
         return;
+    leave_file(description->named);
     if (description->probe != NULL)
         munmap((void *)(uintptr_t)description->probe, (size_t)description->size);
     if (description->stream != NULL)
@@ -240,14 +245,23 @@ static int by_place(const void *left, const void *right)
     return at_a < at_b ? -1 : at_a > at_b;
 }
 
+/* Sectors that this process or thread has read from devices so far. */
+static unsigned long long sectors_read(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? (unsigned long long)usage.ru_inblock : 0;
+}
+
 static void ask_for(struct description *description, long long begin, long long end)
 {
+    unsigned long long before = sectors_read();
     for (; begin < end; begin += REQUEST_BYTES) {
         long long bytes = end - begin < REQUEST_BYTES ? end - begin : REQUEST_BYTES;
         readahead(description->descriptor, begin, (size_t)bytes);
         count(&shared->requests, 1);
         count(&shared->request_bytes, (uint64_t)bytes);
     }
+    queue.sectors_prefetched += sectors_read() - before;
 }
 
 /* Up to which size a gap costs less than a request. */
@@ -294,23 +308,83 @@ static unsigned at_most_half(unsigned batch)
     return batch < half ? batch : half > 0 ? half : 1;
 }
 
+static struct request take_first(void)
+{
+    struct request request = queue.requests[queue.first];
+    queue.first = (queue.first + 1) % QUEUE;
+    queue.length--;
+    return request;
+}
+
+/* Has the program made the access in the meantime? */
+static bool has_expired(const struct request *request)
+{
+    const struct file *slot = request->description->slot;
+    return atomic_load(&slot->key) != request->description->key || atomic_load(&slot->real) > request->number;
+}
+
+/* Tells the service of a request; false if that has to wait. */
+static bool disclose(const struct request *request)
+{
+    struct description *description = request->description;
+    if (request->serial > atomic_load(&shared->passed) + queue.queue_threshold)
+        return false;
+    if (S_ISREG(description->status.st_mode) && description->named == 0)
+        description->named = name_to_service(description->descriptor, description->handle);
+    if (!has_service())
+        return false;
+    if (S_ISREG(description->status.st_mode) && description->named == 0)
+        return false;
+    if (description->named != 0 && !is_refused(description->named))
+        return write_to_service(description->named, request->begin, request->end - request->begin);
+    ask_for(description, request->begin, request->end); /* nothing that a service steers */
+    return true;
+}
+
+/* Serves by the service: it is told of everything, in the order of the predictions, and keeps the rules. */
+static void serve_by_service(bool all)
+{
+    if (all || service.entries_until_look == 0)
+        listen_to_service();
+    if (has_service() && service.leaving > 0 && all)
+        forget_files();
+    while (queue.length > 0 && has_expired(&queue.requests[queue.first])) {
+        struct request request = take_first();
+        if (queue.disclosed > 0)
+            queue.disclosed--;
+        else
+            count(&shared->skipped, 1);
+        release(request.description);
+    }
+    while (has_service() && queue.disclosed < queue.length &&
+           disclose(&queue.requests[(queue.first + queue.disclosed) % QUEUE])) {
+        queue.disclosed++;
+        service.entries_until_look -= service.entries_until_look > 0;
+    }
+    show_to_service();
+    if (!has_service())
+        queue.disclosed = 0; /* it is up to us again */
+}
+
 /* Serves what the rule lets through; `all`: also what is not enough for a batch. */
 static void serve(bool all)
 {
     static struct request batch[QUEUE];
+    if (has_service())
+        serve_by_service(all);
+    if (has_service())
+        return;
     while (queue.length > 0) {
         unsigned length = 0;
         if (!all && queue.length < queue.batch && now_ns() - queue.oldest_ns < BATCH_NS)
             return;
         look_at_batches();
         while (queue.length > 0 && length < queue.batch) {
-            struct request request = queue.requests[queue.first];
-            struct file *slot = request.description->slot;
-            bool expired = atomic_load(&slot->key) != request.description->key || atomic_load(&slot->real) > request.number;
-            if (!expired && !may_serve(request.serial, request.end - request.begin))
+            const struct request *next = &queue.requests[queue.first];
+            bool expired = has_expired(next);
+            if (!expired && !may_serve(next->serial, next->end - next->begin))
                 break;
-            queue.first = (queue.first + 1) % QUEUE;
-            queue.length--;
+            struct request request = take_first();
             if (expired) {
                 count(&shared->skipped, 1);
                 release(request.description);
@@ -334,12 +408,16 @@ static bool program_runs(void)
     return running() && atomic_load(&shared->program_ended) == 0;
 }
 
-static void note_cpu_time(void)
+static void note_usage(void)
 {
     struct timespec used_time;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used_time);
     atomic_store(&shared->slice_cpu_ns, (uint64_t)used_time.tv_sec * 1000000000u + (uint64_t)used_time.tv_nsec);
+    atomic_store(&shared->slice_sectors, sectors_read());
 }
+
+/* Ends the slice without further ado; slice_start.h. */
+static void leave_slice(void) __attribute__((noreturn));
 
 /* Ends the slice if the program has become another one; slice_start.h. */
 static void leave_if_orphaned(void);
@@ -348,7 +426,7 @@ static void leave_if_orphaned(void);
 static void wait_for_program(unsigned long long passed, uint64_t *nap_ns)
 {
     unsigned wake = atomic_load(&shared->wake);
-    note_cpu_time();
+    note_usage();
     count(&shared->waits, 1);
     atomic_store(&shared->wake_at, passed);
     atomic_store(&shared->sleeping, 1);

@@ -8,6 +8,7 @@ struct real_file {
     char *path;
     long long position; /* of the stream, if one was made */
     struct window window;
+    unsigned untimed;
 };
 
 /* Descriptors of the program that are followed; numbers above are left alone. */
@@ -43,9 +44,23 @@ static struct real_file *real_stream(FILE *stream)
     return counting() ? real_file(fileno(stream)) : NULL;
 }
 
-/* When an access begins: updates C. */
-static uint64_t begin_access(void)
+/* While the slice dozes, one access in so many is timed, and one that takes so long wakes it: longer than any
+ * copy out of memory, shorter than any device. */
+#define SAMPLED 16
+#define SLOW_NS 60000
+
+static void end_doze(void)
 {
+    atomic_store(&shared->dozing, 0);
+    wake_slice();
+}
+
+/* When an access begins; updates C. 0 if it need not be known, as the slice dozes. */
+static uint64_t begin_access(struct real_file *file)
+{
+    if (atomic_load_explicit(&shared->dozing, memory_order_relaxed) != 0 && ++file->untimed % SAMPLED != 0 &&
+        atomic_load(&file->slot->predicted) <= atomic_load(&file->slot->real))
+        return 0;
     uint64_t now = now_ns();
     uint64_t last = atomic_load_explicit(&last_access_end_ns, memory_order_relaxed);
     if (last != 0 && now > last)
@@ -53,11 +68,25 @@ static uint64_t begin_access(void)
     return now;
 }
 
+/* The access has been made, whatever it was. */
+static void advance(struct file *slot, unsigned long long number)
+{
+    atomic_store(&slot->real, number + 1);
+    if (atomic_load(&slot->predicted) > number)
+        pass(slot, number);
+}
+
 static void end_access(struct real_file *file, uint64_t begun_ns, long long offset, long long bytes)
 {
     int saved = errno;
     struct file *slot = file->slot;
     unsigned long long number = atomic_load(&slot->real);
+    if (begun_ns == 0) {
+        atomic_store_explicit(&last_access_end_ns, 0, memory_order_relaxed);
+        advance(slot, number);
+        errno = saved;
+        return;
+    }
     trace('R', number, file->path, offset, bytes);
     /* First whether the slice has closed the file: if so, what it has predicted is all there will be. */
     unsigned sides = atomic_load(&slot->sides);
@@ -66,13 +95,15 @@ static void end_access(struct real_file *file, uint64_t begun_ns, long long offs
         count(&shared->compared, 1);
         if (prediction->offset != offset || prediction->bytes != bytes)
             stop(DIVERGED);
+        if (prediction->begun_ns < begun_ns)
+            count(&shared->lead_ns, begun_ns - prediction->begun_ns);
     } else if (sides & SLICE_CLOSED) {
         stop(DIVERGED); /* the slice thought that there are no more */
     }
-    atomic_store(&slot->real, number + 1);
-    if (atomic_load(&slot->predicted) > number)
-        pass(slot, number);
+    advance(slot, number);
     uint64_t now = now_ns();
+    if (now - begun_ns >= SLOW_NS && atomic_load_explicit(&shared->dozing, memory_order_relaxed) != 0)
+        end_doze();
     count(&shared->real_accesses, 1);
     count(&shared->real_io_ns, now - begun_ns);
     atomic_store_explicit(&last_access_end_ns, now, memory_order_relaxed);
@@ -124,6 +155,7 @@ static void opened(unsigned site, unsigned number, const char *path, int fd)
             file->path = trace_path(path);
             file->position = 0;
             file->window = (struct window){0, 0};
+            file->untimed = 0;
             follow(fd, file);
         } else {
             stop(OVERFLOWED);
@@ -191,8 +223,8 @@ ssize_t foretell_real_read(int fd, void *buffer, size_t bytes)
     struct real_file *file = real_file(fd);
     if (file == NULL)
         return read(fd, buffer, bytes);
-    long long offset = lseek(fd, 0, SEEK_CUR);
-    uint64_t begun_ns = begin_access();
+    uint64_t begun_ns = begin_access(file);
+    long long offset = begun_ns != 0 ? lseek(fd, 0, SEEK_CUR) : 0;
     ssize_t got = read(fd, buffer, bytes);
     end_access(file, begun_ns, offset, got > 0 ? got : 0);
     return got;
@@ -203,8 +235,8 @@ ssize_t foretell_real_readv(int fd, const struct iovec *parts, int count_of_part
     struct real_file *file = real_file(fd);
     if (file == NULL)
         return readv(fd, parts, count_of_parts);
-    long long offset = lseek(fd, 0, SEEK_CUR);
-    uint64_t begun_ns = begin_access();
+    uint64_t begun_ns = begin_access(file);
+    long long offset = begun_ns != 0 ? lseek(fd, 0, SEEK_CUR) : 0;
     ssize_t got = readv(fd, parts, count_of_parts);
     end_access(file, begun_ns, offset, got > 0 ? got : 0);
     return got;
@@ -215,7 +247,7 @@ ssize_t foretell_real_pread(int fd, void *buffer, size_t bytes, long long offset
     struct real_file *file = real_file(fd);
     if (file == NULL)
         return pread(fd, buffer, bytes, offset);
-    uint64_t begun_ns = begin_access();
+    uint64_t begun_ns = begin_access(file);
     ssize_t got = pread(fd, buffer, bytes, offset);
     end_access(file, begun_ns, offset, got > 0 ? got : 0);
     return got;
@@ -226,7 +258,7 @@ ssize_t foretell_real_preadv(int fd, const struct iovec *parts, int count_of_par
     struct real_file *file = real_file(fd);
     if (file == NULL)
         return preadv(fd, parts, count_of_parts, offset);
-    uint64_t begun_ns = begin_access();
+    uint64_t begun_ns = begin_access(file);
     ssize_t got = preadv(fd, parts, count_of_parts, offset);
     end_access(file, begun_ns, offset, got > 0 ? got : 0);
     return got;
@@ -287,7 +319,7 @@ static void stream_moved(struct real_file *file, uint64_t begun_ns, long long no
     file->position = now;
     if (leaves(&file->window, before, now - before))
         end_access(file, begun_ns, before, now - before);
-    else
+    else if (begun_ns != 0)
         atomic_store_explicit(&last_access_end_ns, now_ns(), memory_order_relaxed);
 }
 
@@ -303,7 +335,7 @@ size_t foretell_real_fread(void *buffer, size_t size, size_t count_of_items, FIL
     struct real_file *file = real_stream(stream);
     if (file == NULL)
         return fread(buffer, size, count_of_items, stream);
-    uint64_t begun_ns = begin_access();
+    uint64_t begun_ns = begin_access(file);
     size_t got = fread(buffer, size, count_of_items, stream);
     stream_read(file, stream, begun_ns);
     return got;
@@ -314,7 +346,7 @@ char *foretell_real_fgets(char *line, int room, FILE *stream)
     struct real_file *file = real_stream(stream);
     if (file == NULL)
         return fgets(line, room, stream);
-    uint64_t begun_ns = begin_access();
+    uint64_t begun_ns = begin_access(file);
     char *got = fgets(line, room, stream);
     stream_read(file, stream, begun_ns);
     return got;
@@ -327,7 +359,7 @@ int foretell_real_getc(FILE *stream)
     if (file == NULL)
         return getc(stream);
     bool inside = file->position >= file->window.begin && file->position < file->window.end;
-    uint64_t begun_ns = inside ? 0 : begin_access();
+    uint64_t begun_ns = inside ? 0 : begin_access(file);
     int byte = getc(stream);
     if (byte != EOF && inside)
         file->position++;
@@ -350,7 +382,7 @@ ssize_t foretell_real_getdelim(char **line, size_t *room, int delimiter, FILE *s
     struct real_file *file = real_stream(stream);
     if (file == NULL)
         return getdelim(line, room, delimiter, stream);
-    uint64_t begun_ns = begin_access();
+    uint64_t begun_ns = begin_access(file);
     ssize_t got = getdelim(line, room, delimiter, stream);
     stream_read(file, stream, begun_ns);
     return got;
@@ -366,7 +398,7 @@ int foretell_real_vfscanf(FILE *stream, const char *format, va_list arguments)
     struct real_file *file = real_stream(stream);
     if (file == NULL)
         return vfscanf(stream, format, arguments);
-    uint64_t begun_ns = begin_access();
+    uint64_t begun_ns = begin_access(file);
     int got = vfscanf(stream, format, arguments);
     stream_read(file, stream, begun_ns);
     return got;
@@ -454,7 +486,7 @@ void *foretell_real_access(const void *address, size_t bytes)
     if (mapping != NULL) {
         long long offset = mapping->offset + ((const char *)address - mapping->begin);
         if (leaves(&mapping->window, offset, (long long)bytes)) {
-            uint64_t begun_ns = begin_access();
+            uint64_t begun_ns = begin_access(mapping->owner);
             volatile const char *touched = address;
             (void)*touched; /* the fault is the access */
             end_access(mapping->owner, begun_ns, offset, (long long)bytes);

@@ -43,7 +43,7 @@ static _Thread_local bool in_slice_thread;
 
 static void leave_slice(void)
 {
-    note_cpu_time();
+    note_usage();
     atomic_store(&shared->slice_ended, 1);
     if (!slice_is_thread)
         _exit(0);
@@ -125,17 +125,17 @@ static void drop_files(void)
     for (int fd = 0; fd <= 2; fd++)
         if (dup2(null, fd) < 0)
             close(fd);
-    int keep[2] = {trace_descriptor, start.alive[0]};
-    if (keep[0] > keep[1]) {
-        int other = keep[0];
-        keep[0] = keep[1];
-        keep[1] = other;
-    }
+    int keep[] = {trace_descriptor, start.alive[0], service.socket};
+    enum { KEPT = sizeof keep / sizeof keep[0] };
     unsigned from = 3;
-    for (int i = 0; i < 2; i++) {
-        if (keep[i] >= 3) {
-            close_between(from, (unsigned)keep[i] - 1);
-            from = (unsigned)keep[i] + 1;
+    for (int i = 0; i < KEPT; i++) {
+        int next = INT_MAX; /* the lowest that is left */
+        for (int j = 0; j < KEPT; j++)
+            if (keep[j] >= (int)from && keep[j] < next)
+                next = keep[j];
+        if (next < INT_MAX) {
+            close_between(from, (unsigned)next - 1);
+            from = (unsigned)next + 1;
         }
     }
     close_between(from, ~0u);
@@ -150,6 +150,7 @@ static void become_slice(pid_t program)
     prctl(PR_SET_NAME, "foretell-slice");
     setrlimit(RLIMIT_CORE, &no_core);
     drop_files();
+    greet_service();
     set_fault_stack();
     catch_faults();
     run_slice();
@@ -164,6 +165,7 @@ static void start_process(void)
         start.alive[0] = out_of_the_way(start.alive[0]);
         start.alive[1] = out_of_the_way(start.alive[1]);
     }
+    connect_to_service();
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
 #ifdef THREAD_SANITIZER
@@ -175,6 +177,7 @@ static void start_process(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (child == 0)
         become_slice(program);
+    hand_over_service();
     if (start.alive[0] >= 0)
         close(start.alive[0]);
     if (child < 0)
@@ -245,19 +248,26 @@ static void wait_for_slice(uint64_t most_ns)
 
 static void write_stats(void)
 {
-    static const char *const reasons[] = {"", "diverged", "overflowed", "gave up", "faulted"};
+    static const char *const reasons[] = {"", "diverged", "overflowed", "gave up", "faulted", "behind"};
     char line[1024];
     struct shared *s = shared;
     int length = snprintf(
         line, sizeof line,
-        "{\"mode\":\"%s\",\"stopped\":\"%s\",\"real_accesses\":%llu,\"real_io_ns\":%llu,\"predictions\":%llu,"
+        "{\"mode\":\"%s\",\"sink\":\"%s\",\"stopped\":\"%s\",\"real_accesses\":%llu,\"real_io_ns\":%llu,\"predictions\":%llu,"
         "\"compared\":%llu,\"expired\":%llu,\"skipped\":%llu,\"fetches\":%llu,\"requests\":%llu,"
-        "\"request_bytes\":%llu,\"waits\":%llu,\"compute_ns\":%llu,\"service_ns\":%llu,\"slice_cpu_ns\":%llu}\n",
-        slice_is_thread ? "thread" : "fork", reasons[atomic_load(&s->stopped)], atomic_load(&s->real_accesses),
+        "\"request_bytes\":%llu,\"waits\":%llu,\"compute_ns\":%llu,\"service_ns\":%llu,\"slice_cpu_ns\":%llu,"
+        "\"disclosed\":%llu,\"refused_files\":%llu,\"lead_ns\":%llu,\"dozes\":%llu,\"sectors_read\":%llu}\n",
+        slice_is_thread ? "thread" : "fork",
+        !atomic_load(&s->service)        ? "readahead"
+        : !atomic_load(&s->service_lost) ? "service"
+                                         : "service, then readahead",
+        reasons[atomic_load(&s->stopped)], atomic_load(&s->real_accesses),
         atomic_load(&s->real_io_ns), atomic_load(&s->predictions), atomic_load(&s->compared),
         atomic_load(&s->expired), atomic_load(&s->skipped), atomic_load(&s->fetches), atomic_load(&s->requests),
         atomic_load(&s->request_bytes), atomic_load(&s->waits), atomic_load(&s->compute_ns),
-        atomic_load(&s->service_ns), atomic_load(&s->slice_cpu_ns));
+        atomic_load(&s->service_ns), atomic_load(&s->slice_cpu_ns), atomic_load(&s->disclosed),
+        atomic_load(&s->refused_files), atomic_load(&s->lead_ns), atomic_load(&s->dozes),
+        atomic_load(&s->slice_sectors));
     ssize_t wrote = write(start.stats_descriptor, line, (size_t)length);
     (void)wrote;
 }

@@ -32,6 +32,7 @@ struct prediction {
     atomic_ullong state; /* 2n: prediction n; 2n + 1: and it has been passed */
     long long offset;
     long long bytes;
+    uint64_t begun_ns; /* when the slice came to it */
 };
 
 enum { PROGRAM_CLOSED = 1, SLICE_CLOSED = 2, SLICE_OPENED = 4 };
@@ -45,7 +46,7 @@ struct file {
 };
 
 /* Why there is no slice any more. */
-enum stop { RUNNING, DIVERGED, OVERFLOWED, GAVE_UP, FAULTED };
+enum stop { RUNNING, DIVERGED, OVERFLOWED, GAVE_UP, FAULTED, BEHIND };
 
 struct shared {
     atomic_uint stopped;       /* enum stop; once set it stays */
@@ -54,6 +55,7 @@ struct shared {
     atomic_uint lock;
     atomic_uint wake; /* futex: the slice sleeps on it */
     atomic_uint sleeping;
+    atomic_uint dozing; /* the slice sleeps until the program waits for an access; slice_worth.h */
     atomic_ullong wake_at; /* wakes the slice when `passed` comes to this */
     atomic_ullong passed;
     atomic_ullong compute_ns; /* C: from the end of an access to the begin of the next, average */
@@ -65,7 +67,11 @@ struct shared {
 
     /* Statistics. */
     atomic_ullong real_accesses, real_io_ns, compared;
-    atomic_ullong predictions, expired, skipped, requests, request_bytes, fetches, waits, slice_cpu_ns;
+    atomic_ullong predictions, expired, skipped, requests, request_bytes, fetches, waits, slice_cpu_ns, slice_sectors;
+    atomic_uint service, service_lost; /* connected to the service; and not any more */
+    atomic_ullong disclosed, refused_files;
+    atomic_ullong lead_ns; /* how much earlier the slice came to accesses than the program, in all */
+    atomic_ullong dozes;
 
     struct file files[FILES];
     _Alignas(8) unsigned char channel[CHANNEL_BYTES];
