@@ -16,6 +16,9 @@ const LEAF_BLOCKS: usize = 64;
 /// Leaves of one branch of the table: 65,536 blocks, 512 MiB of a file at 8 KiB a block.
 const BRANCH_LEAVES: usize = 1024;
 
+/// Records by which their table grows at least.
+const MIN_RECORDS: usize = 256;
+
 /// Number of a record; only valid inside the engine.
 pub(crate) type BlockId = u32;
 
@@ -34,86 +37,119 @@ pub(crate) enum State {
     Leaving,
 }
 
-/// One block. Fills one cache line, so that a hit misses the processor's caches once for it.
+/// Something that may be true of a block.
+#[derive(Debug, Clone, Copy)]
+#[repr(u8)]
+pub(crate) enum Mark {
+    /// Referenced since it was loaded.
+    Referenced = 1,
+    /// Loaded by a prefetch of ours (until it is referenced).
+    Prefetched = 2,
+    /// Loaded by the kernel on a process's behalf: its first reference is part of that demand fetch.
+    Demanded = 4,
+    /// Referenced by more than one living manager: has no owner until it is replaced.
+    Shared = 8,
+    /// In a pool by temporary priority.
+    Temporary = 16,
+    /// A prefetch of it failed: not tried again before the block has been seen in the cache.
+    Unfetchable = 32,
+}
+
+/// One block, in half a cache line: a hit misses the processor's caches once for it, and there are as many as
+/// blocks in the cache, and more. What only a few blocks have at a time lies elsewhere: what a fetch under way
+/// is for in [`crate::fetches`], where a block is on its disk in its file's layout.
 #[derive(Debug, Clone)]
-#[repr(align(64))]
+#[repr(align(32))]
 pub(crate) struct Record {
     pub(crate) block: Block,
     pub(crate) state: State,
-    /// Referenced since it was loaded.
-    pub(crate) referenced: bool,
-    /// Loaded by a prefetch of ours (until it is referenced).
-    pub(crate) prefetched: bool,
-    /// Loaded by the kernel on a process's behalf: its first reference is part of that demand fetch.
-    pub(crate) demanded: bool,
-    /// Referenced by more than one living manager: has no owner until it is replaced.
-    pub(crate) shared: bool,
-    /// In a pool by temporary priority.
-    pub(crate) temporary: bool,
-    /// A prefetch of it failed: not tried again before the block has been seen in the cache.
-    pub(crate) unfetchable: bool,
+    /// The [`Mark`]s that it has.
+    marks: u8,
     /// The pool of its owner that it is in, [`NO_POOL`] for none.
     pub(crate) pool: u16,
-    pub(crate) disk: DiskId,
-    /// Physical address on the disk.
-    pub(crate) address: u64,
-    /// The manager that it belongs to, or `NONE`.
-    pub(crate) owner: u32,
-    /// The process that its fetch is charged to, [`NOBODY`] if none.
-    pub(crate) charged_to: ProcessId,
-    /// The manager on whose behalf it is being fetched.
-    pub(crate) fetched_for: ManagerId,
+    /// The manager that it belongs to, or [`NOBODY_SHORT`].
+    owner: u16,
+    /// The process that its fetch is charged to, or [`NOBODY_SHORT`].
+    charged_to: u16,
     /// Place in the global list, or `NONE`.
     pub(crate) global_place: u32,
-    /// Place in its pool.
-    pub(crate) pool_place: u32,
+    /// Place in its pool; of a block on its way its place among the fetches, else `NONE`.
+    pub(crate) place: u32,
     /// First of the lists' uses of this block, or `NONE`.
     pub(crate) first_use: u32,
-    /// The placeholder that remembers why this absent block was replaced, or `NONE`.
+    /// A placeholder, or `NONE`: of a block with a frame the first of those that point to it, of another one
+    /// that which remembers why it was replaced. (One that has a frame cannot be missed.)
     pub(crate) placeholder: u32,
-    /// First of the placeholders that point to this cached block, or `NONE`.
-    pub(crate) pointed_to: u32,
-    /// Which fetch brings it in (tells a stale time-out from a current one).
-    pub(crate) fetch_number: u32,
 }
 
-const _: () = assert!(size_of::<Record>() == 64);
+const _: () = assert!(size_of::<Record>() == 32);
 
 /// No process: the plane has not named one yet.
 pub(crate) const NOBODY: ProcessId = ProcessId(NONE);
+
+/// No manager or process, in a record.
+const NOBODY_SHORT: u16 = u16::MAX;
+
+/// Managers and processes at most, so that a record takes their numbers.
+pub(crate) const NUMBERS: u32 = NOBODY_SHORT as u32;
 
 /// No pool.
 pub(crate) const NO_POOL: u16 = u16::MAX;
 
 impl Record {
-    fn new(block: Block, disk: DiskId, address: u64) -> Record {
+    fn new(block: Block) -> Record {
         Record {
             block,
             state: State::Absent,
-            referenced: false,
-            prefetched: false,
-            demanded: false,
-            shared: false,
-            temporary: false,
-            unfetchable: false,
+            marks: 0,
             pool: NO_POOL,
-            disk,
-            address,
-            owner: NONE,
-            charged_to: NOBODY,
-            fetched_for: ManagerId(0),
+            owner: NOBODY_SHORT,
+            charged_to: NOBODY_SHORT,
             global_place: NONE,
-            pool_place: NONE,
+            place: NONE,
             first_use: NONE,
             placeholder: NONE,
-            pointed_to: NONE,
-            fetch_number: 0,
         }
     }
 
+    #[inline]
+    pub(crate) fn is(&self, mark: Mark) -> bool {
+        self.marks & mark as u8 != 0
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, mark: Mark, to: bool) {
+        self.marks = if to { self.marks | mark as u8 } else { self.marks & !(mark as u8) };
+    }
+
+    /// Takes a mark away; says whether it was there.
+    #[inline]
+    pub(crate) fn take(&mut self, mark: Mark) -> bool {
+        let was = self.is(mark);
+        self.set(mark, false);
+        was
+    }
+
     /// The manager that it belongs to.
+    #[inline]
     pub(crate) fn owner(&self) -> Option<ManagerId> {
-        (self.owner != NONE).then_some(ManagerId(self.owner))
+        (self.owner != NOBODY_SHORT).then_some(ManagerId(self.owner.into()))
+    }
+
+    pub(crate) fn set_owner(&mut self, owner: Option<ManagerId>) {
+        // Managers are numbered below `NUMBERS`.
+        self.owner = owner.map_or(NOBODY_SHORT, |manager| manager.0 as u16);
+    }
+
+    /// The process that its fetch is charged to, [`NOBODY`] if none.
+    #[inline]
+    pub(crate) fn charged_to(&self) -> ProcessId {
+        if self.charged_to == NOBODY_SHORT { NOBODY } else { ProcessId(self.charged_to.into()) }
+    }
+
+    pub(crate) fn charge(&mut self, process: ProcessId) {
+        // Processes are numbered below `NUMBERS`.
+        self.charged_to = if process == NOBODY { NOBODY_SHORT } else { process.0 as u16 };
     }
 }
 
@@ -237,6 +273,19 @@ impl Blocks {
         matches!(self.files.get(block.file.0 as usize), Some(Some(f)) if block.index < f.length_blocks)
     }
 
+    /// Disk and physical address of a block.
+    pub(crate) fn locate(&self, id: BlockId) -> (DiskId, u64) {
+        let block = self[id].block;
+        let Some(Some(file)) = self.files.get(block.file.0 as usize) else { return (DiskId(0), 0) };
+        let (disk, address) = file.layout.locate(block.file.0, block.index);
+        (DiskId(disk.0 % self.disks), address)
+    }
+
+    /// The disk that a block is on.
+    pub(crate) fn disk(&self, id: BlockId) -> DiskId {
+        self.locate(id).0
+    }
+
     /// The record of a block, if there is one.
     #[inline]
     pub(crate) fn find(&self, block: Block) -> Option<BlockId> {
@@ -253,17 +302,19 @@ impl Blocks {
         }
         let file = self.files.get_mut(block.file.0 as usize)?.as_mut().filter(|f| !f.removed)?;
         file.records += 1;
-        let (disk, address) = file.layout.locate(block.file.0, block.index);
-        let disk = DiskId(disk.0 % self.disks);
         let (branch, leaf, entry) = way(block.index);
         let leaf = file.leaf_mut(branch, leaf);
-        let record = Record::new(block, disk, address);
+        let record = Record::new(block);
         let id = match self.vacant.pop() {
             Some(id) => {
                 self.records[id as usize] = record;
                 id
             }
             None => {
+                // By an eighth at a time, not by doubling: the cache fills once.
+                if self.records.len() == self.records.capacity() {
+                    self.records.reserve_exact((self.records.len() / 8).max(MIN_RECORDS));
+                }
                 self.records.push(record);
                 self.records.len() as BlockId - 1
             }

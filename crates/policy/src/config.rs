@@ -105,9 +105,9 @@ impl Default for Distrust {
 pub struct Limits {
     /// Files known at a time; [`crate::Engine::add_file`] refuses more.
     pub files: u32,
-    /// Process records; further processes share the last record.
+    /// Process records, 65,535 at most; further processes share the last record.
     pub processes: u32,
-    /// Managers at a time; [`crate::Engine::add_manager`] refuses more.
+    /// Managers at a time, 65,535 at most; [`crate::Engine::add_manager`] refuses more.
     pub managers: u32,
     /// Priority levels of one manager; setting another one is refused.
     pub levels_per_manager: u32,
@@ -124,7 +124,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             files: 1 << 20,
-            processes: 1 << 16,
+            processes: (1 << 16) - 1,
             managers: 1 << 12,
             levels_per_manager: 64,
             file_records_per_manager: 1 << 16,

@@ -8,13 +8,14 @@
 use std::collections::VecDeque;
 
 use crate::allocation::placeholders::Placeholders;
-use crate::blocks::{BlockId, Blocks, NOBODY, State};
+use crate::blocks::{BlockId, Blocks, Mark, NOBODY, NUMBERS, State};
 use crate::config::{Config, Residency};
 use crate::control::pools::Pools;
 use crate::control::revocation;
 use crate::counters::{Counters, ManagerCounters};
 use crate::disclosure::Disclosures;
 use crate::event::{Access, Action, Event, LimitReached};
+use crate::fetches::Fetches;
 use crate::ids::{Block, DiskId, FileId, ManagerId, Nanos, ProcessId};
 use crate::layout::Layout;
 use crate::prefetch::Trigger;
@@ -95,7 +96,7 @@ pub struct Engine {
     pub(crate) waiting: Vec<(BlockId, ManagerId)>,
     totals: Counters,
     files: Vec<Counters>,
-    pub(crate) next_fetch_number: u32,
+    pub(crate) fetches: Fetches,
     /// Fetches under way, by disk.
     pub(crate) disk_in_flight: Vec<u32>,
     /// The last access times, by disk.
@@ -125,7 +126,7 @@ impl Engine {
             waiting: Vec::new(),
             totals: Counters::default(),
             files: Vec::new(),
-            next_fetch_number: 0,
+            fetches: Fetches::default(),
             disk_in_flight: vec![0; config.disks.max(1) as usize],
             access_times: vec![History::default(); config.disks.max(1) as usize],
             open_batches: Vec::new(),
@@ -170,7 +171,7 @@ impl Engine {
         for b in self.blocks.of_file(file, 0, u32::MAX) {
             self.forget(b);
             self.placeholders.delete_of(&mut self.blocks, b);
-            self.blocks[b].unfetchable = true;
+            self.blocks[b].set(Mark::Unfetchable, true);
             self.disclosures.refresh(&self.blocks, b);
             self.blocks.forget_if_idle(b);
         }
@@ -199,7 +200,7 @@ impl Engine {
             compute_times: History::default(),
             schedule: None,
         };
-        let limit = self.config.limits.managers;
+        let limit = self.config.limits.managers.min(NUMBERS);
         let idle = |m: &Manager| !m.alive && m.owned == 0 && m.in_flight == 0;
         let known = self.managers.len();
         // The counts of the first so many are kept: who has few wants to see them all at the end.
@@ -235,7 +236,7 @@ impl Engine {
         let process = Process { manager, alive: true, counters: Counters::default() };
         let m = &mut self.managers[manager.0 as usize];
         m.processes += 1;
-        if self.processes.len() >= self.config.limits.processes.max(1) as usize {
+        if self.processes.len() >= self.config.limits.processes.clamp(1, NUMBERS) as usize {
             if let Some(ended) = self.processes.iter().position(|p| !p.alive) {
                 self.processes[ended] = process;
                 return ProcessId(ended as u32);
@@ -330,7 +331,7 @@ impl Engine {
     /// Gives up the prefetches whose time has come.
     pub fn handle_timeout(&mut self, now: Nanos) {
         while let Some(&(deadline, b, number)) = self.deadlines.front() {
-            let current = self.blocks[b].state == State::InFlight && self.blocks[b].fetch_number == number;
+            let current = self.fetch_number(b) == Some(number);
             if current && deadline > now {
                 break;
             }
@@ -367,15 +368,15 @@ impl Engine {
 
     fn reference_cached(&mut self, manager: ManagerId, b: BlockId, stalled: bool) -> Access {
         let record = &mut self.blocks[b];
-        record.referenced = true;
-        let demanded = std::mem::take(&mut record.demanded);
-        let prefetched = std::mem::take(&mut record.prefetched);
-        let (charged_to, file) = (record.charged_to, record.block.file);
-        record.unfetchable = false;
+        record.set(Mark::Referenced, true);
+        let demanded = record.take(Mark::Demanded);
+        let prefetched = record.take(Mark::Prefetched);
+        let (charged_to, file) = (record.charged_to(), record.block.file);
+        record.set(Mark::Unfetchable, false);
         let place = record.global_place;
         let place = self.global.touch(place, |m, p| self.blocks[m].global_place = p);
         self.blocks[b].global_place = place;
-        if self.blocks[b].pointed_to != NONE {
+        if self.blocks[b].placeholder != NONE {
             self.placeholders.delete_all_to(&mut self.blocks, b);
         }
         self.adopt(b, manager);
@@ -397,9 +398,9 @@ impl Engine {
 
     fn reference_in_flight(&mut self, b: BlockId) -> Access {
         let record = &mut self.blocks[b];
-        record.referenced = true;
-        let (charged_to, file) = (record.charged_to, record.block.file);
-        if std::mem::take(&mut record.prefetched) {
+        record.set(Mark::Referenced, true);
+        let (charged_to, file) = (record.charged_to(), record.block.file);
+        if record.take(Mark::Prefetched) {
             self.count(charged_to, file, |c| c.prefetches_late += 1);
         }
         if self.config.residency == Residency::Advisory {
@@ -413,7 +414,7 @@ impl Engine {
     fn reference_absent(&mut self, process: ProcessId, b: BlockId) -> Access {
         let file = self.blocks[b].block.file;
         self.count(process, file, |c| c.demand_fetches += 1);
-        self.blocks[b].referenced = true;
+        self.blocks[b].set(Mark::Referenced, true);
         match self.config.residency {
             Residency::Advisory => {
                 self.make_room(b);

@@ -26,6 +26,7 @@ mod counters;
 mod disclosure;
 mod engine;
 mod event;
+mod fetches;
 mod ids;
 mod layout;
 mod optimal;

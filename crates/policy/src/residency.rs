@@ -4,12 +4,13 @@
 //! loads and drops blocks by itself, refuses evictions, and answers late; every such event moves the block
 //! to the state that it is really in.
 
-use crate::blocks::{BlockId, NOBODY, State};
+use crate::blocks::{BlockId, Mark, NOBODY, State};
 use crate::counters::Counters;
 use crate::engine::Engine;
 use crate::event::{Action, Reason};
 use crate::ids::{Block, FileId, ManagerId, Nanos, ProcessId};
 use crate::prefetch::Trigger;
+use crate::recency::NONE;
 
 impl Engine {
     /// Fetches a block that a process waits for, at once or when a frame is free.
@@ -42,10 +43,10 @@ impl Engine {
 
     pub(crate) fn loaded(&mut self, now: Nanos, block: Block, by: Option<ProcessId>) {
         let Some(b) = self.blocks.find_or_add(block) else { return };
-        self.blocks[b].unfetchable = false;
+        self.blocks[b].set(Mark::Unfetchable, false);
         match self.blocks[b].state {
             State::InFlight => {
-                let manager = self.blocks[b].fetched_for;
+                let manager = self.fetched_for(b);
                 self.arrive(b);
                 // The disk is free at this very instant, before a process that waited goes on.
                 self.plan(now, manager, Trigger::Opportunity);
@@ -60,7 +61,9 @@ impl Engine {
                 let owner = by.map(|process| self.processes[process.0 as usize].manager);
                 self.occupy(b, State::Cached, owner, by.unwrap_or(NOBODY));
                 let record = &mut self.blocks[b];
-                (record.referenced, record.prefetched, record.demanded) = (false, false, by.is_some());
+                record.set(Mark::Referenced, false);
+                record.set(Mark::Prefetched, false);
+                record.set(Mark::Demanded, by.is_some());
                 if let Some(process) = by {
                     self.count(process, block.file, |c| c.demand_fetches += 1);
                 }
@@ -96,13 +99,13 @@ impl Engine {
             return;
         }
         let record = &mut self.blocks[b];
-        record.unfetchable = true;
-        let (file, charged_to) = (record.block.file, record.charged_to);
-        if std::mem::take(&mut record.prefetched) {
+        record.set(Mark::Unfetchable, true);
+        let (file, charged_to) = (record.block.file, record.charged_to());
+        if record.take(Mark::Prefetched) {
             self.count(charged_to, file, |c| c.prefetches -= 1);
         }
         self.waiting.retain(|w| w.0 != b);
-        let manager = self.blocks[b].fetched_for;
+        let manager = self.fetched_for(b);
         self.end_fetch(b);
         self.release(b, State::Absent);
         self.serve_awaited();
@@ -113,7 +116,7 @@ impl Engine {
         match self.blocks[b].state {
             State::Cached => {
                 let record = &self.blocks[b];
-                let (file, charged_to) = (record.block.file, record.charged_to);
+                let (file, charged_to) = (record.block.file, record.charged_to());
                 self.count(charged_to, file, add);
                 let owner = self.owner_of(b);
                 self.release(b, State::Absent);
@@ -134,7 +137,7 @@ impl Engine {
             return;
         }
         let record = &self.blocks[b];
-        let (file, charged_to) = (record.block.file, record.charged_to);
+        let (file, charged_to) = (record.block.file, record.charged_to());
         self.count(charged_to, file, |c| c.evictions_refused += 1);
         self.make_room(b);
         let owner = self.processes.get(charged_to.0 as usize).map(|p| p.manager);
@@ -145,7 +148,7 @@ impl Engine {
     /// Blocks of a file whose fetches have failed may be fetched again: the plane has come by the file anew.
     pub fn allow_fetches(&mut self, file: FileId) {
         for b in self.blocks.of_file(file, 0, u32::MAX) {
-            if std::mem::take(&mut self.blocks[b].unfetchable) {
+            if self.blocks[b].take(Mark::Unfetchable) {
                 self.disclosures.refresh(&self.blocks, b);
             }
         }
@@ -154,21 +157,32 @@ impl Engine {
     /// Books a fetch; gives its number.
     pub(crate) fn start_fetch(&mut self, b: BlockId, manager: ManagerId) -> u32 {
         self.managers[manager.0 as usize].in_flight += 1;
-        self.disk_in_flight[self.blocks[b].disk.0 as usize] += 1;
-        self.next_fetch_number = self.next_fetch_number.wrapping_add(1);
-        self.blocks[b].fetch_number = self.next_fetch_number;
-        self.blocks[b].fetched_for = manager;
-        self.next_fetch_number
+        self.disk_in_flight[self.blocks.disk(b).0 as usize] += 1;
+        let (place, number) = self.fetches.begin(manager);
+        self.blocks[b].place = place;
+        number
+    }
+
+    /// The manager on whose behalf a block on its way is being fetched.
+    fn fetched_for(&self, b: BlockId) -> ManagerId {
+        self.fetches.get(self.blocks[b].place).map_or(ManagerId(0), |fetch| fetch.manager)
+    }
+
+    /// The number of the fetch that brings a block in, if it is on its way.
+    pub(crate) fn fetch_number(&self, b: BlockId) -> Option<u32> {
+        let record = &self.blocks[b];
+        let is_on_its_way = record.state == State::InFlight && record.place != NONE;
+        is_on_its_way.then(|| self.fetches.get(record.place).map(|fetch| fetch.number)).flatten()
     }
 
     /// Books the end of a fetch, and forgets time-outs that are of no interest any more.
     fn end_fetch(&mut self, b: BlockId) {
-        let manager = self.blocks[b].fetched_for;
+        let manager = self.fetched_for(b);
         self.managers[manager.0 as usize].in_flight -= 1;
-        self.disk_in_flight[self.blocks[b].disk.0 as usize] -= 1;
-        self.blocks[b].fetch_number = 0;
+        self.disk_in_flight[self.blocks.disk(b).0 as usize] -= 1;
+        self.fetches.end(std::mem::replace(&mut self.blocks[b].place, NONE));
         while let Some(&(_, b, number)) = self.deadlines.front() {
-            if self.blocks[b].fetch_number == number {
+            if self.fetch_number(b) == Some(number) {
                 break;
             }
             self.deadlines.pop_front();
@@ -180,8 +194,8 @@ impl Engine {
         self.waiting.retain(|w| w.0 != b);
         match self.blocks[b].state {
             State::InFlight => {
-                if std::mem::take(&mut self.blocks[b].prefetched) {
-                    let (file, charged_to) = (self.blocks[b].block.file, self.blocks[b].charged_to);
+                if self.blocks[b].take(Mark::Prefetched) {
+                    let (file, charged_to) = (self.blocks[b].block.file, self.blocks[b].charged_to());
                     self.count(charged_to, file, |c| c.prefetches_wasted += 1);
                 }
                 self.end_fetch(b);

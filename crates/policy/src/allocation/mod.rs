@@ -13,7 +13,7 @@
 
 pub(crate) mod placeholders;
 
-use crate::blocks::{BlockId, NO_POOL, State};
+use crate::blocks::{BlockId, Mark, NO_POOL, State};
 use crate::config::{Allocation, Residency};
 use crate::control::revocation::Verdict;
 use crate::engine::Engine;
@@ -97,7 +97,7 @@ impl Engine {
     /// Gives up a cached block because its frame is needed.
     pub(crate) fn evict(&mut self, b: BlockId) {
         let block = self.blocks[b].block;
-        let charged_to = self.blocks[b].charged_to;
+        let charged_to = self.blocks[b].charged_to();
         self.count(charged_to, block.file, |c| c.evictions += 1);
         let state = match self.config.residency {
             Residency::Exact => State::Absent,
@@ -118,10 +118,12 @@ impl Engine {
         let record = &mut self.blocks[b];
         record.state = state;
         record.global_place = place;
-        record.owner = owner.map_or(NONE, |m| m.0);
-        record.shared = false;
-        (record.pool, record.temporary) = (NO_POOL, false);
-        record.charged_to = process;
+        record.set_owner(owner);
+        record.set(Mark::Shared, false);
+        (record.pool, record.place) = (NO_POOL, NONE);
+        record.set(Mark::Temporary, false);
+        debug_assert_eq!(record.placeholder, NONE, "taken when room was made");
+        record.charge(process);
         self.disclosures.refresh(&self.blocks, b);
     }
 
@@ -134,10 +136,10 @@ impl Engine {
         let record = &mut self.blocks[b];
         record.global_place = NONE;
         record.state = state;
-        record.shared = false;
-        record.demanded = false;
-        let wasted = std::mem::take(&mut record.prefetched);
-        let (file, charged_to) = (record.block.file, record.charged_to);
+        record.set(Mark::Shared, false);
+        record.set(Mark::Demanded, false);
+        let wasted = record.take(Mark::Prefetched);
+        let (file, charged_to) = (record.block.file, record.charged_to());
         if wasted {
             self.count(charged_to, file, |c| c.prefetches_wasted += 1);
         }

@@ -69,7 +69,7 @@ impl Placeholders {
         if self.live == self.limit {
             self.forget_oldest(blocks);
         }
-        let next = blocks[to].pointed_to;
+        let next = blocks[to].placeholder;
         let number = self.next_number;
         self.next_number = self.next_number.wrapping_add(1);
         let entry = Placeholder { from, to, manager, next, prev: NONE, number };
@@ -86,7 +86,7 @@ impl Placeholders {
         if next != NONE {
             self.entries[next as usize].prev = id;
         }
-        blocks[to].pointed_to = id;
+        blocks[to].placeholder = id;
         blocks[from].placeholder = id;
         self.live += 1;
         self.by_age.push_back((id, number));
@@ -101,10 +101,7 @@ impl Placeholders {
 
     /// Where the placeholder of `from` points and whose decision it was; the placeholder is deleted.
     pub(crate) fn take(&mut self, blocks: &mut Blocks, from: BlockId) -> Option<(BlockId, ManagerId)> {
-        let id = blocks[from].placeholder;
-        if id == NONE {
-            return None;
-        }
+        let id = self.of(blocks, from)?;
         let entry = &self.entries[id as usize];
         let found = (entry.to, entry.manager);
         self.delete(blocks, id);
@@ -113,16 +110,26 @@ impl Placeholders {
 
     /// Deletes the placeholder of an absent block, if there is one.
     pub(crate) fn delete_of(&mut self, blocks: &mut Blocks, from: BlockId) {
-        let id = blocks[from].placeholder;
-        if id != NONE {
+        if let Some(id) = self.of(blocks, from) {
             self.delete(blocks, id);
         }
     }
 
+    /// The placeholder that remembers why a block was replaced.
+    fn of(&self, blocks: &Blocks, from: BlockId) -> Option<u32> {
+        let id = blocks[from].placeholder;
+        (id != NONE && self.entries[id as usize].from == from).then_some(id)
+    }
+
+    /// The first of those that point to a block.
+    fn first_to(&self, blocks: &Blocks, to: BlockId) -> Option<u32> {
+        let id = blocks[to].placeholder;
+        (id != NONE && self.entries[id as usize].to == to).then_some(id)
+    }
+
     /// Deletes every placeholder that points to `to`.
     pub(crate) fn delete_all_to(&mut self, blocks: &mut Blocks, to: BlockId) {
-        while blocks[to].pointed_to != NONE {
-            let id = blocks[to].pointed_to;
+        while let Some(id) = self.first_to(blocks, to) {
             let from = self.entries[id as usize].from;
             self.delete(blocks, id);
             blocks.forget_if_idle(from);
@@ -131,10 +138,7 @@ impl Placeholders {
 
     /// Makes every placeholder that points to `old` point to `new`.
     pub(crate) fn redirect(&mut self, blocks: &mut Blocks, old: BlockId, new: BlockId) {
-        let first = blocks[old].pointed_to;
-        if first == NONE || old == new {
-            return;
-        }
+        let Some(first) = self.first_to(blocks, old).filter(|_| old != new) else { return };
         let mut last = first;
         loop {
             let entry = &mut self.entries[last as usize];
@@ -144,13 +148,13 @@ impl Placeholders {
             }
             last = entry.next;
         }
-        let after = blocks[new].pointed_to;
+        let after = blocks[new].placeholder;
         self.entries[last as usize].next = after;
         if after != NONE {
             self.entries[after as usize].prev = last;
         }
-        blocks[new].pointed_to = first;
-        blocks[old].pointed_to = NONE;
+        blocks[new].placeholder = first;
+        blocks[old].placeholder = NONE;
     }
 
     fn forget_oldest(&mut self, blocks: &mut Blocks) {
@@ -169,7 +173,7 @@ impl Placeholders {
         let Placeholder { from, to, next, prev, .. } = self.entries[id as usize];
         blocks[from].placeholder = NONE;
         match prev {
-            NONE => blocks[to].pointed_to = next,
+            NONE => blocks[to].placeholder = next,
             prev => self.entries[prev as usize].next = next,
         }
         if next != NONE {

@@ -8,7 +8,7 @@
 pub(crate) mod pools;
 pub(crate) mod revocation;
 
-use crate::blocks::{BlockId, NO_POOL, State};
+use crate::blocks::{BlockId, Mark, NO_POOL, State};
 use crate::engine::Engine;
 use crate::event::{LimitReached, PoolPolicy};
 use crate::ids::{FileId, ManagerId};
@@ -115,16 +115,16 @@ impl Engine {
     /// owner, and nobody's if it has another one.
     pub(crate) fn adopt(&mut self, b: BlockId, manager: ManagerId) {
         let record = &self.blocks[b];
-        if record.owner == manager.0 || record.shared {
+        if record.owner() == Some(manager) || record.is(Mark::Shared) {
             return;
         }
         let shared = self.owner_of(b).is_some();
         self.leave_pools(b);
         self.disown(b);
         let record = &mut self.blocks[b];
-        record.shared = shared;
+        record.set(Mark::Shared, shared);
         if !shared && self.managers[manager.0 as usize].alive {
-            record.owner = manager.0;
+            record.set_owner(Some(manager));
             self.managers[manager.0 as usize].owned += 1;
         }
         self.disclosures.refresh(&self.blocks, b);
@@ -134,7 +134,7 @@ impl Engine {
     pub(crate) fn disown(&mut self, b: BlockId) {
         if let Some(owner) = self.blocks[b].owner() {
             self.managers[owner.0 as usize].owned -= 1;
-            self.blocks[b].owner = NONE;
+            self.blocks[b].set_owner(None);
         }
     }
 
@@ -161,7 +161,8 @@ impl Engine {
             // The owner has ended and its pools with it.
             None => {
                 let record = &mut self.blocks[b];
-                (record.pool, record.temporary) = (NO_POOL, false);
+                record.pool = NO_POOL;
+                record.set(Mark::Temporary, false);
             }
         }
     }
@@ -209,7 +210,7 @@ impl Engine {
         let own: Vec<BlockId> = self
             .global
             .iter()
-            .filter(|&b| self.blocks[b].owner == manager.0 && self.blocks[b].state == State::Cached)
+            .filter(|&b| self.blocks[b].owner() == Some(manager) && self.blocks[b].state == State::Cached)
             .collect();
         for b in own {
             self.settle(b);

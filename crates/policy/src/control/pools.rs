@@ -16,7 +16,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::blocks::{BlockId, Blocks, NO_POOL};
+use crate::blocks::{BlockId, Blocks, Mark, NO_POOL};
 use crate::event::{LimitReached, PoolPolicy};
 use crate::ids::FileId;
 use crate::recency::{NONE, RecencyList};
@@ -116,7 +116,7 @@ impl Pools {
             self.file_priorities.insert(file, priority);
         }
         let from = self.level(old)?;
-        let of_file = |&b: &BlockId| blocks[b].block.file == file && !blocks[b].temporary;
+        let of_file = |&b: &BlockId| blocks[b].block.file == file && !blocks[b].is(Mark::Temporary);
         let moving = self.levels[from as usize].blocks.iter().filter(of_file).collect();
         self.move_in(blocks, moving, to);
         Ok(())
@@ -132,7 +132,7 @@ impl Pools {
     ) -> Result<(), LimitReached> {
         let to = self.level(priority)? + FIRST_LEVEL;
         for &b in chosen {
-            blocks[b].temporary = true;
+            blocks[b].set(Mark::Temporary, true);
         }
         self.move_in(blocks, chosen.to_vec(), to);
         Ok(())
@@ -141,7 +141,7 @@ impl Pools {
     /// A block enters the pools: loaded (`referenced` false: it waits among the arriving), or referenced
     /// for the last time that the disclosed list knows of.
     pub(crate) fn insert(&mut self, blocks: &mut Blocks, b: BlockId) {
-        let pool = if blocks[b].referenced { self.home(blocks[b].block.file) } else { ARRIVING };
+        let pool = if blocks[b].is(Mark::Referenced) { self.home(blocks[b].block.file) } else { ARRIVING };
         self.append(blocks, b, pool);
     }
 
@@ -154,14 +154,14 @@ impl Pools {
     pub(crate) fn touch(&mut self, blocks: &mut Blocks, b: BlockId) {
         let record = &blocks[b];
         let pool = record.pool;
-        if record.temporary || pool < FIRST_LEVEL {
+        if record.is(Mark::Temporary) || pool < FIRST_LEVEL {
             self.remove(blocks, b);
             let home = self.home(blocks[b].block.file);
             self.append(blocks, b, home);
         } else {
-            let place = record.pool_place;
-            let place = self.list(pool).touch(place, |m, p| blocks[m].pool_place = p);
-            blocks[b].pool_place = place;
+            let place = record.place;
+            let place = self.list(pool).touch(place, |m, p| blocks[m].place = p);
+            blocks[b].place = place;
         }
     }
 
@@ -174,10 +174,10 @@ impl Pools {
     /// A block leaves the pools.
     pub(crate) fn remove(&mut self, blocks: &mut Blocks, b: BlockId) {
         let record = &mut blocks[b];
-        let (pool, place) = (record.pool, record.pool_place);
+        let (pool, place) = (record.pool, record.place);
         record.pool = NO_POOL;
-        record.pool_place = NONE;
-        record.temporary = false;
+        record.place = NONE;
+        record.set(Mark::Temporary, false);
         self.list(pool).remove(place);
     }
 
@@ -219,22 +219,22 @@ impl Pools {
             if in_front { Box::new(moving.into_iter().rev()) } else { Box::new(moving.into_iter()) };
         for b in ordered {
             let record = &blocks[b];
-            let (pool, place, temporary) = (record.pool, record.pool_place, record.temporary);
+            let (pool, place) = (record.pool, record.place);
             self.list(pool).remove(place);
             let list = self.list(to);
             let place = if in_front {
-                list.push_front(b, |m, p| blocks[m].pool_place = p)
+                list.push_front(b, |m, p| blocks[m].place = p)
             } else {
-                list.push_back(b, |m, p| blocks[m].pool_place = p)
+                list.push_back(b, |m, p| blocks[m].place = p)
             };
             let record = &mut blocks[b];
-            (record.pool, record.pool_place, record.temporary) = (to, place, temporary);
+            (record.pool, record.place) = (to, place);
         }
     }
 
     fn append(&mut self, blocks: &mut Blocks, b: BlockId, pool: u16) {
-        let place = self.list(pool).push_back(b, |m, p| blocks[m].pool_place = p);
-        (blocks[b].pool, blocks[b].pool_place) = (pool, place);
+        let place = self.list(pool).push_back(b, |m, p| blocks[m].place = p);
+        (blocks[b].pool, blocks[b].place) = (pool, place);
     }
 
     fn list(&mut self, pool: u16) -> &mut RecencyList {

@@ -29,7 +29,7 @@ mod cursor;
 pub(crate) mod distrust;
 pub(crate) mod positions;
 
-use crate::blocks::{BlockId, Blocks, State};
+use crate::blocks::{BlockId, Blocks, Mark, State};
 use crate::ids::{Block, DiskId, ManagerId};
 use crate::recency::NONE;
 use distrust::Trust;
@@ -226,7 +226,7 @@ impl Disclosures {
         };
         list.entries.push(Entry { use_id, next: NONE });
         list.cached.reserve(position + 1);
-        let disk = blocks[b].disk.0 as usize;
+        let disk = blocks.disk(b).0 as usize;
         list.missing[disk].reserve(position + 1);
         if known.is_none() {
             Self::place(list, blocks, b, manager, position, disk);
@@ -280,7 +280,7 @@ impl Disclosures {
         let position = list.cursor;
         let Entry { use_id, next } = list.entry(position);
         let b = self.uses[use_id as usize].block;
-        let disk = blocks[b].disk.0 as usize;
+        let disk = blocks.disk(b).0 as usize;
         Self::unplace(list, position, disk);
         list.cursor += 1;
         list.passed = Some(blocks[b].block);
@@ -322,7 +322,7 @@ impl Disclosures {
         while u != NONE {
             let Use { manager, first, other, .. } = self.uses[u as usize];
             if let Some(list) = self.lists[manager as usize].as_deref_mut() {
-                let disk = blocks[b].disk.0 as usize;
+                let disk = blocks.disk(b).0 as usize;
                 Self::unplace(list, first, disk);
                 Self::place(list, blocks, b, ManagerId(manager), first, disk);
             }
@@ -378,7 +378,7 @@ impl Disclosures {
             State::Cached if blocks[b].owner() == Some(manager) => {
                 list.cached.insert(position);
             }
-            State::Absent | State::Leaving if !blocks[b].unfetchable => {
+            State::Absent | State::Leaving if !blocks[b].is(Mark::Unfetchable) => {
                 list.missing[disk].insert(position);
                 list.due[disk].invalidate();
             }

@@ -12,7 +12,7 @@ mod one_block;
 pub(crate) mod reverse_aggressive;
 pub(crate) mod sequential;
 
-use crate::blocks::{BlockId, State};
+use crate::blocks::{BlockId, Mark, State};
 use crate::config::{Order, Prefetch};
 use crate::engine::Engine;
 use crate::event::{Action, Reason};
@@ -54,7 +54,8 @@ impl Engine {
         self.occupy(b, State::InFlight, Some(manager), process);
         let number = self.start_fetch(b, manager);
         let record = &mut self.blocks[b];
-        (record.prefetched, record.referenced) = (true, false);
+        record.set(Mark::Prefetched, true);
+        record.set(Mark::Referenced, false);
         let file = record.block.file;
         self.count(process, file, |c| c.prefetches += 1);
         if let Some(timeout) = self.config.fetch_timeout {
@@ -88,7 +89,7 @@ impl Engine {
     fn hand_over_batch(&mut self, manager: ManagerId) {
         if self.config.order == Order::Ascending {
             let blocks = &self.blocks;
-            self.batch.sort_by_key(|&b| (blocks[b].disk, blocks[b].address));
+            self.batch.sort_by_key(|&b| blocks.locate(b));
         }
         for b in self.batch.drain(..) {
             let block = self.blocks[b].block;

@@ -2,7 +2,7 @@
 //! (Cao et al. 1996, section 1; most file systems of the time).
 
 use super::Trigger;
-use crate::blocks::State;
+use crate::blocks::{Mark, State};
 use crate::engine::Engine;
 use crate::ids::{Block, ManagerId, Nanos};
 
@@ -14,14 +14,14 @@ impl Engine {
         };
         let sequential = self.blocks.find(Block::new(block.file, before)).is_some_and(|b| {
             let record = &self.blocks[b];
-            record.state == State::Cached && record.referenced
+            record.state == State::Cached && record.is(Mark::Referenced)
         });
         let next = Block::new(block.file, after);
         if !sequential || !self.blocks.exists(next) {
             return;
         }
         if let Some(b) = self.blocks.find_or_add(next) {
-            if self.blocks[b].state == State::Absent && !self.blocks[b].unfetchable {
+            if self.blocks[b].state == State::Absent && !self.blocks[b].is(Mark::Unfetchable) {
                 self.prefetch(now, manager, b);
             }
             self.blocks.forget_if_idle(b);

@@ -71,7 +71,7 @@ impl Engine {
         let sequence: Vec<BlockId> =
             (list.cursor()..list.end()).map(|p| self.disclosures.block_at(list, p)).collect();
         let disks = self.config.disks.max(1);
-        let disk_of = |b: BlockId| self.blocks[b].disk;
+        let disk_of = |b: BlockId| self.blocks.disk(b);
         let mut reversed = Reversed::new(&sequence, self.config.cache_blocks, disks, disk_of);
         reversed.run(fetch_references.max(0.01), batch.max(1));
         let schedule = reversed.into_schedule(list.cursor());
@@ -130,7 +130,7 @@ impl Engine {
     pub(crate) fn make_planned_room(&mut self, manager: ManagerId, b: BlockId) {
         let Some(schedule) = self.managers[manager.0 as usize].schedule.as_ref() else { return };
         let Some(next_use) = self.disclosures.next_use(&self.blocks, manager, b) else { return };
-        let fetches = &schedule.fetches[self.blocks[b].disk.0 as usize];
+        let fetches = &schedule.fetches[self.blocks.disk(b).0 as usize];
         let at = fetches.partition_point(|f| f.needed_at < next_use);
         if let Some(&fetch) = fetches.get(at).filter(|f| f.needed_at == next_use)
             && let Some(eviction) = schedule.eviction(fetch)

@@ -11,7 +11,7 @@
 //! One stream a file is followed, as the kernel does for one open file.
 
 use super::Trigger;
-use crate::blocks::State;
+use crate::blocks::{Mark, State};
 use crate::engine::Engine;
 use crate::ids::{Block, ManagerId, Nanos};
 
@@ -104,7 +104,7 @@ impl Engine {
                 return;
             }
             let Some(b) = self.blocks.find_or_add(block) else { return };
-            let absent = self.blocks[b].state == State::Absent && !self.blocks[b].unfetchable;
+            let absent = self.blocks[b].state == State::Absent && !self.blocks[b].is(Mark::Unfetchable);
             if absent && !self.prefetch(now, manager, b) {
                 return;
             }
