@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use foretell_policy::{Action, Block, Event, FileId, ManagerId, Nanos, Prefetch};
 
 use crate::eviction::merge;
+use crate::files::ManagedFile;
 use crate::folios::Folio;
 use crate::steering::Steering;
 use crate::workers::{Eviction, Fetch, Outcome};
@@ -67,6 +68,12 @@ impl Steering {
         if self.files.get(block.file).is_some_and(|managed| offset + block_bytes > managed.size) {
             self.files.refresh(block.file);
         }
+        if self.files.get(block.file).is_some_and(ManagedFile::is_orphan) {
+            // Whoever's list still names it has let go of it.
+            self.in_flight.remove(&block);
+            self.answer(Event::FetchFailed { block });
+            return;
+        }
         let descriptor = self.files.descriptor(block.file);
         let Some(managed) = self.files.get_mut(block.file) else {
             self.answer(Event::FetchFailed { block });
@@ -119,6 +126,10 @@ impl Steering {
     pub(crate) fn dispatch(&mut self) {
         for (id, folios) in std::mem::take(&mut self.ready) {
             let descriptor = self.files.descriptor(id);
+            if descriptor.is_none() && self.files.get(id).is_some_and(ManagedFile::is_orphan) {
+                self.retire(id);
+                continue;
+            }
             let runs = merge(folios, CALL_PAGES);
             for folios in runs {
                 let Some(managed) = self.files.get(id) else { break };
@@ -209,8 +220,7 @@ impl Steering {
             }
             return;
         }
-        let unwritten: Vec<Folio> =
-            eviction.folios.extract_if(.., |folio| unclean.contains(folio)).collect();
+        let unwritten: Vec<Folio> = eviction.folios.extract_if(.., |folio| unclean.contains(folio)).collect();
         self.put_off(eviction.id, eviction.serial, unwritten);
         if !eviction.folios.is_empty() {
             eviction.again = true;

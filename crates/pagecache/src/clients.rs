@@ -9,6 +9,7 @@
 //! Sessions nest: a process that speaks for itself leaves the session of whoever started it, with all that it
 //! starts from then on, and goes back when its own session ends.
 
+use std::fs::File;
 use std::os::fd::{OwnedFd, RawFd};
 
 use foretell_policy::{Event, FileId, LimitReached, ManagerId, PoolPolicy};
@@ -263,15 +264,19 @@ impl Steering {
         if looks.key.dev >> 20 == 0 {
             return Err(HoldError::NotOnDisk { what: "on no disk of this machine" });
         }
-        let file = match self.files.find(looks.key) {
-            Some(known) => known,
+        let known = self.files.find(looks.key).filter(|&known| self.is_same(known, &descriptor));
+        let file = match known {
+            Some(known) => {
+                self.files.offer(known, || second_open_file(descriptor));
+                known
+            }
             None => self.take_descriptor(looks.key, descriptor, last_user)?,
         };
         let Some(managed) = self.files.get_mut(file) else {
             return Err(HoldError::TooManyFiles { limit: MANAGED_FILES });
         };
         let serial = managed.serial;
-        managed.last_user = last_user;
+        (managed.last_user, managed.lost) = (last_user, false);
         managed.told = number.map(|number| (last_user, number)).or(managed.told);
         let Some(client) = self.sessions.get_mut(session) else {
             return Err(HoldError::NoSession { session });
@@ -284,7 +289,20 @@ impl Steering {
         if holding.times == 1 {
             managed.holders += 1;
         }
+        self.claim(file);
         Ok(HeldFile { file, serial })
+    }
+
+    /// Is a file that is under control the one behind a descriptor? Else the number of its inode has come back
+    /// for another file, and it is retired.
+    fn is_same(&mut self, known: FileId, descriptor: &OwnedFd) -> bool {
+        let before = self.files.get(known).map_or(0, |managed| managed.generation);
+        let now = if before == 0 { 0 } else { resolve::generation(descriptor) };
+        let same = now == 0 || now == before;
+        if !same {
+            self.retire(known);
+        }
+        same
     }
 
     /// Takes a file that is not under control yet.
@@ -294,9 +312,7 @@ impl Steering {
         descriptor: OwnedFd,
         last_user: u32,
     ) -> Result<FileId, HoldError> {
-        // A second open file, so that what is done to ours does not show on the client's. Without the right
-        // to open it (`CAP_DAC_READ_SEARCH`) the client's must do.
-        let file = resolve::open_again(&descriptor).unwrap_or_else(|_| descriptor.into());
+        let file = second_open_file(descriptor);
         if let Some(what) = resolve::obstacle(&file)? {
             return Err(HoldError::NotOnDisk { what });
         }
@@ -393,6 +409,12 @@ impl Steering {
         let cut = |block: u64| u32::try_from(block).unwrap_or(u32::MAX);
         (range.length > 0 && first < after).then(|| (cut(first), cut(after - 1)))
     }
+}
+
+/// A second open file, so that what is done to ours does not show on the client's. Without the right to open it
+/// (`CAP_DAC_READ_SEARCH`) the client's must do.
+fn second_open_file(descriptor: OwnedFd) -> File {
+    resolve::open_again(&descriptor).unwrap_or_else(|_| descriptor.into())
 }
 
 impl From<LimitReached> for ControlError {

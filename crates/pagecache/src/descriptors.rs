@@ -47,31 +47,42 @@ pub(crate) enum Search {
     Certain,
 }
 
+/// Why no number is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    /// The process does not have the file open, or has too many open.
+    NotOpen,
+    /// There is no time to look now.
+    NoTime,
+}
+
 impl Descriptors {
     pub(crate) fn new() -> Descriptors {
         Descriptors { processes: HashMap::new(), allowance: Allowance::new(Instant::now()) }
     }
 
     /// A number under which a process has a file open.
-    pub(crate) fn find(&mut self, pid: u32, key: FileKey, search: Search) -> Option<i32> {
+    ///
+    /// # Errors
+    /// When none is known.
+    pub(crate) fn find(&mut self, pid: u32, key: FileKey, search: Search) -> Result<i32, Unknown> {
         if let Some(number) = self.seen(pid, key) {
-            return Some(number);
+            return Ok(number);
         }
         for again in [false, true] {
-            if !self.go_through(pid, again, search) {
-                return None;
-            }
+            self.go_through(pid, again, search)?;
             if let Some(number) = self.seen(pid, key) {
-                return Some(number);
+                return Ok(number);
             }
         }
-        None
+        Err(Unknown::NotOpen)
     }
 
     /// All numbers under which a process has a file open; with `again` also those that meant another file
     /// when they were looked at.
     pub(crate) fn find_all(&mut self, pid: u32, key: FileKey, again: bool) -> Vec<i32> {
-        self.go_through(pid, again, Search::WithinTheShare);
+        // Without time to look, what has been seen before will do.
+        let _ = self.go_through(pid, again, Search::WithinTheShare);
         let table = self.processes.get(&pid).into_iter().flatten();
         table.filter(|(_, seen)| *seen == key).map(|(number, _)| *number).collect()
     }
@@ -88,13 +99,13 @@ impl Descriptors {
         numbers.into_iter().find(|&number| is_open_as(pid, number, key))
     }
 
-    /// Reads a process's numbers and looks at those that are new, or at all of them. Says whether it could.
-    fn go_through(&mut self, pid: u32, all: bool, search: Search) -> bool {
+    /// Reads a process's numbers and looks at those that are new, or at all of them.
+    fn go_through(&mut self, pid: u32, all: bool, search: Search) -> Result<(), Unknown> {
         let started = Instant::now();
         if search == Search::WithinTheShare && !self.allowance.is_left(started) {
-            return false;
+            return Err(Unknown::NoTime);
         }
-        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+        let entries = fs::read_dir(format!("/proc/{pid}/fd")).map_err(|_| Unknown::NotOpen)?;
         let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         let mut numbers: Vec<i32> = numbers.take(DESCRIPTORS).collect();
         numbers.sort_unstable();
@@ -112,7 +123,7 @@ impl Descriptors {
             })
             .collect();
         self.allowance.spend(started.elapsed());
-        true
+        Ok(())
     }
 }
 
@@ -170,15 +181,15 @@ mod tests {
         let number = file.as_file().as_raw_fd();
         let mut descriptors = Descriptors::new();
         let pid = std::process::id();
-        assert_eq!(descriptors.find(pid, key, Search::Certain), Some(number));
+        assert_eq!(descriptors.find(pid, key, Search::Certain), Ok(number));
         let second = file.as_file().try_clone().unwrap();
         let mut both = [number, second.as_raw_fd()];
         both.sort_unstable();
         assert_eq!(descriptors.find_all(pid, key, true), both);
         drop(file);
-        assert_eq!(descriptors.find(pid, key, Search::Certain), Some(second.as_raw_fd()));
+        assert_eq!(descriptors.find(pid, key, Search::Certain), Ok(second.as_raw_fd()));
         drop(second);
-        assert_eq!(descriptors.find(pid, key, Search::Certain), None);
+        assert_eq!(descriptors.find(pid, key, Search::Certain), Err(Unknown::NotOpen));
     }
 
     #[test]
@@ -187,7 +198,7 @@ mod tests {
         let (other, other_key) = open();
         let mut descriptors = Descriptors::new();
         let pid = std::process::id();
-        assert!(descriptors.find(pid, key, Search::Certain).is_some());
+        assert!(descriptors.find(pid, key, Search::Certain).is_ok());
         // The first file's number for the second one.
         let mut number = file.as_file().try_clone().unwrap();
         assert!(descriptors.find_all(pid, key, true).contains(&number.as_raw_fd()));
@@ -195,15 +206,15 @@ mod tests {
         drop(std::mem::replace(&mut number, other.as_file().try_clone().unwrap()));
         drop((file, other));
         let found = descriptors.find(pid, other_key, Search::Certain);
-        assert_eq!(found, Some(number.as_raw_fd()), "{at}");
-        assert_eq!(descriptors.find(pid, key, Search::Certain), None);
+        assert_eq!(found, Ok(number.as_raw_fd()), "{at}");
+        assert_eq!(descriptors.find(pid, key, Search::Certain), Err(Unknown::NotOpen));
     }
 
     #[test]
     fn a_process_that_is_none_has_nothing_open() {
         let (_file, key) = open();
         let mut descriptors = Descriptors::new();
-        assert_eq!(descriptors.find(u32::MAX, key, Search::Certain), None);
+        assert_eq!(descriptors.find(u32::MAX, key, Search::Certain), Err(Unknown::NotOpen));
         assert_eq!(descriptors.find_all(u32::MAX, key, true), []);
     }
 
@@ -232,9 +243,9 @@ mod tests {
         descriptors.allowance.since = Instant::now() + Duration::from_secs(3600);
         descriptors.allowance.left = Duration::ZERO;
         let pid = std::process::id();
-        assert_eq!(descriptors.find(pid, key, Search::WithinTheShare), None);
+        assert_eq!(descriptors.find(pid, key, Search::WithinTheShare), Err(Unknown::NoTime));
         let number = file.as_file().as_raw_fd();
-        assert_eq!(descriptors.find(pid, key, Search::Certain), Some(number));
-        assert_eq!(descriptors.find(pid, key, Search::WithinTheShare), Some(number), "seen before");
+        assert_eq!(descriptors.find(pid, key, Search::Certain), Ok(number));
+        assert_eq!(descriptors.find(pid, key, Search::WithinTheShare), Ok(number), "seen before");
     }
 }

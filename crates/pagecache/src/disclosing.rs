@@ -59,6 +59,11 @@ impl Steering {
             && let Some(&Chunk { file, next, end }) = target.queue.front()
         {
             let id = target.id;
+            // The manager has let go of the file, whose number may mean another one by now.
+            if !self.files.get(file).is_some_and(|managed| managed.listed.contains(&id)) {
+                self.sessions.unqueue(session, manager);
+                continue;
+            }
             let until = end.min(next.saturating_add(BLOCKS_A_TIME.min(most - appended)));
             let blocks: Vec<Block> = (next..until).map(|index| Block::new(file, index)).collect();
             let now = self.now();
@@ -69,8 +74,7 @@ impl Steering {
                 target.disclosed += u64::from(taken);
             }
             let next = next + taken;
-            // Of a file that is known no more nothing is taken, ever.
-            if next >= end || self.files.get(file).is_none() {
+            if next >= end {
                 self.sessions.unqueue(session, manager);
             } else if let Some(target) = self.sessions.manager_mut(session, manager)
                 && let Some(first) = target.queue.front_mut()
@@ -128,7 +132,10 @@ impl Steering {
         };
         let known = known.filter(|&id| self.files.get(id).is_some_and(|managed| same(managed.key)));
         let file = match known {
-            Some(file) => file,
+            Some(file) => {
+                self.claim(file);
+                file
+            }
             None => self.open_listed(path)?,
         };
         if let Some(managed) = self.files.get_mut(file)
@@ -149,6 +156,7 @@ impl Steering {
         }
         let key = FileKey::of(&file).map_err(open)?;
         if let Some(known) = self.files.find(key) {
+            self.claim(known);
             return Ok(known);
         }
         let (disk, _) = self.files.disk(key.dev);

@@ -2,7 +2,8 @@
 //!
 //! A file is known by device and inode. It keeps its place in the table for as long as it is under control;
 //! our descriptor on it may be closed in between, so that any number of files gets by with a limited number
-//! of descriptors, and is opened anew by path (and looked at: it must be the same file).
+//! of descriptors, and is opened anew by path (and looked at: it must be the same file). Of deleted files, and
+//! of those that nobody is interested in any more ([`crate::orphans`]), no descriptor is kept at all.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,9 +13,11 @@ use std::sync::Arc;
 
 use foretell_policy::{DiskId, FileId, ManagerId, PoolPolicy};
 
-use crate::descriptors::{self, Descriptors, Search};
+use crate::descriptors::{self, Descriptors, Search, Unknown};
 use crate::folios::FolioMap;
+use crate::handles::Mounts;
 use crate::observe::FileKey;
+use crate::orphans::Orphans;
 use crate::resolve;
 use crate::workers::Disk;
 
@@ -57,15 +60,24 @@ pub(crate) struct ManagedFile {
     pub(crate) last_user: u32,
     /// A process that has or had it open, and under which number, as it has told itself: where to look first.
     pub(crate) told: Option<(u32, i32)>,
+    /// Deleted, and not found open anywhere when it was looked for: not looked for until it is used again.
+    pub(crate) lost: bool,
     /// Last page that a process's own reads or the kernel's readahead added, and which process.
     pub(crate) added_up_to: Option<(u32, u64)>,
     /// Its last name is gone: we hold no descriptor, so that its space is freed when its users close it.
     pub(crate) unlinked: bool,
+    /// Its number among the orphans, if it is one.
+    orphan: Option<u64>,
     descriptor: Option<Arc<File>>,
     recently_used: bool,
 }
 
 impl ManagedFile {
+    /// Nobody is interested in it any more, and some of it is still cached.
+    pub(crate) fn is_orphan(&self) -> bool {
+        self.orphan.is_some()
+    }
+
     /// A process of a user's has read it.
     pub(crate) fn used(&mut self, user: u32) {
         self.used_by_others |= *self.used_by.get_or_insert(user) != user;
@@ -99,6 +111,8 @@ pub(crate) struct FileTable {
     disks: Vec<(u64, DiskId, Arc<Disk>)>,
     /// Where programs have their files open.
     pub(crate) descriptors: Descriptors,
+    pub(crate) orphans: Orphans,
+    mounts: Mounts,
     next_serial: u32,
     open: usize,
     open_limit: usize,
@@ -117,6 +131,8 @@ impl FileTable {
             by_path: HashMap::new(),
             disks: Vec::new(),
             descriptors: Descriptors::new(),
+            orphans: Orphans::default(),
+            mounts: Mounts::default(),
             next_serial: 0,
             open: 0,
             open_limit: open_limit.max(1),
@@ -152,6 +168,11 @@ impl FileTable {
     /// The file, if it is still the same registration.
     pub(crate) fn get_serial(&mut self, file: FileId, serial: u32) -> Option<&mut ManagedFile> {
         self.get_mut(file).filter(|managed| managed.serial == serial)
+    }
+
+    /// Files in the table.
+    pub(crate) fn len(&self) -> usize {
+        self.by_key.len()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (FileId, &ManagedFile)> {
@@ -204,8 +225,10 @@ impl FileTable {
             mapped_by: Vec::new(),
             last_user: new.last_user,
             told: None,
+            lost: false,
             added_up_to: None,
             unlinked,
+            orphan: None,
             descriptor: None,
             recently_used: true,
         });
@@ -219,6 +242,9 @@ impl FileTable {
     pub(crate) fn remove(&mut self, file: FileId) -> Option<ManagedFile> {
         let managed = self.slots.get_mut(file.0 as usize)?.take()?;
         self.open -= usize::from(managed.descriptor.is_some());
+        if let Some(number) = managed.orphan {
+            self.orphans.remove(number);
+        }
         if self.by_key.get(&managed.key) == Some(&file) {
             self.by_key.remove(&managed.key);
         }
@@ -235,7 +261,14 @@ impl FileTable {
         if let Some(descriptor) = &managed.descriptor {
             return Some(Arc::clone(descriptor));
         }
+        if managed.lost {
+            return None;
+        }
         let key = managed.key;
+        if managed.is_orphan() {
+            let generation = managed.generation;
+            return self.by_number(key, generation).map(Arc::new);
+        }
         let by_path = (!managed.unlinked && managed.holders == 0)
             .then(|| resolve::open_same(&managed.path, key).ok())
             .flatten();
@@ -248,14 +281,19 @@ impl FileTable {
             None => {
                 let (unlinked, user, generation) = (managed.unlinked, managed.last_user, managed.generation);
                 let told = managed.told;
-                let told = told.and_then(|(pid, number)| {
-                    resolve::open_same(&descriptors::link(pid, number), key).ok()
-                });
-                let opened = Arc::new(match told {
+                let told = told
+                    .and_then(|(pid, number)| resolve::open_same(&descriptors::link(pid, number), key).ok());
+                let opened = Arc::new(match told.or_else(|| self.by_number(key, generation)) {
                     Some(opened) => opened,
                     None => {
                         let (descriptors, search) = (&mut self.descriptors, Search::WithinTheShare);
-                        resolve::find(user, key, generation, descriptors, search)?.open(key).ok()?
+                        match resolve::find(user, key, generation, descriptors, search) {
+                            Ok(found) => found.open(key).ok()?,
+                            Err(why) => {
+                                self.get_mut(file)?.lost = unlinked && why == Unknown::NotOpen;
+                                return None;
+                            }
+                        }
                     }
                 });
                 // For one use only when it is deleted: a descriptor kept would keep its space.
@@ -264,6 +302,40 @@ impl FileTable {
                 }
                 Some(opened)
             }
+        }
+    }
+
+    /// Opens a file by the number of its inode. Without a generation it could be another one by now.
+    fn by_number(&mut self, key: FileKey, generation: u32) -> Option<File> {
+        (generation != 0).then(|| self.mounts.open(key, generation)).flatten()
+    }
+
+    /// Nobody is interested in the file any more: its descriptor is closed.
+    pub(crate) fn orphan(&mut self, file: FileId) {
+        let Some(managed) = self.slots.get_mut(file.0 as usize).and_then(Option::as_mut) else { return };
+        if managed.is_orphan() {
+            return;
+        }
+        managed.orphan = Some(self.orphans.add(file));
+        managed.control = None;
+        if let Some(descriptor) = managed.descriptor.take() {
+            self.open -= 1;
+            if managed.generation == 0 {
+                managed.generation = resolve::generation(&*descriptor);
+            }
+        }
+    }
+
+    /// Somebody is interested in the file: says whether it was an orphan.
+    pub(crate) fn claim(&mut self, file: FileId) -> bool {
+        let number = self.get_mut(file).and_then(|managed| managed.orphan.take());
+        number.inspect(|&number| self.orphans.remove(number)).is_some()
+    }
+
+    /// Takes a descriptor of a file, unless it has one already or shall have none.
+    pub(crate) fn offer(&mut self, file: FileId, descriptor: impl FnOnce() -> File) {
+        if self.get(file).is_some_and(|managed| managed.descriptor.is_none() && !managed.unlinked) {
+            self.keep_open(file, Arc::new(descriptor()));
         }
     }
 
@@ -318,6 +390,9 @@ impl FileTable {
         let Some(descriptor) = &managed.descriptor else {
             if managed.holders > 0 {
                 return managed.unlinked;
+            }
+            if managed.is_orphan() {
+                return managed.folios.cached_pages() == 0;
             }
             // Its old path leads elsewhere and nothing of it is cached: deleted, as far as we can tell.
             managed.unlinked |= managed.folios.cached_pages() == 0

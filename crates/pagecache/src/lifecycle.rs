@@ -40,11 +40,14 @@ impl Steering {
             self.act();
             return Err(SessionError::TooMany { what: full.what, limit: full.limit });
         }
-        if prepared.rule_sets().any(|rules| !rules.is_empty()) {
+        let has_rules = prepared.rule_sets().any(|rules| !rules.is_empty());
+        let session = self.sessions.add(prepared, &ids, origin);
+        if has_rules {
             // New rules may match what no rule has matched so far.
             self.forget_ignored();
+            self.claim_by_rules();
         }
-        Ok(self.sessions.add(prepared, &ids, origin))
+        Ok(session)
     }
 
     /// Files that are managed, and for which `rules` say something else.
@@ -95,10 +98,13 @@ impl Steering {
             self.files.iter().map(|(id, _)| id).collect()
         };
         self.let_go(files, &ended);
+        if self.sessions.len() == 0 {
+            self.retire_orphans();
+        }
         pids
     }
 
-    /// Forgets what managers that have ended wanted of some files, and lets go of those that nobody is
+    /// Forgets what managers that have ended wanted of some files, and abandons those that nobody is
     /// interested in any more.
     pub(crate) fn let_go(&mut self, files: Vec<FileId>, ended: &[ManagerId]) {
         for id in files {
@@ -108,7 +114,7 @@ impl Steering {
             managed.placed.retain(|manager| !ended.contains(manager));
             let named = managed.holders > 0 || !managed.listed.is_empty();
             if !named && self.sessions.rule_for(&managed.path).is_none() {
-                self.retire(id);
+                self.abandon(id);
             }
         }
     }
@@ -238,7 +244,8 @@ impl Steering {
         for id in self.files.sweep(files) {
             let Some(managed) = self.files.get(id) else { continue };
             let named = managed.holders > 0 || !managed.listed.is_empty();
-            if managed.unlinked && managed.folios.cached_pages() == 0 && !named {
+            let forgotten = managed.unlinked || managed.is_orphan();
+            if forgotten && managed.folios.cached_pages() == 0 && !named {
                 self.retire(id);
             } else {
                 let size = managed.size;

@@ -2,18 +2,19 @@
 //!
 //! The process that was seen to use the file has it open or mapped, most likely, so its descriptors and
 //! mappings are looked through first. When it has closed the file already, some file systems can open an
-//! inode by its number and generation (`open_by_handle_at(2)`).
+//! inode by its number ([`crate::handles`]).
 
 #![allow(unsafe_code)]
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::descriptors::{self, Descriptors, Search};
+use crate::descriptors::{self, Descriptors, Search, Unknown};
+use crate::handles::Mounts;
 use crate::observe::FileKey;
 
 /// Mappings of a process that are looked at, 2 ms; a file mapped beyond is looked for by its inode number.
@@ -74,7 +75,7 @@ pub(crate) fn look(path: &Path) -> io::Result<Looks> {
 }
 
 /// The same for an open file.
-pub(crate) fn look_at(file: impl std::os::fd::AsFd) -> io::Result<Looks> {
+pub(crate) fn look_at(file: impl AsFd) -> io::Result<Looks> {
     use rustix::fs::{AtFlags, StatxFlags, statx};
     let wanted = StatxFlags::TYPE | StatxFlags::INO;
     Ok(Looks::of(&statx(file, "", AtFlags::STATX_DONT_SYNC | AtFlags::EMPTY_PATH, wanted)?))
@@ -92,33 +93,38 @@ pub(crate) fn open_same(path: &Path, key: FileKey) -> io::Result<File> {
 }
 
 /// A second open file on the same inode: what is done to it does not show on the first.
-pub(crate) fn open_again(file: impl std::os::fd::AsFd) -> io::Result<File> {
+pub(crate) fn open_again(file: impl AsFd) -> io::Result<File> {
     open_quietly(Path::new(&format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())))
 }
 
 /// The generation of an open file's inode, 0 where the file system does not tell.
-pub(crate) fn generation(file: &File) -> u32 {
+pub(crate) fn generation(file: impl AsFd) -> u32 {
     /// `_IOR('v', 1, long)`; what it writes is an `int` (`Documentation/filesystems/ext4`, xfs the same).
     const FS_IOC_GETVERSION: libc::c_ulong = 0x8008_7601;
     let mut generation = 0_u64;
     // SAFETY: the kernel writes at most eight bytes, which are there.
-    let result = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_GETVERSION, &raw mut generation) };
+    let result = unsafe { libc::ioctl(file.as_fd().as_raw_fd(), FS_IOC_GETVERSION, &raw mut generation) };
     if result == 0 { generation as u32 } else { 0 }
 }
 
 /// Looks for the file among those that process `tgid` has open or mapped, then by its inode number.
+///
+/// # Errors
+/// When it is not found. It may still be open if there was [`Unknown::NoTime`] to look.
 pub(crate) fn find(
     tgid: u32,
     key: FileKey,
     generation: u32,
     descriptors: &mut Descriptors,
     search: Search,
-) -> Option<Found> {
-    descriptors
-        .find(tgid, key, search)
+) -> Result<Found, Unknown> {
+    let number = descriptors.find(tgid, key, search);
+    number
+        .ok()
         .and_then(|number| found_at(descriptors::link(tgid, number)))
         .or_else(|| among_mappings(tgid, key))
-        .or_else(|| by_handle(key, generation))
+        .or_else(|| by_number(key, generation))
+        .ok_or(number.err().unwrap_or(Unknown::NotOpen))
 }
 
 fn found_at(link: PathBuf) -> Option<Found> {
@@ -189,77 +195,14 @@ pub(crate) fn obstacle(file: &File) -> io::Result<Option<&'static str>> {
     })
 }
 
-/// Opens an inode by number, on a mount of its device: ext2 to ext4, XFS and others with 32-bit inode
-/// numbers (`FILEID_INO32_GEN`), XFS with 64-bit ones.
-fn by_handle(key: FileKey, generation: u32) -> Option<Found> {
-    /// `struct file_handle` with the longest handle used here.
-    #[repr(C)]
-    struct Handle {
-        bytes: u32,
-        kind: i32,
-        handle: [u32; 3],
-    }
-    let mount = open_quietly(&mount_point(key.dev)?).ok()?;
-    let handle = match u32::try_from(key.ino) {
-        Ok(ino) => Handle { bytes: 8, kind: 0x1, handle: [ino, generation, 0] },
-        // `struct xfs_fid64` packs the inode number and the generation.
-        Err(_) => {
-            Handle { bytes: 12, kind: 0x81, handle: [key.ino as u32, (key.ino >> 32) as u32, generation] }
-        }
-    };
-    // SAFETY: the handle says how many bytes of it are good, and outlives the call.
-    let descriptor = unsafe {
-        libc::syscall(
-            libc::SYS_open_by_handle_at,
-            mount.as_raw_fd(),
-            &raw const handle,
-            libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOATIME | libc::O_NONBLOCK,
-        )
-    };
-    let descriptor = i32::try_from(descriptor).ok().filter(|fd| *fd >= 0)?;
-    // SAFETY: the descriptor is fresh and nobody else's.
-    let file = unsafe { File::from_raw_fd(descriptor) };
-    let _ = crate::kernel::advise(&file, 0, 0, libc::POSIX_FADV_RANDOM);
+/// Opens an inode by its number, if its path can be told.
+fn by_number(key: FileKey, generation: u32) -> Option<Found> {
+    let file = Mounts::default().open(key, generation)?;
     let path = path_of(&file)?;
     // Opened by number, a file may not be connected to its directory: its path means nothing then.
     let metadata = fs::metadata(&path).ok()?;
     (FileKey::from_stat(metadata.dev(), metadata.ino()) == key)
         .then_some(Found { path, via: Via::Descriptor(file) })
-}
-
-/// A directory at which the file system of this device is mounted.
-fn mount_point(dev: u64) -> Option<PathBuf> {
-    let device = format!("{}:{}", dev >> 20, dev & 0xf_ffff);
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ').skip(2);
-        if fields.next()? != device {
-            return None;
-        }
-        let point = PathBuf::from(unescape(fields.nth(1)?));
-        // Files can be mounted too.
-        point.is_dir().then_some(point)
-    })
-}
-
-/// Undoes the octal escapes (`\040` for a space) of mountinfo.
-fn unescape(field: &str) -> std::ffi::OsString {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let code = after.get(..3).and_then(|d| std::str::from_utf8(d).ok());
-        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(code) if byte == b'\\' => {
-                bytes.push(code);
-                rest = &after[3..];
-            }
-            _ => {
-                bytes.push(byte);
-                rest = after;
-            }
-        }
-    }
-    std::os::unix::ffi::OsStringExt::from_vec(bytes)
 }
 
 #[cfg(test)]
@@ -280,12 +223,6 @@ mod tests {
         let found = find().unwrap();
         assert_eq!(found.path, path, "the last path it had");
         assert!(found.open(key).is_ok());
-    }
-
-    #[test]
-    fn octal_escapes_are_undone() {
-        assert_eq!(unescape("/mnt/a\\040b\\134"), "/mnt/a b\\");
-        assert_eq!(unescape("/x\\04"), "/x\\04");
     }
 
     #[test]

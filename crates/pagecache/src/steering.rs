@@ -12,12 +12,13 @@ use foretell_policy::{Block, Config, Engine, Event, FileId, Limits, ManagerId, N
 
 use crate::advice::ReadaheadOff;
 use crate::eviction::Waiting;
-use crate::files::{DISKS, FileTable};
+use crate::files::{DISKS, FileTable, ManagedFile};
 use crate::folios::Folio;
 use crate::kernel;
 use crate::ledger::Ledger;
 use crate::observe::{FileKey, Observation};
 use crate::options::{Options, SessionId};
+use crate::orphans::ORPHANS;
 use crate::recorder::{BlockList, History};
 use crate::sessions::{SESSIONS, Sessions};
 use crate::streams::{Run, Streams};
@@ -89,6 +90,8 @@ pub(crate) struct Steering {
     pub(crate) observed_at: Instant,
     /// When the policy last asked for something.
     pub(crate) acted_at: Instant,
+    /// See [`crate::orphans::ORPHANS`].
+    pub(crate) orphan_limit: usize,
     start: Instant,
     own_pid: u32,
 }
@@ -156,6 +159,7 @@ impl Steering {
             stirred: false,
             observed_at: Instant::now(),
             acted_at: Instant::now(),
+            orphan_limit: ORPHANS,
             start: Instant::now(),
             own_pid: std::process::id(),
             options,
@@ -367,8 +371,14 @@ impl Steering {
     /// A folio was added.
     fn added(&mut self, tgid: u32, id: FileId, page: u64, order: u8) {
         let by = self.sessions.process(tgid).map(|process| process.id);
-        let Some(managed) = self.files.get_mut(id) else { return };
         let pages = page..page.saturating_add(1 << order.min(16));
+        let blocks = self.blocks(&pages);
+        let ours = |index: u32| self.in_flight.contains(&Block::new(id, index));
+        if by.is_none() && self.files.get(id).is_some_and(ManagedFile::is_orphan) && !blocks.clone().any(ours)
+        {
+            return;
+        }
+        let Some(managed) = self.files.get_mut(id) else { return };
         // Folios taken for something else before, from what was found cached, make room for the one seen.
         for stale in managed.folios.folios(pages.clone()) {
             self.waiting.forget(id.0, stale);
@@ -378,7 +388,6 @@ impl Steering {
             let before = managed.added_up_to.filter(|(who, _)| *who == tgid).map_or(0, |(_, page)| page);
             managed.added_up_to = Some((tgid, before.max(pages.end - 1)));
         }
-        let blocks = self.blocks(&pages);
         for index in blocks.clone() {
             self.arriving = Some((id, index..blocks.end));
             let block = Block::new(id, index);

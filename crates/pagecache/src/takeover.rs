@@ -18,7 +18,7 @@ use crate::descriptors::Search;
 use crate::files::Registration;
 use crate::folios::Folio;
 use crate::kernel::{self, Linux, PageCache};
-use crate::observe::FileKey;
+use crate::observe::{FileKey, MANAGED_FILES};
 use crate::resolve;
 use crate::steering::{Command, Steering};
 
@@ -37,7 +37,7 @@ impl Steering {
     pub(crate) fn sight(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<FileId> {
         if let Some(id) = self.files.find(key) {
             let managed = self.files.get_mut(id)?;
-            managed.last_user = tgid;
+            (managed.last_user, managed.lost) = (tgid, false);
             if managed.generation == 0 {
                 managed.generation = generation;
             }
@@ -68,11 +68,13 @@ impl Steering {
 
     /// Puts a file under control if a rule or a list names it.
     fn take_over(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<FileId> {
-        let found = resolve::find(tgid, key, generation, &mut self.files.descriptors, Search::Certain)?;
+        let found =
+            resolve::find(tgid, key, generation, &mut self.files.descriptors, Search::Certain).ok()?;
         let path = found.path.clone();
         // A file named by a descriptor is that file, whatever comes to lie at its path.
-        let held = |id: FileId| self.files.get(id).is_some_and(|managed| managed.holders > 0);
-        let successor_of = self.files.find_path(&path).filter(|&id| !held(id));
+        // Nor does an orphan have a successor.
+        let alone = |id: FileId| self.files.get(id).is_some_and(|m| m.holders > 0 || m.is_orphan());
+        let successor_of = self.files.find_path(&path).filter(|&id| !alone(id));
         if self.sessions.rule_for(&path).is_none() && successor_of.is_none() {
             return None;
         }
@@ -104,6 +106,7 @@ impl Steering {
 
     /// Puts a file under control.
     pub(crate) fn register(&mut self, new: Registration, layout: Layout) -> Option<FileId> {
+        while self.files.len() >= MANAGED_FILES as usize && self.retire_oldest_orphan() {}
         let id = self.engine.add_file(layout).ok()?;
         if self.enter(id, new).is_none() {
             self.engine.remove_file(id);
@@ -203,7 +206,7 @@ impl Steering {
     }
 
     /// Tells the policy of blocks that are cached and that it does not know of.
-    fn tell_of_cached(&mut self, id: FileId) {
+    pub(crate) fn tell_of_cached(&mut self, id: FileId) {
         let Some(managed) = self.files.get(id) else { return };
         let mut indices: Vec<u32> =
             managed.folios.iter().map_while(|p| u32::try_from(p >> self.block_order).ok()).collect();
@@ -217,9 +220,9 @@ impl Steering {
 
     /// Looks up what is cached of all files, after observations were lost.
     pub(crate) fn resynchronise(&mut self) {
-        let ids: Vec<FileId> = self.files.iter().map(|(id, _)| id).collect();
-        for id in ids {
-            self.compare(id, true);
+        let ids: Vec<(FileId, bool)> = self.files.iter().map(|(id, file)| (id, !file.is_orphan())).collect();
+        for (id, new) in ids {
+            self.compare(id, new);
             self.tell_of_cached(id);
         }
     }
@@ -227,7 +230,7 @@ impl Steering {
     /// Looks up what is cached of one file if the books are far off: pages that came and went between the
     /// look at a file and its first observation, or in a way that no tracepoint tells.
     pub(crate) fn audit(&mut self, id: FileId) {
-        if self.files.get(id).is_none_or(|managed| managed.partly_known) {
+        if self.files.get(id).is_none_or(|managed| managed.partly_known || managed.is_orphan()) {
             return;
         }
         let Some(descriptor) = self.files.descriptor(id) else { return };
@@ -242,7 +245,7 @@ impl Steering {
 
     /// Corrects the books on a file by what is cached: pages that are gone, and with `new` pages that are
     /// not known yet.
-    fn compare(&mut self, id: FileId, new: bool) {
+    pub(crate) fn compare(&mut self, id: FileId, new: bool) {
         let Some(descriptor) = self.files.descriptor(id) else { return };
         let Some(managed) = self.files.get(id) else { return };
         // Equal numbers of pages are taken for equal pages: a loss that balances is rare, and what it leaves
@@ -264,8 +267,9 @@ impl Steering {
         if !new {
             return;
         }
-        let Ok((cached, _)) = kernel::cached_pages(&descriptor, size, most) else { return };
+        let Ok((cached, all)) = kernel::cached_pages(&descriptor, size, most) else { return };
         let Some(managed) = self.files.get_mut(id) else { return };
+        managed.partly_known |= !all;
         for page in cached {
             if !managed.folios.is_cached(page) {
                 managed.folios.add_guessed(page);

@@ -121,7 +121,15 @@ impl Steering {
                 let Some(managed) = self.files.get_mut(id) else { break };
                 run.iter().for_each(|folio| managed.folios.issue(*folio));
                 let (file, mapped_by) = (Arc::clone(&file), mapped_by.clone());
-                self.backlog.push_back(Eviction { serial, id, key, file, folios: run, mapped_by, again: true });
+                self.backlog.push_back(Eviction {
+                    serial,
+                    id,
+                    key,
+                    file,
+                    folios: run,
+                    mapped_by,
+                    again: true,
+                });
             }
         }
     }

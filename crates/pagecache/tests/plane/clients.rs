@@ -175,8 +175,9 @@ fn a_descriptor_must_prove_that_the_file_may_be_read() {
     let Some(stage) = stage("a_descriptor_must_prove_that_the_file_may_be_read") else { return };
     let path = stage.file("a", 4);
     let mut client = Client::new(options(32));
-    let mut refused =
-        |descriptor: OwnedFd| client.plane.hold_file(client.session, descriptor, None).unwrap_err().to_string();
+    let mut refused = |descriptor: OwnedFd| {
+        client.plane.hold_file(client.session, descriptor, None).unwrap_err().to_string()
+    };
     let not_a_file = "the descriptor is not of a regular file; give one that is";
     assert_eq!(refused(File::open(&stage.directory).unwrap().into()), not_a_file);
     assert_eq!(refused(File::open("/dev/null").unwrap().into()), not_a_file);
