@@ -47,6 +47,9 @@ pub(crate) struct RunArguments {
     /// Divide the sizes of files, budgets and runs by this, for a quick look; results mean less.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
     pub(crate) shrink: u64,
+    /// Run only the arms whose names contain this.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) only: String,
     /// Further arguments for `foretell run`, as one word each.
     #[arg(long = "foretell-argument", value_name = "ARG", allow_hyphen_values = true)]
     pub(crate) foretell_arguments: Vec<String>,

@@ -28,7 +28,7 @@ mod together;
 
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Parser;
 
 use crate::arguments::{Arguments, Command, RunArguments};
@@ -66,11 +66,13 @@ fn benchmark(arguments: &RunArguments) -> Result<()> {
     let mut case = cases::prepare(name, &bench).with_context(|| format!("cannot prepare {name}"))?;
     let arms = case.arms();
     let mut outcome = Outcome::new(case.title(), &arms);
-    let progress = report::progress(arms.len() * arguments.rounds);
+    let wanted: Vec<usize> = (0..arms.len()).filter(|arm| arms[*arm].contains(&arguments.only)).collect();
+    ensure!(!wanted.is_empty(), "no arm's name contains '{}'; they are: {}", arguments.only, arms.join("; "));
+    let progress = report::progress(wanted.len() * arguments.rounds);
     for round in 0..arguments.rounds {
-        for turn in 0..arms.len() {
+        for turn in 0..wanted.len() {
             // Another arm comes first in each round, so that none always follows the same one.
-            let arm = (round + turn) % arms.len();
+            let arm = wanted[(round + turn) % wanted.len()];
             progress.set_message(format!("round {} of {}: {}", round + 1, arguments.rounds, arms[arm]));
             let measured = case.run(arm).with_context(|| format!("{name}: {}", arms[arm]))?;
             outcome.record(arm, measured);
@@ -78,6 +80,7 @@ fn benchmark(arguments: &RunArguments) -> Result<()> {
         }
     }
     progress.finish_and_clear();
+    outcome.arms.retain(|(_, series)| !series.is_empty());
     outcome.references = case.references();
     outcome.verdicts = case.verdicts(&outcome);
     drop(case);

@@ -9,8 +9,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, getrlimit, kill_process, setrlimit, waitid,
+};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::reader::BLOCK_BYTES;
 
 /// How long the service may take to answer, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -47,8 +52,12 @@ pub(crate) struct Ran {
     pub(crate) elapsed_s: f64,
     /// Of each program.
     pub(crate) programs_s: Vec<f64>,
+    /// Blocks that each program has read from devices itself; what the service fetched for it is not among them.
+    pub(crate) programs_blocks: Vec<f64>,
     /// Processor time of the service.
     pub(crate) service_cpu_s: f64,
+    /// What the service says at the end, as JSON; `null` without one.
+    pub(crate) status: Value,
 }
 
 /// Runs what the file describes and reports.
@@ -87,26 +96,27 @@ fn run_programs(together: &Together, service: Option<&Child>) -> Result<Ran> {
         running.push(command.spawn().with_context(|| format!("cannot start {}", program.name))?);
     }
     let mut programs_s = vec![0.0; running.len()];
+    let mut programs_blocks = vec![0.0; running.len()];
     let mut left = running.len();
     while left > 0 {
         // Polled, as each program's own end counts and any may be the first.
         std::thread::sleep(Duration::from_millis(2));
-        for (program, (child, program_s)) in
-            together.programs.iter().zip(running.iter_mut().zip(&mut programs_s))
-        {
-            if *program_s > 0.0 {
+        for (at, (program, child)) in together.programs.iter().zip(&mut running).enumerate() {
+            if programs_s[at] > 0.0 || !has_ended(child)? {
                 continue;
             }
-            if let Some(status) = child.try_wait()? {
-                ensure!(status.success(), "{} ended with {status}", program.name);
-                *program_s = started.elapsed().as_secs_f64();
-                left -= 1;
-            }
+            programs_s[at] = started.elapsed().as_secs_f64();
+            // Of a process that has ended and was not waited for yet the counts can still be read.
+            programs_blocks[at] = read_bytes(child.id()) / BLOCK_BYTES as f64;
+            let status = child.wait()?;
+            ensure!(status.success(), "{} ended with {status}", program.name);
+            left -= 1;
         }
     }
     let elapsed_s = started.elapsed().as_secs_f64();
     let service_cpu_s = service.map_or(0.0, |child| cpu_s(child.id()));
-    Ok(Ran { elapsed_s, programs_s, service_cpu_s })
+    let status = together.service.as_ref().map_or(Ok(Value::Null), ask_service)?;
+    Ok(Ran { elapsed_s, programs_s, programs_blocks, service_cpu_s, status })
 }
 
 fn start_service(service: &Service) -> Result<Child> {
@@ -133,6 +143,14 @@ fn start_service(service: &Service) -> Result<Child> {
     Ok(child)
 }
 
+/// What `foretell status` says.
+fn ask_service(service: &Service) -> Result<Value> {
+    let mut command = Command::new(&service.foretell);
+    let output = command.args(["status", "--json", "--socket"]).arg(&service.socket).output()?;
+    ensure!(output.status.success(), "foretell status: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
 fn end_service(mut service: Child) -> Result<()> {
     let pid = Pid::from_raw(service.id().cast_signed()).context("the service has no number")?;
     kill_process(pid, Signal::TERM).context("cannot end the service")?;
@@ -148,6 +166,20 @@ fn end_service(mut service: Child) -> Result<()> {
             None => std::thread::sleep(Duration::from_millis(5)),
         }
     }
+}
+
+/// Has a child ended? It is not waited for.
+fn has_ended(child: &Child) -> Result<bool> {
+    let pid = Pid::from_raw(child.id().cast_signed()).context("a child has no number")?;
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Ok(waitid(WaitId::Pid(pid), options)?.is_some())
+}
+
+/// Bytes that a process has had read from devices (proc_pid_io(5)), by its own reads and for them.
+fn read_bytes(pid: u32) -> f64 {
+    let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+    let line = io.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+    line.and_then(|bytes| bytes.parse().ok()).unwrap_or(0.0)
 }
 
 /// Processor time of a process so far: fields 14 and 15 of proc_pid_stat(5), in ticks of 10 ms.

@@ -223,7 +223,16 @@ impl Case for Strategies<'_> {
         if let Some(last_s) = ran.programs_s.last() {
             measured.push(("last_elapsed_s", *last_s));
         }
+        if let Some(last_blocks) = ran.programs_blocks.last() {
+            measured.push(("last_device_blocks", *last_blocks));
+        }
         measured.push(("service_cpu_s", ran.service_cpu_s));
+        for metric in ["foreign_evictions", "evictions_refused", "lost_events"] {
+            let value = ran.status.get(metric).or_else(|| ran.status.get("counts")?.get(metric));
+            if let Some(value) = value.and_then(serde_json::Value::as_f64) {
+                measured.push((metric, value));
+            }
+        }
         if let Some(peak_bytes) = finished.peak_bytes {
             measured.push(("peak_mib", peak_bytes as f64 / MIB as f64));
         }
