@@ -47,7 +47,7 @@ pub(crate) fn join(
     name: &OsString,
     arguments: &[OsString],
 ) -> Result<Accompanied, Refused> {
-    let client = Client::connect(run_pid).map_err(|e| Refused::Wrong(e.context("--join")))?;
+    let client = Client::connect_to_started(run_pid).map_err(|e| Refused::Wrong(e.context("--join")))?;
     let program = Program::start_held(name, arguments).map_err(Refused::Wrong)?;
     accept(Partner::Run(client), program, format!("run {run_pid}"), controlled, name)
 }

@@ -98,10 +98,10 @@ pub fn render(stats: &Stats) -> String {
     out
 }
 
-/// The few with the most fetches, when there is more than one.
+/// The few with the most fetches, when there is more than one and anything was fetched.
 fn top(out: &mut String, what: &str, mut all: Vec<(String, Counts)>) {
     all.retain(|(_, counts)| counts.references + counts.fetches() > 0);
-    if all.len() < 2 {
+    if all.len() < 2 || all.iter().all(|(_, counts)| counts.fetches() == 0) {
         return;
     }
     // Stable: equals stay in order of appearance.

@@ -141,3 +141,42 @@ fn the_systems_own_words_are_said_once() {
         assert_eq!(ended.stderr.matches("os error 2").count(), 1, "{}", ended.stderr);
     }
 }
+
+#[test]
+fn a_service_that_cannot_listen_leaves_nothing_behind() {
+    let tree = Tree::new(&[("file", 10)]);
+    let path = |name: &str| tree.file(name).display().to_string();
+    for (socket, says) in [
+        (path("file"), "exists and is no socket; give another --socket"),
+        (path("no/such/s"), "cannot listen on"),
+        (path(&"x".repeat(108)), "is longer than the 107 bytes"),
+        ("/proc/s".to_owned(), "cannot listen on /proc/s: "),
+    ] {
+        let ended = foretell(["daemon", "--budget", "64M", "--socket", &socket]);
+        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(2), 1), "{socket}: {}", ended.stderr);
+        assert!(ended.stderr.starts_with("foretell: ") && ended.stderr.contains(says), "{}", ended.stderr);
+        assert!(ended.stderr.matches("os error").count() < 2, "{}", ended.stderr);
+        assert_eq!(std::fs::read_dir(tree.path()).unwrap().count(), 1, "{socket}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_told_with_where_to_look_it_up() {
+    for (arguments, says) in [
+        (&["run"][..], "<PROGRAM>...; 'foretell run --help' says more"),
+        (&["bogus"], "unrecognized subcommand 'bogus'; 'foretell --help' says more"),
+        (
+            &["trace", "convert", "a", "b"],
+            "unexpected argument 'b' found; 'foretell trace convert --help' says more",
+        ),
+        (
+            &["sim", "--workload", "synth", "--jobs", "0"],
+            "invalid value '0' for '--jobs <N>': give at least 1",
+        ),
+        (&["device", "validate", "/"], "/: is a directory"),
+    ] {
+        let ended = foretell(arguments);
+        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(2), 1), "{}", ended.stderr);
+        assert!(ended.stderr.contains(says), "{}", ended.stderr);
+    }
+}

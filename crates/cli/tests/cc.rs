@@ -98,7 +98,7 @@ fn annotations_need_no_flag() {
     let marked = MAIN.replace("#include \"where.h\"", "#include \"where.h\"\n#include <foretell_slice.h>");
     let marked = marked.replace("for (int i", "FORETELL_PREFETCH(fd);\n    for (int i");
     fs::write(project.path("main.c"), marked).unwrap();
-    project.cc_quietly("-Iinclude -DCOUNT=5 -MD -c main.c -o main.o");
+    project.cc_quietly("-Iinclude -DCOUNT=20 -MD -c main.c -o main.o");
     project.cc_quietly("-Iinclude -c where.c -o where.o");
     project.cc_quietly("main.o where.o -o prog");
     assert!(project.prefetches("prog"));

@@ -170,5 +170,5 @@ fn objects_that_cannot_be_read_in_parts_are_refused() {
     // Bound and closed again: nobody listens there.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     refused([&format!("http://{closed}/object"), "-o", output], "does not answer");
-    refused(["http://", "-o", output], "http:");
+    refused(["http://", "-o", output], "http://: names no host");
 }

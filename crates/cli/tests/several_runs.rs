@@ -4,7 +4,7 @@
 
 mod harness;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 
@@ -45,6 +45,35 @@ fn a_joined_run_shares_the_budget_and_reports_its_part() {
     assert!(ended.stderr.contains("shared with another run"), "{}", ended.stderr);
     let first = first.end();
     assert!(first.stderr.contains("256   blocks that the program read"), "{}", first.stderr);
+}
+
+#[test]
+fn a_run_that_has_just_been_started_can_be_joined() {
+    if !can_control("a_run_that_has_just_been_started_can_be_joined") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 8192)]);
+    let rule = tree.rule("mru");
+    // As a shell does it, which does not wait for the first one to be ready.
+    let script = r#"
+        exec 3<&0 0</dev/null
+        "$0" run --budget 1M --rule "$1" -- sh -c 'read x <&3' &
+        exec "$0" run --join $! --rule "$1" -- true"#;
+    let mut shell = std::process::Command::new("sh")
+        .args(["-c", script, harness::FORETELL, &rule])
+        .env("FORETELL_SOCKET", "/nonexistent/foretelld.sock")
+        .stdin(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let first_waits_for = shell.stdin.take();
+    let joined = shell.wait().unwrap();
+    drop(first_waits_for);
+    // To the end of both.
+    let mut said = String::new();
+    shell.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(joined.code(), Some(0), "{said}");
+    assert!(said.contains("shared with another run"), "{said}");
 }
 
 #[test]

@@ -45,6 +45,18 @@ fn what_is_lacking_is_said_before_the_start() {
 }
 
 #[test]
+fn nothing_is_announced_that_does_not_happen() {
+    let (_directory, foretell) = copy();
+    let foretell = foretell.display().to_string();
+    for command in [&["run", "--", "true"][..], &["daemon", "--budget", "64M"]] {
+        let command = [&[foretell.as_str()], command].concat();
+        let Some(ended) = as_nobody("nothing_is_announced_that_does_not_happen", &command) else { return };
+        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(2), 1), "{}", ended.stderr);
+        assert!(ended.stderr.contains("run as root"), "{}", ended.stderr);
+    }
+}
+
+#[test]
 fn best_effort_runs_the_program_and_says_so() {
     let (directory, foretell) = copy();
     let stats = directory.path().join("stats.json").display().to_string();

@@ -47,7 +47,7 @@ pub enum ListenError {
         path: PathBuf,
     },
     /// The system refuses.
-    #[error("cannot listen on {}: {source}; give another --socket, where this user may write", path.display())]
+    #[error("cannot listen on {}: {source}; run as root, or give a --socket where this user may write", path.display())]
     System {
         /// Where.
         path: PathBuf,

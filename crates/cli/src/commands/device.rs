@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use foretell_device::validation::{Comparison, Records, replay};
 use foretell_device::{Device, DeviceParameters, Discipline, Model, catalogue};
 
@@ -59,6 +59,7 @@ pub fn execute(args: &Args) -> Result<u8> {
                 true => read(Path::new(device))?,
                 false => catalogue::find(device)?,
             };
+            ensure!(!trace.is_dir(), "{}: is a directory; name a trace", trace.display());
             let file = File::open(trace).with_context(|| trace.display().to_string())?;
             let mut device = Device::new(&parameters, Discipline::Fcfs);
             let comparison = replay(&mut device, Records::new(BufReader::new(file)))

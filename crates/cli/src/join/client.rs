@@ -22,6 +22,12 @@ pub(super) const SOCKET_PREFIX: &str = "foretell-run-";
 /// that is stopped (Ctrl-Z) does not answer, and holds nobody up.
 const RULES_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// So young a process may still be on its way to control its program: loading the BPF programs takes 50 ms on a
+/// machine that does nothing else.
+const STARTING: Duration = Duration::from_secs(10);
+/// How often such a one is tried again.
+const RETRY: Duration = Duration::from_millis(10);
+
 /// A connection to another run.
 #[derive(Debug)]
 pub struct Client {
@@ -48,6 +54,16 @@ impl Client {
         }
         stream.set_nonblocking(true)?;
         Ok(Client { stream, inbox: Inbox::new(MAX_REPLY_BYTES), ended: false })
+    }
+
+    /// The same to a run that may just have been started (`foretell run … & foretell run --join $! …`).
+    pub fn connect_to_started(pid: u32) -> Result<Client> {
+        loop {
+            match Client::connect(pid) {
+                Err(_) if age(pid).is_some_and(|age| age < STARTING) => std::thread::sleep(RETRY),
+                result => return result,
+            }
+        }
     }
 
     /// Readable when an answer has come.
@@ -136,6 +152,19 @@ pub fn check_other_runs(rules: &[Rule], allowance: &mut Allowance) -> Result<()>
     Ok(())
 }
 
+/// How long ago a process was started, if it runs (proc_pid_stat(5): the third field is its state, the 22nd the time
+/// of its start since boot in clock ticks; exec(2) changes none of them).
+fn age(pid: u32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    let started_ticks: u64 = fields.nth(18)?.parse().ok()?;
+    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+    let uptime_s: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+    let age_s = uptime_s - started_ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
+    (state != "Z").then(|| Duration::from_secs_f64(age_s.max(0.0)))
+}
+
 /// The process numbers of all runs that listen (proc_net(5), `/proc/net/unix`: abstract names begin with '@').
 fn other_runs() -> BTreeSet<u32> {
     let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
@@ -170,6 +199,16 @@ mod tests {
             0: 2 0 10000 0001 01 12 @foretell-run-x\n\
             0: 2 0 10000 0001 01 13\n";
         assert_eq!(runs_in(sockets).collect::<BTreeSet<_>>(), BTreeSet::from([12]));
+    }
+
+    #[test]
+    fn a_process_has_an_age_until_it_ends() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        assert!(age(child.id()).unwrap() <= age(std::process::id()).unwrap());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(age(child.id()), None);
     }
 
     #[test]

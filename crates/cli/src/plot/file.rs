@@ -107,6 +107,9 @@ mod tests {
         assert_eq!(Picture::plot(Path::new("a.PNG")).unwrap().format, Format::Png);
         assert_eq!(says("a.gif"), "--plot a.gif: no format '.gif'; give .svg or .png");
         assert_eq!(says("a"), "--plot a: no extension; give .svg or .png");
-        assert_eq!(says("/no/such/a.svg"), "--plot /no/such/a.svg: there is no directory /no/such; make it first");
+        assert_eq!(
+            says("/no/such/a.svg"),
+            "--plot /no/such/a.svg: there is no directory /no/such; make it first"
+        );
     }
 }

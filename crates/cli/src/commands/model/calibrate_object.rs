@@ -1,6 +1,6 @@
 //! `foretell model calibrate URL`: the device file of an object store.
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use foretell_analytic::calibrate::{CONNECTIONS, LARGE_BYTES, ObjectCalibration};
 use foretell_probe::{Effort, Object};
 use serde::Serialize;
@@ -15,6 +15,10 @@ pub(super) fn execute(args: &Args) -> Result<()> {
     let rate = args.rate.as_deref().map(bytes_per_s).transpose()?;
     let url = one_line(&args.target);
     let address = without_secrets(&url);
+    ensure!(
+        !address.contains(":///"),
+        "{url}: names no host; give the address of an object, as http://HOST/OBJECT"
+    );
     let object = Object::open(&args.target).map_err(|e| anyhow!("{address}: {e}"))?;
     let bar = progress();
     let (found, effort) = object
