@@ -9,8 +9,8 @@
 //!
 //! # A request
 //!
-//! It is asked for when its stream has computed on the one before (synchronously), or when the stream begins
-//! to (Linux, one window ahead). The driver takes the waiting request with the lowest address from the last
+//! It is asked for when its stream has computed on the one before (synchronously), or when the stream comes to the
+//! one before, there or not (Linux: the module `pipeline`). The driver takes the waiting request with the lowest address from the last
 //! one on, else the lowest of all, and costs processor time as it does.
 //!
 //! - What the heads have read ahead, or are reading, costs `max(hit overhead + bus, media)`; they go on.
@@ -95,12 +95,14 @@ struct Stream {
     at: f64,
     /// Requests not asked for yet.
     left: u64,
-    /// Whether one waits in the queue.
-    waiting: bool,
+    /// Requests that wait in the queue, two at most.
+    asked: u32,
     /// Requests arrived and not computed on.
     arrived: u32,
     /// Whether it has or waits for a processor.
     computing: bool,
+    /// Whether it has computed yet.
+    begun: bool,
     /// One past the last byte that its segment holds; 0 without a segment.
     cached_to: f64,
     /// When its segment was used last, in requests served.
@@ -143,9 +145,10 @@ impl<'a> Machine<'a> {
         let stream = |i: u32| Stream {
             at: f64::from(i) * what.span_bytes,
             left: what.requests,
-            waiting: false,
+            asked: 0,
             arrived: 0,
             computing: false,
+            begun: false,
             cached_to: 0.0,
             used: 0,
         };
@@ -214,7 +217,10 @@ impl<'a> Machine<'a> {
                     now_ms = ms;
                     self.running.swap_remove(i);
                     self.streams[s].computing = false;
-                    if self.what.ahead { self.computed(s) } else { self.ask(s) }
+                    self.ask(s);
+                    if self.what.ahead {
+                        self.computed(s);
+                    }
                 }
                 (_, None) => return Followed { time_ms: now_ms, busy_ms: self.busy_ms },
             }
@@ -223,7 +229,9 @@ impl<'a> Machine<'a> {
 
     fn ask(&mut self, s: usize) {
         let stream = &mut self.streams[s];
-        stream.waiting = stream.left > 0;
+        if u64::from(stream.asked) < stream.left {
+            stream.asked += 1;
+        }
     }
 
     /// A request has arrived at its stream.
@@ -253,7 +261,8 @@ impl<'a> Machine<'a> {
             let alone = self.what.processors == 1;
             let begin_ms = if alone { now_ms.max(self.driver_until_ms) } else { now_ms };
             self.running.push((begin_ms + self.what.think_ms, s));
-            if self.what.ahead {
+            // The first window's marker lies behind the first read; the later ones have it in front.
+            if self.what.ahead && !std::mem::replace(&mut self.streams[s].begun, true) {
                 self.ask(s);
             }
         }
@@ -270,7 +279,7 @@ impl<'a> Machine<'a> {
 
     /// The next request of an elevator that goes up only.
     fn choose(&self) -> Option<usize> {
-        let waiting = || (0..self.streams.len()).filter(|&s| self.streams[s].waiting);
+        let waiting = || (0..self.streams.len()).filter(|&s| self.streams[s].asked > 0);
         let by_address = |a: &usize, b: &usize| self.streams[*a].at.total_cmp(&self.streams[*b].at);
         let upwards = waiting().filter(|&s| self.streams[s].at >= self.head).min_by(by_address);
         upwards.or_else(|| waiting().min_by(by_address))
@@ -289,7 +298,7 @@ impl<'a> Machine<'a> {
             from = to;
         }
         let stream = &mut self.streams[s];
-        stream.waiting = false;
+        stream.asked -= 1;
         stream.left -= 1;
         stream.at += self.what.stride_bytes;
         stream.used = self.served;

@@ -13,7 +13,7 @@
 //! - [`measured`]: the same for a device that was calibrated, with the processor's part of each read.
 //! - [`calibrate`]: from timed requests to such a device.
 //! - [`advise`]: what to set, by that model.
-//! - [`readahead`]: the windows in which Linux reads a file.
+//! - [`readahead`]: the windows in which Linux reads a file; `pipeline`: how they follow each other.
 //!
 //! Times are in ms and sizes in KB of 1024 bytes in the modules that follow the paper, which prints them so;
 //! its rates in MB/s are taken as KB/ms, as its own tables do.
@@ -24,6 +24,7 @@ pub mod calibrate;
 pub mod costs;
 pub mod ffs;
 pub mod measured;
+mod pipeline;
 pub mod predict;
 pub mod published;
 pub mod readahead;

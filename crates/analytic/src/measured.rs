@@ -9,21 +9,9 @@
 //! # Reads through the page cache
 //!
 //! The processor adds its part: a call, the copy, and for what is missing room in the page cache and a
-//! request. Linux reads sequential files in windows ([`crate::readahead`]). The first page of a window carries
-//! a marker (the first window has it behind what was asked for); who reads a page with a marker asks for the
-//! next window and only then waits for its own data (`filemap_get_pages` of mm/filemap.c: readahead first,
-//! then `filemap_update_page`). So while a program waits for window k, window k+1 is in flight, too. With t_k
-//! the instant at which the program comes to window k, h the processor's time for a window and D the
-//! device's:
-//!
-//! ```text
-//! t_k+1 = max(t_k + s, t_k-1 + s + D) + h - s        s: asking for a window, part of h
-//! ```
-//!
-//! which settles at a period of `max(h, (h + D) / 2, busy)`. A window is asked for in requests of at most
-//! `max_request_bytes`, each of which wakes the program by itself; they pass a device with several channels
-//! side by side. The recurrence is followed request by request for [`EXACT_WINDOWS`] windows; what comes
-//! later repeats their period.
+//! request. Linux reads sequential files in windows, two of which are in flight (the module `pipeline`). A window is
+//! asked for in requests of at most `max_request_bytes`, each of which wakes the program by itself; they pass a
+//! device with several channels side by side.
 //!
 //! Several streams whose device positions: each has two windows in flight, which stand one behind the other in
 //! the device's queue, so that every other window needs no positioning.
@@ -31,13 +19,10 @@
 use foretell_device::{Host, MeasuredParameters};
 
 use crate::costs::{Limit, LimitKind};
+use crate::pipeline;
 use crate::predict::{Bound, Causes, Evaluation};
 use crate::readahead::Windows;
 use crate::workload::{Pattern, Prefetching, Workload};
-
-/// Windows of the steady size that are followed one by one. The period has settled after two, and half of
-/// them are enough to take it from when a window takes several requests.
-pub const EXACT_WINDOWS: u64 = 64;
 
 /// A measured device, and the machine that it was measured in if that is known.
 #[derive(Debug, Clone, PartialEq)]
@@ -285,23 +270,13 @@ impl Measured {
         }
     }
 
-    /// A sequential stream under Linux's readahead: see the module's documentation.
+    /// A sequential stream under Linux's readahead.
     fn pipelined_ms(&self, windows: &Windows, requests: &Requests<'_>, workload: &Workload) -> f64 {
         let processor = requests.processor;
-        let use_ms_per_byte = (workload.think_ms() + processor.read_ms) / workload.request_bytes as f64
-            + processor.copy_ms_per_byte;
-        let exact = windows.steady.min(EXACT_WINDOWS);
-        let sizes = windows
-            .head_bytes
-            .iter()
-            .copied()
-            .chain((0..exact).map(|_| windows.steady_bytes))
-            .chain((windows.last_bytes > 0).then_some(windows.last_bytes));
-        let sizes: Vec<u64> = sizes.collect();
-        let mut now_ms = 0.0;
+        let each_ms = workload.think_ms() + processor.read_ms;
+        let use_ms_per_byte = each_ms / workload.request_bytes as f64 + processor.copy_ms_per_byte;
         let mut free_ms = 0.0;
-        // When each piece of a window that is asked for at an instant is there.
-        let mut ask = |now_ms: &mut f64, bytes: u64| -> Vec<(u64, f64)> {
+        let ms = pipeline::follow(windows, workload.request_bytes, use_ms_per_byte, |now_ms, bytes| {
             *now_ms += requests.ask_ms(bytes);
             free_ms = f64::max(free_ms, *now_ms) + requests.busy_positioning_ms;
             let mut arrivals = Vec::new();
@@ -311,43 +286,9 @@ impl Measured {
                 arrivals.push((piece, own_ms.max(free_ms)));
             }
             arrivals
-        };
-        let Some(&first) = sizes.first() else { return 0.0 };
-        let mut coming = ask(&mut now_ms, first);
-        let mut began_ms = Vec::with_capacity(sizes.len());
-        for (k, _) in sizes.iter().enumerate() {
-            began_ms.push(now_ms);
-            let mut next = None;
-            let mut ask_next = |now_ms: &mut f64| sizes.get(k + 1).map(|&bytes| ask(now_ms, bytes));
-            // The first window's marker lies behind the first read.
-            let mut until_marker = if k == 0 { workload.request_bytes } else { 0 };
-            for (piece, arrival_ms) in std::mem::take(&mut coming) {
-                let mut left = piece;
-                if next.is_none() && until_marker < left {
-                    if until_marker > 0 {
-                        now_ms = now_ms.max(arrival_ms) + until_marker as f64 * use_ms_per_byte;
-                        left -= until_marker;
-                    }
-                    until_marker = 0;
-                    next = Some(ask_next(&mut now_ms));
-                }
-                until_marker = until_marker.saturating_sub(left);
-                now_ms = now_ms.max(arrival_ms) + left as f64 * use_ms_per_byte;
-            }
-            // A window that ends at its marker is followed by a read that asks for the next one.
-            coming = next.unwrap_or_else(|| ask_next(&mut now_ms)).unwrap_or_default();
-        }
-        let beyond = windows.steady - exact;
-        if beyond > 0 {
-            let steady = &began_ms[windows.head_bytes.len()..][..exact as usize];
-            // An even number of them: where the device takes two windows at a time, every other one waits.
-            let steps = steady.len() / 4 * 2;
-            let last = steady.len() - 1;
-            let period_ms = (steady[last] - steady[last - steps]) / steps as f64;
-            now_ms += beyond as f64 * period_ms;
-        }
+        });
         // A last read that is shorter than a request is followed by as much computation as the others.
-        now_ms.max(workload.reads() as f64 * (workload.think_ms() + processor.read_ms))
+        ms.max(workload.reads() as f64 * each_ms)
     }
 }
 

@@ -39,7 +39,8 @@ pub enum Ahead {
     Depth(usize),
     /// This many have not arrived, in whatever order they do.
     InFlight(usize),
-    /// The next one is asked for when the program begins to compute on the one before.
+    /// The next one is asked for when the program comes to the one before, there or not: Linux. The first one's
+    /// marker lies behind its first read.
     Window,
 }
 
@@ -99,7 +100,7 @@ pub fn stepped_ms(parameters: &DeviceParameters, workload: &Workload, ahead: Ahe
             let until = match ahead {
                 Ahead::Depth(depth) => consumed[s] + depth,
                 Ahead::InFlight(depth) => arrivals[s] + depth,
-                Ahead::Window => begun[s] + 1,
+                Ahead::Window => (consumed[s] + 2).min(2 * begun[s] + 1),
             };
             while submitted[s] < reads[s].len() && submitted[s] < until {
                 let id = ((s as u64) << 32) | submitted[s] as u64;
