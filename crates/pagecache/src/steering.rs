@@ -213,10 +213,15 @@ impl Steering {
                     self.read(tgid, tid, id, first_page..=last_page, false);
                 }
             }
-            Observation::Added { tgid, file, first_page, order, generation, .. } => {
+            Observation::Added { tgid, tid, file, first_page, order, appended, generation, .. } => {
                 let known = self.files.find(file);
                 if let Some(id) = known.or_else(|| self.sight(tgid, file, generation)) {
                     self.added(tgid, id, first_page, order);
+                    if appended {
+                        // To write a block is to reference it, as in the papers.
+                        let last_page = first_page + (1_u64 << order.min(63)) - 1;
+                        self.read(tgid, tid, id, first_page..=last_page, false);
+                    }
                 }
             }
             Observation::Removed { file, first_page, order, .. } => {

@@ -47,6 +47,11 @@ LAYOUT(event, tid, 24);
 LAYOUT(event, packed, 28);
 LAYOUT_SIZE(event, 32);
 
+/* With the order of an added folio: a tracked process adds it beyond the end of the file, by writing it. */
+enum event_flag {
+	EVENT_APPENDED = 256,
+};
+
 #define EVENT_ARGUMENT_SHIFT 8
 #define EVENT_ARGUMENT_MAX 0xffffffu
 

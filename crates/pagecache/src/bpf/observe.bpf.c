@@ -300,14 +300,18 @@ int BPF_PROG(foretell_add, struct folio *folio)
 	bool by_tracked = is_tracked(who >> 32);
 	struct subject subject;
 	enum verdict verdict;
+	u64 argument;
 
 	if (!find_subject(folio->mapping, &subject))
 		return 0;
 	verdict = verdict_on(&subject);
 	if (verdict == VERDICT_IGNORED || (verdict == VERDICT_NONE && !(by_tracked && is_regular(&subject))))
 		return 0;
-	emit_file(EVENT_ADDED, &subject, who, folio->index, folio_order(folio), verdict == VERDICT_MANAGED,
-		  by_tracked);
+	argument = folio_order(folio);
+	/* Nothing is read from beyond the end: the size grows when the data is there. */
+	if (by_tracked && (u64)folio->index << page_shift >= (u64)subject.inode->i_size)
+		argument |= EVENT_APPENDED;
+	emit_file(EVENT_ADDED, &subject, who, folio->index, argument, verdict == VERDICT_MANAGED, by_tracked);
 	return 0;
 }
 

@@ -118,6 +118,9 @@ pub enum Observation {
         first_page: u64,
         /// log2 of its pages.
         order: u8,
+        /// A tracked process writes it: it lies beyond the end that the file had. A write to what is within the
+        /// file is not told.
+        appended: bool,
         /// The file is managed.
         known: bool,
         /// Generation of the inode; 0 when `known`.

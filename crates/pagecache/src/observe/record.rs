@@ -18,6 +18,9 @@ pub(super) mod kind {
     pub(crate) const WAITED: u32 = 9;
 }
 
+/// `enum event_flag` of `event.h`.
+const APPENDED: u32 = 256;
+
 /// `enum verdict` of `event.h`.
 pub(super) mod verdict {
     pub(crate) const MANAGED: u8 = 1;
@@ -57,7 +60,8 @@ pub(super) fn decode(record: &[u8]) -> Option<Observation> {
             Observation::MapPages { tgid, tid, file, first_page, last_page, known, generation }
         }
         kind::ADDED => {
-            Observation::Added { tgid, tid, file, first_page, order: argument as u8, known, generation }
+            let (order, appended) = (argument as u8, argument & APPENDED != 0);
+            Observation::Added { tgid, tid, file, first_page, order, appended, known, generation }
         }
         kind::REMOVED => Observation::Removed { tgid, tid, file, first_page, order: argument as u8 },
         kind::FORKED => Observation::Forked { parent: tgid, child: tid },
@@ -164,9 +168,20 @@ mod tests {
         let map =
             Observation::MapPages { tgid, tid, file, first_page, last_page, known: true, generation: 0 };
         assert_eq!(known("EVENT_MAP_PAGES", 16), map);
-        let added =
-            Observation::Added { tgid, tid, file, first_page, order: 9, known: false, generation: 66 };
-        assert_eq!(unknown("EVENT_ADDED", 9), added);
+        for appended in [false, true] {
+            let argument = 9 | if appended { enumerator("EVENT_APPENDED") } else { 0 };
+            let added = Observation::Added {
+                tgid,
+                tid,
+                file,
+                first_page,
+                order: 9,
+                appended,
+                known: false,
+                generation: 66,
+            };
+            assert_eq!(unknown("EVENT_ADDED", argument), added);
+        }
         let removed = Observation::Removed { tgid, tid, file, first_page, order: 4 };
         assert_eq!(known("EVENT_REMOVED", 4), removed);
         assert_eq!(known("EVENT_FORKED", 0), Observation::Forked { parent: 44, child: 55 });

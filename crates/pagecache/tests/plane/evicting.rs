@@ -154,3 +154,19 @@ fn lost_events_are_made_good() {
     assert!(report.lost_events > 0);
     assert!(report.counts.evictions >= 4096 - 256, "{report:?}");
 }
+
+/// To write a block is to reference it, as in the papers: it has its place in the order of recency.
+#[test]
+fn what_is_written_has_been_referenced() {
+    let Some(stage) = stage("what_is_written_has_been_referenced") else { return };
+    let path = stage.file("a", 0);
+    let mut play = Play::new(options(64), stage.rule(PoolPolicy::Lru));
+    play.run(&format!("open f {} rw", path.display()));
+    play.run(&format!("write f 0 {}", 8 * BLOCK));
+    (16..32).for_each(|page| play.run(&format!("write f {} 4096", page * 4096)));
+    let counts = play.report().counts;
+    assert_eq!((counts.references, counts.demand_fetches, counts.hits), (16, 16, 0), "{counts:?}");
+    play.run(&format!("pass f {BLOCK} 1"));
+    let counts = play.report().counts;
+    assert_eq!((counts.references, counts.hits), (32, 16), "{counts:?}");
+}
