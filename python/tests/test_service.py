@@ -80,15 +80,16 @@ def write_cold(path: Path, content: bytes) -> None:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
+@pytest.mark.parametrize("when", [(), ("early",)])
 @pytest.mark.parametrize("start_method", ["fork", "spawn"])
 def test_a_shuffled_epoch_is_prefetched(
-    service: Service, directory: Path, program: Program, start_method: str
+    service: Service, directory: Path, program: Program, start_method: str, when: tuple[str, ...]
 ) -> None:
     samples, blocks = 100, 5
     for number in range(samples):
         write_cold(directory / f"{number:03}", random.Random(number).randbytes(blocks * 8192))
     epoch = Path(__file__).with_name("epoch.py")
-    ended = program(epoch, directory, start_method, FORETELL_SOCKET=service.socket)
+    ended = program(epoch, directory, start_method, *when, FORETELL_SOCKET=service.socket)
     assert (ended.returncode, ended.stderr) == (0, "")
     stats = json.loads(ended.stdout)
     assert stats["connected"]

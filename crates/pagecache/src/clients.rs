@@ -7,7 +7,7 @@
 //! on disks are touched.
 //!
 //! Sessions nest: a process that speaks for itself leaves the session of whoever started it, with all that it
-//! starts from then on, and goes back when its own session ends.
+//! has started and starts, and goes back when its own session ends.
 
 use std::fs::File;
 use std::os::fd::{OwnedFd, RawFd};
@@ -23,8 +23,12 @@ use crate::observe::{FileKey, MANAGED_FILES};
 use crate::options::{ManagerSpec, SessionId};
 use crate::plane::Plane;
 use crate::resolve;
-use crate::sessions::{Chunk, Holding, Origin, Prepared};
+use crate::sessions::{Chunk, Holding, Origin, Prepared, tree_within};
 use crate::steering::Steering;
+
+/// Descendants of a new client, and threads of it and them that are asked for children: each takes some
+/// microseconds, in which everybody else waits. What lies beyond stays where it is.
+const EARLIER_DESCENDANTS: usize = 256;
 
 /// A file that a session named by a descriptor ([`Plane::hold_file`]). Copies name the same file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,9 +48,10 @@ pub struct ByteRange {
 }
 
 impl Plane {
-    /// A session of its own for process `pid` and all that it starts from now on (what it started before
-    /// stays where it is). A process that belongs to a session already is taken out of it until the new one
-    /// ends. `user` is whose limits count ([`crate::QueueLimits`]).
+    /// A session of its own for process `pid`, for all that it starts from now on, and for what it has
+    /// started before (worker processes, say; of more than 256 not all are found), unless that has a session
+    /// of its own. Who belongs to a session already is taken out of it until the new
+    /// one ends. `user` is whose limits count ([`crate::QueueLimits`]).
     ///
     /// To be sure that `pid` is who it is taken for, hold a pidfd of it and look whether it still lives
     /// after this call.
@@ -68,8 +73,36 @@ impl Plane {
         } else {
             self.steering.enter_session(pid, session, name);
         }
+        self.take_in_descendants(pid, session, enclosing);
         self.begin_counting();
         Ok(session)
+    }
+
+    /// What a process has started before it had a session goes into that, from where the process itself was.
+    fn take_in_descendants(&mut self, root: u32, session: SessionId, enclosing: Option<SessionId>) {
+        // What is started while the tree is gone through is found in the second round.
+        for _ in 0..2 {
+            let descendants = tree_within(root, EARLIER_DESCENDANTS).into_iter().skip(1);
+            let mut found = false;
+            for pid in descendants.take(EARLIER_DESCENDANTS) {
+                if self.steering.sessions.process(pid).map(|process| process.session) != enclosing {
+                    continue;
+                }
+                found = true;
+                if enclosing.is_some() {
+                    self.steering.move_to_session(pid, session);
+                } else if self.observer.track(pid).is_ok() {
+                    match present_name(pid) {
+                        Ok(name) => self.steering.enter_session(pid, session, name),
+                        // It has just ended.
+                        Err(_) => self.observer.untrack(pid),
+                    }
+                }
+            }
+            if !found {
+                return;
+            }
+        }
     }
 
     /// Takes the file behind a descriptor under control on behalf of a session, until it is let go of as

@@ -370,12 +370,21 @@ impl Sessions {
 
 /// The living descendants of a process and itself, parents first.
 pub(crate) fn tree(root: u32) -> Vec<u32> {
+    tree_within(root, usize::MAX)
+}
+
+/// The same, as far as `most_threads` threads know of children, so that nobody has to wait for one with many.
+pub(crate) fn tree_within(root: u32, most_threads: usize) -> Vec<u32> {
     let mut tree = vec![root];
-    let mut next = 0;
+    let (mut next, mut asked) = (0, 0);
     while let Some(&pid) = tree.get(next) {
         next += 1;
         let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
         for thread in threads.filter_map(Result::ok) {
+            if asked == most_threads {
+                return tree;
+            }
+            asked += 1;
             let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
             tree.extend(children.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
         }
@@ -446,6 +455,7 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(tree[0], std::process::id());
         assert!(tree.contains(&child.id()));
+        assert_eq!(tree_within(std::process::id(), 0), [std::process::id()]);
     }
 
     #[test]

@@ -331,6 +331,51 @@ fn a_process_that_speaks_for_itself_leaves_the_session_of_its_parent() {
 }
 
 #[test]
+fn what_a_client_has_started_before_is_its_own_unless_it_speaks_for_itself() {
+    let test = "what_a_client_has_started_before_is_its_own_unless_it_speaks_for_itself";
+    if stage(test).is_none() {
+        return;
+    }
+    let mut plane = Plane::open(options(32)).unwrap();
+    // A shell, a shell that it has started, and what that has started.
+    let shell = std::process::Command::new("sh")
+        .args(["-c", "sh -c 'sleep 600 & echo $$ $!; wait' & wait"])
+        .stdout(std::process::Stdio::piped())
+        .spawn();
+    let mut shell = shell.unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(shell.stdout.take().unwrap()), &mut line)
+        .unwrap();
+    let (middle, leaf) = line.trim().split_once(' ').unwrap();
+    let (middle, leaf): (u32, u32) = (middle.parse().unwrap(), leaf.parse().unwrap());
+
+    let client = plane.add_client(middle, 0).unwrap();
+    assert_eq!(plane.live_processes(client), 2);
+    plane.end_session(client);
+    assert_eq!(plane.status().processes, []);
+
+    let own = plane.add_client(leaf, 0).unwrap();
+    let client = plane.add_client(middle, 0).unwrap();
+    assert_eq!((plane.live_processes(client), plane.live_processes(own)), (1, 1));
+    plane.end_session(own);
+    plane.end_session(client);
+
+    let manager = ManagerSpec { name: "all".to_owned(), ..ManagerSpec::default() };
+    let run = plane.add_session(SessionSpec { root_pid: shell.id(), managers: vec![manager] }).unwrap();
+    assert_eq!(plane.live_processes(run), 3);
+    let client = plane.add_client(middle, 0).unwrap();
+    assert_eq!((plane.live_processes(run), plane.live_processes(client)), (1, 2));
+    plane.end_session(client);
+    assert_eq!(plane.live_processes(run), 3, "they go back");
+
+    for pid in [leaf, middle] {
+        let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+    shell.wait().unwrap();
+}
+
+#[test]
 fn thousands_of_sessions_come_and_go() {
     let Some(stage) = stage("thousands_of_sessions_come_and_go") else { return };
     let path = stage.file("a", 8);
