@@ -194,6 +194,19 @@ pub(crate) fn cached_pages(file: &File, size: u64, windows: usize) -> io::Result
     Ok((cached, true))
 }
 
+/// Has each large table mapped by itself, so that it grows in its place (`mremap`) and its memory is given back
+/// when it is freed. Left to itself, malloc(3) puts a table on the heap once one as large has been freed, and
+/// leaves a hole there each time that it grows: half as much again as the tables take.
+pub(crate) fn map_large_tables() {
+    /// What malloc(3) begins with, before it adjusts itself.
+    const THRESHOLD_BYTES: libc::c_int = 128 << 10;
+    // SAFETY: takes no pointers, and glibc locks its own structures.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, THRESHOLD_BYTES);
+    }
+}
+
 /// Gives memory that was freed in small pieces back to the system (malloc_trim(3)); it would count against
 /// the memory that the program is granted together with us.
 pub(crate) fn return_free_memory() {

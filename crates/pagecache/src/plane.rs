@@ -92,6 +92,7 @@ impl Plane {
     /// The same, on something that stands between the plane and the kernel's page cache.
     pub(crate) fn open_with(options: Options, cache: Arc<dyn PageCache>) -> Result<Plane, OpenError> {
         check(&options)?;
+        kernel::map_large_tables();
         let system = |what| move |source| OpenError::System { what, source };
         let list = match &options.record {
             Some(path) => Some(BlockList::create(path).map_err(|e| record_error(path, e))?),
