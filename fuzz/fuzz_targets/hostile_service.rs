@@ -26,6 +26,7 @@ fn place() -> &'static Place {
         let dir = tempfile::tempdir().expect("a directory");
         let socket = dir.path().join("socket");
         let listener = UnixListener::bind(&socket).expect("a socket");
+        listener.set_nonblocking(true).expect("a socket");
         let path = dir.path().join("file");
         std::fs::write(&path, [0; 100]).expect("a file");
         let options = Options { socket, fallback: Fallback::Nothing };
@@ -62,6 +63,12 @@ fuzz_target!(|bytes: &[u8]| {
         client.stats();
     }
     drop(socket);
-    assert!(!client.is_connected() || bytes.len() > 65536);
+    // It hears of the end behind what was said before; and on a busy machine it has come back meanwhile.
+    while bytes.len() <= 65536 && client.is_connected() {
+        listener.accept().expect("a connection that the client believes to have");
+    }
     client.disclose_range(file, 0..100).expect("a range");
+    drop(client);
+    // What is left of this client is not the next one.
+    while listener.accept().is_ok() {}
 });
