@@ -265,13 +265,18 @@ impl Resolver<'_> {
         }
     }
 
-    /// Those locations that bytes can be written to.
+    /// Those locations that bytes can be written to. Strings of the source stay what they are.
     fn memory_of(&self, targets: &[Loc]) -> Vec<Loc> {
         let is_memory = |l: &Loc| {
             let what = self.memory.what(*l);
             !matches!(
                 what,
-                Object::Function(_) | Object::Library(_) | Object::Open(_) | Object::Stdin | Object::Output
+                Object::Function(_)
+                    | Object::Library(_)
+                    | Object::Literal(_)
+                    | Object::Open(_)
+                    | Object::Stdin
+                    | Object::Output
             )
         };
         targets.iter().copied().filter(is_memory).collect()

@@ -147,6 +147,20 @@ impl Memory {
         &self.objects[self.object_of(location).0 as usize]
     }
 
+    /// Can a pointer lie there? In strings, functions and open files there is none.
+    pub(crate) fn holds_pointers(&self, location: Loc) -> bool {
+        !matches!(
+            self.what(location),
+            Object::Literal(_)
+                | Object::ArgumentText
+                | Object::Function(_)
+                | Object::Library(_)
+                | Object::Open(_)
+                | Object::Stdin
+                | Object::Output
+        )
+    }
+
     pub(crate) fn of_object(&self, object: Obj) -> &[Loc] {
         &self.of_object[object.0 as usize]
     }

@@ -205,20 +205,24 @@ impl<'a> Closure<'a> {
 
     /// Keeps a step and all that it depends on.
     pub(crate) fn keep(&mut self, point: Point, reason: Reason) {
-        self.open.push((point, reason));
+        self.ask(point, reason);
         while let Some((point, reason)) = self.open.pop() {
             self.visit(point, reason);
         }
     }
 
-    /// Keeps a call's result, or a read's bytes, as if somebody needed them.
+    /// Notes that a step is wanted, and by whom first: who asks has been asked for before, so that chains end.
+    fn ask(&mut self, point: Point, reason: Reason) {
+        self.why.entry(point).or_insert(reason);
+        self.open.push((point, reason));
+    }
+
     fn visit(&mut self, point: Point, reason: Reason) {
         let new = !self.keeps(point);
         if new {
             self.kept[point.0.ix()][point.1.ix()] = true;
             self.count += 1;
             self.live[point.0.ix()] = true;
-            self.why.insert(point, reason);
             self.new_step(point);
         }
         match reason {
@@ -234,7 +238,7 @@ impl<'a> Closure<'a> {
         let node = &known.graphs[func.ix()][step];
         for parent in known.control[func.ix()].parents(step) {
             if *parent != ENTRY {
-                self.open.push(((func, *parent), Reason::Decides(point)));
+                self.ask((func, *parent), Reason::Decides(point));
             }
         }
         if known.ends(point) {
@@ -253,7 +257,7 @@ impl<'a> Closure<'a> {
     fn operands(&mut self, point: Point) {
         let known = self.known;
         for need in &known.graphs[point.0.ix()][point.1].needs {
-            self.open.push(((point.0, *need), Reason::PartOf(point)));
+            self.ask((point.0, *need), Reason::PartOf(point));
         }
         for location in &known.effects.of(point.0, point.1).reads {
             self.read(point, *location);
@@ -317,7 +321,7 @@ impl<'a> Closure<'a> {
         let node = &known.graphs[point.0.ix()][point.1];
         let Some(value) = node.call.as_ref().and_then(|c| c.arguments.get(number)) else { return };
         for need in &value.needs {
-            self.open.push(((point.0, *need), Reason::PartOf(point)));
+            self.ask((point.0, *need), Reason::PartOf(point));
         }
         if let Some(call) = known.call(point) {
             for location in &call.argument_reads[number] {
@@ -388,7 +392,7 @@ impl<'a> Closure<'a> {
 
     /// A step is kept because it writes a location.
     fn define(&mut self, point: Point, location: Loc, asked_by: Point) {
-        self.open.push((point, Reason::Gives(asked_by, location)));
+        self.ask(point, Reason::Gives(asked_by, location));
         let known = self.known;
         let returns = known.graphs[point.0.ix()][point.1].what == What::Return;
         if returns && !known.ends(point) && self.valued.insert(point) {

@@ -1,0 +1,409 @@
+//! Solves the rules: what is new in a set is handed to those that include it, until nothing is new.
+//!
+//! Inclusions are edges. Rules that go through pointers add edges as their pointers learn where they point. A
+//! cycle of edges is one set: it is looked for where an edge brought nothing although both sides are equal (lazy
+//! cycle detection, Hardekopf and Lin 2007), and becomes one slot.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::{Loc, Memory, Object, Points, Program, Rule, Slot};
+use crate::Error;
+use crate::ast::program::Func;
+use crate::memory::Field;
+
+/// Most elements that are handed on. A program of 10,000 lines takes some millions; this is reached after some
+/// seconds, and a build should not wait longer.
+pub(super) const MOST_WORK: u64 = 100_000_000;
+
+/// The state of the solution.
+pub(super) struct Solver<'s> {
+    points: &'s mut Points,
+    program: &'s Program,
+    memory: &'s mut Memory,
+    /// For each slot: those that include it, the rules that ask for it, and what is new in it.
+    included_in: Vec<Vec<Slot>>,
+    asked_by: Vec<Vec<u32>>,
+    new: Vec<Vec<Loc>>,
+    /// The locations that the slot is the content of.
+    content_of: Vec<Vec<Loc>>,
+    waiting: VecDeque<Slot>,
+    is_waiting: Vec<bool>,
+    edges: HashSet<(Slot, Slot)>,
+    /// Edges where a cycle was looked for.
+    looked_at: HashSet<(Slot, Slot)>,
+    /// What reading a location gives, by location; and the locations that are read, by object.
+    views: HashMap<Loc, Slot>,
+    viewed: HashMap<u32, Vec<Loc>>,
+    /// Structures that are assigned, as pairs of their locations (from, to); the same by object of the first.
+    pairs: HashSet<(Loc, Loc)>,
+    assigned: HashMap<u32, Vec<(Loc, Loc)>>,
+    linked: HashSet<(u32, Func)>,
+    /// How many rules are under way already.
+    taken: usize,
+    work: u64,
+}
+
+impl<'s> Solver<'s> {
+    pub(super) fn new(points: &'s mut Points, program: &'s Program, memory: &'s mut Memory) -> Self {
+        Self {
+            points,
+            program,
+            memory,
+            included_in: Vec::new(),
+            asked_by: Vec::new(),
+            new: Vec::new(),
+            content_of: Vec::new(),
+            waiting: VecDeque::new(),
+            is_waiting: Vec::new(),
+            edges: HashSet::new(),
+            looked_at: HashSet::new(),
+            views: HashMap::new(),
+            viewed: HashMap::new(),
+            pairs: HashSet::new(),
+            assigned: HashMap::new(),
+            linked: HashSet::new(),
+            taken: 0,
+            work: 0,
+        }
+    }
+
+    pub(super) fn run(mut self) -> Result<(), Error> {
+        self.grow();
+        for number in 0..self.points.cells.len() {
+            if let Some(cell) = self.points.cells[number] {
+                self.content_of[cell.ix()].push(Loc(number as u32));
+            }
+        }
+        self.take_rules();
+        while let Some(slot) = self.waiting.pop_front() {
+            self.is_waiting[slot.ix()] = false;
+            if self.points.one(slot) == slot {
+                self.visit(slot);
+            }
+            if self.work > MOST_WORK {
+                let what = "work on what its pointers may point to".to_owned();
+                return Err(Error::TooLarge { what, limit: MOST_WORK as usize });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room for slots that were made since; what they hold from the start is new.
+    fn grow(&mut self) {
+        for number in self.new.len()..self.points.sets.len() {
+            self.included_in.push(Vec::new());
+            self.asked_by.push(Vec::new());
+            self.content_of.push(Vec::new());
+            self.is_waiting.push(false);
+            let held = self.points.sets[number].clone();
+            let is_any = !held.is_empty();
+            self.new.push(held);
+            if is_any {
+                self.wake(Slot(number as u32));
+            }
+        }
+    }
+
+    fn wake(&mut self, slot: Slot) {
+        if !std::mem::replace(&mut self.is_waiting[slot.ix()], true) {
+            self.waiting.push_back(slot);
+        }
+    }
+
+    /// Begins with the rules that are not under way yet.
+    fn take_rules(&mut self) {
+        self.grow();
+        while let Some(rule) = self.points.rules.get(self.taken).cloned() {
+            let number = self.taken as u32;
+            self.taken += 1;
+            let asked: &[Slot] = match &rule {
+                Rule::Copy { to, from } => {
+                    self.edge(*from, *to);
+                    continue;
+                }
+                Rule::Load { from, .. } | Rule::Part { from, .. } | Rule::Widen { from, .. } => &[*from],
+                Rule::Store { to, .. } => &[*to],
+                Rule::Record { to, from } => &[*to, *from],
+                Rule::Call { callee, .. } => &[*callee],
+            };
+            for slot in asked {
+                let slot = self.points.one(*slot);
+                self.asked_by[slot.ix()].push(number);
+                // What it holds already, it may have handed on before.
+                let held = self.points.sets[slot.ix()].clone();
+                self.apply(number, slot, &held);
+            }
+        }
+    }
+
+    /// Hands on what is new.
+    fn visit(&mut self, slot: Slot) {
+        let new = std::mem::take(&mut self.new[slot.ix()]);
+        if new.is_empty() {
+            return;
+        }
+        for to in self.included_in[slot.ix()].clone() {
+            let (from, to) = (self.points.one(slot), self.points.one(to));
+            if from == to {
+                continue;
+            }
+            let same = |s: &Self| s.points.sets[from.ix()].len() == s.points.sets[to.ix()].len();
+            if !self.insert(to, &new) && same(self) && self.looked_at.insert((from, to)) {
+                self.collapse(from, to);
+            }
+        }
+        let slot = self.points.one(slot);
+        for number in self.asked_by[slot.ix()].clone() {
+            self.apply(number, slot, &new);
+        }
+    }
+
+    /// Applies a rule to what is new in one of the slots that it asks for.
+    fn apply(&mut self, number: u32, slot: Slot, new: &[Loc]) {
+        match self.points.rules[number as usize].clone() {
+            Rule::Copy { .. } => {}
+            Rule::Load { to, .. } => {
+                for target in
+                    new.iter().filter(|l| self.memory.holds_pointers(**l)).copied().collect::<Vec<_>>()
+                {
+                    let view = self.view(target);
+                    self.edge(view, to);
+                }
+            }
+            Rule::Store { from, .. } => {
+                for target in
+                    new.iter().filter(|l| self.memory.holds_pointers(**l)).copied().collect::<Vec<_>>()
+                {
+                    let cell = self.cell(target);
+                    self.edge(from, cell);
+                }
+            }
+            Rule::Part { to, field, .. } => {
+                let parts: Vec<Loc> = new.iter().map(|l| self.memory.extend(*l, &[field])).collect();
+                self.add_all(to, parts);
+            }
+            Rule::Widen { to, .. } => {
+                let wholes: Vec<Loc> = new.iter().map(|l| self.memory.widen(*l)).collect();
+                self.add_all(to, wholes);
+            }
+            Rule::Record { to, from } => {
+                let (to, from) = (self.points.one(to), self.points.one(from));
+                if slot == from {
+                    for target in self.points.sets[to.ix()].clone() {
+                        new.iter().for_each(|source| self.assign(*source, target));
+                    }
+                }
+                if slot == to {
+                    for source in self.points.sets[from.ix()].clone() {
+                        new.iter().for_each(|target| self.assign(source, *target));
+                    }
+                }
+            }
+            Rule::Call { arguments, result, .. } => {
+                for target in new {
+                    if let Object::Function(func) = *self.memory.what(*target)
+                        && self.linked.insert((number, func))
+                    {
+                        let parameters =
+                            self.program.func(func).parameters.iter().map(|p| Object::Variable(*p));
+                        for object in parameters.chain([Object::Result(func)]) {
+                            let home = self.memory.whole(object);
+                            self.cell(home);
+                        }
+                        self.points.connect(func, &arguments, result, self.program, self.memory);
+                        self.take_rules();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds what is not there yet, in ascending order; whether there was any.
+    fn insert(&mut self, to: Slot, more: &[Loc]) -> bool {
+        self.work += more.len() as u64;
+        let set = &self.points.sets[to.ix()];
+        let missing: Vec<Loc> = match more {
+            [one] if set.binary_search(one).is_err() => vec![*one],
+            [_] => Vec::new(),
+            _ => difference(more, set),
+        };
+        if missing.is_empty() {
+            return false;
+        }
+        let was_empty = set.is_empty();
+        unite_sets(&mut self.points.sets[to.ix()], &missing);
+        unite_sets(&mut self.new[to.ix()], &missing);
+        self.wake(to);
+        if was_empty {
+            self.first(to);
+        }
+        true
+    }
+
+    fn add_all(&mut self, to: Slot, mut more: Vec<Loc>) {
+        more.sort_unstable();
+        more.dedup();
+        self.insert(self.points.one(to), &more);
+    }
+
+    /// `to` includes `from` from now on.
+    fn edge(&mut self, from: Slot, to: Slot) {
+        let (from, to) = (self.points.one(from), self.points.one(to));
+        if from != to && self.edges.insert((from, to)) {
+            self.included_in[from.ix()].push(to);
+            let held = self.points.sets[from.ix()].clone();
+            self.insert(to, &held);
+        }
+    }
+
+    /// The content of a location. Whoever reads what overlaps with it, reads this as well.
+    fn cell(&mut self, location: Loc) -> Slot {
+        if let Some(Some(cell)) = self.points.cells.get(location.0 as usize) {
+            return *cell;
+        }
+        let cell = self.points.content(location);
+        self.grow();
+        self.content_of[cell.ix()].push(location);
+        let object = self.memory.object_of(location);
+        for viewed in self.viewed.get(&object.0).cloned().unwrap_or_default() {
+            if self.memory.overlap(location, viewed) {
+                self.edge(cell, self.views[&viewed]);
+            }
+        }
+        cell
+    }
+
+    /// What reading a location gives: the content of all that overlaps with it.
+    fn view(&mut self, location: Loc) -> Slot {
+        if let Some(view) = self.views.get(&location) {
+            return *view;
+        }
+        let view = self.points.fresh();
+        self.grow();
+        self.views.insert(location, view);
+        let object = self.memory.object_of(location);
+        self.viewed.entry(object.0).or_default().push(location);
+        for part in self.memory.of_object(object).to_vec() {
+            let cell = self.points.cells.get(part.0 as usize).copied().flatten();
+            if let Some(cell) = cell.filter(|_| self.memory.overlap(part, location)) {
+                self.edge(cell, view);
+            }
+        }
+        view
+    }
+
+    /// The structure at `target` is assigned that at `source`.
+    fn assign(&mut self, source: Loc, target: Loc) {
+        let holds = self.memory.holds_pointers(source) && self.memory.holds_pointers(target);
+        if !holds || !self.pairs.insert((source, target)) {
+            return;
+        }
+        let object = self.memory.object_of(source);
+        self.assigned.entry(object.0).or_default().push((source, target));
+        for part in self.memory.of_object(object).to_vec() {
+            let cell = self.points.cells.get(part.0 as usize).copied().flatten();
+            let is_any = cell.is_some_and(|c| !self.points.sets[self.points.one(c).ix()].is_empty());
+            if is_any && self.memory.overlap(part, source) {
+                self.assign_part(part, source, target);
+            }
+        }
+    }
+
+    fn assign_part(&mut self, part: Loc, source: Loc, target: Loc) {
+        let below = self.memory.path(source).len();
+        let rest: Vec<Field> = self.memory.path(part).get(below..).unwrap_or_default().to_vec();
+        let target = self.memory.extend(target, &rest);
+        let (from, to) = (self.cell(part), self.cell(target));
+        self.edge(from, to);
+    }
+
+    /// A slot has its first element: what it is the content of, has to be assigned with its structure.
+    fn first(&mut self, slot: Slot) {
+        for part in self.content_of[slot.ix()].clone() {
+            let object = self.memory.object_of(part);
+            for (source, target) in self.assigned.get(&object.0).cloned().unwrap_or_default() {
+                if self.memory.overlap(part, source) {
+                    self.assign_part(part, source, target);
+                }
+            }
+        }
+    }
+
+    /// Looks for a way back from `to` to `from`; what lies on it is one slot.
+    fn collapse(&mut self, from: Slot, to: Slot) {
+        let mut seen = HashSet::from([to]);
+        let mut way: Vec<(Slot, usize)> = vec![(to, 0)];
+        while let Some((at, next)) = way.last_mut() {
+            let (at, number) = (*at, *next);
+            *next += 1;
+            match self.included_in[at.ix()].get(number).map(|s| self.points.one(*s)) {
+                Some(found) if found == from => {
+                    for (member, _) in way {
+                        self.merge(from, member);
+                    }
+                    return;
+                }
+                Some(found) => {
+                    if seen.insert(found) {
+                        way.push((found, 0));
+                    }
+                }
+                None => _ = way.pop(),
+            }
+        }
+    }
+
+    /// Makes `other` one with `slot`.
+    fn merge(&mut self, slot: Slot, other: Slot) {
+        let (slot, other) = (self.points.one(slot), self.points.one(other));
+        if slot == other {
+            return;
+        }
+        self.points.stands[other.ix()] = slot;
+        let held = std::mem::take(&mut self.points.sets[other.ix()]);
+        let mine = self.points.sets[slot.ix()].clone();
+        self.new[other.ix()].clear();
+        let included_in = std::mem::take(&mut self.included_in[other.ix()]);
+        self.included_in[slot.ix()].extend(included_in);
+        let asked_by = std::mem::take(&mut self.asked_by[other.ix()]);
+        self.asked_by[slot.ix()].extend(asked_by);
+        let content_of = std::mem::take(&mut self.content_of[other.ix()]);
+        self.content_of[slot.ix()].extend(content_of);
+        // What one of them has handed on, the other may not have.
+        let mut all = mine;
+        unite_sets(&mut all, &held);
+        self.points.sets[slot.ix()] = all.clone();
+        self.new[slot.ix()] = all;
+        self.wake(slot);
+        if !self.new[slot.ix()].is_empty() {
+            self.first(slot);
+        }
+    }
+}
+
+/// Those of `more` that are not in `set`; both are sorted.
+fn difference(more: &[Loc], set: &[Loc]) -> Vec<Loc> {
+    let mut missing = Vec::new();
+    let mut rest = set;
+    for location in more {
+        // Few new ones in a large set: search; else step.
+        let at = rest.partition_point(|known| known < location);
+        rest = &rest[at..];
+        if rest.first() != Some(location) {
+            missing.push(*location);
+        }
+    }
+    missing
+}
+
+/// Adds sorted elements to a sorted set; those that are there already once.
+fn unite_sets(set: &mut Vec<Loc>, more: &[Loc]) {
+    if set.last().is_none_or(|last| more.first().is_none_or(|first| last < first)) {
+        set.extend_from_slice(more);
+        return;
+    }
+    set.extend_from_slice(more);
+    // Two runs that are sorted: merging them takes one pass.
+    set.sort();
+    set.dedup();
+}
