@@ -6,6 +6,7 @@
  *   slice_trace.h    FORETELL_SLICE_TRACE: both sequences of accesses, a line each
  *   slice_real.h     the program's side: do the call, count it, compare it with the prediction
  *   slice_service.h  disclosing to the service, if there is one
+ *   slice_device.h   where the slice's files lie, and what the device there is like
  *   slice_queue.h    the prefetch queue: which request is served when, and how
  *   slice_worth.h    whether the slice is worth what it costs
  *   slice_predict.h  the slice's side: own offsets, return values from sizes, predictions
@@ -67,6 +68,7 @@
 #include "slice_trace.h"
 #include "slice_real.h"
 #include "slice_service.h"
+#include "slice_device.h"
 #include "slice_queue.h"
 #include "slice_worth.h"
 #include "slice_predict.h"

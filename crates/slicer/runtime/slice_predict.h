@@ -72,11 +72,11 @@ static void wait_to_fetch(struct description *description, long long bytes)
         return;
     weigh();
     wait_for_room(slot);
-    serve(true);
+    serve(positioning_ns() == 0);
     while (program_runs() && atomic_load(&slot->real) <= atomic_load(&slot->predicted) &&
            !may_serve(queue.serial, bytes)) {
-        wait_for_program(worth_waking(), &nap_ns);
         serve(true);
+        wait_for_program(worth_waking(), &nap_ns);
     }
     leave_if_over();
     description->fetch_begun_ns = now_ns();
@@ -254,7 +254,7 @@ static int open_file(unsigned site, int directory, const char *path, int flags)
         description->left_behind = slot == SLOT_LEFT_BEHIND;
     }
     if (description->slot != NULL)
-        description->key = atomic_load(&description->slot->key);
+        description->key = atomic_load(key_of(description->slot));
     return handle;
 }
 
@@ -446,8 +446,11 @@ ssize_t foretell_fetch_preadv(int fd, const struct iovec *parts, int count_of_pa
         /* What the program wrote may be there or not yet. */
         if (description->written || description->descriptor < 0)
             foretell_slice_give_up();
+        uint64_t begun_ns = now_ns();
+        read_around(description, offset);
         if (preadv(description->descriptor, parts, count_of_parts, offset) != got)
             foretell_slice_give_up();
+        note_wait(now_ns() - begun_ns);
     }
     predict_fetched(description, offset, got > 0 ? got : 0);
     return (ssize_t)got;

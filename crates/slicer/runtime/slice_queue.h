@@ -5,84 +5,40 @@
  * and if the budget of bytes that were prefetched and not yet used allows it. j - i is how many predicted
  * accesses the program has not made before this one; C the program's average time between two accesses; K
  * the requests that the device has not completed; T its average service time. C is measured by the program
- * at each access; T by looking (mincore(2)) when the last page of a batch has come.
+ * at each access, T and K by slice_device.h.
  *
  * Requests whose access the program has made in the meantime are skipped. The others are served in batches:
  * sorted by their place on the device (FIEMAP), neighbours joined, so that a file that is read backwards is
  * fetched forwards, in pieces. A small gap between two requests is read as well where that takes less than
  * another request. A batch is served when it is long enough, or its oldest has waited for BATCH_NS, or the
- * slice is about to wait for anything. Long enough is FIRST_BATCH at first, as the program is waiting, and
- * then more each time, up to half of Queue_Threshold: the more requests are sorted together, the more of
- * them are neighbours, and the other half is what the program lives on meanwhile. */
+ * slice is about to wait for the program. Long enough is FIRST_BATCH at first, as the program is waiting, and two
+ * such batches keep a device busy; what comes behind them waits until one has come, which also tells what the
+ * device spends its time with. If that is transferring, it stays like this: what the program needs first also
+ * comes first. If it is positioning, nothing waits any more, and each is longer than the one before, up to half of Queue_Threshold: the more requests are sorted
+ * together, the more of them are neighbours, and the other half is what the program lives on meanwhile.
+ *
+ * When the slice is about to wait for a read of its own, there will be more requests behind it. It is served
+ * what there is, too, unless a request takes as long as on a disk with a head that moves: there the requests are
+ * held back until they have waited as long as the device would need for them one by one. So they are served at
+ * the latest when holding them back has cost what it can spare. */
 
 #define FIRST_BATCH 256
 #define BATCH_GROWTH 4
 #define BATCH_NS 1000000ull
 #define QUEUE 4096
-/* Most bytes of a gap that are read for nothing, and the rate at which reading them is weighed against a
- * request: that of a disk, as faster devices have shorter requests, too. */
-#define GAP_BYTES (32 << 10)
-#define GAP_BYTES_PER_US 100
-/* The kernel loads at most one read-ahead window a call (128 KiB unless changed). */
-#define REQUEST_BYTES (128 << 10)
 /* Time_Threshold: far more than any device needs for one batch; the budget binds first. */
 #define TIME_THRESHOLD_NS 1000000000ull
 #define BUDGET_BYTES (32ull << 20)
-/* Extents of a file that are known by place; further ones are ordered by their offset. */
-#define EXTENTS 128
-/* Batches whose completion is awaited; beyond, and after a second, a batch is taken as complete. */
-#define BATCHES 32
-#define BATCH_LOST_NS 1000000000ull
 /* The slice sleeps at most this long, then looks again: the paper's timer. */
 #define NAP_NS 10000000ull
 #define LONGEST_NAP_NS 100000000ull
-
-struct extent {
-    long long logical, physical, bytes;
-};
-
-#define DESCRIPTION 0x51ce51ceu
-
-/* An open file of the slice: an open file description of its own. */
-struct description {
-    unsigned magic;     /* DESCRIPTION: one of ours, and no stream of libc's */
-    struct file *slot;  /* NULL: neither predicted nor counted */
-    int descriptor;     /* -1: the file exists in the slice alone */
-    int references;     /* descriptors of the slice, mappings, requests, batches */
-    int open_references; /* descriptors of the slice, mappings */
-    int handle;         /* of the stream */
-    unsigned named;     /* what the service calls it; 0: it does not know of it */
-    bool unpredictable; /* not a file with a size: nothing is known of it */
-    bool unreadable, append;
-    bool written;        /* the slice has no idea of the data any more */
-    bool at_end, failed; /* feof, ferror */
-    unsigned long long key; /* of the slot, when it was ours */
-    bool left_behind;       /* by the program, which needs nothing of it any more */
-    unsigned long long accesses_left_behind;
-    uint64_t fetch_begun_ns;
-    struct stat status; /* at the opening */
-    long long size, offset;
-    char *path;
-    FILE *stream; /* for fetch_X on streams */
-    struct window window;
-    struct window queued; /* the last pages asked for */
-    const char *probe; /* a mapping, for mincore */
-    struct extent *extents;
-    unsigned extent_count;
-    bool extents_known;
-};
+/* The same while requests wait for batches under way. */
+#define BUSY_NAP_NS 500000ull
 
 struct request {
     struct description *description;
     unsigned long long number, serial;
     long long begin, end;
-};
-
-struct batch {
-    struct description *description;
-    long long page; /* the last one asked for */
-    uint64_t asked_ns;
-    unsigned requests;
 };
 
 struct used {
@@ -102,103 +58,10 @@ static struct {
     unsigned batch; /* requests that are enough for one */
     uint64_t oldest_ns;
 
-    struct batch batches[BATCHES];
-    unsigned first_batch, batch_count, requests_under_way;
-    unsigned long long sectors_prefetched;
-
     struct used used[PREDICTIONS + QUEUE]; /* what counts against the budget, in order */
     unsigned first_used, used_count;
     long long used_bytes;
 } queue;
-
-static void release(struct description *description)
-{
-    if (--description->references > 0)
-        return;
-    leave_file(description->named);
-    if (description->probe != NULL)
-        munmap((void *)(uintptr_t)description->probe, (size_t)description->size);
-    if (description->stream != NULL)
-        fclose(description->stream); /* closes the descriptor */
-    else if (description->descriptor >= 0)
-        close(description->descriptor);
-    free(description->extents);
-    free(description->path);
-    description->magic = 0;
-    free(description);
-}
-
-/* ---- where a file lies ---- */
-
-static void learn_extents(struct description *description)
-{
-    size_t bytes = sizeof(struct fiemap) + EXTENTS * sizeof(struct fiemap_extent);
-    struct fiemap *map = calloc(1, bytes);
-    description->extents_known = true;
-    if (map == NULL)
-        return;
-    map->fm_length = FIEMAP_MAX_OFFSET;
-    map->fm_extent_count = EXTENTS;
-    if (ioctl(description->descriptor, FS_IOC_FIEMAP, map) == 0 && map->fm_mapped_extents > 0) {
-        description->extents = calloc(map->fm_mapped_extents, sizeof(struct extent));
-        for (unsigned i = 0; description->extents != NULL && i < map->fm_mapped_extents; i++) {
-            const struct fiemap_extent *from = &map->fm_extents[i];
-            description->extents[i] =
-                (struct extent){(long long)from->fe_logical, (long long)from->fe_physical, (long long)from->fe_length};
-            description->extent_count = i + 1;
-        }
-    }
-    free(map);
-}
-
-static long long place(struct description *description, long long offset)
-{
-    if (!description->extents_known)
-        learn_extents(description);
-    for (unsigned low = 0, high = description->extent_count; low < high;) {
-        unsigned middle = (low + high) / 2;
-        const struct extent *extent = &description->extents[middle];
-        if (offset < extent->logical)
-            high = middle;
-        else if (offset >= extent->logical + extent->bytes)
-            low = middle + 1;
-        else
-            return extent->physical + (offset - extent->logical);
-    }
-    return offset;
-}
-
-/* ---- T and K ---- */
-
-static bool is_cached(struct description *description, long long page)
-{
-    unsigned char there = 1;
-    if (description->probe == NULL) {
-        void *probe = mmap(NULL, (size_t)description->size, PROT_READ, MAP_SHARED, description->descriptor, 0);
-        if (probe == MAP_FAILED)
-            return true;
-        description->probe = probe;
-    }
-    return mincore((void *)(uintptr_t)(description->probe + page), 1, &there) != 0 || (there & 1) != 0;
-}
-
-static void look_at_batches(void)
-{
-    uint64_t now = now_ns();
-    while (queue.batch_count > 0) {
-        struct batch *batch = &queue.batches[queue.first_batch];
-        bool lost = now - batch->asked_ns > BATCH_LOST_NS || queue.batch_count == BATCHES;
-        bool done = is_cached(batch->description, batch->page);
-        if (!done && !lost)
-            break;
-        if (done)
-            average(&shared->service_ns, (now - batch->asked_ns) / (queue.requests_under_way + 1));
-        queue.requests_under_way -= batch->requests;
-        release(batch->description);
-        queue.first_batch = (queue.first_batch + 1) % BATCHES;
-        queue.batch_count--;
-    }
-}
 
 /* ---- the budget ---- */
 
@@ -229,7 +92,7 @@ static bool may_serve(unsigned long long serial, long long bytes)
     if (distance == 0)
         return true; /* the program is waiting for it */
     uint64_t time_ns = atomic_load(&shared->compute_ns) * distance;
-    uint64_t service_ns = atomic_load(&shared->service_ns) * (queue.requests_under_way + 1);
+    uint64_t service_ns = atomic_load(&shared->service_ns) * (device.requests_under_way + 1);
     if (time_ns > service_ns && time_ns - service_ns > queue.time_threshold_ns)
         return false;
     return distance <= queue.queue_threshold &&
@@ -245,40 +108,13 @@ static int by_place(const void *left, const void *right)
     return at_a < at_b ? -1 : at_a > at_b;
 }
 
-/* Sectors that this process or thread has read from devices so far. */
-static unsigned long long sectors_read(void)
-{
-    struct rusage usage;
-    return getrusage(RUSAGE_THREAD, &usage) == 0 ? (unsigned long long)usage.ru_inblock : 0;
-}
-
-static void ask_for(struct description *description, long long begin, long long end)
-{
-    unsigned long long before = sectors_read();
-    for (; begin < end; begin += REQUEST_BYTES) {
-        long long bytes = end - begin < REQUEST_BYTES ? end - begin : REQUEST_BYTES;
-        readahead(description->descriptor, begin, (size_t)bytes);
-        count(&shared->requests, 1);
-        count(&shared->request_bytes, (uint64_t)bytes);
-    }
-    queue.sectors_prefetched += sectors_read() - before;
-}
-
-/* Up to which size a gap costs less than a request. */
-static long long worthwhile_gap(void)
-{
-    unsigned long long service_us = atomic_load(&shared->service_ns) / 1000;
-    if (service_us == 0 || service_us * GAP_BYTES_PER_US > GAP_BYTES)
-        return GAP_BYTES; /* not measured yet, or slow */
-    return (long long)(service_us * GAP_BYTES_PER_US);
-}
-
 /* Serves sorted requests, those that touch each other, or nearly, as one. */
 static void serve_batch(struct request *batch, unsigned length)
 {
     unsigned asked = 0;
-    long long gap = worthwhile_gap();
+    long long gap = worthwhile_gap(), bytes = 0;
     qsort(batch, length, sizeof *batch, by_place);
+    device.ranges += length;
     for (unsigned i = 0; i < length;) {
         long long begin = batch[i].begin, end = batch[i].end;
         struct description *description = batch[i].description;
@@ -286,16 +122,18 @@ static void serve_batch(struct request *batch, unsigned length)
                     batch[i].begin <= end + gap; i++)
             end = batch[i].end > end ? batch[i].end : end;
         ask_for(description, begin, end);
+        bytes += end - begin;
         asked++;
     }
     look_at_batches();
     struct description *last = batch[length - 1].description;
     long long page = batch[length - 1].begin;
-    if (queue.batch_count < BATCHES && page < last->size) {
+    if (device.batch_count < BATCHES && page < last->size) {
         last->references++;
-        queue.batches[(queue.first_batch + queue.batch_count++) % BATCHES] =
-            (struct batch){last, page, now_ns(), asked};
-        queue.requests_under_way += asked;
+        device.batches[(device.first_batch + device.batch_count++) % BATCHES] =
+            (struct batch){last, page, now_ns(), asked, bytes, length >= FIRST_BATCH};
+        device.whole_count += length >= FIRST_BATCH;
+        device.requests_under_way += asked;
     }
     for (unsigned i = 0; i < length; i++)
         release(batch[i].description);
@@ -320,7 +158,7 @@ static struct request take_first(void)
 static bool has_expired(const struct request *request)
 {
     const struct file *slot = request->description->slot;
-    return atomic_load(&slot->key) != request->description->key || atomic_load(&slot->real) > request->number;
+    return atomic_load(key_of(slot)) != request->description->key || atomic_load(&slot->real) > request->number;
 }
 
 /* Tells the service of a request; false if that has to wait. */
@@ -366,6 +204,13 @@ static void serve_by_service(bool all)
         queue.disclosed = 0; /* it is up to us again */
 }
 
+/* How long a request may wait for others that it can be sorted with. */
+static uint64_t patience_ns(void)
+{
+    uint64_t one_by_one_ns = queue.length * positioning_ns();
+    return one_by_one_ns > BATCH_NS ? one_by_one_ns : BATCH_NS;
+}
+
 /* Serves what the rule lets through; `all`: also what is not enough for a batch. */
 static void serve(bool all)
 {
@@ -376,7 +221,9 @@ static void serve(bool all)
         return;
     while (queue.length > 0) {
         unsigned length = 0;
-        if (!all && queue.length < queue.batch && now_ns() - queue.oldest_ns < BATCH_NS)
+        if (!all && queue.length < queue.batch && now_ns() - queue.oldest_ns < patience_ns())
+            return;
+        if (has_enough())
             return;
         look_at_batches();
         while (queue.length > 0 && length < queue.batch) {
@@ -398,7 +245,7 @@ static void serve(bool all)
             serve_batch(batch, length);
         if (length < queue.batch)
             return;
-        queue.batch = at_most_half(queue.batch * BATCH_GROWTH);
+        queue.batch = at_most_half(device.kind == POSITIONS ? queue.batch * BATCH_GROWTH : FIRST_BATCH);
     }
 }
 
@@ -426,12 +273,13 @@ static void leave_if_orphaned(void);
 static void wait_for_program(unsigned long long passed, uint64_t *nap_ns)
 {
     unsigned wake = atomic_load(&shared->wake);
+    uint64_t longest_ns = has_enough() ? BUSY_NAP_NS : *nap_ns;
     note_usage();
     count(&shared->waits, 1);
     atomic_store(&shared->wake_at, passed);
     atomic_store(&shared->sleeping, 1);
     if (atomic_load(&shared->passed) < passed && program_runs())
-        futex_wait(&shared->wake, wake, *nap_ns);
+        futex_wait(&shared->wake, wake, longest_ns);
     atomic_store(&shared->sleeping, 0);
     *nap_ns = *nap_ns * 2 < LONGEST_NAP_NS ? *nap_ns * 2 : LONGEST_NAP_NS;
     leave_if_orphaned();

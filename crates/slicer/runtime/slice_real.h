@@ -102,8 +102,11 @@ static void end_access(struct real_file *file, uint64_t begun_ns, long long offs
     }
     advance(slot, number);
     uint64_t now = now_ns();
-    if (now - begun_ns >= SLOW_NS && atomic_load_explicit(&shared->dozing, memory_order_relaxed) != 0)
-        end_doze();
+    if (now - begun_ns >= SLOW_NS) {
+        count(&shared->waited_ns, now - begun_ns);
+        if (atomic_load_explicit(&shared->dozing, memory_order_relaxed) != 0)
+            end_doze();
+    }
     count(&shared->real_accesses, 1);
     count(&shared->real_io_ns, now - begun_ns);
     atomic_store_explicit(&last_access_end_ns, now, memory_order_relaxed);

@@ -38,7 +38,6 @@ struct prediction {
 enum { PROGRAM_CLOSED = 1, SLICE_CLOSED = 2, SLICE_OPENED = 4 };
 
 struct file {
-    atomic_ullong key; /* site << 32 | number of the open at that site, from 1; 0: the slot is free */
     atomic_uint sides; /* who has opened and closed it */
     atomic_ullong real;
     atomic_ullong predicted;
@@ -70,9 +69,13 @@ struct shared {
     atomic_ullong predictions, expired, skipped, requests, request_bytes, fetches, waits, slice_cpu_ns, slice_sectors;
     atomic_uint service, service_lost; /* connected to the service; and not any more */
     atomic_ullong disclosed, refused_files;
-    atomic_ullong lead_ns; /* how much earlier the slice came to accesses than the program, in all */
+    atomic_ullong lead_ns;   /* how much earlier the slice came to accesses than the program, in all */
+    atomic_ullong waited_ns; /* in accesses that took SLOW_NS or more */
     atomic_ullong dozes;
 
+    /* Of each slot: site << 32 | number of the open at that site, from 1; 0: the slot is free. By themselves, as
+     * a slot has many pages, of which one that was never used takes no memory. */
+    atomic_ullong keys[FILES];
     struct file files[FILES];
     _Alignas(8) unsigned char channel[CHANNEL_BYTES];
 };
@@ -139,19 +142,24 @@ static void unlock_slots(void)
     atomic_store(&shared->lock, 0);
 }
 
+static atomic_ullong *key_of(const struct file *file)
+{
+    return &shared->keys[file - shared->files];
+}
+
 static unsigned site_of(const struct file *file)
 {
-    return (unsigned)(atomic_load(&file->key) >> 32);
+    return (unsigned)(atomic_load(key_of(file)) >> 32);
 }
 
 static struct file *find_slot(unsigned long long key, struct file **free_slot, int *free_slots)
 {
     for (struct file *file = shared->files; file < shared->files + FILES; file++) {
-        unsigned long long held = atomic_load(&file->key);
+        unsigned long long held = atomic_load(key_of(file));
         if (held == key)
             return file;
         if (held == 0) {
-            *free_slot = file;
+            *free_slot = *free_slot == NULL ? file : *free_slot;
             ++*free_slots;
         }
     }
@@ -178,7 +186,7 @@ static enum slot slot_of(unsigned site, unsigned number, bool for_slice, struct 
         atomic_store(&file->sides, 0);
         atomic_store(&file->real, 0);
         atomic_store(&file->predicted, 0);
-        atomic_store(&file->key, key);
+        atomic_store(key_of(file), key);
     } else if (file == NULL) {
         result = SLOT_NONE_LEFT;
     }
@@ -196,12 +204,12 @@ static void close_slot(struct file *file, unsigned side)
         return;
     unsigned sides = atomic_fetch_or(&file->sides, side) | side;
     if ((sides & SLICE_OPENED) == 0) {
-        unsigned number = (unsigned)atomic_load(&file->key);
+        unsigned number = (unsigned)atomic_load(key_of(file));
         if (number > atomic_load(&shared->left_behind[site_of(file)]))
             atomic_store(&shared->left_behind[site_of(file)], number);
     }
     if ((sides & SLICE_OPENED) == 0 || (sides & PROGRAM_CLOSED && sides & SLICE_CLOSED))
-        atomic_store(&file->key, 0);
+        atomic_store(key_of(file), 0);
     unlock_slots();
 }
 

@@ -1,67 +1,106 @@
-/* Is the slice worth what it costs? Looked at each time the program has made WINDOW accesses, by two measures:
+/* Is the slice worth what it costs? Three measures tell:
  *
  *   lead      how much earlier than the program the slice came to an access, summed up; nothing if it was later.
  *             The most that the program can have gained
- *   brought   bytes that came from the device through the slice (getrusage(2): ru_inblock), or that the service
- *             has prefetched for the program
+ *   brought   sectors that came from the device through the slice (getrusage(2): ru_inblock), or blocks that the
+ *             service has prefetched for the program
  *
- * A slice whose lead was less than a fiftieth of the time that went by, and whose prefetches brought nothing, is
- * as slow as the program: it ends for good ("behind"). One that leads, but has brought nothing in IDLE_WINDOWS
- * windows, predicts what is in memory anyway. It dozes, and the program's calls do next to nothing but count;
- * one in SAMPLED is timed, and when one of those takes SLOW_NS, the program has left what is in memory: the slice
- * wakes and catches up. So a program that has nothing to gain pays for its first thousand accesses.
+ *   waited    time of the program's accesses that took longer than any copy out of memory
+ *
+ * A slice whose lead was less than a fiftieth of the time in which the program made WINDOW accesses, and whose
+ * prefetches brought nothing in it, is behind. If the program has waited for a fiftieth of that time or more, the
+ * slice is of no use: it ends for good ("behind"). Otherwise what is read is in memory; and so it is when the
+ * slice has asked for IDLE ranges in a row, or read them itself, and brought nothing.
+ *
+ * Then it dozes, and the program's calls do next to nothing but count; one in SAMPLED is timed, and when one of
+ * those takes SLOW_NS, the program has left what is in memory: the slice wakes and catches up. It is not judged
+ * before it could do so: half of the time that it has slept, so that one that is not much quicker than the program
+ * is found out then. So a program that has nothing to gain pays for the first few hundred accesses.
  *
  * With a trace neither is done, so that all predictions are made. On a kernel that does not account for input and
  * output neither is done either. */
 
 #define WINDOW 256
-#define IDLE_WINDOWS 4
-#define SMALLEST_LEAD 50 /* one part in */
+#define SMALL_PART 50 /* one in */
+#define IDLE 512
 
 static struct {
-    unsigned long long accesses, lead_ns, brought, prefetched;
-    unsigned long long left_behind; /* predictions of files that the program has closed already */
+    unsigned long long accesses, lead_ns, waited_ns, prefetched; /* when the window began */
     uint64_t since_ns;
-    unsigned idle_windows;
+    uint64_t catching_up_until_ns;
+    unsigned long long left_behind; /* predictions of files that the program has closed already */
+    unsigned long long attempts, brought; /* when something was brought last */
     bool known, possible;
 } worth;
 
+static void begin_window(unsigned long long accesses)
+{
+    worth.accesses = accesses;
+    worth.lead_ns = atomic_load(&shared->lead_ns);
+    worth.waited_ns = atomic_load(&shared->waited_ns);
+    worth.prefetched = prefetched_by_service() + device.sectors_prefetched;
+    worth.since_ns = now_ns();
+}
+
+static unsigned long long accesses_passed(void)
+{
+    return atomic_load(&shared->passed) + worth.left_behind;
+}
+
 static void doze(void)
 {
-    uint64_t nap_ns = NAP_NS;
+    uint64_t nap_ns = NAP_NS, begun_ns = now_ns();
     count(&shared->dozes, 1);
     atomic_store(&shared->dozing, 1);
     while (atomic_load(&shared->dozing) != 0 && program_runs())
         wait_for_program(ULLONG_MAX, &nap_ns);
-    worth.known = false;
+    worth.catching_up_until_ns = now_ns() + (now_ns() - begun_ns) / 2;
+    begin_window(accesses_passed());
 }
 
-/* After each prediction. */
+/* Ranges that were asked for or read so far. What the service makes of them is known when the program is there. */
+static unsigned long long attempts(void)
+{
+    return has_service() ? atomic_load(&shared->passed) : device.ranges + atomic_load(&shared->fetches);
+}
+
+static bool is_behind(void)
+{
+    return prefetched_by_service() + device.sectors_prefetched == worth.prefetched &&
+           (atomic_load(&shared->lead_ns) - worth.lead_ns) * SMALL_PART < now_ns() - worth.since_ns;
+}
+
+static bool has_waited(void)
+{
+    return (atomic_load(&shared->waited_ns) - worth.waited_ns) * SMALL_PART >= now_ns() - worth.since_ns;
+}
+
+/* Before each prediction. */
 static void weigh(void)
 {
-    unsigned long long accesses = atomic_load(&shared->passed) + worth.left_behind;
-    if (worth.known && (accesses - worth.accesses < WINDOW || !worth.possible))
-        return;
-    uint64_t now = now_ns();
-    unsigned long long lead_ns = atomic_load(&shared->lead_ns), brought = sectors_read(), prefetched;
-    prefetched = prefetched_by_service() + queue.sectors_prefetched;
-    brought += prefetched_by_service();
+    unsigned long long accesses = accesses_passed(), tried = attempts();
     if (!worth.known) {
         worth.known = true;
         worth.possible = trace_descriptor < 0 && access("/proc/self/io", F_OK) == 0;
-        worth.idle_windows = 0;
-    } else {
-        if ((lead_ns - worth.lead_ns) * SMALLEST_LEAD < now - worth.since_ns && prefetched == worth.prefetched) {
+        begin_window(accesses);
+        worth.attempts = tried;
+        worth.brought = sectors_read() + prefetched_by_service();
+    }
+    if (worth.possible && accesses - worth.accesses >= WINDOW) {
+        bool behind = is_behind() && now_ns() >= worth.catching_up_until_ns;
+        if (behind && has_waited()) {
             stop(BEHIND);
             leave_slice();
         }
-        worth.idle_windows = brought == worth.brought ? worth.idle_windows + 1 : 0;
+        if (behind)
+            doze();
+        begin_window(accesses_passed());
     }
-    worth.accesses = accesses;
-    worth.lead_ns = lead_ns;
-    worth.brought = brought;
-    worth.prefetched = prefetched;
-    worth.since_ns = now;
-    if (worth.idle_windows >= IDLE_WINDOWS)
-        doze();
+    if (worth.possible && tried - worth.attempts >= IDLE) {
+        unsigned long long brought = sectors_read() + prefetched_by_service();
+        if (brought == worth.brought)
+            doze();
+        worth.attempts = attempts();
+        worth.brought = brought;
+    }
 }

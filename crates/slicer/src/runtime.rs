@@ -18,6 +18,7 @@ const FILES: &[(&str, &str)] = &[
     ("slice_trace.h", include_str!("../runtime/slice_trace.h")),
     ("slice_real.h", include_str!("../runtime/slice_real.h")),
     ("slice_service.h", include_str!("../runtime/slice_service.h")),
+    ("slice_device.h", include_str!("../runtime/slice_device.h")),
     ("slice_queue.h", include_str!("../runtime/slice_queue.h")),
     ("slice_worth.h", include_str!("../runtime/slice_worth.h")),
     ("slice_predict.h", include_str!("../runtime/slice_predict.h")),

@@ -33,6 +33,13 @@ const CASES: &[&str] = &[
     "back_pressure",
     "rule",
     "batches",
+    "gaps",
+    "holding",
+    "enough",
+    "around",
+    "judging",
+    "behind",
+    "dozes",
 ];
 const PROCESS_CASES: &[&str] = &["fails abort", "fails exit"];
 

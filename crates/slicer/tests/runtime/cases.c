@@ -502,6 +502,7 @@ static struct shared *pretend(void)
     queue.queue_threshold = 100;
     queue.time_threshold_ns = 50;
     queue.budget_bytes = 100000;
+    worth.known = true; /* and not judged */
     return shared;
 }
 
@@ -512,12 +513,12 @@ static void rule(char **argv)
     atomic_store(&shared->passed, 10);
     atomic_store(&shared->compute_ns, 20);
     atomic_store(&shared->service_ns, 30);
-    queue.requests_under_way = 2;
+    device.requests_under_way = 2;
     /* C (j - i) - (K + 1) T = 20 * 7 - 3 * 30 = 50: just in time; one later it is 70. */
     CHECK(may_serve(17, 4096));
     CHECK(!may_serve(18, 4096));
     /* A longer queue at the device makes it due earlier: 20 * 8 - 4 * 30 = 40. */
-    queue.requests_under_way = 3;
+    device.requests_under_way = 3;
     CHECK(may_serve(18, 4096));
     /* Queue_Threshold: 100 ahead, not 101. */
     atomic_store(&shared->compute_ns, 0);
@@ -564,7 +565,7 @@ static void gaps(char **argv)
     (void)argv;
     pretend();
     queue.budget_bytes = 1 << 20;
-    make_file("data", 400000);
+    make_file("data", 700000);
     int handle = foretell_slice_open(1, "data", O_RDONLY);
     /* At 100 bytes a microsecond: 12 KiB in 122 us. */
     atomic_store(&shared->service_ns, 123000);
@@ -575,15 +576,192 @@ static void gaps(char **argv)
     CHECK(asked_count == 2);
     CHECK(asked[0][0] == 0 && asked[0][1] == 5 * 4096);
     CHECK(asked[1][0] == 9 * 4096 && asked[1][1] == 4096);
-    /* However slow the device: 32 KiB, no more. */
+    /* However slow the device: 256 KiB, no more. */
     atomic_store(&shared->service_ns, 8000000);
     foretell_prefetch_pread(handle, 4096, 20 * 4096);
-    foretell_prefetch_pread(handle, 4096, 29 * 4096);
-    foretell_prefetch_pread(handle, 4096, 39 * 4096);
+    foretell_prefetch_pread(handle, 4096, 85 * 4096);
+    foretell_prefetch_pread(handle, 4096, 151 * 4096);
     asked_count = 0;
     serve(true);
-    CHECK(asked_count == 2);
-    CHECK(asked[0][1] == 10 * 4096 && asked[1][1] == 4096);
+    /* Pages 20 to 85, in requests of 128 KiB, and page 151. */
+    CHECK(asked_count == 4);
+    CHECK(asked[2][0] == 84 * 4096 && asked[2][1] == 2 * 4096);
+    CHECK(asked[3][0] == 151 * 4096 && asked[3][1] == 4096);
+}
+
+/* On a disk with a head that moves, requests wait for others while the slice reads; on another device not. */
+static void holding(char **argv)
+{
+    char byte;
+    (void)argv;
+    pretend();
+    queue.budget_bytes = 1 << 20;
+    queue.time_threshold_ns = UINT64_MAX;
+    make_file("data", 400000);
+    int handle = foretell_slice_open(1, "data", O_RDONLY);
+    foretell_prefetch_pread(handle, 4096, 0);
+    foretell_fetch_pread(handle, &byte, 1, 50000);
+    CHECK(queue.length == 0 && asked_count == 1);
+    /* An hour, so that the test does not depend on time. */
+    atomic_store(&shared->service_ns, 3600 * 1000000000ull);
+    foretell_prefetch_pread(handle, 4096, 8 * 4096);
+    foretell_fetch_pread(handle, &byte, 1, 60000);
+    foretell_prefetch_pread(handle, 4096, 4 * 4096);
+    foretell_fetch_pread(handle, &byte, 1, 70000);
+    CHECK(queue.length == 2 && asked_count == 1);
+    serve(true);
+    CHECK(queue.length == 0 && asked_count == 2);
+    CHECK(asked[1][0] == 4 * 4096 && asked[1][1] == 5 * 4096);
+}
+
+/* Two batches at a time are enough for a device that transfers most of the time, or of which nothing is known; one
+ * that positions is known by the time that a batch takes, and gets what there is. */
+static void enough(char **argv)
+{
+    (void)argv;
+    pretend();
+    queue.queue_threshold = QUEUE;
+    queue.time_threshold_ns = UINT64_MAX;
+    queue.budget_bytes = 64 << 20;
+    make_file("data", 9000000);
+    int handle = foretell_slice_open(1, "data", O_RDONLY);
+    device.whole_count = 2;
+    for (int i = 0; i < 2000; i++)
+        foretell_prefetch_pread(handle, 4096, i * 4096);
+    serve(true);
+    CHECK(queue.length == 2000 && asked_count == 0);
+    device.kind = TRANSFERS;
+    serve(true);
+    CHECK(queue.length == 2000 && asked_count == 0);
+    device.whole_count = 1;
+    serve(true);
+    CHECK(queue.length == 2000 - FIRST_BATCH && queue.batch == FIRST_BATCH);
+    /* It is there (the file was just written), but took 1000 seconds. */
+    device.batches[device.first_batch].asked_ns -= 1000 * 1000000000ull;
+    look_at_batches();
+    CHECK(device.kind == POSITIONS && device.batch_count == 0);
+    serve(true);
+    CHECK(queue.length < 2000 - FIRST_BATCH);
+}
+
+/* Around a read of the slice's own that takes long lies more that it needs, as long as that proves true. */
+static void around(char **argv)
+{
+    char byte;
+    (void)argv;
+    pretend();
+    make_file("data", 400000);
+    int handle = foretell_slice_open(1, "data", O_RDONLY);
+    struct description *description = handles[handle];
+    read_around(description, 0);
+    CHECK(description->parts == NULL); /* nothing has taken long */
+    device.wait_ns = 8000000;
+    for (int i = 0; i < 3; i++) {
+        read_around(description, 5000);
+        CHECK(pread(description->descriptor, &byte, 1, 5000) == 1);
+    }
+    CHECK(description->around_spared == 0); /* the same page again proves nothing */
+    description->parts[0] |= AROUND_ASKED;
+    read_around(description, 5000);
+    CHECK(description->around_spared == 0);
+    read_around(description, 9000);
+    CHECK(description->around_spared == 1);
+    device.wait_ns = 0;
+    note_wait(5000000);
+    note_wait(1000);
+    CHECK(device.wait_ns == 5000000);
+    note_wait(1000000);
+    CHECK(device.wait_ns == 1000000);
+    note_wait(9000000);
+    CHECK(device.wait_ns == 2000000);
+}
+
+/* ---- is it worth it ---- */
+
+/* With numbers: of 1000 seconds, a lead of 10 is too small, and a wait of 30 is not. */
+static void judging(char **argv)
+{
+    (void)argv;
+    pretend();
+    begin_window(0);
+    worth.since_ns = now_ns() - 1000 * 1000000000ull;
+    atomic_store(&shared->lead_ns, 10 * 1000000000ull);
+    atomic_store(&shared->waited_ns, 10 * 1000000000ull);
+    CHECK(is_behind() && !has_waited());
+    atomic_store(&shared->lead_ns, 30 * 1000000000ull);
+    atomic_store(&shared->waited_ns, 30 * 1000000000ull);
+    CHECK(!is_behind() && has_waited());
+    atomic_store(&shared->lead_ns, 0);
+    device.sectors_prefetched = 8;
+    CHECK(!is_behind());
+}
+
+static void late_judged_slice(int argc, char **argv, char **envp)
+{
+    nothing(argc, argv, envp);
+    foretell_synchronize_wait(0);
+    int fd = foretell_slice_open(1, "data", O_RDONLY);
+    for (int i = 0; i < 10000; i++) {
+        count(&shared->waited_ns, 1000000000); /* as if the program had */
+        foretell_prefetch_pread(fd, 1, i % 1000);
+    }
+    foretell_synchronize_wait(1);
+}
+
+/* A slice that is behind a program that waits ends. */
+static void behind(char **argv)
+{
+    char byte;
+    unsetenv("FORETELL_SLICE_TRACE"); /* which would have it predict all */
+    make_file("data", 1000);
+    foretell_slice_start(late_judged_slice, 1, argv, NULL);
+    int fd = foretell_real_open(1, "data", O_RDONLY);
+    for (int i = 0; i < 10000; i++)
+        CHECK(foretell_real_pread(fd, &byte, 1, i % 1000) == 1);
+    foretell_synchronize_signal(0);
+    CHECK(wait_until(&shared->slice_ended));
+    CHECK(atomic_load(&shared->stopped) == BEHIND);
+    CHECK(foretell_real_pread(fd, &byte, 1, 0) == 1);
+    CHECK(foretell_real_close(fd) == 0);
+}
+
+static void judged_slice(int argc, char **argv, char **envp)
+{
+    nothing(argc, argv, envp);
+    foretell_synchronize_wait(0);
+    int fd = foretell_slice_open(1, "data", O_RDONLY);
+    for (int i = 0; i < 20000; i++)
+        foretell_prefetch_pread(fd, 1, i % 1000);
+    foretell_synchronize_wait(1);
+}
+
+/* One that is behind a program that does not wait dozes, and catches up when it is woken. */
+static void dozes(char **argv)
+{
+    char byte;
+    unsigned i;
+    unsetenv("FORETELL_SLICE_TRACE");
+    make_file("data", 1000);
+    foretell_slice_start(judged_slice, 1, argv, NULL);
+    int fd = foretell_real_open(1, "data", O_RDONLY);
+    struct file *slot = real_by_descriptor[fd]->slot;
+    for (i = 0; i < 14000; i++)
+        CHECK(foretell_real_pread(fd, &byte, 1, i % 1000) == 1);
+    foretell_synchronize_signal(0);
+    CHECK(wait_until(&shared->dozing));
+    /* Fewer than SAMPLED: none of them is timed, but all are counted. */
+    unsigned long long timed = atomic_load(&shared->real_accesses);
+    for (; i < 14010; i++)
+        CHECK(foretell_real_pread(fd, &byte, 1, i % 1000) == 1);
+    CHECK(atomic_load(&slot->real) == i && atomic_load(&shared->real_accesses) == timed);
+    /* As accesses of a program that waits would do; it may fall asleep again on its way. */
+    for (int turn = 0; turn < 60000 && atomic_load(&slot->predicted) <= i; turn++) {
+        end_doze();
+        usleep(1000);
+    }
+    CHECK(atomic_load(&slot->predicted) > i);
+    CHECK(atomic_load(&shared->stopped) == RUNNING && atomic_load(&shared->dozes) > 0);
+    foretell_synchronize_signal(1);
 }
 
 static const struct {
@@ -609,6 +787,12 @@ static const struct {
     {"rule", rule},
     {"batches", batches},
     {"gaps", gaps},
+    {"holding", holding},
+    {"enough", enough},
+    {"around", around},
+    {"judging", judging},
+    {"behind", behind},
+    {"dozes", dozes},
 };
 
 int main(int argc, char **argv)
