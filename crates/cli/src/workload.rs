@@ -123,6 +123,40 @@ pub fn parse(text: &str, memory_bytes: u64) -> Result<Workload, WorkloadTextErro
     if !PATTERNS.contains(&pattern) {
         return Err(WorkloadTextError::Pattern { name: pattern.to_owned(), hint: hint(pattern, PATTERNS) });
     }
+    let given = Given { pairs: pairs(pattern, parts)?, memory_bytes };
+    let bytes = given.size("bytes")?.ok_or(WorkloadTextError::Missing("bytes"))?;
+    let request_bytes = given.size("request")?.unwrap_or(REQUEST_BYTES);
+    let pattern = given.pattern(pattern)?;
+    let span_bytes = match (pattern, given.size("span")?) {
+        // The last request begins a stride after the one before it.
+        (Pattern::Strided { stride_bytes }, _) => bytes
+            .div_ceil(request_bytes)
+            .saturating_sub(1)
+            .saturating_mul(stride_bytes)
+            .saturating_add(request_bytes),
+        (_, span_bytes) => span_bytes.unwrap_or(bytes),
+    };
+    Ok(Workload {
+        pattern,
+        bytes,
+        span_bytes,
+        request_bytes,
+        streams: given.number("streams", "streams")?.unwrap_or(1),
+        layout: given.layout()?,
+        think_us: given.microseconds("think_us")?,
+        processors: given.number("cpus", "processors")?.unwrap_or(u32::MAX),
+        driver_us: given.microseconds("driver_us")?,
+        split_bytes: given.size("split")?.unwrap_or(u64::MAX),
+        prefetching: given.prefetching()?,
+        memory_bytes: given.size("memory")?.unwrap_or(memory_bytes),
+    })
+}
+
+/// The keys and values behind a pattern: known ones, each once, and none that means nothing there.
+fn pairs<'a>(
+    pattern: &str,
+    parts: impl Iterator<Item = &'a str>,
+) -> Result<Vec<(&'a str, &'a str)>, WorkloadTextError> {
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for part in parts {
         let (key, value) =
@@ -148,74 +182,72 @@ pub fn parse(text: &str, memory_bytes: u64) -> Result<Workload, WorkloadTextErro
         }
         pairs.push((key, value));
     }
-    let value = |key: &str| pairs.iter().find(|(k, _)| *k == key).map(|(_, value)| *value);
-    let size = |key: &str| value(key).map(|text| size_bytes(key, text, memory_bytes)).transpose();
-    let number = |key: &str, what| {
-        let parsed = |text: &str| text.parse::<u32>().map_err(|_| not_a_number(key, text, what));
-        value(key).map(parsed).transpose()
-    };
+    Ok(pairs)
+}
 
-    let bytes = size("bytes")?.ok_or(WorkloadTextError::Missing("bytes"))?;
-    let request_bytes = size("request")?.unwrap_or(REQUEST_BYTES);
-    let stride_bytes = size("stride")?;
-    let pattern = match pattern {
-        "strided" => {
-            Pattern::Strided { stride_bytes: stride_bytes.ok_or(WorkloadTextError::Missing("stride"))? }
+/// What was written, to be asked for by key.
+struct Given<'a> {
+    pairs: Vec<(&'a str, &'a str)>,
+    memory_bytes: u64,
+}
+
+impl Given<'_> {
+    fn value(&self, key: &str) -> Option<&str> {
+        self.pairs.iter().find(|(k, _)| *k == key).map(|(_, value)| *value)
+    }
+
+    fn size(&self, key: &str) -> Result<Option<u64>, WorkloadTextError> {
+        let parsed = |text: &str| match Size::parse(text) {
+            Ok(size) => Ok(size.bytes(self.memory_bytes)),
+            Err(why) => Err(WorkloadTextError::Size { key: key.to_owned(), why }),
+        };
+        self.value(key).map(parsed).transpose()
+    }
+
+    fn number(&self, key: &str, what: &'static str) -> Result<Option<u32>, WorkloadTextError> {
+        let parsed = |text: &str| text.parse().map_err(|_| not_a_number(key, text, what));
+        self.value(key).map(parsed).transpose()
+    }
+
+    fn microseconds(&self, key: &str) -> Result<f64, WorkloadTextError> {
+        let parsed = |text: &str| text.parse().map_err(|_| not_a_number(key, text, "microseconds"));
+        self.value(key).map_or(Ok(0.0), parsed)
+    }
+
+    fn pattern(&self, name: &str) -> Result<Pattern, WorkloadTextError> {
+        Ok(match name {
+            "strided" => Pattern::Strided {
+                stride_bytes: self.size("stride")?.ok_or(WorkloadTextError::Missing("stride"))?,
+            },
+            "random" => Pattern::Random,
+            "hinted" => Pattern::Hinted { horizon: self.number("horizon", "references")?.unwrap_or(HORIZON) },
+            _ => Pattern::Sequential,
+        })
+    }
+
+    fn prefetching(&self) -> Result<Prefetching, WorkloadTextError> {
+        // Nothing read ahead is a setting of the kernel; a size of 0 is none anywhere else.
+        let read_ahead_bytes = match self.value("read_ahead") {
+            Some("0") => 0,
+            _ => self.size("read_ahead")?.unwrap_or(READ_AHEAD_BYTES),
+        };
+        match self.value("fs").unwrap_or("linux") {
+            "linux" => Ok(Prefetching::Linux { read_ahead_bytes }),
+            "ffs" => Ok(Prefetching::Ffs),
+            "direct" => Ok(Prefetching::Off),
+            other => {
+                Err(WorkloadTextError::FileSystem { name: other.to_owned(), hint: hint(other, FILE_SYSTEMS) })
+            }
         }
-        "random" => Pattern::Random,
-        "hinted" => Pattern::Hinted { horizon: number("horizon", "references")?.unwrap_or(HORIZON) },
-        _ => Pattern::Sequential,
-    };
-    let span_bytes = match (pattern, size("span")?) {
-        // The last request begins a stride after the one before it.
-        (Pattern::Strided { stride_bytes }, _) => bytes
-            .div_ceil(request_bytes)
-            .saturating_sub(1)
-            .saturating_mul(stride_bytes)
-            .saturating_add(request_bytes),
-        (_, span_bytes) => span_bytes.unwrap_or(bytes),
-    };
-    // Nothing read ahead is a setting of the kernel; a size of 0 is none anywhere else.
-    let read_ahead_bytes = match value("read_ahead") {
-        Some("0") => 0,
-        _ => size("read_ahead")?.unwrap_or(READ_AHEAD_BYTES),
-    };
-    let prefetching = match value("fs").unwrap_or("linux") {
-        "linux" => Prefetching::Linux { read_ahead_bytes },
-        "ffs" => Prefetching::Ffs,
-        "direct" => Prefetching::Off,
-        other => {
-            return Err(WorkloadTextError::FileSystem {
-                name: other.to_owned(),
-                hint: hint(other, FILE_SYSTEMS),
-            });
+    }
+
+    fn layout(&self) -> Result<Layout, WorkloadTextError> {
+        match self.value("layout").unwrap_or("unknown") {
+            "unknown" => Ok(Layout::Unknown),
+            "adjacent" => Ok(Layout::Adjacent),
+            other => Err(WorkloadTextError::Layout { name: other.to_owned(), hint: hint(other, LAYOUTS) }),
         }
-    };
-    let layout = match value("layout").unwrap_or("unknown") {
-        "unknown" => Layout::Unknown,
-        "adjacent" => Layout::Adjacent,
-        other => {
-            return Err(WorkloadTextError::Layout { name: other.to_owned(), hint: hint(other, LAYOUTS) });
-        }
-    };
-    let microseconds = |key: &str| {
-        let parsed = |text: &str| text.parse::<f64>().map_err(|_| not_a_number(key, text, "microseconds"));
-        value(key).map_or(Ok(0.0), parsed)
-    };
-    Ok(Workload {
-        pattern,
-        bytes,
-        span_bytes,
-        request_bytes,
-        streams: number("streams", "streams")?.unwrap_or(1),
-        layout,
-        think_us: microseconds("think_us")?,
-        processors: number("cpus", "processors")?.unwrap_or(u32::MAX),
-        driver_us: microseconds("driver_us")?,
-        split_bytes: size("split")?.unwrap_or(u64::MAX),
-        prefetching,
-        memory_bytes: size("memory")?.unwrap_or(memory_bytes),
-    })
+    }
 }
 
 fn hint(name: &str, known: &[&'static str]) -> String {
@@ -224,13 +256,6 @@ fn hint(name: &str, known: &[&'static str]) -> String {
 
 fn not_a_number(key: &str, value: &str, what: &'static str) -> WorkloadTextError {
     WorkloadTextError::Number { key: key.to_owned(), value: value.to_owned(), what }
-}
-
-fn size_bytes(key: &str, text: &str, memory_bytes: u64) -> Result<u64, WorkloadTextError> {
-    match Size::parse(text) {
-        Ok(size) => Ok(size.bytes(memory_bytes)),
-        Err(why) => Err(WorkloadTextError::Size { key: key.to_owned(), why }),
-    }
 }
 
 #[cfg(test)]

@@ -35,84 +35,92 @@ fn processor_us() -> f64 {
 ///
 /// [`TargetError`] if it cannot be opened or read any more.
 pub fn run(target: &Target) -> Result<Vec<HostSample>, TargetError> {
-    let mut samples = Vec::new();
-    let batches = RANGE_BYTES.min(target.span_bytes / (2 * BATCHES)) / LARGE_BYTES * LARGE_BYTES;
-    let range = |batch: u64| batch * batches;
-    // In order with readahead, then the same again while it is present.
-    let mut ahead = Vec::new();
-    let mut present = [Vec::new(), Vec::new()];
+    let mut samples = in_order(target)?;
+    for path in [HostPath::Missing, HostPath::Asked, HostPath::Direct] {
+        samples.extend(at_random(target, path)?);
+    }
+    Ok(samples)
+}
+
+/// The median of a path's batches, if there are any.
+fn sample(path: HostPath, bytes: u64, mut values: Vec<f64>) -> Option<HostSample> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).map(|&processor_us| HostSample { path, bytes, processor_us })
+}
+
+/// Is there time for one more batch? The median of two is worth having on the slowest device.
+fn goes_on(batch: u64, began: Instant) -> bool {
+    batch < 2 || began.elapsed() <= MOST
+}
+
+/// In order with readahead, then the same again while it is present, in large pieces and in small ones.
+fn in_order(target: &Target) -> Result<Vec<HostSample>, TargetError> {
+    let batch_bytes = RANGE_BYTES.min(target.span_bytes / (2 * BATCHES)) / LARGE_BYTES * LARGE_BYTES;
+    let (mut ahead, mut present_large, mut present_small) = (Vec::new(), Vec::new(), Vec::new());
     let mut large = AlignedBuffer::new(LARGE_BYTES as usize, 4096);
     let mut small = AlignedBuffer::new(SMALL_BYTES as usize, 4096);
     let began = Instant::now();
-    for batch in 0..BATCHES {
-        if batch >= 2 && began.elapsed() > MOST {
-            break;
-        }
-        target.drop_cached(range(batch), batches);
+    for batch in (0..BATCHES).take_while(|batch| goes_on(*batch, began)) {
+        let start = batch * batch_bytes;
+        target.drop_cached(start, batch_bytes);
         let file = target.reopened()?;
         let read = |buffer: &mut [u8]| -> Result<f64, TargetError> {
             let bytes = buffer.len() as u64;
             let before_us = processor_us();
-            for offset in (range(batch)..range(batch) + batches).step_by(buffer.len()) {
+            for offset in (start..start + batch_bytes).step_by(buffer.len()) {
                 file.read_exact_at(buffer, offset).map_err(|error| TargetError::Read { offset, error })?;
             }
-            Ok((processor_us() - before_us) / (batches / bytes) as f64)
+            Ok((processor_us() - before_us) / (batch_bytes / bytes) as f64)
         };
         ahead.push(read(large.bytes())?);
-        present[1].push(read(large.bytes())?);
-        present[0].push(read(small.bytes())?);
+        present_large.push(read(large.bytes())?);
+        present_small.push(read(small.bytes())?);
     }
-    let mut add = |path, bytes, mut values: Vec<f64>| {
-        values.sort_by(f64::total_cmp);
-        if let Some(&processor_us) = values.get(values.len() / 2) {
-            samples.push(HostSample { path, bytes, processor_us });
+    let samples = [
+        sample(HostPath::ReadAhead, LARGE_BYTES, ahead),
+        sample(HostPath::Present, SMALL_BYTES, present_small),
+        sample(HostPath::Present, LARGE_BYTES, present_large),
+    ];
+    Ok(samples.into_iter().flatten().collect())
+}
+
+/// Small reads in the second half of the target, in an order that no readahead takes for a sequence.
+fn at_random(target: &Target, path: HostPath) -> Result<Option<HostSample>, TargetError> {
+    let mut small = AlignedBuffer::new(SMALL_BYTES as usize, 4096);
+    let mut values = Vec::new();
+    let half_bytes = target.span_bytes / 2;
+    let step = (half_bytes / (BATCHES * READS) / SMALL_BYTES).max(3) * SMALL_BYTES;
+    let began = Instant::now();
+    for batch in (0..BATCHES).take_while(|batch| goes_on(*batch, began)) {
+        let file = target.reopened()?;
+        let offsets: Vec<u64> = (0..READS)
+            .map(|i| half_bytes / SMALL_BYTES * SMALL_BYTES + (batch * READS + (i * 7) % READS) * step)
+            .filter(|offset| offset + SMALL_BYTES <= target.span_bytes)
+            .collect();
+        if path != HostPath::Direct {
+            target.drop_cached(half_bytes, target.span_bytes - half_bytes);
         }
-    };
-    add(HostPath::ReadAhead, LARGE_BYTES, ahead);
-    let [of_small, of_large] = present;
-    add(HostPath::Present, SMALL_BYTES, of_small);
-    add(HostPath::Present, LARGE_BYTES, of_large);
-    for path in [HostPath::Missing, HostPath::Asked, HostPath::Direct] {
-        let mut values = Vec::new();
-        let began = Instant::now();
-        let half_bytes = target.span_bytes / 2;
-        // A stride that no readahead takes for a sequence.
-        let step = (half_bytes / (BATCHES * READS) / SMALL_BYTES).max(3) * SMALL_BYTES;
-        for batch in 0..BATCHES {
-            if batch >= 2 && began.elapsed() > MOST {
-                break;
+        let before_us = processor_us();
+        for &offset in &offsets {
+            match path {
+                HostPath::Direct => target.read_direct(small.bytes(), offset)?,
+                HostPath::Asked => {
+                    let length = std::num::NonZeroU64::new(SMALL_BYTES);
+                    // Without effect where the kernel ignores it; then asking costs nothing, as it should.
+                    let _ = rustix::fs::fadvise(&file, offset, length, rustix::fs::Advice::WillNeed);
+                }
+                _ => file
+                    .read_exact_at(small.bytes(), offset)
+                    .map_err(|error| TargetError::Read { offset, error })?,
             }
-            let file = target.reopened()?;
-            let offsets: Vec<u64> = (0..READS)
-                .map(|i| half_bytes / SMALL_BYTES * SMALL_BYTES + (batch * READS + (i * 7) % READS) * step)
-                .filter(|offset| offset + SMALL_BYTES <= target.span_bytes)
-                .collect();
-            if path != HostPath::Direct {
-                target.drop_cached(half_bytes, target.span_bytes - half_bytes);
-            }
-            let before_us = processor_us();
+        }
+        values.push((processor_us() - before_us) / offsets.len().max(1) as f64);
+        if path == HostPath::Asked {
+            // Until all are there; what nobody waits for must not delay what is timed next.
             for &offset in &offsets {
-                match path {
-                    HostPath::Direct => target.read_direct(small.bytes(), offset)?,
-                    HostPath::Asked => {
-                        let length = std::num::NonZeroU64::new(SMALL_BYTES);
-                        // Without effect where the kernel ignores it; then asking costs nothing, as it should.
-                        let _ = rustix::fs::fadvise(&file, offset, length, rustix::fs::Advice::WillNeed);
-                    }
-                    _ => file
-                        .read_exact_at(small.bytes(), offset)
-                        .map_err(|error| TargetError::Read { offset, error })?,
-                }
-            }
-            values.push((processor_us() - before_us) / offsets.len().max(1) as f64);
-            if path == HostPath::Asked {
-                // Until all are there; what nobody waits for must not delay what is timed next.
-                for &offset in &offsets {
-                    target.read_cached(small.bytes(), offset)?;
-                }
+                target.read_cached(small.bytes(), offset)?;
             }
         }
-        add(path, SMALL_BYTES, values);
     }
-    Ok(samples)
+    Ok(sample(path, SMALL_BYTES, values))
 }

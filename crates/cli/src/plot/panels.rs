@@ -167,109 +167,138 @@ fn spaced(low: u64, high: u64, unit: u64) -> Vec<u64> {
     all
 }
 
+/// A setting that is varied, all else being equal.
+struct Varied<'a> {
+    title: &'static str,
+    axis: &'static str,
+    /// Whether the setting is bytes.
+    bytes: bool,
+    settings: Vec<u64>,
+    /// What is set now, if it is.
+    current: Option<u64>,
+    advised: Option<(f64, f64)>,
+    /// The workload with a setting.
+    with: &'a dyn Fn(u64) -> Workload,
+}
+
 fn curves(device: &DeviceParameters, workload: &Workload, now: &Prediction, marks: Marks) -> Vec<Panel> {
-    let w = *workload;
-    let mut panels = Vec::new();
-    let mut add = |title: &str,
-                   axis,
-                   bytes,
-                   settings: Vec<u64>,
-                   current: Option<u64>,
-                   advised,
-                   with: &dyn Fn(u64) -> Workload| {
-        let mut settings = settings;
-        settings.extend(current);
-        settings.sort_unstable();
-        settings.dedup();
-        let point = |&setting: &u64| {
-            let p = predict(device, &with(setting)).ok()?;
-            Some((setting as f64, p.time_ms, p.computation_ms.min(p.time_ms)))
-        };
-        let points: Vec<_> = settings.iter().filter_map(point).collect();
-        if points.len() < 2 {
-            return;
-        }
-        let now_at = current.map(|setting| (setting as f64, now.time_ms));
-        let (least, most) = points
-            .iter()
-            .fold((f64::INFINITY, 0.0_f64), |(least, most), (_, ms, _)| (least.min(*ms), most.max(*ms)));
-        panels.push(Panel {
-            title: title.to_owned(),
-            said: format!("from {} to {}", ms(least), ms(most)),
-            shown: Shown::Curve(Curve {
-                axis,
-                bytes,
-                points,
-                unprefetched_ms: now.unprefetched_ms,
-                now: now_at,
-                advised,
-            }),
-        });
+    let draw = |varied: Varied| curve(device, now, varied);
+    [
+        over_read_ahead(workload, marks, &draw),
+        over_horizon(workload, marks, &draw),
+        over_request_size(workload, marks, &draw),
+        over_streams(workload, marks, &draw),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The curve, if there is more than a point of it.
+fn curve(device: &DeviceParameters, now: &Prediction, varied: Varied) -> Option<Panel> {
+    let Varied { title, axis, bytes, mut settings, current, advised, with } = varied;
+    settings.extend(current);
+    settings.sort_unstable();
+    settings.dedup();
+    let point = |&setting: &u64| {
+        let p = predict(device, &with(setting)).ok()?;
+        Some((setting as f64, p.time_ms, p.computation_ms.min(p.time_ms)))
     };
-    if let (Pattern::Sequential, Prefetching::Linux { read_ahead_bytes }) = (w.pattern, w.prefetching) {
-        let sizes = spaced(SIZES.0, SIZES.1, 4096);
-        let advised = marks.of(Setting::ReadAheadKb).map(|(kb, ms)| (kb * 1024.0, ms));
-        let current = (read_ahead_bytes > 0).then_some(read_ahead_bytes);
-        add("Time over read_ahead_kb", "read_ahead_kb", true, sizes, current, advised, &|bytes| Workload {
-            prefetching: Prefetching::Linux { read_ahead_bytes: bytes },
-            ..w
-        });
+    let points: Vec<_> = settings.iter().filter_map(point).collect();
+    if points.len() < 2 {
+        return None;
     }
-    if let Pattern::Random | Pattern::Hinted { .. } = w.pattern {
-        let current =
-            if let Pattern::Hinted { horizon } = w.pattern { Some(u64::from(horizon)) } else { None };
-        let horizons = spaced(1, MOST_AHEAD.min(w.reads().max(2)), 1);
-        add(
-            "Time over the horizon",
-            "references ahead",
-            false,
-            horizons,
-            current,
-            marks.of(Setting::Horizon),
-            &|h| Workload { pattern: Pattern::Hinted { horizon: h as u32 }, ..w },
-        );
-    }
-    // As much computation on each byte whatever the size of the reads.
-    let sized = |request_bytes: u64| {
-        let think_us = w.think_us * request_bytes as f64 / w.request_bytes as f64;
-        let most = w.bytes.div_ceil(request_bytes) * request_bytes;
-        Workload { request_bytes, think_us, span_bytes: w.span_bytes.max(most), bytes: w.bytes, ..w }
-    };
-    if !matches!(w.pattern, Pattern::Strided { .. }) {
-        let sizes = spaced(SIZES.0, SIZES.1.min(w.bytes).max(SIZES.0 * 2), 4096);
-        let advised = marks.of(Setting::BlockBytes);
-        add(
-            "Time over the size of reads",
-            "bytes of a read",
-            true,
-            sizes,
-            Some(w.request_bytes),
+    let (least, most) = points
+        .iter()
+        .fold((f64::INFINITY, 0.0_f64), |(least, most), (_, ms, _)| (least.min(*ms), most.max(*ms)));
+    Some(Panel {
+        title: title.to_owned(),
+        said: format!("from {} to {}", ms(least), ms(most)),
+        shown: Shown::Curve(Curve {
+            axis,
+            bytes,
+            points,
+            unprefetched_ms: now.unprefetched_ms,
+            now: current.map(|setting| (setting as f64, now.time_ms)),
             advised,
-            &sized,
-        );
-    }
-    // The same bytes, shared out.
-    let total = w.bytes.saturating_mul(w.streams.into());
-    let shared = |streams: u64| {
-        let bytes = (total / streams).max(w.request_bytes);
-        let span_bytes = match w.pattern {
-            Pattern::Sequential => bytes,
-            _ => (w.span_bytes.saturating_mul(w.streams.into()) / streams).max(w.request_bytes),
-        };
-        Workload { streams: streams as u32, bytes, span_bytes, ..w }
+        }),
+    })
+}
+
+type Draw<'a> = &'a dyn Fn(Varied) -> Option<Panel>;
+
+fn over_read_ahead(w: &Workload, marks: Marks, draw: Draw) -> Option<Panel> {
+    let (Pattern::Sequential, Prefetching::Linux { read_ahead_bytes }) = (w.pattern, w.prefetching) else {
+        return None;
     };
+    draw(Varied {
+        title: "Time over read_ahead_kb",
+        axis: "read_ahead_kb",
+        bytes: true,
+        settings: spaced(SIZES.0, SIZES.1, 4096),
+        current: (read_ahead_bytes > 0).then_some(read_ahead_bytes),
+        advised: marks.of(Setting::ReadAheadKb).map(|(kb, ms)| (kb * 1024.0, ms)),
+        with: &|bytes| Workload { prefetching: Prefetching::Linux { read_ahead_bytes: bytes }, ..*w },
+    })
+}
+
+fn over_horizon(w: &Workload, marks: Marks, draw: Draw) -> Option<Panel> {
+    let current = match w.pattern {
+        Pattern::Random => None,
+        Pattern::Hinted { horizon } => Some(u64::from(horizon)),
+        Pattern::Sequential | Pattern::Strided { .. } => return None,
+    };
+    draw(Varied {
+        title: "Time over the horizon",
+        axis: "references ahead",
+        bytes: false,
+        settings: spaced(1, MOST_AHEAD.min(w.reads().max(2)), 1),
+        current,
+        advised: marks.of(Setting::Horizon),
+        with: &|horizon| Workload { pattern: Pattern::Hinted { horizon: horizon as u32 }, ..*w },
+    })
+}
+
+/// As much computation on each byte whatever the size of the reads.
+fn over_request_size(w: &Workload, marks: Marks, draw: Draw) -> Option<Panel> {
+    if matches!(w.pattern, Pattern::Strided { .. }) {
+        return None;
+    }
+    draw(Varied {
+        title: "Time over the size of reads",
+        axis: "bytes of a read",
+        bytes: true,
+        settings: spaced(SIZES.0, SIZES.1.min(w.bytes).max(SIZES.0 * 2), 4096),
+        current: Some(w.request_bytes),
+        advised: marks.of(Setting::BlockBytes),
+        with: &|request_bytes| {
+            let think_us = w.think_us * request_bytes as f64 / w.request_bytes as f64;
+            let most = w.bytes.div_ceil(request_bytes) * request_bytes;
+            Workload { request_bytes, think_us, span_bytes: w.span_bytes.max(most), ..*w }
+        },
+    })
+}
+
+/// The same bytes, shared out.
+fn over_streams(w: &Workload, marks: Marks, draw: Draw) -> Option<Panel> {
+    let total = w.bytes.saturating_mul(w.streams.into());
     let most = MOST_STREAMS.min(total / w.request_bytes).max(2);
-    let streams = (1..=most).filter(|s| *s <= 8 || s % 4 == 0).collect();
-    add(
-        "Time over the streams that share the bytes",
-        "streams",
-        false,
-        streams,
-        Some(u64::from(w.streams)),
-        marks.of(Setting::Streams),
-        &shared,
-    );
-    panels
+    draw(Varied {
+        title: "Time over the streams that share the bytes",
+        axis: "streams",
+        bytes: false,
+        settings: (1..=most).filter(|s| *s <= 8 || s % 4 == 0).collect(),
+        current: Some(u64::from(w.streams)),
+        advised: marks.of(Setting::Streams),
+        with: &|streams| {
+            let bytes = (total / streams).max(w.request_bytes);
+            let span_bytes = match w.pattern {
+                Pattern::Sequential => bytes,
+                _ => (w.span_bytes.saturating_mul(w.streams.into()) / streams).max(w.request_bytes),
+            };
+            Workload { streams: streams as u32, bytes, span_bytes, ..*w }
+        },
+    })
 }
 
 /// What is advised, as people read it.
