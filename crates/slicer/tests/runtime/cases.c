@@ -676,6 +676,128 @@ static void around(char **argv)
     CHECK(device.wait_ns == 2000000);
 }
 
+/* ---- the service: here its end of the socket ---- */
+
+static int service_end = -1;
+
+static void pretend_service(void)
+{
+    int ends[2];
+    pretend();
+    queue.queue_threshold = QUEUE;
+    queue.budget_bytes = 1 << 20;
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    service.socket = ends[0];
+    service_end = ends[1];
+    greet_service();
+    CHECK(has_service());
+}
+
+/* The next frame, with its descriptor if it must have one; its length of body. */
+static unsigned long hear_frame(unsigned kind, unsigned char *body, bool with_descriptor)
+{
+    unsigned char header[8];
+    char control[CMSG_SPACE(sizeof(int))];
+    struct iovec part = {header, sizeof header};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    CHECK(recvmsg(service_end, &message, MSG_CMSG_CLOEXEC) == 8);
+    CHECK((header[4] | header[5] << 8) == (int)kind);
+    CHECK((message.msg_controllen > 0) == with_descriptor);
+    unsigned long bytes = word_at(header);
+    CHECK(read(service_end, body, bytes) == (ssize_t)bytes);
+    return bytes;
+}
+
+static void check_entry(unsigned number, unsigned handle, unsigned long long begin, unsigned long long bytes)
+{
+    const atomic_ullong *entry = service.ring + SERVICE_HEADER_BYTES / 8 + number * SERVICE_ENTRY_WORDS;
+    CHECK(atomic_load(&entry[0]) == 4 && atomic_load(&entry[1]) == handle);
+    CHECK(atomic_load(&entry[2]) == begin && atomic_load(&entry[3]) == bytes);
+}
+
+/* What is predicted is disclosed, in this order; what has passed leaves; without the service it is up to us. */
+static void discloses(char **argv)
+{
+    unsigned char body[16];
+    (void)argv;
+    pretend_service();
+    make_file("data", 400000);
+    CHECK(hear_frame(1, body, true) == 8 && word_at(body) == 1 && word_at(body + 4) == SERVICE_ENTRIES);
+    int handle = foretell_slice_open(1, "data", O_RDONLY);
+    struct file *slot = handles[handle]->slot;
+    foretell_prefetch_pread(handle, 4096, 5 * 4096);
+    foretell_prefetch_pread(handle, 100, 5 * 4096 + 50); /* of the same page */
+    foretell_prefetch_pread(handle, 8192, 0);
+    CHECK(hear_frame(2, body, true) == 8 && word_at(body) == 1 && word_at(body + 4) == (unsigned)handle);
+    CHECK(atomic_load(&service.ring[SERVICE_TAIL]) == 2 && asked_count == 0);
+    check_entry(0, 1, 5 * 4096, 4096);
+    check_entry(1, 1, 0, 8192);
+    /* A service that sleeps is woken. */
+    atomic_store(&service.ring[SERVICE_SLEEPS], 1);
+    foretell_prefetch_pread(handle, 4096, 9 * 4096);
+    CHECK(hear_frame(4, body, false) == 0 && atomic_load(&service.ring[SERVICE_SLEEPS]) == 0);
+    CHECK(queue.length == 3 && queue.disclosed == 3);
+    atomic_store(&slot->real, 2); /* the accesses to page 5 */
+    serve(true);
+    CHECK(queue.length == 2 && queue.disclosed == 2);
+    close(service_end);
+    serve(true);
+    CHECK(!has_service() && atomic_load(&shared->service_lost) == 1);
+    CHECK(queue.length == 0 && asked_count == 1 && asked[0][0] == 0 && asked[0][1] == 10 * 4096);
+}
+
+/* A file that the service does not take is prefetched by ourselves; one that is closed is forgotten when its entries
+ * have been read. */
+static void refused_and_forgotten(char **argv)
+{
+    unsigned char body[16];
+    static const unsigned char error[16] = {8, 0, 0, 0, 0x02, 0x80, 0, 0, 36, 0, 0, 0, 1, 0, 0, 0};
+    (void)argv;
+    pretend_service();
+    make_file("data", 400000);
+    hear_frame(1, body, true);
+    int handle = foretell_slice_open(1, "data", O_RDONLY);
+    struct file *slot = handles[handle]->slot;
+    foretell_prefetch_pread(handle, 4096, 0);
+    hear_frame(2, body, true);
+    CHECK(write(service_end, error, sizeof error) == sizeof error);
+    serve(true);
+    CHECK(has_service() && atomic_load(&shared->refused_files) == 1);
+    foretell_prefetch_pread(handle, 4096, 7 * 4096);
+    CHECK(asked_count == 1 && asked[0][0] == 7 * 4096 && atomic_load(&shared->disclosed) == 1);
+    atomic_store(&slot->real, 2);
+    foretell_slice_close(handle);
+    serve(true);
+    CHECK(queue.length == 0 && service.leaving == 1);
+    serve(true);
+    CHECK(service.leaving == 1); /* its entry has not been read */
+    atomic_store(&service.ring[SERVICE_HEAD], 1);
+    serve(true);
+    CHECK(service.leaving == 0 && !service.files[0].named);
+    CHECK(hear_frame(3, body, false) == 4 && word_at(body) == 1);
+}
+
+/* A full ring: the rest waits. Messages have an allowance that fills with time. */
+static void full_ring(char **argv)
+{
+    (void)argv;
+    pretend_service();
+    make_file("data", 400000);
+    int handle = foretell_slice_open(1, "data", O_RDONLY);
+    service.tail = SERVICE_ENTRIES - 1;
+    foretell_prefetch_pread(handle, 4096, 0);
+    foretell_prefetch_pread(handle, 4096, 4096);
+    CHECK(queue.length == 2 && queue.disclosed == 1);
+    atomic_store(&service.ring[SERVICE_HEAD], 1);
+    serve(true);
+    CHECK(queue.disclosed == 2);
+    /* An hour is worth more than may be saved up. */
+    service.messages_left = 0;
+    service.filled_ns = now_ns() - 3600 * 1000000000ull;
+    CHECK(take_allowance() && service.messages_left == SERVICE_SAVED - 1);
+}
+
 /* ---- is it worth it ---- */
 
 /* With numbers: of 1000 seconds, a lead of 10 is too small, and a wait of 30 is not. */
@@ -790,6 +912,9 @@ static const struct {
     {"holding", holding},
     {"enough", enough},
     {"around", around},
+    {"discloses", discloses},
+    {"refused_and_forgotten", refused_and_forgotten},
+    {"full_ring", full_ring},
     {"judging", judging},
     {"behind", behind},
     {"dozes", dozes},
