@@ -8,36 +8,93 @@ use foretell_protocol::{Entry, Policy};
 use foretelld::Limits;
 
 use crate::client::{Client, range};
-use crate::stage::{BLOCK, read_blocks, stage};
+use crate::stage::{BLOCK, Stage, read_blocks, stage};
 
-/// What the unit gives, as setpriv(1) wants it.
-fn capabilities() -> String {
+/// The unit.
+fn unit() -> String {
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/foretelld.service");
-    let unit = std::fs::read_to_string(unit).unwrap();
+    std::fs::read_to_string(unit).unwrap()
+}
+
+/// What the unit gives but for some, as setpriv(1) wants it.
+fn capabilities_but(left_out: &[&str]) -> String {
+    let unit = unit();
     let values = |key: &str| -> Vec<String> {
         let line = unit.lines().find_map(|line| line.strip_prefix(key)).unwrap();
         line.split(' ').map(|name| name.strip_prefix("CAP_").unwrap().to_lowercase()).collect()
     };
     let ambient = values("AmbientCapabilities=");
     assert_eq!(ambient, values("CapabilityBoundingSet="));
-    ambient.iter().map(|name| format!(",+{name}")).collect()
+    assert!(left_out.iter().all(|name| ambient.iter().any(|given| given == name)), "{ambient:?}");
+    let given = ambient.iter().filter(|name| !left_out.contains(&name.as_str()));
+    given.map(|name| format!(",+{name}")).collect()
+}
+
+/// The stage, if it can be had and there is setpriv(1).
+fn stage_with_setpriv(test: &str) -> Option<Stage> {
+    let stage = stage(test)?;
+    if std::process::Command::new("setpriv").arg("--version").output().is_err() {
+        println!("skipped: {test}: there is no setpriv");
+        return None;
+    }
+    Some(stage)
+}
+
+#[test]
+fn systemd_understands_the_unit() {
+    let test = "systemd_understands_the_unit";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("foretelld.service");
+    // The program need not be installed.
+    std::fs::write(&path, unit().replace("ExecStart=/usr/bin/foretelld", "ExecStart=/bin/true")).unwrap();
+    let mut verify = std::process::Command::new("systemd-analyze");
+    let Ok(output) = verify.args(["verify", "--man=no"]).arg(&path).output() else {
+        println!("skipped: {test}: there is no systemd-analyze");
+        return;
+    };
+    let told = String::from_utf8(output.stderr).unwrap();
+    // It succeeds also when it knows a key not, and says so.
+    let about_it: Vec<&str> = told.lines().filter(|line| line.contains("foretelld")).collect();
+    assert!(output.status.success() && about_it.is_empty(), "{told}");
+}
+
+#[test]
+fn without_a_capability_to_observe_it_does_not_begin_and_says_which() {
+    let test = "without_a_capability_to_observe_it_does_not_begin_and_says_which";
+    let Some(stage) = stage_with_setpriv(test) else { return };
+    for name in ["bpf", "perfmon"] {
+        let told = stage.refusal_as_nobody(&capabilities_but(&[name]));
+        assert!(told.contains(&format!("CAP_{}", name.to_uppercase())), "{told}");
+    }
+}
+
+/// `mincore(2)` answers "everything" to those who may not ask, so what is missing is not fetched.
+#[test]
+fn without_fowner_everything_seems_to_be_cached() {
+    let test = "without_fowner_everything_seems_to_be_cached";
+    let Some(stage) = stage_with_setpriv(test) else { return };
+    let path = stage.file("a", 64);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    read_blocks(&path, 0..4);
+    let service = stage.service_as_nobody(128, Limits::default(), &capabilities_but(&["fowner"]));
+    let mut client = Client::connect(&service.socket);
+    let file = client.name_path(1, &path);
+    client.push(Entry::DiscloseFile { file });
+    let statistics = client.until("it is disclosed", |s| s.disclosed >= 64);
+    assert_eq!(statistics.prefetches, 0, "{statistics:?}");
+    service.end();
 }
 
 #[test]
 fn the_capabilities_of_the_unit_suffice() {
-    let test = "the_capabilities_of_the_unit_suffice";
-    let Some(stage) = stage(test) else { return };
-    if std::process::Command::new("setpriv").arg("--version").output().is_err() {
-        println!("skipped: {test}: there is no setpriv");
-        return;
-    }
+    let Some(stage) = stage_with_setpriv("the_capabilities_of_the_unit_suffice") else { return };
     let (path, other) = (stage.file("a", 64), stage.file("b", 256));
     for path in [&path, &other] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
     }
     // Some of it is cached beforehand, which the service must find out about.
     read_blocks(&path, 0..4);
-    let service = stage.service_as_nobody(128, Limits::default(), &capabilities());
+    let service = stage.service_as_nobody(128, Limits::default(), &capabilities_but(&[]));
     let mut client = Client::connect(&service.socket);
     let file = client.name_path(1, &path);
     client.push(Entry::DiscloseFile { file });

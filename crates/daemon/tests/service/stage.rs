@@ -86,20 +86,35 @@ impl Stage {
         limits: Limits,
         capabilities: &str,
     ) -> Running {
+        let (command, socket) = self.command_as_nobody(capabilities);
+        Running::begun(start_command(command, "service", &socket, &words(budget_blocks, &limits)), socket)
+    }
+
+    /// Why a service does not begin, as the user `nobody` with some capabilities.
+    pub(crate) fn refusal_as_nobody(&self, capabilities: &str) -> String {
+        let (mut command, socket) = self.command_as_nobody(capabilities);
+        command.stderr(std::process::Stdio::piped());
+        let child = start_command(command, "service", &socket, &words(128, &Limits::default()));
+        let output = child.wait_with_output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// A command that ends in this binary, as the user `nobody` with some capabilities, and a socket for it.
+    fn command_as_nobody(&self, capabilities: &str) -> (std::process::Command, PathBuf) {
         let directory = self.directory.join("run");
-        fs::create_dir(&directory).unwrap();
+        fs::create_dir_all(&directory).unwrap();
         std::os::unix::fs::chown(&directory, Some(NOBODY), Some(NOBODY)).unwrap();
         // Where it was built nobody else may look, perhaps.
         let program = self.directory.join("service");
         fs::copy("/proc/self/exe", &program).unwrap();
         let socket = directory.join("s.sock");
-        let told = words(budget_blocks, &limits);
         let mut command = std::process::Command::new("setpriv");
         for set in ["inh-caps", "ambient-caps", "bounding-set"] {
             command.arg(format!("--{set}=-all{capabilities}"));
         }
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]).arg(program);
-        Running::begun(start_command(command, "service", &socket, &told), socket)
+        (command, socket)
     }
 }
 
