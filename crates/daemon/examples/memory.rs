@@ -58,7 +58,7 @@ fn measure(json: Option<PathBuf>) -> ExitCode {
     let (socket, path) = (directory.path().join("s.sock"), directory.path().join("hole"));
     File::create(&path).unwrap().set_len(SIZES[SIZES.len() - 1] * BLOCK).unwrap();
     let mut service = start(&socket);
-    let before = Memory::of(service.id());
+    let before = Memory::of(service.0.id());
 
     let client = Client::with_options(foretell_client::Options { socket, fallback: Fallback::Nothing });
     let file = File::open(&path).unwrap();
@@ -78,7 +78,7 @@ fn measure(json: Option<PathBuf>) -> ExitCode {
             until_seen(&client, "what was read", |seen| seen.references >= read);
         }
         // The kernel may have dropped some, if it was short of memory.
-        rows.push((client.stats().statistics.owned, Memory::of(service.id())));
+        rows.push((client.stats().statistics.owned, Memory::of(service.0.id())));
     }
     let last = rows[rows.len() - 1];
     let bytes = last.1.own_kib.saturating_sub(before.own_kib) as f64 * 1024.0 / last.0 as f64;
@@ -99,9 +99,9 @@ fn measure(json: Option<PathBuf>) -> ExitCode {
     );
     println!("and the program's own pages: {} KiB.", before.resident_kib - before.own_kib);
 
-    let process = rustix::process::Pid::from_child(&service);
+    let process = rustix::process::Pid::from_child(&service.0);
     rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
-    let ended = service.wait().unwrap().success();
+    let ended = service.0.wait().unwrap().success();
     if let Some(path) = json {
         let row = |blocks: u64, memory: &Memory| serde_json::json!({ "blocks": blocks, "resident_kib": memory.resident_kib, "own_kib": memory.own_kib });
         let all: Vec<_> =
@@ -116,13 +116,23 @@ fn measure(json: Option<PathBuf>) -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn start(socket: &std::path::Path) -> Child {
+/// The service; killed when something goes wrong.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(socket: &std::path::Path) -> Running {
     let program = std::env::current_exe().unwrap();
     let mut service =
         Command::new(&program).arg("as-service").arg(socket).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = [0; 8];
     service.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
-    service
+    Running(service)
 }
 
 /// Waits until the service shows that it has taken something in.

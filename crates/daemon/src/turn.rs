@@ -176,13 +176,7 @@ impl Service {
         connection.reply(&Reply::Welcome(welcome))
     }
 
-    fn name_file(
-        &mut self,
-        id: u64,
-        handle: Handle,
-        number: u32,
-        descriptor: OwnedFd,
-    ) -> Result<(), End> {
+    fn name_file(&mut self, id: u64, handle: Handle, number: u32, descriptor: OwnedFd) -> Result<(), End> {
         use foretell_pagecache::HoldError as E;
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         let user = connection.peer.user;
