@@ -82,9 +82,14 @@ impl Plane {
     fn take_in_descendants(&mut self, root: u32, session: SessionId, enclosing: Option<SessionId>) {
         // What is started while the tree is gone through is found in the second round.
         for _ in 0..2 {
-            let descendants = tree_within(root, EARLIER_DESCENDANTS).into_iter().skip(1);
+            let mut descendants = tree_within(root, EARLIER_DESCENDANTS);
+            // A client may have started us, and what we read is no reference of its.
+            if descendants.contains(&std::process::id()) {
+                let ours = tree_within(std::process::id(), EARLIER_DESCENDANTS);
+                descendants.retain(|pid| !ours.contains(pid));
+            }
             let mut found = false;
-            for pid in descendants.take(EARLIER_DESCENDANTS) {
+            for pid in descendants.into_iter().skip(1).take(EARLIER_DESCENDANTS) {
                 if self.steering.sessions.process(pid).map(|process| process.session) != enclosing {
                     continue;
                 }
