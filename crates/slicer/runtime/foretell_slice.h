@@ -35,14 +35,6 @@
  * the slice a descriptor or stream that the slice did not open ends it, except in close and fclose, which
  * do nothing with it.
  *
- * wanted (of the translator, by the driver; goes away when it is there):
- *   - pub fn translate(inputs: &[Input], ...) -> Result<Translation, Error>, where Translation has
- *     `files`: one text for each input, in order (to be compiled with `-iquote FOLDER OF THE ORIGINAL` and the
- *     original's flags); `refusals`: each prints as one line `file:line: cause: chain: remedy`; and says
- *     whether anything is prefetched at all (else files are not used)
- *   - the driver's modules are crates/slicer/src/driver/ (`pub mod driver;` in lib.rs is mine to add) and
- *     crates/slicer/src/runtime.rs (`write_runtime(folder)`, RUNTIME files); tests/ and runtime/ are mine
- *
  * Include this after the program's own system headers: it includes <stdio.h> and must not be the first to.
  */
 #ifndef FORETELL_SLICE_H
