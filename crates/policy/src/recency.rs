@@ -191,6 +191,19 @@ mod tests {
         ]
     }
 
+    #[test]
+    fn a_block_takes_at_most_two_places_however_many_there_are() {
+        let mut list = RecencyList::default();
+        let mut places = vec![NONE; 100_000];
+        for block in 0..100_000 {
+            let place = list.push_back(block, |b, p| places[b as usize] = p);
+            places[block as usize] = place;
+            let most = (2 * list.len()).max(MIN_PLACES);
+            assert!(list.places.capacity() <= most, "{} for {}", list.places.capacity(), list.len());
+        }
+        assert!(list.iter().eq(0..100_000));
+    }
+
     proptest! {
         /// Every operation does what it does on a plain vector.
         #[test]

@@ -123,6 +123,20 @@ fn processes_beyond_the_records_share_the_last_one() {
 }
 
 #[test]
+fn a_record_takes_no_more_processes_than_it_has_numbers_for() {
+    let mut engine = engine_with(Limits { processes: u32::MAX, ..Limits::default() });
+    let manager = engine.add_manager(false).unwrap();
+    let processes: Vec<_> = (0..65_535).map(|_| engine.add_process(manager)).collect();
+    let last = *processes.last().unwrap();
+    assert_eq!(engine.add_process(manager), last, "shared from here on");
+    let file = engine.add_file(Layout::Unknown).unwrap();
+    let mut plane = InstantPlane::new(engine, 8);
+    plane.access(last, Block::new(file, 0));
+    plane.handle(Event::Gone { block: Block::new(file, 0) });
+    assert_eq!(plane.engine.process_counters(last).foreign_evictions, 1);
+}
+
+#[test]
 fn a_list_takes_the_rest_when_the_cursor_has_moved_on() {
     let mut engine = engine_with(Limits { disclosed_blocks: 3, ..Limits::default() });
     let manager = engine.add_manager(true).unwrap();
