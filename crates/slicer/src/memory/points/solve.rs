@@ -319,11 +319,15 @@ impl<'s> Solver<'s> {
 
     /// A slot has its first element: what it is the content of, has to be assigned with its structure.
     fn first(&mut self, slot: Slot) {
-        for part in self.content_of[slot.ix()].clone() {
-            let object = self.memory.object_of(part);
+        self.assign_parts(&self.content_of[slot.ix()].clone());
+    }
+
+    fn assign_parts(&mut self, parts: &[Loc]) {
+        for part in parts {
+            let object = self.memory.object_of(*part);
             for (source, target) in self.assigned.get(&object.0).cloned().unwrap_or_default() {
-                if self.memory.overlap(part, source) {
-                    self.assign_part(part, source, target);
+                if self.memory.overlap(*part, source) {
+                    self.assign_part(*part, source, target);
                 }
             }
         }
@@ -363,21 +367,32 @@ impl<'s> Solver<'s> {
         let held = std::mem::take(&mut self.points.sets[other.ix()]);
         let mine = self.points.sets[slot.ix()].clone();
         self.new[other.ix()].clear();
-        let included_in = std::mem::take(&mut self.included_in[other.ix()]);
-        self.included_in[slot.ix()].extend(included_in);
+        let mut included_in = std::mem::take(&mut self.included_in[slot.ix()]);
+        included_in.append(&mut self.included_in[other.ix()]);
+        for to in &mut included_in {
+            *to = self.points.one(*to);
+        }
+        included_in.sort_unstable();
+        included_in.dedup();
+        included_in.retain(|to| *to != slot);
+        self.included_in[slot.ix()] = included_in;
         let asked_by = std::mem::take(&mut self.asked_by[other.ix()]);
         self.asked_by[slot.ix()].extend(asked_by);
-        let content_of = std::mem::take(&mut self.content_of[other.ix()]);
-        self.content_of[slot.ix()].extend(content_of);
+        let theirs = std::mem::take(&mut self.content_of[other.ix()]);
+        // What had nothing in it until now, has to be assigned with its structure.
+        let first = match (mine.is_empty(), held.is_empty()) {
+            (true, false) => self.content_of[slot.ix()].clone(),
+            (false, true) => theirs.clone(),
+            _ => Vec::new(),
+        };
+        self.content_of[slot.ix()].extend(theirs);
         // What one of them has handed on, the other may not have.
         let mut all = mine;
         unite_sets(&mut all, &held);
         self.points.sets[slot.ix()] = all.clone();
         self.new[slot.ix()] = all;
         self.wake(slot);
-        if !self.new[slot.ix()].is_empty() {
-            self.first(slot);
-        }
+        self.assign_parts(&first);
     }
 }
 
