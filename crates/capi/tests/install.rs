@@ -1,5 +1,8 @@
 //! `./x install`: what a user has afterwards works from where it lies.
 
+// A helper of a test may fail like the test itself.
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
