@@ -4,8 +4,9 @@
  * The input is read once, and sorted runs are written to temporary files. These are merged, eight at a time in
  * the order of their creation, each written once and read once.
  *
- * Strategy (sort in OSDI 1994, section 5.1): the input has priority -1. MRU on levels -1 and 0, as runs made
- * earlier are merged first. A block of a run that was merged gets the temporary priority -1.
+ * Strategy (sort in OSDI 1994, section 5.1): the input has priority -1, and so has the output, which is not read
+ * again either. MRU on levels -1 and 0, as runs made earlier are merged first. A block of a run that was merged
+ * gets the temporary priority -1.
  */
 #include "example.h"
 
@@ -131,9 +132,11 @@ int main(int argc, char **argv)
         runs[made++] = to;
     }
 
-    int output = open(argv[2], O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int output = open(argv[2], O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (output < 0)
         die(argv[2]);
+    if (control)
+        foretell_set_priority(output, -1);
     merge(runs + merged, (int)(made - merged), output);
     printf("%lld records\n", (long long)at / 8);
     free(runs);

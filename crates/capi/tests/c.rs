@@ -283,9 +283,11 @@ fn merge_sort() {
     assert!(told.is(handle(1), &input));
     let runs = |entry: &&Entry| matches!(entry, Entry::SetPriority { priority: 0, .. });
     assert_eq!(told.entries.iter().filter(runs).count(), 22, "the runs, and those of two rounds of eight");
+    let unread = |entry: &&Entry| matches!(entry, Entry::SetPriority { priority: -1, .. });
+    assert_eq!(told.entries.iter().filter(unread).count(), 2, "the input and the output");
     // Every block of the twenty runs once, and once more those of the runs that two rounds of eight made.
     let blocks = (records as u64 * 8).div_ceil(BLOCK) + 16 * 16384 * 8 / BLOCK;
-    assert_eq!(told.entries[3..].len() as u64, blocks + 22);
+    assert_eq!(told.entries[3..].len() as u64, blocks + 23);
 }
 
 #[test]

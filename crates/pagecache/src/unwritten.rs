@@ -1,7 +1,7 @@
 //! Evictions of what is not written back yet.
 //!
-//! What a program has just written cannot be dropped, and when it will be written back is for the kernel to
-//! decide, which takes its time: half a minute. A policy that were told of each such refusal at once would name
+//! What a program has just written cannot be dropped before it is written back. That is started when it is to be
+//! evicted ([`crate::workers`]), and takes its time. A policy that were told of each such refusal at once would name
 //! another block at once, most likely one that was written as recently, and so on in a circle, until it comes
 //! to blocks that it wanted to keep. So the answer is put off: a folio that is not written back is tried again
 //! a tenth of a second later, and given back to the policy if that fails as well. Until then the policy's

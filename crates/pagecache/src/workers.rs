@@ -64,7 +64,7 @@ pub(crate) struct Fetch {
 /// What became of a job.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// The eviction has been tried; `unclean` are the folios left alone because they are not written back.
+    /// The eviction has been tried; `unclean` are the folios that stay for now, because they are not written back.
     Evicted { eviction: Eviction, unclean: Vec<Folio> },
     /// The block is there, or will not be; `access_ns` is what its disk took for it, without queueing.
     Fetched { serial: u32, block: Block, ok: bool, access_ns: u64 },
@@ -270,30 +270,28 @@ fn post(sender: &SyncSender<Outcome>, bell: &OwnedFd, outcome: Outcome) {
     let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
 }
 
-/// Evicts what is clean; returns what is not. The first `POSIX_FADV_DONTNEED` on dirty pages would start
-/// their write-back, which is for the kernel to decide.
+/// Evicts what is clean; of the rest it starts the write-back, as `POSIX_FADV_DONTNEED` does, and returns it. That
+/// is what the kernel does with dirty pages that it wants to reclaim, and without it what a program writes would
+/// stay beyond the budget for half a minute.
 fn evict(cache: &dyn PageCache, eviction: &Eviction) -> Vec<Folio> {
     let is_unclean = |folios: &[Folio]| {
         let (offset, length) = bytes(folios);
         // Without cachestat(2), before Linux 6.5, nothing is known to be unclean.
         cache.status(&eviction.file, offset, length).is_ok_and(|status| status.unclean > 0)
     };
-    let drop_folios = |folios: &[Folio]| {
-        let (offset, length) = bytes(folios);
-        for &pid in &eviction.mapped_by {
-            // Refused, or the process is gone: seen from what stays cached.
-            let _ = cache.page_out(pid, eviction.key, offset, length);
-        }
-        // The same.
-        let _ = cache.drop_range(&eviction.file, offset, length);
+    let unclean = if is_unclean(&eviction.folios) {
+        let folios = eviction.folios.iter().copied();
+        folios.filter(|folio| is_unclean(std::slice::from_ref(folio))).collect()
+    } else {
+        Vec::new()
     };
-    if !is_unclean(&eviction.folios) {
-        drop_folios(&eviction.folios);
-        return Vec::new();
+    let (offset, length) = bytes(&eviction.folios);
+    for &pid in &eviction.mapped_by {
+        // Refused, or the process is gone: seen from what stays cached.
+        let _ = cache.page_out(pid, eviction.key, offset, length);
     }
-    let (unclean, clean): (Vec<Folio>, Vec<Folio>) =
-        eviction.folios.iter().partition(|folio| is_unclean(std::slice::from_ref(folio)));
-    clean.iter().for_each(|folio| drop_folios(std::slice::from_ref(folio)));
+    // The same.
+    let _ = cache.drop_range(&eviction.file, offset, length);
     unclean
 }
 

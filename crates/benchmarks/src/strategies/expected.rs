@@ -12,7 +12,7 @@ use foretell_policy::{
 pub(crate) enum Deed {
     /// It reads a block.
     Read(usize, u32),
-    /// It writes a block anew, which is in the cache without a fetch.
+    /// It writes a block anew, which is in the cache without a fetch, and referenced.
     Write(usize, u32),
     Priority(usize, i32),
     Policy(i32, PoolPolicy),
@@ -73,6 +73,7 @@ impl World {
             Deed::Write(file, index) => {
                 let (block, process) = (block(*file, *index), self.process);
                 self.tell(Event::Loaded { block, by: Some(process) });
+                self.tell(Event::Accessed { process, block, stalled: false });
             }
             Deed::Priority(file, priority) => {
                 let _ = self.engine.set_priority(manager, self.files[*file], *priority);

@@ -55,6 +55,9 @@ pub(super) fn deeds(input: &[u8]) -> Result<(Vec<u32>, Vec<Deed>)> {
         let merged = sort.merge(some)?;
         runs.push_back(merged);
     }
+    // The output is not read again.
+    let output = sort.files.len();
+    sort.deeds.push(Deed::Priority(output, -1));
     sort.merge(runs.into())?;
     Ok((sort.files, sort.deeds))
 }

@@ -1,4 +1,4 @@
-//! Evictions: exactly what is asked for, whole folios, nothing dirty, mapped pages too, within the budget.
+//! Evictions: exactly what is asked for, whole folios, what is dirty when it is written back, mapped pages too, within the budget.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -76,22 +76,21 @@ fn large_folios_go_as_a_whole() {
 }
 
 #[test]
-fn dirty_pages_are_left_until_they_are_clean() {
-    let Some(stage) = stage("dirty_pages_are_left_until_they_are_clean") else { return };
+fn dirty_pages_go_when_they_have_been_written_back() {
+    let Some(stage) = stage("dirty_pages_go_when_they_have_been_written_back") else { return };
     let path = stage.file("a", 256);
     let mut play = Play::new(options(32), stage.rule(PoolPolicy::Lru));
     play.run(&format!("open f {} rw", path.display()));
     play.run(&format!("read f 0 {BLOCK}"));
     play.run(&format!("write f 0 {}", 8 * BLOCK));
     play.run(&format!("shuffled f {BLOCK} 1 0"));
-    let refused = play.report().counts.evictions_refused;
-    let cached = cached_blocks(&path);
-    assert!((0..8).all(|block| cached.contains(&block)), "{cached:?}");
-    assert!(refused > 0);
-    // Clean, they are evicted like any others.
-    std::fs::File::open(&path).unwrap().sync_all().unwrap();
+    // Nobody asks for it to be written back but us.
+    play.until("what is cached is within the budget", |_| cached_blocks(&path).len() <= 32);
     play.run(&format!("shuffled f {BLOCK} 2 0"));
-    assert_eq!(cached_blocks(&path).len(), 32);
+    play.until("and still is", |_| cached_blocks(&path).len() <= 32);
+    drop(play);
+    let file = std::fs::read(&path).unwrap();
+    assert!(file[..8 * BLOCK as usize].iter().all(|&byte| byte == 7), "nothing was lost");
 }
 
 #[test]
