@@ -368,7 +368,8 @@ fn what_a_client_has_started_before_is_its_own_unless_it_speaks_for_itself() {
     plane.end_session(client);
     assert_eq!(plane.live_processes(run), 3, "they go back");
 
-    for pid in [leaf, middle] {
+    // In this order: without the leaf the middle one may have ended by itself.
+    for pid in [middle, leaf] {
         let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     }
