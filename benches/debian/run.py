@@ -127,6 +127,18 @@ def sources(folder: Path, _made: Path, rng: random.Random) -> list[str]:
     return ["-f", "list"]
 
 
+def duplicates(folder: Path, _made: Path, rng: random.Random) -> list[str]:
+    """600 files of 8 to 40 KiB, a third of them twice."""
+    below = folder / "files"
+    below.mkdir()
+    for n in range(400):
+        content = rng.randbytes(4096 * rng.randrange(2, 10))
+        (below / f"{n:03}").write_bytes(content)
+        if n % 2 == 0:
+            (below / f"{n:03}.copy").write_bytes(content)
+    return ["-q", "-r", "-o", "name", "files"]
+
+
 def document(folder: Path, _made: Path, rng: random.Random) -> list[str]:
     """A text of 1 MiB, which is no document of an office program."""
     letters = "abcdefghijklmnopqrstuvwxyz     \n"
@@ -213,6 +225,7 @@ PROGRAMS = [
     Program("cdb", "tinycdb", 'make CC="$CC" cdb', "cdb", database),
     Program("c_count", "sloccount", "$CC -O2 -o c_count c_count.c", "c_count", sources),
     Program("jhead", "jhead", 'make CC="$CC"', "jhead", photos),
+    Program("jdupes", "jdupes", 'make CC="$CC"', "jdupes", duplicates),
     Program("catdoc", "catdoc", 'CC="$CC" ./configure && make', "src/catdoc", document),
 ]
 
@@ -251,7 +264,7 @@ def fetch(packages: set[str], folder: Path) -> None:
 
 def build(program: Program, source: Path, folder: Path, compiler: str) -> tuple[Path, str]:
     """Builds in a copy of the source. Gives the program, and what the compiler had to say about its slice."""
-    shutil.copytree(source, folder)
+    shutil.copytree(source, folder, symlinks=True)
     done = subprocess.run(
         ["sh", "-c", program.build],
         cwd=folder,
@@ -270,7 +283,9 @@ def build(program: Program, source: Path, folder: Path, compiler: str) -> tuple[
 
 
 def evict(folder: Path) -> None:
-    for path in folder.iterdir():
+    for path in folder.rglob("*"):
+        if not path.is_file():
+            continue
         descriptor = os.open(path, os.O_RDONLY)
         os.fsync(descriptor)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)

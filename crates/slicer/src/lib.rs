@@ -165,9 +165,9 @@ fn analyse<'a>(program: &'a Program, models: &'a Models) -> Result<Analysis<'a>,
     let control = graphs.iter().map(Control::new).collect();
     let through_pointers = slice::through_pointers(&graphs, &effects);
     let ends = slice::ends(program, models, &graphs, &effects);
-    let outputs = slice::sites::outputs(program, models);
+    let one_way = slice::sites::one_way(program, models);
     Ok(Analysis {
-        outputs,
+        one_way,
         program,
         models,
         memory,

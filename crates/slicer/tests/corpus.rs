@@ -183,6 +183,6 @@ corpus! {
     function_pointers switch_goto file_list raycaster fft video stdin_offsets stdin_lines getc_words gather
     shared_offset merge quadtree structures matrix options directory line_index environment early_exit
     conditions heap_list binary_search bits many_tools change_folder unchecked_folder joined_arguments gives_up_by_longjmp backward_lines csv_index bitmap archive kway walk
-    mapped_search stdin_names ranges log_filter eof_loops two_units random_order clock_offset read_write error_label
+    mapped_search stdin_names ranges log_filter patterns same_stream eof_loops two_units random_order clock_offset read_write error_label
     refused_asm refused_longjmp refused_threads refused_unknown refused_read_after_write refused_one_of_two
 }

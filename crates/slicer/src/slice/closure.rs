@@ -61,8 +61,8 @@ pub(crate) struct Known<'a> {
     pub(crate) reach: &'a Reach<'a>,
     /// Functions that are called through pointers keep all their parameters.
     pub(crate) through_pointers: &'a [bool],
-    /// Open calls for writing only.
-    pub(crate) outputs: &'a BTreeSet<Id>,
+    /// Open calls for reading only, or for writing only.
+    pub(crate) one_way: &'a BTreeSet<Id>,
     /// For each function, the steps that the program ends with.
     pub(crate) ends: &'a [Vec<bool>],
 }
@@ -88,14 +88,13 @@ impl<'a> Known<'a> {
         self.ends[point.0.ix()][point.1.ix()]
     }
 
-    /// Does the call write to a file that nobody reads? The slice takes its success for granted.
+    /// Does the call write to a file that nobody reads, as far as it can write? The slice takes its success for granted.
     pub(crate) fn is_output(&self, point: Point) -> bool {
-        let is_written_only = |file: &&Object| match file {
-            Object::Open(call) => self.outputs.contains(call),
+        let is_one_way = |file: &&Object| match file {
+            Object::Open(call) => self.one_way.contains(call),
             other => matches!(other, Object::Output),
         };
-        self.io(point).is_some_and(|(io, _)| io.writes_file())
-            && self.files(point).iter().all(is_written_only)
+        self.io(point).is_some_and(|(io, _)| io.writes_file()) && self.files(point).iter().all(is_one_way)
     }
 
     /// What the open file of a call may be.

@@ -278,7 +278,7 @@ pub(crate) struct Analysis<'a> {
     pub(crate) effects: Effects,
     pub(crate) control: Vec<Control>,
     pub(crate) through_pointers: Vec<bool>,
-    pub(crate) outputs: BTreeSet<Id>,
+    pub(crate) one_way: BTreeSet<Id>,
     pub(crate) ends: Vec<Vec<bool>>,
 }
 
@@ -295,7 +295,7 @@ impl Analysis<'_> {
             control: &self.control,
             reach: &reach,
             through_pointers: &self.through_pointers,
-            outputs: &self.outputs,
+            one_way: &self.one_way,
             ends: &self.ends,
         };
         then(make(known, &self.points, &self.marks))

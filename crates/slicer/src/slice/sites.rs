@@ -117,8 +117,9 @@ fn add_mapped(known: Known<'_>, sites: &mut [Site], users: &[(Point, Io)]) {
     }
 }
 
-/// The open calls for writing only.
-pub(crate) fn outputs(program: &Program, models: &Models) -> BTreeSet<Id> {
+/// The open calls for writing only, or for reading only: what a call writes to one of these files, nobody reads
+/// there, as writing to the latter fails.
+pub(crate) fn one_way(program: &Program, models: &Models) -> BTreeSet<Id> {
     let mut found = BTreeSet::new();
     for number in 0..program.tree.nodes.len() as u32 {
         let call = Id(number);
@@ -127,7 +128,7 @@ pub(crate) fn outputs(program: &Program, models: &Models) -> BTreeSet<Id> {
         }
         let io = program.tree.callee_name(call).and_then(|name| models.get(name)?.io);
         if let Some(io) = io.filter(|io| io.act() == Act::Opens)
-            && purpose(program, io, call) == Purpose::Output
+            && purpose(program, io, call) != Purpose::Update
         {
             found.insert(call);
         }
