@@ -82,7 +82,8 @@ static void wait_to_fetch(struct description *description, long long bytes)
     description->fetch_begun_ns = now_ns();
 }
 
-/* Makes the next prediction known, at which the slice came at `begun_ns`; false if the program has been there already. */
+/* Makes the next prediction known, to which the slice came at `begun_ns`; false if the program has been there
+ * already. */
 static bool publish(struct description *description, long long offset, long long bytes, uint64_t begun_ns)
 {
     struct file *slot = description->slot;

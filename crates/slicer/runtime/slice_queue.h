@@ -14,8 +14,9 @@
  * slice is about to wait for the program. Long enough is FIRST_BATCH at first, as the program is waiting, and two
  * such batches keep a device busy; what comes behind them waits until one has come, which also tells what the
  * device spends its time with. If that is transferring, it stays like this: what the program needs first also
- * comes first. If it is positioning, nothing waits any more, and each is longer than the one before, up to half of Queue_Threshold: the more requests are sorted
- * together, the more of them are neighbours, and the other half is what the program lives on meanwhile.
+ * comes first. If it is positioning, nothing waits any more, and each is longer than the one before, up to half
+ * of Queue_Threshold: the more requests are sorted together, the more of them are neighbours, and the other half
+ * is what the program lives on meanwhile.
  *
  * When the slice is about to wait for a read of its own, there will be more requests behind it. It is served
  * what there is, too, unless a request takes as long as on a disk with a head that moves: there the requests are
