@@ -124,8 +124,9 @@ class Connection:
             self._ring = mmap.mmap(memory, ENTRIES + ENTRY.size * self._slots)
             os.close(memory)
         elif kind == FILE:
+            handle, _number = struct.unpack("<II", body)
             file = self._descriptors.pop(0)
-            self._files[struct.unpack("<I", body)[0]] = os.readlink(f"/proc/self/fd/{file}")
+            self._files[handle] = os.readlink(f"/proc/self/fd/{file}")
             os.close(file)
         elif kind == FORGET:
             del self._files[struct.unpack("<I", body)[0]]

@@ -72,15 +72,15 @@ fn ok(ended: Ended) -> String {
 fn advice_is_set_shown_and_put_back() {
     let Some(device) = Loop::new("advice_is_set_shown_and_put_back") else { return };
     let before = device.read_ahead_kb();
-    assert_ne!(before, "1024");
+    assert_ne!(before, "512");
     let said = ok(device.apply());
-    assert!(said.contains(&format!("{}: read_ahead_kb: {before} -> 1024", device.name())), "{said}");
+    assert!(said.contains(&format!("{}: read_ahead_kb: {before} -> 512", device.name())), "{said}");
     assert!(said.contains("--undo /dev/loop"), "{said}");
-    assert_eq!(device.read_ahead_kb(), "1024");
+    assert_eq!(device.read_ahead_kb(), "512");
     let again = ok(device.apply());
-    assert!(again.contains("is 1024 already"), "{again}");
+    assert!(again.contains("is 512 already"), "{again}");
     let said = ok(device.undo());
-    assert!(said.contains(&format!("1024 -> {before}, as it was")), "{said}");
+    assert!(said.contains(&format!("512 -> {before}, as it was")), "{said}");
     assert_eq!(device.read_ahead_kb(), before);
     assert!(ok(device.undo()).contains("nothing was set there"));
 }
@@ -89,9 +89,9 @@ fn advice_is_set_shown_and_put_back() {
 fn what_somebody_else_sets_meanwhile_stays() {
     let Some(device) = Loop::new("what_somebody_else_sets_meanwhile_stays") else { return };
     ok(device.apply());
-    std::fs::write(device.setting("read_ahead_kb"), "512").unwrap();
-    assert!(ok(device.undo()).contains("left at 512"));
-    assert_eq!(device.read_ahead_kb(), "512");
+    std::fs::write(device.setting("read_ahead_kb"), "300").unwrap();
+    assert!(ok(device.undo()).contains("left at 300"));
+    assert_eq!(device.read_ahead_kb(), "300");
 }
 
 #[test]
