@@ -11,7 +11,8 @@
 //! The processor adds its part: a call, the copy, and for what is missing room in the page cache and a
 //! request. Linux reads sequential files in windows, two of which are in flight (the module `pipeline`). A window is
 //! asked for in requests of at most `max_request_bytes`, each of which wakes the program by itself; they pass a
-//! device with several channels side by side.
+//! device with several channels side by side. A device with memory behind it can fill the page cache sooner than
+//! direct reads, many at once, show it; so what was seen of readahead (`ahead_mb_per_s`) bounds its part of a window.
 //!
 //! Several streams whose device positions: each has two windows in flight, which stand one behind the other in
 //! the device's queue, so that every other window needs no positioning.
@@ -23,6 +24,9 @@ use crate::pipeline;
 use crate::predict::{Bound, Causes, Evaluation};
 use crate::readahead::Windows;
 use crate::workload::{Pattern, Prefetching, Workload};
+
+/// What is seen of windows holds for requests that are no smaller than the smallest of them, in bytes.
+const AHEAD_BYTES: u64 = 128 << 10;
 
 /// A measured device, and the machine that it was measured in if that is known.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +46,8 @@ struct Processor {
     submit_ms: f64,
     /// What a wait through the page cache takes longer than one of a direct read, with the asking.
     wait_ms: f64,
+    /// What the device needs for a byte at most when it fills the page cache in order.
+    ahead_ms_per_byte: Option<f64>,
 }
 
 impl Processor {
@@ -52,6 +58,7 @@ impl Processor {
             fill_ms_per_byte: 1e-3 / host.fill_mb_per_s,
             submit_ms: host.submit_us / 1e3,
             wait_ms: (host.wait_us - host.direct_us) / 1e3,
+            ahead_ms_per_byte: host.ahead_mb_per_s.map(|rate| 1e-3 / rate),
         }
     }
 
@@ -87,7 +94,11 @@ impl Requests<'_> {
     }
 
     fn busy_ms(&self, bytes: u64) -> f64 {
-        self.measured.device.busy_ms(bytes as f64).min(self.alone_ms(bytes))
+        let busy_ms = self.measured.device.busy_ms(bytes as f64).min(self.alone_ms(bytes));
+        match self.processor.ahead_ms_per_byte {
+            Some(each_ms) if bytes >= AHEAD_BYTES => busy_ms.min(each_ms * bytes as f64),
+            _ => busy_ms,
+        }
     }
 
     /// The device's part of a window that nothing else is in flight with.
@@ -358,6 +369,7 @@ mod tests {
             submit_us: 0.0,
             wait_us: 0.0,
             direct_us: 0.0,
+            ahead_mb_per_s: None,
             max_request_bytes: MIB,
             processors: 2,
         };
@@ -379,6 +391,7 @@ mod tests {
             submit_us: 2.0,
             wait_us: 4.0,
             direct_us: 5.0,
+            ahead_mb_per_s: None,
             max_request_bytes: MIB,
             processors: 2,
         };
@@ -395,6 +408,25 @@ mod tests {
         // 2 ms, call 0.001, copy 1, fill 1, asking 0.006 instead of 0.005.
         let ms = time_ms(device(1.0), Some(host), &cached);
         assert!((ms - 40.02).abs() < 1e-3, "{ms}");
+    }
+
+    #[test]
+    fn what_was_seen_of_readahead_bounds_the_devices_part() {
+        let host = Host {
+            read_us: 0.0,
+            copy_mb_per_s: 1e9,
+            fill_mb_per_s: 1e9,
+            submit_us: 0.0,
+            wait_us: 0.0,
+            direct_us: 0.0,
+            ahead_mb_per_s: Some(2.0 * 1048.576),
+            max_request_bytes: MIB,
+            processors: 2,
+        };
+        // Direct reads take 2 ms one at a time and no less together; windows were seen to come each 0.5 ms, of which
+        // two in flight make (0 + 2) / 2.
+        let ms = time_ms(device(1.0), Some(host), &windows_of_a_mib(0.0)) / 1024.0;
+        assert!((ms - 1.0).abs() < 0.01, "{ms}");
     }
 
     #[test]

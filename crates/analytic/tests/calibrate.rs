@@ -211,6 +211,7 @@ fn the_file_reads_back_as_the_same_device() {
         (HostPath::Present, 4096, 0.5),
         (HostPath::Present, 131_072, 12.0),
         (HostPath::ReadAhead, 131_072, 24.0),
+        (HostPath::Elapsed, 131_072, 40.0),
         (HostPath::Missing, 4096, 12.0),
         (HostPath::Asked, 4096, 4.0),
         (HostPath::Direct, 4096, 9.0),
@@ -227,6 +228,7 @@ fn the_file_reads_back_as_the_same_device() {
     assert_eq!((read.name.as_str(), read.description.as_str()), ("mine", "a \"quoted\" name"));
     let host = read.host.unwrap();
     near(host.copy_mb_per_s, (131_072.0 - 4096.0) / 11.5, 1e-6);
+    near(host.ahead_mb_per_s.unwrap(), 131_072.0 / 40.0, 1e-6);
     near(host.wait_us, 12.0 - 0.5 - 4.0, 0.05);
     let workload = Workload::sequential(64 << 20);
     let (written, before) =

@@ -262,6 +262,7 @@ fn check_host(host: &Host) -> Result<(), ParameterError> {
     time("host.submit_us", host.submit_us / 1e3)?;
     time("host.wait_us", host.wait_us / 1e3)?;
     time("host.direct_us", host.direct_us / 1e3)?;
+    host.ahead_mb_per_s.map_or(Ok(()), |ahead| rate("host.ahead_mb_per_s", ahead))?;
     capacity("host.max_request_bytes", host.max_request_bytes)?;
     slots("host.processors", host.processors)
 }

@@ -83,6 +83,11 @@ pub struct Host {
     pub wait_us: f64,
     /// Both for a direct read, in us: they are part of the times measured at the device.
     pub direct_us: f64,
+    /// What a file was read at through the page cache, in order and with the longest readahead that a program gets by
+    /// asking, in 10^6 bytes a second. A device behind which there is memory fills the page cache sooner than a
+    /// program's own memory.
+    #[serde(default)]
+    pub ahead_mb_per_s: Option<f64>,
     /// The largest request that the kernel makes of the device, in bytes; it splits larger ones.
     pub max_request_bytes: u64,
     /// Processors.

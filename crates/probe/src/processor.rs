@@ -17,7 +17,7 @@ const RANGE_BYTES: u64 = 8 << 20;
 /// Reads of a batch otherwise.
 const READS: u64 = 24;
 /// What is read at most.
-pub(crate) const BYTES: u64 = BATCHES * (RANGE_BYTES + 3 * READS * SMALL_BYTES);
+pub(crate) const BYTES: u64 = BATCHES * (2 * RANGE_BYTES + 3 * READS * SMALL_BYTES);
 const SMALL_BYTES: u64 = 4096;
 const LARGE_BYTES: u64 = 128 << 10;
 /// Each path ends after this.
@@ -36,6 +36,7 @@ fn processor_us() -> f64 {
 /// [`TargetError`] if it cannot be opened or read any more.
 pub fn run(target: &Target) -> Result<Vec<HostSample>, TargetError> {
     let mut samples = in_order(target)?;
+    samples.extend(by_the_clock(target)?);
     for path in [HostPath::Missing, HostPath::Asked, HostPath::Direct] {
         samples.extend(at_random(target, path)?);
     }
@@ -82,6 +83,29 @@ fn in_order(target: &Target) -> Result<Vec<HostSample>, TargetError> {
         sample(HostPath::Present, LARGE_BYTES, present_large),
     ];
     Ok(samples.into_iter().flatten().collect())
+}
+
+/// In order with as much readahead as a program gets by asking, in us of the clock: what processor and device take
+/// together.
+fn by_the_clock(target: &Target) -> Result<Option<HostSample>, TargetError> {
+    let batch_bytes = RANGE_BYTES.min(target.span_bytes / (2 * BATCHES)) / LARGE_BYTES * LARGE_BYTES;
+    let mut buffer = AlignedBuffer::new(LARGE_BYTES as usize, 4096);
+    let mut values = Vec::new();
+    let began = Instant::now();
+    for batch in (0..BATCHES).take_while(|batch| goes_on(*batch, began)) {
+        let start = batch * batch_bytes;
+        target.drop_cached(start, batch_bytes);
+        let file = target.reopened()?;
+        // Without effect where the kernel ignores it.
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Sequential);
+        let before = Instant::now();
+        for offset in (start..start + batch_bytes).step_by(LARGE_BYTES as usize) {
+            file.read_exact_at(buffer.bytes(), offset)
+                .map_err(|error| TargetError::Read { offset, error })?;
+        }
+        values.push(before.elapsed().as_secs_f64() * 1e6 / (batch_bytes / LARGE_BYTES) as f64);
+    }
+    Ok(sample(HostPath::Elapsed, LARGE_BYTES, values))
 }
 
 /// Small reads in the second half of the target, in an order that no readahead takes for a sequence.

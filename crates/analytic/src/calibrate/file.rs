@@ -62,6 +62,7 @@ pub fn device_file(calibration: &Calibration, name: &str, description: &str, sou
             submit_us,
             wait_us,
             direct_us,
+            ahead_mb_per_s,
             max_request_bytes,
             processors,
         } = *host;
@@ -76,6 +77,9 @@ pub fn device_file(calibration: &Calibration, name: &str, description: &str, sou
             number(wait_us),
             number(direct_us),
         );
+        if let Some(ahead_mb_per_s) = ahead_mb_per_s {
+            let _ = writeln!(out, "ahead_mb_per_s = {}", number(ahead_mb_per_s));
+        }
     }
     out
 }

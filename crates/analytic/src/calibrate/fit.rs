@@ -444,6 +444,7 @@ fn host(samples: &[HostSample], facts: HostFacts) -> Option<Host> {
         submit_us,
         wait_us: wait_us.max(0.0),
         direct_us: direct.processor_us,
+        ahead_mb_per_s: all(HostPath::Elapsed).first().map(|s| rate(s.bytes as f64, s.processor_us)),
         max_request_bytes: facts.max_request_bytes,
         processors: facts.processors,
     })

@@ -99,6 +99,8 @@ pub enum HostPath {
     Asked,
     /// Through the page cache in order with the kernel's readahead, data missing.
     ReadAhead,
+    /// The same with the longest readahead that a program gets by asking (`POSIX_FADV_SEQUENTIAL`), by the clock.
+    Elapsed,
 }
 
 /// The processor's part of reads.
@@ -108,7 +110,7 @@ pub struct HostSample {
     pub path: HostPath,
     /// Bytes of each read.
     pub bytes: u64,
-    /// Processor time of one read, in us, the median of batches.
+    /// Processor time of one read, in us, the median of batches; of [`HostPath::Elapsed`] its time by the clock.
     pub processor_us: f64,
 }
 
