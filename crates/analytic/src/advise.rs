@@ -10,8 +10,8 @@
 //! 2. Block or part size: `e/(1-e) lambda W`, and at least bytes/s over operations/s of a capped device, so
 //!    that its bytes are the limit.
 //! 3. Queue depth: `ceil(rate x D(b) / b)`; more adds only latency.
-//! 4. Horizon: the fewest references ahead with which the predicted time is within [`TOLERANCE`] of the best
-//!    one that memory allows. About L / tau: the time of a late request over the computation a reference.
+//! 4. Horizon: the fewest references ahead of which three quarters are predicted to be within [`TOLERANCE`] of the
+//!    best one that memory allows. About L / tau: the time of a late request over the computation a reference.
 //! 5. Gaps up to W lambda are read through instead of skipped; a batch is sorted as far as that still saves
 //!    positioning.
 //! 6. Streams: on disks as few as possible; otherwise as many as fill the device.
@@ -32,6 +32,8 @@ pub const TOLERANCE: f64 = 0.03;
 /// The largest `read_ahead_kb` and block advised: 64 MiB. Larger ones gain nothing measurable at any of the
 /// built-in devices and delay whoever else uses the device.
 const MAX_WINDOW_BYTES: u64 = 64 << 20;
+/// Windows of each of several streams at least.
+const LEAST_WINDOWS: u64 = 4;
 /// The longest horizon and queue that are tried.
 const MAX_HORIZON: u32 = 65_536;
 
@@ -254,7 +256,12 @@ impl Adviser<'_> {
         // Streams share the rate of the device.
         let streams = f64::from(self.workload.streams);
         let hidden = self.rate().is_none_or(|rate| consumed < rate / streams) && consumed.is_finite();
-        let sizes = (12..).map(|k| 1u64 << k).take_while(|&bytes| bytes <= MAX_WINDOW_BYTES);
+        // Streams that wait for each other are bounded at a measured device, and many windows come close to that; a
+        // stream's last window keeps the others waiting with nothing of its own to do.
+        let bounded = streams > 1.0 && self.costs.measured.is_some() && self.costs.slots < 2.0;
+        let most_bytes = if bounded { self.workload.bytes / LEAST_WINDOWS } else { MAX_WINDOW_BYTES };
+        let most_bytes = most_bytes.clamp(4096, MAX_WINDOW_BYTES);
+        let sizes = (12..).map(|k| 1u64 << k).take_while(|&bytes| bytes <= most_bytes);
         let times = sizes.filter_map(|read_ahead_bytes| {
             let prefetching = Prefetching::Linux { read_ahead_bytes };
             Some((read_ahead_bytes, self.time_ms(&Workload { prefetching, ..*self.workload })?))
@@ -285,11 +292,17 @@ impl Adviser<'_> {
         (hinted && workload.ahead_bytes() <= workload.memory_bytes).then_some(workload)
     }
 
-    /// The shortest horizon within [`TOLERANCE`] of the best, and its predicted time.
+    /// The shortest horizon of which three quarters are within [`TOLERANCE`] of the best, and its predicted time.
+    /// Requests do not come as regularly as the model has them: where a device is just full on average, it idles
+    /// now and then.
     fn best_horizon(&self) -> Option<(u32, f64)> {
+        let at = |horizon: u32| self.time_ms(&self.hinted(horizon)?);
         let horizons = (0..).map(|k| 1u32 << k).take_while(|&h| h <= MAX_HORIZON);
-        let times = horizons.filter_map(|h| Some((h, self.time_ms(&self.hinted(h)?)?)));
-        least_within_tolerance(times.collect())
+        let times: Vec<(u32, f64)> = horizons.filter_map(|h| Some((h, at(h)?))).collect();
+        let best_ms = times.iter().map(|(_, ms)| *ms).min_by(f64::total_cmp)?;
+        let enough = |h: u32| at(h - h / 4).is_some_and(|ms| ms <= best_ms * (1.0 + TOLERANCE));
+        // If memory allows no more than it just takes, that.
+        times.iter().copied().find(|(h, _)| enough(*h)).or_else(|| least_within_tolerance(times))
     }
 
     /// Decision 4.
