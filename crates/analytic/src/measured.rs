@@ -339,6 +339,21 @@ mod tests {
         predict(&parameters, workload).unwrap().time_ms
     }
 
+    /// A machine that costs nothing.
+    fn free_processor() -> Host {
+        Host {
+            read_us: 0.0,
+            copy_mb_per_s: 1e9,
+            fill_mb_per_s: 1e9,
+            submit_us: 0.0,
+            wait_us: 0.0,
+            direct_us: 0.0,
+            ahead_mb_per_s: None,
+            max_request_bytes: MIB,
+            processors: 2,
+        }
+    }
+
     fn windows_of_a_mib(think_us: f64) -> Workload {
         Workload {
             request_bytes: MIB,
@@ -362,17 +377,7 @@ mod tests {
 
     #[test]
     fn large_windows_pass_several_channels_in_pieces() {
-        let host = Host {
-            read_us: 0.0,
-            copy_mb_per_s: 1e9,
-            fill_mb_per_s: 1e9,
-            submit_us: 0.0,
-            wait_us: 0.0,
-            direct_us: 0.0,
-            ahead_mb_per_s: None,
-            max_request_bytes: MIB,
-            processors: 2,
-        };
+        let host = free_processor();
         let workload = Workload {
             prefetching: Prefetching::Linux { read_ahead_bytes: 8 * MIB },
             ..windows_of_a_mib(0.0)
@@ -412,17 +417,7 @@ mod tests {
 
     #[test]
     fn what_was_seen_of_readahead_bounds_the_devices_part() {
-        let host = Host {
-            read_us: 0.0,
-            copy_mb_per_s: 1e9,
-            fill_mb_per_s: 1e9,
-            submit_us: 0.0,
-            wait_us: 0.0,
-            direct_us: 0.0,
-            ahead_mb_per_s: Some(2.0 * 1048.576),
-            max_request_bytes: MIB,
-            processors: 2,
-        };
+        let host = Host { ahead_mb_per_s: Some(2.0 * 1048.576), ..free_processor() };
         // Direct reads take 2 ms one at a time and no less together; windows were seen to come each 0.5 ms, of which
         // two in flight make (0 + 2) / 2.
         let ms = time_ms(device(1.0), Some(host), &windows_of_a_mib(0.0)) / 1024.0;

@@ -216,7 +216,7 @@ fn the_file_reads_back_as_the_same_device() {
         (HostPath::Asked, 4096, 4.0),
         (HostPath::Direct, 4096, 9.0),
     ]
-    .map(|(path, bytes, processor_us)| HostSample { path, bytes, processor_us });
+    .map(|(path, bytes, time_us)| HostSample { path, bytes, time_us });
     let mut device = Device::new(&catalogue::find("nvme").unwrap(), Discipline::Fcfs);
     let mut now_ns = 0;
     let samples: Vec<Sample> =

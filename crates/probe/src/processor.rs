@@ -1,5 +1,5 @@
 //! The processor's part of reads: time of this thread, not of the clock, so that a slow device and other
-//! programs do not count.
+//! programs do not count. Only [`HostPath::Elapsed`] is by the clock: it is about what the device adds.
 
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ pub fn run(target: &Target) -> Result<Vec<HostSample>, TargetError> {
 /// The median of a path's batches, if there are any.
 fn sample(path: HostPath, bytes: u64, mut values: Vec<f64>) -> Option<HostSample> {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).map(|&processor_us| HostSample { path, bytes, processor_us })
+    values.get(values.len() / 2).map(|&time_us| HostSample { path, bytes, time_us })
 }
 
 /// Is there time for one more batch? The median of two is worth having on the slowest device.

@@ -428,14 +428,14 @@ fn host(samples: &[HostSample], facts: HostFacts) -> Option<Host> {
     let direct = *all(HostPath::Direct).first()?;
     // Slower than memory and faster than a tape, whatever the noise.
     let rate = |bytes: f64, us: f64| if us > 0.0 { (bytes / us).clamp(50.0, 100_000.0) } else { 100_000.0 };
-    let copy_mb_per_s = rate((large.bytes - small.bytes) as f64, large.processor_us - small.processor_us);
+    let copy_mb_per_s = rate((large.bytes - small.bytes) as f64, large.time_us - small.time_us);
     let copy_us = |bytes: u64| bytes as f64 / copy_mb_per_s;
-    let read_us = (small.processor_us - copy_us(small.bytes)).max(0.0);
-    let fill_us = ahead.processor_us - read_us - copy_us(ahead.bytes);
+    let read_us = (small.time_us - copy_us(small.bytes)).max(0.0);
+    let fill_us = ahead.time_us - read_us - copy_us(ahead.bytes);
     let fill_mb_per_s = rate(ahead.bytes as f64, fill_us);
     let asked = *all(HostPath::Asked).first()?;
-    let submit_us = (asked.processor_us - asked.bytes as f64 / fill_mb_per_s).max(0.0);
-    let missing_us = missing.processor_us - read_us - copy_us(missing.bytes);
+    let submit_us = (asked.time_us - asked.bytes as f64 / fill_mb_per_s).max(0.0);
+    let missing_us = missing.time_us - read_us - copy_us(missing.bytes);
     let wait_us = missing_us - missing.bytes as f64 / fill_mb_per_s - submit_us;
     Some(Host {
         read_us,
@@ -443,8 +443,8 @@ fn host(samples: &[HostSample], facts: HostFacts) -> Option<Host> {
         fill_mb_per_s,
         submit_us,
         wait_us: wait_us.max(0.0),
-        direct_us: direct.processor_us,
-        ahead_mb_per_s: all(HostPath::Elapsed).first().map(|s| rate(s.bytes as f64, s.processor_us)),
+        direct_us: direct.time_us,
+        ahead_mb_per_s: all(HostPath::Elapsed).first().map(|s| rate(s.bytes as f64, s.time_us)),
         max_request_bytes: facts.max_request_bytes,
         processors: facts.processors,
     })

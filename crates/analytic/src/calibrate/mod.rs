@@ -14,6 +14,7 @@
 //! | one at a time, at random within a hundredth | near positioning |
 //! | 32 KiB in order, and 4 and 2 at a time | nothing: they are predicted, and say whether the model fits |
 //! | through the page cache, missing and present | the processor's part ([`HostSample`]) |
+//! | the same in order, by the clock | what bounds the device's part of a readahead window |
 //!
 //! Of single requests the mean of the middle half is used, of many in flight the median of ten batches, so that
 //! what is disturbed costs nothing; the spread between batches gives the uncertainty.
@@ -110,8 +111,8 @@ pub struct HostSample {
     pub path: HostPath,
     /// Bytes of each read.
     pub bytes: u64,
-    /// Processor time of one read, in us, the median of batches; of [`HostPath::Elapsed`] its time by the clock.
-    pub processor_us: f64,
+    /// Processor time of one read, in us, the median of batches; of [`HostPath::Elapsed`] time by the clock.
+    pub time_us: f64,
 }
 
 /// What is known of the machine without measuring.
