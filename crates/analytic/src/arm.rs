@@ -9,9 +9,9 @@
 //!
 //! # A request
 //!
-//! It is asked for when its stream has computed on the one before (synchronously), or when the stream comes to the
-//! one before, there or not (Linux: the module `pipeline`). The driver takes the waiting request with the lowest address from the last
-//! one on, else the lowest of all, and costs processor time as it does.
+//! It is asked for when its stream has computed on the one before (synchronously), or when the stream comes to
+//! the one before, there or not (Linux: the module `pipeline`). The driver takes the waiting request with the
+//! lowest address from the last one on, else the lowest of all, and costs processor time as it does.
 //!
 //! - What the heads have read ahead, or are reading, costs `max(hit overhead + bus, media)`; they go on.
 //! - What lies in a segment that they have left costs `hit overhead + bus`, and they go on where they are.
