@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use foretell_policy::{Action, Block, Event, FileId, ManagerId, Nanos, Prefetch};
+use foretell_policy::{Action, Block, FileId, Input, ManagerId, Nanos, Prefetch};
 
 use crate::eviction::merge;
 use crate::files::ManagedFile;
@@ -35,16 +35,16 @@ impl Steering {
         }
     }
 
-    fn answer(&mut self, event: Event) {
+    fn answer(&mut self, input: Input<'_>) {
         let now = self.now();
-        self.engine.handle(now, event);
+        self.engine.tell(now, input);
     }
 
     fn evict(&mut self, block: Block) {
         let pages = self.pages(block.index);
         let id = block.file;
         let Some(managed) = self.files.get_mut(id).filter(|m| m.folios.any_cached(pages.clone())) else {
-            self.answer(Event::Gone { block });
+            self.answer(Input::Gone { block });
             return;
         };
         let folios = self.waiting.choose(id.0, &mut managed.folios, pages);
@@ -71,17 +71,17 @@ impl Steering {
         if self.files.get(block.file).is_some_and(ManagedFile::is_orphan) {
             // Whoever's list still names it has let go of it.
             self.in_flight.remove(&block);
-            self.answer(Event::FetchFailed { block });
+            self.answer(Input::FetchFailed { block });
             return;
         }
         let descriptor = self.files.descriptor(block.file);
         let Some(managed) = self.files.get_mut(block.file) else {
-            self.answer(Event::FetchFailed { block });
+            self.answer(Input::FetchFailed { block });
             return;
         };
         if self.arriving.as_ref().is_some_and(|(id, rest)| *id == block.file && rest.contains(&block.index)) {
             // Somebody else has fetched it already; the policy hears of that next.
-            self.answer(Event::FetchFailed { block });
+            self.answer(Input::FetchFailed { block });
             return;
         }
         if pages.clone().any(|page| managed.folios.is_issued(page)) {
@@ -95,12 +95,12 @@ impl Steering {
         let needed = pages.start..pages.end.min(managed.size.div_ceil(crate::kernel::page_bytes()));
         if !needed.is_empty() && managed.folios.first_absent(needed.clone()) == needed.end {
             self.in_flight.remove(&block);
-            self.answer(Event::Loaded { block, by: None });
+            self.answer(Input::Loaded { block, by: None });
             return;
         }
         let Some(file) = descriptor.filter(|_| length > 0) else {
             self.in_flight.remove(&block);
-            self.answer(Event::FetchFailed { block });
+            self.answer(Input::FetchFailed { block });
             return;
         };
         let (serial, disk) = (managed.serial, std::sync::Arc::clone(&managed.disk));
@@ -116,7 +116,7 @@ impl Steering {
             dropped.into_iter().map(|fetch| fetch.block).chain(deferred.map(|(block, _)| block)).collect();
         for block in blocks {
             if self.in_flight.remove(&block) {
-                self.answer(Event::FetchFailed { block });
+                self.answer(Input::FetchFailed { block });
             }
         }
         self.readahead_off.restore(manager);
@@ -163,7 +163,7 @@ impl Steering {
             let refused = self.workers.fetch(std::mem::take(&mut self.fetches));
             for fetch in refused {
                 self.in_flight.remove(&fetch.block);
-                self.tell(Event::FetchFailed { block: fetch.block });
+                self.tell(Input::FetchFailed { block: fetch.block });
             }
         }
     }
@@ -196,7 +196,7 @@ impl Steering {
             return;
         };
         let (disk, _) = self.files.disk(dev);
-        self.answer(Event::Served { disk, access: Nanos(access_ns) });
+        self.answer(Input::Served { disk, access: Nanos(access_ns) });
     }
 
     fn judge_fetch(&mut self, serial: u32, block: Block, ok: bool) {
@@ -205,8 +205,8 @@ impl Steering {
         // Evicted or dropped again since, if nothing of it is cached.
         let there = ok && managed.folios.any_cached(pages);
         if self.in_flight.remove(&block) {
-            let event = if there { Event::Loaded { block, by: None } } else { Event::FetchFailed { block } };
-            self.tell(event);
+            let input = if there { Input::Loaded { block, by: None } } else { Input::FetchFailed { block } };
+            self.tell(input);
         }
     }
 
@@ -244,7 +244,7 @@ impl Steering {
         for index in blocks {
             let pages = self.pages(index);
             if self.files.get(id).is_some_and(|managed| managed.folios.any_cached(pages)) {
-                self.tell(Event::EvictRefused { block: Block::new(id, index) });
+                self.tell(Input::EvictRefused { block: Block::new(id, index) });
             }
         }
     }

@@ -12,7 +12,7 @@
 use std::fs::File;
 use std::os::fd::{OwnedFd, RawFd};
 
-use foretell_policy::{Event, FileId, LimitReached, ManagerId, PoolPolicy};
+use foretell_policy::{FileId, Input, LimitReached, ManagerId, PoolPolicy};
 use rustix::fs::OFlags;
 
 use crate::error::{ControlError, HoldError, SessionError};
@@ -255,7 +255,7 @@ impl Plane {
     pub fn cancel(&mut self, session: SessionId) -> Result<(), ControlError> {
         let manager = self.steering.own_manager(session)?;
         self.steering.sessions.empty_queue(session, 0);
-        self.steering.tell(Event::Cancelled { manager });
+        self.steering.tell(Input::Cancelled { manager });
         self.steering.stirred = true;
         Ok(())
     }

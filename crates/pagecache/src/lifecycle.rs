@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use foretell_policy::{Event, FileId, ManagerId, PoolPolicy};
+use foretell_policy::{FileId, Input, ManagerId, PoolPolicy};
 
 use crate::error::{Conflict, SessionError};
 use crate::ledger::add_process;
@@ -185,7 +185,7 @@ impl Steering {
 
     fn depart(&mut self, pid: u32, wait_ns: u64, device_read_bytes: u64) {
         let Some(process) = self.sessions.remove_process(pid) else { return };
-        self.tell(Event::ProcessExited { process: process.id });
+        self.tell(Input::ProcessExited { process: process.id });
         let report = self.process_report(
             pid,
             &process,
@@ -198,7 +198,7 @@ impl Steering {
     }
 
     fn leave(&mut self, pid: u32, process: Process, session: &Session, wait_ns: u64, read_bytes: u64) {
-        self.tell(Event::ProcessExited { process: process.id });
+        self.tell(Input::ProcessExited { process: process.id });
         let report = self.process_report(pid, &process, Some(session), wait_ns, read_bytes);
         if let Some(enclosing) = session.origin.enclosing {
             self.remember(enclosing, &report);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::{Range, RangeInclusive};
 use std::time::Instant;
 
-use foretell_policy::{Block, Config, Engine, Event, FileId, Limits, ManagerId, Nanos, Prefetch, ProcessId};
+use foretell_policy::{Block, Config, Engine, FileId, Input, Limits, ManagerId, Nanos, Prefetch, ProcessId};
 
 use crate::advice::ReadaheadOff;
 use crate::eviction::Waiting;
@@ -171,10 +171,10 @@ impl Steering {
         Nanos(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Hands an event to the policy and does what it asks for in return.
-    pub(crate) fn tell(&mut self, event: Event) {
+    /// Hands an input to the policy and does what it asks for in return.
+    pub(crate) fn tell(&mut self, input: Input<'_>) {
         let now = self.now();
-        self.engine.handle(now, event);
+        self.engine.tell(now, input);
         self.act();
     }
 
@@ -284,7 +284,7 @@ impl Steering {
             let stalled = stalled_at == Some(index);
             self.before_reference(block, stalled);
             self.record(block);
-            self.tell(Event::Accessed { process, block, stalled });
+            self.tell(Input::Accessed { process, block, stalled });
         }
     }
 
@@ -304,7 +304,7 @@ impl Steering {
         }
         let compute = Nanos(now.saturating_sub(before).0 / references as u64);
         for _ in 0..references {
-            self.engine.handle(now, Event::Computed { process, compute });
+            self.engine.tell(now, Input::Computed { process, compute });
         }
     }
 
@@ -313,18 +313,18 @@ impl Steering {
         let pages = self.pages(block.index);
         let Some(managed) = self.files.get_mut(block.file) else { return };
         if self.waiting.cancel(block.file.0, &mut managed.folios, pages.clone()) {
-            self.tell(Event::EvictRefused { block });
+            self.tell(Input::EvictRefused { block });
         } else if self.in_flight.contains(&block) {
             // It was there in time, only its worker has not told us yet.
             if !stalled && self.in_flight.remove(&block) {
-                self.tell(Event::Loaded { block, by: None });
+                self.tell(Input::Loaded { block, by: None });
             }
         } else if self.settling.contains(&block.file)
             && !self.engine.is_cached(block)
             && self.files.get(block.file).is_some_and(|m| m.folios.any_cached(pages))
         {
             // Cached since before the file was seen.
-            self.tell(Event::Loaded { block, by: None });
+            self.tell(Input::Loaded { block, by: None });
         }
     }
 
@@ -402,17 +402,17 @@ impl Steering {
                 }
                 // The program was faster than our prefetch: it fetches the block itself.
                 self.in_flight.remove(&block);
-                self.tell(Event::FetchFailed { block });
+                self.tell(Input::FetchFailed { block });
             }
             let block_pages = self.pages(index);
             if let Some(managed) = self.files.get_mut(id)
                 && self.waiting.cancel(id.0, &mut managed.folios, block_pages)
             {
-                self.tell(Event::EvictRefused { block });
+                self.tell(Input::EvictRefused { block });
             }
             self.arriving = Some((id, index + 1..blocks.end));
             if !self.engine.is_cached(block) {
-                self.tell(Event::Loaded { block, by });
+                self.tell(Input::Loaded { block, by });
             }
         }
         self.arriving = None;
@@ -432,7 +432,7 @@ impl Steering {
             let pages = self.pages(index);
             if self.files.get(id).is_some_and(|managed| !managed.folios.any_cached(pages)) {
                 let block = Block::new(id, index);
-                self.tell(if ours { Event::TakenAlong { block } } else { Event::Gone { block } });
+                self.tell(if ours { Input::TakenAlong { block } } else { Input::Gone { block } });
             }
         }
     }

@@ -12,7 +12,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use foretell_policy::{Block, Event, FileId, Layout};
+use foretell_policy::{Block, FileId, Input, Layout};
 
 use crate::descriptors::Search;
 use crate::files::Registration;
@@ -213,7 +213,7 @@ impl Steering {
         indices.dedup();
         for block in indices.into_iter().map(|index| Block::new(id, index)) {
             if !self.engine.is_cached(block) && !self.in_flight.contains(&block) {
-                self.tell(Event::Loaded { block, by: None });
+                self.tell(Input::Loaded { block, by: None });
             }
         }
     }

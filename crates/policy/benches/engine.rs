@@ -4,7 +4,7 @@
 
 use divan::{Bencher, counter::ItemsCount};
 use foretell_policy::{
-    Action, Block, Config, Engine, Event, FileId, Layout, ManagerId, Nanos, PoolPolicy, ProcessId,
+    Action, Block, Config, Engine, FileId, Input, Layout, ManagerId, Nanos, PoolPolicy, ProcessId,
 };
 
 const CACHE_BLOCKS: u32 = 1 << 20;
@@ -56,7 +56,7 @@ fn reference(s: &mut Setup, index: u32) {
     s.engine.access(Nanos(0), s.process, Block::new(s.file, index));
     while let Some(action) = s.engine.poll_action() {
         if let Action::Fetch { block, .. } = action {
-            s.engine.handle(Nanos(0), Event::Loaded { block, by: None });
+            s.engine.tell(Nanos(0), Input::Loaded { block, by: None });
         }
     }
 }

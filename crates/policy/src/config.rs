@@ -1,6 +1,7 @@
 //! Everything about the policy that can be chosen, with its default and where that comes from.
 
 use crate::ids::Nanos;
+use crate::planner::Prefetch;
 
 /// Whose view of the cache is the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,31 +26,6 @@ pub enum Allocation {
     AllocLru,
     /// No manager is ever asked: the plain kernel's model.
     GlobalLru,
-}
-
-/// What to fetch before it is referenced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Prefetch {
-    /// Nothing.
-    None,
-    /// When block k is referenced, block k + 1 of the same file (most file systems of 1996).
-    OneBlock,
-    /// The next missing blocks of the disclosed list, as early as "do no harm" allows, in batches
-    /// (Cao et al. 1996, sections 2.1.2 and 4.3).
-    ControlledAggressive,
-    /// Clusters that double while a file is read sequentially (4.4BSD).
-    Bsd,
-    /// A window with a marker that grows while a file is read sequentially (Linux).
-    Linux,
-    /// Every missing block at most H references ahead (Kimbrel et al. 1996, section 2.3).
-    FixedHorizon,
-    /// The first missing blocks of every free disk, in batches (Kimbrel et al. 1996, section 2.4).
-    Aggressive,
-    /// As late as a stall can just be avoided (Kimbrel et al. 1996, section 5).
-    Forestall,
-    /// By a schedule made offline on the reversed references, handed in with
-    /// [`crate::Engine::set_schedule`] (Kimbrel et al. 1996, section 2.5).
-    ReverseAggressive,
 }
 
 /// In which order the fetches of one batch are asked for.

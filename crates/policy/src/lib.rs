@@ -1,43 +1,54 @@
 //! The policy of foretell: which blocks to keep, which to fetch ahead, in which order.
 //!
-//! A pure state machine: [`Engine::handle`] takes events in, [`Engine::poll_action`] gives actions out,
+//! A pure state machine: [`Engine::tell`] takes inputs in, [`Engine::poll_action`] gives actions out,
 //! [`Engine::poll_timeout`] says when to call again. No I/O, no clock, no threads, no randomness and no
 //! result that depends on hash order: the simulator and the live planes run the same code, and the same
-//! events always give the same actions.
+//! inputs always give the same actions.
 //!
 //! ```text
-//!  Accessed, Loaded, Gone, …  ──►  Engine  ──►  Fetch, Evict
-//!      allocation   which manager gives up a block        (LRU-SP)
-//!      control      which block that manager gives up     (priorities, pools, temporary priorities)
-//!      disclosure   what it will reference, in order      (lists, cursor, next use)
-//!      prefetch     what to fetch before it is referenced (one file an algorithm)
-//!      order        in which order a batch is asked for
+//!  Input  ──►  engine ──► books: blocks, frames, fetches, accounts
+//!                │          placeholders  what overruling the allocation cost      (LRU-SP)
+//!                │          control       which block a manager gives up           (priorities, pools)
+//!                │          knowledge     what it will reference, in order         (lists, next use)
+//!                └──────► planner         what to fetch before it is referenced    (one file an algorithm)
+//!  Action ◄──  order        in which order a batch is asked for
 //! ```
+//!
+//! Each part is a struct with private fields. The parts know nothing of each other; `books` says what an event does
+//! to several of them, `engine` says when the planner is asked.
 //!
 //! Sources: Cao, Felten, Li, "Implementation and Performance of Application-Controlled File Caching"
 //! (OSDI 1994) and Cao, Felten, Karlin, Li, "Implementation and Performance of Integrated
 //! Application-Controlled File Caching, Prefetching, and Disk Scheduling" (TOCS 1996).
 
-mod allocation;
+mod accounts;
+mod action;
 mod blocks;
+mod books;
 mod config;
 mod control;
 mod counters;
-mod disclosure;
 mod engine;
-mod event;
 mod fetches;
+mod frames;
 mod ids;
+mod input;
+mod knowledge;
 mod layout;
 mod optimal;
-mod prefetch;
+mod order;
+mod placeholders;
+mod planner;
+mod pool_policy;
 mod recency;
-mod residency;
 
-pub use config::{Allocation, Config, Distrust, Limits, Order, Prefetch, Residency, Revocation};
+pub use action::{Access, Action, Reason};
+pub use config::{Allocation, Config, Distrust, Limits, Order, Residency, Revocation};
 pub use counters::{Counters, ManagerCounters};
-pub use engine::Engine;
-pub use event::{Access, Action, Event, LimitReached, PoolPolicy, Reason};
+pub use engine::{Engine, Tap};
 pub use ids::{Block, DiskId, FileId, ManagerId, Nanos, ProcessId};
+pub use input::{Answer, Input, LimitReached};
 pub use layout::{Extent, Layout};
 pub use optimal::belady_fetches;
+pub use planner::{Prefetch, UnknownPrefetch};
+pub use pool_policy::PoolPolicy;

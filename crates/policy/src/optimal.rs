@@ -4,7 +4,7 @@
 //! needs fewer fetches (Belady 1966). Two passes over the recorded references: backwards for every
 //! reference's next use, forwards with a set of the cached blocks' next uses.
 
-use crate::disclosure::positions::PositionSet;
+use crate::knowledge::positions::PositionSet;
 use crate::recency::NONE;
 
 /// Fetches that optimal replacement makes on `references` with `cache_blocks` blocks, which start empty.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use foretell_policy::{
-    Access, Allocation, Block, Config, Engine, Event, FileId, Layout, Limits, ManagerId, PoolPolicy,
+    Access, Allocation, Block, Config, Engine, FileId, Input, Layout, Limits, ManagerId, PoolPolicy,
     ProcessId,
 };
 use foretell_testkit::{InstantPlane, NaiveCache, seeded};
@@ -120,11 +120,11 @@ impl Both {
             }
             Operation::Gone { file, index } => {
                 let block = Block::new(self.files[file], index);
-                self.plane.handle(Event::Gone { block });
+                self.plane.tell(Input::Gone { block });
                 self.model.gone(block);
             }
             Operation::Exit { process } => {
-                self.plane.handle(Event::ProcessExited { process: self.processes[process] });
+                self.plane.tell(Input::ProcessExited { process: self.processes[process] });
                 self.model.end_manager(self.managers[process]);
                 self.ended[process] = true;
             }

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use foretell_policy::{
-    Action, Block, Config, DiskId, Distrust, Engine, Event, Extent, FileId, Layout, ManagerCounters,
+    Action, Block, Config, DiskId, Distrust, Engine, Extent, FileId, Input, Layout, ManagerCounters,
     ManagerId, Nanos, Order, PoolPolicy, Prefetch, ProcessId, Reason,
 };
 use foretell_testkit::InstantPlane;
@@ -68,7 +68,7 @@ impl Scene {
 
     fn loaded(&mut self, index: u32) -> Vec<u32> {
         let block = Block::new(self.file, index);
-        self.plane.engine.handle(Nanos(1), Event::Loaded { block, by: None });
+        self.plane.engine.tell(Nanos(1), Input::Loaded { block, by: None });
         self.fetches()
     }
 
@@ -169,12 +169,12 @@ fn what_a_discarded_list_wanted_need_not_be_fetched() {
     let engine = &mut scene.plane.engine;
     for block in [0, 1].map(|index| Block::new(scene.file, index)) {
         engine.access(Nanos(1), scene.process, block);
-        engine.handle(Nanos(2), Event::Loaded { block, by: None });
+        engine.tell(Nanos(2), Input::Loaded { block, by: None });
     }
     let actions: Vec<_> = std::iter::from_fn(|| engine.poll_action()).collect();
     assert!(actions.contains(&Action::CancelPrefetches { manager }), "{actions:?}");
-    engine.handle(Nanos(3), Event::FetchFailed { block: Block::new(scene.file, 100) });
-    engine.handle(Nanos(3), Event::FetchFailed { block: Block::new(scene.file, 101) });
+    engine.tell(Nanos(3), Input::FetchFailed { block: Block::new(scene.file, 100) });
+    engine.tell(Nanos(3), Input::FetchFailed { block: Block::new(scene.file, 101) });
     assert_eq!(engine.used_blocks(), 2);
 }
 
@@ -184,7 +184,7 @@ fn a_withdrawn_list_leaves_its_blocks_to_the_pools() {
     scene.plane.engine.set_policy(scene.manager, 0, PoolPolicy::Mru).unwrap();
     scene.disclose(&[0, 1, 2, 0, 1, 2]);
     scene.access(&[0, 1, 2]);
-    scene.plane.handle(Event::Cancelled { manager: scene.manager });
+    scene.plane.tell(Input::Cancelled { manager: scene.manager });
     scene.access(&[9]);
     assert!(scene.is_cached(0) && scene.is_cached(1) && !scene.is_cached(2), "MRU gives up the last one");
 }
@@ -269,10 +269,10 @@ fn late_useful_and_wasted_prefetches_are_told_apart() {
     let block = |index| Block::new(scene.file, index);
     engine.access(Nanos(1), scene.process, block(0));
     for index in 0..3 {
-        engine.handle(Nanos(2), Event::Loaded { block: block(index), by: None });
+        engine.tell(Nanos(2), Input::Loaded { block: block(index), by: None });
     }
     engine.access(Nanos(3), scene.process, block(1));
-    engine.handle(Nanos(4), Event::Gone { block: block(2) });
+    engine.tell(Nanos(4), Input::Gone { block: block(2) });
     let counters = engine.counters();
     assert_eq!(
         (counters.prefetches, counters.prefetches_late),

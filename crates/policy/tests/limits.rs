@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use foretell_policy::{
-    Access, Block, Config, Engine, Event, Layout, LimitReached, Limits, Nanos, PoolPolicy, Prefetch,
+    Access, Block, Config, Engine, Input, Layout, LimitReached, Limits, Nanos, PoolPolicy, Prefetch,
 };
 use foretell_testkit::InstantPlane;
 
@@ -33,13 +33,13 @@ fn after_memory_was_given_back_everything_begins_anew() {
         let block = Block::new(file, 5);
         engine.disclose(Nanos(0), manager, &[block, Block::new(file, 6)]);
         assert_eq!(engine.access(Nanos(1), process, block), Access::Miss);
-        engine.handle(Nanos(2), Event::Loaded { block, by: None });
+        engine.tell(Nanos(2), Input::Loaded { block, by: None });
         // In use: nothing changes.
         engine.release_memory();
         assert!(engine.is_cached(block));
         assert_eq!(engine.disclosed_ahead(manager), 1);
         engine.remove_file(file);
-        engine.handle(Nanos(3), Event::Cancelled { manager });
+        engine.tell(Nanos(3), Input::Cancelled { manager });
         while engine.poll_action().is_some() {}
         engine.release_memory();
         assert_eq!((engine.used_blocks(), engine.disclosed_ahead(manager)), (0, 0));
@@ -68,12 +68,12 @@ fn the_record_of_a_manager_that_has_ended_is_used_again_while_its_blocks_are_sti
         for index in 0..9 {
             let block = Block::new(file, round * 9 + index);
             engine.access(Nanos(0), process, block);
-            engine.handle(Nanos(0), Event::Loaded { block, by: None });
+            engine.tell(Nanos(0), Input::Loaded { block, by: None });
             while engine.poll_action().is_some() {}
         }
         assert_eq!(engine.owned_blocks(manager), 8, "round {round}");
         assert_eq!(engine.manager_counters(manager).placeholders_used, 0, "another's mistake");
-        engine.handle(Nanos(0), Event::ProcessExited { process });
+        engine.tell(Nanos(0), Input::ProcessExited { process });
         engine.remove_manager(manager);
         assert_eq!(engine.used_blocks(), 8);
     }
@@ -117,8 +117,8 @@ fn processes_beyond_the_records_share_the_last_one() {
     assert_eq!(plane.engine.process_counters(processes[0]).references, 1);
     assert_eq!(plane.engine.process_counters(processes[1]).references, 3);
     // One of those that share a record ends; the others still own their blocks.
-    plane.handle(Event::ProcessExited { process: processes[0] });
-    plane.handle(Event::ProcessExited { process: processes[3] });
+    plane.tell(Input::ProcessExited { process: processes[0] });
+    plane.tell(Input::ProcessExited { process: processes[3] });
     assert_eq!(plane.engine.owned_blocks(manager), 4);
 }
 
@@ -132,7 +132,7 @@ fn a_record_takes_no_more_processes_than_it_has_numbers_for() {
     let file = engine.add_file(Layout::Unknown).unwrap();
     let mut plane = InstantPlane::new(engine, 8);
     plane.access(last, Block::new(file, 0));
-    plane.handle(Event::Gone { block: Block::new(file, 0) });
+    plane.tell(Input::Gone { block: Block::new(file, 0) });
     assert_eq!(plane.engine.process_counters(last).foreign_evictions, 1);
 }
 
@@ -203,10 +203,10 @@ fn a_demand_fetch_waits_for_a_frame() {
 
     assert_eq!(engine.access(Nanos(1), process, block(9)), Access::Miss);
     assert_eq!(engine.poll_action(), None, "no frame is free");
-    engine.handle(Nanos(2), Event::Loaded { block: block(0), by: None });
+    engine.tell(Nanos(2), Input::Loaded { block: block(0), by: None });
     let actions: Vec<_> = std::iter::from_fn(|| engine.poll_action()).collect();
     assert_eq!(actions.len(), 2, "evict one, fetch the other: {actions:?}");
-    engine.handle(Nanos(3), Event::Loaded { block: block(9), by: None });
+    engine.tell(Nanos(3), Input::Loaded { block: block(9), by: None });
     assert!(engine.is_cached(block(9)));
     assert_eq!(engine.used_blocks(), 2);
 }
@@ -238,6 +238,6 @@ fn a_removed_file_goes_when_no_list_names_it_any_more() {
     assert_eq!(engine.used_blocks(), 0);
     assert!(engine.add_file(Layout::Unknown).is_err(), "the list still names it");
     assert_eq!(engine.disclose(Nanos(0), manager, &[Block::new(file, 2)]), 0, "nothing new of it");
-    engine.handle(Nanos(0), Event::Cancelled { manager });
+    engine.tell(Nanos(0), Input::Cancelled { manager });
     assert_eq!(engine.add_file(Layout::Unknown), Ok(file));
 }

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use foretell_policy::{
-    Access, Block, Config, Engine, Event, FileId, Layout, ManagerId, PoolPolicy, ProcessId, Revocation,
+    Access, Block, Config, Engine, FileId, Input, Layout, ManagerId, PoolPolicy, ProcessId, Revocation,
 };
 use foretell_testkit::InstantPlane;
 use foretell_testkit::workload::{cyclic, read_n};
@@ -118,7 +118,7 @@ fn two_thresholds_keep_it_from_flapping() {
 fn a_new_manager_starts_with_a_clean_record() {
     let mut scene = Scene::new(Some(Revocation::default()));
     scene.run(&foolish_references(), 1);
-    scene.plane.handle(Event::ProcessExited { process: scene.process });
+    scene.plane.tell(Input::ProcessExited { process: scene.process });
     scene.plane.engine.remove_manager(scene.manager);
     let fresh = scene.plane.engine.add_manager(true).unwrap();
     assert!(!scene.plane.engine.is_revoked(fresh));

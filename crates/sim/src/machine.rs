@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use foretell_device::{Completion, Device, DeviceEvent, Request};
 use foretell_policy::{
-    Access, Action, Block, DiskId, Engine, Event, FileId, Layout, ManagerId, Nanos, ProcessId,
+    Access, Action, Block, DiskId, Engine, FileId, Input, Layout, ManagerId, Nanos, ProcessId,
 };
 
 use crate::input::InputReference;
@@ -209,7 +209,7 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
                     idle_driver_ns: self.idle_driver_ns,
                     idle_fetches: self.idle_fetches,
                 };
-                self.engine.handle(Nanos(now), Event::ProcessExited { process });
+                self.engine.tell(Nanos(now), Input::ProcessExited { process });
             }
         }
     }
@@ -233,7 +233,7 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         self.run_end_ns = start + compute_ns;
         if self.hardware.reports_times {
             let process = self.processes[p].id;
-            self.engine.handle(Nanos(now), Event::Computed { process, compute: Nanos(compute_ns) });
+            self.engine.tell(Nanos(now), Input::Computed { process, compute: Nanos(compute_ns) });
         }
     }
 
@@ -314,9 +314,9 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         let block = Block::new(FileId((done.id >> 32) as u32), done.id as u32);
         if self.hardware.reports_times {
             let access = Nanos(done.service_ns());
-            self.engine.handle(Nanos(now), Event::Served { disk: DiskId(disk as u16), access });
+            self.engine.tell(Nanos(now), Input::Served { disk: DiskId(disk as u16), access });
         }
-        self.engine.handle(Nanos(now), Event::Loaded { block, by: None });
+        self.engine.tell(Nanos(now), Input::Loaded { block, by: None });
         for p in 0..self.processes.len() {
             if self.processes[p].doing == Doing::Waiting(block) {
                 self.compute_next(now, p);

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use foretell_policy::{Access, Action, Block, Engine, Event, Nanos, ProcessId, Reason};
+use foretell_policy::{Access, Action, Block, Engine, Input, Nanos, ProcessId, Reason};
 
 /// The engine and the cache that it steers.
 pub struct InstantPlane {
@@ -51,13 +51,13 @@ impl InstantPlane {
         found
     }
 
-    /// Tells the engine of an event and performs what it asks for.
-    pub fn handle(&mut self, event: Event) {
+    /// Tells the engine of an input and performs what it asks for.
+    pub fn tell(&mut self, input: Input<'_>) {
         self.now = Nanos(self.now.0 + 1);
-        if let Event::Gone { block } = event {
+        if let Input::Gone { block } = input {
             self.cached.remove(&block);
         }
-        self.engine.handle(self.now, event);
+        self.engine.tell(self.now, input);
         self.perform();
     }
 
@@ -75,7 +75,7 @@ impl InstantPlane {
                     if reason == Reason::Prefetch {
                         self.prefetched.push(block);
                     }
-                    self.engine.handle(self.now, Event::Loaded { block, by: None });
+                    self.engine.tell(self.now, Input::Loaded { block, by: None });
                 }
                 Action::Evict { block } => {
                     assert!(self.cached.remove(&block), "{block:?} is evicted and was not there");
@@ -86,7 +86,7 @@ impl InstantPlane {
         }
     }
 
-    /// The time of the last event.
+    /// The time of the last input.
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.now

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use foretell_policy::{Action, Block, Config, DiskId, Engine, Event, Extent, Layout, Nanos, Prefetch};
+use foretell_policy::{Action, Block, Config, DiskId, Engine, Extent, Input, Layout, Nanos, Prefetch};
 
 use crate::UnitTime;
 
@@ -44,7 +44,7 @@ pub fn run(instance: &UnitTime, config: Config) -> Elapsed {
         engine.access(Nanos(0), process, block(number));
         while let Some(action) = engine.poll_action() {
             if let Action::Fetch { block, .. } = action {
-                engine.handle(Nanos(0), Event::Loaded { block, by: None });
+                engine.tell(Nanos(0), Input::Loaded { block, by: None });
             }
         }
     }
@@ -89,7 +89,7 @@ pub fn run(instance: &UnitTime, config: Config) -> Elapsed {
                     let block = *block;
                     queue.pop_front();
                     arrived |= told && block == wanted;
-                    engine.handle(now(elapsed.units), Event::Loaded { block, by: None });
+                    engine.tell(now(elapsed.units), Input::Loaded { block, by: None });
                 }
             }
         }

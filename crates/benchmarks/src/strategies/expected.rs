@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use foretell_policy::{
-    Action, Block, Config, Engine, Event, FileId, Layout, ManagerId, Nanos, PoolPolicy, Prefetch, ProcessId,
+    Action, Block, Config, Engine, FileId, Input, Layout, ManagerId, Nanos, PoolPolicy, Prefetch, ProcessId,
     Residency,
 };
 
@@ -66,14 +66,14 @@ impl World {
                 let (block, process) = (block(*file, *index), self.process);
                 if !self.engine.is_cached(block) {
                     self.fetches += 1;
-                    self.tell(Event::Loaded { block, by: Some(process) });
+                    self.tell(Input::Loaded { block, by: Some(process) });
                 }
-                self.tell(Event::Accessed { process, block, stalled: false });
+                self.tell(Input::Accessed { process, block, stalled: false });
             }
             Deed::Write(file, index) => {
                 let (block, process) = (block(*file, *index), self.process);
-                self.tell(Event::Loaded { block, by: Some(process) });
-                self.tell(Event::Accessed { process, block, stalled: false });
+                self.tell(Input::Loaded { block, by: Some(process) });
+                self.tell(Input::Accessed { process, block, stalled: false });
             }
             Deed::Priority(file, priority) => {
                 let _ = self.engine.set_priority(manager, self.files[*file], *priority);
@@ -93,8 +93,8 @@ impl World {
         self.act();
     }
 
-    fn tell(&mut self, event: Event) {
-        self.engine.handle(self.now, event);
+    fn tell(&mut self, input: Input<'_>) {
+        self.engine.tell(self.now, input);
         self.act();
     }
 
@@ -104,12 +104,12 @@ impl World {
             let answer = match action {
                 Action::Fetch { block, .. } => {
                     self.fetches += 1;
-                    Event::Loaded { block, by: None }
+                    Input::Loaded { block, by: None }
                 }
-                Action::Evict { block } => Event::Gone { block },
+                Action::Evict { block } => Input::Gone { block },
                 Action::CancelPrefetches { .. } => continue,
             };
-            self.engine.handle(self.now, answer);
+            self.engine.tell(self.now, answer);
         }
     }
 }

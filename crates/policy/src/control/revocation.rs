@@ -10,7 +10,7 @@ use crate::config::Revocation;
 
 /// What is held against one manager.
 #[derive(Debug, Default)]
-pub(crate) struct Record {
+pub(super) struct Record {
     share: f64,
     replacements: u32,
     revoked: bool,
@@ -18,7 +18,7 @@ pub(crate) struct Record {
 
 /// A change of a manager's standing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(super) enum Verdict {
     Revoked,
     Reinstated,
 }

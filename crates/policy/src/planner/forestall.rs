@@ -27,14 +27,15 @@
 //! fetched, F' changes by more than a few per cent, or the reach has moved on by a sixteenth: the same
 //! decisions as testing every missing block at every reference, up to what F' moves in between.
 
-use std::collections::VecDeque;
-
-use crate::disclosure::List;
-use crate::engine::Engine;
-use crate::ids::{DiskId, ManagerId, Nanos};
-
-/// Access times and times between references that F is taken over (the paper's history length).
-const HISTORY: usize = 100;
+use super::aggressive::OpenBatches;
+use super::fixed_horizon::FixedHorizon;
+use super::history::History;
+use super::{Occasion, Planner};
+use crate::books::Desk;
+use crate::config::Config;
+use crate::ids::{DiskId, ManagerId};
+use crate::input::Input;
+use crate::knowledge::List;
 
 /// Mean access time below which accesses are taken to be sequential (the paper's 5 ms).
 const QUICK_ACCESS_NS: u64 = 5_000_000;
@@ -49,37 +50,6 @@ const SPREAD: f64 = 10.0;
 /// How much F may grow, or fall, before a due position is computed again.
 const F_GROWTH: f64 = 1.02;
 const F_FALL: f64 = 0.9;
-
-/// A sum over the last [`HISTORY`] values, and over all.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct History {
-    values: VecDeque<u64>,
-    sum: u64,
-    all_sum: u128,
-    all: u64,
-}
-
-impl History {
-    pub(crate) fn push(&mut self, value: u64) {
-        if self.values.len() == HISTORY
-            && let Some(oldest) = self.values.pop_front()
-        {
-            self.sum -= oldest;
-        }
-        self.values.push_back(value);
-        self.sum += value;
-        self.all_sum += u128::from(value);
-        self.all += 1;
-    }
-
-    fn mean(&self) -> f64 {
-        self.sum as f64 / self.values.len().max(1) as f64
-    }
-
-    fn mean_of_all(&self) -> f64 {
-        self.all_sum as f64 / self.all.max(1) as f64
-    }
-}
 
 /// The time of a fetch from one disk in references, and how much to allow for it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -102,22 +72,18 @@ impl FetchReferences {
 
 /// When one disk has to be looked at again for one manager.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Due {
+struct Due {
     /// The cursor position from which on a fetch is due, if anything is within reach.
     at: Option<u32>,
     /// Look again when the cursor gets here, in any case.
     until: u32,
     /// What it was computed with.
     fetch: FetchReferences,
-    /// Missing blocks changed since.
-    stale: bool,
+    /// The state of the list's missing blocks then; `None` before the first look.
+    changes: Option<u32>,
 }
 
 impl Due {
-    pub(crate) fn invalidate(&mut self) {
-        self.stale = true;
-    }
-
     fn compute(list: &List, disk: DiskId, reach: u32, fetch: FetchReferences) -> Due {
         let cursor = list.cursor();
         let end = cursor.saturating_add(reach);
@@ -132,38 +98,104 @@ impl Due {
             }
             from = hole + 1;
         }
-        Due { at, until: cursor.saturating_add((reach / 16).max(1)), fetch, stale: false }
+        let until = cursor.saturating_add((reach / 16).max(1));
+        Due { at, until, fetch, changes: Some(list.changes(disk)) }
     }
 }
 
-impl Engine {
-    pub(super) fn plan_forestall(&mut self, now: Nanos, manager: ManagerId) {
-        let batch = self.config.batch.max(1);
-        self.fill_batches(now, manager, None, |engine, disk| {
-            let in_flight = engine.disk_in_flight[disk.0 as usize];
-            let fetch = engine.fetch_references(manager, disk);
-            let refill_at = if fetch.slow { batch / 4 * 3 } else { 0 };
-            if in_flight <= refill_at && engine.is_due(manager, disk, fetch) { batch - in_flight } else { 0 }
-        });
-        self.plan_fixed_horizon(now, manager);
-    }
+/// What is remembered of one manager.
+#[derive(Debug)]
+struct Watched {
+    /// The last times between its references.
+    compute_times: History,
+    /// By disk.
+    due: Vec<Due>,
+}
 
-    fn is_due(&mut self, manager: ManagerId, disk: DiskId, fetch: FetchReferences) -> bool {
-        let reach = self.config.cache_blocks.saturating_mul(2);
-        let Some(list) = self.disclosures.list_mut(manager) else { return false };
-        let (cursor, due) = (list.cursor(), list.due(disk));
-        if due.stale || cursor >= due.until || fetch.far_from(due.fetch) {
-            *list.due_mut(disk) = Due::compute(list, disk, reach, fetch);
+#[derive(Debug)]
+pub(super) struct Forestall {
+    open: OpenBatches,
+    horizon: FixedHorizon,
+    /// The last access times, by disk.
+    access_times: Vec<History>,
+    /// By manager.
+    watched: Vec<Watched>,
+}
+
+impl Forestall {
+    pub(super) fn new(config: &Config) -> Forestall {
+        Forestall {
+            open: OpenBatches::default(),
+            horizon: FixedHorizon::new(config),
+            access_times: vec![History::default(); config.disks.max(1) as usize],
+            watched: Vec::new(),
         }
-        list.due(disk).at.is_some_and(|at| cursor >= at)
+    }
+}
+
+impl Planner for Forestall {
+    fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, occasion: Occasion) {
+        let batch = desk.config().batch.max(1);
+        let watched = watched(&mut self.watched, manager, self.access_times.len());
+        let access_times = &self.access_times;
+        self.open.fill(desk, manager, None, |desk, disk| {
+            let in_flight = desk.in_flight_from(disk);
+            let fetch = fetch_references(&access_times[disk.0 as usize], &watched.compute_times);
+            let refill_at = if fetch.slow { batch / 4 * 3 } else { 0 };
+            let due = &mut watched.due[disk.0 as usize];
+            if in_flight <= refill_at && is_due(desk, manager, disk, due, fetch) {
+                batch - in_flight
+            } else {
+                0
+            }
+        });
+        self.horizon.plan(desk, manager, occasion);
     }
 
-    /// The time of a fetch from `disk`, in references of the manager.
-    fn fetch_references(&self, manager: ManagerId, disk: DiskId) -> FetchReferences {
-        let access_ns = self.access_times[disk.0 as usize].mean();
-        let compute = &self.managers[manager.0 as usize].compute_times;
-        let slow = access_ns >= QUICK_ACCESS_NS as f64;
-        let compute_ns = if slow { compute.mean().min(compute.mean_of_all()) } else { compute.mean() };
-        FetchReferences { f: access_ns / compute_ns.max(1.0), slow }
+    fn note(&mut self, desk: &mut Desk<'_>, input: &Input<'_>) {
+        match *input {
+            Input::Served { disk, access } => {
+                if let Some(times) = self.access_times.get_mut(disk.0 as usize) {
+                    times.push(access.0);
+                }
+            }
+            Input::Computed { process, compute } => {
+                if let Some(manager) = desk.manager_of(process) {
+                    watched(&mut self.watched, manager, self.access_times.len())
+                        .compute_times
+                        .push(compute.0);
+                }
+            }
+            _ => {}
+        }
     }
+}
+
+/// What is remembered of a manager. Managers are dense numbers, as many as [`crate::Limits::managers`].
+fn watched(all: &mut Vec<Watched>, manager: ManagerId, disks: usize) -> &mut Watched {
+    let slot = manager.0 as usize;
+    if all.len() <= slot {
+        let new = || Watched { compute_times: History::default(), due: vec![Due::default(); disks] };
+        all.resize_with(slot + 1, new);
+    }
+    &mut all[slot]
+}
+
+fn is_due(desk: &Desk<'_>, manager: ManagerId, disk: DiskId, due: &mut Due, fetch: FetchReferences) -> bool {
+    let reach = desk.config().cache_blocks.saturating_mul(2);
+    let Some(list) = desk.list(manager) else { return false };
+    let cursor = list.cursor();
+    let stale = due.changes != Some(list.changes(disk));
+    if stale || cursor >= due.until || fetch.far_from(due.fetch) {
+        *due = Due::compute(list, disk, reach, fetch);
+    }
+    due.at.is_some_and(|at| cursor >= at)
+}
+
+/// The time of a fetch from a disk, in references of the manager.
+fn fetch_references(access_times: &History, compute: &History) -> FetchReferences {
+    let access_ns = access_times.mean();
+    let slow = access_ns >= QUICK_ACCESS_NS as f64;
+    let compute_ns = if slow { compute.mean().min(compute.mean_of_all()) } else { compute.mean() };
+    FetchReferences { f: access_ns / compute_ns.max(1.0), slow }
 }

@@ -21,10 +21,13 @@
 
 use std::collections::VecDeque;
 
+use super::{Occasion, Planner};
 use crate::blocks::{BlockId, State};
-use crate::disclosure::positions::PositionSet;
-use crate::engine::Engine;
-use crate::ids::{DiskId, ManagerId, Nanos};
+use crate::books::Desk;
+use crate::config::Config;
+use crate::ids::{DiskId, ManagerId};
+use crate::input::Input;
+use crate::knowledge::positions::PositionSet;
 use crate::recency::NONE;
 
 /// A block to fetch, and the place of its fetch in the order of all.
@@ -44,7 +47,7 @@ struct PlannedEviction {
 
 /// What to fetch and to evict, in order.
 #[derive(Debug)]
-pub(crate) struct Schedule {
+struct Schedule {
     /// By disk.
     fetches: Vec<VecDeque<PlannedFetch>>,
     evictions: Vec<PlannedEviction>,
@@ -60,90 +63,111 @@ impl Schedule {
     }
 }
 
-impl Engine {
-    /// Makes the schedule of reverse aggressive from the manager's whole list, which must have been
-    /// disclosed before; the blocks of the list are assumed not to be cached yet.
-    ///
-    /// `fetch_references` is F, the time of a fetch in references; `batch` the number of replacements
-    /// that a free disk makes at a time on the reversed list (fetch k of a batch ends after k F).
-    pub fn set_schedule(&mut self, manager: ManagerId, fetch_references: f64, batch: u32) {
-        let Some(list) = self.disclosures.list(manager) else { return };
-        let sequence: Vec<BlockId> =
-            (list.cursor()..list.end()).map(|p| self.disclosures.block_at(list, p)).collect();
-        let disks = self.config.disks.max(1);
-        let disk_of = |b: BlockId| self.blocks.disk(b);
-        let mut reversed = Reversed::new(&sequence, self.config.cache_blocks, disks, disk_of);
-        reversed.run(fetch_references.max(0.01), batch.max(1));
-        let schedule = reversed.into_schedule(list.cursor());
-        self.managers[manager.0 as usize].schedule = Some(Box::new(schedule));
-    }
+#[derive(Debug)]
+pub(super) struct ReverseAggressive {
+    /// By manager.
+    schedules: Vec<Option<Schedule>>,
+}
 
-    pub(super) fn plan_reverse_aggressive(&mut self, now: Nanos, manager: ManagerId) {
-        let Some(mut schedule) = self.managers[manager.0 as usize].schedule.take() else { return };
-        let cursor = self.disclosures.list(manager).map_or(u32::MAX, |l| l.cursor());
-        for disk in 0..self.config.disks.max(1) as usize {
-            if self.disk_in_flight[disk] == 0 {
-                self.follow(now, manager, &mut schedule, disk, cursor);
-            }
-        }
-        self.managers[manager.0 as usize].schedule = Some(schedule);
+impl ReverseAggressive {
+    pub(super) fn new(_: &Config) -> ReverseAggressive {
+        ReverseAggressive { schedules: Vec::new() }
     }
+}
 
-    /// Issues a batch of the schedule's next fetches from one disk, as far as their evictions are released.
-    fn follow(&mut self, now: Nanos, manager: ManagerId, schedule: &mut Schedule, disk: usize, cursor: u32) {
-        let mut issued = 0;
-        while issued < self.config.batch.max(1)
-            && let Some(&fetch) = schedule.fetches[disk].front()
-            && let Some(list) = self.disclosures.list(manager)
-        {
-            if fetch.needed_at < cursor {
-                schedule.fetches[disk].pop_front();
-                continue;
+impl Planner for ReverseAggressive {
+    fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, _: Occasion) {
+        let Some(Some(schedule)) = self.schedules.get_mut(manager.0 as usize) else { return };
+        let cursor = desk.list(manager).map_or(u32::MAX, |l| l.cursor());
+        for disk in desk.disks() {
+            if desk.in_flight_from(disk) == 0 {
+                follow(desk, manager, schedule, disk, cursor);
             }
-            let block = self.disclosures.block_at(list, fetch.needed_at);
-            if self.blocks[block].state != State::Absent {
-                // Either it was fetched on demand, or the eviction before this fetch is still to come, on
-                // behalf of another disk.
-                let next_use = self.disclosures.next_use(&self.blocks, manager, block);
-                if next_use.is_some_and(|next| next < fetch.needed_at) {
-                    return;
-                }
-                schedule.fetches[disk].pop_front();
-                continue;
-            }
-            if let Some(eviction) = schedule.eviction(fetch) {
-                if eviction.released_at > cursor {
-                    return;
-                }
-                self.evict_as_planned(eviction);
-            }
-            schedule.fetches[disk].pop_front();
-            if !self.prefetch(now, manager, block) {
-                return;
-            }
-            issued += 1;
         }
     }
 
-    /// A process waits for a block that the schedule would have fetched: makes the room that was planned
-    /// for it.
-    pub(crate) fn make_planned_room(&mut self, manager: ManagerId, b: BlockId) {
-        let Some(schedule) = self.managers[manager.0 as usize].schedule.as_ref() else { return };
-        let Some(next_use) = self.disclosures.next_use(&self.blocks, manager, b) else { return };
-        let fetches = &schedule.fetches[self.blocks.disk(b).0 as usize];
+    fn note(&mut self, desk: &mut Desk<'_>, input: &Input<'_>) {
+        match *input {
+            Input::Scheduled { manager, fetch_references, batch } => {
+                let Some(schedule) = make_schedule(desk, manager, fetch_references, batch) else { return };
+                let slot = manager.0 as usize;
+                if self.schedules.len() <= slot {
+                    self.schedules.resize_with(slot + 1, || None);
+                }
+                self.schedules[slot] = Some(schedule);
+            }
+            Input::ManagerRemoved { manager } => {
+                if let Some(schedule) = self.schedules.get_mut(manager.0 as usize) {
+                    *schedule = None;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn before_demand(&mut self, desk: &mut Desk<'_>, manager: ManagerId, b: BlockId) {
+        let Some(Some(schedule)) = self.schedules.get(manager.0 as usize) else { return };
+        let Some(next_use) = desk.next_use(manager, b) else { return };
+        let fetches = &schedule.fetches[desk.disk_of(b).0 as usize];
         let at = fetches.partition_point(|f| f.needed_at < next_use);
         if let Some(&fetch) = fetches.get(at).filter(|f| f.needed_at == next_use)
             && let Some(eviction) = schedule.eviction(fetch)
         {
-            self.evict_as_planned(eviction);
+            evict_as_planned(desk, eviction);
         }
     }
+}
 
-    fn evict_as_planned(&mut self, eviction: PlannedEviction) {
-        let full = self.used_blocks >= self.config.cache_blocks;
-        if full && self.blocks[eviction.block].state == State::Cached {
-            self.evict(eviction.block);
+fn make_schedule(desk: &Desk<'_>, manager: ManagerId, fetch_references: f64, batch: u32) -> Option<Schedule> {
+    let list = desk.list(manager)?;
+    let sequence: Vec<BlockId> =
+        (list.cursor()..list.end()).filter_map(|p| desk.block_at(manager, p)).collect();
+    let config = desk.config();
+    let mut reversed =
+        Reversed::new(&sequence, config.cache_blocks, config.disks.max(1), |b| desk.disk_of(b));
+    reversed.run(fetch_references.max(0.01), batch.max(1));
+    Some(reversed.into_schedule(list.cursor()))
+}
+
+/// Issues a batch of the schedule's next fetches from one disk, as far as their evictions are released.
+fn follow(desk: &mut Desk<'_>, manager: ManagerId, schedule: &mut Schedule, disk: DiskId, cursor: u32) {
+    let mut issued = 0;
+    let slot = disk.0 as usize;
+    while issued < desk.config().batch.max(1)
+        && let Some(&fetch) = schedule.fetches[slot].front()
+        && desk.list(manager).is_some()
+    {
+        if fetch.needed_at < cursor {
+            schedule.fetches[slot].pop_front();
+            continue;
         }
+        let Some(block) = desk.block_at(manager, fetch.needed_at) else { return };
+        if desk.state(block) != State::Absent {
+            // Either it was fetched on demand, or the eviction before this fetch is still to come, on
+            // behalf of another disk.
+            if desk.next_use(manager, block).is_some_and(|next| next < fetch.needed_at) {
+                return;
+            }
+            schedule.fetches[slot].pop_front();
+            continue;
+        }
+        if let Some(eviction) = schedule.eviction(fetch) {
+            if eviction.released_at > cursor {
+                return;
+            }
+            evict_as_planned(desk, eviction);
+        }
+        schedule.fetches[slot].pop_front();
+        if !desk.prefetch(manager, block) {
+            return;
+        }
+        issued += 1;
+    }
+}
+
+fn evict_as_planned(desk: &mut Desk<'_>, eviction: PlannedEviction) {
+    if desk.is_full() {
+        desk.evict(eviction.block);
     }
 }
 

@@ -7,36 +7,58 @@
 //! own disk's batch. With one disk and B = 1 it is the algorithm of Cao et al. 1995: at most 1 + F/K
 //! times the optimum, d times that for d disks.
 
-use crate::engine::Engine;
-use crate::ids::{DiskId, ManagerId, Nanos};
+use super::{Occasion, Planner};
+use crate::books::Desk;
+use crate::config::Config;
+use crate::ids::{DiskId, ManagerId};
 
-impl Engine {
-    pub(super) fn plan_aggressive(&mut self, now: Nanos, manager: ManagerId) {
-        let batch = self.config.batch.max(1);
-        self.fill_batches(now, manager, self.config.horizon, |engine, disk| {
-            if engine.disk_in_flight[disk.0 as usize] == 0 { batch } else { 0 }
-        });
+/// Free disks and the room left in their batches, while they are filled: kept for its memory.
+#[derive(Debug, Default)]
+pub(super) struct OpenBatches(Vec<(DiskId, u32)>);
+
+#[derive(Debug)]
+pub(super) struct Aggressive {
+    open: OpenBatches,
+}
+
+impl Aggressive {
+    pub(super) fn new(_: &Config) -> Aggressive {
+        Aggressive { open: OpenBatches::default() }
     }
+}
 
+impl Planner for Aggressive {
+    fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, _: Occasion) {
+        let (batch, horizon) = (desk.config().batch.max(1), desk.config().horizon);
+        self.open.fill(
+            desk,
+            manager,
+            horizon,
+            |desk, disk| if desk.in_flight_from(disk) == 0 { batch } else { 0 },
+        );
+    }
+}
+
+impl OpenBatches {
     /// Fetches from every disk as many missing blocks as `room` says, up to `horizon` references ahead.
-    pub(super) fn fill_batches(
+    pub(super) fn fill(
         &mut self,
-        now: Nanos,
+        desk: &mut Desk<'_>,
         manager: ManagerId,
         horizon: Option<u32>,
-        mut room: impl FnMut(&mut Engine, DiskId) -> u32,
+        mut room: impl FnMut(&Desk<'_>, DiskId) -> u32,
     ) {
-        let Some(cursor) = self.disclosures.list(manager).map(|l| l.cursor()) else { return };
+        let Some(cursor) = desk.list(manager).map(|l| l.cursor()) else { return };
         let end = horizon.map_or(u32::MAX, |h| cursor.saturating_add(h));
-        let mut open = std::mem::take(&mut self.open_batches);
+        let open = &mut self.0;
         open.clear();
-        for disk in (0..self.config.disks.max(1)).map(DiskId) {
-            let room = room(self, disk);
+        for disk in desk.disks() {
+            let room = room(desk, disk);
             if room > 0 {
                 open.push((disk, room));
             }
         }
-        while let Some(list) = self.disclosures.list(manager) {
+        while let Some(list) = desk.list(manager) {
             // From the cursor each time: an eviction for this batch may have made an earlier hole.
             let first = open
                 .iter()
@@ -44,8 +66,8 @@ impl Engine {
                 .filter_map(|(i, &(disk, _))| list.next_hole_on(disk, cursor).map(|hole| (hole, i)))
                 .min();
             let Some((hole, i)) = first.filter(|&(hole, _)| hole < end) else { break };
-            let b = self.disclosures.block_at(list, hole);
-            if !self.free_blocks_exceed(manager, hole, 0) || !self.prefetch(now, manager, b) {
+            let Some(b) = desk.block_at(manager, hole) else { break };
+            if !desk.free_blocks_exceed(manager, hole, 0) || !desk.prefetch(manager, b) {
                 break;
             }
             open[i].1 -= 1;
@@ -53,6 +75,5 @@ impl Engine {
                 open.swap_remove(i);
             }
         }
-        self.open_batches = open;
     }
 }

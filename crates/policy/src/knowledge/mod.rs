@@ -25,7 +25,6 @@
 //! Positions count from the beginning of the list and are 32 bits wide: one list may name 4 G
 //! references in its life.
 
-mod cursor;
 pub(crate) mod distrust;
 pub(crate) mod positions;
 
@@ -34,8 +33,6 @@ use crate::ids::{Block, DiskId, ManagerId};
 use crate::recency::NONE;
 use distrust::Trust;
 use positions::PositionSet;
-
-use crate::prefetch::forestall::Due;
 
 /// Entries passed before the storage in front of the cursor is given back.
 const TRIM_ENTRIES: u32 = 1 << 16;
@@ -75,8 +72,8 @@ pub(crate) struct List {
     astray: (u32, u32),
     cached: PositionSet,
     missing: Vec<PositionSet>,
-    /// When forestall has to look at each disk again.
-    due: Vec<Due>,
+    /// How often the missing blocks of each disk have changed.
+    changes: Vec<u32>,
     pub(crate) trust: Trust,
 }
 
@@ -90,7 +87,7 @@ impl List {
             astray: (NONE, 0),
             cached: PositionSet::default(),
             missing: (0..disks.max(1)).map(|_| PositionSet::default()).collect(),
-            due: vec![Due::default(); disks.max(1) as usize],
+            changes: vec![0; disks.max(1) as usize],
             trust: Trust::default(),
         }
     }
@@ -130,12 +127,9 @@ impl List {
         self.cached.prev(position.checked_sub(1)?)
     }
 
-    pub(crate) fn due(&self, disk: DiskId) -> &Due {
-        &self.due[disk.0 as usize]
-    }
-
-    pub(crate) fn due_mut(&mut self, disk: DiskId) -> &mut Due {
-        &mut self.due[disk.0 as usize]
+    /// A number that changes whenever a block of the disk begins or ceases to be missing.
+    pub(crate) fn changes(&self, disk: DiskId) -> u32 {
+        self.changes[disk.0 as usize]
     }
 
     fn entry(&self, position: u32) -> Entry {
@@ -145,7 +139,7 @@ impl List {
 
 /// All lists, and what they say of each block.
 #[derive(Debug)]
-pub(crate) struct Disclosures {
+pub(crate) struct Knowledge {
     lists: Vec<Option<Box<List>>>,
     uses: Vec<Use>,
     vacant: Vec<u32>,
@@ -163,9 +157,9 @@ pub(crate) enum Match {
     Unpredicted,
 }
 
-impl Disclosures {
-    pub(crate) fn new(disks: u16) -> Disclosures {
-        Disclosures { lists: Vec::new(), uses: Vec::new(), vacant: Vec::new(), disks }
+impl Knowledge {
+    pub(crate) fn new(disks: u16) -> Knowledge {
+        Knowledge { lists: Vec::new(), uses: Vec::new(), vacant: Vec::new(), disks }
     }
 
     pub(crate) fn list(&self, manager: ManagerId) -> Option<&List> {
@@ -179,6 +173,18 @@ impl Disclosures {
     /// The block named at a position.
     pub(crate) fn block_at(&self, list: &List, position: u32) -> BlockId {
         self.uses[list.entry(position).use_id as usize].block
+    }
+
+    /// Does a manager's list name this block from here on?
+    #[inline]
+    pub(crate) fn names(&self, blocks: &Blocks, manager: ManagerId, b: BlockId) -> bool {
+        self.find_use(blocks, manager, b).is_some()
+    }
+
+    /// The block of a manager's own whose next use is furthest in the future.
+    pub(crate) fn furthest_block(&self, manager: ManagerId) -> Option<BlockId> {
+        let list = self.list(manager)?;
+        list.furthest().map(|position| self.block_at(list, position))
     }
 
     /// The next use of a block in a manager's list.
@@ -380,7 +386,7 @@ impl Disclosures {
             }
             State::Absent | State::Leaving if !blocks[b].is(Mark::Unfetchable) => {
                 list.missing[disk].insert(position);
-                list.due[disk].invalidate();
+                list.changes[disk] = list.changes[disk].wrapping_add(1);
             }
             _ => {}
         }
@@ -389,7 +395,7 @@ impl Disclosures {
     fn unplace(list: &mut List, position: u32, disk: usize) {
         list.cached.remove(position);
         if list.missing[disk].remove(position) {
-            list.due[disk].invalidate();
+            list.changes[disk] = list.changes[disk].wrapping_add(1);
         }
     }
 }

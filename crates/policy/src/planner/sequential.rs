@@ -10,17 +10,17 @@
 //!
 //! One stream a file is followed, as the kernel does for one open file.
 
-use super::Trigger;
-use crate::blocks::{Mark, State};
-use crate::engine::Engine;
-use crate::ids::{Block, ManagerId, Nanos};
+use super::{Occasion, Planner};
+use crate::books::Desk;
+use crate::config::Config;
+use crate::ids::{Block, ManagerId};
 
 /// Largest cluster of 4.4BSD, in 8 KiB blocks (64 KiB).
 const BSD_CLUSTER_BLOCKS: u32 = 8;
 
 /// How a file is being read.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Stream {
+struct Stream {
     /// The block that would continue the stream.
     next: u32,
     /// One past the last block fetched ahead.
@@ -31,9 +31,40 @@ pub(crate) struct Stream {
     marker: Option<u32>,
 }
 
-impl Engine {
-    pub(super) fn plan_bsd(&mut self, now: Nanos, manager: ManagerId, trigger: Trigger) {
-        let Trigger::Reference(block) = trigger else { return };
+/// Which system's rule.
+#[derive(Debug, Clone, Copy)]
+enum Rule {
+    Bsd,
+    Linux,
+}
+
+#[derive(Debug)]
+pub(super) struct Sequential {
+    rule: Rule,
+    /// How each file is being read. Files are dense numbers, as many as [`crate::Limits::files`].
+    streams: Vec<Stream>,
+}
+
+impl Planner for Sequential {
+    fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, occasion: Occasion) {
+        let Occasion::Reference(block) = occasion else { return };
+        match self.rule {
+            Rule::Bsd => self.plan_bsd(desk, manager, block),
+            Rule::Linux => self.plan_linux(desk, manager, block),
+        }
+    }
+}
+
+impl Sequential {
+    pub(super) fn bsd(_: &Config) -> Sequential {
+        Sequential { rule: Rule::Bsd, streams: Vec::new() }
+    }
+
+    pub(super) fn linux(_: &Config) -> Sequential {
+        Sequential { rule: Rule::Linux, streams: Vec::new() }
+    }
+
+    fn plan_bsd(&mut self, desk: &mut Desk<'_>, manager: ManagerId, block: Block) {
         let s = self.stream(block);
         if block.index + 1 == s.next {
             return;
@@ -44,14 +75,13 @@ impl Engine {
         } else if block.index + 1 >= s.ahead_to {
             next.window = (s.window * 2).clamp(1, BSD_CLUSTER_BLOCKS);
             next.ahead_to = block.index + 1 + next.window;
-            self.fetch_run(now, manager, block, block.index + 1, next.ahead_to);
+            fetch_run(desk, manager, block, block.index + 1, next.ahead_to);
         }
         self.set_stream(block, next);
     }
 
-    pub(super) fn plan_linux(&mut self, now: Nanos, manager: ManagerId, trigger: Trigger) {
-        let Trigger::Reference(block) = trigger else { return };
-        let max = self.config.readahead_blocks.max(1);
+    pub(super) fn plan_linux(&mut self, desk: &mut Desk<'_>, manager: ManagerId, block: Block) {
+        let max = desk.config().readahead_blocks.max(1);
         let s = self.stream(block);
         if block.index + 1 == s.next {
             return;
@@ -62,7 +92,7 @@ impl Engine {
             next.window = if s.window < max / 16 { s.window * 4 } else { (s.window * 2).min(max) };
             next.ahead_to = s.ahead_to + next.window;
             next.marker = Some(s.ahead_to);
-            self.fetch_run(now, manager, block, s.ahead_to, next.ahead_to);
+            fetch_run(desk, manager, block, s.ahead_to, next.ahead_to);
         } else if block.index >= s.ahead_to || !sequential {
             if sequential || block.index == 0 {
                 let first = if max >= 32 {
@@ -76,7 +106,7 @@ impl Engine {
                 next.ahead_to = block.index + first;
                 // The first block is the demand fetch; the marker follows it.
                 next.marker = (first > 1).then_some(block.index + 1);
-                self.fetch_run(now, manager, block, block.index + 1, next.ahead_to);
+                fetch_run(desk, manager, block, block.index + 1, next.ahead_to);
             } else {
                 next = Stream { next: block.index + 1, ahead_to: block.index + 1, window: 0, marker: None };
             }
@@ -95,19 +125,14 @@ impl Engine {
         }
         self.streams[file] = stream;
     }
+}
 
-    /// Fetches the absent ones of a file's blocks `from..to`.
-    fn fetch_run(&mut self, now: Nanos, manager: ManagerId, at: Block, from: u32, to: u32) {
-        for index in from..to {
-            let block = Block::new(at.file, index);
-            if !self.blocks.exists(block) {
-                return;
-            }
-            let Some(b) = self.blocks.find_or_add(block) else { return };
-            let absent = self.blocks[b].state == State::Absent && !self.blocks[b].is(Mark::Unfetchable);
-            if absent && !self.prefetch(now, manager, b) {
-                return;
-            }
+/// Fetches the absent ones of a file's blocks `from..to`.
+fn fetch_run(desk: &mut Desk<'_>, manager: ManagerId, at: Block, from: u32, to: u32) {
+    for index in from..to {
+        let Some(b) = desk.find_or_add(Block::new(at.file, index)) else { return };
+        if desk.is_fetchable(b) && !desk.prefetch(manager, b) {
+            return;
         }
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! 1. optimal prefetching: fetch the next hole;
 //! 2. optimal replacement: replace the block whose next reference is furthest in the future (that is
-//!    [`crate::allocation`] asking the manager: blocks that the list does not name first, then the
+//!    the allocation asking the manager: blocks that the list does not name first, then the
 //!    furthest);
 //! 3. do no harm: never replace a block that will be referenced before the fetched one, which holds as
 //!    long as *free blocks* are left: cached blocks whose next use is after the hole;
@@ -18,25 +18,36 @@
 //! A horizon, if set, leaves holes alone that are further ahead: with a fast device the rules alone fill
 //! the cache with the near future and replace blocks early, which costs fetches without saving time.
 
-use crate::engine::Engine;
-use crate::ids::{ManagerId, Nanos};
+use super::{Occasion, Planner};
+use crate::books::Desk;
+use crate::config::Config;
+use crate::ids::ManagerId;
 
-impl Engine {
-    pub(super) fn plan_controlled_aggressive(&mut self, now: Nanos, manager: ManagerId) {
-        if self.managers[manager.0 as usize].in_flight > 0 {
+#[derive(Debug)]
+pub(super) struct ControlledAggressive;
+
+impl ControlledAggressive {
+    pub(super) fn new(_: &Config) -> ControlledAggressive {
+        ControlledAggressive
+    }
+}
+
+impl Planner for ControlledAggressive {
+    fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, _: Occasion) {
+        if desk.in_flight_for(manager) > 0 {
             return;
         }
-        for _ in 0..self.config.batch.max(1) {
-            let Some(list) = self.disclosures.list(manager) else { return };
+        let (batch, horizon, margin) =
+            (desk.config().batch.max(1), desk.config().horizon, desk.config().free_margin);
+        for _ in 0..batch {
+            let Some(list) = desk.list(manager) else { return };
             let cursor = list.cursor();
             let Some(hole) = list.next_hole(cursor) else { return };
-            if self.config.horizon.is_some_and(|h| hole - cursor >= h) {
+            if horizon.is_some_and(|h| hole - cursor >= h) {
                 return;
             }
-            let b = self.disclosures.block_at(list, hole);
-            if !self.free_blocks_exceed(manager, hole, self.config.free_margin)
-                || !self.prefetch(now, manager, b)
-            {
+            let Some(b) = desk.block_at(manager, hole) else { return };
+            if !desk.free_blocks_exceed(manager, hole, margin) || !desk.prefetch(manager, b) {
                 return;
             }
         }

@@ -7,19 +7,30 @@
 //! victim (its next reference is more than H ahead) always holds for H < K; for larger H "do no harm"
 //! is what remains of it.
 
-use crate::engine::Engine;
-use crate::ids::{ManagerId, Nanos};
+use super::{Occasion, Planner};
+use crate::books::Desk;
+use crate::config::Config;
+use crate::ids::ManagerId;
 
-impl Engine {
-    pub(super) fn plan_fixed_horizon(&mut self, now: Nanos, manager: ManagerId) {
-        let horizon = self.config.fixed_horizon();
-        let Some(mut from) = self.disclosures.list(manager).map(|l| l.cursor()) else { return };
+#[derive(Debug)]
+pub(super) struct FixedHorizon;
+
+impl FixedHorizon {
+    pub(super) fn new(_: &Config) -> FixedHorizon {
+        FixedHorizon
+    }
+}
+
+impl Planner for FixedHorizon {
+    fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, _: Occasion) {
+        let horizon = desk.config().fixed_horizon();
+        let Some(mut from) = desk.list(manager).map(|l| l.cursor()) else { return };
         let end = from.saturating_add(horizon);
-        while let Some(list) = self.disclosures.list(manager)
+        while let Some(list) = desk.list(manager)
             && let Some(hole) = list.next_hole(from).filter(|&hole| hole < end)
+            && let Some(b) = desk.block_at(manager, hole)
         {
-            let b = self.disclosures.block_at(list, hole);
-            if !self.free_blocks_exceed(manager, hole, 0) || !self.prefetch(now, manager, b) {
+            if !desk.free_blocks_exceed(manager, hole, 0) || !desk.prefetch(manager, b) {
                 return;
             }
             from = hole;

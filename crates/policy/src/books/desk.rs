@@ -1,0 +1,134 @@
+//! The desk: all that a planner may look at, and the one thing that it may do.
+
+use super::Books;
+use crate::blocks::{BlockId, Mark, State};
+use crate::config::Config;
+use crate::ids::{Block, DiskId, ManagerId, Nanos, ProcessId};
+use crate::knowledge::List;
+
+/// What planners see of the books, and how they ask for fetches.
+#[derive(Debug)]
+pub(crate) struct Desk<'a> {
+    books: &'a mut Books,
+    now: Nanos,
+}
+
+impl<'a> Desk<'a> {
+    pub(crate) fn new(books: &'a mut Books, now: Nanos) -> Desk<'a> {
+        Desk { books, now }
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.books.config
+    }
+
+    /// All disks, in order.
+    pub(crate) fn disks(&self) -> impl Iterator<Item = DiskId> + use<> {
+        (0..self.books.config.disks.max(1)).map(DiskId)
+    }
+
+    /// The manager of a process.
+    pub(crate) fn manager_of(&self, process: ProcessId) -> Option<ManagerId> {
+        self.books.managers.of_process(process)
+    }
+
+    // ---- what is cached and on its way ----
+
+    pub(crate) fn state(&self, b: BlockId) -> State {
+        self.books.blocks[b].state
+    }
+
+    /// Could a fetch of this block be asked for?
+    pub(crate) fn is_fetchable(&self, b: BlockId) -> bool {
+        let record = &self.books.blocks[b];
+        record.state == State::Absent && !record.is(Mark::Unfetchable)
+    }
+
+    /// Has this block been referenced since it was loaded, and is it cached still?
+    pub(crate) fn was_referenced(&self, block: Block) -> bool {
+        self.books.blocks.find(block).is_some_and(|b| {
+            let record = &self.books.blocks[b];
+            record.state == State::Cached && record.is(Mark::Referenced)
+        })
+    }
+
+    /// The record of a block that is inside its file.
+    pub(crate) fn find_or_add(&mut self, block: Block) -> Option<BlockId> {
+        if self.books.blocks.exists(block) { self.books.blocks.find_or_add(block) } else { None }
+    }
+
+    /// Gives a record back that nothing speaks of.
+    pub(crate) fn forget_if_idle(&mut self, b: BlockId) {
+        self.books.blocks.forget_if_idle(b);
+    }
+
+    pub(crate) fn disk_of(&self, b: BlockId) -> DiskId {
+        self.books.blocks.disk(b)
+    }
+
+    /// Fetches under way from a disk.
+    pub(crate) fn in_flight_from(&self, disk: DiskId) -> u32 {
+        self.books.fetches.of_disk(disk)
+    }
+
+    /// Fetches under way on a manager's behalf.
+    pub(crate) fn in_flight_for(&self, manager: ManagerId) -> u32 {
+        self.books.fetches.of_manager(manager)
+    }
+
+    /// Is no frame empty?
+    pub(crate) fn is_full(&self) -> bool {
+        self.books.frames.empty() == 0
+    }
+
+    // ---- what is known of the future ----
+
+    /// A manager's list.
+    pub(crate) fn list(&self, manager: ManagerId) -> Option<&List> {
+        self.books.knowledge.list(manager)
+    }
+
+    /// The block at a position of a manager's list.
+    pub(crate) fn block_at(&self, manager: ManagerId, position: u32) -> Option<BlockId> {
+        let list = self.list(manager)?;
+        Some(self.books.knowledge.block_at(list, position))
+    }
+
+    /// The position at which a manager's list names a block next.
+    pub(crate) fn next_use(&self, manager: ManagerId, b: BlockId) -> Option<u32> {
+        self.books.knowledge.next_use(&self.books.blocks, manager, b)
+    }
+
+    /// Are more than `margin` blocks free for a fetch of the block at position `hole` of the manager's
+    /// list: empty frames, blocks that the list does not name, and blocks that it names after the hole?
+    pub(crate) fn free_blocks_exceed(&self, manager: ManagerId, hole: u32, margin: u32) -> bool {
+        let pooled = self.books.managers.pools(manager).map_or(0, |p| p.len() as u32);
+        let mut free = self.books.frames.empty().saturating_add(pooled);
+        let Some(list) = self.list(manager) else { return free > margin };
+        let mut next_use = list.furthest();
+        while free <= margin {
+            match next_use {
+                Some(position) if position > hole => {
+                    free += 1;
+                    next_use = list.furthest_before(position);
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    // ---- what can be done ----
+
+    /// Starts to fetch an absent block into a frame made free for it; false if no frame can be had.
+    pub(crate) fn prefetch(&mut self, manager: ManagerId, b: BlockId) -> bool {
+        self.books.prefetch(self.now, manager, b)
+    }
+
+    /// Gives up a cached block now, because a schedule says so.
+    pub(crate) fn evict(&mut self, b: BlockId) {
+        if self.books.blocks[b].state == State::Cached {
+            self.books.evict(b);
+        }
+    }
+}

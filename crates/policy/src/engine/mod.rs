@@ -1,0 +1,296 @@
+//! The engine: every input goes through [`Engine::tell`], which has the books take it in and then asks the planner
+//! whether there is now something to fetch.
+
+mod short_forms;
+
+use crate::action::{Access, Action};
+use crate::books::{Books, Desk, Load};
+use crate::config::Config;
+use crate::counters::{Counters, ManagerCounters};
+use crate::ids::{Block, FileId, ManagerId, Nanos, ProcessId};
+use crate::input::{Answer, Input, LimitReached};
+use crate::planner::{Occasion, Planner};
+use crate::pool_policy::PoolPolicy;
+
+/// Sees every input before the policy does, to log it; see [`Engine::set_tap`].
+pub trait Tap: Send {
+    /// An input comes in at `now`.
+    fn input(&mut self, now: Nanos, input: &Input<'_>);
+
+    /// An action goes out.
+    fn action(&mut self, action: &Action);
+}
+
+/// The policy. See the crate's documentation.
+///
+/// ```
+/// use foretell_policy::{Access, Action, Block, Config, Engine, Input, Layout, Nanos, Reason};
+///
+/// let mut engine = Engine::new(Config::new(2));
+/// let manager = engine.add_manager(false).unwrap();
+/// let process = engine.add_process(manager);
+/// let file = engine.add_file(Layout::Unknown).unwrap();
+/// let a = Block::new(file, 0);
+///
+/// assert_eq!(engine.access(Nanos(0), process, a), Access::Miss);
+/// assert_eq!(engine.poll_action(), Some(Action::Fetch { block: a, reason: Reason::Demand, manager }));
+/// engine.tell(Nanos(9), Input::Loaded { block: a, by: None });
+/// assert_eq!(engine.access(Nanos(10), process, a), Access::Hit);
+/// ```
+pub struct Engine {
+    books: Books,
+    planner: Box<dyn Planner>,
+    tap: Option<Box<dyn Tap>>,
+    /// The time of the last input: that of inputs that have none of their own.
+    last: Nanos,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("books", &self.books)
+            .field("planner", &self.planner)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// A policy with an empty cache.
+    #[must_use]
+    pub fn new(config: Config) -> Engine {
+        let planner = config.prefetch.planner(&config);
+        Engine { books: Books::new(config), planner, tap: None, last: Nanos(0) }
+    }
+
+    /// The configuration in force.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        self.books.config()
+    }
+
+    /// Shows every input and every action from now on to `tap`, which can log them. The policy does not depend on
+    /// it.
+    pub fn set_tap(&mut self, tap: Option<Box<dyn Tap>>) {
+        self.tap = tap;
+    }
+
+    /// Takes an input in. Drain [`Engine::poll_action`] afterwards.
+    ///
+    /// Any sequence of inputs is survived: what is impossible (a process that was never added, a block that leaves
+    /// twice) is ignored, or believed and the books corrected.
+    pub fn tell(&mut self, now: Nanos, input: Input<'_>) -> Answer {
+        self.last = now;
+        if let Some(tap) = &mut self.tap {
+            tap.input(now, &input);
+        }
+        match input {
+            Input::Accessed { process, block, stalled } => {
+                return Answer::Access(self.reference(now, process, block, stalled));
+            }
+            Input::Loaded { block, by } => self.loaded(now, block, by),
+            Input::FetchFailed { block } => {
+                if let Some(b) = self.books.find(block)
+                    && let Some(manager) = self.books.fail(b)
+                {
+                    self.plan(now, manager, Occasion::Opportunity);
+                }
+            }
+            Input::Gone { block } => self.gone(now, block, |c| c.foreign_evictions += 1),
+            Input::TakenAlong { block } => self.gone(now, block, |c| c.evictions += 1),
+            Input::EvictRefused { block } => {
+                if let Some(b) = self.books.find(block) {
+                    self.books.keep_refused(b);
+                }
+            }
+            Input::ProcessExited { process } => {
+                if let Some(manager) = self.books.end_process(process) {
+                    self.note(now, &Input::ManagerRemoved { manager });
+                }
+            }
+            Input::Served { .. } | Input::Computed { .. } | Input::Scheduled { .. } => self.note(now, &input),
+            Input::TimePassed => self.time_passed(now),
+            Input::FileAdded { layout } => {
+                return answer(self.books.add_file(layout.clone()).map(Answer::File));
+            }
+            Input::FileLength { file, length_blocks } => self.books.set_file_length(file, length_blocks),
+            Input::FileRemoved { file } => self.books.remove_file(file),
+            Input::FetchesAllowed { file } => self.books.allow_fetches(file),
+            Input::ManagerAdded { persistent } => {
+                return answer(self.books.add_manager(persistent).map(Answer::Manager));
+            }
+            Input::ManagerRemoved { manager } => {
+                self.books.remove_manager(manager);
+                self.note(now, &input);
+            }
+            Input::ProcessAdded { manager } => return Answer::Process(self.books.add_process(manager)),
+            Input::CacheSize { cache_blocks } => self.books.resize(cache_blocks),
+            Input::MemoryReleased => self.books.release_memory(),
+            Input::Disclosed { manager, blocks } => {
+                let taken = self.books.disclose(manager, blocks);
+                self.plan(now, manager, Occasion::Opportunity);
+                return Answer::Taken(taken);
+            }
+            Input::Cancelled { manager } => self.books.cancel(manager),
+            Input::Priority { manager, file, priority } => {
+                return answer(self.books.set_priority(manager, file, priority).map(|()| Answer::None));
+            }
+            Input::Policy { manager, priority, policy } => {
+                return answer(self.books.set_policy(manager, priority, policy).map(|()| Answer::None));
+            }
+            Input::TemporaryPriority { manager, file, first, last, priority } => {
+                let done = self.books.set_temporary_priority(manager, file, first, last, priority);
+                return answer(done.map(|()| Answer::None));
+            }
+            Input::Flushed { manager, file, first, last } => {
+                return Answer::Flushed(self.books.flush(manager, file, first, last));
+            }
+        }
+        Answer::None
+    }
+
+    /// The next action, if any.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        let action = self.books.poll_action()?;
+        if let Some(tap) = &mut self.tap {
+            tap.action(&action);
+        }
+        Some(action)
+    }
+
+    /// When to tell [`Input::TimePassed`], if nothing happens before.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Nanos> {
+        self.books.next_deadline()
+    }
+
+    // ---- what inputs do ----
+
+    fn reference(&mut self, now: Nanos, process: ProcessId, block: Block, stalled: bool) -> Access {
+        let Some(manager) = self.books.manager_of(process) else { return Access::Miss };
+        let Some(b) = self.books.find_or_add(block) else { return Access::Miss };
+        if self.books.is_missing(b) {
+            self.planner.before_demand(&mut Desk::new(&mut self.books, now), manager, b);
+        }
+        let access = self.books.reference(process, manager, b, stalled);
+        self.plan(now, manager, Occasion::Reference(block));
+        access
+    }
+
+    fn loaded(&mut self, now: Nanos, block: Block, by: Option<ProcessId>) {
+        let Some(b) = self.books.find_or_add(block) else { return };
+        if let Load::Completed(manager) = self.books.load(b, by) {
+            // The disk is free at this very instant, before a process that waited goes on.
+            self.plan(now, manager, Occasion::Opportunity);
+            if self.books.resume(b) {
+                self.plan(now, manager, Occasion::Opportunity);
+            }
+            self.books.serve_awaited();
+        }
+    }
+
+    fn gone(&mut self, now: Nanos, block: Block, add: impl Fn(&mut Counters)) {
+        if let Some(b) = self.books.find(block)
+            && let Some(owner) = self.books.lose(b, add)
+        {
+            self.plan(now, owner, Occasion::Opportunity);
+        }
+    }
+
+    /// Gives up the prefetches whose time has come.
+    fn time_passed(&mut self, now: Nanos) {
+        while let Some(b) = self.books.overdue(now) {
+            if let Some(manager) = self.books.fail(b) {
+                self.plan(now, manager, Occasion::Opportunity);
+            }
+        }
+    }
+
+    /// Asks the planner what to fetch for `manager` now.
+    #[inline]
+    fn plan(&mut self, now: Nanos, manager: ManagerId, occasion: Occasion) {
+        self.planner.plan(&mut Desk::new(&mut self.books, now), manager, occasion);
+        self.books.hand_over_batch(manager);
+    }
+
+    fn note(&mut self, now: Nanos, input: &Input<'_>) {
+        self.planner.note(&mut Desk::new(&mut self.books, now), input);
+    }
+
+    // ---- what can be asked ----
+
+    /// Is the block in the cache (not: on its way)?
+    #[must_use]
+    pub fn is_cached(&self, block: Block) -> bool {
+        self.books.is_cached(block)
+    }
+
+    /// Blocks in the cache or on their way.
+    #[must_use]
+    pub fn used_blocks(&self) -> u32 {
+        self.books.used_blocks()
+    }
+
+    /// Placeholders in use.
+    #[must_use]
+    pub fn placeholders(&self) -> u32 {
+        self.books.placeholder_count()
+    }
+
+    /// References of the manager's list that lie ahead of its cursor.
+    #[must_use]
+    pub fn disclosed_ahead(&self, manager: ManagerId) -> usize {
+        self.books.disclosed_ahead(manager)
+    }
+
+    /// Blocks that a manager owns at present.
+    #[must_use]
+    pub fn owned_blocks(&self, manager: ManagerId) -> u32 {
+        self.books.owned_blocks(manager)
+    }
+
+    /// Is the manager's control revoked?
+    #[must_use]
+    pub fn is_revoked(&self, manager: ManagerId) -> bool {
+        self.books.is_revoked(manager)
+    }
+
+    /// The long-term priority of a file.
+    #[must_use]
+    pub fn priority(&self, manager: ManagerId, file: FileId) -> i32 {
+        self.books.priority(manager, file)
+    }
+
+    /// The replacement policy of a priority level.
+    #[must_use]
+    pub fn policy(&self, manager: ManagerId, priority: i32) -> PoolPolicy {
+        self.books.policy(manager, priority)
+    }
+
+    /// Counts in all.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.books.totals()
+    }
+
+    /// Counts of one process.
+    #[must_use]
+    pub fn process_counters(&self, process: ProcessId) -> Counters {
+        self.books.process_counters(process)
+    }
+
+    /// Counts of one file.
+    #[must_use]
+    pub fn file_counters(&self, file: FileId) -> Counters {
+        self.books.file_counters(file)
+    }
+
+    /// What a manager's decisions were worth.
+    #[must_use]
+    pub fn manager_counters(&self, manager: ManagerId) -> ManagerCounters {
+        self.books.manager_counters(manager)
+    }
+}
+
+fn answer(result: Result<Answer, LimitReached>) -> Answer {
+    result.unwrap_or_else(Answer::Refused)
+}

@@ -1,0 +1,37 @@
+//! Means over the last times, of accesses and between references.
+
+use std::collections::VecDeque;
+
+/// Times that a mean is taken over (the history length of Kimbrel et al. 1996, section 5).
+const HISTORY: usize = 100;
+
+/// A sum over the last [`HISTORY`] values, and over all.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct History {
+    values: VecDeque<u64>,
+    sum: u64,
+    all_sum: u128,
+    all: u64,
+}
+
+impl History {
+    pub(crate) fn push(&mut self, value: u64) {
+        if self.values.len() == HISTORY
+            && let Some(oldest) = self.values.pop_front()
+        {
+            self.sum -= oldest;
+        }
+        self.values.push_back(value);
+        self.sum += value;
+        self.all_sum += u128::from(value);
+        self.all += 1;
+    }
+
+    pub(crate) fn mean(&self) -> f64 {
+        self.sum as f64 / self.values.len().max(1) as f64
+    }
+
+    pub(crate) fn mean_of_all(&self) -> f64 {
+        self.all_sum as f64 / self.all.max(1) as f64
+    }
+}
