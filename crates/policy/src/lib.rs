@@ -28,6 +28,8 @@ mod engine;
 mod event;
 mod fetches;
 mod ids;
+/// Alignment of live references to predicted ones. Public for tests and tools until the engine is built on it.
+pub mod knowledge;
 mod layout;
 mod optimal;
 mod prefetch;
