@@ -56,9 +56,10 @@ fn run(list: &[Marked], live: &[Marked]) -> Figures {
     let best = best_alignment(&blocks(list), &blocks(live));
     let origins: std::collections::BTreeSet<u32> = list.iter().map(|m| m.origin).collect();
     let true_ones = live.iter().filter(|m| m.origin != FOREIGN && origins.contains(&m.origin)).count();
+    let share = |part: usize, of: usize| if of == 0 { 1.0 } else { part as f64 / of as f64 };
     Figures {
-        found: matched as f64 / best.max(1) as f64,
-        right: f64::from(right as u32) / true_ones.max(1) as f64,
+        found: share(matched, best),
+        right: share(right, true_ones),
         matched: matched as f64 / live.len().max(1) as f64,
         jumps: stream.counts().jumps,
     }

@@ -60,6 +60,7 @@ pub(crate) struct List {
     /// The slot of each file in `files`.
     slots: Paged,
     files: Vec<FileState>,
+    distinct: u32,
 }
 
 /// Makes room for one more without doubling: a sixteenth is spare at most.
@@ -74,12 +75,20 @@ impl List {
         self.entries.len() as u32
     }
 
+    /// How many blocks are named.
+    pub(crate) fn distinct(&self) -> u32 {
+        self.distinct
+    }
+
     /// Appends a position; the caller has checked the limits.
     pub(crate) fn append(&mut self, r: Reference) -> u32 {
         let position = self.len();
         let ordinal = self.note_file(r, position);
         let (before, jump, rank) = match self.last.get(r.block) {
-            NONE => (NONE, NONE, ROOT),
+            NONE => {
+                self.distinct += 1;
+                (NONE, NONE, ROOT)
+            }
             before => {
                 let jump = self.entries[before as usize].jump;
                 if jump != NONE && self.rank(jump) == self.rank(before) {

@@ -36,6 +36,7 @@ mod paged;
 mod place;
 mod readers;
 mod runs;
+mod sleep;
 mod stream;
 mod used;
 

@@ -42,13 +42,10 @@ pub(crate) enum Joins {
 /// The last runs.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
+    /// The latest first.
     runs: [Run; RUNS],
     /// How many there are.
     count: usize,
-    /// Where the latest one is; the one begun before it comes after it, in a circle.
-    newest: usize,
-    /// Which one the last reference was in.
-    current: usize,
 }
 
 impl Runs {
@@ -56,15 +53,17 @@ impl Runs {
     pub(crate) fn take(&mut self, r: Reference) -> Joins {
         let joins =
             |run: &Run| run.file == r.file && run.length > 0 && r.index.wrapping_sub(run.index) <= GAP;
-        let mut at = self.current;
-        if !joins(&self.runs[at]) {
-            at = match (0..self.count).map(|age| self.slot(age)).find(|&at| joins(&self.runs[at])) {
-                Some(at) => at,
-                None => return self.begin(r),
-            };
+        match self.runs[..self.count].iter().position(joins) {
+            Some(at) => self.runs[..=at].rotate_right(1),
+            None => {
+                self.count = (self.count + 1).min(RUNS);
+                self.runs.rotate_right(1);
+                self.runs[0] =
+                    Run { file: r.file, index: r.index, block: r.block, length: 1, ..Run::default() };
+                return Joins::Begins;
+            }
         }
-        self.current = at;
-        let run = &mut self.runs[at];
+        let run = &mut self.runs[0];
         run.block = r.block;
         if run.index == r.index {
             return Joins::Repeats;
@@ -74,32 +73,19 @@ impl Runs {
         Joins::Continues
     }
 
-    fn begin(&mut self, r: Reference) -> Joins {
-        self.newest = (self.newest + RUNS - 1) % RUNS;
-        self.count = (self.count + 1).min(RUNS);
-        self.current = self.newest;
-        self.runs[self.newest] =
-            Run { file: r.file, index: r.index, block: r.block, length: 1, explained: false, missed: 0 };
-        Joins::Begins
-    }
-
-    fn slot(&self, age: usize) -> usize {
-        (self.newest + age) % RUNS
-    }
-
     /// The run of the last reference.
     pub(crate) fn current(&mut self) -> &mut Run {
-        &mut self.runs[self.current]
+        &mut self.runs[0]
     }
 
     /// Listed references of the run of the last reference.
     pub(crate) fn current_length(&self) -> u32 {
-        self.runs[self.current].length
+        self.runs[0].length
     }
 
     /// The runs before that of the last reference, the latest first.
     pub(crate) fn others(&self) -> impl Iterator<Item = &Run> {
-        (0..self.count).map(|age| self.slot(age)).filter(|&at| at != self.current).map(|at| &self.runs[at])
+        self.runs[..self.count].iter().skip(1)
     }
 
     /// How many of the runs are where the stream expected them, and how many there are.

@@ -6,6 +6,7 @@ use super::confidence::{Class, Confidence};
 use super::frontier::Frontier;
 use super::list::{FileState, List, NONE};
 use super::runs::{Joins, Runs};
+use super::sleep::Sleep;
 use super::used::Used;
 use super::{Limits, Match, Moved, Reference};
 
@@ -24,10 +25,10 @@ const PASSED_OVER: usize = 4;
 
 /// References in a row of an explained run that are taken for missing from the list, before it is
 /// believed that they were moved.
-const MISSED: u32 = 2;
+const MISSED: u32 = 4;
 
-/// Runs after which a stream that explained nothing sleeps.
-const NAP: u32 = 64;
+/// Positions around the frontier in which a reference is as good as at its file's place.
+const BESIDE: u32 = 64;
 
 /// Runs between two looks for a far place, at most.
 const LONGEST_WAIT: u32 = 16;
@@ -53,6 +54,8 @@ enum Found {
     Expected(u32),
     /// At its file's place, and used up.
     UsedUp(u32),
+    /// At its file's place but for some references in between, and those are far apart in the list.
+    NextVisit(u32),
     /// Elsewhere in the window.
     OutOfOrder(u32),
     Nothing,
@@ -76,10 +79,7 @@ pub struct Stream {
     /// Positions that a jump made live again and that the caller was not told of.
     resumed: Option<Range<u32>>,
     counts: Counts,
-    begun: u32,
-    expected_runs: u32,
-    loose_runs: u32,
-    asleep: bool,
+    sleep: Sleep,
     wait: u32,
     waited: u32,
 }
@@ -139,7 +139,7 @@ impl Stream {
     /// Does the stream explain nothing at present?
     #[must_use]
     pub fn is_asleep(&self) -> bool {
-        self.asleep
+        self.sleep.asleep()
     }
 
     /// What the references found so far.
@@ -203,21 +203,22 @@ impl Stream {
             return Match::Unpredicted;
         }
         let joins = self.runs.take(r);
-        if joins == Joins::Begins {
-            self.count_run();
-        }
         let piece = joins == Joins::Continues && self.runs.current().length.is_multiple_of(FAR_PIECE);
-        if self.asleep && joins != Joins::Begins && !piece {
+        if self.sleep.asleep() && joins != Joins::Begins && !piece {
             return Match::Unpredicted;
         }
         let found = self.find(r, &file, joins);
         match found {
             Found::Expected(p) => return self.take(r, p, joins, true),
             Found::UsedUp(p) => {
-                self.settle(r.file, p);
+                if p != NONE {
+                    self.settle(r.file, p);
+                }
                 self.counts.again += 1;
                 return Match::Again;
             }
+            // Rather the list lacks it.
+            Found::NextVisit(p) if !self.is_missing_visit() => return self.take(r, p, joins, true),
             _ => {}
         }
         if joins == Joins::Repeats {
@@ -228,46 +229,75 @@ impl Stream {
             && let Some(p) = self.seek(r)
         {
             self.jump(p);
+            self.sleep.wake();
             return self.take(r, p, joins, true);
         }
-        let Found::OutOfOrder(p) = found else { return Match::Unpredicted };
+        let found = if let Found::OutOfOrder(p) = found { Some(p) } else { None };
         if joins == Joins::Begins {
-            self.loose_runs += 1;
+            match found {
+                Some(_) => self.sleep.out_of_order(self.by_chance()),
+                None => self.sleep.nothing(),
+            }
         }
-        let run = self.runs.current();
-        if run.explained && joins == Joins::Continues && run.missed < MISSED {
-            run.missed += 1;
-            return Match::Unpredicted;
-        }
-        if self.asleep {
+        let (Some(p), false) = (found, self.sleep.asleep()) else { return Match::Unpredicted };
+        if self.is_missing(joins) {
             return Match::Unpredicted;
         }
         self.counts.out_of_order += 1;
         self.take(r, p, joins, false)
     }
 
-    /// Counts the beginning of a run, and puts the stream to sleep when those before explained nothing.
-    fn count_run(&mut self) {
-        self.begun += 1;
-        if self.begun == NAP {
-            self.asleep = self.expected_runs == 0 && self.loose_runs < NAP / 2;
-            (self.begun, self.expected_runs, self.loose_runs) = (0, 0, 0);
-        }
+    /// The chance that a listed block has a position in the window, of 256.
+    fn by_chance(&self) -> u32 {
+        let width = 2 * u64::from(self.limits.window);
+        (width * 256 / u64::from(self.list.distinct().max(1))).min(256) as u32
+    }
+
+    /// The same for a reference whose file is listed next far away: while the stream explains other runs.
+    fn is_missing_visit(&mut self) -> bool {
+        let (explained, all) = self.runs.explained();
+        let run = self.runs.current();
+        let missing = run.missed < MISSED && 2 * explained >= all;
+        run.missed += u32::from(missing);
+        missing
+    }
+
+    /// Is the reference one that the list lacks, in a run that it has? After some in a row it is not believed.
+    fn is_missing(&mut self, joins: Joins) -> bool {
+        let run = self.runs.current();
+        let missing = run.explained && joins == Joins::Continues && run.missed < MISSED;
+        run.missed += u32::from(missing);
+        missing
     }
 
     /// Where the reference belongs, without a jump.
     fn find(&self, r: Reference, file: &FileState, joins: Joins) -> Found {
+        let at = if file.place == self.place { file.at } else { [NONE; 2] };
         let known = file.place == self.place;
-        let next = file.at[0].wrapping_add(1);
-        if known && file.at[0] != NONE && self.list.block_at(next) == r.block && !self.used.contains(next) {
-            return Found::Expected(next);
+        let frontier = self.frontier.at();
+        if at[0] != NONE && at[0] + 1 == frontier && self.fits(r.block, frontier) {
+            return Found::Expected(frontier);
+        }
+        // A second read of the same block is not the block's next turn.
+        let repeats = joins == Joins::Repeats;
+        let (before, from) = self.list.around(r.block, frontier);
+        let beside = self.nearer(self.unused_before(before), self.unused_from(r.block, from));
+        if beside != NONE && beside.abs_diff(frontier) <= BESIDE {
+            let turn = !repeats || (beside >= frontier && beside - frontier <= 2);
+            return if turn { Found::Expected(beside) } else { Found::UsedUp(NONE) };
+        }
+        if from != NONE && self.used.contains(from) && from - frontier <= 2 {
+            return Found::UsedUp(from);
         }
         if !known {
-            return self.find_anew(r.block);
+            return if self.in_window(beside) { Found::OutOfOrder(beside) } else { Found::Nothing };
         }
-        let mut best = (u32::MAX, NONE);
+        if at[0] != NONE && self.fits(r.block, at[0] + 1) {
+            return Found::Expected(at[0] + 1);
+        }
+        let mut best = (u32::MAX, NONE, 0);
         let mut used_up = NONE;
-        for (nth, &at) in file.at.iter().enumerate() {
+        for (nth, &at) in at.iter().enumerate() {
             if nth > 0 && at == NONE {
                 break;
             }
@@ -280,36 +310,35 @@ impl Stream {
             }
             for (p, ahead) in [(self.unused_from(r.block, from), true), (self.unused_before(before), false)] {
                 let off = self.list.ordinal(p).abs_diff(ordinal);
-                // A second read of the same block is not the block's next turn.
-                let repeats = joins == Joins::Repeats && (!ahead || off > 2);
-                if p != NONE && !repeats && off < best.0 {
-                    best = (off, p);
+                let turn = !repeats || (ahead && off <= 2);
+                if p != NONE && turn && off < best.0 {
+                    best = (off, p, p.abs_diff(position));
                 }
             }
         }
         match best {
-            (off, p) if off <= SLACK => Found::Expected(p),
+            // The file's very next reference, wherever it is; or one that is near in every sense.
+            (0, p, _) => Found::Expected(p),
+            (off, p, far) if off <= SLACK && far <= BESIDE => Found::Expected(p),
             _ if used_up != NONE => Found::UsedUp(used_up),
-            (_, p) if self.in_window(p) => Found::OutOfOrder(p),
+            (off, p, _) if off <= SLACK => Found::NextVisit(p),
+            _ if self.in_window(beside) && !repeats => Found::OutOfOrder(beside),
+            (_, p, _) if self.in_window(p) => Found::OutOfOrder(p),
             _ => Found::Nothing,
         }
     }
 
-    /// The same for a file that was not referenced since the last jump.
-    fn find_anew(&self, block: u32) -> Found {
+    fn fits(&self, block: u32, p: u32) -> bool {
+        self.list.block_at(p) == block && !self.used.contains(p)
+    }
+
+    /// Which of two positions is nearer to the frontier.
+    fn nearer(&self, before: u32, from: u32) -> u32 {
         let at = self.frontier.at();
-        let (before, from) = self.list.around(block, at);
-        let (before, from) = (self.unused_before(before), self.unused_from(block, from));
-        let p = match (before, from) {
+        match (before, from) {
             (NONE, p) | (p, NONE) => p,
             (before, from) if from - at <= at - before => from,
             (before, _) => before,
-        };
-        match p {
-            NONE => Found::Nothing,
-            p if p.abs_diff(at) <= SLACK => Found::Expected(p),
-            p if self.in_window(p) => Found::OutOfOrder(p),
-            _ => Found::Nothing,
         }
     }
 
@@ -349,8 +378,8 @@ impl Stream {
             run.missed = 0;
             let length = run.length;
             if begins {
-                self.expected_runs += 1;
-                (self.wait, self.waited, self.asleep) = (0, 0, false);
+                self.sleep.expected();
+                (self.wait, self.waited) = (0, 0);
             }
             self.frontier.note(p + 1);
             let piece = if self.in_window(p) { PIECE } else { FAR_PIECE };
