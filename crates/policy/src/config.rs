@@ -60,22 +60,6 @@ impl Default for Revocation {
     }
 }
 
-/// When a disclosed list is judged useless (Cao et al. 1996, section 2.1.3: "too often wrong").
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Distrust {
-    /// References over which the share is taken; no judgement before as many were seen.
-    pub window: u32,
-    /// The list is discarded when more than this share of them was not predicted.
-    pub discard_above: f64,
-}
-
-impl Default for Distrust {
-    /// More than half of the last 512 references unpredicted.
-    fn default() -> Self {
-        Distrust { window: 512, discard_above: 0.5 }
-    }
-}
-
 /// The limits of every table. Reaching one is counted, never an error of the policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -92,6 +76,11 @@ pub struct Limits {
     /// Entries of one disclosed list that have not been passed yet; the rest of an append is refused
     /// and can be appended once the cursor has moved on. ACFS allowed 5,000.
     pub disclosed_blocks: u32,
+    /// Lists of one manager, one for each reader that it expects; disclosures to further ones are refused.
+    pub lists_per_manager: u32,
+    /// Processes of one manager that are matched against its lists at a time; references of further ones are
+    /// unpredicted.
+    pub readers_per_manager: u32,
     /// Placeholders in all; the oldest is forgotten for a new one, so one old decision goes unpunished.
     pub placeholders: u32,
 }
@@ -105,6 +94,8 @@ impl Default for Limits {
             levels_per_manager: 64,
             file_records_per_manager: 1 << 16,
             disclosed_blocks: 1 << 22,
+            lists_per_manager: 256,
+            readers_per_manager: 1024,
             placeholders: 1 << 20,
         }
     }
@@ -133,18 +124,10 @@ pub struct Config {
     pub readahead_blocks: u32,
     /// The order of the fetches of one batch.
     pub order: Order,
-    /// How many entries beyond the next expected one a reference may match (2 in ACFS, section 4.3).
-    pub match_ahead: u32,
-    /// After references that the list did not name: how many in a row must follow each other further down
-    /// the list before the cursor moves there. `None` for never, as in the papers, where every reference
-    /// is seen; a plane that may miss some would otherwise never find its place again.
-    pub resync_run: Option<u32>,
     /// Number of disks that [`crate::Layout`]s may name, 1 at least.
     pub disks: u16,
     /// When to revoke the control of a foolish manager; `None` for never, as in the papers.
     pub revocation: Option<Revocation>,
-    /// When to discard a disclosed list; `None` for never.
-    pub distrust: Option<Distrust>,
     /// Give a prefetch up when it has not completed after this time (a plane whose fetches may vanish).
     pub fetch_timeout: Option<Nanos>,
     /// The limits of every table.
@@ -153,7 +136,7 @@ pub struct Config {
 
 impl Config {
     /// The defaults of the papers for a cache of `cache_blocks` blocks: LRU-SP, no prefetching,
-    /// B = 16, margin 4, ascending order, look-ahead 2, one disk, no revocation, exact residency.
+    /// B = 16, margin 4, ascending order, one disk, no revocation, exact residency.
     #[must_use]
     pub fn new(cache_blocks: u32) -> Config {
         Config {
@@ -166,11 +149,8 @@ impl Config {
             horizon: None,
             readahead_blocks: 16,
             order: Order::Ascending,
-            match_ahead: 2,
-            resync_run: None,
             disks: 1,
             revocation: None,
-            distrust: Some(Distrust::default()),
             fetch_timeout: None,
             limits: Limits::default(),
         }

@@ -33,7 +33,7 @@ pub(crate) struct Fetches {
     /// Blocks that processes wait for while every frame is on its way to another block.
     without_frame: VecDeque<(BlockId, ProcessId)>,
     /// References that wait for their block to arrive.
-    waiting: Vec<(BlockId, ManagerId)>,
+    waiting: Vec<(BlockId, ProcessId)>,
 }
 
 impl Fetches {
@@ -144,12 +144,12 @@ impl Fetches {
     // ---- who waits ----
 
     /// A reference waits for its block to arrive.
-    pub(crate) fn wait(&mut self, b: BlockId, manager: ManagerId) {
-        self.waiting.push((b, manager));
+    pub(crate) fn wait(&mut self, b: BlockId, process: ProcessId) {
+        self.waiting.push((b, process));
     }
 
-    /// The manager of a reference that waited for this block.
-    pub(crate) fn resume_one(&mut self, b: BlockId) -> Option<ManagerId> {
+    /// The process of a reference that waited for this block.
+    pub(crate) fn resume_one(&mut self, b: BlockId) -> Option<ProcessId> {
         let i = self.waiting.iter().position(|w| w.0 == b)?;
         Some(self.waiting.remove(i).1)
     }

@@ -104,7 +104,7 @@ pub enum Input<'a> {
     },
     /// A manager appears. Answered with [`Answer::Manager`].
     ManagerAdded {
-        /// It lives until [`Input::ManagerRemoved`], another one until its last process has ended.
+        /// A persistent manager lives until [`Input::ManagerRemoved`], another one until its last process has ended.
         persistent: bool,
     },
     /// A manager ends: its list is dropped and its blocks have no owner any more; they stay until they
@@ -127,14 +127,25 @@ pub enum Input<'a> {
     MemoryReleased,
 
     // ---- what managers say ----
-    /// The manager's next references, appended to its list in order. Answered with [`Answer::Taken`].
+    /// References to come, appended to one of the manager's lists in order. Answered with [`Answer::Taken`].
     Disclosed {
         /// Whose.
         manager: ManagerId,
+        /// The number of the list, from 0: one for each reader whose references are known. A manager that
+        /// discloses its own references has one. The next number begins a new list.
+        list: u32,
         /// What will be referenced.
         blocks: &'a [Block],
     },
-    /// The manager's disclosed list is withdrawn.
+    /// The process is the reader of this list of its manager's. A process of which nothing is said is compared with
+    /// all lists by its first references; where there is only one, it is on that.
+    ReaderAssigned {
+        /// Who.
+        process: ProcessId,
+        /// The number of the list.
+        list: u32,
+    },
+    /// The manager's disclosed lists are withdrawn.
     Cancelled {
         /// Whose list.
         manager: ManagerId,
@@ -213,7 +224,7 @@ pub enum Answer {
     /// The process's number.
     Process(ProcessId),
     /// References of a disclosure that were taken: fewer than all when
-    /// [`crate::Limits::disclosed_blocks`] lie ahead of the cursor already, or a block's file is not known.
+    /// [`crate::Limits::disclosed_blocks`] lie ahead of the list's cursor already, or a block's file is not known.
     Taken(usize),
     /// Blocks that were flushed.
     Flushed(u32),

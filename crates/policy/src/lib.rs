@@ -22,6 +22,8 @@
 //! Application-Controlled File Caching, Prefetching, and Disk Scheduling" (TOCS 1996).
 
 mod accounts;
+/// Alignment of live references to predicted ones.
+pub mod alignment;
 mod action;
 mod blocks;
 mod books;
@@ -43,7 +45,7 @@ mod pool_policy;
 mod recency;
 
 pub use action::{Access, Action, Reason};
-pub use config::{Allocation, Config, Distrust, Limits, Order, Residency, Revocation};
+pub use config::{Allocation, Config, Limits, Order, Residency, Revocation};
 pub use counters::{Counters, ManagerCounters};
 pub use engine::{Engine, Tap};
 pub use ids::{Block, DiskId, FileId, ManagerId, Nanos, ProcessId};

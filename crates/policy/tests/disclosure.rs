@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use foretell_policy::{
-    Action, Block, Config, DiskId, Distrust, Engine, Extent, FileId, Input, Layout, ManagerCounters,
+    Action, Block, Config, DiskId, Engine, Extent, FileId, Input, Layout, ManagerCounters,
     ManagerId, Nanos, Order, PoolPolicy, Prefetch, ProcessId, Reason,
 };
 use foretell_testkit::InstantPlane;
@@ -98,16 +98,25 @@ fn a_skipped_prediction_counts_as_having_happened() {
 }
 
 #[test]
-fn further_than_the_look_ahead_nothing_matches() {
+fn one_reference_far_off_does_not_move_the_cursor() {
     let mut scene = Scene::new(Config::new(8));
-    scene.disclose(&[0, 1, 2, 3, 4]);
-    scene.access(&[3]);
-    assert_eq!(scene.counters().unpredicted, 1);
-    assert_eq!(scene.plane.engine.disclosed_ahead(scene.manager), 5, "the cursor stays");
-    let mut far_sighted = Scene::new(Config { match_ahead: 3, ..Config::new(8) });
-    far_sighted.disclose(&[0, 1, 2, 3, 4]);
-    far_sighted.access(&[3]);
-    assert_eq!(far_sighted.counters().skipped, 3);
+    scene.disclose(&(0..1000).map(|i| i * 7 % 1000).collect::<Vec<_>>());
+    scene.access(&[500 * 7 % 1000]);
+    assert_eq!(scene.plane.engine.disclosed_ahead(scene.manager), 1000);
+    scene.access(&[0, 7, 14]);
+    assert_eq!(scene.plane.engine.disclosed_ahead(scene.manager), 997);
+}
+
+#[test]
+fn a_reader_that_comes_late_is_waited_for_from_then_on() {
+    let mut scene = Scene::new(Config { free_margin: 0, ..prefetching(8) });
+    scene.disclose_and_fetch(&[0, 10, 1, 11, 2, 12, 3, 13]);
+    // Two threads: the second one is a little behind.
+    scene.access(&[0, 1, 10, 2, 11, 3]);
+    let counters = scene.counters();
+    assert_eq!((counters.predicted, counters.unpredicted), (6, 0));
+    scene.access(&[99]);
+    assert!(scene.is_cached(12) && scene.is_cached(13), "they are to come still");
 }
 
 #[test]
@@ -145,37 +154,18 @@ fn a_block_that_is_predicted_again_is_kept() {
 // ---- lists that are wrong ----
 
 #[test]
-fn a_list_that_is_too_often_wrong_is_discarded() {
-    let distrust = Some(Distrust { window: 16, discard_above: 0.5 });
-    let mut scene = Scene::new(Config { distrust, ..Config::new(8) });
-    scene.disclose(&[100, 101, 102, 103]);
-    scene.access(&(0..15).collect::<Vec<_>>());
-    assert_eq!(scene.counters().lists_discarded, 0, "nothing is judged before a window");
-    scene.access(&[15]);
-    assert_eq!(scene.counters().lists_discarded, 1);
-    assert_eq!(scene.plane.engine.disclosed_ahead(scene.manager), 0);
-    // A new one is welcome, and judged anew.
-    scene.disclose(&[16, 17]);
-    scene.access(&[16, 17]);
-    assert_eq!(scene.counters().predicted, 2);
-}
-
-#[test]
-fn what_a_discarded_list_wanted_need_not_be_fetched() {
-    let distrust = Some(Distrust { window: 2, discard_above: 0.5 });
-    let mut scene = Scene::new(Config { distrust, free_margin: 0, ..prefetching(8) });
-    let manager = scene.manager;
-    assert_eq!(scene.disclose(&[100, 101]), [100, 101]);
-    let engine = &mut scene.plane.engine;
-    for block in [0, 1].map(|index| Block::new(scene.file, index)) {
-        engine.access(Nanos(1), scene.process, block);
-        engine.tell(Nanos(2), Input::Loaded { block, by: None });
-    }
-    let actions: Vec<_> = std::iter::from_fn(|| engine.poll_action()).collect();
-    assert!(actions.contains(&Action::CancelPrefetches { manager }), "{actions:?}");
-    engine.tell(Nanos(3), Input::FetchFailed { block: Block::new(scene.file, 100) });
-    engine.tell(Nanos(3), Input::FetchFailed { block: Block::new(scene.file, 101) });
-    assert_eq!(engine.used_blocks(), 2);
+fn a_list_that_explains_nothing_sleeps_and_wakes_when_it_does() {
+    let mut scene = Scene::new(prefetching(8));
+    let list: Vec<u32> = (1000..1040).collect();
+    scene.disclose_and_fetch(&list);
+    assert!(scene.is_cached(1000));
+    scene.access(&(0..400).collect::<Vec<_>>());
+    assert!(!scene.is_cached(1000), "its blocks are nothing special any more");
+    assert!(scene.counters().skipped > 0);
+    let before = scene.plane.engine.counters().prefetches;
+    scene.access(&list);
+    assert!(scene.plane.engine.counters().prefetches > before, "nothing is discarded");
+    assert!(scene.counters().predicted > 20, "{:?}", scene.counters());
 }
 
 #[test]
@@ -282,26 +272,14 @@ fn late_useful_and_wasted_prefetches_are_told_apart() {
     assert_eq!((counters.prefetches_useful, counters.prefetches_wasted), (1, 1));
 }
 
+/// 0 to 599 were not seen: what follows is explained by no nearer place.
 #[test]
 fn a_cursor_that_lost_its_place_finds_it_again() {
-    let list: Vec<u32> = (0..20).collect();
-    let lost = |resync_run| {
-        let mut scene = Scene::new(Config { resync_run, distrust: None, ..Config::new(8) });
-        scene.disclose(&list);
-        // 0 to 9 were not seen; 10 is referenced twice, as two reads of one block are.
-        scene.access(&[10, 10, 11]);
-        let astray = scene.plane.engine.disclosed_ahead(scene.manager);
-        scene.access(&[12, 13]);
-        (astray, scene.plane.engine.disclosed_ahead(scene.manager), scene.counters().skipped)
-    };
-    assert_eq!(lost(Some(3)), (20, 6, 12));
-    assert_eq!(lost(None), (20, 20, 0), "as in the papers");
-}
-
-#[test]
-fn references_out_of_order_do_not_move_the_cursor() {
-    let mut scene = Scene::new(Config { resync_run: Some(3), distrust: None, ..Config::new(8) });
-    scene.disclose(&(0..20).collect::<Vec<_>>());
-    scene.access(&[10, 15, 11, 12, 19, 5]);
-    assert_eq!(scene.plane.engine.disclosed_ahead(scene.manager), 20);
+    let mut scene = Scene::new(Config::new(8));
+    // Runs of 10 blocks, scattered.
+    let list: Vec<u32> = (0..100).flat_map(|run| (0..10).map(move |i| run * 37 % 100 * 100 + i)).collect();
+    scene.disclose(&list);
+    scene.access(&list[600..]);
+    assert_eq!(scene.plane.engine.disclosed_ahead(scene.manager), 0);
+    assert!(scene.counters().unpredicted < 100, "{:?}", scene.counters());
 }

@@ -191,7 +191,6 @@ fn a_demand_fetch_waits_for_a_frame() {
     let mut engine = Engine::new(Config {
         prefetch: Prefetch::ControlledAggressive,
         free_margin: 0,
-        distrust: None,
         ..Config::new(2)
     });
     let manager = engine.add_manager(true).unwrap();

@@ -6,17 +6,22 @@
 //! - [`best_time`]: the shortest possible elapsed time in the unit-time model, by trying everything.
 //! - [`InstantPlane`] and [`unit_time`]: the two simplest worlds that an engine can be run in; a fetch takes
 //!   no time in the first, and a fixed number of references in the second.
+//! - [`best_alignment`]: how many references of a run a list predicts at best, with knowledge of the future.
+//! - [`perturb`]: jobs that nearly repeat, and what changes from one run to the next.
 //! - [`workload`]: reference strings, the papers' and random ones.
 //!
 //! Nothing here is fast, and nothing here may be used outside tests.
 
+pub mod alignment;
 pub mod fetches;
 mod instant;
 mod optimum;
+pub mod perturb;
 mod replacement;
 pub mod unit_time;
 pub mod workload;
 
+pub use alignment::best_alignment;
 pub use instant::InstantPlane;
 pub use optimum::{UnitTime, best_time};
 pub use replacement::{NaiveCache, Outcome};

@@ -83,28 +83,32 @@ impl<'a> Desk<'a> {
 
     // ---- what is known of the future ----
 
-    /// A manager's list.
-    pub(crate) fn list(&self, manager: ManagerId) -> Option<&List> {
-        self.books.knowledge.list(manager)
+    /// Lists of a manager.
+    pub(crate) fn list_count(&self, manager: ManagerId) -> usize {
+        self.books.knowledge.list_count(manager)
     }
 
-    /// The block at a position of a manager's list.
-    pub(crate) fn block_at(&self, manager: ManagerId, position: u32) -> Option<BlockId> {
-        let list = self.list(manager)?;
-        Some(self.books.knowledge.block_at(list, position))
+    /// A manager's list by its number.
+    pub(crate) fn list(&self, manager: ManagerId, list: usize) -> Option<&List> {
+        self.books.knowledge.list(manager, list)
     }
 
-    /// The position at which a manager's list names a block next.
-    pub(crate) fn next_use(&self, manager: ManagerId, b: BlockId) -> Option<u32> {
-        self.books.knowledge.next_use(&self.books.blocks, manager, b)
+    /// The block at a position of a list.
+    pub(crate) fn block_at(&self, manager: ManagerId, list: usize, position: u32) -> Option<BlockId> {
+        self.books.knowledge.block_at(manager, list, position)
     }
 
-    /// Are more than `margin` blocks free for a fetch of the block at position `hole` of the manager's
-    /// list: empty frames, blocks that the list does not name, and blocks that it names after the hole?
-    pub(crate) fn free_blocks_exceed(&self, manager: ManagerId, hole: u32, margin: u32) -> bool {
+    /// The position at which a list names a block next.
+    pub(crate) fn next_use(&self, manager: ManagerId, list: usize, b: BlockId) -> Option<u32> {
+        self.books.knowledge.next_use(&self.books.blocks, manager, list, b)
+    }
+
+    /// Are more than `margin` blocks free for a fetch of the block at position `hole` of a list: empty frames, blocks
+    /// that no list names, and blocks that this list names after the hole?
+    pub(crate) fn free_blocks_exceed(&self, manager: ManagerId, list: usize, hole: u32, margin: u32) -> bool {
         let pooled = self.books.managers.pools(manager).map_or(0, |p| p.len() as u32);
         let mut free = self.books.frames.empty().saturating_add(pooled);
-        let Some(list) = self.list(manager) else { return free > margin };
+        let Some(list) = self.list(manager, list) else { return free > margin };
         let mut next_use = list.furthest();
         while free <= margin {
             match next_use {

@@ -1,27 +1,34 @@
-//! Lists at work: appending to them, moving the cursor with the references, giving them up.
+//! Lists at work: appending to them, following the references through them, giving them up.
 
 use super::Books;
 use crate::action::Action;
 use crate::blocks::{BlockId, NO_POOL, State};
-use crate::ids::{Block, ManagerId};
-use crate::knowledge::Match;
-use crate::recency::NONE;
+use crate::ids::{Block, ManagerId, ProcessId};
 
 impl Books {
-    /// Appends to the manager's list; gives how many were taken.
-    pub(crate) fn disclose(&mut self, manager: ManagerId, blocks: &[Block]) -> usize {
-        if !self.managers.is_alive(manager) {
+    /// Appends to one of the manager's lists; gives how many references were taken.
+    pub(crate) fn disclose(&mut self, manager: ManagerId, list: u32, blocks: &[Block]) -> usize {
+        let list = list as usize;
+        if !self.managers.is_alive(manager)
+            || list > self.knowledge.list_count(manager)
+            || !self.knowledge.begin(manager, list)
+        {
             return 0;
         }
         self.control(manager);
-        let room = self.config.limits.disclosed_blocks as usize - self.disclosed_ahead(manager);
+        let ahead = self.knowledge.list(manager, list).map_or(0, |l| l.ahead() as usize);
+        let room = (self.config.limits.disclosed_blocks as usize).saturating_sub(ahead);
         let mut taken = 0;
         for &block in blocks.iter().take(room) {
             let Some(b) = self.blocks.find_or_add(block) else { break };
-            if !self.knowledge.append(&mut self.blocks, manager, b) {
+            if !self.knowledge.append(&mut self.blocks, manager, list, b) {
+                self.blocks.forget_if_idle(b);
                 break;
             }
-            if self.blocks[b].pool != NO_POOL && self.owner_of(b) == Some(manager) {
+            if self.blocks[b].pool != NO_POOL
+                && self.owner_of(b) == Some(manager)
+                && self.knowledge.names(&self.blocks, manager, b)
+            {
                 self.leave_pools(b);
             }
             taken += 1;
@@ -29,80 +36,64 @@ impl Books {
         taken
     }
 
-    /// References of the manager's list that lie ahead of its cursor.
-    pub(crate) fn disclosed_ahead(&self, manager: ManagerId) -> usize {
-        self.knowledge.list(manager).map_or(0, |l| l.ahead() as usize)
+    /// Puts a process on one of its manager's lists.
+    pub(crate) fn assign_reader(&mut self, process: ProcessId, list: u32) {
+        if let Some(manager) = self.managers.of_process(process) {
+            self.knowledge.assign(manager, process, list as usize);
+        }
     }
 
-    /// Withdraws or discards a manager's list: its cached blocks fall to the pools in order of recency.
+    /// References of the manager's lists that lie ahead of their cursors.
+    pub(crate) fn disclosed_ahead(&self, manager: ManagerId) -> usize {
+        let lists = (0..self.knowledge.list_count(manager)).filter_map(|l| self.knowledge.list(manager, l));
+        lists.map(|l| l.ahead() as usize).sum()
+    }
+
+    /// Withdraws a manager's lists: its cached blocks fall to the pools in order of recency.
     pub(crate) fn cancel(&mut self, manager: ManagerId) {
-        let had_list = self.knowledge.list(manager).is_some();
+        let had_lists = self.knowledge.list_count(manager) > 0;
         let mut cached = self.knowledge.discard(&mut self.blocks, manager);
-        cached.retain(|&b| {
-            self.blocks.forget_if_idle(b);
-            self.blocks[b].state == State::Cached
-        });
+        cached.retain(|&b| self.blocks[b].state == State::Cached);
         cached.sort_by_key(|&b| self.blocks[b].global_place);
         for b in cached {
             self.settle(b);
         }
-        if had_list {
+        if had_lists {
             self.actions.push_back(Action::CancelPrefetches { manager });
         }
     }
 
-    /// Moves the cursor of the manager's list over the reference, if the list named it.
-    pub(super) fn match_list(&mut self, manager: ManagerId, b: BlockId) {
-        if self.disclosed_ahead(manager) == 0 {
+    /// Matches a reference against the manager's lists. Blocks that it shows to be named in vain are the first that
+    /// the manager gives up.
+    pub(super) fn match_list(&mut self, manager: ManagerId, process: ProcessId, b: BlockId) {
+        if self.knowledge.list_count(manager) == 0 {
             return;
         }
-        let mut found = self.knowledge.matching(&self.blocks, manager, b, self.config.match_ahead);
-        if found == Match::Unpredicted
-            && let Some(run) = self.config.resync_run
-            && let Some(position) = self.knowledge.resync(&self.blocks, manager, b, run)
-        {
-            found = Match::At(position);
-        }
-        let predicted = found != Match::Unpredicted;
-        if let Match::At(position) = found {
-            let cursor = self.knowledge.list(manager).map_or(0, |l| l.cursor());
-            for _ in cursor..position {
-                self.skip(manager);
-            }
-            self.knowledge.pass(&mut self.blocks, manager);
-            self.knowledge.trim(manager);
-        }
+        let met = self.knowledge.reference(&mut self.blocks, manager, process, b);
         if let Some(counters) = self.managers.counters_mut(manager) {
-            counters.predicted += u64::from(predicted);
-            counters.unpredicted += u64::from(!predicted);
+            counters.predicted += u64::from(met.predicted);
+            counters.unpredicted += u64::from(met.unpredicted);
+            counters.skipped += u64::from(met.skipped);
         }
-        let Some(rule) = &self.config.distrust else { return };
-        let Some(list) = self.knowledge.list_mut(manager) else { return };
-        if list.trust.judge(rule, predicted) {
-            if let Some(counters) = self.managers.counters_mut(manager) {
-                counters.lists_discarded += 1;
+        while let Some(passed) = self.knowledge.take_unlisted() {
+            if passed != b {
+                self.place_unlisted(manager, passed);
             }
-            self.cancel(manager);
         }
     }
 
-    /// Takes the next position of the list as having happened, though it did not.
-    fn skip(&mut self, manager: ManagerId) {
-        if let Some(counters) = self.managers.counters_mut(manager) {
-            counters.skipped += 1;
-        }
-        let (b, named_again) = self.knowledge.pass(&mut self.blocks, manager);
-        if named_again || b == NONE {
+    /// A block lost its next use, or found one again: it goes to the pools, or out of them.
+    fn place_unlisted(&mut self, manager: ManagerId, b: BlockId) {
+        if self.blocks[b].state != State::Cached || self.owner_of(b) != Some(manager) {
             return;
         }
-        if self.blocks[b].state == State::Cached && self.owner_of(b) == Some(manager) {
-            if let Some(pools) = self.managers.pools_mut(manager)
-                && self.blocks[b].pool == NO_POOL
-            {
-                pools.insert_passed_over(&mut self.blocks, b);
-            }
-        } else {
-            self.blocks.forget_if_idle(b);
+        let named = self.knowledge.names(&self.blocks, manager, b);
+        if named {
+            self.leave_pools(b);
+        } else if self.blocks[b].pool == NO_POOL
+            && let Some(pools) = self.managers.pools_mut(manager)
+        {
+            pools.insert_passed_over(&mut self.blocks, b);
         }
     }
 }

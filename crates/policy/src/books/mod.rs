@@ -63,7 +63,7 @@ impl Books {
             frames: Frames::new(config.cache_blocks),
             placeholders: Placeholders::new(config.limits.placeholders),
             managers: Managers::new(&config.limits, config.revocation),
-            knowledge: Knowledge::new(config.disks),
+            knowledge: Knowledge::new(config.disks, config.cache_blocks, &config.limits),
             fetches: Fetches::new(config.disks, config.fetch_timeout),
             accounts: Accounts::default(),
             actions: VecDeque::new(),
@@ -152,6 +152,9 @@ impl Books {
     }
 
     pub(crate) fn end_process(&mut self, process: ProcessId) -> Option<ManagerId> {
+        if let Some(manager) = self.managers.of_process(process) {
+            self.knowledge.end_reader(manager, process);
+        }
         let ended = self.managers.end_process(process)?;
         self.remove_manager(ended);
         Some(ended)

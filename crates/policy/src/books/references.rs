@@ -23,9 +23,9 @@ impl Books {
     ) -> Access {
         self.managers.note_process(manager, process);
         if self.config.residency == Residency::Advisory || self.blocks[b].state == State::Cached {
-            self.match_list(manager, b);
+            self.match_list(manager, process, b);
         } else {
-            self.fetches.wait(b, manager);
+            self.fetches.wait(b, process);
         }
         let file = self.blocks[b].block.file;
         let access = match self.blocks[b].state {

@@ -116,8 +116,10 @@ impl Books {
     /// where it belongs.
     pub(crate) fn resume(&mut self, b: BlockId) -> bool {
         let mut any = false;
-        while let Some(manager) = self.fetches.resume_one(b) {
-            self.match_list(manager, b);
+        while let Some(process) = self.fetches.resume_one(b) {
+            if let Some(manager) = self.managers.of_process(process) {
+                self.match_list(manager, process, b);
+            }
             any = true;
         }
         if self.blocks[b].state == State::Cached {

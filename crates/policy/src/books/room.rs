@@ -68,7 +68,7 @@ impl Books {
         if let Some(b) = pools.victim() {
             return Some(b);
         }
-        if let Some(b) = self.knowledge.furthest_block(manager) {
+        if let Some((b, _)) = self.knowledge.furthest(&self.blocks, manager) {
             return Some(b);
         }
         pools.oldest_arriving()

@@ -125,11 +125,12 @@ impl Engine {
             Input::ProcessAdded { manager } => return Answer::Process(self.books.add_process(manager)),
             Input::CacheSize { cache_blocks } => self.books.resize(cache_blocks),
             Input::MemoryReleased => self.books.release_memory(),
-            Input::Disclosed { manager, blocks } => {
-                let taken = self.books.disclose(manager, blocks);
+            Input::Disclosed { manager, list, blocks } => {
+                let taken = self.books.disclose(manager, list, blocks);
                 self.plan(now, manager, Occasion::Opportunity);
                 return Answer::Taken(taken);
             }
+            Input::ReaderAssigned { process, list } => self.books.assign_reader(process, list),
             Input::Cancelled { manager } => self.books.cancel(manager),
             Input::Priority { manager, file, priority } => {
                 return answer(self.books.set_priority(manager, file, priority).map(|()| Answer::None));

@@ -16,10 +16,10 @@ impl Engine {
         }
     }
 
-    /// [`Input::Disclosed`]; gives how many references were taken. The rest can be appended when the cursor has
-    /// moved on.
+    /// [`Input::Disclosed`] to the manager's first list; gives how many references were taken. The rest can be
+    /// appended when the cursor has moved on.
     pub fn disclose(&mut self, now: Nanos, manager: ManagerId, blocks: &[Block]) -> usize {
-        match self.tell(now, Input::Disclosed { manager, blocks }) {
+        match self.tell(now, Input::Disclosed { manager, list: 0, blocks }) {
             Answer::Taken(taken) => taken,
             _ => 0,
         }

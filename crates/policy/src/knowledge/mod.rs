@@ -1,8 +1,9 @@
-//! Disclosure: ordered lists of future references, and where their processes are in them.
+//! Knowledge: what managers will reference, in order, and what that says of each block.
 //!
-//! A list is a sequence of positions, each naming a block. The *cursor* is the position that is
-//! expected next. For every block that is named at or after the cursor, its *next use* is the first
-//! such position; it is kept in one of the list's sets of positions:
+//! A manager has one *list* for each reader of its (a program that discloses its own reads has one). Which position of
+//! a list a live reference is, [`crate::alignment`] says; here is what follows from it for blocks. For every block
+//! that is named at a position still to come, its *next use* is the first such position; it is kept in one of the
+//! list's sets of positions:
 //!
 //! - `cached`: next uses of cached blocks that the list's manager owns. The last member is the block
 //!   whose next reference is furthest in the future: the optimal replacement (rule 2).
@@ -10,212 +11,167 @@
 //!   block to fetch next (rule 1).
 //!
 //! Blocks on their way are in neither. "Do no harm" (rule 3) compares the two: a fetch of hole h may
-//! replace a block only if that block's next use is after h.
+//! replace a block only if that block's next use is after h. (Cao et al. 1996, sections 2.1.2 and 2.1.3.)
 //!
-//! References are matched against the list with a small look-ahead: a reference matches if its block's
-//! next use is at most `match_ahead` positions after the cursor; the positions passed over are taken as
-//! having happened, and what they would have used is flushed unless it is named again later. A
-//! reference to the block just passed (a second read of the same block) matches too. Everything else is
-//! unpredicted; a list that misses too many references is discarded. (Cao et al. 1996, sections 2.1.3
-//! and 4.3.)
+//! The *cursor* of a list is the frontier of its alignment. Positions are used up in any order around it. One that the
+//! cursor has left behind further than its reader ever comes late is *passed over*: it is not waited for any more, and
+//! its block is nothing special unless it is named again. A list that explains nothing sleeps, which means that all of
+//! its positions are passed over until it explains something again. Nothing is discarded.
 //!
-//! A plane that misses references finds its place again by *resynchronisation*: when several unpredicted
-//! references in a row follow each other further down the list, the cursor moves there.
-//!
-//! Positions count from the beginning of the list and are 32 bits wide: one list may name 4 G
-//! references in its life.
+//! Positions count from the beginning of the list and are 32 bits wide.
 
-pub(crate) mod distrust;
+mod list;
 pub(crate) mod positions;
 
-use crate::blocks::{BlockId, Blocks, Mark, State};
-use crate::ids::{Block, DiskId, ManagerId};
+pub(crate) use list::List;
+
+use crate::alignment::{self, Match, Moved, Readers, Reference};
+use crate::blocks::{BlockId, Blocks};
+use crate::config::Limits;
+use crate::ids::{ManagerId, ProcessId};
 use crate::recency::NONE;
-use distrust::Trust;
-use positions::PositionSet;
-
-/// Entries passed before the storage in front of the cursor is given back.
-const TRIM_ENTRIES: u32 = 1 << 16;
-
-/// One position of a list.
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    use_id: u32,
-    /// The position that names the same block next, or `NONE`.
-    next: u32,
-}
 
 /// What a list says of one block.
 #[derive(Debug, Clone, Copy)]
 struct Use {
     block: BlockId,
-    manager: u32,
-    /// Its next use: the first position at or after the cursor that names it.
+    manager: u16,
+    list: u16,
+    /// Its next use: the first position still to come that names it, or `NONE`.
     first: u32,
-    /// The last position that names it.
-    last: u32,
     /// The next list's use of the same block, or `NONE`.
     other: u32,
 }
 
-/// One manager's list.
+/// What is known of one manager's references.
 #[derive(Debug)]
-pub(crate) struct List {
-    entries: Vec<Entry>,
-    /// Position of the first entry kept.
-    base: u32,
-    cursor: u32,
-    /// The block at the position passed last.
-    passed: Option<Block>,
-    /// Where unpredicted references seem to be: the position that would continue them, and how many have
-    /// followed each other so far.
-    astray: (u32, u32),
-    cached: PositionSet,
-    missing: Vec<PositionSet>,
-    /// How often the missing blocks of each disk have changed.
-    changes: Vec<u32>,
-    pub(crate) trust: Trust,
+struct Known {
+    readers: Readers,
+    /// By the number of the stream.
+    lists: Vec<List>,
 }
 
-impl List {
-    fn new(disks: u16) -> List {
-        List {
-            entries: Vec::new(),
-            base: 0,
-            cursor: 0,
-            passed: None,
-            astray: (NONE, 0),
-            cached: PositionSet::default(),
-            missing: (0..disks.max(1)).map(|_| PositionSet::default()).collect(),
-            changes: vec![0; disks.max(1) as usize],
-            trust: Trust::default(),
-        }
-    }
-
-    /// One past the last position.
-    pub(crate) fn end(&self) -> u32 {
-        self.base + self.entries.len() as u32
-    }
-
-    /// The position expected next.
-    pub(crate) fn cursor(&self) -> u32 {
-        self.cursor
-    }
-
-    /// Positions at or after the cursor.
-    pub(crate) fn ahead(&self) -> u32 {
-        self.end() - self.cursor
-    }
-
-    /// The first position at or after `from` whose block is missing on `disk`.
-    pub(crate) fn next_hole_on(&self, disk: DiskId, from: u32) -> Option<u32> {
-        self.missing[disk.0 as usize].next(from)
-    }
-
-    /// The first position at or after `from` whose block is missing.
-    pub(crate) fn next_hole(&self, from: u32) -> Option<u32> {
-        self.missing.iter().filter_map(|m| m.next(from)).min()
-    }
-
-    /// The furthest next use of a cached block of the manager's own.
-    pub(crate) fn furthest(&self) -> Option<u32> {
-        self.cached.last()
-    }
-
-    /// The furthest next use before `position`.
-    pub(crate) fn furthest_before(&self, position: u32) -> Option<u32> {
-        self.cached.prev(position.checked_sub(1)?)
-    }
-
-    /// A number that changes whenever a block of the disk begins or ceases to be missing.
-    pub(crate) fn changes(&self, disk: DiskId) -> u32 {
-        self.changes[disk.0 as usize]
-    }
-
-    fn entry(&self, position: u32) -> Entry {
-        self.entries[(position - self.base) as usize]
-    }
+/// How a reference met the lists of its manager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Met {
+    /// References that a list had predicted; a new reader's first ones are judged together.
+    pub(crate) predicted: u32,
+    /// References that it had not.
+    pub(crate) unpredicted: u32,
+    /// Positions that were passed over.
+    pub(crate) skipped: u32,
 }
 
 /// All lists, and what they say of each block.
 #[derive(Debug)]
 pub(crate) struct Knowledge {
-    lists: Vec<Option<Box<List>>>,
+    known: Vec<Option<Box<Known>>>,
     uses: Vec<Use>,
     vacant: Vec<u32>,
     disks: u16,
-}
-
-/// How a reference met the list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Match {
-    /// It was named, at this position.
-    At(u32),
-    /// It is the block just passed.
-    Again,
-    /// It was not named.
-    Unpredicted,
+    limits: alignment::Limits,
+    /// Lists begun so far: no two of them count their changes from the same number.
+    begun: u32,
+    /// Blocks that lost their next use and whose place is to be looked at.
+    unlisted: Vec<BlockId>,
+    /// What the reference at hand matched; kept for its memory.
+    matches: Vec<(usize, Reference, Match)>,
 }
 
 impl Knowledge {
-    pub(crate) fn new(disks: u16) -> Knowledge {
-        Knowledge { lists: Vec::new(), uses: Vec::new(), vacant: Vec::new(), disks }
+    pub(crate) fn new(disks: u16, cache_blocks: u32, limits: &Limits) -> Knowledge {
+        let limits = alignment::Limits {
+            window: cache_blocks,
+            positions: limits.disclosed_blocks.saturating_mul(2),
+            ids: NONE - 1,
+            streams: limits.lists_per_manager.min(u32::from(u16::MAX)),
+            readers: limits.readers_per_manager,
+        };
+        Knowledge {
+            known: Vec::new(),
+            uses: Vec::new(),
+            vacant: Vec::new(),
+            disks,
+            limits,
+            begun: 0,
+            unlisted: Vec::new(),
+            matches: Vec::new(),
+        }
     }
 
-    pub(crate) fn list(&self, manager: ManagerId) -> Option<&List> {
-        self.lists.get(manager.0 as usize)?.as_deref()
+    // ---- lists ----
+
+    /// Lists of a manager.
+    #[inline]
+    pub(crate) fn list_count(&self, manager: ManagerId) -> usize {
+        self.of(manager).map_or(0, |k| k.lists.len())
     }
 
-    pub(crate) fn list_mut(&mut self, manager: ManagerId) -> Option<&mut List> {
-        self.lists.get_mut(manager.0 as usize)?.as_deref_mut()
+    /// A manager's list by its number.
+    #[inline]
+    pub(crate) fn list(&self, manager: ManagerId, list: usize) -> Option<&List> {
+        self.of(manager)?.lists.get(list)
     }
 
     /// The block named at a position.
-    pub(crate) fn block_at(&self, list: &List, position: u32) -> BlockId {
-        self.uses[list.entry(position).use_id as usize].block
+    pub(crate) fn block_at(&self, manager: ManagerId, list: usize, position: u32) -> Option<BlockId> {
+        self.of(manager)?.readers.stream(list)?.block_at(position)
     }
 
-    /// Does a manager's list name this block from here on?
-    #[inline]
-    pub(crate) fn names(&self, blocks: &Blocks, manager: ManagerId, b: BlockId) -> bool {
-        self.find_use(blocks, manager, b).is_some()
+    /// How a list's alignment stands.
+    pub(crate) fn stream(&self, manager: ManagerId, list: usize) -> Option<&alignment::Stream> {
+        self.of(manager)?.readers.stream(list)
     }
 
-    /// The block of a manager's own whose next use is furthest in the future.
-    pub(crate) fn furthest_block(&self, manager: ManagerId) -> Option<BlockId> {
-        let list = self.list(manager)?;
-        list.furthest().map(|position| self.block_at(list, position))
-    }
-
-    /// The next use of a block in a manager's list.
-    pub(crate) fn next_use(&self, blocks: &Blocks, manager: ManagerId, b: BlockId) -> Option<u32> {
-        self.find_use(blocks, manager, b).map(|u| self.uses[u as usize].first)
-    }
-
-    /// Appends one reference; false when the list is at the end of its positions.
-    pub(crate) fn append(&mut self, blocks: &mut Blocks, manager: ManagerId, b: BlockId) -> bool {
+    /// Begins lists of a manager until there is one with this number; false at the limit.
+    pub(crate) fn begin(&mut self, manager: ManagerId, list: usize) -> bool {
         let slot = manager.0 as usize;
-        if self.lists.len() <= slot {
-            self.lists.resize_with(slot + 1, || None);
+        if self.known.len() <= slot {
+            self.known.resize_with(slot + 1, || None);
         }
-        let disks = self.disks;
-        let known = self.find_use(blocks, manager, b);
-        let list = self.lists[slot].get_or_insert_with(|| Box::new(List::new(disks)));
-        let position = list.end();
-        if position >= NONE - 1 {
-            return false;
-        }
-        let use_id = match known {
-            Some(u) => {
-                let last = self.uses[u as usize].last;
-                let at = (last - list.base) as usize;
-                list.entries[at].next = position;
-                self.uses[u as usize].last = position;
-                u
+        let limits = self.limits;
+        let new = || Box::new(Known { readers: Readers::new(limits), lists: Vec::new() });
+        let known = self.known[slot].get_or_insert_with(new);
+        while known.lists.len() <= list {
+            if known.readers.add_stream().is_none() {
+                return false;
             }
+            self.begun = self.begun.wrapping_add(1);
+            known.lists.push(List::new(self.disks, self.begun));
+        }
+        true
+    }
+
+    /// Puts a process on a list of its manager's; false when there is no such list or no room for a reader.
+    pub(crate) fn assign(&mut self, manager: ManagerId, process: ProcessId, list: usize) -> bool {
+        self.of_mut(manager).is_some_and(|known| known.readers.assign(process.0, list))
+    }
+
+    /// A process has ended.
+    pub(crate) fn end_reader(&mut self, manager: ManagerId, process: ProcessId) {
+        if let Some(known) = self.of_mut(manager) {
+            known.readers.end(process.0);
+        }
+    }
+
+    /// Appends one reference; false when the list is full.
+    pub(crate) fn append(&mut self, blocks: &mut Blocks, manager: ManagerId, list: usize, b: BlockId) -> bool {
+        let known_use = self.find_use(blocks, manager, list, b);
+        let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { return false };
+        let Some(stream) = known.readers.stream_mut(list) else { return false };
+        let Some(position) = stream.append(reference(blocks, b)) else { return false };
+        let asleep = stream.is_asleep();
+        let l = &mut known.lists[list];
+        let disk = blocks.disk(b).0 as usize;
+        l.extend(position + 1, disk);
+        match known_use {
+            Some(u) if self.uses[u as usize].first != NONE || asleep => return true,
+            Some(u) => self.uses[u as usize].first = position,
             None => {
                 let other = blocks[b].first_use;
-                let new = Use { block: b, manager: manager.0, first: position, last: position, other };
+                let first = if asleep { NONE } else { position };
+                let (manager, list) = (manager.0 as u16, list as u16);
+                let new = Use { block: b, manager, list, first, other };
                 let u = match self.vacant.pop() {
                     Some(u) => {
                         self.uses[u as usize] = new;
@@ -227,76 +183,257 @@ impl Knowledge {
                     }
                 };
                 blocks[b].first_use = u;
-                u
             }
-        };
-        list.entries.push(Entry { use_id, next: NONE });
-        list.cached.reserve(position + 1);
-        let disk = blocks.disk(b).0 as usize;
-        list.missing[disk].reserve(position + 1);
-        if known.is_none() {
-            Self::place(list, blocks, b, manager, position, disk);
+        }
+        if !asleep && let Some(l) = self.list_mut(manager, list) {
+            l.place(blocks, b, manager, position);
         }
         true
     }
 
-    /// Where in the list a reference by its manager belongs.
-    pub(crate) fn matching(&self, blocks: &Blocks, manager: ManagerId, b: BlockId, ahead: u32) -> Match {
-        let Some(list) = self.list(manager) else { return Match::Unpredicted };
-        let again = list.passed == Some(blocks[b].block);
-        match self.next_use(blocks, manager, b) {
-            // Named as the very next one: a repetition in the list, not a second read of the same.
-            Some(first) if first == list.cursor => Match::At(first),
-            _ if again => Match::Again,
-            Some(first) if first - list.cursor <= ahead => Match::At(first),
-            _ => Match::Unpredicted,
+    /// Drops a manager's lists; gives the blocks that they still named, in ascending order of next use.
+    pub(crate) fn discard(&mut self, blocks: &mut Blocks, manager: ManagerId) -> Vec<BlockId> {
+        let Some(known) = self.known.get_mut(manager.0 as usize).and_then(Option::take) else {
+            return Vec::new();
+        };
+        let mut named = Vec::new();
+        for list in 0..known.lists.len() {
+            let Some(stream) = known.readers.stream(list) else { continue };
+            for position in 0..stream.len() {
+                let Some(b) = stream.block_at(position) else { continue };
+                // The first position of a block in the list gives its use back; the others find none.
+                let Some(u) = self.find_use(blocks, manager, list, b) else { continue };
+                if self.uses[u as usize].first != NONE {
+                    named.push((self.uses[u as usize].first, b));
+                }
+                self.unlink(blocks, u);
+                blocks.forget_if_idle(b);
+            }
         }
+        named.sort_unstable();
+        named.into_iter().map(|(_, b)| b).collect()
     }
 
-    /// Takes note of an unpredicted reference. Gives its position further down the list once `run`
-    /// references in a row have followed each other there.
-    pub(crate) fn resync(
+    // ---- references ----
+
+    /// Matches a reference of a manager's process. Blocks that lost their next use by it wait in
+    /// [`Knowledge::take_unlisted`].
+    pub(crate) fn reference(
         &mut self,
-        blocks: &Blocks,
+        blocks: &mut Blocks,
         manager: ManagerId,
+        process: ProcessId,
         b: BlockId,
-        run: u32,
-    ) -> Option<u32> {
-        let found = self.next_use(blocks, manager, b);
-        let list = self.list_mut(manager)?;
-        let Some(position) = found else {
-            list.astray = (NONE, 0);
-            return None;
-        };
-        let (expected, length) = list.astray;
-        let length = match position {
-            p if p == expected => length + 1,
-            // The same block once more.
-            p if p + 1 == expected => length,
-            _ => 1,
-        };
-        list.astray = (position + 1, length);
-        (length >= run).then_some(position)
+    ) -> Met {
+        let mut met = Met::default();
+        let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { return met };
+        if known.lists.is_empty() {
+            return met;
+        }
+        let matches = &mut self.matches;
+        matches.clear();
+        if known.lists.len() == 1 && known.readers.stream_of(process.0).is_none() {
+            known.readers.assign(process.0, 0);
+        }
+        known.readers.reference(process.0, reference(blocks, b), |list, r, m| matches.push((list, r, m)));
+        for i in 0..self.matches.len() {
+            let (list, r, found) = self.matches[i];
+            match found {
+                Match::At(position) => {
+                    met.predicted += 1;
+                    self.used_up(blocks, manager, list, r.block, position);
+                }
+                Match::Again => met.predicted += 1,
+                Match::Unpredicted => met.unpredicted += 1,
+            }
+            met.skipped += self.follow(blocks, manager, list);
+        }
+        met
     }
 
-    /// Moves the cursor past the next position; gives its block and whether it is named again.
-    pub(crate) fn pass(&mut self, blocks: &mut Blocks, manager: ManagerId) -> (BlockId, bool) {
-        let slot = manager.0 as usize;
-        let Some(list) = self.lists[slot].as_deref_mut() else { return (NONE, false) };
-        let position = list.cursor;
-        let Entry { use_id, next } = list.entry(position);
-        let b = self.uses[use_id as usize].block;
-        let disk = blocks.disk(b).0 as usize;
-        Self::unplace(list, position, disk);
-        list.cursor += 1;
-        list.passed = Some(blocks[b].block);
-        if next == NONE {
-            self.unlink(blocks, use_id);
-        } else {
-            self.uses[use_id as usize].first = next;
-            Self::place(list, blocks, b, manager, next, disk);
+    /// Blocks that lost their next use since the last call.
+    pub(crate) fn take_unlisted(&mut self) -> Option<BlockId> {
+        self.unlisted.pop()
+    }
+
+    /// A position was used up: its block is needed at its next one.
+    fn used_up(&mut self, blocks: &Blocks, manager: ManagerId, list: usize, b: BlockId, position: u32) {
+        let Some(u) = self.find_use(blocks, manager, list, b) else { return };
+        let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { return };
+        let (Some(stream), l) = (known.readers.stream(list), &mut known.lists[list]) else { return };
+        l.note_match(position);
+        let first = self.uses[u as usize].first;
+        if first != NONE && first > position {
+            // An older one, passed over already, or late.
+            return;
         }
-        (b, next != NONE)
+        let next = stream.next_use_from(b, l.passed()).unwrap_or(NONE);
+        self.uses[u as usize].first = next;
+        if first != NONE {
+            l.unplace(blocks, b, first);
+        }
+        if next != NONE {
+            l.place(blocks, b, manager, next);
+        }
+    }
+
+    /// Follows the alignment of a list to where it is now: the cursor moves, positions are passed over, or come back.
+    /// Gives how many were passed over.
+    fn follow(&mut self, blocks: &Blocks, manager: ManagerId, list: usize) -> u32 {
+        let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { return 0 };
+        let Some(stream) = known.readers.stream_mut(list) else { return 0 };
+        let mut resumed = false;
+        while let Some(moved) = stream.take_moved() {
+            resumed |= matches!(moved, Moved::Resumed(_));
+        }
+        let (cursor, asleep, len) = (stream.frontier(), stream.is_asleep(), stream.len());
+        let l = &mut known.lists[list];
+        let woke = l.is_asleep() && !asleep;
+        l.set_cursor(cursor, asleep);
+        if resumed || woke {
+            self.rebuild(blocks, manager, list);
+            return 0;
+        }
+        let to = if asleep { len } else { l.late_before() };
+        if to <= l.passed() { 0 } else { self.pass_over(blocks, manager, list, to) }
+    }
+
+    /// Passes over the positions before `to` that were not used up.
+    fn pass_over(&mut self, blocks: &Blocks, manager: ManagerId, list: usize, to: u32) -> u32 {
+        let Some(l) = self.list_mut(manager, list) else { return 0 };
+        let from = l.passed();
+        l.set_passed(to);
+        let mut skipped = 0;
+        for position in from..to {
+            let Some(b) = self.block_at(manager, list, position) else { break };
+            let Some(u) = self.find_use(blocks, manager, list, b) else { continue };
+            if self.uses[u as usize].first != position {
+                continue;
+            }
+            skipped += 1;
+            let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { break };
+            let (Some(stream), l) = (known.readers.stream(list), &mut known.lists[list]) else { break };
+            l.unplace(blocks, b, position);
+            let next = if l.is_asleep() { NONE } else { stream.next_use_from(b, to).unwrap_or(NONE) };
+            self.uses[u as usize].first = next;
+            if next == NONE {
+                self.unlisted.push(b);
+            } else {
+                l.place(blocks, b, manager, next);
+            }
+        }
+        skipped
+    }
+
+    /// The reader is somewhere else in its list: every next use is looked up anew, from the cursor on.
+    fn rebuild(&mut self, blocks: &Blocks, manager: ManagerId, list: usize) {
+        let Some(Some(mut known)) = self.known.get_mut(manager.0 as usize).map(Option::take) else { return };
+        if let Some(stream) = known.readers.stream(list) {
+            let l = &mut known.lists[list];
+            l.clear();
+            let mut named = Vec::new();
+            for position in 0..stream.len() {
+                let Some(b) = stream.block_at(position) else { break };
+                let Some(u) = self.find_use(blocks, manager, list, b) else { continue };
+                let first = &mut self.uses[u as usize].first;
+                if *first != NONE {
+                    named.push(b);
+                    *first = NONE;
+                }
+            }
+            for position in (l.passed()..stream.len()).rev().filter(|&p| stream.is_live(p)) {
+                let Some(b) = stream.block_at(position) else { break };
+                if let Some(u) = self.find_use(blocks, manager, list, b) {
+                    self.uses[u as usize].first = position;
+                }
+            }
+            for position in l.passed()..stream.len() {
+                let Some(b) = stream.block_at(position) else { break };
+                if let Some(u) = self.find_use(blocks, manager, list, b)
+                    && self.uses[u as usize].first == position
+                {
+                    l.place(blocks, b, manager, position);
+                    // It may be in a pool, as long as nothing named it.
+                    self.unlisted.push(b);
+                }
+            }
+            self.unlisted.extend(named);
+        }
+        self.known[manager.0 as usize] = Some(known);
+    }
+
+    // ---- what is known of a block ----
+
+    /// Does a list of the manager's name this block from here on?
+    #[inline]
+    pub(crate) fn names(&self, blocks: &Blocks, manager: ManagerId, b: BlockId) -> bool {
+        let mut u = blocks[b].first_use;
+        while u != NONE {
+            let this = &self.uses[u as usize];
+            if u32::from(this.manager) == manager.0 && this.first != NONE {
+                return true;
+            }
+            u = this.other;
+        }
+        false
+    }
+
+    /// The next use of a block in a manager's list.
+    pub(crate) fn next_use(&self, blocks: &Blocks, manager: ManagerId, list: usize, b: BlockId) -> Option<u32> {
+        let first = self.find_use(blocks, manager, list, b).map(|u| self.uses[u as usize].first)?;
+        (first != NONE).then_some(first)
+    }
+
+    /// The block of a manager's own whose next use is furthest in the future, and how many references away that is.
+    /// A block that several lists name counts by the nearest.
+    pub(crate) fn furthest(&mut self, blocks: &Blocks, manager: ManagerId) -> Option<(BlockId, u32)> {
+        let one = self.list_count(manager) == 1;
+        loop {
+            let known = self.of(manager)?;
+            let far = known.lists.iter().enumerate();
+            let far = far.filter_map(|(i, l)| l.furthest().map(|p| (p.saturating_sub(l.cursor()), i, p)));
+            let (distance, list, position) = far.max()?;
+            let b = known.readers.stream(list)?.block_at(position)?;
+            if one || !self.is_nearer_elsewhere(blocks, manager, list, b, distance) {
+                return Some((b, distance));
+            }
+            // The other list speaks for it from now on; this one when it is placed again.
+            self.list_mut(manager, list)?.unplace(blocks, b, position);
+        }
+    }
+
+    fn is_nearer_elsewhere(&self, blocks: &Blocks, manager: ManagerId, list: usize, b: BlockId, distance: u32) -> bool {
+        let mut u = blocks[b].first_use;
+        while u != NONE {
+            let Use { manager: m, list: l, first, other, .. } = self.uses[u as usize];
+            if u32::from(m) == manager.0
+                && usize::from(l) != list
+                && first != NONE
+                && let Some(there) = self.list(manager, l.into())
+                && first.saturating_sub(there.cursor()) < distance
+            {
+                return true;
+            }
+            u = other;
+        }
+        false
+    }
+
+    /// The block came, went, or changed its owner: puts its next uses into the right sets.
+    #[inline]
+    pub(crate) fn refresh(&mut self, blocks: &Blocks, b: BlockId) {
+        let mut u = blocks[b].first_use;
+        while u != NONE {
+            let Use { manager, list, first, other, .. } = self.uses[u as usize];
+            if first != NONE
+                && let Some(Some(known)) = self.known.get_mut(usize::from(manager))
+            {
+                let l = &mut known.lists[usize::from(list)];
+                l.unplace(blocks, b, first);
+                l.place(blocks, b, ManagerId(manager.into()), first);
+            }
+            u = other;
+        }
     }
 
     /// Gives the memory of the uses back if none is in use.
@@ -304,64 +441,38 @@ impl Knowledge {
         if self.vacant.len() == self.uses.len() {
             (self.uses, self.vacant) = (Vec::new(), Vec::new());
         }
+        self.unlisted.shrink_to_fit();
     }
 
-    /// Gives storage in front of the cursor back, now and then.
-    pub(crate) fn trim(&mut self, manager: ManagerId) {
-        let Some(list) = self.list_mut(manager) else { return };
-        let passed = list.cursor - list.base;
-        if passed < TRIM_ENTRIES || passed < list.entries.len() as u32 / 2 {
-            return;
-        }
-        let base = list.cursor / 64 * 64;
-        list.entries.drain(..(base - list.base) as usize);
-        list.base = base;
-        list.cached.rebase(base);
-        for missing in &mut list.missing {
-            missing.rebase(base);
-        }
+    // ---- within ----
+
+    #[inline]
+    fn of(&self, manager: ManagerId) -> Option<&Known> {
+        self.known.get(manager.0 as usize)?.as_deref()
     }
 
-    /// The block came, went, or changed its owner: puts its next uses into the right sets.
-    pub(crate) fn refresh(&mut self, blocks: &Blocks, b: BlockId) {
+    #[inline]
+    fn of_mut(&mut self, manager: ManagerId) -> Option<&mut Known> {
+        self.known.get_mut(manager.0 as usize)?.as_deref_mut()
+    }
+
+    #[inline]
+    fn list_mut(&mut self, manager: ManagerId, list: usize) -> Option<&mut List> {
+        self.of_mut(manager)?.lists.get_mut(list)
+    }
+
+    /// The use of a block in one list.
+    #[inline]
+    fn find_use(&self, blocks: &Blocks, manager: ManagerId, list: usize, b: BlockId) -> Option<u32> {
         let mut u = blocks[b].first_use;
         while u != NONE {
-            let Use { manager, first, other, .. } = self.uses[u as usize];
-            if let Some(list) = self.lists[manager as usize].as_deref_mut() {
-                let disk = blocks.disk(b).0 as usize;
-                Self::unplace(list, first, disk);
-                Self::place(list, blocks, b, ManagerId(manager), first, disk);
+            let this = &self.uses[u as usize];
+            if u32::from(this.manager) == manager.0 && usize::from(this.list) == list {
+                return Some(u);
             }
-            u = other;
+            u = this.other;
         }
-    }
-
-    /// Drops a manager's list; gives the blocks that it still named, in ascending order of next use.
-    pub(crate) fn discard(&mut self, blocks: &mut Blocks, manager: ManagerId) -> Vec<BlockId> {
-        let Some(list) = self.lists.get_mut(manager.0 as usize).and_then(Option::take) else {
-            return Vec::new();
-        };
-        let mut named = Vec::new();
-        for position in list.cursor..list.end() {
-            let use_id = list.entry(position).use_id;
-            if self.uses[use_id as usize].first == position {
-                named.push(self.uses[use_id as usize].block);
-            }
-        }
-        for &b in &named {
-            if let Some(u) = self.find_use(blocks, manager, b) {
-                self.unlink(blocks, u);
-            }
-        }
-        named
-    }
-
-    fn find_use(&self, blocks: &Blocks, manager: ManagerId, b: BlockId) -> Option<u32> {
-        let mut u = blocks[b].first_use;
-        while u != NONE && self.uses[u as usize].manager != manager.0 {
-            u = self.uses[u as usize].other;
-        }
-        (u != NONE).then_some(u)
+        None
     }
 
     /// Takes a use out of its block's chain.
@@ -378,24 +489,10 @@ impl Knowledge {
         }
         self.vacant.push(use_id);
     }
+}
 
-    fn place(list: &mut List, blocks: &Blocks, b: BlockId, manager: ManagerId, position: u32, disk: usize) {
-        match blocks[b].state {
-            State::Cached if blocks[b].owner() == Some(manager) => {
-                list.cached.insert(position);
-            }
-            State::Absent | State::Leaving if !blocks[b].is(Mark::Unfetchable) => {
-                list.missing[disk].insert(position);
-                list.changes[disk] = list.changes[disk].wrapping_add(1);
-            }
-            _ => {}
-        }
-    }
-
-    fn unplace(list: &mut List, position: u32, disk: usize) {
-        list.cached.remove(position);
-        if list.missing[disk].remove(position) {
-            list.changes[disk] = list.changes[disk].wrapping_add(1);
-        }
-    }
+/// A block as alignment knows it.
+fn reference(blocks: &Blocks, b: BlockId) -> Reference {
+    let block = blocks[b].block;
+    Reference { block: b, file: block.file.0, index: block.index }
 }

@@ -119,6 +119,11 @@ impl PositionSet {
         self.prev(u32::MAX)
     }
 
+    /// Takes out all members.
+    pub(crate) fn clear(&mut self) {
+        self.levels.clear();
+    }
+
     /// Forgets everything before `base`, which must be a multiple of 64 and not below the present one.
     pub(crate) fn rebase(&mut self, base: u32) {
         let words = (base - self.base) as usize / WORD;

@@ -30,12 +30,10 @@ impl Aggressive {
 impl Planner for Aggressive {
     fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, _: Occasion) {
         let (batch, horizon) = (desk.config().batch.max(1), desk.config().horizon);
-        self.open.fill(
-            desk,
-            manager,
-            horizon,
-            |desk, disk| if desk.in_flight_from(disk) == 0 { batch } else { 0 },
-        );
+        let room = |desk: &Desk<'_>, disk| if desk.in_flight_from(disk) == 0 { batch } else { 0 };
+        for list in 0..desk.list_count(manager) {
+            self.open.fill(desk, manager, list, horizon, room);
+        }
     }
 }
 
@@ -45,10 +43,11 @@ impl OpenBatches {
         &mut self,
         desk: &mut Desk<'_>,
         manager: ManagerId,
+        list: usize,
         horizon: Option<u32>,
         mut room: impl FnMut(&Desk<'_>, DiskId) -> u32,
     ) {
-        let Some(cursor) = desk.list(manager).map(|l| l.cursor()) else { return };
+        let Some(cursor) = desk.list(manager, list).map(|l| l.cursor()) else { return };
         let end = horizon.map_or(u32::MAX, |h| cursor.saturating_add(h));
         let open = &mut self.0;
         open.clear();
@@ -58,16 +57,16 @@ impl OpenBatches {
                 open.push((disk, room));
             }
         }
-        while let Some(list) = desk.list(manager) {
+        while let Some(l) = desk.list(manager, list) {
             // From the cursor each time: an eviction for this batch may have made an earlier hole.
             let first = open
                 .iter()
                 .enumerate()
-                .filter_map(|(i, &(disk, _))| list.next_hole_on(disk, cursor).map(|hole| (hole, i)))
+                .filter_map(|(i, &(disk, _))| l.next_hole_on(disk, cursor).map(|hole| (hole, i)))
                 .min();
             let Some((hole, i)) = first.filter(|&(hole, _)| hole < end) else { break };
-            let Some(b) = desk.block_at(manager, hole) else { break };
-            if !desk.free_blocks_exceed(manager, hole, 0) || !desk.prefetch(manager, b) {
+            let Some(b) = desk.block_at(manager, list, hole) else { break };
+            if !desk.free_blocks_exceed(manager, list, hole, 0) || !desk.prefetch(manager, b) {
                 break;
             }
             open[i].1 -= 1;

@@ -39,16 +39,18 @@ impl Planner for ControlledAggressive {
         }
         let (batch, horizon, margin) =
             (desk.config().batch.max(1), desk.config().horizon, desk.config().free_margin);
-        for _ in 0..batch {
-            let Some(list) = desk.list(manager) else { return };
-            let cursor = list.cursor();
-            let Some(hole) = list.next_hole(cursor) else { return };
-            if horizon.is_some_and(|h| hole - cursor >= h) {
-                return;
-            }
-            let Some(b) = desk.block_at(manager, hole) else { return };
-            if !desk.free_blocks_exceed(manager, hole, margin) || !desk.prefetch(manager, b) {
-                return;
+        for list in 0..desk.list_count(manager) {
+            for _ in 0..batch {
+                let Some(l) = desk.list(manager, list) else { return };
+                let cursor = l.cursor();
+                let Some(hole) = l.next_hole(cursor) else { break };
+                if horizon.is_some_and(|h| hole - cursor >= h) {
+                    break;
+                }
+                let Some(b) = desk.block_at(manager, list, hole) else { break };
+                if !desk.free_blocks_exceed(manager, list, hole, margin) || !desk.prefetch(manager, b) {
+                    break;
+                }
             }
         }
     }

@@ -24,16 +24,18 @@ impl FixedHorizon {
 impl Planner for FixedHorizon {
     fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, _: Occasion) {
         let horizon = desk.config().fixed_horizon();
-        let Some(mut from) = desk.list(manager).map(|l| l.cursor()) else { return };
-        let end = from.saturating_add(horizon);
-        while let Some(list) = desk.list(manager)
-            && let Some(hole) = list.next_hole(from).filter(|&hole| hole < end)
-            && let Some(b) = desk.block_at(manager, hole)
-        {
-            if !desk.free_blocks_exceed(manager, hole, 0) || !desk.prefetch(manager, b) {
-                return;
+        for list in 0..desk.list_count(manager) {
+            let Some(mut from) = desk.list(manager, list).map(|l| l.cursor()) else { return };
+            let end = from.saturating_add(horizon);
+            while let Some(l) = desk.list(manager, list)
+                && let Some(hole) = l.next_hole(from).filter(|&hole| hole < end)
+                && let Some(b) = desk.block_at(manager, list, hole)
+            {
+                if !desk.free_blocks_exceed(manager, list, hole, 0) || !desk.prefetch(manager, b) {
+                    break;
+                }
+                from = hole;
             }
-            from = hole;
         }
     }
 }

@@ -101,15 +101,25 @@ impl Due {
         let until = cursor.saturating_add((reach / 16).max(1));
         Due { at, until, fetch, changes: Some(list.changes(disk)) }
     }
+
+    /// Is a fetch due? Looks again where something may have changed.
+    fn is_now(&mut self, list: &List, disk: DiskId, reach: u32, fetch: FetchReferences) -> bool {
+        let cursor = list.cursor();
+        let stale = self.changes != Some(list.changes(disk));
+        if stale || cursor >= self.until || fetch.far_from(self.fetch) {
+            *self = Due::compute(list, disk, reach, fetch);
+        }
+        self.at.is_some_and(|at| cursor >= at)
+    }
 }
 
 /// What is remembered of one manager.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Watched {
     /// The last times between its references.
     compute_times: History,
-    /// By disk.
-    due: Vec<Due>,
+    /// By list and disk.
+    due: Vec<Vec<Due>>,
 }
 
 #[derive(Debug)]
@@ -136,19 +146,24 @@ impl Forestall {
 impl Planner for Forestall {
     fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, occasion: Occasion) {
         let batch = desk.config().batch.max(1);
-        let watched = watched(&mut self.watched, manager, self.access_times.len());
+        let disks = self.access_times.len();
+        let Watched { compute_times, due } = watched(&mut self.watched, manager);
         let access_times = &self.access_times;
-        self.open.fill(desk, manager, None, |desk, disk| {
-            let in_flight = desk.in_flight_from(disk);
-            let fetch = fetch_references(&access_times[disk.0 as usize], &watched.compute_times);
-            let refill_at = if fetch.slow { batch / 4 * 3 } else { 0 };
-            let due = &mut watched.due[disk.0 as usize];
-            if in_flight <= refill_at && is_due(desk, manager, disk, due, fetch) {
-                batch - in_flight
-            } else {
-                0
+        for list in 0..desk.list_count(manager) {
+            if due.len() <= list {
+                due.resize_with(list + 1, || vec![Due::default(); disks]);
             }
-        });
+            let due = &mut due[list];
+            self.open.fill(desk, manager, list, None, |desk, disk| {
+                let in_flight = desk.in_flight_from(disk);
+                let fetch = fetch_references(&access_times[disk.0 as usize], compute_times);
+                let refill_at = if fetch.slow { batch / 4 * 3 } else { 0 };
+                let Some(l) = desk.list(manager, list) else { return 0 };
+                let reach = desk.config().cache_blocks.saturating_mul(2);
+                let due = &mut due[disk.0 as usize];
+                if in_flight <= refill_at && due.is_now(l, disk, reach, fetch) { batch - in_flight } else { 0 }
+            });
+        }
         self.horizon.plan(desk, manager, occasion);
     }
 
@@ -161,9 +176,7 @@ impl Planner for Forestall {
             }
             Input::Computed { process, compute } => {
                 if let Some(manager) = desk.manager_of(process) {
-                    watched(&mut self.watched, manager, self.access_times.len())
-                        .compute_times
-                        .push(compute.0);
+                    watched(&mut self.watched, manager).compute_times.push(compute.0);
                 }
             }
             _ => {}
@@ -172,24 +185,12 @@ impl Planner for Forestall {
 }
 
 /// What is remembered of a manager. Managers are dense numbers, as many as [`crate::Limits::managers`].
-fn watched(all: &mut Vec<Watched>, manager: ManagerId, disks: usize) -> &mut Watched {
+fn watched(all: &mut Vec<Watched>, manager: ManagerId) -> &mut Watched {
     let slot = manager.0 as usize;
     if all.len() <= slot {
-        let new = || Watched { compute_times: History::default(), due: vec![Due::default(); disks] };
-        all.resize_with(slot + 1, new);
+        all.resize_with(slot + 1, Watched::default);
     }
     &mut all[slot]
-}
-
-fn is_due(desk: &Desk<'_>, manager: ManagerId, disk: DiskId, due: &mut Due, fetch: FetchReferences) -> bool {
-    let reach = desk.config().cache_blocks.saturating_mul(2);
-    let Some(list) = desk.list(manager) else { return false };
-    let cursor = list.cursor();
-    let stale = due.changes != Some(list.changes(disk));
-    if stale || cursor >= due.until || fetch.far_from(due.fetch) {
-        *due = Due::compute(list, disk, reach, fetch);
-    }
-    due.at.is_some_and(|at| cursor >= at)
 }
 
 /// The time of a fetch from a disk, in references of the manager.

@@ -30,6 +30,9 @@ use crate::input::Input;
 use crate::knowledge::positions::PositionSet;
 use crate::recency::NONE;
 
+/// Schedules are made from a manager's first list.
+const ONLY: usize = 0;
+
 /// A block to fetch, and the place of its fetch in the order of all.
 #[derive(Debug, Clone, Copy)]
 struct PlannedFetch {
@@ -78,7 +81,7 @@ impl ReverseAggressive {
 impl Planner for ReverseAggressive {
     fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, _: Occasion) {
         let Some(Some(schedule)) = self.schedules.get_mut(manager.0 as usize) else { return };
-        let cursor = desk.list(manager).map_or(u32::MAX, |l| l.cursor());
+        let cursor = desk.list(manager, ONLY).map_or(u32::MAX, |l| l.cursor());
         for disk in desk.disks() {
             if desk.in_flight_from(disk) == 0 {
                 follow(desk, manager, schedule, disk, cursor);
@@ -107,7 +110,7 @@ impl Planner for ReverseAggressive {
 
     fn before_demand(&mut self, desk: &mut Desk<'_>, manager: ManagerId, b: BlockId) {
         let Some(Some(schedule)) = self.schedules.get(manager.0 as usize) else { return };
-        let Some(next_use) = desk.next_use(manager, b) else { return };
+        let Some(next_use) = desk.next_use(manager, ONLY, b) else { return };
         let fetches = &schedule.fetches[desk.disk_of(b).0 as usize];
         let at = fetches.partition_point(|f| f.needed_at < next_use);
         if let Some(&fetch) = fetches.get(at).filter(|f| f.needed_at == next_use)
@@ -119,9 +122,9 @@ impl Planner for ReverseAggressive {
 }
 
 fn make_schedule(desk: &Desk<'_>, manager: ManagerId, fetch_references: f64, batch: u32) -> Option<Schedule> {
-    let list = desk.list(manager)?;
+    let list = desk.list(manager, ONLY)?;
     let sequence: Vec<BlockId> =
-        (list.cursor()..list.end()).filter_map(|p| desk.block_at(manager, p)).collect();
+        (list.cursor()..list.end()).filter_map(|p| desk.block_at(manager, ONLY, p)).collect();
     let config = desk.config();
     let mut reversed =
         Reversed::new(&sequence, config.cache_blocks, config.disks.max(1), |b| desk.disk_of(b));
@@ -135,17 +138,17 @@ fn follow(desk: &mut Desk<'_>, manager: ManagerId, schedule: &mut Schedule, disk
     let slot = disk.0 as usize;
     while issued < desk.config().batch.max(1)
         && let Some(&fetch) = schedule.fetches[slot].front()
-        && desk.list(manager).is_some()
+        && desk.list(manager, ONLY).is_some()
     {
         if fetch.needed_at < cursor {
             schedule.fetches[slot].pop_front();
             continue;
         }
-        let Some(block) = desk.block_at(manager, fetch.needed_at) else { return };
+        let Some(block) = desk.block_at(manager, ONLY, fetch.needed_at) else { return };
         if desk.state(block) != State::Absent {
             // Either it was fetched on demand, or the eviction before this fetch is still to come, on
             // behalf of another disk.
-            if desk.next_use(manager, block).is_some_and(|next| next < fetch.needed_at) {
+            if desk.next_use(manager, ONLY, block).is_some_and(|next| next < fetch.needed_at) {
                 return;
             }
             schedule.fetches[slot].pop_front();

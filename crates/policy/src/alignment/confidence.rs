@@ -1,0 +1,134 @@
+//! How often a prediction came true, measured while the stream runs.
+//!
+//! For each distance k = 1, 2, 4, … a position k ahead of the frontier is noted now and then, and looked at when 3k
+//! more references have happened: k to get there and 2k of grace. Counts are halved when they grow, so that the last few
+//! hundred samples decide. Run and isolated positions are also sampled apart: in a list of sequential reads a wrong
+//! entry is an isolated one, and its measured chance tells.
+
+use super::list::List;
+use super::used::Used;
+
+/// Distances measured: 1 to 2^16 references ahead.
+const DISTANCES: usize = 17;
+
+/// Samples of one kind that wait for their verdict at the same time.
+const WAITING: usize = 4;
+
+/// References between samples, at least: a sample costs a hundred times a reference.
+const PERIOD: u32 = 64;
+
+/// Positions looked at to find one of the wanted class.
+const SEARCH: u32 = 32;
+
+/// Counts are halved here: the memory of a chance is a few hundred samples.
+const FULL: u32 = 256;
+
+/// What kind of position a prediction is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Any.
+    Any,
+    /// Its neighbour in the file is named within a few positions.
+    Run,
+    /// It is not.
+    Isolated,
+}
+
+const CLASSES: [Class; 3] = [Class::Any, Class::Run, Class::Isolated];
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Measure {
+    kept: u32,
+    all: u32,
+    /// Position, and the reference count at which to look.
+    waiting: [(u32, u64); WAITING],
+    count: usize,
+    /// When to take the next sample.
+    next: u64,
+}
+
+impl Measure {
+    fn settle(&mut self, used: bool) {
+        self.all += 1;
+        self.kept += u32::from(used);
+        if self.all == FULL {
+            self.all /= 2;
+            self.kept /= 2;
+        }
+    }
+}
+
+/// The measures of one stream.
+#[derive(Debug)]
+pub(crate) struct Confidence {
+    measures: [[Measure; 3]; DISTANCES],
+    /// The reference count at which something is to be done.
+    due: u64,
+}
+
+impl Default for Confidence {
+    fn default() -> Confidence {
+        Confidence { measures: [[Measure::default(); 3]; DISTANCES], due: 0 }
+    }
+}
+
+impl Confidence {
+    /// One reference has happened, the `now`-th.
+    pub(crate) fn tick(&mut self, now: u64, frontier: u32, list: &List, used: &Used) {
+        if now < self.due {
+            return;
+        }
+        self.due = now + u64::from(PERIOD) / 4;
+        for (k, classes) in self.measures.iter_mut().enumerate() {
+            let distance = 1u32 << k;
+            for (measure, class) in classes.iter_mut().zip(CLASSES) {
+                while measure.count > 0 && measure.waiting[0].1 <= now {
+                    let used = used.contains(measure.waiting[0].0);
+                    measure.waiting.rotate_left(1);
+                    measure.count -= 1;
+                    measure.settle(used);
+                }
+                if measure.next > now || measure.count == WAITING {
+                    continue;
+                }
+                let Some(position) = pick(list, used, frontier.saturating_add(distance - 1), class) else {
+                    continue;
+                };
+                measure.waiting[measure.count] = (position, now + 3 * u64::from(distance));
+                measure.count += 1;
+                measure.next = now + u64::from(PERIOD.max(3 * distance / WAITING as u32));
+            }
+        }
+    }
+
+    /// The stream jumps: what was predicted at the old place is judged now.
+    pub(crate) fn jumped(&mut self, used: &Used) {
+        for measure in self.measures.iter_mut().flatten() {
+            for i in 0..measure.count {
+                let used = used.contains(measure.waiting[i].0);
+                measure.settle(used);
+            }
+            measure.count = 0;
+        }
+    }
+
+    /// The chance, and the number of samples behind it.
+    pub(crate) fn chance(&self, ahead: u32, class: Class) -> Option<(f64, u32)> {
+        let k = (ahead.max(1).ilog2() as usize).min(DISTANCES - 1);
+        let measure = &self.measures[k][class as usize];
+        (measure.all > 0).then(|| (f64::from(measure.kept) / f64::from(measure.all), measure.all))
+    }
+}
+
+/// The first unused position of a class from one on, if it is near.
+fn pick(list: &List, used: &Used, from: u32, class: Class) -> Option<u32> {
+    let end = list.len().min(from.saturating_add(if class == Class::Any { 1 } else { SEARCH }));
+    (from..end).find(|&p| {
+        !used.contains(p)
+            && match class {
+                Class::Any => true,
+                Class::Run => list.is_run(p),
+                Class::Isolated => !list.is_run(p),
+            }
+    })
+}

@@ -1,0 +1,481 @@
+//! One reader's stream, and where the reader is in it.
+
+use std::ops::Range;
+
+use super::confidence::{Class, Confidence};
+use super::frontier::Frontier;
+use super::list::{FileState, List, NONE};
+use super::runs::{Joins, Runs};
+use super::sleep::Sleep;
+use super::used::Used;
+use super::{Limits, Match, Moved, Reference};
+
+/// References of a file, counted in the file's own order, that may be left out or come late and still be where the
+/// file was expected. At 50% dropped, one gap in 4 billion is longer.
+const SLACK: u32 = 32;
+
+/// Blocks of a run after which it is sampled again, in the window.
+const PIECE: u32 = 16;
+
+/// The same outside of it, where a match is worth less.
+const FAR_PIECE: u32 = 64;
+
+/// Used positions of a block that are passed over when an unused one is looked for.
+const PASSED_OVER: usize = 4;
+
+/// References in a row of an explained run that are taken for missing from the list, before it is
+/// believed that they were moved.
+const MISSED: u32 = 4;
+
+/// Positions around the frontier in which a reference is as good as at its file's place.
+const BESIDE: u32 = 64;
+
+/// References of blocks that the list does not name, net of those that it explains, that count as a run of nothing.
+const UNLISTED: u32 = 8;
+
+/// How many of them one explained reference makes up for: a list that names a third of what happens is worth having.
+const MAKES_UP: u32 = 3;
+
+/// Runs between two looks for a far place, at most.
+const LONGEST_WAIT: u32 = 16;
+
+/// What references found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// References in all.
+    pub references: u64,
+    /// Those that used up a position.
+    pub matched: u64,
+    /// Those of a block whose position was used up already.
+    pub again: u64,
+    /// Jumps to a place that was found by evidence.
+    pub jumps: u64,
+    /// Positions of the list that were looked for and were not at their file's place.
+    pub out_of_order: u64,
+}
+
+/// How a reference fits the stream.
+enum Found {
+    /// At its file's place.
+    Expected(u32),
+    /// At its file's place, and used up.
+    UsedUp(u32),
+    /// At its file's place but for some references in between, and those are far apart in the list.
+    NextVisit(u32),
+    /// Elsewhere in the window.
+    OutOfOrder(u32),
+    Nothing,
+}
+
+/// One reader's stream of predicted references, in order; and where the reader is in it.
+#[derive(Debug, Default)]
+pub struct Stream {
+    pub(super) list: List,
+    used: Used,
+    frontier: Frontier,
+    pub(super) runs: Runs,
+    confidence: Confidence,
+    limits: Limits,
+    /// Rises with every jump; what files remember of an earlier place is stale.
+    place: u32,
+    /// What lies before is given up.
+    low: u32,
+    /// What the caller knows of `low`.
+    told: u32,
+    /// Positions that a jump made live again and that the caller was not told of.
+    resumed: Option<Range<u32>>,
+    counts: Counts,
+    sleep: Sleep,
+    unlisted: u32,
+    wait: u32,
+    waited: u32,
+}
+
+impl Stream {
+    /// An empty stream.
+    #[must_use]
+    pub fn new(limits: Limits) -> Stream {
+        Stream { limits, ..Stream::default() }
+    }
+
+    /// Appends a reference; its position. `None` when [`Limits::positions`] are listed or one of the ids is above
+    /// [`Limits::ids`].
+    pub fn append(&mut self, r: Reference) -> Option<u32> {
+        let fits = self.list.len() < self.limits.positions.min(NONE - 1)
+            && r.block < self.limits.ids
+            && r.file < self.limits.ids;
+        fits.then(|| self.list.append(r))
+    }
+
+    /// How many positions there are.
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        self.list.len()
+    }
+
+    /// Is nothing listed?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.len() == 0
+    }
+
+    /// The position that is expected next, from the last matches together.
+    #[must_use]
+    pub fn frontier(&self) -> u32 {
+        self.frontier.at().min(self.list.len())
+    }
+
+    /// The block that a position names.
+    #[must_use]
+    pub fn block_at(&self, position: u32) -> Option<u32> {
+        (position < self.list.len()).then(|| self.list.block_at(position))
+    }
+
+    /// Is the position part of a sequential run in the list?
+    #[must_use]
+    pub fn is_run(&self, position: u32) -> bool {
+        self.list.is_run(position)
+    }
+
+    /// Is the position neither used up nor given up?
+    #[must_use]
+    pub fn is_live(&self, position: u32) -> bool {
+        position >= self.low && position < self.list.len() && !self.used.contains(position)
+    }
+
+    /// Does the stream explain nothing at present?
+    #[must_use]
+    pub fn is_asleep(&self) -> bool {
+        self.sleep.asleep()
+    }
+
+    /// What the references found so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The first live position of a block. Where a block is named more than four times in the part of the window that
+    /// was passed, one that is overdue there may be overlooked for one that is to come.
+    #[must_use]
+    pub fn next_use(&self, block: u32) -> Option<u32> {
+        self.next_use_from(block, self.low)
+    }
+
+    /// The first live position of a block at or after `from`; else as [`Stream::next_use`].
+    #[must_use]
+    pub fn next_use_from(&self, block: u32, from: u32) -> Option<u32> {
+        let mut from = from.max(self.low);
+        for _ in 0..2 {
+            for _ in 0..PASSED_OVER {
+                match self.list.first_from(block, from) {
+                    NONE => return None,
+                    p if !self.used.contains(p) => return Some(p),
+                    p => from = p + 1,
+                }
+            }
+            from = from.max(self.frontier());
+        }
+        None
+    }
+
+    /// The measured chance that what is listed `ahead` references ahead is used before `2 * ahead` more have passed,
+    /// and from how many samples; `None` before the first one.
+    #[must_use]
+    pub fn chance(&self, ahead: u32, class: Class) -> Option<(f64, u32)> {
+        self.confidence.chance(ahead, class)
+    }
+
+    /// Positions that were given up or became live again since the last call; `None` when all is told. Up to two
+    /// answers wait at any time.
+    pub fn take_moved(&mut self) -> Option<Moved> {
+        if let Some(range) = self.resumed.take() {
+            return Some(Moved::Resumed(range));
+        }
+        let (told, low) = (self.told, self.low);
+        self.told = low;
+        match low.cmp(&told) {
+            std::cmp::Ordering::Greater => Some(Moved::GivenUp(told..low)),
+            std::cmp::Ordering::Less => Some(Moved::Resumed(low..told)),
+            std::cmp::Ordering::Equal => None,
+        }
+    }
+
+    /// Bytes held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of::<Stream>() + self.list.bytes() + self.used.bytes()
+    }
+
+    /// Matches a live reference.
+    pub fn reference(&mut self, r: Reference) -> Match {
+        self.counts.references += 1;
+        self.confidence.tick(self.counts.references, self.frontier.at(), &self.list, &self.used);
+        let Some(&file) = self.list.file(r.file).filter(|_| self.list.is_listed(r.block)) else {
+            self.unlisted += 1;
+            if self.unlisted == UNLISTED {
+                self.unlisted = 0;
+                self.sleep.nothing();
+            }
+            return Match::Unpredicted;
+        };
+        let joins = self.runs.take(r);
+        let piece = joins == Joins::Continues && self.runs.current().length.is_multiple_of(FAR_PIECE);
+        if self.sleep.asleep() && joins != Joins::Begins && !piece {
+            return Match::Unpredicted;
+        }
+        let found = self.find(r, &file, joins);
+        match found {
+            Found::Expected(p) => return self.take(r, p, joins, true),
+            Found::UsedUp(p) => {
+                if p != NONE {
+                    self.settle(r.file, p);
+                }
+                self.counts.again += 1;
+                return Match::Again;
+            }
+            // Rather the list lacks it.
+            Found::NextVisit(p) if !self.is_missing_visit() => return self.take(r, p, joins, true),
+            _ => {}
+        }
+        if joins == Joins::Repeats {
+            self.counts.again += 1;
+            return Match::Again;
+        }
+        if (joins == Joins::Begins || piece)
+            && let Some(p) = self.seek(r)
+        {
+            self.jump(p);
+            self.sleep.wake();
+            return self.take(r, p, joins, true);
+        }
+        let found = if let Found::OutOfOrder(p) = found { Some(p) } else { None };
+        if joins == Joins::Begins {
+            match found {
+                Some(_) => self.sleep.out_of_order(self.by_chance()),
+                None => self.sleep.nothing(),
+            }
+        }
+        let (Some(p), false) = (found, self.sleep.asleep()) else { return Match::Unpredicted };
+        if self.is_missing(joins) {
+            return Match::Unpredicted;
+        }
+        self.counts.out_of_order += 1;
+        self.take(r, p, joins, false)
+    }
+
+    /// The chance that a listed block has a position in the window, of 256.
+    fn by_chance(&self) -> u32 {
+        let width = 2 * u64::from(self.limits.window);
+        (width * 256 / u64::from(self.list.distinct().max(1))).min(256) as u32
+    }
+
+    /// The same for a reference whose file is listed next far away: while the stream explains other runs.
+    fn is_missing_visit(&mut self) -> bool {
+        let (explained, all) = self.runs.explained();
+        let run = self.runs.current();
+        let missing = run.missed < MISSED && 2 * explained >= all;
+        run.missed += u32::from(missing);
+        missing
+    }
+
+    /// Is the reference one that the list lacks, in a run that it has? After some in a row it is not believed.
+    fn is_missing(&mut self, joins: Joins) -> bool {
+        let run = self.runs.current();
+        let missing = run.explained && joins == Joins::Continues && run.missed < MISSED;
+        run.missed += u32::from(missing);
+        missing
+    }
+
+    /// Where the reference belongs, without a jump.
+    fn find(&self, r: Reference, file: &FileState, joins: Joins) -> Found {
+        let at = if file.place == self.place { file.at } else { [NONE; 2] };
+        let known = file.place == self.place;
+        let frontier = self.frontier.at();
+        if at[0] != NONE && at[0] + 1 == frontier && self.fits(r.block, frontier) {
+            return Found::Expected(frontier);
+        }
+        // A second read of the same block is not the block's next turn.
+        let repeats = joins == Joins::Repeats;
+        let (before, from) = self.list.around(r.block, frontier);
+        let beside = self.nearer(self.unused_before(before), self.unused_from(r.block, from));
+        if beside != NONE && beside.abs_diff(frontier) <= BESIDE {
+            let turn = !repeats || (beside >= frontier && beside - frontier <= 2);
+            return if turn { Found::Expected(beside) } else { Found::UsedUp(NONE) };
+        }
+        if from != NONE && self.used.contains(from) && from - frontier <= 2 {
+            return Found::UsedUp(from);
+        }
+        if !known {
+            return if self.in_window(beside) { Found::OutOfOrder(beside) } else { Found::Nothing };
+        }
+        if at[0] != NONE && self.fits(r.block, at[0] + 1) {
+            return Found::Expected(at[0] + 1);
+        }
+        let mut best = (u32::MAX, NONE, 0);
+        let mut used_up = NONE;
+        for (nth, &at) in at.iter().enumerate() {
+            if nth > 0 && at == NONE {
+                break;
+            }
+            let (position, ordinal) =
+                if at == NONE { (0, 0) } else { (at + 1, self.list.ordinal(at).saturating_add(1)) };
+            let (before, from) = self.list.around(r.block, position);
+            if nth == 0 && from != NONE && self.used.contains(from) && self.list.ordinal(from) <= ordinal + 2
+            {
+                used_up = from;
+            }
+            for (p, ahead) in [(self.unused_from(r.block, from), true), (self.unused_before(before), false)] {
+                let off = self.list.ordinal(p).abs_diff(ordinal);
+                let turn = !repeats || (ahead && off <= 2);
+                if p != NONE && turn && off < best.0 {
+                    best = (off, p, p.abs_diff(position));
+                }
+            }
+        }
+        match best {
+            // The file's very next reference, wherever it is; or one that is near in every sense.
+            (0, p, _) => Found::Expected(p),
+            (off, p, far) if off <= SLACK && far <= BESIDE => Found::Expected(p),
+            _ if used_up != NONE => Found::UsedUp(used_up),
+            (off, p, _) if off <= SLACK => Found::NextVisit(p),
+            _ if self.in_window(beside) && !repeats => Found::OutOfOrder(beside),
+            (_, p, _) if self.in_window(p) => Found::OutOfOrder(p),
+            _ => Found::Nothing,
+        }
+    }
+
+    fn fits(&self, block: u32, p: u32) -> bool {
+        self.list.block_at(p) == block && !self.used.contains(p)
+    }
+
+    /// Which of two positions is nearer to the frontier.
+    fn nearer(&self, before: u32, from: u32) -> u32 {
+        let at = self.frontier.at();
+        match (before, from) {
+            (NONE, p) | (p, NONE) => p,
+            (before, from) if from - at <= at - before => from,
+            (before, _) => before,
+        }
+    }
+
+    fn unused_from(&self, block: u32, mut p: u32) -> u32 {
+        for _ in 0..PASSED_OVER {
+            if p == NONE || !self.used.contains(p) {
+                return p;
+            }
+            p = self.list.first_from(block, p + 1);
+        }
+        NONE
+    }
+
+    fn unused_before(&self, mut p: u32) -> u32 {
+        for _ in 0..PASSED_OVER {
+            if p == NONE || !self.used.contains(p) {
+                return p;
+            }
+            p = self.list.before(p);
+        }
+        NONE
+    }
+
+    fn in_window(&self, p: u32) -> bool {
+        p != NONE && p.abs_diff(self.frontier.at()) <= self.limits.window
+    }
+
+    /// Uses a position up.
+    fn take(&mut self, r: Reference, p: u32, joins: Joins, expected: bool) -> Match {
+        self.used.insert(p);
+        self.counts.matched += 1;
+        self.unlisted = self.unlisted.saturating_sub(MAKES_UP);
+        if expected {
+            self.settle(r.file, p);
+            let run = self.runs.current();
+            let begins = !run.explained;
+            run.explained = true;
+            run.missed = 0;
+            let length = run.length;
+            if begins {
+                self.sleep.expected();
+                (self.wait, self.waited) = (0, 0);
+            }
+            self.frontier.note(p + 1);
+            let piece = if self.in_window(p) { PIECE } else { FAR_PIECE };
+            if begins || length.is_multiple_of(piece) {
+                self.sample(p + 1);
+            }
+        } else {
+            let place = self.place;
+            if let Some(file) = self.list.file_mut(r.file) {
+                file.at = if file.place == place { [file.at[0], p] } else { [p, NONE] };
+                file.place = place;
+            }
+            // Nothing comes in order: the stream goes on with what there is.
+            if joins == Joins::Begins && self.runs.explained().0 == 0 {
+                self.sample(p + 1);
+            }
+        }
+        Match::At(p)
+    }
+
+    /// The file has come to this position.
+    fn settle(&mut self, file: u32, p: u32) {
+        let (ordinal, place) = (self.list.ordinal(p), self.place);
+        let near = |list: &List, at: u32| {
+            let expected = if at == NONE { 0 } else { list.ordinal(at).saturating_add(1) };
+            ordinal.abs_diff(expected)
+        };
+        let Some(&state) = self.list.file(file) else { return };
+        let at = if state.place != place {
+            [p, NONE]
+        } else if state.at[1] != NONE && near(&self.list, state.at[1]) < near(&self.list, state.at[0]) {
+            [p, state.at[0]]
+        } else if state.at[0] == NONE || p > state.at[0] {
+            [p, state.at[1]]
+        } else {
+            state.at
+        };
+        if let Some(file) = self.list.file_mut(file) {
+            (file.at, file.place) = (at, place);
+        }
+    }
+
+    fn sample(&mut self, after: u32) {
+        self.frontier.sample(after);
+        self.low = self.frontier.at().saturating_sub(self.limits.window);
+    }
+
+    /// Looks for a far place that explains the last runs, if this one does not and it is time to.
+    fn seek(&mut self, r: Reference) -> Option<u32> {
+        let (explained, all) = self.runs.explained();
+        if 2 * explained >= all {
+            return None;
+        }
+        self.waited += 1;
+        if self.waited <= self.wait {
+            return None;
+        }
+        let found = super::place::seek(&self.list, &self.runs, r.block, self.frontier.at());
+        (self.wait, self.waited) = ((2 * self.wait + 1).min(LONGEST_WAIT), 0);
+        found
+    }
+
+    /// Goes to a far place. What was used up from there on can be used again.
+    fn jump(&mut self, p: u32) {
+        self.confidence.jumped(&self.used);
+        self.counts.jumps += 1;
+        self.place = self.place.wrapping_add(1);
+        let again = self.used.clear_from(p);
+        self.frontier.jump(p);
+        self.low = p.saturating_sub(self.limits.window);
+        let back = self.low.min(self.told)..self.told.max(again.end);
+        if again.is_empty() {
+            return;
+        }
+        self.told = self.low;
+        self.resumed = Some(match self.resumed.take() {
+            Some(before) => before.start.min(back.start)..before.end.max(back.end),
+            None => back,
+        });
+    }
+}

@@ -1,0 +1,165 @@
+//! One list: where its reader is, and the next uses of the blocks that it names.
+
+use super::positions::PositionSet;
+use crate::blocks::{BlockId, Blocks, Mark, State};
+use crate::ids::{DiskId, ManagerId};
+
+/// How far late references reach is forgotten by this share with each reference that is in order.
+const LATE_DECAY: u32 = 256;
+
+/// One list of a manager.
+#[derive(Debug)]
+pub(crate) struct List {
+    cursor: u32,
+    end: u32,
+    /// Positions before this one are passed over.
+    passed: u32,
+    /// How far behind the cursor references have been used, lately.
+    late: u32,
+    asleep: bool,
+    cached: PositionSet,
+    missing: Vec<PositionSet>,
+    /// A number a disk that changes with its missing blocks.
+    changes: Vec<u32>,
+}
+
+impl List {
+    /// An empty list. `number` differs from that of every other list.
+    pub(super) fn new(disks: u16, number: u32) -> List {
+        let disks = disks.max(1) as usize;
+        List {
+            cursor: 0,
+            end: 0,
+            passed: 0,
+            late: 0,
+            asleep: false,
+            cached: PositionSet::default(),
+            missing: (0..disks).map(|_| PositionSet::default()).collect(),
+            // Far apart, so that what was computed from one list is not taken for another one's.
+            changes: vec![number.wrapping_mul(0x9e37_79b1); disks],
+        }
+    }
+
+    // ---- for planners ----
+
+    /// One past the last position.
+    pub(crate) fn end(&self) -> u32 {
+        self.end
+    }
+
+    /// The position expected next.
+    #[inline]
+    pub(crate) fn cursor(&self) -> u32 {
+        self.cursor
+    }
+
+    /// Positions at or after the cursor.
+    pub(crate) fn ahead(&self) -> u32 {
+        self.end - self.cursor
+    }
+
+    /// Does the list explain nothing at present?
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep
+    }
+
+    /// The first position at or after `from` whose block is missing on `disk`.
+    #[inline]
+    pub(crate) fn next_hole_on(&self, disk: DiskId, from: u32) -> Option<u32> {
+        self.missing[disk.0 as usize].next(from)
+    }
+
+    /// The first position at or after `from` whose block is missing.
+    pub(crate) fn next_hole(&self, from: u32) -> Option<u32> {
+        self.missing.iter().filter_map(|m| m.next(from)).min()
+    }
+
+    /// The furthest next use of a cached block of the manager's own.
+    pub(crate) fn furthest(&self) -> Option<u32> {
+        self.cached.last()
+    }
+
+    /// The furthest next use before `position`.
+    pub(crate) fn furthest_before(&self, position: u32) -> Option<u32> {
+        self.cached.prev(position.checked_sub(1)?)
+    }
+
+    /// A number that changes whenever a block of the disk begins or ceases to be missing.
+    #[inline]
+    pub(crate) fn changes(&self, disk: DiskId) -> u32 {
+        self.changes[disk.0 as usize]
+    }
+
+    // ---- for the knowledge ----
+
+    pub(super) fn passed(&self) -> u32 {
+        self.passed
+    }
+
+    pub(super) fn set_passed(&mut self, passed: u32) {
+        self.passed = passed;
+    }
+
+    /// The position before which nothing is waited for: twice as far behind the cursor as references came late. A
+    /// reader that is always in order is not waited for, as in Cao et al. 1996, section 4.3.
+    pub(super) fn late_before(&self) -> u32 {
+        self.cursor.saturating_sub(self.late.saturating_mul(2))
+    }
+
+    /// A reference used a position up.
+    #[inline]
+    pub(super) fn note_match(&mut self, position: u32) {
+        if position < self.cursor {
+            self.late = self.late.max(self.cursor - position);
+        } else {
+            self.late -= self.late.div_ceil(LATE_DECAY);
+        }
+    }
+
+    pub(super) fn set_cursor(&mut self, cursor: u32, asleep: bool) {
+        self.cursor = cursor.min(self.end);
+        self.asleep = asleep;
+    }
+
+    /// There is a position more, whose block is on `disk`.
+    pub(super) fn extend(&mut self, end: u32, disk: usize) {
+        self.end = end;
+        self.cached.reserve(end);
+        self.missing[disk].reserve(end);
+    }
+
+    /// Forgets all next uses and goes on from the cursor.
+    pub(super) fn clear(&mut self) {
+        self.cached.clear();
+        for (missing, changes) in self.missing.iter_mut().zip(&mut self.changes) {
+            missing.clear();
+            missing.reserve(self.end);
+            *changes = changes.wrapping_add(1);
+        }
+        self.cached.reserve(self.end);
+        self.late = 0;
+        self.passed = self.cursor;
+    }
+
+    #[inline]
+    pub(super) fn place(&mut self, blocks: &Blocks, b: BlockId, manager: ManagerId, position: u32) {
+        match blocks[b].state {
+            State::Cached if blocks[b].owner() == Some(manager) => self.cached.insert(position),
+            State::Absent | State::Leaving if !blocks[b].is(Mark::Unfetchable) => {
+                let disk = blocks.disk(b).0 as usize;
+                self.missing[disk].insert(position);
+                self.changes[disk] = self.changes[disk].wrapping_add(1);
+            }
+            _ => {}
+        }
+    }
+
+    #[inline]
+    pub(super) fn unplace(&mut self, blocks: &Blocks, b: BlockId, position: u32) {
+        self.cached.remove(position);
+        let disk = blocks.disk(b).0 as usize;
+        if self.missing[disk].remove(position) {
+            self.changes[disk] = self.changes[disk].wrapping_add(1);
+        }
+    }
+}
