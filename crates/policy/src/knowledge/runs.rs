@@ -24,6 +24,8 @@ pub(crate) struct Run {
     pub(crate) length: u32,
     /// One of them was where the stream expected it.
     pub(crate) explained: bool,
+    /// It was found out of order.
+    pub(crate) astray: bool,
     /// References in a row that the list lacks at their place.
     pub(crate) missed: u32,
 }

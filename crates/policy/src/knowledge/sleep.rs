@@ -7,11 +7,11 @@
 /// The highest score; a new stream has it, too. It sleeps after 32 runs of nothing.
 const FULL: i32 = 512;
 
-/// Wakes at this score: two runs, net.
+/// Wakes at this score: four runs, net.
 const AWAKE: i32 = 128;
 
 /// What a run at its expected place is worth. By chance one in 10 is, in small files.
-const EXPECTED: i32 = 64;
+const EXPECTED: i32 = 32;
 
 /// What one takes that is nowhere.
 const NOTHING: i32 = 16;

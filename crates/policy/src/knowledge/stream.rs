@@ -213,6 +213,7 @@ impl Stream {
             Found::UsedUp(p) => {
                 if p != NONE {
                     self.settle(r.file, p);
+                    self.frontier.note(p + 1);
                 }
                 self.counts.again += 1;
                 return Match::Again;
@@ -265,7 +266,7 @@ impl Stream {
     /// Is the reference one that the list lacks, in a run that it has? After some in a row it is not believed.
     fn is_missing(&mut self, joins: Joins) -> bool {
         let run = self.runs.current();
-        let missing = run.explained && joins == Joins::Continues && run.missed < MISSED;
+        let missing = (run.explained || run.astray) && joins == Joins::Continues && run.missed < MISSED;
         run.missed += u32::from(missing);
         missing
     }
@@ -286,9 +287,6 @@ impl Stream {
             let turn = !repeats || (beside >= frontier && beside - frontier <= 2);
             return if turn { Found::Expected(beside) } else { Found::UsedUp(NONE) };
         }
-        if from != NONE && self.used.contains(from) && from - frontier <= 2 {
-            return Found::UsedUp(from);
-        }
         if !known {
             return if self.in_window(beside) { Found::OutOfOrder(beside) } else { Found::Nothing };
         }
@@ -296,7 +294,8 @@ impl Stream {
             return Found::Expected(at[0] + 1);
         }
         let mut best = (u32::MAX, NONE, 0);
-        let mut used_up = NONE;
+        let mut used_up =
+            if from != NONE && self.used.contains(from) && from - frontier <= 2 { from } else { NONE };
         for (nth, &at) in at.iter().enumerate() {
             if nth > 0 && at == NONE {
                 break;
@@ -304,7 +303,11 @@ impl Stream {
             let (position, ordinal) =
                 if at == NONE { (0, 0) } else { (at + 1, self.list.ordinal(at).saturating_add(1)) };
             let (before, from) = self.list.around(r.block, position);
-            if nth == 0 && from != NONE && self.used.contains(from) && self.list.ordinal(from) <= ordinal + 2
+            if used_up == NONE
+                && nth == 0
+                && from != NONE
+                && self.used.contains(from)
+                && self.list.ordinal(from) <= ordinal + 2
             {
                 used_up = from;
             }
@@ -373,8 +376,8 @@ impl Stream {
         if expected {
             self.settle(r.file, p);
             let run = self.runs.current();
-            let begins = !run.explained;
-            run.explained = true;
+            let begins = !run.explained && !run.astray;
+            run.explained = !run.astray;
             run.missed = 0;
             let length = run.length;
             if begins {
@@ -387,6 +390,8 @@ impl Stream {
                 self.sample(p + 1);
             }
         } else {
+            let run = self.runs.current();
+            run.astray = !run.explained;
             let place = self.place;
             if let Some(file) = self.list.file_mut(r.file) {
                 file.at = if file.place == place { [file.at[0], p] } else { [p, NONE] };
