@@ -65,7 +65,8 @@ pub(crate) fn seek(list: &List, runs: &Runs, block: u32, frontier: u32) -> Optio
 /// How many runs, and how many bits, speak for the present block being at `p`.
 fn weigh(list: &List, runs: &Runs, p: u32) -> (u32, u32) {
     let length = runs.current_length();
-    let pieces = (length / PIECE).min(RUNS as u32);
+    // A run that this place explains is no evidence for another one.
+    let pieces = if runs.is_current_explained() { 0 } else { (length / PIECE).min(RUNS as u32) };
     let (mut explained, mut bits) = (pieces, pieces * MOST_BITS);
     let mut reach = SLACK.saturating_add(length.saturating_mul(2));
     for run in runs.others() {

@@ -27,6 +27,9 @@ const PASSED_OVER: usize = 4;
 /// believed that they were moved.
 const MISSED: u32 = 4;
 
+/// All of the last references were where they were expected.
+const ALL_FOUND: u32 = 1 << 16;
+
 /// Positions around the frontier in which a reference is as good as at its file's place.
 const BESIDE: u32 = 64;
 
@@ -80,6 +83,8 @@ pub struct Stream {
     resumed: Option<Range<u32>>,
     counts: Counts,
     sleep: Sleep,
+    /// Share of the last references that were where they were expected, of [`ALL_FOUND`].
+    found: u32,
     wait: u32,
     waited: u32,
 }
@@ -88,7 +93,7 @@ impl Stream {
     /// An empty stream.
     #[must_use]
     pub fn new(limits: Limits) -> Stream {
-        Stream { limits, ..Stream::default() }
+        Stream { limits, found: ALL_FOUND, ..Stream::default() }
     }
 
     /// Appends a reference; its position. `None` when [`Limits::positions`] are listed or one of the ids is above
@@ -208,9 +213,13 @@ impl Stream {
             return Match::Unpredicted;
         }
         let found = self.find(r, &file, joins);
+        self.found -= self.found / 16;
+        if matches!(found, Found::Expected(_)) {
+            self.found += ALL_FOUND / 16;
+        }
         match found {
             Found::Expected(p) => return self.take(r, p, joins, true),
-            Found::UsedUp(p) => {
+            Found::UsedUp(p) if joins == Joins::Repeats || !self.is_lost() => {
                 if p != NONE {
                     self.settle(r.file, p);
                     self.frontier.note(p + 1);
@@ -231,7 +240,17 @@ impl Stream {
         {
             self.jump(p);
             self.sleep.wake();
+            self.found = ALL_FOUND;
+            let run = self.runs.current();
+            (run.explained, run.astray) = (false, false);
             return self.take(r, p, joins, true);
+        }
+        if let Found::UsedUp(p) = found {
+            if p != NONE {
+                self.settle(r.file, p);
+            }
+            self.counts.again += 1;
+            return Match::Again;
         }
         let found = if let Found::OutOfOrder(p) = found { Some(p) } else { None };
         if joins == Joins::Begins {
@@ -379,10 +398,12 @@ impl Stream {
             let begins = !run.explained && !run.astray;
             run.explained = !run.astray;
             run.missed = 0;
-            let length = run.length;
+            let (length, run_explained) = (run.length, run.explained);
             if begins {
                 self.sleep.expected();
                 (self.wait, self.waited) = (0, 0);
+            } else if run_explained {
+                self.sleep.continued();
             }
             self.frontier.note(p + 1);
             let piece = if self.in_window(p) { PIECE } else { FAR_PIECE };
@@ -432,10 +453,14 @@ impl Stream {
         self.low = self.frontier.at().saturating_sub(self.limits.window);
     }
 
+    /// Were few of the last references where they were expected?
+    fn is_lost(&self) -> bool {
+        self.found < ALL_FOUND / 4
+    }
+
     /// Looks for a far place that explains the last runs, if this one does not and it is time to.
     fn seek(&mut self, r: Reference) -> Option<u32> {
-        let (explained, all) = self.runs.explained();
-        if 2 * explained >= all {
+        if !self.is_lost() {
             return None;
         }
         self.waited += 1;
