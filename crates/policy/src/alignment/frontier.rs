@@ -1,7 +1,8 @@
 //! Where a stream has come: a robust statistic of its last matches.
 //!
 //! A match is sampled once for each run. The *middle* is the median of the last samples, so that no minority of wrong
-//! matches moves it; the frontier is the furthest sample or match that lies near the middle, so that it does not lag.
+//! matches moves it. Near the middle, the frontier follows matches that follow each other: one that is a step further is
+//! believed at once, one further off when two more continue it. Elsewhere it is the middle.
 
 /// Samples kept. Five pieces of evidence move the middle.
 const SAMPLES: usize = 9;
@@ -19,7 +20,15 @@ pub(crate) struct Frontier {
     middle: u32,
     /// The position expected next.
     at: u32,
+    /// Where it may be instead, and how many matches said so.
+    other: (u32, u32),
 }
+
+/// Positions that a match may leave out and still be the next step.
+const STEP: u32 = 8;
+
+/// Matches that must continue each other elsewhere.
+const VOTES: u32 = 3;
 
 impl Frontier {
     pub(crate) fn at(&self) -> u32 {
@@ -28,13 +37,20 @@ impl Frontier {
 
     /// Starts afresh at a position.
     pub(crate) fn jump(&mut self, at: u32) {
-        *self = Frontier { samples: [at; SAMPLES], count: SAMPLES, next: 0, middle: at, at };
+        *self = Frontier { samples: [at; SAMPLES], count: SAMPLES, next: 0, middle: at, at, other: (at, 0) };
     }
 
-    /// A match; moves the frontier if it is a little further.
+    /// A match; moves the frontier if it continues those before.
     pub(crate) fn note(&mut self, after: u32) {
-        if after > self.at && after - self.middle.min(after) <= NEAR {
+        let is_step = |from: u32| after > from && after - from <= STEP;
+        if is_step(self.at) {
             self.at = after;
+            return;
+        }
+        let (other, votes) = self.other;
+        self.other = if is_step(other) { (after, votes + 1) } else { (after, 1) };
+        if self.other.1 >= VOTES && after.abs_diff(self.middle) <= NEAR {
+            (self.other, self.at) = ((self.at, 0), after);
         }
     }
 
@@ -47,9 +63,8 @@ impl Frontier {
         let sorted = &mut sorted[..self.count];
         sorted.sort_unstable();
         self.middle = sorted[self.count / 2];
-        let end = self.middle.saturating_add(NEAR);
-        let furthest = sorted.iter().rev().find(|&&s| s <= end).copied().unwrap_or(self.middle);
-        // Within reach of the middle it never goes back: what was seen there was seen.
-        self.at = if self.at >= self.middle && self.at <= end { self.at.max(furthest) } else { furthest };
+        if self.at.abs_diff(self.middle) > NEAR {
+            self.at = self.middle;
+        }
     }
 }

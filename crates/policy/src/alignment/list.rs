@@ -184,6 +184,17 @@ impl List {
         self.marks.get(position as usize).is_some_and(|m| m & RUN != 0)
     }
 
+    /// How many positions name a block.
+    pub(crate) fn count(&self, block: u32) -> u32 {
+        let mut at = self.last.get(block);
+        let mut count = u32::from(at != NONE);
+        while at != NONE && self.rank(at) != ROOT {
+            count = count.saturating_add((2 << self.rank(at)) - 1);
+            at = self.entries[at as usize].jump;
+        }
+        count
+    }
+
     /// The last position of a block before `position`, and the first one from there on; `NONE` where there is none.
     pub(crate) fn around(&self, block: u32, position: u32) -> (u32, u32) {
         let mut at = self.last.get(block);

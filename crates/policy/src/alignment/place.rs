@@ -2,7 +2,7 @@
 //!
 //! Each position that names the present block is a hypothesis: if the reader is there, then the runs before this one
 //! end shortly before it. A run that does is worth as many bits as it is unlikely by chance: the list's length over the
-//! positions that would have done. All hypotheses are compared over the same runs; the nearest of the best wins.
+//! positions that would have done, times how often its block is named. All hypotheses are compared over the same runs; the nearest of the best wins.
 //! Nothing is kept from one look to the next, so a wrong beginning costs nothing.
 
 use super::list::{List, NONE};
@@ -65,16 +65,18 @@ pub(crate) fn seek(list: &List, runs: &Runs, block: u32, frontier: u32) -> Optio
 /// How many runs, and how many bits, speak for the present block being at `p`.
 fn weigh(list: &List, runs: &Runs, p: u32) -> (u32, u32) {
     let length = runs.current_length();
-    let pieces = (length / PIECE).min(RUNS as u32);
+    // A run that this place explains is no evidence for another one.
+    let pieces = if runs.is_current_explained() { 0 } else { (length / PIECE).min(RUNS as u32) };
     let (mut explained, mut bits) = (pieces, pieces * MOST_BITS);
     let mut reach = SLACK.saturating_add(length.saturating_mul(2));
     for run in runs.others() {
         let late = SLACK.min(reach);
         let found = list.around(run.block, p.saturating_add(late)).0;
         if found != NONE && found.saturating_add(reach) >= p {
-            explained += 1;
-            let width = reach.saturating_add(late);
-            bits += (list.len() / width.max(1)).max(1).ilog2().min(MOST_BITS);
+            let width = reach.saturating_add(late).saturating_mul(list.count(run.block));
+            let worth = (list.len() / width.max(1)).max(1).ilog2().min(MOST_BITS);
+            explained += u32::from(worth > 0);
+            bits += worth;
         }
         reach = reach.saturating_add(SLACK).saturating_add(run.length.saturating_mul(2));
     }

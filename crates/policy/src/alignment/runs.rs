@@ -24,6 +24,8 @@ pub(crate) struct Run {
     pub(crate) length: u32,
     /// One of them was where the stream expected it.
     pub(crate) explained: bool,
+    /// It was found out of order.
+    pub(crate) astray: bool,
     /// References in a row that the list lacks at their place.
     pub(crate) missed: u32,
 }
@@ -83,12 +85,17 @@ impl Runs {
         self.runs[0].length
     }
 
+    /// Was the run of the last reference where the stream expected it?
+    pub(crate) fn is_current_explained(&self) -> bool {
+        self.runs[0].explained
+    }
+
     /// The runs before that of the last reference, the latest first.
     pub(crate) fn others(&self) -> impl Iterator<Item = &Run> {
         self.runs[..self.count].iter().skip(1)
     }
 
-    /// How many of the runs are where the stream expected them, and how many there are.
+    /// How many of the runs were where the stream expected them, and how many there are.
     pub(crate) fn explained(&self) -> (usize, usize) {
         (self.runs.iter().filter(|run| run.explained).count(), self.count)
     }

@@ -7,11 +7,15 @@
 /// The highest score; a new stream has it, too. It sleeps after 32 runs of nothing.
 const FULL: i32 = 512;
 
-/// Wakes at this score: two runs, net.
+/// Wakes at this score: four runs, net.
 const AWAKE: i32 = 128;
 
 /// What a run at its expected place is worth. By chance one in 10 is, in small files.
-const EXPECTED: i32 = 64;
+const EXPECTED: i32 = 32;
+
+/// What each further reference of such a run is worth: with a block inserted in every other place, runs of 12 blocks
+/// and 6 stray ones take turns.
+const CONTINUED: i32 = 8;
 
 /// What one takes that is nowhere.
 const NOTHING: i32 = 16;
@@ -37,6 +41,11 @@ impl Sleep {
     /// A run was where it was expected.
     pub(crate) fn expected(&mut self) {
         self.add(EXPECTED);
+    }
+
+    /// One more reference of such a run was, too.
+    pub(crate) fn continued(&mut self) {
+        self.add(CONTINUED);
     }
 
     /// A run was nowhere.

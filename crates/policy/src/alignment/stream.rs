@@ -27,14 +27,11 @@ const PASSED_OVER: usize = 4;
 /// believed that they were moved.
 const MISSED: u32 = 4;
 
+/// All of the last references were where they were expected.
+const ALL_FOUND: u32 = 1 << 16;
+
 /// Positions around the frontier in which a reference is as good as at its file's place.
 const BESIDE: u32 = 64;
-
-/// References of blocks that the list does not name, net of those that it explains, that count as a run of nothing.
-const UNLISTED: u32 = 8;
-
-/// How many of them one explained reference makes up for: a list that names a third of what happens is worth having.
-const MAKES_UP: u32 = 3;
 
 /// Runs between two looks for a far place, at most.
 const LONGEST_WAIT: u32 = 16;
@@ -86,7 +83,8 @@ pub struct Stream {
     resumed: Option<Range<u32>>,
     counts: Counts,
     sleep: Sleep,
-    unlisted: u32,
+    /// Share of the last references that were where they were expected, of [`ALL_FOUND`].
+    found: u32,
     wait: u32,
     waited: u32,
 }
@@ -95,7 +93,7 @@ impl Stream {
     /// An empty stream.
     #[must_use]
     pub fn new(limits: Limits) -> Stream {
-        Stream { limits, ..Stream::default() }
+        Stream { limits, found: ALL_FOUND, ..Stream::default() }
     }
 
     /// Appends a reference; its position. `None` when [`Limits::positions`] are listed or one of the ids is above
@@ -211,25 +209,26 @@ impl Stream {
     pub fn reference(&mut self, r: Reference) -> Match {
         self.counts.references += 1;
         self.confidence.tick(self.counts.references, self.frontier.at(), &self.list, &self.used);
-        let Some(&file) = self.list.file(r.file).filter(|_| self.list.is_listed(r.block)) else {
-            self.unlisted += 1;
-            if self.unlisted == UNLISTED {
-                self.unlisted = 0;
-                self.sleep.nothing();
-            }
+        let Some(&file) = self.list.file(r.file) else { return Match::Unpredicted };
+        if !self.list.is_listed(r.block) {
             return Match::Unpredicted;
-        };
+        }
         let joins = self.runs.take(r);
         let piece = joins == Joins::Continues && self.runs.current().length.is_multiple_of(FAR_PIECE);
         if self.sleep.asleep() && joins != Joins::Begins && !piece {
             return Match::Unpredicted;
         }
         let found = self.find(r, &file, joins);
+        self.found -= self.found / 16;
+        if matches!(found, Found::Expected(_)) {
+            self.found += ALL_FOUND / 16;
+        }
         match found {
             Found::Expected(p) => return self.take(r, p, joins, true),
-            Found::UsedUp(p) => {
+            Found::UsedUp(p) if joins == Joins::Repeats || !self.is_lost() => {
                 if p != NONE {
                     self.settle(r.file, p);
+                    self.frontier.note(p + 1);
                 }
                 self.counts.again += 1;
                 return Match::Again;
@@ -247,7 +246,17 @@ impl Stream {
         {
             self.jump(p);
             self.sleep.wake();
+            self.found = ALL_FOUND;
+            let run = self.runs.current();
+            (run.explained, run.astray) = (false, false);
             return self.take(r, p, joins, true);
+        }
+        if let Found::UsedUp(p) = found {
+            if p != NONE {
+                self.settle(r.file, p);
+            }
+            self.counts.again += 1;
+            return Match::Again;
         }
         let found = if let Found::OutOfOrder(p) = found { Some(p) } else { None };
         if joins == Joins::Begins {
@@ -282,7 +291,7 @@ impl Stream {
     /// Is the reference one that the list lacks, in a run that it has? After some in a row it is not believed.
     fn is_missing(&mut self, joins: Joins) -> bool {
         let run = self.runs.current();
-        let missing = run.explained && joins == Joins::Continues && run.missed < MISSED;
+        let missing = (run.explained || run.astray) && joins == Joins::Continues && run.missed < MISSED;
         run.missed += u32::from(missing);
         missing
     }
@@ -303,9 +312,6 @@ impl Stream {
             let turn = !repeats || (beside >= frontier && beside - frontier <= 2);
             return if turn { Found::Expected(beside) } else { Found::UsedUp(NONE) };
         }
-        if from != NONE && self.used.contains(from) && from - frontier <= 2 {
-            return Found::UsedUp(from);
-        }
         if !known {
             return if self.in_window(beside) { Found::OutOfOrder(beside) } else { Found::Nothing };
         }
@@ -313,7 +319,8 @@ impl Stream {
             return Found::Expected(at[0] + 1);
         }
         let mut best = (u32::MAX, NONE, 0);
-        let mut used_up = NONE;
+        let mut used_up =
+            if from != NONE && self.used.contains(from) && from - frontier <= 2 { from } else { NONE };
         for (nth, &at) in at.iter().enumerate() {
             if nth > 0 && at == NONE {
                 break;
@@ -321,7 +328,11 @@ impl Stream {
             let (position, ordinal) =
                 if at == NONE { (0, 0) } else { (at + 1, self.list.ordinal(at).saturating_add(1)) };
             let (before, from) = self.list.around(r.block, position);
-            if nth == 0 && from != NONE && self.used.contains(from) && self.list.ordinal(from) <= ordinal + 2
+            if used_up == NONE
+                && nth == 0
+                && from != NONE
+                && self.used.contains(from)
+                && self.list.ordinal(from) <= ordinal + 2
             {
                 used_up = from;
             }
@@ -387,17 +398,18 @@ impl Stream {
     fn take(&mut self, r: Reference, p: u32, joins: Joins, expected: bool) -> Match {
         self.used.insert(p);
         self.counts.matched += 1;
-        self.unlisted = self.unlisted.saturating_sub(MAKES_UP);
         if expected {
             self.settle(r.file, p);
             let run = self.runs.current();
-            let begins = !run.explained;
-            run.explained = true;
+            let begins = !run.explained && !run.astray;
+            run.explained = !run.astray;
             run.missed = 0;
-            let length = run.length;
+            let (length, run_explained) = (run.length, run.explained);
             if begins {
                 self.sleep.expected();
                 (self.wait, self.waited) = (0, 0);
+            } else if run_explained {
+                self.sleep.continued();
             }
             self.frontier.note(p + 1);
             let piece = if self.in_window(p) { PIECE } else { FAR_PIECE };
@@ -405,6 +417,8 @@ impl Stream {
                 self.sample(p + 1);
             }
         } else {
+            let run = self.runs.current();
+            run.astray = !run.explained;
             let place = self.place;
             if let Some(file) = self.list.file_mut(r.file) {
                 file.at = if file.place == place { [file.at[0], p] } else { [p, NONE] };
@@ -445,10 +459,14 @@ impl Stream {
         self.low = self.frontier.at().saturating_sub(self.limits.window);
     }
 
+    /// Were few of the last references where they were expected?
+    fn is_lost(&self) -> bool {
+        self.found < ALL_FOUND / 4
+    }
+
     /// Looks for a far place that explains the last runs, if this one does not and it is time to.
     fn seek(&mut self, r: Reference) -> Option<u32> {
-        let (explained, all) = self.runs.explained();
-        if 2 * explained >= all {
+        if !self.is_lost() {
             return None;
         }
         self.waited += 1;

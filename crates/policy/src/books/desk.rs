@@ -88,9 +88,10 @@ impl<'a> Desk<'a> {
         self.books.knowledge.list_count(manager)
     }
 
-    /// A manager's list by its number.
+    /// A manager's list by its number, unless it explains nothing at present.
+    #[inline]
     pub(crate) fn list(&self, manager: ManagerId, list: usize) -> Option<&List> {
-        self.books.knowledge.list(manager, list)
+        self.books.knowledge.list(manager, list).filter(|l| !l.is_dormant())
     }
 
     /// The block at a position of a list.

@@ -7,6 +7,10 @@ use crate::ids::{DiskId, ManagerId};
 /// How far late references reach is forgotten by this share with each reference that is in order.
 const LATE_DECAY: u32 = 256;
 
+/// References of its reader without one that the list explains, after which it says nothing of any block: as many as
+/// Cao et al. 1996 would have looked at before discarding it (section 2.1.3, "too often wrong").
+const QUIET: u32 = 512;
+
 /// One list of a manager.
 #[derive(Debug)]
 pub(crate) struct List {
@@ -16,7 +20,9 @@ pub(crate) struct List {
     passed: u32,
     /// How far behind the cursor references have been used, lately.
     late: u32,
-    asleep: bool,
+    /// References since the last one that the list explained.
+    unexplained: u32,
+    dormant: bool,
     cached: PositionSet,
     missing: Vec<PositionSet>,
     /// A number a disk that changes with its missing blocks.
@@ -32,7 +38,8 @@ impl List {
             end: 0,
             passed: 0,
             late: 0,
-            asleep: false,
+            unexplained: 0,
+            dormant: false,
             cached: PositionSet::default(),
             missing: (0..disks).map(|_| PositionSet::default()).collect(),
             // Far apart, so that what was computed from one list is not taken for another one's.
@@ -59,8 +66,9 @@ impl List {
     }
 
     /// Does the list explain nothing at present?
-    pub(crate) fn is_asleep(&self) -> bool {
-        self.asleep
+    #[inline]
+    pub(crate) fn is_dormant(&self) -> bool {
+        self.dormant
     }
 
     /// The first position at or after `from` whose block is missing on `disk`.
@@ -116,9 +124,23 @@ impl List {
         }
     }
 
-    pub(super) fn set_cursor(&mut self, cursor: u32, asleep: bool) {
+    /// Was the reader's last reference explained?
+    #[inline]
+    pub(super) fn note_explained(&mut self, explained: bool) {
+        self.unexplained = if explained { 0 } else { self.unexplained.saturating_add(1) };
+    }
+
+    /// The reader has come here; `asleep` if the alignment says that nothing fits. Says whether the list has become
+    /// dormant or ceases to be.
+    pub(super) fn set_cursor(&mut self, cursor: u32, asleep: bool) -> bool {
         self.cursor = cursor.min(self.end);
-        self.asleep = asleep;
+        let dormant = asleep || self.unexplained >= QUIET;
+        std::mem::replace(&mut self.dormant, dormant) != dormant
+    }
+
+    /// Next uses of cached blocks, ascending.
+    pub(super) fn cached_uses(&self) -> impl Iterator<Item = u32> + '_ {
+        std::iter::successors(self.cached.next(0), |&p| self.cached.next(p + 1))
     }
 
     /// There is a position more, whose block is on `disk`.

@@ -15,8 +15,8 @@
 //!
 //! The *cursor* of a list is the frontier of its alignment. Positions are used up in any order around it. One that the
 //! cursor has left behind further than its reader ever comes late is *passed over*: it is not waited for any more, and
-//! its block is nothing special unless it is named again. A list that explains nothing sleeps, which means that all of
-//! its positions are passed over until it explains something again. Nothing is discarded.
+//! its block is nothing special unless it is named again. A list that explains nothing for a while is *dormant*: it says
+//! nothing of any block until it explains something again. Nothing is discarded.
 //!
 //! Positions count from the beginning of the list and are 32 bits wide.
 
@@ -160,18 +160,16 @@ impl Knowledge {
         let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { return false };
         let Some(stream) = known.readers.stream_mut(list) else { return false };
         let Some(position) = stream.append(reference(blocks, b)) else { return false };
-        let asleep = stream.is_asleep();
         let l = &mut known.lists[list];
         let disk = blocks.disk(b).0 as usize;
         l.extend(position + 1, disk);
         match known_use {
-            Some(u) if self.uses[u as usize].first != NONE || asleep => return true,
+            Some(u) if self.uses[u as usize].first != NONE => return true,
             Some(u) => self.uses[u as usize].first = position,
             None => {
                 let other = blocks[b].first_use;
-                let first = if asleep { NONE } else { position };
                 let (manager, list) = (manager.0 as u16, list as u16);
-                let new = Use { block: b, manager, list, first, other };
+                let new = Use { block: b, manager, list, first: position, other };
                 let u = match self.vacant.pop() {
                     Some(u) => {
                         self.uses[u as usize] = new;
@@ -185,7 +183,7 @@ impl Knowledge {
                 blocks[b].first_use = u;
             }
         }
-        if !asleep && let Some(l) = self.list_mut(manager, list) {
+        if let Some(l) = self.list_mut(manager, list) {
             l.place(blocks, b, manager, position);
         }
         true
@@ -238,6 +236,9 @@ impl Knowledge {
         known.readers.reference(process.0, reference(blocks, b), |list, r, m| matches.push((list, r, m)));
         for i in 0..self.matches.len() {
             let (list, r, found) = self.matches[i];
+            if let Some(l) = self.list_mut(manager, list) {
+                l.note_explained(found != Match::Unpredicted);
+            }
             match found {
                 Match::At(position) => {
                     met.predicted += 1;
@@ -286,15 +287,16 @@ impl Knowledge {
         while let Some(moved) = stream.take_moved() {
             resumed |= matches!(moved, Moved::Resumed(_));
         }
-        let (cursor, asleep, len) = (stream.frontier(), stream.is_asleep(), stream.len());
+        let (cursor, asleep) = (stream.frontier(), stream.is_asleep());
         let l = &mut known.lists[list];
-        let woke = l.is_asleep() && !asleep;
-        l.set_cursor(cursor, asleep);
-        if resumed || woke {
+        if l.set_cursor(cursor, asleep) {
+            self.unlisted.extend(l.cached_uses().filter_map(|p| stream.block_at(p)));
+        }
+        if resumed {
             self.rebuild(blocks, manager, list);
             return 0;
         }
-        let to = if asleep { len } else { l.late_before() };
+        let to = l.late_before();
         if to <= l.passed() { 0 } else { self.pass_over(blocks, manager, list, to) }
     }
 
@@ -314,7 +316,7 @@ impl Knowledge {
             let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { break };
             let (Some(stream), l) = (known.readers.stream(list), &mut known.lists[list]) else { break };
             l.unplace(blocks, b, position);
-            let next = if l.is_asleep() { NONE } else { stream.next_use_from(b, to).unwrap_or(NONE) };
+            let next = stream.next_use_from(b, to).unwrap_or(NONE);
             self.uses[u as usize].first = next;
             if next == NONE {
                 self.unlisted.push(b);
@@ -370,7 +372,10 @@ impl Knowledge {
         let mut u = blocks[b].first_use;
         while u != NONE {
             let this = &self.uses[u as usize];
-            if u32::from(this.manager) == manager.0 && this.first != NONE {
+            if u32::from(this.manager) == manager.0
+                && this.first != NONE
+                && self.list(manager, this.list.into()).is_some_and(|l| !l.is_dormant())
+            {
                 return true;
             }
             u = this.other;
@@ -390,7 +395,7 @@ impl Knowledge {
         let one = self.list_count(manager) == 1;
         loop {
             let known = self.of(manager)?;
-            let far = known.lists.iter().enumerate();
+            let far = known.lists.iter().enumerate().filter(|(_, l)| !l.is_dormant());
             let far = far.filter_map(|(i, l)| l.furthest().map(|p| (p.saturating_sub(l.cursor()), i, p)));
             let (distance, list, position) = far.max()?;
             let b = known.readers.stream(list)?.block_at(position)?;
@@ -409,7 +414,7 @@ impl Knowledge {
             if u32::from(m) == manager.0
                 && usize::from(l) != list
                 && first != NONE
-                && let Some(there) = self.list(manager, l.into())
+                && let Some(there) = self.list(manager, l.into()).filter(|l| !l.is_dormant())
                 && first.saturating_sub(there.cursor()) < distance
             {
                 return true;

@@ -41,7 +41,7 @@ impl Planner for ControlledAggressive {
             (desk.config().batch.max(1), desk.config().horizon, desk.config().free_margin);
         for list in 0..desk.list_count(manager) {
             for _ in 0..batch {
-                let Some(l) = desk.list(manager, list) else { return };
+                let Some(l) = desk.list(manager, list) else { break };
                 let cursor = l.cursor();
                 let Some(hole) = l.next_hole(cursor) else { break };
                 if horizon.is_some_and(|h| hole - cursor >= h) {

@@ -25,7 +25,7 @@ impl Planner for FixedHorizon {
     fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, _: Occasion) {
         let horizon = desk.config().fixed_horizon();
         for list in 0..desk.list_count(manager) {
-            let Some(mut from) = desk.list(manager, list).map(|l| l.cursor()) else { return };
+            let Some(mut from) = desk.list(manager, list).map(|l| l.cursor()) else { continue };
             let end = from.saturating_add(horizon);
             while let Some(l) = desk.list(manager, list)
                 && let Some(hole) = l.next_hole(from).filter(|&hole| hole < end)
