@@ -17,7 +17,7 @@ const SLACK: u32 = 32;
 /// Blocks of a run after which it is sampled again, in the window.
 const PIECE: u32 = 16;
 
-/// The same outside of it, where a match is worth less.
+/// Blocks of a run after which it is looked for far away again.
 const FAR_PIECE: u32 = 64;
 
 /// Used positions of a block that are passed over when an unused one is looked for.
@@ -412,8 +412,9 @@ impl Stream {
                 self.sleep.continued();
             }
             self.frontier.note(p + 1);
-            let piece = if self.in_window(p) { PIECE } else { FAR_PIECE };
-            if begins || length.is_multiple_of(piece) {
+            // Outside of the window a run is one sample, however long: a file that is read earlier than it was must
+            // not take the stream along.
+            if begins || (length.is_multiple_of(PIECE) && self.in_window(p)) {
                 self.sample(p + 1);
             }
         } else {
