@@ -1,4 +1,4 @@
-//! References a second that a stream aligns, one core; `cargo bench -p foretell-policy --bench knowledge`.
+//! References a second that a stream aligns, one core; `cargo bench -p foretell-policy --bench alignment`.
 
 use divan::{Bencher, counter::ItemsCount};
 use foretell_policy::alignment::{Limits, Reference, Stream};

@@ -175,10 +175,10 @@ fn wrong_isolated_entries_have_a_low_chance_and_runs_a_high_one() {
     }
 }
 
-/// 24 bytes a listed reference, with at least four references of each file.
+/// 24 bytes a listed reference, with at least ten references of each file.
 #[test]
 fn memory_a_reference() {
-    for (files, epochs) in [(1, 1), (1, 4), (1000, 1), (20_000, 1), (5000, 4)] {
+    for (files, epochs) in [(1, 1), (1, 4), (1000, 1), (10_000, 1), (25_000, 4)] {
         let mut stream = Stream::new(Limits::default());
         let blocks = 100_000;
         let mut listed = 0;
@@ -217,6 +217,38 @@ fn limits_are_kept() {
 
 proptest! {
     #![proptest_config(seeded(300))]
+
+    /// Readers come, go and are assigned in any order; ids are beyond all limits.
+    #[test]
+    fn any_readers_are_fine(
+        listed in prop::collection::vec((0usize..3, any::<u32>(), 0u32..3), 0..100),
+        calls in prop::collection::vec((0u32..6, 0u32..12, any::<u32>(), 0u32..4), 0..300),
+    ) {
+        let limits = Limits { window: 8, positions: 64, ids: 1 << 12, streams: 2, readers: 4 };
+        let mut readers = Readers::new(limits);
+        readers.add_stream();
+        readers.add_stream();
+        for (stream, block, file) in listed {
+            if let Some(stream) = readers.stream_mut(stream) {
+                stream.append(Reference { block: block >> 22, file, index: block });
+            }
+        }
+        for (reader, what, block, file) in calls {
+            match what {
+                0 => readers.end(reader),
+                1 => { readers.assign(reader, file as usize); }
+                _ => {
+                    let r = Reference { block: block >> 22, file, index: block };
+                    readers.reference(reader, r, |stream, r, found| {
+                        if let Match::At(p) = found {
+                            assert!(p < 64 && stream < 2 && r.block < 1 << 10);
+                        }
+                    });
+                }
+            }
+            prop_assert!(readers.stream_of(reader).is_none_or(|s| s < 2));
+        }
+    }
 
     /// Any calls in any order: every position is used at most once between two resumptions, what is said to be live
     /// is, and the caller who believes `take_moved` knows every live position.

@@ -150,11 +150,11 @@ impl Base {
             }
             Base::Join => {
                 let index = zipf(2000, 10_000, random);
-                let mut tuples = |pair: &[u32]| {
+                let tuples = |pair: &[u32]| {
                     let tuple = Block::new(FileId(1), random.below(10_000) as u32);
                     [Block::new(FileId(0), pair[0]), Block::new(FileId(0), pair[1]), tuple]
                 };
-                index.chunks_exact(2).flat_map(|pair| tuples(pair)).collect()
+                index.chunks_exact(2).flat_map(tuples).collect()
             }
         }
     }

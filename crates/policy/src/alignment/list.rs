@@ -5,7 +5,8 @@
 //! 2 log n steps, and nothing has to be changed when a stream jumps (Myers, "An applicative random-access
 //! stack", Information Processing Letters 17, 1983). Appending takes one step.
 //!
-//! Memory: 17 bytes a position, 4 a distinct block, 28 a file.
+//! Memory: 17 bytes a position, 4 a distinct block, 24 a file: at most 24 bytes a position when each file is named in
+//! ten positions or more.
 
 use super::Reference;
 use super::paged::Paged;
@@ -40,8 +41,7 @@ struct Entry {
 /// What a list says of one file, and where the reader is in it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FileState {
-    /// How many positions name its blocks.
-    named: u32,
+    /// Its last position in the list, and which block that is.
     last_position: u32,
     last_index: u32,
     /// Positions matched last: the first one steers, the other one is where the file was before.
@@ -83,7 +83,7 @@ impl List {
     /// Appends a position; the caller has checked the limits.
     pub(crate) fn append(&mut self, r: Reference) -> u32 {
         let position = self.len();
-        let ordinal = self.note_file(r, position);
+        let (ordinal, mark) = self.note_file(r, position);
         let (before, jump, rank) = match self.last.get(r.block) {
             NONE => {
                 self.distinct += 1;
@@ -102,11 +102,7 @@ impl List {
         reserve_some(&mut self.entries);
         self.entries.push(Entry { block: r.block, before, jump, ordinal });
         reserve_some(&mut self.marks);
-        self.marks.push(rank);
-        if self.continues_run(r, position) {
-            self.marks[position as usize] |= RUN;
-        }
-        self.remember_last(r, position);
+        self.marks.push(rank | mark);
         position
     }
 
@@ -114,47 +110,26 @@ impl List {
         self.marks[position as usize] & RANK
     }
 
-    /// The file's slot, and the ordinal of a new position of it.
-    fn note_file(&mut self, r: Reference, position: u32) -> u32 {
-        let slot = match self.slots.get(r.file) {
-            NONE => {
-                let slot = self.files.len() as u32;
-                self.slots.set(r.file, slot);
-                reserve_some(&mut self.files);
-                self.files.push(FileState {
-                    named: 0,
-                    last_position: position,
-                    last_index: r.index,
-                    at: [NONE; 2],
-                    place: 0,
-                });
-                slot
-            }
-            slot => slot,
+    /// The position's ordinal in its file; whether it continues the file's last position, which is marked then.
+    fn note_file(&mut self, r: Reference, position: u32) -> (u32, u8) {
+        let slot = self.slots.get(r.file);
+        let Some(file) = self.files.get_mut(slot as usize) else {
+            self.slots.set(r.file, self.files.len() as u32);
+            reserve_some(&mut self.files);
+            self.files.push(FileState {
+                last_position: position,
+                last_index: r.index,
+                at: [NONE; 2],
+                place: 0,
+            });
+            return (0, 0);
         };
-        let file = &mut self.files[slot as usize];
-        file.named += 1;
-        file.named - 1
-    }
-
-    /// Marks the neighbour before, if this position continues it.
-    fn continues_run(&mut self, r: Reference, position: u32) -> bool {
-        let Some(file) = self.file(r.file) else { return false };
-        let neighbour = file.named > 1
-            && file.last_index.abs_diff(r.index) == 1
-            && position - file.last_position <= RUN_REACH;
-        if neighbour {
-            let last = file.last_position as usize;
-            self.marks[last] |= RUN;
-        }
-        neighbour
-    }
-
-    fn remember_last(&mut self, r: Reference, position: u32) {
-        if let Some(file) = self.file_mut(r.file) {
-            file.last_position = position;
-            file.last_index = r.index;
-        }
+        let last = file.last_position as usize;
+        let neighbour = file.last_index.abs_diff(r.index) == 1 && position - file.last_position <= RUN_REACH;
+        (file.last_position, file.last_index) = (position, r.index);
+        let mark = if neighbour { RUN } else { 0 };
+        self.marks[last] |= mark;
+        (self.entries[last].ordinal + 1, mark)
     }
 
     pub(crate) fn file(&self, file: u32) -> Option<&FileState> {

@@ -20,6 +20,7 @@
 //!  list        positions, links between those of a block, files       17 bytes a position
 //!  runs        the runs referenced last: one piece of evidence each
 //!  frontier    where the stream has come
+//!  sleep       when a stream explains nothing
 //!  place       which far place explains the last runs
 //!  confidence  how often predictions came true
 //!  stream      all of them together
@@ -96,6 +97,6 @@ pub struct Limits {
 impl Default for Limits {
     /// A cache of 128 MiB, lists of 512 GiB of references, at 8 KiB a block.
     fn default() -> Limits {
-        Limits { window: 16_384, positions: 1 << 26, ids: 1 << 28, streams: 64, readers: 256 }
+        Limits { window: 16_384, positions: 1 << 26, ids: 1 << 26, streams: 64, readers: 256 }
     }
 }

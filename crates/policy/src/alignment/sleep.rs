@@ -25,17 +25,33 @@ const NOTHING: i32 = 16;
 pub(crate) struct Sleep {
     score: i32,
     asleep: bool,
+    /// Runs begun since it fell asleep.
+    begun: u32,
 }
+
+/// Of so many runs in a row a sleeping stream looks at the first [`LOOKS`]: together, since only runs that follow
+/// each other are evidence.
+const ROUND: u32 = 64;
+
+/// See [`ROUND`].
+const LOOKS: u32 = 8;
 
 impl Default for Sleep {
     fn default() -> Sleep {
-        Sleep { score: FULL, asleep: false }
+        Sleep { score: FULL, asleep: false, begun: 0 }
     }
 }
 
 impl Sleep {
     pub(crate) fn asleep(&self) -> bool {
         self.asleep
+    }
+
+    /// A run begins while the stream sleeps: is it looked at?
+    pub(crate) fn stirs(&mut self) -> bool {
+        let looks = self.begun % ROUND < LOOKS;
+        self.begun = self.begun.wrapping_add(1);
+        looks
     }
 
     /// A run was where it was expected.

@@ -17,7 +17,7 @@ const SLACK: u32 = 32;
 /// Blocks of a run after which it is sampled again, in the window.
 const PIECE: u32 = 16;
 
-/// The same outside of it, where a match is worth less.
+/// Blocks of a run after which it is looked for far away again.
 const FAR_PIECE: u32 = 64;
 
 /// Used positions of a block that are passed over when an unused one is looked for.
@@ -215,7 +215,7 @@ impl Stream {
         }
         let joins = self.runs.take(r);
         let piece = joins == Joins::Continues && self.runs.current().length.is_multiple_of(FAR_PIECE);
-        if self.sleep.asleep() && joins != Joins::Begins && !piece {
+        if self.sleep.asleep() && !(piece || joins == Joins::Begins && self.sleep.stirs()) {
             return Match::Unpredicted;
         }
         let found = self.find(r, &file, joins);
@@ -300,6 +300,7 @@ impl Stream {
     fn find(&self, r: Reference, file: &FileState, joins: Joins) -> Found {
         let at = if file.place == self.place { file.at } else { [NONE; 2] };
         let known = file.place == self.place;
+        let at_before = file.at[0];
         let frontier = self.frontier.at();
         if at[0] != NONE && at[0] + 1 == frontier && self.fits(r.block, frontier) {
             return Found::Expected(frontier);
@@ -313,6 +314,11 @@ impl Stream {
             return if turn { Found::Expected(beside) } else { Found::UsedUp(NONE) };
         }
         if !known {
+            // The file was not referenced since the jump. It may still go on where it was.
+            let next = if at_before == NONE { self.list.first_from(r.block, 0) } else { at_before + 1 };
+            if self.fits(r.block, next) && (at_before != NONE || self.list.ordinal(next) == 0) {
+                return Found::Expected(next);
+            }
             return if self.in_window(beside) { Found::OutOfOrder(beside) } else { Found::Nothing };
         }
         if at[0] != NONE && self.fits(r.block, at[0] + 1) {
@@ -412,8 +418,9 @@ impl Stream {
                 self.sleep.continued();
             }
             self.frontier.note(p + 1);
-            let piece = if self.in_window(p) { PIECE } else { FAR_PIECE };
-            if begins || length.is_multiple_of(piece) {
+            // Outside of the window a run is one sample, however long: a file that is read earlier than it was must
+            // not take the stream along.
+            if begins || (length.is_multiple_of(PIECE) && self.in_window(p)) {
                 self.sample(p + 1);
             }
         } else {

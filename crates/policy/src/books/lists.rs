@@ -69,10 +69,12 @@ impl Books {
         if self.knowledge.list_count(manager) == 0 {
             return;
         }
+        let ended = self.disclosed_ahead(manager) == 0;
         let met = self.knowledge.reference(&mut self.blocks, manager, process, b);
         if let Some(counters) = self.managers.counters_mut(manager) {
             counters.predicted += u64::from(met.predicted);
-            counters.unpredicted += u64::from(met.unpredicted);
+            // What comes after the end of the lists was not predicted, and not missed either.
+            counters.unpredicted += if ended { 0 } else { u64::from(met.unpredicted) };
             counters.skipped += u64::from(met.skipped);
         }
         while let Some(passed) = self.knowledge.take_unlisted() {
