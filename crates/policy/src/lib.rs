@@ -22,9 +22,9 @@
 //! Application-Controlled File Caching, Prefetching, and Disk Scheduling" (TOCS 1996).
 
 mod accounts;
+mod action;
 /// Alignment of live references to predicted ones.
 pub mod alignment;
-mod action;
 mod blocks;
 mod books;
 mod config;
@@ -33,6 +33,7 @@ mod counters;
 mod engine;
 mod fetches;
 mod frames;
+mod ghosts;
 mod ids;
 mod input;
 mod knowledge;

@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 use foretell_policy::{
-    Action, Block, Config, DiskId, Engine, Extent, FileId, Input, Layout, ManagerCounters,
-    ManagerId, Nanos, Order, PoolPolicy, Prefetch, ProcessId, Reason,
+    Action, Block, Config, DiskId, Engine, Extent, FileId, Input, Layout, ManagerCounters, ManagerId, Nanos,
+    Order, PoolPolicy, Prefetch, ProcessId, Reason,
 };
 use foretell_testkit::InstantPlane;
 

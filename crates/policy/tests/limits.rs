@@ -188,11 +188,8 @@ fn a_cache_of_no_blocks_becomes_one_of_one() {
 /// of them has arrived and can be replaced.
 #[test]
 fn a_demand_fetch_waits_for_a_frame() {
-    let mut engine = Engine::new(Config {
-        prefetch: Prefetch::ControlledAggressive,
-        free_margin: 0,
-        ..Config::new(2)
-    });
+    let mut engine =
+        Engine::new(Config { prefetch: Prefetch::ControlledAggressive, free_margin: 0, ..Config::new(2) });
     let manager = engine.add_manager(true).unwrap();
     let process = engine.add_process(manager);
     let file = engine.add_file(Layout::Unknown).unwrap();

@@ -31,6 +31,8 @@ pub enum PolicyName {
     ReverseAggressive,
     /// Forestall.
     Forestall,
+    /// Forestall for hints that may be partly wrong.
+    Informed,
     /// Controlled-aggressive of ACFS: aggressive with one batch at a time and a margin of free blocks.
     ControlledAggressive,
 }
@@ -43,7 +45,7 @@ pub struct UnknownPolicy {
     pub name: String,
 }
 
-const ALL: [PolicyName; 11] = [
+const ALL: [PolicyName; 12] = [
     PolicyName::DemandOpt,
     PolicyName::DemandLru,
     PolicyName::DemandMru,
@@ -54,6 +56,7 @@ const ALL: [PolicyName; 11] = [
     PolicyName::Aggressive,
     PolicyName::ReverseAggressive,
     PolicyName::Forestall,
+    PolicyName::Informed,
     PolicyName::ControlledAggressive,
 ];
 
@@ -82,6 +85,7 @@ impl PolicyName {
             PolicyName::Aggressive => "aggressive",
             PolicyName::ReverseAggressive => "reverse-aggressive",
             PolicyName::Forestall => "forestall",
+            PolicyName::Informed => "informed",
             PolicyName::ControlledAggressive => "controlled-aggressive",
         }
     }
@@ -101,6 +105,7 @@ impl PolicyName {
                 | PolicyName::Aggressive
                 | PolicyName::ReverseAggressive
                 | PolicyName::Forestall
+                | PolicyName::Informed
                 | PolicyName::ControlledAggressive
         )
     }
@@ -115,6 +120,7 @@ impl PolicyName {
             PolicyName::Aggressive => Prefetch::Aggressive,
             PolicyName::ReverseAggressive => Prefetch::ReverseAggressive,
             PolicyName::Forestall => Prefetch::Forestall,
+            PolicyName::Informed => Prefetch::Informed,
             PolicyName::ControlledAggressive => Prefetch::ControlledAggressive,
         }
     }

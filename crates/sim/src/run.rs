@@ -204,7 +204,7 @@ fn equip(cell: &Cell, survey: &Survey) -> Result<(Engine, Hardware), SimError> {
         layouts,
         driver_ns: cell.driver_ns,
         cpu_speed: cell.cpu_speed,
-        reports_times: cell.policy == PolicyName::Forestall,
+        reports_times: cell.policy.prefetch().wants_times(),
     };
     Ok((engine, hardware))
 }
@@ -252,7 +252,9 @@ fn outcome(cell: &Cell, survey: &Survey, run: &Run) -> Outcome {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let counters = engine.counters();
     let horizon = match cell.policy {
-        PolicyName::FixedHorizon | PolicyName::Forestall => Some(engine.config().fixed_horizon()),
+        PolicyName::FixedHorizon | PolicyName::Forestall | PolicyName::Informed => {
+            Some(engine.config().fixed_horizon())
+        }
         _ => cell.horizon,
     };
     Outcome {

@@ -23,6 +23,9 @@ const ROOT: u8 = RANK;
 /// The position is part of a sequential run.
 const RUN: u8 = 0x20;
 
+/// The position was not disclosed: it completes a run.
+const COMPLETED: u8 = 0x40;
+
 /// Positions within which a file's neighbouring blocks must be named to be a run. Two files that are read in turn,
 /// and entries that slipped in between, still leave it one.
 const RUN_REACH: u32 = 8;
@@ -168,6 +171,18 @@ impl List {
             at = self.entries[at as usize].jump;
         }
         count
+    }
+
+    /// Marks the last position as one that was not disclosed.
+    pub(crate) fn mark_completed(&mut self) {
+        if let Some(last) = self.marks.last_mut() {
+            *last |= COMPLETED;
+        }
+    }
+
+    /// Was the position not disclosed?
+    pub(crate) fn is_completed(&self, position: u32) -> bool {
+        self.marks.get(position as usize).is_some_and(|m| m & COMPLETED != 0)
     }
 
     /// The last position of a block before `position`, and the first one from there on; `NONE` where there is none.

@@ -105,6 +105,19 @@ impl Stream {
         fits.then(|| self.list.append(r))
     }
 
+    /// Appends a reference that was not disclosed and completes a run of the list; as [`Stream::append`].
+    pub fn append_completed(&mut self, r: Reference) -> Option<u32> {
+        let position = self.append(r)?;
+        self.list.mark_completed();
+        Some(position)
+    }
+
+    /// Was the position appended by [`Stream::append_completed`]?
+    #[must_use]
+    pub fn is_completed(&self, position: u32) -> bool {
+        self.list.is_completed(position)
+    }
+
     /// How many positions there are.
     #[must_use]
     pub fn len(&self) -> u32 {

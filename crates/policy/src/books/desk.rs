@@ -104,12 +104,32 @@ impl<'a> Desk<'a> {
         self.books.knowledge.next_use(&self.books.blocks, manager, list, b)
     }
 
+    /// Had a list predicted the last reference?
+    pub(crate) fn was_predicted(&self) -> bool {
+        self.books.predicted
+    }
+
+    /// Is a hole worth a fetch: is the chance that it will be used at least this? If not, it is no hole any more until
+    /// its block comes or goes.
+    pub(crate) fn is_worth(&mut self, manager: ManagerId, list: usize, hole: u32, least_chance: f64) -> bool {
+        if least_chance <= 0.0 || self.books.knowledge.chance(manager, list, hole) >= least_chance {
+            return true;
+        }
+        self.books.knowledge.decline(&self.books.blocks, manager, list, hole);
+        false
+    }
+
     /// Are more than `margin` blocks free for a fetch of the block at position `hole` of a list: empty frames, blocks
     /// that no list names, and blocks that this list names after the hole?
     pub(crate) fn free_blocks_exceed(&self, manager: ManagerId, list: usize, hole: u32, margin: u32) -> bool {
-        let pooled = self.books.managers.pools(manager).map_or(0, |p| p.len() as u32);
-        let mut free = self.books.frames.empty().saturating_add(pooled);
+        let mut free = self.books.frames.empty();
         let Some(list) = self.list(manager, list) else { return free > margin };
+        // Blocks that no list names are free as long as they are worth less than the block that would come.
+        let unlisted = self.books.managers.unlisted_chance(manager);
+        if unlisted == 0.0 || self.books.listed_worth(manager, hole.saturating_sub(list.cursor())) > unlisted
+        {
+            free = free.saturating_add(self.books.managers.pools(manager).map_or(0, |p| p.len() as u32));
+        }
         let mut next_use = list.furthest();
         while free <= margin {
             match next_use {

@@ -5,6 +5,10 @@ use crate::action::Action;
 use crate::blocks::{BlockId, NO_POOL, State};
 use crate::ids::{Block, ManagerId, ProcessId};
 
+/// Positions around the cursor at which a reference is taken for the one that is listed there, before its block has
+/// arrived and the alignment is asked.
+const ABOUT_NOW: u32 = 64;
+
 impl Books {
     /// Appends to one of the manager's lists; gives how many references were taken.
     pub(crate) fn disclose(&mut self, manager: ManagerId, list: u32, blocks: &[Block]) -> usize {
@@ -16,24 +20,49 @@ impl Books {
             return 0;
         }
         self.control(manager);
+        let completes = self.config.prefetch.doubts_lists();
+        if completes {
+            self.managers.measure_unlisted(manager, self.config.cache_blocks);
+        }
         let ahead = self.knowledge.list(manager, list).map_or(0, |l| l.ahead() as usize);
         let room = (self.config.limits.disclosed_blocks as usize).saturating_sub(ahead);
         let mut taken = 0;
         for &block in blocks.iter().take(room) {
-            let Some(b) = self.blocks.find_or_add(block) else { break };
-            if !self.knowledge.append(&mut self.blocks, manager, list, b) {
-                self.blocks.forget_if_idle(b);
-                break;
+            if completes {
+                for index in self.knowledge.gap(manager, list, block) {
+                    self.append(manager, list, Block::new(block.file, index), true);
+                }
             }
-            if self.blocks[b].pool != NO_POOL
-                && self.owner_of(b) == Some(manager)
-                && self.knowledge.names(&self.blocks, manager, b)
-            {
-                self.leave_pools(b);
+            if !self.append(manager, list, block, false) {
+                break;
             }
             taken += 1;
         }
         taken
+    }
+
+    fn append(&mut self, manager: ManagerId, list: usize, block: Block, completed: bool) -> bool {
+        let Some(b) = self.blocks.find_or_add(block) else { return false };
+        if !self.knowledge.append(&mut self.blocks, manager, list, b, completed) {
+            self.blocks.forget_if_idle(b);
+            return false;
+        }
+        if self.blocks[b].pool != NO_POOL
+            && self.owner_of(b) == Some(manager)
+            && self.knowledge.names(&self.blocks, manager, b)
+        {
+            self.leave_pools(b);
+        }
+        true
+    }
+
+    /// Does a list of the manager's name this block about now?
+    pub(super) fn is_expected(&self, manager: ManagerId, b: BlockId) -> bool {
+        (0..self.knowledge.list_count(manager)).any(|list| {
+            let cursor = self.knowledge.list(manager, list).map_or(0, |l| l.cursor());
+            let next = self.knowledge.next_use(&self.blocks, manager, list, b);
+            next.is_some_and(|next| next.abs_diff(cursor) <= ABOUT_NOW)
+        })
     }
 
     /// Puts a process on one of its manager's lists.
@@ -63,11 +92,11 @@ impl Books {
         }
     }
 
-    /// Matches a reference against the manager's lists. Blocks that it shows to be named in vain are the first that
-    /// the manager gives up.
-    pub(super) fn match_list(&mut self, manager: ManagerId, process: ProcessId, b: BlockId) {
+    /// Matches a reference against the manager's lists; says whether one had predicted it. Blocks that it shows to be
+    /// named in vain are the first that the manager gives up.
+    pub(super) fn match_list(&mut self, manager: ManagerId, process: ProcessId, b: BlockId) -> bool {
         if self.knowledge.list_count(manager) == 0 {
-            return;
+            return false;
         }
         let ended = self.disclosed_ahead(manager) == 0;
         let met = self.knowledge.reference(&mut self.blocks, manager, process, b);
@@ -82,6 +111,7 @@ impl Books {
                 self.place_unlisted(manager, passed);
             }
         }
+        met.predicted > 0
     }
 
     /// A block lost its next use, or found one again: it goes to the pools, or out of them.

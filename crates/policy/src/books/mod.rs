@@ -54,6 +54,8 @@ pub(crate) struct Books {
     actions: VecDeque<Action>,
     /// Prefetches started since the planner was asked.
     batch: Vec<BlockId>,
+    /// Had a list predicted the last reference?
+    predicted: bool,
 }
 
 impl Books {
@@ -68,6 +70,7 @@ impl Books {
             accounts: Accounts::default(),
             actions: VecDeque::new(),
             batch: Vec::new(),
+            predicted: false,
             config,
         }
     }

@@ -22,10 +22,18 @@ impl Books {
         stalled: bool,
     ) -> Access {
         self.managers.note_process(manager, process);
+        let absent = matches!(self.blocks[b].state, State::Absent | State::Leaving);
         if self.config.residency == Residency::Advisory || self.blocks[b].state == State::Cached {
-            self.match_list(manager, process, b);
+            self.predicted = self.match_list(manager, process, b);
         } else {
+            self.predicted = self.is_expected(manager, b);
             self.fetches.wait(b, process);
+        }
+        if let Some(ghosts) = self.managers.ghosts_mut(manager) {
+            ghosts.reference();
+            if absent && !self.predicted {
+                ghosts.miss(self.blocks[b].block);
+            }
         }
         let file = self.blocks[b].block.file;
         let access = match self.blocks[b].state {

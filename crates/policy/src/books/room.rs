@@ -33,8 +33,19 @@ impl Books {
         };
         let Some(candidate) = candidate else { return false };
         let victim = self.consult(candidate);
+        self.remember_unlisted(victim);
         self.evict(victim);
         true
+    }
+
+    /// A block is replaced: if no list names it, it is seen whether it is missed.
+    fn remember_unlisted(&mut self, b: BlockId) {
+        if let Some(owner) = self.owner_of(b)
+            && !self.knowledge.names(&self.blocks, owner, b)
+            && let Some(ghosts) = self.managers.ghosts_mut(owner)
+        {
+            ghosts.remember(self.blocks[b].block);
+        }
     }
 
     /// The cache has another size: evicts what is too much. What is on its way is evicted when it is there.
@@ -64,14 +75,28 @@ impl Books {
         if self.config.allocation == Allocation::GlobalLru || self.managers.is_revoked(manager) {
             return None;
         }
+        let unlisted = self.managers.unlisted_chance(manager);
         let pools = self.managers.pools_mut(manager)?;
+        let named_in_vain = pools.has_passed_over();
         if let Some(b) = pools.victim() {
-            return Some(b);
+            // What no list names goes first, unless that is missed more often than what a list names last.
+            if unlisted == 0.0 || named_in_vain {
+                return Some(b);
+            }
+            return match self.knowledge.furthest(&self.blocks, manager) {
+                Some((far, distance)) if self.listed_worth(manager, distance) < unlisted => Some(far),
+                _ => Some(b),
+            };
         }
         if let Some((b, _)) = self.knowledge.furthest(&self.blocks, manager) {
             return Some(b);
         }
         pools.oldest_arriving()
+    }
+
+    /// The chance per reference that a block is needed which a list names `distance` references ahead.
+    pub(super) fn listed_worth(&self, _manager: ManagerId, distance: u32) -> f64 {
+        1.0 / f64::from(distance.max(1))
     }
 
     /// The owner keeps `candidate` and gives up `victim`: swap, and remember.

@@ -5,6 +5,7 @@ use super::revocation::{self, Verdict};
 use crate::blocks::{NOBODY, NUMBERS};
 use crate::config::{Limits, Revocation};
 use crate::counters::ManagerCounters;
+use crate::ghosts::Ghosts;
 use crate::ids::{ManagerId, ProcessId};
 
 /// Managers of which records are made before those of ended ones are used again: who has few wants to see the
@@ -23,6 +24,8 @@ struct Manager {
     /// `None` as long as it has neither directed nor disclosed anything: an oblivious manager.
     pools: Option<Box<Pools>>,
     standing: revocation::Record,
+    /// What its blocks that no list names are worth; `None` where that is not asked.
+    ghosts: Option<Box<Ghosts>>,
     counters: ManagerCounters,
     /// The process of its that referenced something last: prefetches are charged to it.
     last_process: ProcessId,
@@ -89,6 +92,7 @@ impl Managers {
             owned: 0,
             pools: None,
             standing: revocation::Record::default(),
+            ghosts: None,
             counters: ManagerCounters::default(),
             last_process: NOBODY,
         };
@@ -138,6 +142,23 @@ impl Managers {
     #[inline]
     pub(crate) fn pools_mut(&mut self, manager: ManagerId) -> Option<&mut Pools> {
         self.get_mut(manager)?.pools.as_deref_mut()
+    }
+
+    pub(crate) fn ghosts_mut(&mut self, manager: ManagerId) -> Option<&mut Ghosts> {
+        self.get_mut(manager)?.ghosts.as_deref_mut()
+    }
+
+    /// The chance per reference that a block of the manager's which no list names is needed; 0 where that is not
+    /// measured.
+    pub(crate) fn unlisted_chance(&self, manager: ManagerId) -> f64 {
+        self.get(manager).and_then(|m| m.ghosts.as_deref()).map_or(0.0, Ghosts::chance)
+    }
+
+    /// From now on it is measured what blocks are worth that no list names.
+    pub(crate) fn measure_unlisted(&mut self, manager: ManagerId, cache_blocks: u32) {
+        if let Some(m) = self.get_mut(manager).filter(|m| m.ghosts.is_none()) {
+            m.ghosts = Some(Box::new(Ghosts::new(cache_blocks)));
+        }
     }
 
     /// Makes a manager a controlling one; false if it is one already, or has ended.

@@ -203,6 +203,11 @@ impl Pools {
         None
     }
 
+    /// Is there a block that a list named in vain?
+    pub(crate) fn has_passed_over(&self) -> bool {
+        self.passed_over.len() > 0
+    }
+
     /// The block that has waited longest to be referenced: the last resort.
     pub(crate) fn oldest_arriving(&mut self) -> Option<BlockId> {
         self.arriving.front()

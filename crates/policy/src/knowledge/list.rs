@@ -1,5 +1,6 @@
 //! One list: where its reader is, and the next uses of the blocks that it names.
 
+use super::completion::Completion;
 use super::positions::PositionSet;
 use crate::blocks::{BlockId, Blocks, Mark, State};
 use crate::ids::{DiskId, ManagerId};
@@ -23,6 +24,7 @@ pub(crate) struct List {
     /// References since the last one that the list explained.
     unexplained: u32,
     dormant: bool,
+    pub(super) completion: Completion,
     cached: PositionSet,
     missing: Vec<PositionSet>,
     /// A number a disk that changes with its missing blocks.
@@ -40,6 +42,7 @@ impl List {
             late: 0,
             unexplained: 0,
             dormant: false,
+            completion: Completion::default(),
             cached: PositionSet::default(),
             missing: (0..disks).map(|_| PositionSet::default()).collect(),
             // Far apart, so that what was computed from one list is not taken for another one's.
@@ -174,6 +177,11 @@ impl List {
             }
             _ => {}
         }
+    }
+
+    /// A hole that is not worth a fetch ceases to be one, until its block comes or goes.
+    pub(super) fn decline(&mut self, blocks: &Blocks, b: BlockId, position: u32) {
+        self.unplace(blocks, b, position);
     }
 
     #[inline]

@@ -20,16 +20,20 @@
 //!
 //! Positions count from the beginning of the list and are 32 bits wide.
 
+mod completion;
 mod list;
 pub(crate) mod positions;
 
 pub(crate) use list::List;
 
-use crate::alignment::{self, Match, Moved, Readers, Reference};
+use crate::alignment::{self, Class, Match, Moved, Readers, Reference};
 use crate::blocks::{BlockId, Blocks};
 use crate::config::Limits;
-use crate::ids::{ManagerId, ProcessId};
+use crate::ids::{Block, ManagerId, ProcessId};
 use crate::recency::NONE;
+
+/// Predictions that a new list is taken to have made rightly.
+const TRUST: f64 = 4.0;
 
 /// What a list says of one block.
 #[derive(Debug, Clone, Copy)]
@@ -154,22 +158,39 @@ impl Knowledge {
         }
     }
 
+    /// The blocks that complete the run which a reference continues, as a range of its file; to be appended, as
+    /// completed, before it.
+    pub(crate) fn gap(&mut self, manager: ManagerId, list: usize, block: Block) -> std::ops::Range<u32> {
+        self.list_mut(manager, list).map_or(0..0, |l| l.completion.gap(block))
+    }
+
     /// Appends one reference; false when the list is full.
-    pub(crate) fn append(&mut self, blocks: &mut Blocks, manager: ManagerId, list: usize, b: BlockId) -> bool {
+    pub(crate) fn append(
+        &mut self,
+        blocks: &mut Blocks,
+        manager: ManagerId,
+        list: usize,
+        b: BlockId,
+        completed: bool,
+    ) -> bool {
         let known_use = self.find_use(blocks, manager, list, b);
         let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { return false };
         let Some(stream) = known.readers.stream_mut(list) else { return false };
-        let Some(position) = stream.append(reference(blocks, b)) else { return false };
+        let r = reference(blocks, b);
+        let position = if completed { stream.append_completed(r) } else { stream.append(r) };
+        let Some(position) = position else { return false };
         let l = &mut known.lists[list];
+        let ignored = completed && !l.completion.counts();
         let disk = blocks.disk(b).0 as usize;
         l.extend(position + 1, disk);
         match known_use {
-            Some(u) if self.uses[u as usize].first != NONE => return true,
+            Some(u) if self.uses[u as usize].first != NONE || ignored => return true,
             Some(u) => self.uses[u as usize].first = position,
             None => {
                 let other = blocks[b].first_use;
                 let (manager, list) = (manager.0 as u16, list as u16);
-                let new = Use { block: b, manager, list, first: position, other };
+                let first = if ignored { NONE } else { position };
+                let new = Use { block: b, manager, list, first, other };
                 let u = match self.vacant.pop() {
                     Some(u) => {
                         self.uses[u as usize] = new;
@@ -183,7 +204,7 @@ impl Knowledge {
                 blocks[b].first_use = u;
             }
         }
-        if let Some(l) = self.list_mut(manager, list) {
+        if !ignored && let Some(l) = self.list_mut(manager, list) {
             l.place(blocks, b, manager, position);
         }
         true
@@ -257,19 +278,40 @@ impl Knowledge {
         self.unlisted.pop()
     }
 
+    /// The first position of a block from `from` on that counts.
+    fn next_counting(&self, manager: ManagerId, list: usize, b: BlockId, mut from: u32) -> u32 {
+        let Some(known) = self.of(manager) else { return NONE };
+        let Some(stream) = known.readers.stream(list) else { return NONE };
+        let counts = known.lists[list].completion.counts();
+        // Completed positions that do not count are passed by, a few at most.
+        for _ in 0..4 {
+            match stream.next_use_from(b, from) {
+                Some(p) if !counts && stream.is_completed(p) => from = p + 1,
+                found => return found.unwrap_or(NONE),
+            }
+        }
+        NONE
+    }
+
     /// A position was used up: its block is needed at its next one.
     fn used_up(&mut self, blocks: &Blocks, manager: ManagerId, list: usize, b: BlockId, position: u32) {
         let Some(u) = self.find_use(blocks, manager, list, b) else { return };
         let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { return };
         let (Some(stream), l) = (known.readers.stream(list), &mut known.lists[list]) else { return };
         l.note_match(position);
+        if stream.is_completed(position) && l.completion.judge(true) {
+            self.rebuild(blocks, manager, list);
+            return;
+        }
         let first = self.uses[u as usize].first;
         if first != NONE && first > position {
             // An older one, passed over already, or late.
             return;
         }
-        let next = stream.next_use_from(b, l.passed()).unwrap_or(NONE);
+        let passed = l.passed();
+        let next = self.next_counting(manager, list, b, passed);
         self.uses[u as usize].first = next;
+        let Some(l) = self.list_mut(manager, list) else { return };
         if first != NONE {
             l.unplace(blocks, b, first);
         }
@@ -305,24 +347,34 @@ impl Knowledge {
         let Some(l) = self.list_mut(manager, list) else { return 0 };
         let from = l.passed();
         l.set_passed(to);
-        let mut skipped = 0;
+        let (mut skipped, mut judged) = (0, false);
         for position in from..to {
-            let Some(b) = self.block_at(manager, list, position) else { break };
+            let Some(stream) = self.stream(manager, list) else { break };
+            let (Some(b), completed, live) =
+                (stream.block_at(position), stream.is_completed(position), stream.is_live(position))
+            else {
+                break;
+            };
+            if completed && live {
+                judged |= self.list_mut(manager, list).is_some_and(|l| l.completion.judge(false));
+            }
             let Some(u) = self.find_use(blocks, manager, list, b) else { continue };
             if self.uses[u as usize].first != position {
                 continue;
             }
             skipped += 1;
-            let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { break };
-            let (Some(stream), l) = (known.readers.stream(list), &mut known.lists[list]) else { break };
-            l.unplace(blocks, b, position);
-            let next = stream.next_use_from(b, to).unwrap_or(NONE);
+            let next = self.next_counting(manager, list, b, to);
             self.uses[u as usize].first = next;
+            let Some(l) = self.list_mut(manager, list) else { break };
+            l.unplace(blocks, b, position);
             if next == NONE {
                 self.unlisted.push(b);
             } else {
                 l.place(blocks, b, manager, next);
             }
+        }
+        if judged {
+            self.rebuild(blocks, manager, list);
         }
         skipped
     }
@@ -343,7 +395,9 @@ impl Knowledge {
                     *first = NONE;
                 }
             }
-            for position in (l.passed()..stream.len()).rev().filter(|&p| stream.is_live(p)) {
+            let counts = l.completion.counts();
+            let live = |&p: &u32| stream.is_live(p) && (counts || !stream.is_completed(p));
+            for position in (l.passed()..stream.len()).rev().filter(live) {
                 let Some(b) = stream.block_at(position) else { break };
                 if let Some(u) = self.find_use(blocks, manager, list, b) {
                     self.uses[u as usize].first = position;
@@ -384,7 +438,13 @@ impl Knowledge {
     }
 
     /// The next use of a block in a manager's list.
-    pub(crate) fn next_use(&self, blocks: &Blocks, manager: ManagerId, list: usize, b: BlockId) -> Option<u32> {
+    pub(crate) fn next_use(
+        &self,
+        blocks: &Blocks,
+        manager: ManagerId,
+        list: usize,
+        b: BlockId,
+    ) -> Option<u32> {
         let first = self.find_use(blocks, manager, list, b).map(|u| self.uses[u as usize].first)?;
         (first != NONE).then_some(first)
     }
@@ -407,7 +467,14 @@ impl Knowledge {
         }
     }
 
-    fn is_nearer_elsewhere(&self, blocks: &Blocks, manager: ManagerId, list: usize, b: BlockId, distance: u32) -> bool {
+    fn is_nearer_elsewhere(
+        &self,
+        blocks: &Blocks,
+        manager: ManagerId,
+        list: usize,
+        b: BlockId,
+        distance: u32,
+    ) -> bool {
         let mut u = blocks[b].first_use;
         while u != NONE {
             let Use { manager: m, list: l, first, other, .. } = self.uses[u as usize];
@@ -422,6 +489,26 @@ impl Knowledge {
             u = other;
         }
         false
+    }
+
+    /// A hole is not worth a fetch.
+    pub(crate) fn decline(&mut self, blocks: &Blocks, manager: ManagerId, list: usize, position: u32) {
+        if let Some(b) = self.block_at(manager, list, position)
+            && let Some(l) = self.list_mut(manager, list)
+        {
+            l.decline(blocks, b, position);
+        }
+    }
+
+    /// The measured chance that a position is used about when it is expected; 1 before anything was measured.
+    pub(crate) fn chance(&self, manager: ManagerId, list: usize, position: u32) -> f64 {
+        let Some(known) = self.of(manager) else { return 0.0 };
+        let Some(stream) = known.readers.stream(list) else { return 0.0 };
+        let class = if stream.is_run(position) { Class::Run } else { Class::Isolated };
+        let ahead = position.saturating_sub(known.lists[list].cursor()).max(1);
+        let (chance, samples) = stream.chance(ahead, class).unwrap_or((1.0, 0));
+        // As if so many predictions had come true before: a first failure proves little.
+        (chance * f64::from(samples) + TRUST) / (f64::from(samples) + TRUST)
     }
 
     /// The block came, went, or changed its owner: puts its next uses into the right sets.

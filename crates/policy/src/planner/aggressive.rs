@@ -32,19 +32,21 @@ impl Planner for Aggressive {
         let (batch, horizon) = (desk.config().batch.max(1), desk.config().horizon);
         let room = |desk: &Desk<'_>, disk| if desk.in_flight_from(disk) == 0 { batch } else { 0 };
         for list in 0..desk.list_count(manager) {
-            self.open.fill(desk, manager, list, horizon, room);
+            self.open.fill(desk, manager, list, horizon, 0.0, room);
         }
     }
 }
 
 impl OpenBatches {
-    /// Fetches from every disk as many missing blocks as `room` says, up to `horizon` references ahead.
+    /// Fetches from every disk as many missing blocks as `room` says, up to `horizon` references ahead, that are used
+    /// with at least this chance.
     pub(super) fn fill(
         &mut self,
         desk: &mut Desk<'_>,
         manager: ManagerId,
         list: usize,
         horizon: Option<u32>,
+        least_chance: f64,
         mut room: impl FnMut(&Desk<'_>, DiskId) -> u32,
     ) {
         let Some(cursor) = desk.list(manager, list).map(|l| l.cursor()) else { return };
@@ -66,6 +68,9 @@ impl OpenBatches {
                 .min();
             let Some((hole, i)) = first.filter(|&(hole, _)| hole < end) else { break };
             let Some(b) = desk.block_at(manager, list, hole) else { break };
+            if !desk.is_worth(manager, list, hole, least_chance) {
+                continue;
+            }
             if !desk.free_blocks_exceed(manager, list, hole, 0) || !desk.prefetch(manager, b) {
                 break;
             }

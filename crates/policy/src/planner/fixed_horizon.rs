@@ -23,19 +23,27 @@ impl FixedHorizon {
 
 impl Planner for FixedHorizon {
     fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, _: Occasion) {
-        let horizon = desk.config().fixed_horizon();
-        for list in 0..desk.list_count(manager) {
-            let Some(mut from) = desk.list(manager, list).map(|l| l.cursor()) else { continue };
-            let end = from.saturating_add(horizon);
-            while let Some(l) = desk.list(manager, list)
-                && let Some(hole) = l.next_hole(from).filter(|&hole| hole < end)
-                && let Some(b) = desk.block_at(manager, list, hole)
-            {
-                if !desk.free_blocks_exceed(manager, list, hole, 0) || !desk.prefetch(manager, b) {
-                    break;
-                }
-                from = hole;
+        fetch_within(desk, manager, 0.0);
+    }
+}
+
+/// Fetches what is missing within the horizon and is used with at least this chance.
+pub(super) fn fetch_within(desk: &mut Desk<'_>, manager: ManagerId, least_chance: f64) {
+    let horizon = desk.config().fixed_horizon();
+    for list in 0..desk.list_count(manager) {
+        let Some(mut from) = desk.list(manager, list).map(|l| l.cursor()) else { continue };
+        let end = from.saturating_add(horizon);
+        while let Some(l) = desk.list(manager, list)
+            && let Some(hole) = l.next_hole(from).filter(|&hole| hole < end)
+            && let Some(b) = desk.block_at(manager, list, hole)
+        {
+            if !desk.is_worth(manager, list, hole, least_chance) {
+                continue;
             }
+            if !desk.free_blocks_exceed(manager, list, hole, 0) || !desk.prefetch(manager, b) {
+                break;
+            }
+            from = hole;
         }
     }
 }

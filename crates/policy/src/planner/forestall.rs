@@ -28,7 +28,7 @@
 //! decisions as testing every missing block at every reference, up to what F' moves in between.
 
 use super::aggressive::OpenBatches;
-use super::fixed_horizon::FixedHorizon;
+use super::fixed_horizon::fetch_within;
 use super::history::History;
 use super::{Occasion, Planner};
 use crate::books::Desk;
@@ -46,6 +46,12 @@ const OVERESTIMATE: f64 = 4.0;
 /// Accesses that are added to i of them, times the square root of i. Fitted: 8 to 11 keep within 2%; less
 /// is late on `cscope2` and `glimpse`, more is early on `ld`.
 const SPREAD: f64 = 10.0;
+
+/// A demand fetch takes longer than the mean of all, by this factor: it is not sorted among others.
+const DEMAND_COST: f64 = 1.5;
+
+/// However many disks are idle, a fetch costs the processor: less than this chance is never worth it.
+const LEAST_CHANCE: f64 = 0.05;
 
 /// How much F may grow, or fall, before a due position is computed again.
 const F_GROWTH: f64 = 1.02;
@@ -125,7 +131,6 @@ struct Watched {
 #[derive(Debug)]
 pub(super) struct Forestall {
     open: OpenBatches,
-    horizon: FixedHorizon,
     /// The last access times, by disk.
     access_times: Vec<History>,
     /// By manager.
@@ -136,7 +141,6 @@ impl Forestall {
     pub(super) fn new(config: &Config) -> Forestall {
         Forestall {
             open: OpenBatches::default(),
-            horizon: FixedHorizon::new(config),
             access_times: vec![History::default(); config.disks.max(1) as usize],
             watched: Vec::new(),
         }
@@ -144,27 +148,8 @@ impl Forestall {
 }
 
 impl Planner for Forestall {
-    fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, occasion: Occasion) {
-        let batch = desk.config().batch.max(1);
-        let disks = self.access_times.len();
-        let Watched { compute_times, due } = watched(&mut self.watched, manager);
-        let access_times = &self.access_times;
-        for list in 0..desk.list_count(manager) {
-            if due.len() <= list {
-                due.resize_with(list + 1, || vec![Due::default(); disks]);
-            }
-            let due = &mut due[list];
-            self.open.fill(desk, manager, list, None, |desk, disk| {
-                let in_flight = desk.in_flight_from(disk);
-                let fetch = fetch_references(&access_times[disk.0 as usize], compute_times);
-                let refill_at = if fetch.slow { batch / 4 * 3 } else { 0 };
-                let Some(l) = desk.list(manager, list) else { return 0 };
-                let reach = desk.config().cache_blocks.saturating_mul(2);
-                let due = &mut due[disk.0 as usize];
-                if in_flight <= refill_at && due.is_now(l, disk, reach, fetch) { batch - in_flight } else { 0 }
-            });
-        }
-        self.horizon.plan(desk, manager, occasion);
+    fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, _: Occasion) {
+        self.fetch_due(desk, manager, 0.0);
     }
 
     fn note(&mut self, desk: &mut Desk<'_>, input: &Input<'_>) {
@@ -180,6 +165,51 @@ impl Planner for Forestall {
                 }
             }
             _ => {}
+        }
+    }
+}
+
+impl Forestall {
+    /// Fetches what is due, and what is within the horizon, if it is used with at least this chance.
+    pub(super) fn fetch_due(&mut self, desk: &mut Desk<'_>, manager: ManagerId, least_chance: f64) {
+        let batch = desk.config().batch.max(1);
+        let disks = self.access_times.len();
+        let Watched { compute_times, due } = watched(&mut self.watched, manager);
+        let access_times = &self.access_times;
+        for list in 0..desk.list_count(manager) {
+            if due.len() <= list {
+                due.resize_with(list + 1, || vec![Due::default(); disks]);
+            }
+            let due = &mut due[list];
+            self.open.fill(desk, manager, list, None, least_chance, |desk, disk| {
+                let in_flight = desk.in_flight_from(disk);
+                let fetch = fetch_references(&access_times[disk.0 as usize], compute_times);
+                let refill_at = if fetch.slow { batch / 4 * 3 } else { 0 };
+                let Some(l) = desk.list(manager, list) else { return 0 };
+                let reach = desk.config().cache_blocks.saturating_mul(2);
+                let due = &mut due[disk.0 as usize];
+                if in_flight <= refill_at && due.is_now(l, disk, reach, fetch) {
+                    batch - in_flight
+                } else {
+                    0
+                }
+            });
+        }
+        fetch_within(desk, manager, least_chance);
+    }
+
+    /// The least chance of use that makes a prefetch worth its cost. A fetch that is used saves the stall of a demand
+    /// fetch, and overlaps the computation of a reference; one that is not costs the time of a disk, of which there
+    /// are several.
+    pub(super) fn least_chance(&self, desk: &Desk<'_>, manager: ManagerId) -> f64 {
+        let disks = self.access_times.len() as f64;
+        let served = self.access_times.iter().map(History::mean).sum::<f64>() / disks;
+        let computed = self.watched.get(manager.0 as usize).map_or(0.0, |w| w.compute_times.mean());
+        let _ = desk;
+        if served <= 0.0 {
+            0.0
+        } else {
+            (served / (disks * (DEMAND_COST * served + computed))).max(LEAST_CHANCE)
         }
     }
 }

@@ -10,6 +10,7 @@ mod controlled_aggressive;
 mod fixed_horizon;
 mod forestall;
 mod history;
+mod informed;
 mod nothing;
 mod one_block;
 mod reverse_aggressive;
@@ -48,7 +49,7 @@ pub(crate) trait Planner: std::fmt::Debug + Send {
 
 /// The table of planners: name, what it is called in configurations, who makes it, whether it asks for times.
 macro_rules! planners {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal, $make:expr, times: $times:literal;)*) => {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal, $make:expr, times: $times:literal, doubts: $doubts:literal;)*) => {
         /// What to fetch before it is referenced: the planners by name.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Prefetch {
@@ -71,6 +72,13 @@ macro_rules! planners {
                 match self { $(Prefetch::$variant => $times,)* }
             }
 
+            /// Does it take lists for partly wrong or incomplete? Then what they leave out of a run is completed, and
+            /// blocks that they do not name are worth what is measured. The others believe them to the letter.
+            #[must_use]
+            pub fn doubts_lists(self) -> bool {
+                match self { $(Prefetch::$variant => $doubts,)* }
+            }
+
             /// The planner of that name, with nothing remembered yet.
             pub(crate) fn planner(self, config: &Config) -> Box<dyn Planner> {
                 match self { $(Prefetch::$variant => Box::new($make(config)),)* }
@@ -81,25 +89,28 @@ macro_rules! planners {
 
 planners! {
     /// Nothing.
-    None = "none", nothing::Nothing::new, times: false;
+    None = "none", nothing::Nothing::new, times: false, doubts: false;
     /// When block k is referenced, block k + 1 of the same file (most file systems of 1996).
-    OneBlock = "one-block", one_block::OneBlock::new, times: false;
+    OneBlock = "one-block", one_block::OneBlock::new, times: false, doubts: false;
     /// The next missing blocks of the disclosed list, as early as "do no harm" allows, in batches
     /// (Cao et al. 1996, sections 2.1.2 and 4.3).
-    ControlledAggressive = "controlled-aggressive", controlled_aggressive::ControlledAggressive::new, times: false;
+    ControlledAggressive = "controlled-aggressive", controlled_aggressive::ControlledAggressive::new, times: false, doubts: false;
     /// Clusters that double while a file is read sequentially (4.4BSD).
-    Bsd = "bsd", sequential::Sequential::bsd, times: false;
+    Bsd = "bsd", sequential::Sequential::bsd, times: false, doubts: false;
     /// A window with a marker that grows while a file is read sequentially (Linux).
-    Linux = "linux", sequential::Sequential::linux, times: false;
+    Linux = "linux", sequential::Sequential::linux, times: false, doubts: false;
     /// Every missing block at most H references ahead (Kimbrel et al. 1996, section 2.3).
-    FixedHorizon = "fixed-horizon", fixed_horizon::FixedHorizon::new, times: false;
+    FixedHorizon = "fixed-horizon", fixed_horizon::FixedHorizon::new, times: false, doubts: false;
     /// The first missing blocks of every free disk, in batches (Kimbrel et al. 1996, section 2.4).
-    Aggressive = "aggressive", aggressive::Aggressive::new, times: false;
+    Aggressive = "aggressive", aggressive::Aggressive::new, times: false, doubts: false;
     /// As late as a stall can just be avoided (Kimbrel et al. 1996, section 5).
-    Forestall = "forestall", forestall::Forestall::new, times: true;
+    Forestall = "forestall", forestall::Forestall::new, times: true, doubts: false;
+    /// Forestall for lists that may be partly wrong: what is worth its cost by the measured chance, and the kernel's
+    /// readahead for what no list names. The one to use.
+    Informed = "informed", informed::Informed::new, times: true, doubts: true;
     /// By a schedule made offline on the reversed references, handed in with [`Input::Scheduled`] (Kimbrel et al.
     /// 1996, section 2.5).
-    ReverseAggressive = "reverse-aggressive", reverse_aggressive::ReverseAggressive::new, times: false;
+    ReverseAggressive = "reverse-aggressive", reverse_aggressive::ReverseAggressive::new, times: false, doubts: false;
 }
 
 /// A planner's name that is none.

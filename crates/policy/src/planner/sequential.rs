@@ -48,10 +48,7 @@ pub(super) struct Sequential {
 impl Planner for Sequential {
     fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, occasion: Occasion) {
         let Occasion::Reference(block) = occasion else { return };
-        match self.rule {
-            Rule::Bsd => self.plan_bsd(desk, manager, block),
-            Rule::Linux => self.plan_linux(desk, manager, block),
-        }
+        self.follow(desk, manager, block, true);
     }
 }
 
@@ -64,35 +61,50 @@ impl Sequential {
         Sequential { rule: Rule::Linux, streams: Vec::new() }
     }
 
-    fn plan_bsd(&mut self, desk: &mut Desk<'_>, manager: ManagerId, block: Block) {
+    /// Follows how a file is being read, and reads ahead if `fetch` says so.
+    pub(super) fn follow(&mut self, desk: &mut Desk<'_>, manager: ManagerId, block: Block, fetch: bool) {
+        let ahead = match self.rule {
+            Rule::Bsd => self.bsd_ahead(block),
+            Rule::Linux => self.linux_ahead(block, desk.config().readahead_blocks.max(1)),
+        };
+        if fetch && let Some((from, to)) = ahead {
+            fetch_run(desk, manager, block, from, to);
+        }
+    }
+
+    /// What 4.4BSD reads ahead at this reference, if anything: from one block up to another one.
+    fn bsd_ahead(&mut self, block: Block) -> Option<(u32, u32)> {
         let s = self.stream(block);
         if block.index + 1 == s.next {
-            return;
+            return None;
         }
+        let mut ahead = None;
         let mut next = Stream { next: block.index + 1, ..s };
         if block.index != s.next {
             next = Stream { next: block.index + 1, ahead_to: block.index + 1, window: 0, marker: None };
         } else if block.index + 1 >= s.ahead_to {
             next.window = (s.window * 2).clamp(1, BSD_CLUSTER_BLOCKS);
             next.ahead_to = block.index + 1 + next.window;
-            fetch_run(desk, manager, block, block.index + 1, next.ahead_to);
+            ahead = Some((block.index + 1, next.ahead_to));
         }
         self.set_stream(block, next);
+        ahead
     }
 
-    pub(super) fn plan_linux(&mut self, desk: &mut Desk<'_>, manager: ManagerId, block: Block) {
-        let max = desk.config().readahead_blocks.max(1);
+    /// What Linux reads ahead at this reference, with windows of at most `max` blocks.
+    fn linux_ahead(&mut self, block: Block, max: u32) -> Option<(u32, u32)> {
         let s = self.stream(block);
         if block.index + 1 == s.next {
-            return;
+            return None;
         }
+        let mut ahead = None;
         let mut next = Stream { next: block.index + 1, ..s };
         let sequential = block.index == s.next;
         if s.marker == Some(block.index) {
             next.window = if s.window < max / 16 { s.window * 4 } else { (s.window * 2).min(max) };
             next.ahead_to = s.ahead_to + next.window;
             next.marker = Some(s.ahead_to);
-            fetch_run(desk, manager, block, s.ahead_to, next.ahead_to);
+            ahead = Some((s.ahead_to, next.ahead_to));
         } else if block.index >= s.ahead_to || !sequential {
             if sequential || block.index == 0 {
                 let first = if max >= 32 {
@@ -106,12 +118,13 @@ impl Sequential {
                 next.ahead_to = block.index + first;
                 // The first block is the demand fetch; the marker follows it.
                 next.marker = (first > 1).then_some(block.index + 1);
-                fetch_run(desk, manager, block, block.index + 1, next.ahead_to);
+                ahead = Some((block.index + 1, next.ahead_to));
             } else {
                 next = Stream { next: block.index + 1, ahead_to: block.index + 1, window: 0, marker: None };
             }
         }
         self.set_stream(block, next);
+        ahead
     }
 
     fn stream(&self, block: Block) -> Stream {

@@ -1,0 +1,72 @@
+//! Informed: forestall for lists that may be partly wrong.
+//!
+//! A list that is right to the letter is served exactly as by [`super::forestall`]. Where it is not, four things
+//! differ, each by what is measured while the list is followed:
+//!
+//! 1. A missing block is fetched if the chance that it is used in time is worth the cost. The chance is that of its
+//!    kind (part of a run, or isolated) at its distance ([`crate::alignment`]); what it must be is
+//!    [`Forestall::least_chance`].
+//! 2. What the list leaves out of sequential runs is completed ([`crate::knowledge`]).
+//! 3. A block that no list names is not taken for one that is not needed: it is worth what blocks like it are missed
+//!    ([`crate::ghosts`]), and neither replaced nor held free for a prefetch that is worth less.
+//! 4. Files that are referenced without having been predicted are read ahead as the kernel does.
+//!
+//! Demand fetches overtake prefetches where the plane can do that.
+
+use super::forestall::Forestall;
+use super::sequential::Sequential;
+use super::{Occasion, Planner};
+use crate::books::Desk;
+use crate::config::Config;
+use crate::ids::ManagerId;
+use crate::input::Input;
+
+/// References of a file after an unpredicted one for which it is read ahead: as many as two windows of the kernel.
+const UNPREDICTED_FOR: u8 = 32;
+
+#[derive(Debug)]
+pub(super) struct Informed {
+    forestall: Forestall,
+    readahead: Sequential,
+    /// References of each file for which it is still read ahead. Files are dense numbers, as many as
+    /// [`crate::Limits::files`].
+    unpredicted: Vec<u8>,
+}
+
+impl Informed {
+    pub(super) fn new(config: &Config) -> Informed {
+        Informed {
+            forestall: Forestall::new(config),
+            readahead: Sequential::linux(config),
+            unpredicted: Vec::new(),
+        }
+    }
+
+    /// Was the file of this reference referenced lately without a prediction?
+    fn is_unpredicted(&mut self, desk: &Desk<'_>, file: usize) -> bool {
+        if self.unpredicted.len() <= file {
+            self.unpredicted.resize(file + 1, 0);
+        }
+        let left = &mut self.unpredicted[file];
+        *left = if desk.was_predicted() { left.saturating_sub(1) } else { UNPREDICTED_FOR };
+        *left > 0
+    }
+}
+
+impl Planner for Informed {
+    fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, occasion: Occasion) {
+        if desk.list_count(manager) == 0 {
+            return;
+        }
+        if let Occasion::Reference(block) = occasion {
+            let fetch = self.is_unpredicted(desk, block.file.0 as usize);
+            self.readahead.follow(desk, manager, block, fetch);
+        }
+        let least_chance = self.forestall.least_chance(desk, manager);
+        self.forestall.fetch_due(desk, manager, least_chance);
+    }
+
+    fn note(&mut self, desk: &mut Desk<'_>, input: &Input<'_>) {
+        self.forestall.note(desk, input);
+    }
+}
