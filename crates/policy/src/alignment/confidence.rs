@@ -94,7 +94,9 @@ impl Confidence {
                 let Some(position) = pick(list, used, frontier.saturating_add(distance - 1), class) else {
                     continue;
                 };
-                measure.waiting[measure.count] = (position, now + 3 * u64::from(distance));
+                // One of the wanted class may be a little further than the distance.
+                let ahead = u64::from(position.saturating_sub(frontier) + 1);
+                measure.waiting[measure.count] = (position, now + 3 * ahead);
                 measure.count += 1;
                 measure.next = now + u64::from(PERIOD.max(3 * distance / WAITING as u32));
             }
@@ -124,7 +126,9 @@ impl Confidence {
 fn pick(list: &List, used: &Used, from: u32, class: Class) -> Option<u32> {
     let end = list.len().min(from.saturating_add(if class == Class::Any { 1 } else { SEARCH }));
     (from..end).find(|&p| {
+        // What was not disclosed is judged apart (see the knowledge's completion).
         !used.contains(p)
+            && !list.is_completed(p)
             && match class {
                 Class::Any => true,
                 Class::Run => list.is_run(p),

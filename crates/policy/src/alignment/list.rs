@@ -180,6 +180,13 @@ impl List {
         }
     }
 
+    /// Marks a position as part of a run.
+    pub(crate) fn mark_run(&mut self, position: u32) {
+        if let Some(mark) = self.marks.get_mut(position as usize) {
+            *mark |= RUN;
+        }
+    }
+
     /// Was the position not disclosed?
     pub(crate) fn is_completed(&self, position: u32) -> bool {
         self.marks.get(position as usize).is_some_and(|m| m & COMPLETED != 0)

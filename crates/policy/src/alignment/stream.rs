@@ -112,6 +112,11 @@ impl Stream {
         Some(position)
     }
 
+    /// The position is part of a sequential run, whatever lies in between.
+    pub fn mark_run(&mut self, position: u32) {
+        self.list.mark_run(position);
+    }
+
     /// Was the position appended by [`Stream::append_completed`]?
     #[must_use]
     pub fn is_completed(&self, position: u32) -> bool {

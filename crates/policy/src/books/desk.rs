@@ -109,8 +109,8 @@ impl<'a> Desk<'a> {
         self.books.predicted
     }
 
-    /// Is a hole worth a fetch: is the chance that it will be used at least this? If not, it is no hole any more until
-    /// its block comes or goes.
+    /// Is a hole worth a fetch: is the chance that it will be used at least this? If not, its block is taken to be
+    /// needed at the next position that names it.
     pub(crate) fn is_worth(&mut self, manager: ManagerId, list: usize, hole: u32, least_chance: f64) -> bool {
         if least_chance <= 0.0 || self.books.knowledge.chance(manager, list, hole) >= least_chance {
             return true;

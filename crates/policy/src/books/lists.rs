@@ -29,7 +29,7 @@ impl Books {
         let mut taken = 0;
         for &block in blocks.iter().take(room) {
             if completes {
-                for index in self.knowledge.gap(manager, list, block) {
+                for index in self.knowledge.continue_run(manager, list, block) {
                     self.append(manager, list, Block::new(block.file, index), true);
                 }
             }

@@ -25,6 +25,8 @@ pub(crate) struct List {
     unexplained: u32,
     dormant: bool,
     pub(super) completion: Completion,
+    /// What is appended continues a run.
+    pub(super) continues: bool,
     cached: PositionSet,
     missing: Vec<PositionSet>,
     /// A number a disk that changes with its missing blocks.
@@ -43,6 +45,7 @@ impl List {
             unexplained: 0,
             dormant: false,
             completion: Completion::default(),
+            continues: false,
             cached: PositionSet::default(),
             missing: (0..disks).map(|_| PositionSet::default()).collect(),
             // Far apart, so that what was computed from one list is not taken for another one's.
@@ -177,11 +180,6 @@ impl List {
             }
             _ => {}
         }
-    }
-
-    /// A hole that is not worth a fetch ceases to be one, until its block comes or goes.
-    pub(super) fn decline(&mut self, blocks: &Blocks, b: BlockId, position: u32) {
-        self.unplace(blocks, b, position);
     }
 
     #[inline]

@@ -158,10 +158,27 @@ impl Knowledge {
         }
     }
 
-    /// The blocks that complete the run which a reference continues, as a range of its file; to be appended, as
-    /// completed, before it.
-    pub(crate) fn gap(&mut self, manager: ManagerId, list: usize, block: Block) -> std::ops::Range<u32> {
-        self.list_mut(manager, list).map_or(0..0, |l| l.completion.gap(block))
+    /// A list goes on with `block`: marks the run that it continues, and gives the blocks of the file that complete it,
+    /// to be appended as completed ones before.
+    pub(crate) fn continue_run(
+        &mut self,
+        manager: ManagerId,
+        list: usize,
+        block: Block,
+    ) -> std::ops::Range<u32> {
+        let Some(known) = self.of_mut(manager) else { return 0..0 };
+        let (Some(stream), Some(l)) = (known.readers.stream_mut(list), known.lists.get_mut(list)) else {
+            return 0..0;
+        };
+        let Some(step) = l.completion.step(block) else {
+            l.continues = false;
+            return 0..0;
+        };
+        l.continues = step.continues;
+        if step.continues {
+            stream.mark_run(step.from);
+        }
+        step.missing
     }
 
     /// Appends one reference; false when the list is full.
@@ -180,6 +197,12 @@ impl Knowledge {
         let position = if completed { stream.append_completed(r) } else { stream.append(r) };
         let Some(position) = position else { return false };
         let l = &mut known.lists[list];
+        if !completed {
+            l.completion.note(blocks[b].block, position);
+        }
+        if l.continues {
+            stream.mark_run(position);
+        }
         let ignored = completed && !l.completion.counts();
         let disk = blocks.disk(b).0 as usize;
         l.extend(position + 1, disk);
@@ -491,12 +514,16 @@ impl Knowledge {
         false
     }
 
-    /// A hole is not worth a fetch.
+    /// A hole is not worth a fetch: what its block is needed for is the next position that names it.
     pub(crate) fn decline(&mut self, blocks: &Blocks, manager: ManagerId, list: usize, position: u32) {
-        if let Some(b) = self.block_at(manager, list, position)
-            && let Some(l) = self.list_mut(manager, list)
-        {
-            l.decline(blocks, b, position);
+        let Some(b) = self.block_at(manager, list, position) else { return };
+        let Some(u) = self.find_use(blocks, manager, list, b) else { return };
+        let next = self.next_counting(manager, list, b, position + 1);
+        self.uses[u as usize].first = next;
+        let Some(l) = self.list_mut(manager, list) else { return };
+        l.unplace(blocks, b, position);
+        if next != NONE {
+            l.place(blocks, b, manager, next);
         }
     }
 

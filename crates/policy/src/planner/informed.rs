@@ -21,14 +21,15 @@ use crate::config::Config;
 use crate::ids::ManagerId;
 use crate::input::Input;
 
-/// References of a file after an unpredicted one for which it is read ahead: as many as two windows of the kernel.
-const UNPREDICTED_FOR: u8 = 32;
+/// A file is read ahead while more of its references come unpredicted than predicted: by this many, of as many again
+/// that are remembered.
+const MORE_UNPREDICTED: u8 = 8;
 
 #[derive(Debug)]
 pub(super) struct Informed {
     forestall: Forestall,
     readahead: Sequential,
-    /// References of each file for which it is still read ahead. Files are dense numbers, as many as
+    /// How many more references of each file came unpredicted. Files are dense numbers, as many as
     /// [`crate::Limits::files`].
     unpredicted: Vec<u8>,
 }
@@ -42,14 +43,15 @@ impl Informed {
         }
     }
 
-    /// Was the file of this reference referenced lately without a prediction?
+    /// Is the file of this reference mostly referenced without a prediction?
     fn is_unpredicted(&mut self, desk: &Desk<'_>, file: usize) -> bool {
         if self.unpredicted.len() <= file {
             self.unpredicted.resize(file + 1, 0);
         }
-        let left = &mut self.unpredicted[file];
-        *left = if desk.was_predicted() { left.saturating_sub(1) } else { UNPREDICTED_FOR };
-        *left > 0
+        let more = &mut self.unpredicted[file];
+        *more =
+            if desk.was_predicted() { more.saturating_sub(1) } else { (*more + 1).min(2 * MORE_UNPREDICTED) };
+        *more >= MORE_UNPREDICTED
     }
 }
 
