@@ -279,8 +279,8 @@ fn judge(slow_disk: &Disk, published: PublishedClaim) -> Option<Claim> {
             let without = total(&fast, &fast_disk, &reads);
             let wait_ms = wait_with_overlap_ms(&fast, &fast_disk, &reads, THINK_MS);
             hidden_ms = without.total_ms() - wait_ms;
-            let note =
-                "the paper's model has no overlap; one disk request in flight ahead is added to it here";
+            let note = "the paper's model has no overlap: one disk request ahead is stepped here. Its transfer runs \
+                        beside computation, its overhead does not; with both it would be 53% and 164%";
             (without, without, [gained(wait_ms, &without); 2], note)
         }
         "segments" => {
@@ -333,6 +333,14 @@ mod tests {
         // What the paper says of itself: typically 4%, at most 9%.
         assert!(reproduction.mean_error_of_paper() < 0.031);
         assert!(reproduction.rows.iter().all(|row| row.error_measured().abs() < 0.095));
+    }
+
+    #[test]
+    fn overlap_is_within_nine_points_of_the_measurements() {
+        let claims = reproduce().unwrap().claims;
+        let percent = |id| claims.iter().find(|c| c.id == id).map(|c| c.model_percent[0]).unwrap();
+        let (small, large) = (percent("overlap-64"), percent("overlap-512"));
+        assert!((small - 38.5).abs() < 0.1 && (large - 122.4).abs() < 0.1, "{small} {large}");
     }
 
     #[test]

@@ -197,23 +197,70 @@ pub fn mean(file_system: &FileSystem, disk: &Disk, reads: &Reads) -> Breakdown {
     total(file_system, disk, reads).scaled(f64::from(reads.request_kb) / f64::from(reads.file_kb))
 }
 
-/// The time in ms that one file's reader waits when it computes for `think_ms` between reads of
-/// `reads.request_kb` and the file system keeps one disk request in flight ahead of it.
+/// The time in ms that one file's reader waits when it computes for `think_ms` after every read of
+/// `reads.request_kb`, and the file system keeps one disk request in flight ahead of it.
 ///
-/// Not in the paper, whose prefetching waits for the whole request. The first two requests are waited for
-/// (only the second makes the reads sequential); each later one was started when the application got the
-/// data before it, so it is waited for only as far as it takes longer than the computation on those. The
-/// indirect block is waited for in full.
+/// Not in the paper, whose prefetching waits for the whole request. Stepped read by read:
+///
+/// - The first two disk requests are waited for (only the second makes the reads sequential). From then on
+///   the next request is made when the reader comes to the first block of the last one, and finds it there
+///   or has waited for it.
+/// - A read that spans two disk requests needs both before it is computed on.
+/// - The disk works on one request at a time. What runs beside computation is its transfer. The overhead of
+///   a request is paid by the reader who makes it: most of it is the host's and the adapter's, and hiding it
+///   as well would give 53% and 164% for the two cases of the paper, where 36% and 114% were measured.
+/// - The indirect block is waited for in full, before the first request whose address it holds.
 #[must_use]
 pub fn wait_with_overlap_ms(file_system: &FileSystem, disk: &Disk, reads: &Reads, think_ms: f64) -> f64 {
     let sizes_kb = file_system.disk_requests_kb(reads.file_kb);
-    let disk_ms = |kb: u32| disk.overhead_ms + disk.transfer_ms(f64::from(kb));
-    let hidden_ms: f64 = sizes_kb
-        .windows(2)
-        .skip(1)
-        .map(|pair| disk_ms(pair[1]).min(think_ms * f64::from(pair[0]) / f64::from(reads.request_kb)))
-        .sum();
-    total(file_system, disk, reads).total_ms() - hidden_ms
+    let mut ends_kb: Vec<u32> = Vec::with_capacity(sizes_kb.len());
+    for size_kb in &sizes_kb {
+        ends_kb.push(ends_kb.last().unwrap_or(&0) + size_kb);
+    }
+    let direct_kb = file_system.direct_blocks * file_system.block_kb;
+    let indirect_ms = disk.overhead_ms
+        + disk.seek_over_ms(1.0 / 3.0)
+        + disk.rotation_ms
+        + disk.transfer_ms(f64::from(file_system.block_kb));
+    let (mut now_ms, mut waited_ms, mut disk_free_ms) = (0.0f64, 0.0, 0.0f64);
+    // When each request that was made arrives.
+    let mut arrivals_ms: Vec<f64> = Vec::with_capacity(sizes_kb.len());
+    let (mut read_kb, mut current) = (0, 0);
+    while read_kb < reads.file_kb {
+        let end_kb = read_kb.saturating_add(reads.request_kb.max(1)).min(reads.file_kb);
+        while read_kb < end_kb {
+            // What the reader needs now, and the one after it.
+            let last = if current > 0 { current + 1 } else { current }.min(sizes_kb.len() - 1);
+            for request in current..=last {
+                if request == arrivals_ms.len() {
+                    let first_kb = ends_kb[request] - sizes_kb[request];
+                    let mut own_ms = disk.overhead_ms;
+                    let mut disk_ms = disk.transfer_ms(f64::from(sizes_kb[request]));
+                    if request == 0 {
+                        own_ms += file_system.overhead_ms();
+                        disk_ms += disk.rotation_ms;
+                    }
+                    if first_kb == direct_kb {
+                        own_ms += indirect_ms;
+                    }
+                    now_ms += own_ms;
+                    waited_ms += own_ms;
+                    disk_free_ms = disk_free_ms.max(now_ms) + disk_ms;
+                    arrivals_ms.push(disk_free_ms);
+                }
+                if request == current && arrivals_ms[request] > now_ms {
+                    waited_ms += arrivals_ms[request] - now_ms;
+                    now_ms = arrivals_ms[request];
+                }
+            }
+            read_kb = end_kb.min(ends_kb[current]);
+            if read_kb == ends_kb[current] && current + 1 < sizes_kb.len() {
+                current += 1;
+            }
+        }
+        now_ms += think_ms;
+    }
+    waited_ms
 }
 
 #[cfg(test)]
@@ -276,8 +323,27 @@ mod tests {
     fn computation_hides_what_was_asked_for_before() {
         let ffs = FileSystem::BSD_OS_SLOW;
         let whole = total(&ffs, &disk(), &reads(1)).total_ms();
-        assert_eq!(wait_with_overlap_ms(&ffs, &disk(), &reads(1), 0.0), whole);
-        // Requests of 32 and 8 KB take 5 and 2 ms; enough computation hides them, never the first two.
-        assert!((wait_with_overlap_ms(&ffs, &disk(), &reads(1), 100.0) - (whole - 7.0)).abs() < 1e-9);
+        let hidden = |think_ms| whole - wait_with_overlap_ms(&ffs, &disk(), &reads(1), think_ms);
+        assert!(hidden(0.0).abs() < 1e-9);
+        // The transfers of 32 and 8 KB take 4 and 1 ms; enough computation hides them, never the first two
+        // requests.
+        assert!((hidden(100.0) - 5.0).abs() < 1e-9);
+        // The 32 KB are asked for when the 16 KB are there, and two reads of 8 KB are computed on by then.
+        assert!((hidden(1.0) - 3.0).abs() < 1e-9);
+        // A read that spans both needs both: one read of 20 KB is computed on before the 32 KB are needed.
+        let spanning = Reads { request_kb: 20, ..reads(1) };
+        let hidden = whole - wait_with_overlap_ms(&ffs, &disk(), &spanning, 1.0);
+        assert!((hidden - 2.0).abs() < 1e-9, "{hidden}");
+    }
+
+    #[test]
+    fn an_indirect_block_is_waited_for() {
+        let ffs = FileSystem::BSD_OS_SLOW;
+        let large = Reads { file_kb: 512, ..reads(1) };
+        let whole = total(&ffs, &disk(), &large).total_ms();
+        assert!((wait_with_overlap_ms(&ffs, &disk(), &large, 0.0) - whole).abs() < 1e-9);
+        // All transfers but the first two, never an overhead, a seek or the indirect block.
+        let hidden = whole - wait_with_overlap_ms(&ffs, &disk(), &large, 100.0);
+        assert!((hidden - (512.0 - 24.0) / 8.0).abs() < 1e-9, "{hidden}");
     }
 }

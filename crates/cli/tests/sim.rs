@@ -11,7 +11,7 @@ use harness::{Ended, foretell};
 use serde_json::Value;
 
 /// The keys of a result, in order.
-const KEYS: [&str; 23] = [
+const KEYS: [&str; 24] = [
     "workload",
     "policy",
     "disks",
@@ -34,6 +34,7 @@ const KEYS: [&str; 23] = [
     "utilization",
     "demand_opt_fetches",
     "lower_bound_s",
+    "vs_linux",
     "model",
 ];
 
@@ -63,8 +64,15 @@ fn refused(arguments: &[&str], says: &str) {
 
 #[test]
 fn json_has_the_documented_keys_and_the_published_figures() {
-    let results =
-        results(&["--workload", "synth", "--policy", "fixed-horizon,demand-opt", "--disks", "1..3"]);
+    let results = results(&[
+        "--paper",
+        "--workload",
+        "synth",
+        "--policy",
+        "fixed-horizon,demand-opt",
+        "--disks",
+        "1..3",
+    ]);
     assert_eq!(results.len(), 6);
     for result in &results {
         let keys: Vec<&str> = result.as_object().unwrap().keys().map(String::as_str).collect();
@@ -75,6 +83,7 @@ fn json_has_the_documented_keys_and_the_published_figures() {
         assert!((number("elapsed_s") - sum).abs() < 1e-9);
         let fetches = if result["policy"] == "demand-opt" { 37_280 } else { 38_000 };
         assert_eq!(result["fetches"], fetches);
+        assert_eq!((&result["vs_linux"], &result["device"]), (&Value::Null, &Value::from("hp97560")));
         assert_eq!(result["demand_opt_fetches"], 37_280);
     }
     let disks: Vec<_> = results.iter().map(|r| r["disks"].as_u64().unwrap()).collect();
@@ -98,17 +107,18 @@ fn tables_are_plain_in_a_pipe_and_name_models() {
 
 #[test]
 fn several_workloads_are_processes_of_one_run() {
-    let both = results(&["--workload", "cscope1", "--workload", "dinero", "--policy", "forestall"]);
+    let both =
+        results(&["--paper", "--workload", "cscope1", "--workload", "dinero", "--policy", "forestall"]);
     assert_eq!(both[0]["workload"], "cscope1 + dinero");
     assert_eq!(both[0]["references"], 8673 + 8867);
-    let one = results(&["--workload", "cscope1", "--policy", "forestall"]);
+    let one = results(&["--paper", "--workload", "cscope1", "--policy", "forestall"]);
     assert!(both[0]["elapsed_s"].as_f64() > one[0]["elapsed_s"].as_f64());
 }
 
 #[test]
 fn knobs_reach_the_simulation() {
     let elapsed = |arguments: &[&str]| {
-        let all = [&["--workload", "cscope2", "--policy", "forestall"], arguments].concat();
+        let all = [&["--paper", "--workload", "cscope2", "--policy", "forestall"], arguments].concat();
         results(&all)[0]["elapsed_s"].as_f64().unwrap()
     };
     let plain = elapsed(&[]);
@@ -118,6 +128,10 @@ fn knobs_reach_the_simulation() {
         &["--cache", "640"],
         &["--batch", "4"],
         &["--device", "nvme"],
+        &["--cache", "10%"],
+        &["--cache", "4M"],
+        &["--allocation", "global-lru", "--hints-drop", "20%"],
+        &["--demand-first", "--hints-drop", "10%"],
         &["--lookahead", "10"],
         &["--hints-drop", "10%"],
         &["--hints-insert", "10%"],
@@ -128,7 +142,8 @@ fn knobs_reach_the_simulation() {
     }
     let two_disks = |more: &[&str]| elapsed(&[&["--disks", "2"], more].concat());
     assert_ne!(two_disks(&["--stripe", "16"]), two_disks(&[]));
-    let horizon = |h| results(&["--workload", "cscope1", "--policy", "fixed-horizon", "--horizon", h]);
+    let horizon =
+        |h| results(&["--paper", "--workload", "cscope1", "--policy", "fixed-horizon", "--horizon", h]);
     assert_eq!(horizon("2048")[0]["fetches"], 8535);
 }
 
@@ -146,6 +161,14 @@ fn bad_input() {
     synth(&["--device", "/no/such/device.toml"], "/no/such/device.toml: ");
     synth(&["--device", "none", "--policy", "forestall"], "forestall needs a device");
     synth(&["--cache", "0"], "a cache needs at least 1 block");
+    synth(&["--cache", "much"], "'much' is no size; give blocks as in 1280");
+    synth(&["--demand-first=never"], "give 'overtake' or 'promote'");
+    synth(&["--rule", "/x/**=mru"], "no rule matches a file of the trace");
+    synth(&["--rule", "*=mur"], "did you mean 'mru'?");
+    synth(&["--rule", "*=mru", "--policy", "demand-mru"], "rules say which files are replaced how");
+    synth(&["--allocation", "lru-sq"], "did you mean 'lru-sp'?");
+    synth(&["--hints", "/no/such/list"], "--hints /no/such/list: ");
+    synth(&["--config", "/no/such/file.toml"], "/no/such/file.toml");
     synth(&["--disks", "65"], "an array has 1 to 64");
     synth(&["--disks", "0"], "an array has 1 to 64");
     synth(&["--seed", "x"], "invalid value 'x' for '--seed");
@@ -155,7 +178,7 @@ fn bad_input() {
     synth(&["--hints-drop", "200%"], "no share from 0% to 100%");
     synth(&["--block-bytes", "1000"], "whole number of sectors");
     synth(&["--html", "/no/such/directory/page.html"], "there is no directory");
-    sim(&["--workload", "loop:blocks=4000000"], "do not fit 1 disk(s)");
+    sim(&["--paper", "--workload", "loop:blocks=4000000"], "do not fit 1 disk(s)");
 }
 
 #[test]
@@ -187,9 +210,77 @@ fn a_cache_larger_than_the_trace_is_noted() {
 
 #[test]
 fn without_a_device_replacement_is_counted() {
-    let counted = results(&["--workload", "synth", "--device", "none"]);
+    let counted = results(&["--workload", "synth", "--device", "none", "--cache", "1280"]);
     let fetches: Vec<_> = counted.iter().map(|r| r["fetches"].as_u64().unwrap()).collect();
     assert_eq!(fetches, [37_280, 100_000, 37_280]);
+}
+
+/// The default is a machine of today: a cloud volume, half of what is read as cache, demand first, and plain Linux
+/// beside everything.
+#[test]
+fn linux_is_what_everything_is_compared_with() {
+    let all = results(&["--workload", "cscope2", "--policy", "forestall", "--cache", "25%,50%"]);
+    let shown: Vec<(&str, u64)> =
+        all.iter().map(|r| (r["policy"].as_str().unwrap(), r["cache_blocks"].as_u64().unwrap())).collect();
+    assert_eq!(shown, [("linux", 616), ("forestall", 616), ("linux", 1231), ("forestall", 1231)]);
+    for pair in all.chunks(2) {
+        let number = |i: usize, key: &str| pair[i][key].as_f64().unwrap();
+        assert_eq!((pair[0]["device"].as_str(), number(0, "vs_linux")), (Some("cloud"), 1.0));
+        let ratio = number(1, "elapsed_s") / number(0, "elapsed_s");
+        assert!((number(1, "vs_linux") - ratio).abs() < 1e-12 && ratio < 0.95, "{ratio}");
+        // 10 us of the processor a fetch.
+        assert!((number(1, "driver_s") - 1e-5 * number(1, "fetches")).abs() < 1e-9);
+    }
+    let table = ok(sim(&["--workload", "cscope2", "--policy", "forestall"])).stdout;
+    assert!(table.contains("vs linux") && table.contains("1.00"), "{table}");
+}
+
+/// What a run would be told can be tried before: the same rules, the same file, the same list.
+#[test]
+fn what_is_deployed_can_be_simulated() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    // Three passes over 100 blocks of one file.
+    let passes = (0..3).flat_map(|_| 0..100);
+    let list: String = passes.map(|block| format!("/data/big {} 8192\n", block * 8192)).collect();
+    let trace = write("trace.strace", &trace_of(3, 100));
+    let base = ["--trace", &trace, "--device", "none", "--policy", "demand-lru", "--cache", "50"];
+    let fetches = |more: &[&str]| results(&[&base[..], more].concat())[0]["fetches"].as_u64().unwrap();
+    // LRU finds nothing; MRU keeps 49 blocks or so.
+    assert_eq!(fetches(&[]), 300);
+    let mru = fetches(&["--rule", "/data/**=mru"]);
+    assert!(mru < 210, "{mru}");
+    let config = write("run.toml", "rules = [\"/data/**=mru\"]\nbudget = \"400K\"\n");
+    assert_eq!(fetches(&["--config", &config]), mru);
+    let other = write("other.toml", "[[process]]\nname = \"cscope\"\nrules = [\"/data/**=mru\"]\n");
+    refused(&["sim", "--trace", &trace, "--config", &other], "traces do not name executables");
+    // A list in place of the trace's own order: the same when it is the same, worse when it ends early.
+    let elapsed = |more: &[&str]| {
+        let base = ["--trace", &trace, "--policy", "forestall", "--cache", "400K"];
+        let all = results(&[&base[..], more].concat());
+        assert_eq!(all[1]["policy"], "forestall");
+        all[1]["elapsed_s"].as_f64().unwrap()
+    };
+    let own = elapsed(&[]);
+    assert_eq!(elapsed(&["--hints", &write("all", &list)]), own);
+    let half: String = list.lines().take(150).map(|line| format!("{line}\n")).collect();
+    assert!(elapsed(&["--hints", &write("half", &half)]) > own);
+}
+
+/// Passes over the blocks of `/data/big`, as strace writes them.
+fn trace_of(passes: u64, blocks: u64) -> String {
+    let mut out = String::from("1 1.000000 openat(AT_FDCWD, \"/data/big\", O_RDONLY) = 3 <0.000010>\n");
+    for pass in 0..passes {
+        for block in 0..blocks {
+            let at = 1.0 + 0.001 * (1 + pass * blocks + block) as f64;
+            out += &format!("1 {at:.6} pread64(3, \"\"..., 8192, {}) = 8192 <0.000010>\n", block * 8192);
+        }
+    }
+    out
 }
 
 #[test]
@@ -204,7 +295,7 @@ fn traces_survive_conversion() {
     let head = ok(foretell(["trace", "head", stored, "-n", "3", "--json"])).stdout;
     assert_eq!(serde_json::from_str::<Value>(&head).unwrap()["references"].as_array().unwrap().len(), 3);
     let of = |source: &[&str]| {
-        let all = [source, &["--policy", "forestall,demand-lru", "--cache", "1280"]].concat();
+        let all = [source, &["--policy", "forestall,demand-lru", "--cache", "1280", "--paper"]].concat();
         results(&all).iter().map(|r| r["elapsed_s"].as_f64().unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(of(&["--trace", stored]), of(&["--workload", "cscope2"]));
@@ -218,7 +309,7 @@ fn devices_can_be_listed_shown_and_validated() {
     let file = directory.path().join("mine.toml");
     std::fs::write(&file, ok(foretell(["device", "show", "hp97560"])).stdout).unwrap();
     let of = |device: &str| {
-        results(&["--workload", "cscope1", "--policy", "forestall", "--device", device])[0]["elapsed_s"]
+        results(&["--paper", "--workload", "cscope1", "--policy", "forestall", "--device", device])[0]["elapsed_s"]
             .clone()
     };
     assert_eq!(of(file.to_str().unwrap()), of("hp97560"));
@@ -248,7 +339,9 @@ fn published_numbers_are_compared() {
 fn the_page_is_self_contained() {
     let directory = tempfile::tempdir().unwrap();
     let page = page(directory.path());
-    for wanted in ["<svg", "forestall", "controlled-aggressive", "1 disk<", "3 disks<", "lower bound"] {
+    for wanted in
+        ["<svg", "forestall", "controlled-aggressive", "1 disk<", "3 disks<", "lower bound", "of Linux"]
+    {
         assert!(page.contains(wanted), "{wanted}");
     }
     for unwanted in ["<script", "http://", "https://", "@import", "url(", "javascript:", "NaN", "inf"] {

@@ -36,6 +36,7 @@ built_in![
     "uniform",
     "disk7200",
     "nvme",
+    "cloud",
     "cloud-volume",
     "cloud-volume-burst",
     "object-store",

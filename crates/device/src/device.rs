@@ -28,7 +28,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use crate::parameters::DeviceParameters;
 use crate::request::{Completion, DeviceEvent, Request, Start, SubmitError};
-use crate::schedule::{Discipline, Queued, Scheduler};
+use crate::schedule::{DemandFirst, Discipline, Queued, Scheduler};
 use crate::server::Server;
 
 /// How many requests may wait in a device's queue unless [`Options`] say otherwise: more than any policy
@@ -40,6 +40,8 @@ pub const DEFAULT_QUEUE_LIMIT: usize = 65_536;
 pub struct Options {
     /// In which order the queue empties.
     pub discipline: Discipline,
+    /// Whether what somebody waits for overtakes what nobody does.
+    pub demand_first: DemandFirst,
     /// The most requests that wait; [`Device::submit`] refuses the next one.
     pub queue_limit: usize,
     /// Seed of the devices with random times ([`crate::Model::ObjectStore`]); the others ignore it.
@@ -47,9 +49,14 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// CSCAN, as in Kimbrel et al. (1996, section 3.2), [`DEFAULT_QUEUE_LIMIT`], seed 0.
+    /// CSCAN in one class, as in Kimbrel et al. (1996, section 3.2), [`DEFAULT_QUEUE_LIMIT`], seed 0.
     fn default() -> Options {
-        Options { discipline: Discipline::Cscan, queue_limit: DEFAULT_QUEUE_LIMIT, seed: 0 }
+        Options {
+            discipline: Discipline::Cscan,
+            demand_first: DemandFirst::Never,
+            queue_limit: DEFAULT_QUEUE_LIMIT,
+            seed: 0,
+        }
     }
 }
 
@@ -98,7 +105,7 @@ impl Device {
     pub fn with_options(parameters: &DeviceParameters, options: Options) -> Device {
         let server = Server::new(&parameters.model, options.seed);
         Device {
-            queue: Scheduler::new(options.discipline, options.queue_limit),
+            queue: Scheduler::new(options.discipline, options.demand_first, options.queue_limit),
             slots: server.slots(),
             server,
             capacity_sectors: parameters.capacity_sectors(),
@@ -141,6 +148,12 @@ impl Device {
     /// Takes the request named `id` out of the queue; `false` if it has started or was never there.
     pub fn cancel(&mut self, id: u64) -> bool {
         self.queue.cancel(id).is_some()
+    }
+
+    /// Somebody has come to wait for the queued prefetch named `id`: where the queue promotes
+    /// ([`DemandFirst::Promote`]), it is served with what others wait for. `false` if nothing changes.
+    pub fn promote(&mut self, id: u64) -> bool {
+        self.queue.promote(id)
     }
 
     /// The next instant at which a request starts or completes, in ns; `None` when idle.
@@ -234,7 +247,7 @@ impl Device {
         if self.in_service.is_empty() {
             self.busy_since_ns = started_ns;
         }
-        let Request { id, sector, sectors, write } = request;
+        let Request { id, sector, sectors, write, .. } = request;
         self.in_service.push(Reverse(InService {
             finished_ns: service.finished_ns,
             start_order: self.starts,

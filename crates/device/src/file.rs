@@ -29,6 +29,12 @@ const MAX_SLOTS: u32 = 65_536;
 /// The most cache segments of a disk; each read looks at all of them.
 const MAX_SEGMENTS: u32 = 256;
 
+/// The largest write cache, in bytes: all that waits in it is looked at for every request.
+const MAX_WRITE_CACHE_BYTES: u64 = 1 << 30;
+
+/// The longest processor time of a fetch, in ns: a second.
+const MAX_DRIVER_NS: u64 = 1_000_000_000;
+
 /// The longest time that a parameter may give, in ms: an hour.
 const MAX_MS: f64 = 3_600_000.0;
 
@@ -69,6 +75,7 @@ struct DeviceFile {
     name: String,
     description: String,
     source: String,
+    driver_ns: Option<u64>,
     #[serde(default)]
     unverified: Vec<Unverified>,
     #[serde(default)]
@@ -116,6 +123,7 @@ impl DeviceParameters {
             unverified: file.unverified,
             seek_variants: file.seek_variants,
             host: file.host,
+            driver_ns: file.driver_ns,
             model,
         };
         parameters.check().map_err(|error| match error {
@@ -136,6 +144,7 @@ impl DeviceParameters {
         if let Some(host) = &self.host {
             check_host(host)?;
         }
+        whole("driver_ns", self.driver_ns.unwrap_or(0), 0, MAX_DRIVER_NS)?;
         match &self.model {
             Model::Disk(disk) => {
                 check_geometry(&disk.geometry)?;
@@ -366,7 +375,8 @@ fn check_cache(cache: &DiskCache, sector_bytes: u32) -> Result<(), ParameterErro
     // 2^40 bytes of cache in a disk is a mistake in the unit.
     whole("disk.cache.segment_bytes", cache.segment_bytes, u64::from(sector_bytes), 1 << 40)?;
     whole("disk.cache.readahead_bytes", cache.readahead_bytes, 0, 1 << 40)?;
-    whole("disk.cache.write_fence_bytes", cache.write_fence_bytes, 0, 1 << 40)
+    whole("disk.cache.write_segments", u64::from(cache.write_segments), 1, u64::from(MAX_SEGMENTS))?;
+    whole("disk.cache.write_fence_bytes", cache.write_fence_bytes, 0, MAX_WRITE_CACHE_BYTES)
 }
 
 /// The line, from 1, of the byte at `offset`.

@@ -34,6 +34,7 @@ mod seek;
 mod server;
 mod token_bucket;
 pub mod validation;
+mod write_cache;
 
 pub use array::{Array, Location};
 pub use catalogue::CatalogueError;
@@ -46,7 +47,7 @@ pub use parameters::{
     Controller, DeviceParameters, DiskCache, DiskParameters, Model, ObjectStoreParameters, SeekVariant,
     SsdParameters, UniformParameters, Unverified, VolumeParameters,
 };
-pub use request::{Completion, DeviceEvent, Request, Start, SubmitError};
-pub use schedule::{Discipline, NoArm, Positioning, Queued, Scheduler, UnknownDiscipline};
+pub use request::{Class, Completion, DeviceEvent, Request, Start, SubmitError};
+pub use schedule::{DemandFirst, Discipline, NoArm, Positioning, Queued, Scheduler, UnknownDiscipline};
 pub use seek::{SeekCurve, SeekTerms};
 pub use token_bucket::TokenBucket;

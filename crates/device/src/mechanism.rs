@@ -32,14 +32,16 @@
 //! # Writes
 //!
 //! A write aborts readahead, drops the segments that hold its sectors and goes to the platters. A drive
-//! that reports writes at once ([`DiskCache::write_fence_bytes`]) calls it done when its bytes are in the
-//! cache, if what waits there to be written fits the fence; the platters are busy until it is written.
+//! that reports writes at once calls it done when its bytes are in the cache (see the module `write_cache` for
+//! what is then written when); the platters are busy until it is written. Shortest positioning time first
+//! looks at the heads as they are, without what waits in the cache.
 
 use crate::geometry::{Place, Tracks};
 use crate::parameters::{Controller, DiskCache, DiskParameters};
 use crate::request::Request;
 use crate::schedule::Positioning;
 use crate::seek::SeekCurve;
+use crate::write_cache::{Admission, WriteCache};
 
 /// When a request is done and whether the cache had its first sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +61,7 @@ pub struct Mechanism {
     controller: Overheads,
     segment_sectors: u64,
     readahead_sectors: u64,
-    write_fence_sectors: u64,
+    written: WriteCache,
     /// The shortest time in which a sector can pass under the head.
     least_sector_ns: u64,
     /// Where the arm is when there is no pass to read it from.
@@ -132,7 +134,8 @@ impl Mechanism {
         let tracks = Tracks::new(geometry, seek);
         let Controller { read_miss_ms, read_hit_ms, write_ms, bus_mb_per_s, overlaps_arm } = *controller;
         let ns = |ms: f64| (ms * 1e6).round() as u64;
-        let DiskCache { segments, segment_bytes, readahead_bytes, write_fence_bytes } = *cache;
+        let DiskCache { segments, segment_bytes, readahead_bytes, write_fence_bytes, write_segments } =
+            *cache;
         let sector_bytes = u64::from(geometry.sector_bytes);
         let densest = geometry.zones.iter().map(|z| z.sectors_per_track + z.spare_sectors_per_track).max();
         let least_sector_ns = tracks.revolution_ns() / u64::from(densest.unwrap_or(1));
@@ -148,7 +151,7 @@ impl Mechanism {
             },
             segment_sectors: (segment_bytes / sector_bytes).max(1),
             readahead_sectors: readahead_bytes / sector_bytes,
-            write_fence_sectors: write_fence_bytes / sector_bytes,
+            written: WriteCache::new(write_fence_bytes / sector_bytes, write_segments),
             least_sector_ns,
             arm: Arm { cylinder: 0, head: 0 },
             arm_sector: 0,
@@ -170,8 +173,17 @@ impl Mechanism {
     /// Serves `request`, which the disk takes at `start_ns`: not before it was done with the last one.
     pub fn service(&mut self, start_ns: u64, request: &Request) -> Service {
         let bus_ns = (f64::from(request.sectors) * self.controller.bus_ns_per_sector) as u64;
+        self.destage_until(start_ns);
         if request.write {
             return self.write(start_ns, request, bus_ns);
+        }
+        if self.written.holds(request.sector, request.end()) {
+            let finished_ns = start_ns + self.controller.read_hit_ns + bus_ns;
+            return Service { finished_ns, from_cache: true };
+        }
+        // What is only partly in the write cache is read from the platters when it is there.
+        while self.written.overlaps_waiting(request.sector, request.end()) {
+            self.destage_next(start_ns);
         }
         let plan = self.plan(start_ns, request);
         self.uses += 1;
@@ -305,24 +317,67 @@ impl Mechanism {
 
     fn write(&mut self, start_ns: u64, request: &Request, bus_ns: u64) -> Service {
         self.uses += 1;
-        let place = self.tracks.place(request.sector);
-        let begin_ns = self.position_ns(start_ns, self.controller.write_ns, &place);
-        let run_ns = self.tracks.pass_end_of_run_ns(&place, request.sector, u64::from(request.sectors))
-            - self.tracks.pass_start_ns(&place);
-        let waiting = self.media_free_ns > start_ns;
+        let received_ns = start_ns + self.controller.write_ns;
+        let from_ns = loop {
+            match self.written.admit(start_ns, request.sector, request.end()) {
+                Admission::At(from_ns) => break from_ns,
+                Admission::WhenWritten => self.destage_next(start_ns),
+                Admission::Never => {
+                    let done_ns = self.put(start_ns, self.controller.write_ns, request.sector, request.end());
+                    return Service { finished_ns: (received_ns + bus_ns).max(done_ns), from_cache: false };
+                }
+            }
+        };
+        let finished_ns = received_ns.max(from_ns) + bus_ns;
+        if self.media_free_ns <= start_ns && !self.written.waits() {
+            // The heads are free: they set out for it while its bytes still come over the bus.
+            let done_ns = self.put(start_ns, self.controller.write_ns, request.sector, request.end());
+            self.written.add(request.sector, request.end(), Some(done_ns));
+        } else {
+            self.arm = self.arm_at(start_ns);
+            self.abort_readahead(start_ns);
+            self.drop_segments(request.sector, request.end());
+            self.written.add(request.sector, request.end(), None);
+        }
+        Service { finished_ns, from_cache: false }
+    }
+
+    /// Writes what waits in the cache, as far as the heads set out for it before `now_ns`.
+    fn destage_until(&mut self, now_ns: u64) {
+        while self.written.waits() && self.media_free_ns < now_ns {
+            self.destage_next(self.media_free_ns);
+        }
+        self.written.retire(now_ns);
+    }
+
+    /// Sends the heads to the write that waits longest, not before `from_ns`.
+    fn destage_next(&mut self, from_ns: u64) {
+        if let Some((sector, end)) = self.written.next() {
+            let done_ns = self.put(from_ns.max(self.media_free_ns), 0, sector, end);
+            self.written.begun(done_ns);
+        }
+    }
+
+    /// Sends the heads to write `sector..end` after an overhead from `start_ns`; gives when it is on the platters.
+    fn put(&mut self, start_ns: u64, overhead_ns: u64, sector: u64, end: u64) -> u64 {
+        let place = self.tracks.place(sector);
+        let begin_ns = self.position_ns(start_ns, overhead_ns, &place);
+        let run_ns =
+            self.tracks.pass_end_of_run_ns(&place, sector, end - sector) - self.tracks.pass_start_ns(&place);
         self.abort_readahead(start_ns);
+        self.drop_segments(sector, end);
+        self.move_arm_to_end(&place, sector, end);
+        self.media_free_ns = begin_ns + run_ns;
+        self.media_free_ns
+    }
+
+    /// Drops what the cache holds of `sector..end` as it was before.
+    fn drop_segments(&mut self, sector: u64, end: u64) {
         for segment in &mut self.segments {
-            if segment.first < request.end() && request.sector < segment.end {
+            if segment.first < end && sector < segment.end {
                 *segment = Segment { first: 0, end: 0, used: 0 };
             }
         }
-        self.move_arm_to_end(&place, request.sector, request.end());
-        self.media_free_ns = begin_ns + run_ns;
-        let in_cache_ns = start_ns + self.controller.write_ns + bus_ns;
-        // One write at a time waits in the cache: a second one is reported when it is on the platters.
-        let at_once = !waiting && u64::from(request.sectors) <= self.write_fence_sectors;
-        let finished_ns = if at_once { in_cache_ns } else { in_cache_ns.max(self.media_free_ns) };
-        Service { finished_ns, from_cache: false }
     }
 
     /// When the sector at `place` comes under its head if the arm sets out for it in a request taken at

@@ -1,6 +1,7 @@
 //! The parameters of a device, as plain data: what a device file says, and what a closed-form model reads.
 //!
-//! A file is TOML with a `name`, a `description`, a `source` for its numbers, and exactly one of the tables
+//! A file is TOML with a `name`, a `description`, a `source` for its numbers, the `driver_ns` of the machine that it
+//! is used in ([`DeviceParameters::driver_time_ns`]), and exactly one of the tables
 //! `[disk]`, `[uniform]`, `[ssd]`, `[volume]`, `[object_store]` and `[measured]`. Numbers that nobody could check are
 //! listed as `[[unverified]]` with the reason. A disk may have `[seek_variants.NAME]`: other seek curves
 //! published for the same drive, chosen as `DEVICE/NAME`. The files of the built-in devices
@@ -31,6 +32,8 @@ pub struct DeviceParameters {
     pub seek_variants: BTreeMap<String, SeekVariant>,
     /// The processor's part of reads, where the device was measured.
     pub host: Option<Host>,
+    /// Processor time of a fetch in ns, as the file says; see [`DeviceParameters::driver_time_ns`].
+    pub driver_ns: Option<u64>,
     /// The numbers.
     pub model: Model,
 }
@@ -113,9 +116,18 @@ pub struct DiskCache {
     pub segment_bytes: u64,
     /// How far it reads ahead past a request, in bytes; 0 switches the cache off.
     pub readahead_bytes: u64,
-    /// Writes of up to this many bytes are reported done as soon as they are in the cache; 0 for none.
+    /// Bytes of writes that may be in the cache at a time: writes are reported done as soon as they are there. 0
+    /// for none.
     #[serde(default)]
     pub write_fence_bytes: u64,
+    /// How many such writes, not following each other, may be in the cache at a time; 1 unless said.
+    #[serde(default = "one_segment")]
+    pub write_segments: u32,
+}
+
+/// One write segment, as in the drives of the 1990s (DiskSim's parameters of six of them).
+fn one_segment() -> u32 {
+    1
 }
 
 /// A device that takes the same time for every request, one at a time: the theoretical model's F.
@@ -192,6 +204,11 @@ pub struct ObjectStoreParameters {
 /// Sector size of the devices without platters.
 const FLAT_SECTOR_BYTES: u32 = 512;
 
+/// Processor time of a fetch where neither the file nor a measurement says it, in ns: what a machine of today
+/// takes to ask for a block (6 us, measured with `readahead(2)` on Linux 6.18) and to be told that it is there
+/// (4 us, assumed).
+const DRIVER_NS: u64 = 10_000;
+
 impl DeviceParameters {
     /// The theoretical device: every fetch takes `service_ms`, one at a time.
     #[must_use]
@@ -203,8 +220,17 @@ impl DeviceParameters {
             unverified: Vec::new(),
             seek_variants: BTreeMap::new(),
             host: None,
+            driver_ns: None,
             model: Model::Uniform(UniformParameters { service_ms, capacity_bytes }),
         }
+    }
+
+    /// Processor time that the machine around the device spends on a fetch, in ns: what the file says, else
+    /// what was measured for a request ([`Host::submit_us`]), else that of a machine of today.
+    #[must_use]
+    pub fn driver_time_ns(&self) -> u64 {
+        let measured = self.host.map(|host| (host.submit_us * 1e3).round() as u64);
+        self.driver_ns.or(measured).unwrap_or(DRIVER_NS)
     }
 
     /// Bytes in a sector.

@@ -2,6 +2,16 @@
 
 use thiserror::Error;
 
+/// Whether somebody waits for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Class {
+    /// Somebody waits.
+    #[default]
+    Demand,
+    /// Nobody waits yet.
+    Prefetch,
+}
+
 /// One transfer of consecutive sectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
@@ -13,19 +23,27 @@ pub struct Request {
     pub sectors: u32,
     /// Whether the sectors are written instead of read.
     pub write: bool,
+    /// Whether somebody waits; told apart only by a queue with [`crate::DemandFirst`].
+    pub class: Class,
 }
 
 impl Request {
-    /// A read of `sectors` sectors from `sector` on.
+    /// A read of `sectors` sectors from `sector` on, for which somebody waits.
     #[must_use]
     pub fn read(id: u64, sector: u64, sectors: u32) -> Request {
-        Request { id, sector, sectors, write: false }
+        Request { id, sector, sectors, write: false, class: Class::Demand }
     }
 
-    /// A write of `sectors` sectors from `sector` on.
+    /// A write of `sectors` sectors from `sector` on, for which somebody waits.
     #[must_use]
     pub fn write(id: u64, sector: u64, sectors: u32) -> Request {
-        Request { id, sector, sectors, write: true }
+        Request { id, sector, sectors, write: true, class: Class::Demand }
+    }
+
+    /// The same request in another class.
+    #[must_use]
+    pub fn of_class(self, class: Class) -> Request {
+        Request { class, ..self }
     }
 
     /// The first sector after the request.

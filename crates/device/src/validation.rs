@@ -13,6 +13,8 @@
 //! with two or three disconnects from the bus); first sector; sectors; measured service time in
 //! microseconds; microseconds from the end of this request to the sending of the next.
 //!
+//! Empty lines and lines that begin with `#` are passed over.
+//!
 //! Traces from drives that could not be watched so closely say `Hit` on every line; hits are then not
 //! compared.
 //!
@@ -32,7 +34,7 @@ use std::io::{self, BufRead};
 use thiserror::Error;
 
 use crate::device::Device;
-use crate::request::{DeviceEvent, Request, SubmitError};
+use crate::request::{Class, DeviceEvent, Request, SubmitError};
 
 /// The most requests in a trace: their times are sorted in memory, 16 bytes a request.
 pub const MAX_RECORDS: usize = 1 << 26;
@@ -107,7 +109,7 @@ pub enum ValidationError {
     TooLong,
 }
 
-/// Reads a trace line by line. Empty lines are skipped.
+/// Reads a trace line by line. Empty lines and comments are skipped.
 #[derive(Debug)]
 pub struct Records<R> {
     reader: R,
@@ -137,7 +139,7 @@ impl<R: BufRead> Records<R> {
                 return Err(ValidationError::Line { line, problem });
             }
             let text = String::from_utf8_lossy(&self.text);
-            if !text.trim().is_empty() {
+            if !text.trim().is_empty() && !text.starts_with('#') {
                 return parse_record(line, &text).map(Some);
             }
         }
@@ -244,7 +246,7 @@ pub fn replay(
         }
         let Record { line, write, sector, sectors, .. } = record;
         actions_known |= record.action != BufferAction::Hit;
-        let request = Request { id: line, sector, sectors, write };
+        let request = Request { id: line, sector, sectors, write, class: Class::Demand };
         device.submit(now_ns, request).map_err(|source| ValidationError::Refused { line, source })?;
         while let Some(next_ns) = device.next_event_ns() {
             device.advance(next_ns);

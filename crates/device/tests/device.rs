@@ -93,7 +93,7 @@ fn a_queued_request_can_be_cancelled_and_a_started_one_not() {
 #[test]
 fn bad_requests_are_refused() {
     let parameters = DeviceParameters::uniform(10.0, 16 * 512);
-    let options = Options { discipline: Discipline::Fcfs, queue_limit: 1, seed: 0 };
+    let options = Options { discipline: Discipline::Fcfs, queue_limit: 1, ..Options::default() };
     let mut device = Device::with_options(&parameters, options);
     let refused = device.submit(0, Request::read(7, 8, 16));
     assert_eq!(refused, Err(SubmitError::BeyondEnd { sector: 8, end: 24, capacity_sectors: 16 }));
@@ -225,7 +225,8 @@ proptest! {
             let mut now_ns = 0;
             for (id, &(pause_ns, sector, sectors, write)) in requests.iter().enumerate() {
                 now_ns += pause_ns;
-                device.submit(now_ns, Request { id: id as u64, sector, sectors, write }).unwrap();
+                let request = Request { write, ..Request::read(id as u64, sector, sectors) };
+                device.submit(now_ns, request).unwrap();
             }
             (run(&mut device), device.slots())
         };

@@ -224,3 +224,45 @@ fn without_readahead_neighbours_cost_a_revolution() {
     assert!(!from_cache);
     assert!((finished_ns - first_ns).abs_diff(REVOLUTION_NS + 16 * REVOLUTION_NS / 72) <= 2);
 }
+
+/// The write fence is 64 KiB, and the drive keeps one write at a time (unless they follow each other).
+#[test]
+fn a_second_write_waits_for_the_first_unless_it_follows() {
+    let first = Request::write(0, 160_000, 16);
+    let mut apart = disk();
+    let reported_ns = apart.service(0, &first).finished_ns;
+    let mut behind = apart.clone();
+    let write_ns = 3_019_200;
+    assert_eq!(reported_ns, write_ns);
+    // Elsewhere: when the first is on the platters, after a seek and a rotation.
+    let second_ns = apart.service(reported_ns, &Request::write(1, 800_000, 16)).finished_ns;
+    assert!(second_ns - reported_ns > 2 * write_ns, "{}", second_ns - reported_ns);
+    // Right behind: at once, four of them in the time that the heads take to get there.
+    let mut now_ns = reported_ns;
+    for i in 1..4 {
+        let finished_ns = behind.service(now_ns, &Request::write(i, 160_000 + i * 16, 16)).finished_ns;
+        assert_eq!(finished_ns - now_ns, write_ns);
+        now_ns = finished_ns;
+    }
+}
+
+/// A read goes before writes that wait, and is served from them.
+#[test]
+fn reads_are_served_from_what_waits_to_be_written() {
+    let mut parameters = catalogue::find("hp97560").unwrap().disk().unwrap().clone();
+    parameters.cache.write_segments = 4;
+    let mut disk = Mechanism::new(&parameters);
+    let mut now_ns = 0;
+    for (i, sector) in [160_000, 800_000, 400_000].into_iter().enumerate() {
+        let finished_ns = disk.service(now_ns, &Request::write(i as u64, sector, 16)).finished_ns;
+        assert_eq!(finished_ns - now_ns, 3_019_200, "there is room for all three");
+        now_ns = finished_ns;
+    }
+    let read = disk.service(now_ns, &Request::read(3, 400_004, 8));
+    assert!(read.from_cache);
+    assert!(read.finished_ns - now_ns < 3_019_200);
+    // Of another block only a part is there: it is read when that is written.
+    let read = disk.service(read.finished_ns, &Request::read(4, 400_008, 16));
+    assert!(!read.from_cache);
+    assert!(read.finished_ns - now_ns > 20_000_000);
+}

@@ -159,6 +159,7 @@ fn any_disk() -> impl Strategy<Value = DiskParameters> {
                     segment_bytes: (ahead + kept) * 512,
                     readahead_bytes: ahead * 512,
                     write_fence_bytes: 0,
+                    write_segments: 1,
                 },
             }
         },

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test's own helpers
 
 use foretell_device::validation::{BufferAction, Hits, Records, ValidationError, demerit_ns, replay};
-use foretell_device::{Device, DeviceParameters, Discipline, catalogue};
+use foretell_device::{Device, DeviceEvent, DeviceParameters, Discipline, Model, Request, catalogue};
 
 fn error_of(text: &str) -> ValidationError {
     Records::new(text.as_bytes()).find_map(Result::err).unwrap()
@@ -11,14 +11,14 @@ fn error_of(text: &str) -> ValidationError {
 
 #[test]
 fn a_line_has_six_fields() {
-    let text = "R Miss 1423566 16 18235.25 3034\n\nW Hit 8 2 0 0\r\nR Doub 1 1 1 1\nR Trip 1 1 1 1";
+    let text = "R Miss 1423566 16 18235.25 3034\n\n# note\nW Hit 8 2 0 0\r\nR Doub 1 1 1 1\nR Trip 1 1 1 1";
     let records: Vec<_> = Records::new(text.as_bytes()).map(Result::unwrap).collect();
     assert_eq!(records.len(), 4);
     let first = records[0];
     assert_eq!((first.line, first.write, first.action), (1, false, BufferAction::Miss));
     assert_eq!((first.sector, first.sectors), (1_423_566, 16));
     assert_eq!((first.service_ns, first.think_ns), (18_235_250, 3_034_000));
-    assert_eq!((records[1].line, records[1].write, records[1].action), (3, true, BufferAction::Hit));
+    assert_eq!((records[1].line, records[1].write, records[1].action), (4, true, BufferAction::Hit));
 }
 
 #[test]
@@ -101,6 +101,46 @@ fn the_model_validates_against_itself() {
     let hits = comparison.hits.unwrap();
     assert_eq!((comparison.demerit_ns, hits.agreeing), (0.0, 500));
     assert!(hits.measured > 100);
+}
+
+/// A drive that reports writes at once: replaying what it did, a model without its write cache is far off, as it was for
+/// the measured Cheetah (see `validation/devices/st34501w.toml`).
+#[test]
+fn without_its_write_cache_a_drive_that_reports_at_once_is_not_explained() {
+    let with = catalogue::find("st34501w/fitted").unwrap();
+    let mut without = with.clone();
+    if let Model::Disk(disk) = &mut without.model {
+        disk.cache.write_fence_bytes = 0;
+    }
+    let mut drive = Device::new(&with, Discipline::Fcfs);
+    let mut trace = String::new();
+    let mut now = 0;
+    for i in 0..300u64 {
+        let sector = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40 << 4;
+        let mut request = Request::read(i, sector % 1_000_000 / 16 * 16, 16);
+        request.write = i % 3 == 0;
+        drive.submit(now, request).unwrap();
+        let done = std::iter::from_fn(|| {
+            let at = drive.next_event_ns()?;
+            drive.advance(at);
+            Some(std::iter::from_fn(|| drive.poll()).collect::<Vec<_>>())
+        });
+        let completed = done.flatten().find_map(|event| match event {
+            DeviceEvent::Completed(done) if done.id == i => Some(done.finished_ns),
+            _ => None,
+        });
+        let service_us = (completed.unwrap() - now) as f64 / 1e3;
+        let kind = if request.write { "W" } else { "R" };
+        trace += &format!("{kind} Miss {} 16 {service_us:.2} 20000\n", request.sector);
+        now = completed.unwrap() + 20_000_000;
+    }
+    let demerit = |parameters: &DeviceParameters| {
+        let mut device = Device::new(parameters, Discipline::Fcfs);
+        replay(&mut device, Records::new(trace.as_bytes())).unwrap().demerit()
+    };
+    let (with, without) = (demerit(&with), demerit(&without));
+    assert!(with < 0.15, "{with}");
+    assert!(without > 2.0 * with && without > 0.3, "{without} against {with}");
 }
 
 #[test]

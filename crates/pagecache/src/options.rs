@@ -26,8 +26,6 @@ pub struct Options {
     pub allocation: Allocation,
     /// When the control of a foolish manager is revoked; `None` (the default) for never.
     pub revocation: Option<Revocation>,
-    /// Entries beyond the next expected one that a reference may match. 2 (Cao et al. 1996, section 4.3).
-    pub match_ahead: u32,
     /// Let the threads that steer and evict run at `SCHED_FIFO` when they may: an event then reaches them
     /// in 9 us instead of 300 us while the processors are busy. On.
     pub realtime: bool,
@@ -72,7 +70,6 @@ impl Options {
             order: Order::Ascending,
             allocation: Allocation::LruSp,
             revocation: None,
-            match_ahead: 2,
             realtime: true,
             realtime_share: 0.5,
             ring_bytes: 16 << 20,

@@ -27,9 +27,6 @@ use crate::workers::{Eviction, Fetch, Workers};
 
 /// Threads whose last wait is remembered.
 const WAITERS: usize = 256;
-/// References in a row that show where in its list a program is, after some were not seen. Fewer are met by
-/// chance, more are a small file that is lost.
-const RESYNC_RUN: u32 = 4;
 /// Managers of the policy: those of all sessions, and of ended ones that still own blocks.
 const POLICY_MANAGERS: u32 = 2 * SESSIONS as u32;
 /// A prefetch without an answer for so long is given up.
@@ -113,8 +110,6 @@ impl Steering {
             batch: options.batch,
             horizon: options.horizon,
             order: options.order,
-            match_ahead: options.match_ahead,
-            resync_run: Some(RESYNC_RUN),
             disks: DISKS,
             revocation: options.revocation,
             fetch_timeout: Some(FETCH_TIMEOUT),

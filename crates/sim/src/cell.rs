@@ -1,11 +1,16 @@
 //! One cell of a sweep: a policy, a cache, an array of disks, and the input to run on them.
 
-use foretell_device::{DeviceParameters, Discipline};
+use std::sync::Arc;
 
+use foretell_device::{DeviceParameters, Discipline};
+use foretell_policy::{Allocation, Revocation};
+
+use crate::control::Control;
 use crate::hints::Hints;
 use crate::policy::PolicyName;
 
-/// Processor time of one fetch (Kimbrel et al. 1996, section 3.1: typical of their machine).
+/// Processor time of one fetch in the paper (Kimbrel et al. 1996, section 3.1: typical of their machine). The
+/// devices of its time say the same ([`DeviceParameters::driver_time_ns`]).
 pub const DRIVER_NS: u64 = 500_000;
 
 /// How many prefetches make a batch.
@@ -63,6 +68,11 @@ pub struct Cell {
     pub device_name: String,
     /// Discipline of their queues.
     pub discipline: Discipline,
+    /// A demand fetch overtakes the prefetches in a disk's queue.
+    pub demand_first: bool,
+    /// With `demand_first`, a queued prefetch that a process begins to wait for becomes a demand fetch:
+    /// [`foretell_device::DemandFirst::Promote`], which says when that is a mistake.
+    pub promote: bool,
     /// Blocks of the cache.
     pub cache_blocks: u32,
     /// Bytes of a block.
@@ -79,6 +89,12 @@ pub struct Cell {
     pub driver_ns: u64,
     /// What is wrong with the hints.
     pub hints: Hints,
+    /// Rules and a list; if `None`, all files are managed alike and the references are disclosed themselves.
+    pub control: Option<Arc<Control>>,
+    /// How blocks are allocated to managers.
+    pub allocation: Allocation,
+    /// When to take control from a manager that is often wrong.
+    pub revocation: Option<Revocation>,
     /// What reverse aggressive makes its schedule with; tried out if `None`.
     pub reverse: Option<Reverse>,
     /// Seed of the layout and of wrong hints.
@@ -86,7 +102,8 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A cell with the paper's settings: 8 KiB blocks, one-block stripes, CSCAN, Table 6, 0.5 ms.
+    /// A cell with the paper's settings: 8 KiB blocks, one-block stripes, CSCAN in one class, Table 6, and the driver
+    /// time of the device.
     #[must_use]
     pub fn new(
         policy: PolicyName,
@@ -98,17 +115,22 @@ impl Cell {
         Cell {
             policy,
             disks: disks.max(1),
+            driver_ns: device.driver_time_ns(),
             device,
             device_name: device_name.to_owned(),
             discipline: Discipline::Cscan,
+            demand_first: false,
+            promote: false,
             cache_blocks,
             block_bytes: 8192,
             batch: Batch::Paper,
             horizon: None,
             stripe_blocks: 1,
             cpu_speed: 1.0,
-            driver_ns: DRIVER_NS,
             hints: Hints::default(),
+            control: None,
+            allocation: Allocation::LruSp,
+            revocation: None,
             reverse: None,
             seed: 1,
         }

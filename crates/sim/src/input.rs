@@ -4,9 +4,9 @@
 //! (one pass over the trace, nothing kept but the lengths of files) and the trace itself, read again for
 //! each cell ([`crate::simulate_streamed`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use foretell_policy::belady_fetches;
 use foretell_trace::{BlockReference, Blocks, TraceError, TraceMeta, TraceReader};
@@ -33,6 +33,10 @@ pub struct Survey {
     pub model: bool,
     /// Length of each file in blocks: one past the last block referenced, or as the trace says.
     pub file_blocks: Vec<u32>,
+    /// What the traces call the files.
+    pub file_names: Vec<String>,
+    /// Blocks read at least once, if they were counted ([`Survey::counted`]).
+    pub distinct_blocks: Option<u64>,
     /// Read references, which are simulated.
     pub references: u64,
     /// Written ones, which are left out as in the paper (section 3).
@@ -47,12 +51,31 @@ impl Survey {
     /// # Errors
     /// What the reader meets.
     pub fn of(reader: impl TraceReader, block_bytes: NonZeroU32) -> Result<Survey, TraceError> {
+        Survey::read(reader, block_bytes, None)
+    }
+
+    /// The same, and counts the distinct blocks, in memory that grows with them.
+    ///
+    /// # Errors
+    /// What the reader meets.
+    pub fn counted(reader: impl TraceReader, block_bytes: NonZeroU32) -> Result<Survey, TraceError> {
+        Survey::read(reader, block_bytes, Some(Distinct::default()))
+    }
+
+    fn read(
+        reader: impl TraceReader,
+        block_bytes: NonZeroU32,
+        mut distinct: Option<Distinct>,
+    ) -> Result<Survey, TraceError> {
         let mut survey = Survey::default();
         let mut seen: Vec<bool> = Vec::new();
         let mut blocks = Blocks::new(reader, block_bytes);
         for reference in blocks.by_ref() {
             let r = reference?;
             survey.count(&r, 0);
+            if let Some(distinct) = distinct.as_mut().filter(|_| !r.write) {
+                distinct.see(r.file, r.block);
+            }
             let process = r.process as usize;
             if seen.len() <= process {
                 seen.resize(process + 1, false);
@@ -61,6 +84,7 @@ impl Survey {
         }
         survey.note(blocks.meta(), 0, block_bytes);
         survey.processes = seen.iter().filter(|s| **s).count();
+        survey.distinct_blocks = distinct.map(|d| d.count);
         Ok(survey)
     }
 
@@ -88,9 +112,37 @@ impl Survey {
             if self.file_blocks.len() <= slot {
                 self.file_blocks.resize(slot + 1, 0);
             }
+            self.file_names.resize(slot.max(self.file_names.len()), String::new());
+            match self.file_names.get_mut(slot) {
+                Some(name) => name.clone_from(&entry.name),
+                None => self.file_names.push(entry.name.clone()),
+            }
             let length = &mut self.file_blocks[slot];
             *length = (*length).max(u32::try_from(blocks).unwrap_or(u32::MAX));
         }
+    }
+}
+
+/// Counts distinct blocks: a bit for every block of a run of blocks in which one was seen.
+#[derive(Debug, Default)]
+struct Distinct {
+    runs: HashMap<(u32, u32), Box<[u64; RUN_BLOCKS as usize / 64]>>,
+    count: u64,
+}
+
+/// Blocks of a run: 512 bytes of bits, little where blocks are scattered, and few runs where they are not.
+const RUN_BLOCKS: u32 = 4096;
+
+impl Distinct {
+    fn see(&mut self, file: u32, block: u32) {
+        let run = self
+            .runs
+            .entry((file, block / RUN_BLOCKS))
+            .or_insert_with(|| Box::new([0; RUN_BLOCKS as usize / 64]));
+        let word = &mut run[(block % RUN_BLOCKS / 64) as usize];
+        let bit = 1 << (block % 64);
+        self.count += u64::from(*word & bit == 0);
+        *word |= bit;
     }
 }
 
@@ -104,6 +156,7 @@ pub struct Input {
     /// Fetches of optimal replacement by blocks of the cache, and the number of distinct blocks, as far as
     /// they were asked for.
     optima: Mutex<BTreeMap<u32, Optimum>>,
+    distinct_blocks: OnceLock<u64>,
 }
 
 /// What no demand-fetching policy can better.
@@ -177,14 +230,25 @@ impl Input {
         dense
     }
 
+    /// Blocks referenced at least once; counted once.
+    #[must_use]
+    pub fn distinct_blocks(&self) -> u64 {
+        *self.distinct_blocks.get_or_init(|| {
+            let mut distinct = Distinct::default();
+            for r in self.processes.iter().flatten() {
+                distinct.see(r.file, r.block);
+            }
+            distinct.count
+        })
+    }
+
     /// What optimal replacement would fetch with a cache of `cache_blocks` blocks; computed once.
     #[must_use]
     pub fn optimum(&self, cache_blocks: u32) -> Optimum {
         let mut optima = self.optima.lock().unwrap_or_else(PoisonError::into_inner);
         *optima.entry(cache_blocks).or_insert_with(|| {
-            let dense = self.dense();
-            let distinct_blocks = dense.iter().max().map_or(0, |&b| u64::from(b) + 1);
-            Optimum { fetches: belady_fetches(&dense, cache_blocks), distinct_blocks }
+            let fetches = belady_fetches(&self.dense(), cache_blocks);
+            Optimum { fetches, distinct_blocks: self.distinct_blocks() }
         })
     }
 }

@@ -14,7 +14,9 @@
 //! Source: Kimbrel et al., "A Trace-Driven Comparison of Algorithms for Parallel Prefetching and Caching"
 //! (OSDI 1996), section 3.
 
+mod agenda;
 mod cell;
+mod control;
 mod hints;
 mod input;
 mod machine;
@@ -22,10 +24,12 @@ mod outcome;
 mod policy;
 mod replacement;
 pub mod reproduce;
+mod reverse;
 mod run;
 mod sweep;
 
 pub use cell::{Batch, Cell, DRIVER_NS, Reverse};
+pub use control::Control;
 pub use hints::Hints;
 pub use input::{Input, InputReference, Optimum, Survey};
 pub use outcome::Outcome;

@@ -7,15 +7,20 @@
 //! issue or the completion, gives the published figures).
 //!
 //! Each disk serves its queue by its discipline. The engine is told when a fetch completes, together
-//! with its access time, and asked for actions after every event.
+//! with its access time, and asked for actions after every event. An event looks only at the disks that
+//! it concerns ([`Agenda`]): those that are due and those that were just given a request, in the order of
+//! their numbers.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use foretell_device::{Completion, Device, DeviceEvent, Request};
+use foretell_device::{Class, Completion, Device, DeviceEvent, Request};
 use foretell_policy::{
-    Access, Action, Block, DiskId, Engine, FileId, Input, Layout, ManagerId, Nanos, ProcessId,
+    Access, Action, Block, DiskId, Engine, FileId, Input, Layout, ManagerId, Nanos, ProcessId, Reason,
 };
 
+use crate::agenda::Agenda;
+use crate::control::{Control, Enrolled};
 use crate::input::InputReference;
 use crate::run::SimError;
 
@@ -30,11 +35,17 @@ enum Doing {
 }
 
 struct Process<R> {
-    id: ProcessId,
+    enrolled: Enrolled,
     references: R,
     /// The reference that it makes when its present compute time is over.
     next: Option<InputReference>,
     doing: Doing,
+}
+
+/// A process before it runs.
+pub(crate) struct Actor<R> {
+    pub(crate) enrolled: Enrolled,
+    pub(crate) references: R,
 }
 
 /// Disclosed references that have not been handed to the engine yet.
@@ -67,6 +78,10 @@ pub(crate) struct Hardware {
     pub(crate) driver_ns: u64,
     /// Divides compute times: the paper's processor twice as fast.
     pub(crate) cpu_speed: f64,
+    /// Which files are left to the kernel, if any.
+    pub(crate) control: Option<Arc<Control>>,
+    /// The disks promote prefetches that a process waits for.
+    pub(crate) promotes: bool,
     /// Tell the engine compute and access times (forestall asks for them).
     pub(crate) reports_times: bool,
 }
@@ -82,6 +97,10 @@ struct Ended {
 pub(crate) struct Machine<R> {
     engine: Engine,
     hardware: Hardware,
+    /// When each disk has its next event.
+    agenda: Agenda,
+    /// Disks that were given a request since they were looked at; each once.
+    touched: Vec<u16>,
     processes: Vec<Process<R>>,
     feeds: Vec<Feed>,
     ready: VecDeque<usize>,
@@ -105,15 +124,20 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
     pub(crate) fn new(
         engine: Engine,
         hardware: Hardware,
-        processes: Vec<(ProcessId, R)>,
+        actors: Vec<Actor<R>>,
         feeds: Vec<Feed>,
     ) -> Machine<R> {
-        let processes: Vec<Process<R>> = processes
-            .into_iter()
-            .map(|(id, references)| Process { id, references, next: None, doing: Doing::Computing })
-            .collect();
+        let process = |Actor { enrolled, references }| Process {
+            enrolled,
+            references,
+            next: None,
+            doing: Doing::Computing,
+        };
+        let processes: Vec<Process<R>> = actors.into_iter().map(process).collect();
         Machine {
             engine,
+            agenda: Agenda::new(hardware.disks.len()),
+            touched: Vec::with_capacity(hardware.disks.len()),
             hardware,
             processes,
             feeds,
@@ -140,7 +164,7 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         }
         self.dispatch(0);
         loop {
-            let disk_ns = self.hardware.disks.iter().filter_map(Device::next_event_ns).min();
+            let disk_ns = self.agenda.next_ns();
             let run_ns = self.running.map(|_| self.run_end_ns);
             match (disk_ns, run_ns) {
                 (Some(disk), run) if run.is_none_or(|run| disk <= run) => {
@@ -176,19 +200,33 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         self.idle_since_ns = now;
         let Some(next) = self.processes[p].next.take() else { return Ok(()) };
         let block = Block::new(FileId(next.file), next.block);
-        let access = self.engine.access(Nanos(now), self.processes[p].id, block);
+        let who = self.who(p, next.file);
+        let access = self.engine.access(Nanos(now), who, block);
         if !self.feeds.is_empty() {
             for feed in 0..self.feeds.len() {
                 self.feed(now, feed);
             }
         }
         self.processes[p].doing = Doing::Waiting(block);
+        if access == Access::InFlight && self.hardware.promotes {
+            let (disk, id, _) = self.place(block);
+            self.hardware.disks[disk.0 as usize].promote(id);
+        }
         self.act(now)?;
         if access == Access::Hit {
             self.compute_next(now, p);
         }
         self.dispatch(now);
         Ok(())
+    }
+
+    /// As whom a process references a file: what is left to the kernel is not its manager's.
+    fn who(&self, p: usize, file: u32) -> ProcessId {
+        let Enrolled { process, kernel, .. } = self.processes[p].enrolled;
+        match (kernel, &self.hardware.control) {
+            (Some(kernel), Some(control)) if !control.manages(file) => kernel,
+            _ => process,
+        }
     }
 
     /// A process has its block: it computes on to its next reference, or ends.
@@ -202,14 +240,16 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
             }
             None => {
                 process.doing = Doing::Done;
-                let process = process.id;
+                let Enrolled { process, kernel, .. } = process.enrolled;
                 // An interrupt under way is finished first, as it is before a process goes on.
                 self.ended = Ended {
                     at_ns: now.max(self.driver_until_ns),
                     idle_driver_ns: self.idle_driver_ns,
                     idle_fetches: self.idle_fetches,
                 };
-                self.engine.tell(Nanos(now), Input::ProcessExited { process });
+                for process in [Some(process), kernel].into_iter().flatten() {
+                    self.engine.tell(Nanos(now), Input::ProcessExited { process });
+                }
             }
         }
     }
@@ -232,7 +272,7 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         self.running = Some(p);
         self.run_end_ns = start + compute_ns;
         if self.hardware.reports_times {
-            let process = self.processes[p].id;
+            let process = self.processes[p].enrolled.process;
             self.engine.tell(Nanos(now), Input::Computed { process, compute: Nanos(compute_ns) });
         }
     }
@@ -255,8 +295,8 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
     fn act(&mut self, now: u64) -> Result<(), SimError> {
         let mut asked = false;
         while let Some(action) = self.engine.poll_action() {
-            if let Action::Fetch { block, .. } = action {
-                self.submit(now, block)?;
+            if let Action::Fetch { block, reason, .. } = action {
+                self.submit(now, block, reason)?;
                 asked = true;
             }
         }
@@ -266,30 +306,53 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         Ok(())
     }
 
-    fn submit(&mut self, now: u64, block: Block) -> Result<(), SimError> {
+    /// The disk of a block, what its request is called there, and its address in blocks.
+    fn place(&self, block: Block) -> (DiskId, u64, u64) {
         let (disk, address) = self.hardware.layouts[block.file.0 as usize].locate(block.file.0, block.index);
-        let sectors = self.hardware.block_sectors;
-        let id = (u64::from(block.file.0) << 32) | u64::from(block.index);
-        let request = Request::read(id, address * u64::from(sectors), sectors);
-        self.hardware.disks[disk.0 as usize].submit(now, request).map_err(SimError::Device)
+        (disk, (u64::from(block.file.0) << 32) | u64::from(block.index), address)
     }
 
-    /// Lets idle disks start what was just queued, and charges the driver time.
+    fn submit(&mut self, now: u64, block: Block, reason: Reason) -> Result<(), SimError> {
+        let (disk, id, address) = self.place(block);
+        let sectors = self.hardware.block_sectors;
+        let class = match reason {
+            Reason::Demand => Class::Demand,
+            Reason::Prefetch => Class::Prefetch,
+        };
+        let request = Request::read(id, address * u64::from(sectors), sectors).of_class(class);
+        self.hardware.disks[disk.0 as usize].submit(now, request).map_err(SimError::Device)?;
+        if self.touched.last() != Some(&disk.0) && !self.touched.contains(&disk.0) {
+            self.touched.push(disk.0);
+        }
+        Ok(())
+    }
+
+    /// Lets disks start what was just queued.
     fn start_requests(&mut self, now: u64) {
-        for disk in 0..self.hardware.disks.len() {
-            self.hardware.disks[disk].advance(now);
-            // Nothing completes now that was not due before: disk events come first.
-            while let Some(event) = self.hardware.disks[disk].poll() {
-                match event {
-                    DeviceEvent::Started(_) => self.charge(now),
-                    DeviceEvent::Completed(done) => self.complete(now, disk, &done),
-                }
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.sort_unstable();
+        for disk in touched.drain(..) {
+            self.advance(now, disk);
+        }
+        self.touched = touched;
+    }
+
+    /// Brings a disk up to `now`, and charges the driver time of what it starts.
+    fn advance(&mut self, now: u64, disk: u16) {
+        self.hardware.disks[disk as usize].advance(now);
+        while let Some(event) = self.hardware.disks[disk as usize].poll() {
+            match event {
+                DeviceEvent::Started(_) => self.charge(now),
+                DeviceEvent::Completed(done) => self.complete(now, disk, &done),
             }
         }
+        self.agenda.set(disk, self.hardware.disks[disk as usize].next_event_ns());
     }
 
     fn disk_events(&mut self, now: u64) -> Result<(), SimError> {
-        self.start_requests(now);
+        while let Some(disk) = self.agenda.take_due(now) {
+            self.advance(now, disk);
+        }
         self.act(now)?;
         self.dispatch(now);
         Ok(())
@@ -309,12 +372,12 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         }
     }
 
-    fn complete(&mut self, now: u64, disk: usize, done: &Completion) {
+    fn complete(&mut self, now: u64, disk: u16, done: &Completion) {
         self.totals.fetch_ns += done.service_ns();
         let block = Block::new(FileId((done.id >> 32) as u32), done.id as u32);
         if self.hardware.reports_times {
             let access = Nanos(done.service_ns());
-            self.engine.tell(Nanos(now), Input::Served { disk: DiskId(disk as u16), access });
+            self.engine.tell(Nanos(now), Input::Served { disk: DiskId(disk), access });
         }
         self.engine.tell(Nanos(now), Input::Loaded { block, by: None });
         for p in 0..self.processes.len() {

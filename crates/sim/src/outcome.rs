@@ -53,6 +53,9 @@ pub struct Outcome {
     pub demand_opt_fetches: Option<u64>,
     /// No schedule can be faster: compute time plus the processor time of the fewest possible fetches.
     pub lower_bound_s: Option<f64>,
+    /// Elapsed time over that of Linux (LRU and its readahead) with the same cache and array; `None` if that was not
+    /// run.
+    pub vs_linux: Option<f64>,
     /// The order of the references is a guess from a description; only totals are the published ones.
     pub model: bool,
     /// Elapsed time in ns: exactly the sum of the next three.
@@ -99,6 +102,7 @@ impl Outcome {
             utilization: 0.0,
             demand_opt_fetches: (cell.policy == PolicyName::DemandOpt).then_some(fetches),
             lower_bound_s: None,
+            vs_linux: None,
             model: survey.model,
             elapsed_ns: compute_ns,
             compute_ns,

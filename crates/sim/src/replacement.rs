@@ -1,87 +1,53 @@
 //! Replacement alone, without devices and without time: how many fetches a demand-fetching policy makes.
 //!
-//! The fast path for long traces. Blocks are dense numbers; the recency list is a doubly linked one in an
-//! array indexed by them, 8 bytes a block, so memory grows with blocks and not with references. Optimal
-//! replacement needs all references ([`foretell_policy::belady_fetches`]). Counts are those of the engine.
+//! The engine of the live planes counts, with a plane whose fetches take no time, so that rules, allocation
+//! and pools mean what they mean there. Memory grows with blocks and not with references. Optimal replacement
+//! needs all references ([`foretell_policy::belady_fetches`]).
 
-use foretell_policy::belady_fetches;
+use foretell_policy::{Action, Block, Engine, FileId, Layout, Nanos, belady_fetches};
 use foretell_trace::TraceError;
 
 use crate::cell::Cell;
-use crate::input::{Input, Numbers, Survey};
+use crate::control::{Enrolled, enrol};
+use crate::input::{Input, Survey};
 use crate::outcome::Outcome;
 use crate::policy::PolicyName;
-use crate::run::SimError;
+use crate::run::{SimError, configure};
 
 /// What `--device none` calls itself in results.
 pub const NO_DEVICE: &str = "none";
 
-/// Not in the list.
-const ABSENT: u32 = u32::MAX;
-/// The end of the list.
-const END: u32 = u32::MAX - 1;
-
-#[derive(Debug, Clone, Copy)]
-struct Links {
-    older: u32,
-    newer: u32,
-}
-
-/// LRU or MRU on dense block numbers.
-struct RecencyCache {
-    links: Vec<Links>,
-    oldest: u32,
-    newest: u32,
-    used: u32,
-    cache_blocks: u32,
-    /// The most recently used block goes first.
-    mru: bool,
+/// An engine whose fetches take no time.
+struct Counting<'a> {
+    cell: &'a Cell,
+    engine: Engine,
+    processes: Vec<Enrolled>,
     fetches: u64,
 }
 
-impl RecencyCache {
-    fn new(cache_blocks: u32, mru: bool) -> RecencyCache {
-        RecencyCache { links: Vec::new(), oldest: END, newest: END, used: 0, cache_blocks, mru, fetches: 0 }
+impl Counting<'_> {
+    fn new<'a>(cell: &'a Cell, survey: &Survey) -> Result<Counting<'a>, SimError> {
+        let mut engine = Engine::new(configure(cell));
+        for _ in &survey.file_blocks {
+            engine.add_file(Layout::Unknown)?;
+        }
+        let processes = enrol(cell, &mut engine, survey.processes.max(1))?;
+        Ok(Counting { cell, engine, processes, fetches: 0 })
     }
 
     #[inline]
-    fn reference(&mut self, block: u32) {
-        if block == self.newest {
-            return;
-        }
-        if block as usize >= self.links.len() {
-            self.links.resize(block as usize + 1, Links { older: ABSENT, newer: ABSENT });
-        }
-        if self.links[block as usize].older == ABSENT {
-            self.fetches += 1;
-            if self.used == self.cache_blocks {
-                let victim = if self.mru { self.newest } else { self.oldest };
-                self.unlink(victim);
-                self.links[victim as usize].older = ABSENT;
-            } else {
-                self.used += 1;
+    fn reference(&mut self, process: usize, file: u32, block: u32) {
+        let Enrolled { process, kernel, .. } = self.processes[process];
+        let process = match (kernel, &self.cell.control) {
+            (Some(kernel), Some(control)) if !control.manages(file) => kernel,
+            _ => process,
+        };
+        self.engine.access(Nanos(0), process, Block::new(FileId(file), block));
+        while let Some(action) = self.engine.poll_action() {
+            if let Action::Fetch { block, .. } = action {
+                self.fetches += 1;
+                self.engine.tell(Nanos(0), foretell_policy::Input::Loaded { block, by: None });
             }
-        } else {
-            self.unlink(block);
-        }
-        self.links[block as usize] = Links { older: self.newest, newer: END };
-        match self.newest {
-            END => self.oldest = block,
-            newest => self.links[newest as usize].newer = block,
-        }
-        self.newest = block;
-    }
-
-    #[inline]
-    fn unlink(&mut self, block: u32) {
-        let Links { older, newer } = self.links[block as usize];
-        match older {
-            END => self.oldest = newer,
-            older => self.links[older as usize].newer = newer,
-        }
-        match newer {
-            END => self.newest = older,
-            newer => self.links[newer as usize].older = older,
         }
     }
 }
@@ -94,27 +60,31 @@ fn checked(cell: &Cell) -> Result<(), SimError> {
     }
 }
 
-/// Counts the fetches of a demand-fetching policy on references in memory.
+/// Counts the fetches of a demand-fetching policy on references in memory, the processes by turns.
 ///
 /// # Errors
-/// A policy that prefetches, a cache of no blocks.
+/// A policy that prefetches, a cache of no blocks, more files or levels than the policy's tables hold.
 pub fn replace_only(cell: &Cell, input: &Input) -> Result<Outcome, SimError> {
     checked(cell)?;
-    let dense = input.dense();
     let fetches = match cell.policy {
-        PolicyName::DemandOpt => belady_fetches(&dense, cell.cache_blocks),
-        policy => {
-            let mut cache = RecencyCache::new(cell.cache_blocks, policy == PolicyName::DemandMru);
-            for block in dense {
-                cache.reference(block);
+        PolicyName::DemandOpt => belady_fetches(&input.dense(), cell.cache_blocks),
+        _ => {
+            let mut counting = Counting::new(cell, &input.survey)?;
+            let longest = input.processes.iter().map(Vec::len).max().unwrap_or(0);
+            for i in 0..longest {
+                for (process, references) in input.processes.iter().enumerate() {
+                    if let Some(r) = references.get(i) {
+                        counting.reference(process, r.file, r.block);
+                    }
+                }
             }
-            cache.fetches
+            counting.fetches
         }
     };
     Ok(Outcome::of_replacement(cell, &input.survey, fetches, input.compute_ns()))
 }
 
-/// The same on a stream of references (file, block, compute time in ns), for LRU and MRU.
+/// The same on a stream of the references of one process (file, block, compute time in ns), for LRU and MRU.
 ///
 /// # Errors
 /// As [`replace_only`], and optimal replacement; what the stream meets.
@@ -127,36 +97,36 @@ pub fn replace_only_streamed(
     if cell.policy == PolicyName::DemandOpt {
         return Err(SimError::NotOnline { policy: cell.policy });
     }
-    let mut cache = RecencyCache::new(cell.cache_blocks, cell.policy == PolicyName::DemandMru);
-    let mut numbers = Numbers::new(&survey.file_blocks);
+    let mut counting = Counting::new(cell, survey)?;
     let mut all_compute_ns = 0u64;
     for reference in references {
         let (file, block, compute_ns) = reference?;
         all_compute_ns = all_compute_ns.saturating_add(compute_ns);
-        cache.reference(numbers.of(file, block));
+        counting.reference(0, file, block);
     }
-    Ok(Outcome::of_replacement(cell, survey, cache.fetches, all_compute_ns))
+    Ok(Outcome::of_replacement(cell, survey, counting.fetches, all_compute_ns))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foretell_device::DeviceParameters;
 
-    fn fetches(references: &[u32], cache_blocks: u32, mru: bool) -> u64 {
-        let mut cache = RecencyCache::new(cache_blocks, mru);
-        for &block in references {
-            cache.reference(block);
-        }
-        cache.fetches
+    fn fetches(references: &[u32], cache_blocks: u32, policy: PolicyName) -> u64 {
+        let device = DeviceParameters::uniform(0.0, u64::MAX);
+        let cell = Cell::new(policy, 1, NO_DEVICE, device, cache_blocks);
+        let survey = Survey { file_blocks: vec![8], ..Survey::default() };
+        let stream = references.iter().map(|&block| Ok((0, block, 0)));
+        replace_only_streamed(&cell, &survey, stream).unwrap().fetches
     }
 
     #[test]
     fn two_passes_over_four_blocks_with_room_for_three() {
         let references = [0, 1, 2, 3, 0, 1, 2, 3];
-        assert_eq!(fetches(&references, 3, false), 8);
+        assert_eq!(fetches(&references, 3, PolicyName::DemandLru), 8);
         // MRU gives up 2 for 3, finds 0 and 1, gives up 1 for 2, and finds 3.
-        assert_eq!(fetches(&references, 3, true), 5);
-        assert_eq!(fetches(&references, 1, false), 8);
-        assert_eq!(fetches(&references, 4, true), 4);
+        assert_eq!(fetches(&references, 3, PolicyName::DemandMru), 5);
+        assert_eq!(fetches(&references, 1, PolicyName::DemandLru), 8);
+        assert_eq!(fetches(&references, 4, PolicyName::DemandMru), 4);
     }
 }

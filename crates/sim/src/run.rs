@@ -3,17 +3,19 @@
 use std::cell::RefCell;
 use std::num::NonZeroU32;
 
-use foretell_device::{Device, Options, SubmitError};
+use foretell_device::{DemandFirst, Device, Options, SubmitError};
 use foretell_policy::{Config, Engine, Layout, LimitReached, Order};
 use foretell_trace::{Blocks, TraceError, TraceReader};
 use thiserror::Error;
 
 use crate::cell::{Cell, Reverse};
+use crate::control::enrol;
 use crate::hints::SplitMix;
 use crate::input::{Input, InputReference, Survey};
-use crate::machine::{Feed, Hardware, Machine, Totals};
+use crate::machine::{Actor, Feed, Hardware, Machine, Totals};
 use crate::outcome::Outcome;
 use crate::policy::PolicyName;
+use crate::reverse;
 
 /// Blocks of a group of cylinders in which a file starts at random (section 3.2: 100 cylinders of the
 /// HP 97560).
@@ -24,16 +26,6 @@ const OPTIMUM_REFERENCES: u64 = 1 << 27;
 
 /// Requests that the queue of a simulated disk may hold.
 const QUEUE_LIMIT: usize = 1 << 22;
-
-/// References up to which reverse aggressive tries all of [`F_REFERENCES`].
-const SEARCHED_REFERENCES: u64 = 4_000_000;
-
-/// F that reverse aggressive tries: what fits synth (Kimbrel et al. 1996, sections 4.2 and 4.4) and beyond.
-const F_REFERENCES: [f64; 8] = [2.7, 3.5, 4.9, 8.0, 12.0, 16.0, 24.0, 48.0];
-
-/// Batches on the reversed list that it tries with every F, and with the best one.
-const EXTREME_BATCHES: [u32; 2] = [4, 40];
-const MEDIUM_BATCH: u32 = 16;
 
 /// Why a cell cannot be simulated.
 #[derive(Debug, Error)]
@@ -96,7 +88,7 @@ pub enum SimError {
 /// When the input does not fit the machine; see [`SimError`].
 pub fn simulate(cell: &Cell, input: &Input) -> Result<Outcome, SimError> {
     let run = match (cell.policy, cell.reverse) {
-        (PolicyName::ReverseAggressive, None) => best_reverse(cell, input)?,
+        (PolicyName::ReverseAggressive, None) => reverse::best(cell, input)?,
         (_, reverse) => run(cell, input, reverse)?,
     };
     let mut outcome = outcome(cell, &input.survey, &run);
@@ -141,8 +133,9 @@ pub fn simulate_streamed(
         }
     });
     let (mut engine, hardware) = equip(cell, survey)?;
-    let (_, process) = enrol(cell, &mut engine)?;
-    let (totals, engine) = Machine::new(engine, hardware, vec![(process, references)], Vec::new()).run()?;
+    let actors = enrol(cell, &mut engine, 1)?.into_iter().zip([references]);
+    let actors = actors.map(|(enrolled, references)| Actor { enrolled, references }).collect();
+    let (totals, engine) = Machine::new(engine, hardware, actors, Vec::new()).run()?;
     match failed.take() {
         Some(e) => Err(e.into()),
         None => Ok(outcome(cell, survey, &Run { totals, engine, reverse: None })),
@@ -150,33 +143,10 @@ pub fn simulate_streamed(
 }
 
 /// What a machine leaves.
-struct Run {
-    totals: Totals,
+pub(crate) struct Run {
+    pub(crate) totals: Totals,
     engine: Engine,
-    reverse: Option<Reverse>,
-}
-
-/// Reverse aggressive with the F and the batch that make it fastest: the paper uses it as a yardstick and
-/// looks for its best configuration for every trace and array (section 4.4).
-fn best_reverse(cell: &Cell, input: &Input) -> Result<Run, SimError> {
-    let all = input.references() <= SEARCHED_REFERENCES;
-    let tried: &[f64] = if all { &F_REFERENCES } else { &[4.9, 12.0] };
-    let mut best: Option<Run> = None;
-    let mut attempt = |fetch_references: f64, batch: u32| -> Result<f64, SimError> {
-        let run = run(cell, input, Some(Reverse { fetch_references, batch }))?;
-        if best.as_ref().is_none_or(|b| run.totals.elapsed_ns < b.totals.elapsed_ns) {
-            best = Some(run);
-        }
-        Ok(best.as_ref().and_then(|b| b.reverse).map_or(fetch_references, |r| r.fetch_references))
-    };
-    let mut best_f = tried[0];
-    for &f in tried {
-        for batch in EXTREME_BATCHES.into_iter().take(if all { 2 } else { 1 }) {
-            best_f = attempt(f, batch)?;
-        }
-    }
-    attempt(best_f, MEDIUM_BATCH)?;
-    best.ok_or(SimError::Stuck)
+    pub(crate) reverse: Option<Reverse>,
 }
 
 /// The engine and the disks of a cell, with the files known to both.
@@ -195,7 +165,13 @@ fn equip(cell: &Cell, survey: &Survey) -> Result<(Engine, Hardware), SimError> {
         let file = engine.add_file(layout.clone())?;
         engine.set_file_length(file, blocks);
     }
-    let options = Options { discipline: cell.discipline, queue_limit: QUEUE_LIMIT, seed: cell.seed };
+    let demand_first = match (cell.demand_first, cell.promote) {
+        (false, _) => DemandFirst::Never,
+        (true, false) => DemandFirst::Overtake,
+        (true, true) => DemandFirst::Promote,
+    };
+    let options =
+        Options { discipline: cell.discipline, demand_first, queue_limit: QUEUE_LIMIT, seed: cell.seed };
     let hardware = Hardware {
         disks: (0..u64::from(cell.disks))
             .map(|d| Device::with_options(&cell.device, Options { seed: cell.seed ^ d, ..options }))
@@ -204,45 +180,45 @@ fn equip(cell: &Cell, survey: &Survey) -> Result<(Engine, Hardware), SimError> {
         layouts,
         driver_ns: cell.driver_ns,
         cpu_speed: cell.cpu_speed,
+        control: cell.control.clone(),
+        promotes: demand_first == DemandFirst::Promote,
         reports_times: cell.policy.prefetch().wants_times(),
     };
     Ok((engine, hardware))
 }
 
-/// A process, with a manager of its own.
-fn enrol(
-    cell: &Cell,
-    engine: &mut Engine,
-) -> Result<(foretell_policy::ManagerId, foretell_policy::ProcessId), SimError> {
-    let manager = engine.add_manager(false)?;
-    let process = engine.add_process(manager);
-    if let Some(policy) = cell.policy.pool_policy() {
-        engine.set_policy(manager, 0, policy)?;
-    }
-    Ok((manager, process))
-}
-
-fn run(cell: &Cell, input: &Input, reverse: Option<Reverse>) -> Result<Run, SimError> {
+pub(crate) fn run(cell: &Cell, input: &Input, reverse: Option<Reverse>) -> Result<Run, SimError> {
     let (mut engine, hardware) = equip(cell, &input.survey)?;
     let reverse = reverse.filter(|_| cell.policy == PolicyName::ReverseAggressive);
-    let mut processes = Vec::new();
-    let mut feeds = Vec::new();
-    for references in &input.processes {
-        let (manager, process) = enrol(cell, &mut engine)?;
-        if cell.policy.discloses() {
-            let list = cell.hints.disclosed(&input.survey, references, cell.seed);
-            let lookahead = cell.hints.lookahead.map_or(usize::MAX, |n| n as usize);
-            let mut feed = Feed { manager, list, fed: 0, lookahead };
-            if let Some(reverse) = reverse {
-                feed.fed = engine.disclose(foretell_policy::Nanos(0), manager, &feed.list);
-                engine.set_schedule(manager, reverse.fetch_references, reverse.batch);
-            }
-            feeds.push(feed);
+    let enrolled = enrol(cell, &mut engine, input.processes.len())?;
+    let control = cell.control.as_deref();
+    let given = control.and_then(|control| control.list.as_ref());
+    let mut feeds: Vec<Feed> = Vec::new();
+    for (references, enrolled) in input.processes.iter().zip(&enrolled) {
+        let manager = enrolled.manager;
+        if !cell.policy.discloses() || feeds.iter().any(|f| f.manager == manager) {
+            continue;
         }
-        processes.push((process, references.iter().copied()));
+        let mut list = match given {
+            Some(list) => list.clone(),
+            None => cell.hints.disclosed(&input.survey, references, cell.seed),
+        };
+        if let Some(control) = control {
+            list.retain(|block| control.manages(block.file.0));
+        }
+        let lookahead = cell.hints.lookahead.map_or(usize::MAX, |n| n as usize);
+        let mut feed = Feed { manager, list, fed: 0, lookahead };
+        if let Some(reverse) = reverse {
+            feed.fed = engine.disclose(foretell_policy::Nanos(0), manager, &feed.list);
+            engine.set_schedule(manager, reverse.fetch_references, reverse.batch);
+        }
+        feeds.push(feed);
     }
-    feeds.retain(|f: &Feed| f.fed < f.list.len());
-    let (totals, engine) = Machine::new(engine, hardware, processes, feeds).run()?;
+    feeds.retain(|f| f.fed < f.list.len());
+    let actors = enrolled.into_iter().zip(&input.processes);
+    let actors =
+        actors.map(|(enrolled, process)| Actor { enrolled, references: process.iter().copied() }).collect();
+    let (totals, engine) = Machine::new(engine, hardware, actors, feeds).run()?;
     debug_assert_eq!(totals.elapsed_ns, totals.compute_ns + totals.driver_ns + totals.stall_ns);
     Ok(Run { totals, engine, reverse })
 }
@@ -263,7 +239,7 @@ fn outcome(cell: &Cell, survey: &Survey, run: &Run) -> Outcome {
         disks: cell.disks,
         device: cell.device_name.clone(),
         cache_blocks: cell.cache_blocks,
-        batch: cell.batch.size(cell.disks),
+        batch: engine.config().batch,
         horizon,
         schedule: cell.discipline.name().to_owned(),
         seed: cell.seed,
@@ -280,6 +256,7 @@ fn outcome(cell: &Cell, survey: &Survey, run: &Run) -> Outcome {
         utilization: totals.busy_ns as f64 / totals.elapsed_ns.max(1) as f64 / f64::from(cell.disks),
         demand_opt_fetches: None,
         lower_bound_s: None,
+        vs_linux: None,
         model: survey.model,
         elapsed_ns: totals.elapsed_ns,
         compute_ns: totals.compute_ns,
@@ -289,16 +266,23 @@ fn outcome(cell: &Cell, survey: &Survey, run: &Run) -> Outcome {
     }
 }
 
-fn configure(cell: &Cell) -> Config {
+/// Linux's readahead window unless it is tuned (`read_ahead_kb`), in bytes.
+const LINUX_READAHEAD_BYTES: u32 = 128 << 10;
+
+pub(crate) fn configure(cell: &Cell) -> Config {
     let mut config = Config::new(cell.cache_blocks);
     config.prefetch = cell.policy.prefetch();
     config.batch = cell.batch.size(cell.disks);
     config.horizon = cell.horizon;
     config.disks = cell.disks;
+    config.readahead_blocks = (LINUX_READAHEAD_BYTES / cell.block_bytes.max(1)).max(1);
+    config.allocation = cell.allocation;
+    config.revocation = cell.revocation;
     // The driver's queue orders requests; the policy hands them over as they will be referenced.
     config.order = Order::Fcfs;
     config.limits.disclosed_blocks = u32::MAX;
     config.limits.files = u32::MAX;
+    config.limits.file_records_per_manager = u32::MAX;
     config
 }
 

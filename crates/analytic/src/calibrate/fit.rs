@@ -360,6 +360,7 @@ pub fn fit(
             .collect(),
         seek_variants: Default::default(),
         host: facts.and_then(|facts| host(host_samples, facts)),
+        driver_ns: None,
         model: Model::Measured(measured),
     };
     device.check()?;

@@ -106,7 +106,7 @@ pub fn stepped_ms(parameters: &DeviceParameters, workload: &Workload, ahead: Ahe
                 let id = ((s as u64) << 32) | submitted[s] as u64;
                 let Read { sector, bytes, .. } = reads[s][submitted[s]];
                 let sectors = bytes.div_ceil(SECTOR_BYTES) as u32;
-                device.submit(now_ns, Request { id, sector, sectors, write: false }).unwrap();
+                device.submit(now_ns, Request::read(id, sector, sectors)).unwrap();
                 submitted[s] += 1;
             }
         }

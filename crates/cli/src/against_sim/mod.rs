@@ -23,7 +23,7 @@ use anyhow::{Context, Result};
 use foretell_analytic::predict::predict;
 use foretell_analytic::workload::{Pattern, Prefetching, Workload};
 use foretell_device::DeviceParameters;
-use foretell_sim::{Cell, Input, InputReference, PolicyName, simulate};
+use foretell_sim::{Cell, DRIVER_NS, Input, InputReference, PolicyName, simulate};
 use serde::Serialize;
 
 pub use grid::{Disk, Point, disks, points};
@@ -114,6 +114,7 @@ fn simulated_ms(device: &DeviceParameters, workload: &Workload) -> Result<f64> {
     let cell = Cell {
         block_bytes: workload.request_bytes as u32,
         horizon,
+        driver_ns: DRIVER_NS,
         ..Cell::new(policy, 1, &device.name, device.clone(), 4096)
     };
     Ok(simulate(&cell, &input)?.elapsed_ns as f64 / 1e6)

@@ -113,7 +113,6 @@ fn configuration(args: &Args) -> Result<(Configuration, String)> {
         order: effective.order,
         allocation: effective.allocation,
         revocation: effective.revocation,
-        match_ahead: effective.match_ahead,
         realtime: effective.realtime,
         prefetch_threads: effective.prefetch_threads,
         ..Options::new(effective.budget_bytes)

@@ -398,7 +398,6 @@ fn options(args: &Args, effective: &Effective) -> Options {
         order: effective.order,
         allocation: effective.allocation,
         revocation: effective.revocation,
-        match_ahead: effective.match_ahead,
         realtime: effective.realtime,
         prefetch_threads: effective.prefetch_threads,
         record: args.record.clone(),

@@ -3,19 +3,24 @@
 use std::io::IsTerminal;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use foretell_device::{DeviceParameters, Discipline, catalogue};
 use foretell_sim::{
-    Batch, Cell, Hints, NO_DEVICE, Outcome, PolicyName, Reverse, SimError, in_parallel, replace_only,
-    replace_only_streamed, reproduce, simulate, simulate_streamed,
+    Batch, Cell, Control, DRIVER_NS, Hints, NO_DEVICE, Outcome, PolicyName, Reverse, SimError, in_parallel,
+    replace_only, replace_only_streamed, reproduce, simulate, simulate_streamed,
 };
 use foretell_trace::Blocks;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::config::Flags;
 use crate::nearest::suggestion;
+use crate::size::Size;
+use crate::sweep::cache::CacheSize;
+use crate::sweep::deployed::Deployed;
 use crate::sweep::sources::{self, Reading, References, Source};
-use crate::sweep::{page, table};
+use crate::sweep::{baseline, page, table};
 use crate::terminal::{say, warn};
 use crate::whole;
 
@@ -23,7 +28,19 @@ use crate::whole;
 const MAX_DISKS: u16 = 64;
 
 /// The paper's cache: 10 MB (section 3.1).
-const DEFAULT_CACHE_BLOCKS: u32 = 1280;
+const PAPER_CACHE_BLOCKS: u32 = 1280;
+
+/// The paper's drive (section 3.2).
+const PAPER_DEVICE: &str = "hp97560";
+
+/// The device unless another one is named: what most programs run on today.
+const DEFAULT_DEVICE: &str = "cloud";
+
+/// The cache unless another one is given: half of what the trace reads, where replacement matters most.
+const DEFAULT_CACHE: CacheSize = CacheSize::Percent(50.0);
+
+/// The most runs of one sweep.
+const MAX_CELLS: usize = 100_000;
 
 /// The paper whose figures are known.
 const KIMBREL96: &str = "kimbrel96";
@@ -41,24 +58,40 @@ pub struct Args {
     /// Format of the traces [default: told from the file]
     #[arg(long)]
     format: Option<String>,
-    /// Policies, separated by commas, or 'all'
-    #[arg(long, default_value = "all")]
-    policy: String,
+    /// Policies, separated by commas, or 'all' [default: all; what the configuration would run, with --config]
+    #[arg(long)]
+    policy: Option<String>,
     /// Numbers of disks: 1,2,4 or 1..16
     #[arg(long, default_value = "1")]
     disks: String,
-    /// A device by name, a device file (.toml), or 'none' to count replacement only
-    #[arg(long, default_value = "hp97560")]
-    device: String,
-    /// Blocks of the cache [default: the paper's for the workload, or 1280]
-    #[arg(long, value_name = "BLOCKS")]
-    cache: Option<u32>,
-    /// Bytes of a block
-    #[arg(long, value_name = "BYTES", default_value = "8192")]
-    block_bytes: NonZeroU32,
-    /// Prefetches a batch: 'paper' (Table 6), 'fitted' (to the figures on synth), or a number
-    #[arg(long, default_value = "paper")]
-    batch: String,
+    /// The setting of Kimbrel et al. (1996): HP 97560, their cache, 0.5 ms a fetch, one class of requests
+    #[arg(long)]
+    paper: bool,
+    /// A device by name, a device file (.toml), or 'none' to count replacement only [default: cloud]
+    #[arg(long)]
+    device: Option<String>,
+    /// Sizes of the cache: blocks (1280), bytes (256M) or a share of the distinct blocks (25%); several are
+    /// separated by commas [default: 50%]
+    #[arg(long, value_name = "SIZES")]
+    cache: Option<String>,
+    /// Bytes of a block [default: 8192]
+    #[arg(long, value_name = "BYTES")]
+    block_bytes: Option<NonZeroU32>,
+    /// A configuration file as 'foretell run' takes it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Which files are kept how, as GLOB=POLICY[,priority=N]: matched against the trace's names; repeatable
+    #[arg(long = "rule", value_name = "RULE")]
+    rules: Vec<String>,
+    /// Allocation between processes: lru-sp, lru-s, alloc-lru or global-lru
+    #[arg(long, value_name = "NAME")]
+    allocation: Option<String>,
+    /// Disclose this list, as 'foretell run' takes it, in place of the trace's own order
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hints_drop", "hints_insert", "hints_perturb"])]
+    hints: Option<PathBuf>,
+    /// Prefetches a batch: 'paper' (Table 6), 'fitted' (to the figures on synth), or a number [default: paper]
+    #[arg(long)]
+    batch: Option<String>,
     /// Prefetch horizon in references [default: 62 for fixed-horizon and forestall]
     #[arg(long, value_name = "N")]
     horizon: Option<NonZeroU32>,
@@ -68,6 +101,20 @@ pub struct Args {
     /// Order of a disk's queue: fcfs, scan, cscan, clook, sstf or sptf
     #[arg(long, default_value = "cscan")]
     schedule: String,
+    /// A demand fetch overtakes queued prefetches (the default); with '=promote', so does a prefetch that a
+    /// process has come to wait for
+    #[arg(
+        long,
+        value_name = "HOW",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "overtake",
+        conflicts_with = "no_demand_first"
+    )]
+    demand_first: Option<String>,
+    /// One class of requests, as in the paper
+    #[arg(long)]
+    no_demand_first: bool,
     /// Blocks of a stripe unit
     #[arg(long, value_name = "BLOCKS", default_value = "1")]
     stripe: NonZeroU32,
@@ -139,14 +186,26 @@ fn sweep(args: &Args, jobs: usize) -> Result<()> {
     if let Some(path) = &args.html {
         whole::check("--html", path)?;
     }
-    let cells = cells(args, &sources)?;
+    let flags = Flags {
+        rules: args.rules.clone(),
+        hints: args.hints.clone(),
+        allocation: args.allocation.clone(),
+        ..Flags::default()
+    };
+    let deployed = Deployed::read(args.config.as_deref(), &flags)?;
+    let plan = Plan::new(args, &sources, &deployed)?;
     let reading = Reading {
-        block_bytes: args.block_bytes,
+        block_bytes: plan.block_bytes,
         format: sources::format(args.format.as_deref())?,
         seed: args.seed,
+        count_distinct: plan.caches.iter().any(|c| c.needs_distinct()),
     };
-    let online = cells.iter().all(|cell| !cell.policy.discloses());
+    let online = plan.policies.iter().all(|policy| !policy.discloses());
     let references = sources::read(&sources, reading, online)?;
+    let mut noted = Vec::new();
+    let survey = references.survey();
+    let control = deployed.control(survey, plan.block_bytes.get(), &mut noted)?;
+    let cells = plan.cells(args, references.distinct_blocks(), control)?;
     let bar = progress(cells.len());
     let outcomes =
         in_parallel(&cells, jobs, |cell| run(cell, &references, &sources, reading), |_| bar.inc(1));
@@ -155,7 +214,8 @@ fn sweep(args: &Args, jobs: usize) -> Result<()> {
     for (cell, outcome) in cells.iter().zip(outcomes) {
         results.push(outcome.with_context(|| format!("{} on {} disk(s)", cell.policy, cell.disks))?);
     }
-    notes(&results, &references);
+    baseline::compare(&mut results);
+    notes(&results, &references, noted);
     if let Some(path) = &args.html {
         whole::write(path, page::page(&results, &command_line()).as_bytes())
             .with_context(|| format!("--html {}: cannot write there", path.display()))?;
@@ -190,48 +250,130 @@ fn run(
     })
 }
 
-/// All combinations that were asked for, arrays in the outer loop.
-fn cells(args: &Args, sources: &[Source]) -> Result<Vec<Cell>> {
-    let (device_name, device) = device(&args.device)?;
-    let counted = device_name == NO_DEVICE;
-    let policies = policies(&args.policy, counted)?;
-    let batch = batch(&args.batch)?;
-    let discipline: Discipline = args.schedule.parse().map_err(|_| {
-        let names = Discipline::ALL.map(Discipline::name);
-        anyhow!("--schedule: unknown order '{}'{}", args.schedule, suggestion(&args.schedule, names))
-    })?;
-    ensure!(
-        args.cpu_speed.is_finite() && (0.001..=1000.0).contains(&args.cpu_speed),
-        "--cpu-speed {}: give a factor from 0.001 to 1000",
-        args.cpu_speed
-    );
-    ensure!(args.cache != Some(0), "--cache 0: a cache needs at least 1 block");
-    let published = sources.iter().filter_map(Source::published_cache_blocks).max();
-    let cache_blocks = args.cache.or(published).unwrap_or(DEFAULT_CACHE_BLOCKS);
-    let hints = Hints {
-        drop_share: share("--hints-drop", &args.hints_drop)?,
-        insert_share: share("--hints-insert", &args.hints_insert)?,
-        perturb_share: share("--hints-perturb", &args.hints_perturb)?,
-        lookahead: args.lookahead.map(NonZeroU32::get),
-    };
-    let reverse = args.reverse.as_deref().map(reverse).transpose()?;
-    let mut cells = Vec::new();
-    for disks in disks(&args.disks)? {
-        for &policy in &policies {
-            let mut cell = Cell::new(policy, disks, &device_name, device.clone(), cache_blocks);
-            cell.discipline = discipline;
-            cell.block_bytes = args.block_bytes.get();
-            cell.batch = batch;
-            cell.horizon = args.horizon.map(NonZeroU32::get);
-            cell.stripe_blocks = args.stripe.get();
-            cell.cpu_speed = args.cpu_speed;
-            cell.hints = hints;
-            cell.reverse = reverse;
-            cell.seed = args.seed;
-            cells.push(cell);
+/// What the arguments ask for, as far as it does not depend on the trace.
+struct Plan {
+    template: Cell,
+    policies: Vec<PolicyName>,
+    disks: Vec<u16>,
+    caches: Vec<CacheSize>,
+    block_bytes: NonZeroU32,
+}
+
+impl Plan {
+    fn new(args: &Args, sources: &[Source], deployed: &Deployed) -> Result<Plan> {
+        let default_device = if args.paper { PAPER_DEVICE } else { DEFAULT_DEVICE };
+        let (device_name, device) = device(args.device.as_deref().unwrap_or(default_device))?;
+        let counted = device_name == NO_DEVICE;
+        let effective = &deployed.effective;
+        let mut policies = match (&args.policy, &args.config) {
+            (None, Some(_)) if !counted => vec![deployed.policy()],
+            (names, _) => policies(names.as_deref().unwrap_or("all"), counted)?,
+        };
+        if deployed.controls() {
+            let named = args.policy.as_deref().is_some_and(|names| names != "all");
+            ensure!(
+                !named || !policies.contains(&PolicyName::DemandMru),
+                "--policy demand-mru: rules say which files are replaced how; use demand-lru for 'as the rules say'"
+            );
+            policies.retain(|&policy| policy != PolicyName::DemandMru);
         }
+        if !args.paper && !counted && !policies.contains(&PolicyName::Linux) {
+            policies.insert(0, PolicyName::Linux);
+        }
+        let discipline: Discipline = args.schedule.parse().map_err(|_| {
+            let names = Discipline::ALL.map(Discipline::name);
+            anyhow!("--schedule: unknown order '{}'{}", args.schedule, suggestion(&args.schedule, names))
+        })?;
+        ensure!(
+            args.cpu_speed.is_finite() && (0.001..=1000.0).contains(&args.cpu_speed),
+            "--cpu-speed {}: give a factor from 0.001 to 1000",
+            args.cpu_speed
+        );
+        let block_bytes = match (args.block_bytes, NonZeroU32::new(effective.block_bytes)) {
+            (Some(bytes), _) | (None, Some(bytes)) => bytes,
+            (None, None) => foretell_trace::DEFAULT_BLOCK_BYTES,
+        };
+        // The policy of the first cell does not matter: each cell has its own.
+        let mut template = Cell::new(PolicyName::DemandLru, 1, &device_name, device, 1);
+        if args.paper {
+            template.driver_ns = DRIVER_NS;
+        }
+        (template.demand_first, template.promote) = match args.demand_first.as_deref() {
+            None => (!args.paper && !args.no_demand_first, false),
+            Some("overtake") => (true, false),
+            Some("promote") => (true, true),
+            Some(how) => bail!("--demand-first={how}: give 'overtake' or 'promote', or nothing"),
+        };
+        template.discipline = discipline;
+        template.block_bytes = block_bytes.get();
+        template.batch = match (&args.batch, deployed.file.batch) {
+            (Some(text), _) => batch(text)?,
+            (None, Some(_)) => Batch::Fixed(effective.batch),
+            (None, None) => Batch::Paper,
+        };
+        template.horizon = args.horizon.map(NonZeroU32::get).or(effective.horizon);
+        template.stripe_blocks = args.stripe.get();
+        template.cpu_speed = args.cpu_speed;
+        template.hints = Hints {
+            drop_share: share("--hints-drop", &args.hints_drop)?,
+            insert_share: share("--hints-insert", &args.hints_insert)?,
+            perturb_share: share("--hints-perturb", &args.hints_perturb)?,
+            lookahead: args.lookahead.map(NonZeroU32::get),
+        };
+        template.reverse = args.reverse.as_deref().map(reverse).transpose()?;
+        template.seed = args.seed;
+        template.allocation = effective.allocation;
+        template.revocation = effective.revocation;
+        Ok(Plan {
+            template,
+            policies,
+            disks: disks(&args.disks)?,
+            caches: caches(args, sources, deployed)?,
+            block_bytes,
+        })
     }
-    Ok(cells)
+
+    /// All combinations: arrays in the outer loop, then caches, then policies.
+    fn cells(&self, args: &Args, distinct_blocks: u64, control: Option<Control>) -> Result<Vec<Cell>> {
+        let runs = self.disks.len() * self.caches.len() * self.policies.len();
+        ensure!(
+            runs <= MAX_CELLS,
+            "{runs} runs: no more than {MAX_CELLS} a sweep; give fewer disks, caches or policies"
+        );
+        let control = control.map(Arc::new);
+        let mut cells = Vec::with_capacity(runs);
+        for &disks in &self.disks {
+            for cache in &self.caches {
+                let cache_blocks = cache.blocks(self.block_bytes.get(), distinct_blocks)?;
+                for &policy in &self.policies {
+                    // What is compared with knows nothing of rules, unless it was asked for by name.
+                    let named = args.policy.as_deref().is_some_and(|p| p.contains("linux"));
+                    let bare = policy == PolicyName::Linux && !named;
+                    let control = control.clone().filter(|_| !bare);
+                    cells.push(Cell { policy, disks, cache_blocks, control, ..self.template.clone() });
+                }
+            }
+        }
+        Ok(cells)
+    }
+}
+
+/// The sizes of the cache: those that were given, else the configuration's budget, else the default.
+fn caches(args: &Args, sources: &[Source], deployed: &Deployed) -> Result<Vec<CacheSize>> {
+    if let Some(text) = &args.cache {
+        return CacheSize::all(text);
+    }
+    if deployed.file.budget.is_some() {
+        return Ok(vec![match deployed.effective.budget {
+            Size::Bytes(bytes) => CacheSize::Bytes(bytes),
+            Size::Percent(percent) => CacheSize::Percent(percent),
+        }]);
+    }
+    if args.paper {
+        let published = sources.iter().filter_map(Source::published_cache_blocks).max();
+        return Ok(vec![CacheSize::Blocks(published.unwrap_or(PAPER_CACHE_BLOCKS))]);
+    }
+    Ok(vec![DEFAULT_CACHE])
 }
 
 /// Policies by name; without a device only those that can be counted.
@@ -323,13 +465,15 @@ fn share(flag: &str, text: &str) -> Result<f64> {
 }
 
 /// What is worth knowing about the results, on standard error.
-fn notes(results: &[Outcome], references: &References) {
-    let Some(first) = results.first() else { return };
+fn notes(results: &[Outcome], references: &References, noted: Vec<String>) {
     let note = |text: String| warn(&format!("note: {text}"));
-    if let Some(distinct) = first.distinct_blocks.filter(|d| *d <= first.cache_blocks.into()) {
+    noted.into_iter().for_each(note);
+    let holds_all = |o: &&Outcome| o.distinct_blocks.is_some_and(|d| d <= o.cache_blocks.into());
+    if let Some(o) = results.iter().find(holds_all) {
         note(format!(
-            "a cache of {} blocks holds all {distinct} blocks of the trace; nothing is ever replaced",
-            first.cache_blocks
+            "a cache of {} blocks holds all {} blocks of the trace; nothing is ever replaced",
+            o.cache_blocks,
+            o.distinct_blocks.unwrap_or_default()
         ));
     }
     let writes = references.survey().writes;

@@ -71,7 +71,8 @@ struct From {
 impl From {
     fn open(&self) -> Result<Box<dyn TraceReader>> {
         let format = sources::format(self.format.as_deref())?;
-        let reading = Reading { block_bytes: self.block_bytes, format, seed: self.seed };
+        let reading =
+            Reading { block_bytes: self.block_bytes, format, seed: self.seed, count_distinct: false };
         let (workloads, files): (Vec<_>, Vec<_>) =
             (self.workload.iter().cloned().collect(), self.file.iter().cloned().collect());
         let sources = Source::all(&workloads, &files)?;

@@ -23,8 +23,6 @@ const DEFAULT_BLOCK_BYTES: u32 = 8 << 10;
 const DEFAULT_BATCH: u32 = 16;
 /// The largest batch: beyond it, one batch alone would fill a device's queue many times over.
 const MAX_BATCH: u32 = 1024;
-/// Entries of the look-ahead match in ACFS (Cao et al. 1996, section 4.3).
-const DEFAULT_MATCH_AHEAD: u32 = 2;
 /// Threads that prefetch, unless said otherwise.
 const DEFAULT_PREFETCH_THREADS: u32 = 4;
 /// The most processes with rules of their own.
@@ -95,8 +93,6 @@ pub struct Effective {
     pub order: Order,
     /// Allocation policy.
     pub allocation: Allocation,
-    /// Hints beyond the expected one that a reference may match.
-    pub match_ahead: u32,
     /// Threads that prefetch.
     pub prefetch_threads: u32,
     /// Steer at real-time priority where allowed.
@@ -174,7 +170,6 @@ pub fn resolve(flags: &Flags, file: &File, around: Surroundings<'_>) -> Result<E
         order: order.map_or(Ok(Order::Ascending), |name| named("order", ORDERS, name))?,
         allocation: allocation
             .map_or(Ok(Allocation::LruSp), |name| named("allocation", ALLOCATIONS, name))?,
-        match_ahead: in_range("match-ahead", file.match_ahead.unwrap_or(DEFAULT_MATCH_AHEAD), 0, 1024)?,
         prefetch_threads: in_range(
             "prefetch-threads",
             file.prefetch_threads.unwrap_or(DEFAULT_PREFETCH_THREADS),
@@ -341,7 +336,6 @@ impl Effective {
             device: None,
             order: Some(name_of(ORDERS, &self.order).to_owned()),
             allocation: Some(name_of(ALLOCATIONS, &self.allocation).to_owned()),
-            match_ahead: Some(self.match_ahead),
             prefetch_threads: Some(self.prefetch_threads),
             realtime: Some(self.realtime),
             hints: others.and_then(|c| c.hints.clone()),
@@ -504,7 +498,6 @@ mod tests {
                 chosen: None,
                 order: Order::Fcfs,
                 allocation: Allocation::LruS,
-                match_ahead: 7,
                 prefetch_threads: 2,
                 realtime: false,
                 revocation: revoke.then(Revocation::default),

@@ -40,9 +40,6 @@ pub struct File {
     /// Allocation policy between managers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocation: Option<String>,
-    /// Hints beyond the expected one that a reference may match.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub match_ahead: Option<u32>,
     /// Threads that prefetch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefetch_threads: Option<u32>,
@@ -151,7 +148,6 @@ const TOP_KEYS: &[&str] = &[
     "device",
     "order",
     "allocation",
-    "match-ahead",
     "prefetch-threads",
     "realtime",
     "hints",
@@ -336,7 +332,7 @@ mod tests {
 
     #[test]
     fn wrong_values_name_the_line() {
-        assert!(says("budget = \"1M\"\nmatch-ahead = \"x\"").starts_with("policy.toml:2: invalid type"));
+        assert!(says("budget = \"1M\"\nbatch = \"x\"").starts_with("policy.toml:2: invalid type"));
         assert!(says("budget = \"1M\"\nbatch = \"x\"").starts_with("policy.toml:2: give a number"));
         assert_eq!(File::parse("horizon = \"auto\"").ok().and_then(|f| f.horizon), Some(Number::AUTO));
         assert!(says("budget = ").starts_with("policy.toml:1: "));

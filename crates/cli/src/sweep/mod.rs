@@ -4,7 +4,10 @@
 //! sources ──► Input or Survey ──► foretell_sim ──► Outcome ──► table | JSON | page (chart)
 //! ```
 
+pub mod baseline;
+pub mod cache;
 pub mod chart;
+pub mod deployed;
 pub mod page;
 pub mod sources;
 pub mod table;

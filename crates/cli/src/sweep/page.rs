@@ -6,7 +6,7 @@ use std::fmt::Write;
 use foretell_sim::Outcome;
 
 use super::table::over;
-use super::{chart, grouped, seconds};
+use super::{baseline, chart, grouped, seconds};
 
 const STYLE: &str = include_str!("page.css");
 
@@ -26,13 +26,18 @@ pub fn escape(text: &str) -> String {
     out
 }
 
+/// Results by number of disks, and by blocks of the cache where there is more than one size.
+type Arrays<'a> = BTreeMap<(u16, Option<u32>), Vec<&'a Outcome>>;
+
 /// The page for the results of one sweep; `command` is what made it.
 #[must_use]
 pub fn page(outcomes: &[Outcome], command: &str) -> String {
     let Some(first) = outcomes.first() else { return String::new() };
-    let mut arrays: BTreeMap<u16, Vec<&Outcome>> = BTreeMap::new();
+    let one_cache = outcomes.iter().all(|o| o.cache_blocks == first.cache_blocks);
+    let mut arrays = Arrays::new();
     for o in outcomes {
-        arrays.entry(o.disks).or_default().push(o);
+        let cache = (!one_cache).then_some(o.cache_blocks);
+        arrays.entry((o.disks, cache)).or_default().push(o);
     }
     let title = escape(&first.workload);
     let mut out = format!(
@@ -41,7 +46,11 @@ pub fn page(outcomes: &[Outcome], command: &str) -> String {
          <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
          <title>{title}: foretell sim</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n"
     );
-    let _ = write!(out, "<header>\n<p class=\"kind\">foretell sim</p>\n<h1>{title}</h1>\n{}", facts(first));
+    let _ = write!(
+        out,
+        "<header>\n<p class=\"kind\">foretell sim</p>\n<h1>{title}</h1>\n{}",
+        facts(first, one_cache)
+    );
     if first.model {
         out += "<p class=\"note\">This workload is a model: its totals are published, the order of its \
                 references is a guess from a description.</p>\n";
@@ -62,19 +71,21 @@ pub fn page(outcomes: &[Outcome], command: &str) -> String {
 }
 
 /// What all results share.
-fn facts(o: &Outcome) -> String {
+fn facts(o: &Outcome, one_cache: bool) -> String {
     let mut facts = vec![("references", grouped(o.references))];
     if let Some(distinct) = o.distinct_blocks {
         facts.push(("distinct blocks", grouped(distinct)));
     }
-    facts.push(("cache", format!("{} blocks", grouped(o.cache_blocks.into()))));
+    if one_cache {
+        facts.push(("cache", format!("{} blocks", grouped(o.cache_blocks.into()))));
+    }
     facts.push(("device", o.device.clone()));
     facts.push(("schedule", o.schedule.clone()));
     facts.push(("compute", format!("{} s", seconds(o.compute_s))));
-    if let Some(fetches) = o.demand_opt_fetches {
+    if let Some(fetches) = o.demand_opt_fetches.filter(|_| one_cache) {
         facts.push(("fewest fetches", grouped(fetches)));
     }
-    if let Some(bound) = o.lower_bound_s {
+    if let Some(bound) = o.lower_bound_s.filter(|_| one_cache) {
         facts.push(("lower bound", format!("{} s", seconds(bound))));
     }
     facts.push(("seed", o.seed.to_string()));
@@ -86,16 +97,19 @@ fn facts(o: &Outcome) -> String {
 }
 
 /// The fastest policy of each array, in words.
-fn findings(arrays: &BTreeMap<u16, Vec<&Outcome>>) -> String {
+fn findings(arrays: &Arrays<'_>) -> String {
     let mut out = "<section>\n<h2>Fastest</h2>\n<ul class=\"findings\">\n".to_owned();
-    for (disks, outcomes) in arrays {
+    for (array, outcomes) in arrays {
         let Some(best) = outcomes.iter().min_by_key(|o| o.elapsed_ns) else { continue };
         let slowest = outcomes.iter().max_by_key(|o| o.elapsed_ns).filter(|s| s.elapsed_ns > best.elapsed_ns);
-        let (name, time) = (disk_count(*disks), seconds(best.elapsed_s));
+        let (name, time) = (array_name(*array), seconds(best.elapsed_s));
         let _ = write!(out, "<li><strong>{name}</strong><span>{} in {time} s", best.policy);
         if let Some(bound) = best.lower_bound_s.filter(|b| *b > 0.0) {
             let percent = 100.0 * (best.elapsed_s / bound - 1.0);
             let _ = write!(out, ", {percent:.1}% over the lower bound");
+        }
+        if let Some(ratio) = best.vs_linux {
+            let _ = write!(out, ", {ratio:.2} of Linux");
         }
         if let Some(slowest) = slowest {
             let times = slowest.elapsed_s / best.elapsed_s;
@@ -107,11 +121,15 @@ fn findings(arrays: &BTreeMap<u16, Vec<&Outcome>>) -> String {
     out + "</ul>\n</section>\n"
 }
 
-fn disk_count(disks: u16) -> String {
-    if disks == 1 { "1 disk".to_owned() } else { format!("{disks} disks") }
+fn array_name((disks, cache_blocks): (u16, Option<u32>)) -> String {
+    let disks = if disks == 1 { "1 disk".to_owned() } else { format!("{disks} disks") };
+    match cache_blocks {
+        Some(blocks) => format!("{disks}, {} blocks", grouped(blocks.into())),
+        None => disks,
+    }
 }
 
-fn charts(arrays: &BTreeMap<u16, Vec<&Outcome>>) -> String {
+fn charts(arrays: &Arrays<'_>) -> String {
     let longest = arrays.values().flatten().map(|o| o.elapsed_s).fold(0.0, f64::max);
     let mut out = "<section>\n<h2>Elapsed time in seconds</h2>\n<p class=\"legend\">\
                    <span class=\"key compute\"></span>compute <span class=\"key driver\"></span>driver \
@@ -121,19 +139,21 @@ fn charts(arrays: &BTreeMap<u16, Vec<&Outcome>>) -> String {
         out += " <span class=\"key bound\"></span>lower bound";
     }
     out += "</p>\n<div class=\"panels\">\n";
-    for (disks, outcomes) in arrays {
+    for (array, outcomes) in arrays {
         let panel = chart::panel(outcomes, longest);
-        let _ = write!(out, "<figure><figcaption>{}</figcaption>\n{panel}</figure>\n", disk_count(*disks));
+        let _ = write!(out, "<figure><figcaption>{}</figcaption>\n{panel}</figure>\n", array_name(*array));
     }
     out + "</div>\n</section>\n"
 }
 
 fn table(outcomes: &[Outcome]) -> String {
-    const HEADINGS: [&str; 14] = [
+    const HEADINGS: [&str; 16] = [
         "disks",
+        "cache",
         "policy",
         "batch",
         "elapsed s",
+        "vs Linux",
         "compute s",
         "driver s",
         "stall s",
@@ -152,13 +172,15 @@ fn table(outcomes: &[Outcome]) -> String {
     out += "</tr></thead>\n<tbody>\n";
     let mut before = None;
     for o in outcomes {
-        let class =
-            if before.replace(o.disks).is_some_and(|d| d != o.disks) { " class=\"first\"" } else { "" };
+        let array = (o.disks, o.cache_blocks);
+        let class = if before.replace(array).is_some_and(|b| b != array) { " class=\"first\"" } else { "" };
         let cells = [
             o.disks.to_string(),
+            grouped(o.cache_blocks.into()),
             o.policy.to_string(),
             o.batch.to_string(),
             seconds(o.elapsed_s),
+            baseline::ratio(o),
             seconds(o.compute_s),
             seconds(o.driver_s),
             seconds(o.stall_s),

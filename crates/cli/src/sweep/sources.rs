@@ -37,6 +37,15 @@ impl References {
             References::Streamed(survey) => survey,
         }
     }
+
+    /// Blocks read at least once; 0 if they were not counted ([`Reading::count_distinct`]).
+    #[must_use]
+    pub fn distinct_blocks(&self) -> u64 {
+        match self {
+            References::Kept(input) => input.distinct_blocks(),
+            References::Streamed(survey) => survey.distinct_blocks.unwrap_or(0),
+        }
+    }
 }
 
 /// How sources are read.
@@ -48,6 +57,8 @@ pub struct Reading {
     pub format: Option<Format>,
     /// Seed of workloads.
     pub seed: u64,
+    /// Count the distinct blocks, for a cache that is a share of them.
+    pub count_distinct: bool,
 }
 
 impl Source {
@@ -104,7 +115,11 @@ pub fn read(sources: &[Source], reading: Reading, online: bool) -> Result<Refere
         && let reader = source.open(reading)?
         && reader.size_hint().1.is_none_or(|most| most as u64 > KEPT_REFERENCES)
     {
-        let mut survey = Survey::of(reader, reading.block_bytes).map_err(said)?;
+        let survey = match reading.count_distinct {
+            true => Survey::counted(reader, reading.block_bytes),
+            false => Survey::of(reader, reading.block_bytes),
+        };
+        let mut survey = survey.map_err(said)?;
         survey.model = model;
         if survey.references == 0 {
             return Err(empty(&survey.source));

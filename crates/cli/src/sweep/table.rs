@@ -6,10 +6,10 @@ use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table, pre
 use foretell_sim::Outcome;
 use foretell_sim::reproduce::{Finding, Verdict};
 
-use super::{grouped, seconds};
+use super::{baseline, grouped, seconds};
 
 /// What all results share, in a few lines above the table.
-fn heading(first: &Outcome) -> String {
+fn heading(first: &Outcome, one_cache: bool) -> String {
     let mut out = first.workload.clone();
     if first.model {
         out += " (a model: the order of its references is a guess from a description)";
@@ -20,12 +20,16 @@ fn heading(first: &Outcome) -> String {
     }
     let _ = write!(
         out,
-        ", cache of {} blocks, {}, {}",
-        grouped(first.cache_blocks.into()),
+        "{}, {}, {}",
+        if one_cache {
+            format!(", cache of {} blocks", grouped(first.cache_blocks.into()))
+        } else {
+            String::new()
+        },
         first.device,
         first.schedule
     );
-    if let Some(optimum) = first.demand_opt_fetches {
+    if let Some(optimum) = first.demand_opt_fetches.filter(|_| one_cache) {
         let _ = write!(out, "; optimal demand fetching makes {} fetches", grouped(optimum));
     }
     out.push('\n');
@@ -41,14 +45,17 @@ pub fn over(a: f64, b: Option<f64>) -> String {
     }
 }
 
-/// The results as a table, the fastest of each array in bold.
+/// The results as a table, the fastest of each array and cache in bold.
 #[must_use]
 pub fn outcomes(outcomes: &[Outcome]) -> String {
     let Some(first) = outcomes.first() else { return String::new() };
+    let one_cache = outcomes.iter().all(|o| o.cache_blocks == first.cache_blocks);
     let mut table = plain([
         "disks",
+        "cache",
         "policy",
         "elapsed s",
+        "vs linux",
         "compute",
         "driver",
         "stall",
@@ -60,17 +67,20 @@ pub fn outcomes(outcomes: &[Outcome]) -> String {
         "busy",
         "over bound",
     ]);
-    for column in table.column_iter_mut().filter(|c| c.index != 1) {
+    for column in table.column_iter_mut().filter(|c| c.index != 2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     for o in outcomes {
-        let same = outcomes.iter().filter(|other| other.disks == o.disks);
+        let same = |other: &&Outcome| (other.disks, other.cache_blocks) == (o.disks, o.cache_blocks);
+        let same = outcomes.iter().filter(same);
         let fastest = same.map(|other| other.elapsed_ns).min() == Some(o.elapsed_ns);
         let fetches_over = over(o.fetches as f64, o.demand_opt_fetches.map(|f| f as f64));
         let row = [
             o.disks.to_string(),
+            grouped(o.cache_blocks.into()),
             o.policy.to_string(),
             seconds(o.elapsed_s),
+            baseline::ratio(o),
             seconds(o.compute_s),
             seconds(o.driver_s),
             seconds(o.stall_s),
@@ -85,7 +95,7 @@ pub fn outcomes(outcomes: &[Outcome]) -> String {
         let bold = |cell: Cell| if fastest { cell.add_attribute(Attribute::Bold) } else { cell };
         table.add_row(row.into_iter().map(|text| bold(Cell::new(text))));
     }
-    format!("{}{table}\n", heading(first))
+    format!("{}{table}\n", heading(first, one_cache))
 }
 
 /// Published numbers beside ours; notes below, each once.
