@@ -118,16 +118,6 @@ pub enum Action {
     },
 }
 
-/// Which block of a pool is replaced first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum PoolPolicy {
-    /// The least recently used one.
-    #[default]
-    Lru,
-    /// The most recently used one: right for cyclic scans of more than fits.
-    Mru,
-}
-
 /// A directive or an addition was refused because a limit of [`crate::Limits`] is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitReached {

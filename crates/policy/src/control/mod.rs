@@ -10,8 +10,9 @@ pub(crate) mod revocation;
 
 use crate::blocks::{BlockId, Mark, NO_POOL, State};
 use crate::engine::Engine;
-use crate::event::{LimitReached, PoolPolicy};
+use crate::event::LimitReached;
 use crate::ids::{FileId, ManagerId};
+use crate::pool_policy::PoolPolicy;
 use crate::recency::NONE;
 use pools::Pools;
 

@@ -17,8 +17,9 @@
 use std::collections::BTreeMap;
 
 use crate::blocks::{BlockId, Blocks, Mark, NO_POOL};
-use crate::event::{LimitReached, PoolPolicy};
+use crate::event::LimitReached;
 use crate::ids::FileId;
+use crate::pool_policy::PoolPolicy;
 use crate::recency::{NONE, RecencyList};
 
 /// Pool number of the blocks that were loaded but not referenced yet.
