@@ -362,6 +362,7 @@ impl Engine {
             c.references += 1;
             c.hits += u64::from(access == Access::Hit);
         });
+        self.observe(manager, b);
         self.plan(now, manager, Trigger::Reference(block));
         access
     }

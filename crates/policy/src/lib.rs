@@ -33,7 +33,9 @@ mod optimal;
 mod pool_policy;
 mod prefetch;
 mod recency;
+mod replacement;
 mod residency;
+mod shadow;
 
 pub use config::{Allocation, Config, Distrust, Limits, Order, Prefetch, Residency, Revocation};
 pub use counters::{Counters, ManagerCounters};
@@ -43,3 +45,4 @@ pub use ids::{Block, DiskId, FileId, ManagerId, Nanos, ProcessId};
 pub use layout::{Extent, Layout};
 pub use optimal::belady_fetches;
 pub use pool_policy::{PoolPolicy, UnknownPoolPolicy};
+pub use shadow::ShadowReport;

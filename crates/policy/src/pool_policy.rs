@@ -12,6 +12,19 @@ pub enum PoolPolicy {
     Lru,
     /// The most recently used one: right for cyclic scans of more than fits.
     Mru,
+    /// What was referenced at most once passes through a small queue (S3-FIFO; Yang et al., SOSP 2023).
+    S3Fifo,
+    /// The oldest one that was not referenced since a hand last passed it (SIEVE; Zhang et al., NSDI 2024).
+    Sieve,
+    /// What the kernel would replace: the end of the inactive list (Linux 6.x, `mm/vmscan.c` and
+    /// `mm/workingset.c`).
+    Linux,
+    /// The one whose last two references were further apart than those of the rest (LIRS; Jiang and Zhang,
+    /// SIGMETRICS 2002): right for mixtures of scans and locality.
+    Lirs,
+    /// What the one of the others would replace that does best on a sample of the pool's references; looked
+    /// at all the time.
+    Adaptive,
 }
 
 /// What the table says of a policy.
@@ -28,7 +41,15 @@ const fn row(policy: PoolPolicy, name: &'static str, number: u8) -> Row {
 }
 
 /// Every policy, in the order in which they are declared: a new one is added there and here.
-const TABLE: &[Row] = &[row(PoolPolicy::Lru, "lru", 0), row(PoolPolicy::Mru, "mru", 1)];
+const TABLE: &[Row] = &[
+    row(PoolPolicy::Lru, "lru", 0),
+    row(PoolPolicy::Mru, "mru", 1),
+    row(PoolPolicy::S3Fifo, "s3-fifo", 2),
+    row(PoolPolicy::Sieve, "sieve", 3),
+    row(PoolPolicy::Linux, "linux", 4),
+    row(PoolPolicy::Lirs, "lirs", 5),
+    row(PoolPolicy::Adaptive, "adaptive", 6),
+];
 
 /// The policies out of the table, for those who want a slice of them.
 const ALL: [PoolPolicy; TABLE.len()] = {

@@ -14,6 +14,7 @@ use crate::event::LimitReached;
 use crate::ids::{FileId, ManagerId};
 use crate::pool_policy::PoolPolicy;
 use crate::recency::NONE;
+use crate::shadow::ShadowReport;
 use pools::Pools;
 
 impl Engine {
@@ -43,7 +44,7 @@ impl Engine {
     /// Sets the replacement policy of a priority level; LRU unless set.
     ///
     /// # Errors
-    /// When the manager has as many levels as [`crate::Limits`] allows.
+    /// When the manager has as many levels as [`crate::Limits`] allows, or eight adaptive ones.
     pub fn set_policy(
         &mut self,
         manager: ManagerId,
@@ -52,7 +53,7 @@ impl Engine {
     ) -> Result<(), LimitReached> {
         self.control(manager);
         match &mut self.managers[manager.0 as usize].pools {
-            Some(pools) => pools.set_policy(priority, policy),
+            Some(pools) => pools.set_policy(&mut self.blocks, priority, policy),
             None => Ok(()),
         }
     }
@@ -61,6 +62,26 @@ impl Engine {
     #[must_use]
     pub fn policy(&self, manager: ManagerId, priority: i32) -> PoolPolicy {
         self.pools(manager).map_or(PoolPolicy::default(), |p| p.policy(priority))
+    }
+
+    /// How policies compare on the references of a level, and which one it follows; `None` unless its policy
+    /// is [`PoolPolicy::Adaptive`].
+    #[must_use]
+    pub fn shadow_report(&self, manager: ManagerId, priority: i32) -> Option<ShadowReport> {
+        self.pools(manager)?.shadow_report(priority)
+    }
+
+    /// Tells the shadows of a referenced block's level. What a list names is not the policies' business.
+    #[inline]
+    pub(crate) fn observe(&mut self, manager: ManagerId, b: BlockId) {
+        let record = &self.blocks[b];
+        if record.first_use == NONE
+            && record.owner() == Some(manager)
+            && let Some(pools) = &mut self.managers[manager.0 as usize].pools
+        {
+            let block = record.block;
+            pools.observe(&mut self.blocks, block);
+        }
     }
 
     /// Gives the cached blocks `first..=last` of a file that the manager owns another priority, until
