@@ -126,9 +126,7 @@ impl Entry {
         let at = |file: Handle| u64::from(file.number());
         match self {
             Entry::SetPriority { file, priority } => [head(SET_PRIORITY, 0, priority), at(file), 0, 0],
-            Entry::SetPolicy { priority, policy } => {
-                [head(SET_POLICY, policy.number(), priority), 0, 0, 0]
-            }
+            Entry::SetPolicy { priority, policy } => [head(SET_POLICY, policy.number(), priority), 0, 0, 0],
             Entry::SetTemporaryPriority { file, range, priority } => {
                 [head(SET_TEMPORARY_PRIORITY, 0, priority), at(file), range.start, range.length]
             }
@@ -162,7 +160,9 @@ impl Entry {
             })
         };
         // What is left over shows as a difference: a field that should be zero and is not.
-        entry().filter(|entry| entry.to_words() == words).ok_or(EntryError { operation, policy: (head >> 8) as u8 })
+        entry()
+            .filter(|entry| entry.to_words() == words)
+            .ok_or(EntryError { operation, policy: (head >> 8) as u8 })
     }
 }
 
