@@ -135,6 +135,11 @@ impl Arena {
         self.vacant = Some(slot);
     }
 
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node>() + self.index.capacity() * size_of::<Slot>()
+    }
+
     fn home(&self, key: u64) -> Option<usize> {
         (!self.index.is_empty()).then(|| mixed(key) as usize & (self.index.len() - 1))
     }

@@ -139,6 +139,12 @@ impl Ranking {
         self.algorithm.set_capacity(&mut self.arena, capacity.max(1));
     }
 
+    /// Memory of the nodes and of the way to them.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.arena.bytes()
+    }
+
     /// The callers' numbers of all that are held, roughly from the one that would go first on.
     pub(crate) fn tags(&self) -> Vec<u32> {
         let mut tags = Vec::with_capacity(self.held as usize);

@@ -39,7 +39,7 @@ const FIRST_LEVEL: u16 = 2;
 /// to two readahead windows ahead of a reader, and those of a tuned device are a good part of a small cache.
 const ARRIVING_SHARE: u32 = 2;
 
-/// Levels of one manager that can be adaptive at a time: their shadows take 1.2 MB each.
+/// Levels of one manager that can be adaptive at a time: their shadows take just under 1 MB each.
 const ADAPTIVE_LEVELS: u32 = 8;
 
 /// Priorities, policies and pools of one manager.
