@@ -153,23 +153,20 @@ mod _native {
         Ok(CLIENT.priority(file.descriptor()).map_err(Failure)?)
     }
 
-    /// Set which block of a priority level is replaced first: "lru", the default, or "mru".
+    /// Set which block of a priority level is replaced first: "lru", the default, "mru", or another one by its name.
     #[pyfunction]
     fn set_policy(priority: &Bound<'_, PyAny>, policy: &Bound<'_, PyAny>) -> PyResult<()> {
         let priority = number::priority(priority)?;
-        let Ok(name) = policy.cast::<PyString>() else {
-            let given = number::type_name(policy);
-            return Err(PyTypeError::new_err(format!("policy: 'lru' or 'mru' is needed, not '{given}'")));
+        let needed = |given: String| {
+            let names: Vec<String> = Policy::names().map(|name| format!("'{name}'")).collect();
+            format!("policy: one of {} is needed, not {given}", names.join(", "))
         };
-        let policy = match name.to_cow()?.as_ref() {
-            "lru" => Policy::Lru,
-            "mru" => Policy::Mru,
-            _ => {
-                return Err(PyValueError::new_err(format!(
-                    "policy: 'lru' or 'mru' is needed, not {}",
-                    name.repr()?
-                )));
-            }
+        let Ok(name) = policy.cast::<PyString>() else {
+            return Err(PyTypeError::new_err(needed(format!("'{}'", number::type_name(policy)))));
+        };
+        let known = Policy::all().iter().find(|known| name.to_cow().is_ok_and(|n| n == known.name()));
+        let Some(&policy) = known else {
+            return Err(PyValueError::new_err(needed(name.repr()?.to_string())));
         };
         Ok(CLIENT.set_policy(priority, policy).map_err(Failure)?)
     }
@@ -177,10 +174,7 @@ mod _native {
     /// The policy of a priority level as this process has set it.
     #[pyfunction]
     fn get_policy(priority: &Bound<'_, PyAny>) -> PyResult<&'static str> {
-        Ok(match CLIENT.policy(number::priority(priority)?) {
-            Policy::Lru => "lru",
-            Policy::Mru => "mru",
-        })
+        Ok(CLIENT.policy(number::priority(priority)?).name())
     }
 
     /// Give those blocks of a part of a file that are cached now another priority, until each is referenced

@@ -11,14 +11,16 @@ import os
 import socket
 import struct
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
+
+from foretell._types import Policy
 
 # Kinds of frames.
 HELLO, FILE, FORGET, WAKE = 1, 2, 3, 4
 # Places in the ring's first page.
 TAIL, HEAD, SEQUENCE, ENTRIES = 0, 64, 256, 4096
 ENTRY = struct.Struct("<BBHiIIQQ")
-POLICIES = ("lru", "mru")
+POLICIES: tuple[str, ...] = get_args(Policy)
 
 
 class Entry(NamedTuple):
@@ -119,7 +121,7 @@ class Connection:
     def _frame(self, kind: int, body: bytes) -> None:
         if kind == HELLO:
             protocol, self._slots = struct.unpack("<II", body)
-            assert protocol == 1
+            assert protocol == 2
             memory = self._descriptors.pop(0)
             self._ring = mmap.mmap(memory, ENTRIES + ENTRY.size * self._slots)
             os.close(memory)

@@ -30,6 +30,11 @@ extern "C" {
 /* Which block of a priority level is replaced first. */
 #define FORETELL_LRU 0 /* the least recently used one: what holds unless set */
 #define FORETELL_MRU 1 /* the most recently used one: for scans that are repeated and do not fit */
+#define FORETELL_S3_FIFO 2 /* S3-FIFO: what is read once passes through quickly */
+#define FORETELL_SIEVE 3 /* SIEVE: the oldest one that was not read lately */
+#define FORETELL_LINUX 4 /* what the kernel would replace */
+#define FORETELL_LIRS 5 /* LIRS: for mixtures of scans and of what is read often */
+#define FORETELL_ADAPTIVE 6 /* the best of these, found out while the program reads */
 
 /* Bytes start to before end of a file. */
 struct foretell_chunk {
@@ -65,7 +70,7 @@ struct foretell_stats {
 int foretell_set_priority(int fd, int prio);
 int foretell_get_priority(int fd, int *prio);
 
-/* The replacement policy of a priority level: FORETELL_LRU or FORETELL_MRU. */
+/* The replacement policy of a priority level: one of the seven above. */
 int foretell_set_policy(int prio, int policy);
 int foretell_get_policy(int prio, int *policy);
 

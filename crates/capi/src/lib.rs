@@ -23,10 +23,6 @@ static CLIENT: Client = Client::new();
 /// Bytes of a block in calls that count in blocks: `FORETELL_BLOCK`, as in the papers' systems.
 const BLOCK_BYTES: u64 = 8192;
 
-/// `FORETELL_LRU` and `FORETELL_MRU`.
-const LRU: c_int = 0;
-const MRU: c_int = 1;
-
 /// `struct foretell_chunk`: bytes `start` to before `end` of a file.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -133,11 +129,7 @@ pub unsafe extern "C" fn foretell_get_priority(fd: c_int, prio: *mut c_int) -> c
 #[unsafe(no_mangle)]
 pub extern "C" fn foretell_set_policy(prio: c_int, policy: c_int) -> c_int {
     done(|| {
-        let policy = match policy {
-            LRU => Policy::Lru,
-            MRU => Policy::Mru,
-            _ => return Err(Failure(libc::EINVAL)),
-        };
+        let policy = u8::try_from(policy).ok().and_then(Policy::from_number).ok_or(Failure(libc::EINVAL))?;
         Ok(CLIENT.set_policy(prio, policy)?)
     })
 }
@@ -148,13 +140,7 @@ pub extern "C" fn foretell_set_policy(prio: c_int, policy: c_int) -> c_int {
 /// `policy` is null or points to an int.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn foretell_get_policy(prio: c_int, policy: *mut c_int) -> c_int {
-    done(|| {
-        let held = match CLIENT.policy(prio) {
-            Policy::Lru => LRU,
-            Policy::Mru => MRU,
-        };
-        give(policy, held)
-    })
+    done(|| give(policy, c_int::from(CLIENT.policy(prio).number())))
 }
 
 /// See foretell(3).

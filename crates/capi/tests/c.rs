@@ -149,6 +149,17 @@ fn the_manual_page_describes_every_function() {
     }
 }
 
+/// A policy that is added to the table is missing here until the header has its number.
+#[test]
+fn the_header_has_every_policy_by_its_name_and_number() {
+    let header = std::fs::read_to_string(package().join("include/foretell.h")).unwrap();
+    for policy in Policy::all() {
+        let name = policy.name().to_ascii_uppercase().replace('-', "_");
+        let define = format!("#define FORETELL_{name} {} ", policy.number());
+        assert!(header.contains(&define), "no line begins with '{define}'");
+    }
+}
+
 #[test]
 fn every_call_gives_back_what_the_manual_says() {
     let bench = Bench::new();

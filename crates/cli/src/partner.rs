@@ -6,7 +6,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use foretell_pagecache::PoolPolicy;
 use foretelld::{RunHint, RunManager, RunReply, RunRequest, RunRule};
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -103,7 +102,7 @@ fn translate(request: &Request) -> Result<RunRequest> {
 fn manager(manager: &WireManager) -> Result<RunManager> {
     let rule = |text: &String| -> Result<RunRule> {
         let Rule { glob, policy, priority } = Rule::parse(text)?;
-        Ok(RunRule { glob, mru: policy == PoolPolicy::Mru, priority })
+        Ok(RunRule { glob, policy, priority })
     };
     let rules = manager.rules.iter().map(rule).collect::<Result<Vec<RunRule>>>();
     let rules = rules.context("a rule that does not read back")?;

@@ -1,7 +1,7 @@
 //! Entries of a ring: what each asks of the plane.
 
-use foretell_pagecache::{ByteRange, ControlError, HeldFile, Plane, PoolPolicy};
-use foretell_protocol::{Entry, ErrorCode, Handle, Policy, Range};
+use foretell_pagecache::{ByteRange, ControlError, HeldFile, Plane};
+use foretell_protocol::{Entry, ErrorCode, Handle, Range};
 
 use crate::connection::Speech;
 
@@ -19,7 +19,7 @@ impl Speech {
         let of = |named: &Speech, handle| named.file(handle);
         let done = match entry {
             Entry::SetPriority { file, priority } => plane.set_priority(session, of(self, file)?, priority),
-            Entry::SetPolicy { priority, policy } => plane.set_policy(session, priority, pool_policy(policy)),
+            Entry::SetPolicy { priority, policy } => plane.set_policy(session, priority, policy),
             Entry::SetTemporaryPriority { file, range, priority } => {
                 plane.set_temporary_priority(session, of(self, file)?, bytes(range), priority)
             }
@@ -55,13 +55,6 @@ fn handle_of(entry: &Entry) -> Option<Handle> {
 
 fn bytes(range: Range) -> ByteRange {
     ByteRange { offset: range.start(), length: range.length() }
-}
-
-fn pool_policy(policy: Policy) -> PoolPolicy {
-    match policy {
-        Policy::Lru => PoolPolicy::Lru,
-        Policy::Mru => PoolPolicy::Mru,
-    }
 }
 
 fn code_of(error: &ControlError) -> ErrorCode {

@@ -57,8 +57,8 @@ pub struct RunManager {
 pub struct RunRule {
     /// Pattern of absolute paths.
     pub glob: String,
-    /// MRU, else LRU.
-    pub mru: bool,
+    /// Which block of its priority level is replaced first.
+    pub policy: PoolPolicy,
     /// The priority level.
     pub priority: i32,
 }
@@ -207,8 +207,8 @@ impl Run {
 }
 
 fn rule(rule: RunRule) -> Rule {
-    let policy = if rule.mru { PoolPolicy::Mru } else { PoolPolicy::Lru };
-    Rule { glob: rule.glob, policy, priority: rule.priority }
+    let RunRule { glob, policy, priority } = rule;
+    Rule { glob, policy, priority }
 }
 
 /// Reads a request.

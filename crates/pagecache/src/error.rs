@@ -162,7 +162,7 @@ pub enum SessionError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{} is managed already as {}, priority {}; rule '{glob}' asks for {}, priority {}",
-    path.display(), word(managed.0), managed.1, word(wanted.0), wanted.1
+    path.display(), managed.0, managed.1, wanted.0, wanted.1
 )]
 pub struct Conflict {
     /// The file.
@@ -173,13 +173,6 @@ pub struct Conflict {
     pub managed: (PoolPolicy, i32),
     /// Policy and priority that the new rule names.
     pub wanted: (PoolPolicy, i32),
-}
-
-fn word(policy: PoolPolicy) -> &'static str {
-    match policy {
-        PoolPolicy::Lru => "lru",
-        PoolPolicy::Mru => "mru",
-    }
 }
 
 /// Why a chunk of a disclosed list was not taken. The chunks before it were.

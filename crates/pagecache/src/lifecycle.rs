@@ -29,9 +29,9 @@ impl Steering {
         let added = prepared.rule_sets().try_for_each(|rules| {
             let id = self.engine.add_manager(true)?;
             ids.push(id);
-            rules.levels().try_for_each(|(priority, policy)| match policy {
+            rules.levels().try_for_each(|(priority, policy)| match (priority, policy) {
                 // What a level is anyway; a manager without directives stays an oblivious one.
-                PoolPolicy::Lru if priority == 0 => Ok(()),
+                (0, policy) if policy == PoolPolicy::default() => Ok(()),
                 _ => self.engine.set_policy(id, priority, policy),
             })
         });

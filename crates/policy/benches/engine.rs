@@ -22,7 +22,12 @@ enum Control {
     Oblivious,
     Lru,
     Mru,
+    Lirs,
+    Adaptive,
 }
+
+const CONTROLS: [Control; 5] =
+    [Control::Oblivious, Control::Lru, Control::Mru, Control::Lirs, Control::Adaptive];
 
 struct Setup {
     engine: Engine,
@@ -40,6 +45,8 @@ fn setup(control: Control) -> Setup {
         Control::Oblivious => None,
         Control::Lru => Some(PoolPolicy::Lru),
         Control::Mru => Some(PoolPolicy::Mru),
+        Control::Lirs => Some(PoolPolicy::Lirs),
+        Control::Adaptive => Some(PoolPolicy::Adaptive),
     };
     if let Some(policy) = policy {
         engine.set_policy(manager, 0, policy).expect("a first level");
@@ -69,7 +76,7 @@ fn scattered(state: &mut u32) -> u32 {
     *state
 }
 
-#[divan::bench(args = [Control::Oblivious, Control::Lru, Control::Mru], sample_count = 20)]
+#[divan::bench(args = CONTROLS, sample_count = 20)]
 fn hits_in_order(bencher: Bencher, control: Control) {
     let mut s = setup(control);
     bencher.counter(ItemsCount::new(REFERENCES)).bench_local(|| {
@@ -79,7 +86,7 @@ fn hits_in_order(bencher: Bencher, control: Control) {
     });
 }
 
-#[divan::bench(args = [Control::Oblivious, Control::Lru, Control::Mru], sample_count = 20)]
+#[divan::bench(args = CONTROLS, sample_count = 20)]
 fn hits_scattered(bencher: Bencher, control: Control) {
     let mut s = setup(control);
     let mut state = 1;
@@ -91,7 +98,7 @@ fn hits_scattered(bencher: Bencher, control: Control) {
     });
 }
 
-#[divan::bench(args = [Control::Oblivious, Control::Lru, Control::Mru], sample_count = 20)]
+#[divan::bench(args = CONTROLS, sample_count = 20)]
 fn misses(bencher: Bencher, control: Control) {
     let mut s = setup(control);
     let mut next = CACHE_BLOCKS;

@@ -44,6 +44,8 @@ mod placeholders;
 mod planner;
 mod pool_policy;
 mod recency;
+mod replacement;
+mod shadow;
 
 pub use action::{Access, Action, Reason};
 pub use config::{Allocation, Config, Limits, Order, Residency, Revocation};
@@ -54,4 +56,5 @@ pub use input::{Answer, Input, LimitReached};
 pub use layout::{Extent, Layout};
 pub use optimal::belady_fetches;
 pub use planner::{Prefetch, UnknownPrefetch};
-pub use pool_policy::PoolPolicy;
+pub use pool_policy::{PoolPolicy, UnknownPoolPolicy};
+pub use shadow::ShadowReport;

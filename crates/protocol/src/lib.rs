@@ -32,7 +32,7 @@ pub use ring::{Consumer, Entry, EntryError, Policy, Producer, Range, RingError};
 pub use statistics::Statistics;
 
 /// What both sides speak. The service refuses another one with [`ErrorCode::Version`].
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The environment variable that names the service's socket.
 pub const SOCKET_VARIABLE: &str = "FORETELL_SOCKET";

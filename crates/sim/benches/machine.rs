@@ -26,7 +26,7 @@ fn disks<const DISKS: u16>(bencher: Bencher, policy: PolicyName) {
     let device = catalogue::find("hp97560").expect("the paper's drive");
     let cell = Cell::new(policy, DISKS, "hp97560", device, CACHE_BLOCKS);
     // The optimum is computed once for an input: not in the measured time.
-    input.optimum(CACHE_BLOCKS);
+    let _ = input.optimum(CACHE_BLOCKS);
     let references = input.references();
     bencher.counter(ItemsCount::new(references)).bench_local(|| simulate(&cell, &input).expect("a run"));
 }

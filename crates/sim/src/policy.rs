@@ -17,6 +17,16 @@ pub enum PolicyName {
     DemandLru,
     /// The most recently used block is replaced, fetching on demand.
     DemandMru,
+    /// S3-FIFO replacement, fetching on demand.
+    DemandS3Fifo,
+    /// SIEVE replacement, fetching on demand.
+    DemandSieve,
+    /// The kernel's replacement, fetching on demand.
+    DemandLinux,
+    /// LIRS replacement, fetching on demand.
+    DemandLirs,
+    /// The replacement that does best on a sample of the references, fetching on demand.
+    DemandAdaptive,
     /// LRU with one-block look-ahead.
     OneBlock,
     /// LRU with the doubling clusters of 4.4BSD.
@@ -45,10 +55,15 @@ pub struct UnknownPolicy {
     pub name: String,
 }
 
-const ALL: [PolicyName; 12] = [
+const ALL: [PolicyName; 17] = [
     PolicyName::DemandOpt,
     PolicyName::DemandLru,
     PolicyName::DemandMru,
+    PolicyName::DemandS3Fifo,
+    PolicyName::DemandSieve,
+    PolicyName::DemandLinux,
+    PolicyName::DemandLirs,
+    PolicyName::DemandAdaptive,
     PolicyName::OneBlock,
     PolicyName::Bsd,
     PolicyName::Linux,
@@ -78,6 +93,11 @@ impl PolicyName {
             PolicyName::DemandOpt => "demand-opt",
             PolicyName::DemandLru => "demand-lru",
             PolicyName::DemandMru => "demand-mru",
+            PolicyName::DemandS3Fifo => "demand-s3-fifo",
+            PolicyName::DemandSieve => "demand-sieve",
+            PolicyName::DemandLinux => "demand-linux",
+            PolicyName::DemandLirs => "demand-lirs",
+            PolicyName::DemandAdaptive => "demand-adaptive",
             PolicyName::OneBlock => "one-block",
             PolicyName::Bsd => "bsd",
             PolicyName::Linux => "linux",
@@ -112,7 +132,7 @@ impl PolicyName {
 
     pub(crate) fn prefetch(self) -> Prefetch {
         match self {
-            PolicyName::DemandOpt | PolicyName::DemandLru | PolicyName::DemandMru => Prefetch::None,
+            _ if self.fetches_on_demand() => Prefetch::None,
             PolicyName::OneBlock => Prefetch::OneBlock,
             PolicyName::Bsd => Prefetch::Bsd,
             PolicyName::Linux => Prefetch::Linux,
@@ -121,12 +141,27 @@ impl PolicyName {
             PolicyName::ReverseAggressive => Prefetch::ReverseAggressive,
             PolicyName::Forestall => Prefetch::Forestall,
             PolicyName::Informed => Prefetch::Informed,
-            PolicyName::ControlledAggressive => Prefetch::ControlledAggressive,
+            // What is left prefetches by list.
+            _ => Prefetch::ControlledAggressive,
         }
     }
 
+    /// Does it only replace, and fetch on demand? Then its fetches can be counted without a device.
+    #[must_use]
+    pub fn fetches_on_demand(self) -> bool {
+        self == PolicyName::DemandOpt || self.replacement().is_some()
+    }
+
+    /// The replacement of which it counts the demand fetches, `None` for one that prefetches or knows the
+    /// future.
+    #[must_use]
+    pub fn replacement(self) -> Option<PoolPolicy> {
+        self.name().strip_prefix("demand-")?.parse().ok()
+    }
+
+    /// The directive that it takes; LRU needs none.
     pub(crate) fn pool_policy(self) -> Option<PoolPolicy> {
-        matches!(self, PolicyName::DemandMru).then_some(PoolPolicy::Mru)
+        self.replacement().filter(|policy| *policy != PoolPolicy::default())
     }
 }
 
@@ -141,5 +176,20 @@ impl FromStr for PolicyName {
     fn from_str(name: &str) -> Result<PolicyName, UnknownPolicy> {
         let found = ALL.into_iter().find(|p| p.name() == name);
         found.ok_or_else(|| UnknownPolicy { name: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_replacement_can_be_simulated() {
+        for policy in PoolPolicy::all() {
+            let name: PolicyName = format!("demand-{policy}").parse().unwrap();
+            assert_eq!((name.replacement(), name.fetches_on_demand()), (Some(*policy), true));
+        }
+        assert_eq!(PolicyName::DemandOpt.replacement(), None);
+        assert_eq!(PolicyName::Linux.replacement(), None);
     }
 }

@@ -55,7 +55,7 @@ impl Counting<'_> {
 fn checked(cell: &Cell) -> Result<(), SimError> {
     match cell.policy {
         _ if cell.cache_blocks == 0 => Err(SimError::NoCache),
-        PolicyName::DemandLru | PolicyName::DemandMru | PolicyName::DemandOpt => Ok(()),
+        policy if policy.fetches_on_demand() => Ok(()),
         policy => Err(SimError::NeedsDevice { policy }),
     }
 }
@@ -84,7 +84,7 @@ pub fn replace_only(cell: &Cell, input: &Input) -> Result<Outcome, SimError> {
     Ok(Outcome::of_replacement(cell, &input.survey, fetches, input.compute_ns()))
 }
 
-/// The same on a stream of the references of one process (file, block, compute time in ns), for LRU and MRU.
+/// The same on a stream of the references of one process (file, block, compute time in ns), for all but optimal replacement.
 ///
 /// # Errors
 /// As [`replace_only`], and optimal replacement; what the stream meets.

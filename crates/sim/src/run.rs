@@ -66,7 +66,9 @@ pub enum SimError {
         policy: PolicyName,
     },
     /// A policy that prefetches has nothing to fetch from.
-    #[error("{policy} needs a device; without one only demand-lru, demand-mru and demand-opt can be counted")]
+    #[error(
+        "{policy} needs a device; without one only policies that fetch on demand (demand-…) can be counted"
+    )]
     NeedsDevice {
         /// Which.
         policy: PolicyName,

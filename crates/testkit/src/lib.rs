@@ -3,6 +3,7 @@
 //! - [`NaiveCache`]: two-level replacement (global LRU, ALLOC-LRU, LRU-S, LRU-SP) with plain vectors, in
 //!   the words of the papers.
 //! - [`fetches`]: how many fetches LRU, MRU and the optimum make on a string of references.
+//! - [`policies`]: the replacement policies that a pool can have, on one string of references.
 //! - [`best_time`]: the shortest possible elapsed time in the unit-time model, by trying everything.
 //! - [`InstantPlane`] and [`unit_time`]: the two simplest worlds that an engine can be run in; a fetch takes
 //!   no time in the first, and a fixed number of references in the second.
@@ -17,6 +18,7 @@ pub mod fetches;
 mod instant;
 mod optimum;
 pub mod perturb;
+pub mod policies;
 mod replacement;
 pub mod unit_time;
 pub mod workload;

@@ -158,8 +158,13 @@ impl NaiveCache {
         }
     }
 
-    /// Replacement policy of a priority level.
+    /// Replacement policy of a priority level: LRU or MRU, as in the papers.
+    ///
+    /// # Panics
+    ///
+    /// On another one; [`crate::policies`] has those.
     pub fn set_policy(&mut self, manager: ManagerId, priority: i32, policy: PoolPolicy) {
+        assert!(matches!(policy, PoolPolicy::Lru | PoolPolicy::Mru), "{policy}");
         self.controlling.insert(manager);
         self.policies.insert((manager, priority), policy);
     }
@@ -217,9 +222,10 @@ impl NaiveCache {
         }
         let policy = self.policy(manager, priority);
         let pool = self.pools.entry((manager, priority)).or_default();
-        match policy {
-            PoolPolicy::Lru => pool.extend(moving),
-            PoolPolicy::Mru => drop(pool.splice(0..0, moving)),
+        if policy == PoolPolicy::Mru {
+            pool.splice(0..0, moving);
+        } else {
+            pool.extend(moving);
         }
     }
 
@@ -280,10 +286,7 @@ impl NaiveCache {
         let pools = self.pools.range((manager, i32::MIN)..=(manager, i32::MAX));
         let ((_, priority), pool) =
             pools.into_iter().find(|(_, pool)| !pool.is_empty()).expect("the candidate is in a pool");
-        match self.policy(manager, *priority) {
-            PoolPolicy::Lru => pool[0],
-            PoolPolicy::Mru => pool[pool.len() - 1],
-        }
+        if self.policy(manager, *priority) == PoolPolicy::Mru { pool[pool.len() - 1] } else { pool[0] }
     }
 }
 

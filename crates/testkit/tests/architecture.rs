@@ -21,7 +21,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // The translator of C programs: what it makes has a runtime of its own, in C.
     ("foretell-slicer", &[]),
     ("foretell-slowdisk", &[]),
-    ("foretell-protocol", &[]),
+    // What it names of the policy: the policies of pools. That crate brings no others with it.
+    ("foretell-protocol", &["foretell-policy"]),
     // The protocol alone: what a program links against is small.
     ("foretell-client", &["foretell-protocol"]),
     ("foretell-capi", &["foretell-client"]),

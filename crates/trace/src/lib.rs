@@ -39,4 +39,4 @@ pub use limits::Limits;
 pub use open::{ReadOptions, open};
 pub use reference::{BlockReference, FileEntry, Reference, TraceMeta, TraceReader};
 pub use store::{StoreReader, StoreWriter};
-pub use workload::{Generator, Published, Workload, WorkloadError};
+pub use workload::{Generator, LirsTrace, Published, Workload, WorkloadError};

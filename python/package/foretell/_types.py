@@ -30,4 +30,4 @@ class HasArray(Protocol):
 File: TypeAlias = Union[int, HasFileno]
 Pair: TypeAlias = tuple[SupportsIndex, SupportsIndex]
 Ranges: TypeAlias = Union[HasBuffer, HasArray, Iterable[Union[SupportsIndex, Pair]]]
-Policy: TypeAlias = Literal["lru", "mru"]
+Policy: TypeAlias = Literal["lru", "mru", "s3-fifo", "sieve", "linux", "lirs", "adaptive"]

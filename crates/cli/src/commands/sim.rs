@@ -378,9 +378,9 @@ fn caches(args: &Args, sources: &[Source], deployed: &Deployed) -> Result<Vec<Ca
 
 /// Policies by name; without a device only those that can be counted.
 fn policies(names: &str, counted: bool) -> Result<Vec<PolicyName>> {
-    let countable = [PolicyName::DemandOpt, PolicyName::DemandLru, PolicyName::DemandMru];
+    let possible = |policy: &PolicyName| !counted || policy.fetches_on_demand();
     if names == "all" {
-        return Ok(if counted { countable.to_vec() } else { PolicyName::all().to_vec() });
+        return Ok(PolicyName::all().iter().copied().filter(possible).collect());
     }
     let known = PolicyName::all().iter().map(|p| p.name()).chain(["all"]);
     let mut policies = Vec::new();
@@ -388,7 +388,7 @@ fn policies(names: &str, counted: bool) -> Result<Vec<PolicyName>> {
         let policy: PolicyName = name
             .parse()
             .map_err(|_| anyhow!("--policy: unknown policy '{name}'{}", suggestion(name, known.clone())))?;
-        ensure!(!counted || countable.contains(&policy), "--policy: {}", SimError::NeedsDevice { policy });
+        ensure!(possible(&policy), "--policy: {}", SimError::NeedsDevice { policy });
         ensure!(!policies.contains(&policy), "--policy: '{name}' is named twice");
         policies.push(policy);
     }

@@ -79,7 +79,7 @@ pub enum RuleEntry {
     Table {
         /// Which files.
         glob: String,
-        /// `lru` or `mru`.
+        /// The name of a policy, `lru` for example.
         policy: String,
         /// The priority level.
         #[serde(default)]

@@ -39,6 +39,7 @@ use crate::knowledge::Knowledge;
 use crate::layout::Layout;
 use crate::placeholders::Placeholders;
 use crate::pool_policy::PoolPolicy;
+use crate::shadow::ShadowReport;
 
 /// All parts, and the actions that they lead to.
 #[derive(Debug)]
@@ -213,6 +214,10 @@ impl Books {
 
     pub(crate) fn policy(&self, manager: ManagerId, priority: i32) -> PoolPolicy {
         self.managers.pools(manager).map_or(PoolPolicy::default(), |p| p.policy(priority))
+    }
+
+    pub(crate) fn shadow_report(&self, manager: ManagerId, priority: i32) -> Option<ShadowReport> {
+        self.managers.pools(manager)?.shadow_report(priority)
     }
 
     pub(crate) fn totals(&self) -> Counters {

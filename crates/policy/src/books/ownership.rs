@@ -32,7 +32,7 @@ impl Books {
     ) -> Result<(), LimitReached> {
         self.control(manager);
         match self.managers.pools_mut(manager) {
-            Some(pools) => pools.set_policy(priority, policy),
+            Some(pools) => pools.set_policy(&mut self.blocks, priority, policy),
             None => Ok(()),
         }
     }
@@ -69,6 +69,19 @@ impl Books {
             }
         }
         flushed
+    }
+
+    /// Tells the shadows of a referenced block's level. What a list names is not the policies' business.
+    #[inline]
+    pub(super) fn observe(&mut self, manager: ManagerId, b: BlockId) {
+        let record = &self.blocks[b];
+        if record.first_use == NONE
+            && record.owner() == Some(manager)
+            && let Some(pools) = self.managers.pools_mut(manager)
+        {
+            let block = record.block;
+            pools.observe(&mut self.blocks, block);
+        }
     }
 
     // ---- owners ----

@@ -47,6 +47,7 @@ impl Books {
             c.references += 1;
             c.hits += u64::from(access == Access::Hit);
         });
+        self.observe(manager, b);
         access
     }
 

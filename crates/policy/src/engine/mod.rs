@@ -11,6 +11,7 @@ use crate::ids::{Block, FileId, ManagerId, Nanos, ProcessId};
 use crate::input::{Answer, Input, LimitReached};
 use crate::planner::{Occasion, Planner};
 use crate::pool_policy::PoolPolicy;
+use crate::shadow::ShadowReport;
 
 /// Sees every input before the policy does, to log it; see [`Engine::set_tap`].
 pub trait Tap: Send {
@@ -265,6 +266,13 @@ impl Engine {
     #[must_use]
     pub fn policy(&self, manager: ManagerId, priority: i32) -> PoolPolicy {
         self.books.policy(manager, priority)
+    }
+
+    /// How policies compare on the references of a level, and which one it follows; `None` unless its policy
+    /// is [`PoolPolicy::Adaptive`].
+    #[must_use]
+    pub fn shadow_report(&self, manager: ManagerId, priority: i32) -> Option<ShadowReport> {
+        self.books.shadow_report(manager, priority)
     }
 
     /// Counts in all.

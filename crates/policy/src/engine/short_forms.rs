@@ -94,7 +94,7 @@ impl Engine {
     /// [`Input::Policy`].
     ///
     /// # Errors
-    /// When the manager has as many levels as [`crate::Limits`] allows.
+    /// When the manager has as many levels as [`crate::Limits`] allows, or eight adaptive ones.
     pub fn set_policy(
         &mut self,
         manager: ManagerId,

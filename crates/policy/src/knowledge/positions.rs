@@ -11,18 +11,16 @@ const WORD: usize = 64;
 /// Words that a set starts with.
 const MIN_WORDS: usize = 16;
 
-/// Positions from a base upwards.
+/// Positions from 0 upwards.
 #[derive(Debug, Default)]
 pub(crate) struct PositionSet {
-    /// The position of the first bit; a multiple of 64.
-    base: u32,
     levels: Vec<Vec<u64>>,
 }
 
 impl PositionSet {
     /// Makes room for positions below `end`, doubling so that growing by one is cheap in the mean.
     pub(crate) fn reserve(&mut self, end: u32) {
-        let words = (end.saturating_sub(self.base) as usize).div_ceil(WORD);
+        let words = (end as usize).div_ceil(WORD);
         let have = self.levels.first().map_or(0, Vec::len);
         if words > have {
             let words = words.max(2 * have).max(MIN_WORDS);
@@ -48,7 +46,7 @@ impl PositionSet {
 
     /// Adds a position; the room must have been reserved.
     pub(crate) fn insert(&mut self, position: u32) {
-        let mut at = (position - self.base) as usize;
+        let mut at = position as usize;
         for level in &mut self.levels {
             let word = &mut level[at / WORD];
             let was_empty = *word == 0;
@@ -62,7 +60,7 @@ impl PositionSet {
 
     /// Removes a position; false if it was no member.
     pub(crate) fn remove(&mut self, position: u32) -> bool {
-        let Some(mut at) = position.checked_sub(self.base).map(|at| at as usize) else { return false };
+        let mut at = position as usize;
         let mut was_member = false;
         for (depth, level) in self.levels.iter_mut().enumerate() {
             let Some(word) = level.get_mut(at / WORD) else { break };
@@ -81,12 +79,12 @@ impl PositionSet {
 
     /// The first member at or after `position`.
     pub(crate) fn next(&self, position: u32) -> Option<u32> {
-        let mut at = position.saturating_sub(self.base) as usize;
+        let mut at = position as usize;
         for (depth, level) in self.levels.iter().enumerate() {
             let word = level.get(at / WORD).copied().unwrap_or(0) & (!0u64 << (at % WORD));
             if word != 0 {
                 let found = (at / WORD) * WORD + word.trailing_zeros() as usize;
-                return Some(self.base + self.descend(found, depth, |w| w.trailing_zeros()));
+                return Some(self.descend(found, depth, |w| w.trailing_zeros()));
             }
             at = at / WORD + 1;
         }
@@ -96,15 +94,15 @@ impl PositionSet {
     /// The last member at or before `position`.
     pub(crate) fn prev(&self, position: u32) -> Option<u32> {
         let end = self.levels.first()?.len() * WORD;
-        if position < self.base || end == 0 {
+        if end == 0 {
             return None;
         }
-        let mut at = ((position - self.base) as usize).min(end - 1);
+        let mut at = (position as usize).min(end - 1);
         for (depth, level) in self.levels.iter().enumerate() {
             let word = level.get(at / WORD).copied().unwrap_or(0) & (!0u64 >> (WORD - 1 - at % WORD));
             if word != 0 {
                 let found = (at / WORD) * WORD + (63 - word.leading_zeros() as usize);
-                return Some(self.base + self.descend(found, depth, |w| 63 - w.leading_zeros()));
+                return Some(self.descend(found, depth, |w| 63 - w.leading_zeros()));
             }
             if at < WORD {
                 return None;
@@ -124,16 +122,6 @@ impl PositionSet {
         self.levels.clear();
     }
 
-    /// Forgets everything before `base`, which must be a multiple of 64 and not below the present one.
-    pub(crate) fn rebase(&mut self, base: u32) {
-        let words = (base - self.base) as usize / WORD;
-        if let Some(bottom) = self.levels.first_mut() {
-            bottom.drain(..words.min(bottom.len()));
-            self.sum_up();
-        }
-        self.base = base;
-    }
-
     /// From a set bit of `level` down to a position, taking the bit that `pick` names in every word.
     fn descend(&self, mut at: usize, level: usize, pick: impl Fn(u64) -> u32) -> u32 {
         for level in (0..level).rev() {
@@ -150,23 +138,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
-        /// Every question gets the answer of an ordered set, also after growing and rebasing.
+        /// Every question gets the answer of an ordered set, also after growing.
         #[test]
         fn answers_as_an_ordered_set(
             ops in prop::collection::vec((any::<bool>(), 0u32..20_000), 0..400),
-            rebase_at in 0u32..300,
         ) {
             let mut set = PositionSet::default();
             let mut naive = BTreeSet::new();
-            let half = ops.len() / 2;
-            for (i, &(insert, position)) in ops.iter().enumerate() {
-                if i == half {
-                    let base = rebase_at * 64;
-                    set.rebase(base);
-                    naive = naive.split_off(&base);
-                }
-                let base = if i >= half { rebase_at * 64 } else { 0 };
-                let position = position + base;
+            for &(insert, position) in &ops {
                 set.reserve(position + 1);
                 if insert {
                     set.insert(position);
@@ -174,7 +153,7 @@ mod tests {
                 } else {
                     prop_assert_eq!(set.remove(position), naive.remove(&position));
                 }
-                for probe in [base, position, position + 1, position + 5000] {
+                for probe in [0, position, position + 1, position + 5000] {
                     prop_assert_eq!(set.next(probe), naive.range(probe..).next().copied());
                     prop_assert_eq!(set.prev(probe), naive.range(..=probe).next_back().copied());
                 }

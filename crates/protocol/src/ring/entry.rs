@@ -7,19 +7,11 @@
 //!
 //! A field that an operation does not use is zero; anything else is no entry.
 
+pub use foretell_policy::PoolPolicy as Policy;
+
 use super::Words;
 use crate::limits::FILE_BYTES;
 use crate::message::Handle;
-
-/// Which block of a priority level is replaced first (Cao, Felten, Li 1994, section 3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Policy {
-    /// The least recently used one: what holds unless set.
-    #[default]
-    Lru,
-    /// The most recently used one: right for cyclic scans of more than fits.
-    Mru,
-}
 
 /// Bytes of a file: at least one, none behind the last that a file can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -109,10 +101,12 @@ pub enum Entry {
 
 /// Words that are no entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an entry of the ring that means nothing (operation {operation})")]
+#[error("an entry of the ring that means nothing (operation {operation}, policy {policy})")]
 pub struct EntryError {
     /// Its first byte.
     pub operation: u8,
+    /// Its second byte: the number of a policy, 0 for operations that have none.
+    pub policy: u8,
 }
 
 const SET_PRIORITY: u8 = 1;
@@ -132,9 +126,7 @@ impl Entry {
         let at = |file: Handle| u64::from(file.number());
         match self {
             Entry::SetPriority { file, priority } => [head(SET_PRIORITY, 0, priority), at(file), 0, 0],
-            Entry::SetPolicy { priority, policy } => {
-                [head(SET_POLICY, u8::from(policy == Policy::Mru), priority), 0, 0, 0]
-            }
+            Entry::SetPolicy { priority, policy } => [head(SET_POLICY, policy.number(), priority), 0, 0, 0],
             Entry::SetTemporaryPriority { file, range, priority } => {
                 [head(SET_TEMPORARY_PRIORITY, 0, priority), at(file), range.start, range.length]
             }
@@ -150,11 +142,7 @@ impl Entry {
         let [head, file, start, length] = words;
         let operation = head as u8;
         let entry = || {
-            let policy = match (head >> 8) as u8 {
-                0 => Policy::Lru,
-                1 => Policy::Mru,
-                _ => return None,
-            };
+            let policy = Policy::from_number((head >> 8) as u8)?;
             let priority = ((head >> 32) as u32).cast_signed();
             let file = || u32::try_from(file).ok().and_then(Handle::new);
             let range = || Range::new(start, length);
@@ -172,7 +160,9 @@ impl Entry {
             })
         };
         // What is left over shows as a difference: a field that should be zero and is not.
-        entry().filter(|entry| entry.to_words() == words).ok_or(EntryError { operation })
+        entry()
+            .filter(|entry| entry.to_words() == words)
+            .ok_or(EntryError { operation, policy: (head >> 8) as u8 })
     }
 }
 
@@ -193,10 +183,8 @@ mod tests {
     pub(crate) fn any_entry() -> impl Strategy<Value = Entry> {
         prop_oneof![
             (handle(), any::<i32>()).prop_map(|(file, priority)| Entry::SetPriority { file, priority }),
-            (any::<i32>(), any::<bool>()).prop_map(|(priority, mru)| Entry::SetPolicy {
-                priority,
-                policy: if mru { Policy::Mru } else { Policy::Lru }
-            }),
+            (any::<i32>(), prop::sample::select(Policy::all()))
+                .prop_map(|(priority, policy)| Entry::SetPolicy { priority, policy }),
             (handle(), range(), any::<i32>()).prop_map(|(file, range, priority)| {
                 Entry::SetTemporaryPriority { file, range, priority }
             }),
@@ -239,7 +227,7 @@ mod tests {
             ("an empty range", [good[0], 1, 0, 0]),
             ("a range that wraps", [good[0], 1, u64::MAX, 2]),
             ("a range behind every file", [good[0], 1, FILE_BYTES, 1]),
-            ("a policy that does not exist", [u64::from(SET_POLICY) | 2 << 8, 0, 0, 0]),
+            ("a policy that does not exist", [u64::from(SET_POLICY) | 0xff << 8, 0, 0, 0]),
             ("a priority where there is none", [good[0] | 1 << 32, 1, 0, 8192]),
             ("something in a reserved field", [good[0] | 1 << 16, 1, 0, 8192]),
         ];

@@ -15,6 +15,7 @@
 //!  ld        ld                                    object files: symbols, then contents
 //!  postgres  postgres-join, postgres-select        index and scattered tuples
 //!  xds       xds                                   oblique planes through a volume
+//!  lirs      lirs-cs … lirs-multi3              loops, skew, temporal locality, mixtures (Jiang, Zhang 2002)
 //!  zipf      zipf                                  independent draws
 //!  compute   how long a process computes before each reference
 //! ```
@@ -24,6 +25,7 @@ mod cscope;
 mod cyclic;
 mod glimpse;
 mod ld;
+mod lirs;
 mod model;
 mod name;
 mod postgres;
@@ -36,6 +38,7 @@ use crate::error::TraceError;
 use crate::reference::{FileEntry, Reference, TraceMeta, TraceReader};
 
 use compute::ComputeTimes;
+pub use lirs::LirsTrace;
 pub use name::WorkloadError;
 
 /// A workload that can be generated. Parsed from its name, with parameters for the last three:
@@ -87,6 +90,8 @@ pub enum Workload {
         /// Blocks of the file.
         blocks: u32,
     },
+    /// One in the style of the traces of Jiang and Zhang (SIGMETRICS 2002).
+    Lirs(LirsTrace),
 }
 
 /// What Table 3 of Kimbrel et al. (1996) says of a trace, and the cache that they used for it.
@@ -118,7 +123,9 @@ impl Workload {
             Workload::PostgresJoin => (8896, 3793, 11_500, 1280),
             Workload::PostgresSelect => (5044, 3085, 79_200, 1280),
             Workload::Xds => (10_435, 5392, 30_800, 1280),
-            Workload::Zipf { .. } | Workload::Loop { .. } | Workload::ReadN { .. } => return None,
+            Workload::Zipf { .. } | Workload::Loop { .. } | Workload::ReadN { .. } | Workload::Lirs(_) => {
+                return None;
+            }
         };
         Some(Published { reads, distinct_blocks, compute_ms, cache_blocks })
     }
@@ -130,6 +137,7 @@ impl Workload {
             Workload::Zipf { references, .. } => references,
             Workload::Loop { blocks, passes } => u64::from(blocks) * u64::from(passes),
             Workload::ReadN { blocks, .. } => u64::from(blocks) * cyclic::READN_PASSES,
+            Workload::Lirs(trace) => trace.references(),
             _ => self.published().map_or(0, |p| p.reads),
         }
     }
@@ -145,6 +153,7 @@ impl Workload {
                 | Workload::PostgresJoin
                 | Workload::PostgresSelect
                 | Workload::Xds
+                | Workload::Lirs(_)
         )
     }
 
@@ -165,6 +174,7 @@ impl Workload {
             Workload::Zipf { references, objects, alpha } => zipf::zipf(references, objects, alpha, seed),
             Workload::Loop { blocks, passes } => cyclic::passes(blocks, passes),
             Workload::ReadN { n, blocks } => cyclic::readn(n, blocks),
+            Workload::Lirs(trace) => trace.plan(seed),
         };
         let references = self.references();
         let compute_ns = match self.published() {

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::Workload;
+use super::{Workload, lirs};
 
 /// The names, with defaults where there are parameters.
-const NAMED: [Workload; 13] = [
+const NAMED: [Workload; 20] = [
     Workload::Synth,
     Workload::Dinero,
     Workload::Cscope1,
@@ -20,6 +20,13 @@ const NAMED: [Workload; 13] = [
     Workload::Zipf { references: 1_000_000, objects: 100_000, alpha: 1.0 },
     Workload::Loop { blocks: 2000, passes: 50 },
     Workload::ReadN { n: 300, blocks: READ300_BLOCKS },
+    Workload::Lirs(lirs::ALL[0]),
+    Workload::Lirs(lirs::ALL[1]),
+    Workload::Lirs(lirs::ALL[2]),
+    Workload::Lirs(lirs::ALL[3]),
+    Workload::Lirs(lirs::ALL[4]),
+    Workload::Lirs(lirs::ALL[5]),
+    Workload::Lirs(lirs::ALL[6]),
 ];
 
 /// Compulsory misses of Read300 (Cao, Felten, Li 1994, Tables 3 and 4: "about 1310").
@@ -82,6 +89,7 @@ impl Workload {
             Workload::Zipf { .. } => "zipf",
             Workload::Loop { .. } => "loop",
             Workload::ReadN { .. } => "readn",
+            Workload::Lirs(trace) => trace.name(),
         }
     }
 
@@ -119,6 +127,7 @@ impl Workload {
             Workload::ReadN { .. } => {
                 "n blocks five times, then the next n, to the end of the file (Cao, Felten, Li 1994)"
             }
+            Workload::Lirs(trace) => trace.description(),
         }
     }
 }

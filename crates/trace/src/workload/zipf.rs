@@ -11,7 +11,7 @@ use super::compute::Shape;
 use super::random::Random;
 
 #[derive(Debug)]
-struct Zipf {
+pub(super) struct Zipf {
     alpha: f64,
     n: f64,
     /// The integral at 1.5 less the height of the first bar, and at n + 0.5: where to draw from.
@@ -22,7 +22,7 @@ struct Zipf {
 }
 
 impl Zipf {
-    fn new(n: u32, alpha: f64) -> Zipf {
+    pub(super) fn new(n: u32, alpha: f64) -> Zipf {
         let mut zipf = Zipf { alpha, n: f64::from(n), low: 0.0, high: 0.0, always: 0.0 };
         zipf.low = zipf.integral(1.5) - 1.0;
         zipf.high = zipf.integral(zipf.n + 0.5);
@@ -48,7 +48,7 @@ impl Zipf {
     }
 
     /// A rank from 1 to n.
-    fn draw(&self, random: &mut Random) -> u32 {
+    pub(super) fn draw(&self, random: &mut Random) -> u32 {
         loop {
             let y = self.high + random.unit() * (self.low - self.high);
             let x = self.inverse(y);

@@ -1,8 +1,8 @@
 //! The pools of one manager: which of its blocks it gives up when asked.
 //!
 //! Files have long-term priorities (0 unless set), priority levels have a policy (LRU unless set), and
-//! all of a manager's blocks of one priority are one pool in order of recency. The block given up is
-//! the least (LRU) or most (MRU) recently used one of the lowest pool that is not empty. A temporary
+//! all of a manager's blocks of one priority are one pool. The block given up is the one that the policy of
+//! the lowest pool that is not empty names: the least (LRU) or most (MRU) recently used one, for example. A temporary
 //! priority moves cached blocks to another pool until they are referenced or replaced. A block that
 //! moves into a pool goes to the end from which it is replaced later (Cao, Felten, Li 1994, sections 3
 //! and 4).
@@ -14,13 +14,17 @@
 //! just before they are used. Those waiting longest are given up first when they are more than
 //! half of the cache, which is a readahead that nobody reads.
 
+mod level;
+
 use std::collections::BTreeMap;
 
 use crate::blocks::{BlockId, Blocks, Mark, NO_POOL};
-use crate::ids::FileId;
+use crate::ids::{Block, FileId};
 use crate::input::LimitReached;
 use crate::pool_policy::PoolPolicy;
 use crate::recency::{NONE, RecencyList};
+use crate::shadow::ShadowReport;
+use level::Level;
 
 /// Pool number of the blocks that were loaded but not referenced yet.
 const ARRIVING: u16 = 0;
@@ -35,12 +39,8 @@ const FIRST_LEVEL: u16 = 2;
 /// to two readahead windows ahead of a reader, and those of a tuned device are a good part of a small cache.
 const ARRIVING_SHARE: u32 = 2;
 
-#[derive(Debug)]
-struct Level {
-    priority: i32,
-    policy: PoolPolicy,
-    blocks: RecencyList,
-}
+/// Levels of one manager that can be adaptive at a time: their shadows take just under 1 MB each.
+const ADAPTIVE_LEVELS: u32 = 8;
 
 /// Priorities, policies and pools of one manager.
 #[derive(Debug)]
@@ -55,6 +55,9 @@ pub(crate) struct Pools {
     level_limit: u32,
     file_limit: u32,
     arriving_limit: usize,
+    cache_blocks: u32,
+    /// Levels that are adaptive.
+    adaptive: u32,
 }
 
 impl Pools {
@@ -68,6 +71,8 @@ impl Pools {
             level_limit: level_limit.clamp(1, u32::from(NO_POOL - FIRST_LEVEL) - 1),
             file_limit,
             arriving_limit: (cache_blocks / ARRIVING_SHARE) as usize,
+            cache_blocks,
+            adaptive: 0,
         };
         pools.add_level(0);
         pools
@@ -75,9 +80,7 @@ impl Pools {
 
     /// Blocks in all pools.
     pub(crate) fn len(&self) -> usize {
-        self.arriving.len()
-            + self.passed_over.len()
-            + self.levels.iter().map(|l| l.blocks.len()).sum::<usize>()
+        self.arriving.len() + self.passed_over.len() + self.levels.iter().map(Level::len).sum::<usize>()
     }
 
     pub(crate) fn priority(&self, file: FileId) -> i32 {
@@ -85,13 +88,39 @@ impl Pools {
     }
 
     pub(crate) fn policy(&self, priority: i32) -> PoolPolicy {
-        self.find_level(priority).map_or(PoolPolicy::default(), |l| self.levels[l as usize].policy)
+        self.find_level(priority).map_or(PoolPolicy::default(), |l| self.levels[l as usize].policy())
     }
 
-    pub(crate) fn set_policy(&mut self, priority: i32, policy: PoolPolicy) -> Result<(), LimitReached> {
+    pub(crate) fn set_policy(
+        &mut self,
+        blocks: &mut Blocks,
+        priority: i32,
+        policy: PoolPolicy,
+    ) -> Result<(), LimitReached> {
+        let was = u32::from(self.policy(priority) == PoolPolicy::Adaptive);
+        let becomes = u32::from(policy == PoolPolicy::Adaptive);
+        let adaptive = self.adaptive - was + becomes;
+        if adaptive > ADAPTIVE_LEVELS {
+            return Err(LimitReached { what: "adaptive priority levels", limit: ADAPTIVE_LEVELS });
+        }
         let level = self.level(priority)?;
-        self.levels[level as usize].policy = policy;
+        self.levels[level as usize].set_policy(blocks, policy);
+        self.adaptive = adaptive;
         Ok(())
+    }
+
+    /// A block of this manager was referenced, cached or not.
+    #[inline]
+    pub(crate) fn observe(&mut self, blocks: &mut Blocks, block: Block) {
+        if self.adaptive > 0 {
+            let level = self.home(block.file) - FIRST_LEVEL;
+            self.levels[level as usize].observe(blocks, block);
+        }
+    }
+
+    /// How the policies compare on a level, if it is adaptive.
+    pub(crate) fn shadow_report(&self, priority: i32) -> Option<ShadowReport> {
+        self.levels[self.find_level(priority)? as usize].shadow_report()
     }
 
     /// Sets the long-term priority of a file and moves its cached blocks, except those with a temporary
@@ -118,7 +147,7 @@ impl Pools {
         }
         let from = self.level(old)?;
         let of_file = |&b: &BlockId| blocks[b].block.file == file && !blocks[b].is(Mark::Temporary);
-        let moving = self.levels[from as usize].blocks.iter().filter(of_file).collect();
+        let moving = self.levels[from as usize].members().into_iter().filter(of_file).collect();
         self.move_in(blocks, moving, to);
         Ok(())
     }
@@ -160,9 +189,7 @@ impl Pools {
             let home = self.home(blocks[b].block.file);
             self.append(blocks, b, home);
         } else {
-            let place = record.place;
-            let place = self.list(pool).touch(place, |m, p| blocks[m].place = p);
-            blocks[b].place = place;
+            self.levels[(pool - FIRST_LEVEL) as usize].touch(blocks, b);
         }
     }
 
@@ -179,7 +206,7 @@ impl Pools {
         record.pool = NO_POOL;
         record.place = NONE;
         record.set(Mark::Temporary, false);
-        self.list(pool).remove(place);
+        self.take_out(pool, place);
     }
 
     /// The block to give up, if the pools hold any but arriving ones.
@@ -191,11 +218,7 @@ impl Pools {
             return self.arriving.front();
         }
         for &l in &self.ascending {
-            let level = &mut self.levels[l as usize];
-            let victim = match level.policy {
-                PoolPolicy::Lru => level.blocks.front(),
-                PoolPolicy::Mru => level.blocks.back(),
-            };
+            let victim = self.levels[l as usize].victim();
             if victim.is_some() {
                 return victim;
             }
@@ -219,35 +242,31 @@ impl Pools {
     }
 
     fn move_in(&mut self, blocks: &mut Blocks, moving: Vec<BlockId>, to: u16) {
-        let in_front = self.levels[(to - FIRST_LEVEL) as usize].policy == PoolPolicy::Mru;
-        // Placed one by one at either end, they keep their order of recency among themselves.
-        let ordered: Box<dyn Iterator<Item = BlockId>> =
-            if in_front { Box::new(moving.into_iter().rev()) } else { Box::new(moving.into_iter()) };
-        for b in ordered {
-            let record = &blocks[b];
-            let (pool, place) = (record.pool, record.place);
-            self.list(pool).remove(place);
-            let list = self.list(to);
-            let place = if in_front {
-                list.push_front(b, |m, p| blocks[m].place = p)
-            } else {
-                list.push_back(b, |m, p| blocks[m].place = p)
-            };
+        for &b in &moving {
             let record = &mut blocks[b];
-            (record.pool, record.place) = (to, place);
+            let from = std::mem::replace(&mut record.pool, to);
+            let place = record.place;
+            self.take_out(from, place);
         }
+        self.levels[(to - FIRST_LEVEL) as usize].push_last(blocks, moving);
     }
 
     fn append(&mut self, blocks: &mut Blocks, b: BlockId, pool: u16) {
-        let place = self.list(pool).push_back(b, |m, p| blocks[m].place = p);
-        (blocks[b].pool, blocks[b].place) = (pool, place);
-    }
-
-    fn list(&mut self, pool: u16) -> &mut RecencyList {
-        match pool {
+        blocks[b].pool = pool;
+        let list = match pool {
             ARRIVING => &mut self.arriving,
             PASSED_OVER => &mut self.passed_over,
-            pool => &mut self.levels[(pool - FIRST_LEVEL) as usize].blocks,
+            level => return self.levels[(level - FIRST_LEVEL) as usize].push(blocks, b),
+        };
+        let place = list.push_back(b, |m, p| blocks[m].place = p);
+        blocks[b].place = place;
+    }
+
+    fn take_out(&mut self, pool: u16, place: u32) {
+        match pool {
+            ARRIVING => self.arriving.remove(place),
+            PASSED_OVER => self.passed_over.remove(place),
+            level => self.levels[(level - FIRST_LEVEL) as usize].remove(place),
         }
     }
 
@@ -273,7 +292,7 @@ impl Pools {
 
     fn add_level(&mut self, priority: i32) -> u16 {
         let level = self.levels.len() as u16;
-        self.levels.push(Level { priority, policy: PoolPolicy::default(), blocks: RecencyList::default() });
+        self.levels.push(Level::new(priority, self.cache_blocks));
         let at = self.ascending.partition_point(|&l| self.levels[l as usize].priority < priority);
         self.ascending.insert(at, level);
         level
