@@ -151,7 +151,7 @@ fn report(args: &Args, tasks: &[Task], outcomes: &[Outcome]) {
         cells.push((
             ratio,
             format!("{} {kind:?} {percent}% lookahead {lookahead}: {place}", task.policy),
-            outcome.elapsed_s,
+            outcome,
         ));
     }
     println!("| policy | hints | geometric mean | worst | slower than 2% |");
@@ -167,7 +167,11 @@ fn report(args: &Args, tasks: &[Task], outcomes: &[Outcome]) {
     }
     cells.sort_by(|a, b| b.0.total_cmp(&a.0));
     println!("\nThe worst cells:\n");
-    for (ratio, name, elapsed_s) in cells.iter().take(args.worst) {
-        println!("- {ratio:.3} ({elapsed_s:.1} s): {name}");
+    for (ratio, name, outcome) in cells.iter().take(args.worst) {
+        let Outcome { elapsed_s, stall_s, fetches, wasted_fetches, mean_fetch_ms, .. } = outcome;
+        println!(
+            "- {ratio:.3}: {name} ({elapsed_s:.1} s, {stall_s:.1} s of it stall; {fetches} fetches of {mean_fetch_ms:.1} ms, \
+             {wasted_fetches} wasted)"
+        );
     }
 }

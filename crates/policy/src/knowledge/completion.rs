@@ -15,10 +15,16 @@ const LARGEST_GAP: u32 = 16;
 const STEPS: u32 = 64;
 
 /// At least one step in so many must be to the next block: with three quarters of the references lost it is one in four.
-const UNIT_SHARE: u32 = 4;
+const UNIT_SHARE: f64 = 4.0;
+
+/// Share of the steps of a run that may be larger than what is taken for one.
+const BY_CHANCE: f64 = 0.01;
+
+/// Blocks of a run after which a gap in it is believed.
+const ESTABLISHED: u32 = 1;
 
 /// Runs that are followed at a time: a reader of several files in turn has several, and so have wrong entries.
-const HEADS: usize = 4;
+const HEADS: usize = 8;
 
 /// Completed positions of which the fate must be known before they count.
 const ENOUGH: u32 = 16;
@@ -33,15 +39,24 @@ pub(super) struct Step {
     pub(super) from: u32,
     /// Blocks of the file in between that complete the run.
     pub(super) missing: std::ops::Range<u32>,
-    /// Are the two part of one sequential run?
-    pub(super) continues: bool,
+}
+
+/// Where a run has come to.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    block: Block,
+    position: u32,
+    /// Its blocks so far.
+    length: u32,
 }
 
 /// What one list shows of its gaps.
 #[derive(Debug, Default)]
 pub(super) struct Completion {
-    /// Where runs have come to, the latest first: the block and its position.
-    heads: [Option<(Block, u32)>; HEADS],
+    /// Where runs have come to, the latest first.
+    heads: [Option<Head>; HEADS],
+    /// Length of the run that the block at hand is in.
+    length: u32,
     steps: u32,
     unit_steps: u32,
     used: u32,
@@ -52,28 +67,50 @@ pub(super) struct Completion {
 impl Completion {
     /// The list goes on with `block`. The step by which it continues a run, if it does.
     pub(super) fn step(&mut self, block: Block) -> Option<Step> {
-        let continues = |head: &Option<(Block, u32)>| {
-            head.is_some_and(|(last, _)| {
-                last.file == block.file && (1..=LARGEST_GAP).contains(&block.index.wrapping_sub(last.index))
+        let reach = self.reach();
+        let continues = |head: &Option<Head>| {
+            head.is_some_and(|head| {
+                let step = block.index.wrapping_sub(head.block.index);
+                head.block.file == block.file
+                    && (step == 1 || (step <= reach && step > 0 && head.length >= ESTABLISHED))
             })
         };
         let at = self.heads.iter().position(continues);
-        self.heads[..=at.unwrap_or(HEADS - 1)].rotate_right(1);
-        let (last, position) = self.heads[0].take().filter(|_| at.is_some())?;
-        let step = block.index - last.index;
+        let Some(head) = at.and_then(|at| self.heads[at]) else {
+            self.begin(HEADS - 1, 1);
+            return None;
+        };
+        let step = block.index - head.block.index;
         self.steps += 1;
         self.unit_steps += u32::from(step == 1);
         if self.steps >= STEPS {
             (self.steps, self.unit_steps) = (self.steps / 2, self.unit_steps / 2);
         }
-        let in_order = self.unit_steps * UNIT_SHARE >= self.steps;
-        let missing = if step > 1 && in_order { last.index + 1..block.index } else { 0..0 };
-        Some(Step { from: position, missing, continues: step == 1 || in_order })
+        // After a gap the run may go on where it was as well: a wrong entry can lie shortly before it.
+        self.begin(if step == 1 { at.unwrap_or(0) } else { HEADS - 1 }, head.length.saturating_add(1));
+        Some(Step { from: head.position, missing: head.block.index + 1..block.index })
+    }
+
+    /// The largest step that still is one of a run: of so few are larger by chance. With a share q of the steps to the
+    /// next block, one of more than g blocks has the chance (1 - q)^g.
+    fn reach(&self) -> u32 {
+        let next = f64::from(self.unit_steps) / f64::from(self.steps.max(1));
+        if next * UNIT_SHARE < 1.0 {
+            return 1;
+        }
+        ((BY_CHANCE.ln() / (1.0 - next).max(1e-9).ln()).ceil() as u32 + 1).min(LARGEST_GAP)
+    }
+
+    /// The block at hand is the head of a run, in place of the head at `at`.
+    fn begin(&mut self, at: usize, length: u32) {
+        self.heads[..=at].rotate_right(1);
+        self.heads[0] = None;
+        self.length = length;
     }
 
     /// The block of the last step is at this position.
     pub(super) fn note(&mut self, block: Block, position: u32) {
-        self.heads[0] = Some((block, position));
+        self.heads[0] = Some(Head { block, position, length: self.length });
     }
 
     /// A completed position was used, or passed over. Says whether they count from now on, or no longer.
@@ -117,10 +154,10 @@ mod tests {
         for index in [0, 1, 2] {
             assert!(missing(&mut run, block(index)).is_empty());
         }
-        assert_eq!(missing(&mut run, block(6)), [3, 4, 5]);
+        assert_eq!(missing(&mut run, block(4)), [3]);
         assert!(missing(&mut run, block(40)).is_empty(), "too far");
         assert!(missing(&mut run, Block::new(FileId(1), 42)).is_empty(), "another file");
-        assert_eq!(missing(&mut run, block(8)), [7], "what is in between does not end the run");
+        assert_eq!(missing(&mut run, block(6)), [5], "what is in between does not end the run");
         let mut stride = Completion::default();
         assert!((0..100).all(|i| missing(&mut stride, block(i * 2)).is_empty()));
     }

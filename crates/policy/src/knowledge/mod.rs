@@ -175,10 +175,8 @@ impl Knowledge {
             l.continues = false;
             return 0..0;
         };
-        l.continues = step.continues;
-        if step.continues {
-            stream.mark_run(step.from);
-        }
+        l.continues = true;
+        stream.mark_run(step.from);
         step.missing
     }
 
