@@ -156,7 +156,7 @@ fn a_block_that_is_predicted_again_is_kept() {
 #[test]
 fn a_list_that_explains_nothing_is_dormant_until_it_does() {
     let mut scene = Scene::new(prefetching(8));
-    let list: Vec<u32> = (1000..1040).collect();
+    let list: Vec<u32> = (1000..1400).collect();
     scene.disclose_and_fetch(&list);
     assert!(scene.is_cached(1000));
     scene.access(&(0..600).collect::<Vec<_>>());

@@ -8,9 +8,15 @@ use crate::ids::{DiskId, ManagerId};
 /// How far late references reach is forgotten by this share with each reference that is in order.
 const LATE_DECAY: u32 = 256;
 
-/// References of its reader without one that the list explains, after which it says nothing of any block: as many as
-/// Cao et al. 1996 would have looked at before discarding it (section 2.1.3, "too often wrong").
-const QUIET: u32 = 512;
+/// References over which the share of those that the list explains is taken.
+const REMEMBERED: f64 = 256.0;
+
+/// A list that explains a smaller share than this says nothing of any block: the kernel does better without it. Cao et
+/// al. 1996 discard a list that is "too often wrong" (section 2.1.3); here it may come back.
+const LEAST_SHARE: f64 = 0.5;
+
+/// It is believed again from this share on: the gap keeps it from flapping.
+const BELIEVED_SHARE: f64 = 0.65;
 
 /// One list of a manager.
 #[derive(Debug)]
@@ -21,8 +27,8 @@ pub(crate) struct List {
     passed: u32,
     /// How far behind the cursor references have been used, lately.
     late: u32,
-    /// References since the last one that the list explained.
-    unexplained: u32,
+    /// Share of the reader's last references that the list explained.
+    explained_share: f64,
     dormant: bool,
     pub(super) completion: Completion,
     /// What is appended continues a run.
@@ -42,7 +48,7 @@ impl List {
             end: 0,
             passed: 0,
             late: 0,
-            unexplained: 0,
+            explained_share: 1.0,
             dormant: false,
             completion: Completion::default(),
             continues: false,
@@ -133,14 +139,16 @@ impl List {
     /// Was the reader's last reference explained?
     #[inline]
     pub(super) fn note_explained(&mut self, explained: bool) {
-        self.unexplained = if explained { 0 } else { self.unexplained.saturating_add(1) };
+        let now = if explained { 1.0 } else { 0.0 };
+        self.explained_share += (now - self.explained_share) / REMEMBERED;
     }
 
     /// The reader has come here; `asleep` if the alignment says that nothing fits. Says whether the list has become
     /// dormant or ceases to be.
     pub(super) fn set_cursor(&mut self, cursor: u32, asleep: bool) -> bool {
         self.cursor = cursor.min(self.end);
-        let dormant = asleep || self.unexplained >= QUIET;
+        let least = if self.dormant { BELIEVED_SHARE } else { LEAST_SHARE };
+        let dormant = asleep || self.explained_share < least;
         std::mem::replace(&mut self.dormant, dormant) != dormant
     }
 

@@ -9,7 +9,8 @@
 //! 2. What the list leaves out of sequential runs is completed ([`crate::knowledge`]).
 //! 3. A block that no list names is not taken for one that is not needed: it is worth what blocks like it are missed
 //!    ([`crate::ghosts`]), and neither replaced nor held free for a prefetch that is worth less.
-//! 4. Files that are referenced without having been predicted are read ahead as the kernel does.
+//! 4. Files that are referenced without having been predicted are read ahead as the kernel does, and so is everything
+//!    while no list explains what is referenced. (In an advisory plane the kernel does that itself.)
 //!
 //! Demand fetches overtake prefetches where the plane can do that.
 
@@ -57,12 +58,13 @@ impl Informed {
 
 impl Planner for Informed {
     fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, occasion: Occasion) {
-        if desk.list_count(manager) == 0 {
-            return;
-        }
         if let Occasion::Reference(block) = occasion {
-            let fetch = self.is_unpredicted(desk, block.file.0 as usize);
+            let nothing_known = (0..desk.list_count(manager)).all(|list| desk.list(manager, list).is_none());
+            let fetch = self.is_unpredicted(desk, block.file.0 as usize) || nothing_known;
             self.readahead.follow(desk, manager, block, fetch);
+            if nothing_known {
+                return;
+            }
         }
         let least_chance = self.forestall.least_chance(desk, manager);
         self.forestall.fetch_due(desk, manager, least_chance);
