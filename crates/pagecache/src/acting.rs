@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use foretell_policy::{Action, Block, FileId, Input, ManagerId, Nanos, Prefetch};
+use foretell_policy::{Action, Block, FileId, Input, ManagerId, Nanos};
 
 use crate::eviction::merge;
 use crate::files::ManagedFile;
@@ -189,7 +189,7 @@ impl Steering {
 
     /// Tells the policy how long a disk took for a block, if it wants to know.
     fn served(&mut self, serial: u32, block: Block, access_ns: u64) {
-        if self.options.prefetch != Prefetch::Forestall {
+        if !self.options.prefetch.wants_times() {
             return;
         }
         let Some(dev) = self.files.get_serial(block.file, serial).map(|managed| managed.key.dev) else {

@@ -286,7 +286,7 @@ impl Steering {
     /// Tells the policy how long a process computed before each of some references, if it wants to know. What
     /// a process that had to wait spent computing is not told apart from the wait, and left out.
     fn computed(&mut self, process: ProcessId, references: usize, waited: bool) {
-        if self.options.prefetch != Prefetch::Forestall || references == 0 {
+        if !self.options.prefetch.wants_times() || references == 0 {
             return;
         }
         let (now, slot) = (self.now(), process.0 as usize);

@@ -19,7 +19,7 @@ struct Args {
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "synth,cscope1,cscope2,cscope3,ld,glimpse,postgres-join,xds,dinero"
+        default_value = "synth,cscope1,cscope2,cscope3,ld,glimpse,postgres-join,xds,dinero,zipf:references=100000"
     )]
     workloads: Vec<String>,
     /// Numbers of disks.

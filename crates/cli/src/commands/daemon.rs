@@ -91,7 +91,7 @@ fn configuration(args: &Args) -> Result<(Configuration, String)> {
         bail!("the service has no rules or hints of its own; give them to 'foretell run', which uses it");
     }
     let (limits, in_file) = (file.limits.take().unwrap_or_default(), file.socket.take());
-    file.prefetch.get_or_insert_with(|| config::name_of(config::PREFETCHES, &Prefetch::Forestall).to_owned());
+    file.prefetch.get_or_insert_with(|| config::name_of(config::PREFETCHES, &Prefetch::FOR_LISTS).to_owned());
     let flags = Flags {
         budget: args.budget.clone(),
         prefetch: args.prefetch.clone(),

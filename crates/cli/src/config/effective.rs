@@ -124,7 +124,7 @@ pub fn resolve(flags: &Flags, file: &File, around: Surroundings<'_>) -> Result<E
     let chosen = flags.prefetch.as_deref().or(file.prefetch.as_deref());
     let prefetch = match chosen {
         Some(name) => named("prefetch", PREFETCHES, name)?,
-        None if any_hints => Prefetch::Forestall,
+        None if any_hints => Prefetch::FOR_LISTS,
         None => Prefetch::None,
     };
     let order = flags.order.as_deref().or(file.order.as_deref());
@@ -431,9 +431,9 @@ mod tests {
     }
 
     #[test]
-    fn hints_choose_forestall_unless_something_else_is_chosen() {
+    fn hints_choose_informed_unless_something_else_is_chosen() {
         let hinted = Flags { hints: Some("-".into()), ..Flags::default() };
-        assert_eq!(resolve(&hinted, &File::default(), around()).unwrap().prefetch, Prefetch::Forestall);
+        assert_eq!(resolve(&hinted, &File::default(), around()).unwrap().prefetch, Prefetch::Informed);
         let none = Flags { prefetch: Some("none".into()), ..hinted };
         assert_eq!(resolve(&none, &File::default(), around()).unwrap().prefetch, Prefetch::None);
     }

@@ -11,6 +11,7 @@ pub const PREFETCHES: &[(&str, Prefetch)] = &[
     ("fixed-horizon", Prefetch::FixedHorizon),
     ("aggressive", Prefetch::Aggressive),
     ("forestall", Prefetch::Forestall),
+    ("informed", Prefetch::Informed),
 ];
 
 /// Orders of the fetches of one batch.

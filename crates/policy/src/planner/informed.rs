@@ -18,7 +18,7 @@ use super::forestall::Forestall;
 use super::sequential::Sequential;
 use super::{Occasion, Planner};
 use crate::books::Desk;
-use crate::config::Config;
+use crate::config::{Config, Residency};
 use crate::ids::ManagerId;
 use crate::input::Input;
 
@@ -59,9 +59,12 @@ impl Informed {
 impl Planner for Informed {
     fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, occasion: Occasion) {
         if let Occasion::Reference(block) = occasion {
+            let kernel_reads_ahead = desk.config().residency == Residency::Advisory;
             let nothing_known = (0..desk.list_count(manager)).all(|list| desk.list(manager, list).is_none());
-            let fetch = self.is_unpredicted(desk, block.file.0 as usize) || nothing_known;
-            self.readahead.follow(desk, manager, block, fetch);
+            if !kernel_reads_ahead {
+                let fetch = self.is_unpredicted(desk, block.file.0 as usize) || nothing_known;
+                self.readahead.follow(desk, manager, block, fetch);
+            }
             if nothing_known {
                 return;
             }

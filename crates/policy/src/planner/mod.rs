@@ -113,6 +113,11 @@ planners! {
     ReverseAggressive = "reverse-aggressive", reverse_aggressive::ReverseAggressive::new, times: false, doubts: false;
 }
 
+impl Prefetch {
+    /// The one to use where there are lists and nobody says otherwise.
+    pub const FOR_LISTS: Prefetch = Prefetch::Informed;
+}
+
 /// A planner's name that is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownPrefetch {
