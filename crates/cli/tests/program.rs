@@ -61,9 +61,21 @@ fn signals_that_are_sent_to_us_reach_the_program_once() {
         return;
     }
     let tree = Tree::new(&[("a", 10)]);
-    for (signal, name) in
-        [(Signal::TERM, "TERM"), (Signal::INT, "INT"), (Signal::HUP, "HUP"), (Signal::QUIT, "QUIT")]
-    {
+    let passed_on = [
+        (Signal::TERM, "TERM"),
+        (Signal::INT, "INT"),
+        (Signal::HUP, "HUP"),
+        (Signal::QUIT, "QUIT"),
+        (Signal::USR1, "USR1"),
+        (Signal::USR2, "USR2"),
+        (Signal::ALARM, "ALRM"),
+        (Signal::PIPE, "PIPE"),
+        (Signal::WINCH, "WINCH"),
+        (Signal::XCPU, "XCPU"),
+        (Signal::ABORT, "ABRT"),
+        (Signal::POWER, "PWR"),
+    ];
+    for (signal, name) in passed_on {
         let log = tree.file(name);
         let script = format!(
             "trap 'echo got >> {}; exit 3' {name}; echo begun; \

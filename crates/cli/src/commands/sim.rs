@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use foretell_device::{DeviceParameters, Discipline, catalogue};
+use foretell_output::Output;
 use foretell_sim::{
     Batch, Cell, Hints, NO_DEVICE, Outcome, PolicyName, Reverse, SimError, in_parallel, replace_only,
     replace_only_streamed, reproduce, simulate, simulate_streamed,
@@ -17,7 +18,6 @@ use crate::nearest::suggestion;
 use crate::sweep::sources::{self, Reading, References, Source};
 use crate::sweep::{page, table};
 use crate::terminal::{say, warn};
-use crate::whole;
 
 /// The largest array.
 const MAX_DISKS: u16 = 64;
@@ -136,9 +136,7 @@ fn sweep(args: &Args, jobs: usize) -> Result<()> {
     // Everything that can be wrong with the arguments is found before anything is read.
     let sources = Source::all(&args.workload, &args.trace)?;
     ensure!(!sources.is_empty(), "nothing to simulate: give --workload NAME or --trace FILE");
-    if let Some(path) = &args.html {
-        whole::check("--html", path)?;
-    }
+    let html = args.html.as_deref().map(Output::open).transpose().map_err(|e| anyhow!("--html {e}"))?;
     let cells = cells(args, &sources)?;
     let reading = Reading {
         block_bytes: args.block_bytes,
@@ -156,9 +154,9 @@ fn sweep(args: &Args, jobs: usize) -> Result<()> {
         results.push(outcome.with_context(|| format!("{} on {} disk(s)", cell.policy, cell.disks))?);
     }
     notes(&results, &references);
-    if let Some(path) = &args.html {
-        whole::write(path, page::page(&results, &command_line()).as_bytes())
-            .with_context(|| format!("--html {}: cannot write there", path.display()))?;
+    if let Some(html) = html {
+        let page = page::page(&results, &command_line());
+        html.write(page.as_bytes()).map_err(|e| anyhow!("--html {e}"))?;
     }
     if args.json {
         say(&(serde_json::to_string_pretty(&results)? + "\n"));
