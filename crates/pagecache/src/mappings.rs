@@ -70,7 +70,7 @@ mod tests {
         let lines = MAPS_BYTES as usize / (LINE.len() + 1);
         let endless = std::iter::repeat_n(format!("{LINE}\n"), 10 * lines).collect::<String>();
         assert_eq!(found(endless.as_bytes(), key, 0..u64::MAX).unwrap().len(), lines);
-        assert_eq!(found(LINE.as_bytes(), key, 0..u64::MAX).unwrap(), [], "cut off");
+        assert!(found(LINE.as_bytes(), key, 0..u64::MAX).unwrap().is_empty(), "cut off");
         let strange = [&LINE.as_bytes()[..LINE.len() - 1], b"\xff\n"].concat();
         assert_eq!(found(&strange[..], key, 0..u64::MAX).unwrap().len(), 1);
     }

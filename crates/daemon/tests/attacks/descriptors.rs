@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use foretell_protocol::message::Message;
 use foretell_protocol::ring::ring_bytes;
 use foretell_protocol::{ErrorCode, Handle, PROTOCOL, Producer, Reply, Request};
 use foretelld::Limits;
@@ -40,8 +41,12 @@ fn wait_for(sign: &Path) {
 pub(super) fn send_lingering(socket: &Path, go: &Path) {
     let mut client = Client::connect(socket);
     let (sender, receiver) = lingering();
-    client.send_with(&file_request(1), &[sender.as_fd()]);
+    // Its own copy has to go before the service closes the other one, which is the last then.
+    let mut bytes = Vec::new();
+    file_request(1).encode(&mut bytes);
+    client.send_bytes(&bytes[..1], &[sender.as_fd()]);
     drop(sender);
+    client.send_bytes(&bytes[1..], &[]);
     // It is no file.
     assert_eq!(client.error().0, ErrorCode::NotAFile);
     println!("\nended: {:?}", client.ended());
@@ -68,6 +73,8 @@ pub(super) fn leave_lingering(socket: &Path, go: &Path) {
         client.send_bytes(&[0xff; 8], &[]);
         client.send_with(&file_request(1), &[sender.as_fd()]);
         receivers.push(receiver);
+        // Should the service have closed already, closing is slow here.
+        std::thread::spawn(move || drop(sender));
         // Those that come after the end are not minded.
         let _ = client.reply();
     }
