@@ -49,7 +49,7 @@ fn a_service_of_somebody_else_is_told_nothing() {
     service.becomes_of(54_321);
     let client = place.client();
     let file = place.file("a", 1 << 20);
-    assert_eq!(client.disclose(&file, [0..8192]).unwrap(), 1, "as without a service");
+    assert_eq!(client.disclose(&file, [0..8192, 8192..16384]).unwrap(), 2, "as without a service");
     assert!(!client.is_connected());
     assert_eq!(service.overheard(), (0, 0));
 }
