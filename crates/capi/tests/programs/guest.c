@@ -2,7 +2,7 @@
  * A library is a guest in its program: whatever it does, it leaves signals, errno, environment, locale and the
  * mask of file modes as they were. Argument: a file.
  */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
