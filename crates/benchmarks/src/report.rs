@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Map, Value, json};
@@ -115,10 +115,6 @@ pub(crate) fn write_json(path: &Path, name: &str, rounds: usize, outcome: &Outco
         "references": outcome.references,
         "verdicts": outcome.verdicts,
     });
-    let write = || -> std::io::Result<()> {
-        let temporary = path.with_extension("json.new");
-        std::fs::write(&temporary, serde_json::to_string_pretty(&result)? + "\n")?;
-        std::fs::rename(&temporary, path)
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
+    let text = serde_json::to_string_pretty(&result)? + "\n";
+    Ok(foretell_output::write(path, text.as_bytes())?)
 }

@@ -15,7 +15,7 @@ use std::os::fd::BorrowedFd;
 use foretell_client::{Client, Policy};
 use libc::{c_int, size_t, ssize_t};
 
-use result::{Failure, count, done};
+use result::{Failure, count, done, flag};
 
 /// The process's client. A `static` and no lazy cell: it must not be found half made after a fork.
 static CLIENT: Client = Client::new();
@@ -264,5 +264,5 @@ pub unsafe extern "C" fn foretell_stats(st: *mut Stats) -> c_int {
 /// See foretell(3).
 #[unsafe(no_mangle)]
 pub extern "C" fn foretell_connected() -> c_int {
-    std::panic::catch_unwind(|| c_int::from(CLIENT.is_connected())).unwrap_or(0)
+    flag(|| CLIENT.is_connected())
 }

@@ -9,6 +9,8 @@ mod fake;
 mod library;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -192,6 +194,49 @@ fn every_call_gives_back_what_the_manual_says() {
         drop(service);
         fs::remove_file(bench.place.socket()).unwrap();
     }
+}
+
+#[test]
+fn the_library_leaves_the_process_as_it_was() {
+    let bench = Bench::new();
+    let file = bench.file("file", bytes(100_000));
+    for linkage in LINKAGES {
+        let program = compile(&package().join("tests/programs/guest.c"), bench.dir.path(), linkage);
+        assert_eq!(bench.run(&program, &[&file]), "connected 0, 0 failures\n");
+        let service = bench.place.listen();
+        assert_eq!(bench.run(&program, &[&file]), "connected 1, 0 failures\n");
+        drop(service);
+        fs::remove_file(bench.place.socket()).unwrap();
+    }
+}
+
+#[test]
+fn a_program_with_more_rights_than_its_starter_does_not_believe_the_environment() {
+    let test = "a_program_with_more_rights_than_its_starter_does_not_believe_the_environment";
+    let bench = Bench::new();
+    let flags = rustix::fs::statvfs(bench.dir.path()).unwrap().f_flag;
+    if !rustix::process::geteuid().is_root() || flags.contains(rustix::fs::StatVfsMountFlags::NOSUID) {
+        println!("skipped: {test}: needs root, and a temporary folder where set-user-ID counts");
+        return;
+    }
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    mode(bench.dir.path(), 0o755);
+    mode(bench.place.socket().parent().unwrap(), 0o755);
+    let file = bench.file("secret", "x");
+    mode(&file, 0o600);
+    let program = compile(&package().join("tests/programs/guest.c"), bench.dir.path(), Linkage::Static);
+    let service = bench.place.listen();
+    mode(&bench.place.socket(), 0o666);
+    // A service of whoever starts the program, who may not read the file.
+    let start = || {
+        let mut command = Command::new(&program);
+        command.arg(&file).env("FORETELL_SOCKET", bench.place.socket()).uid(54_321).gid(54_321);
+        command
+    };
+    assert_eq!(start().output().unwrap().status.code(), Some(2), "it cannot open the file");
+    mode(&program, 0o4755);
+    assert_eq!(String::from_utf8(run(&mut start()).stdout).unwrap(), "connected 0, 0 failures\n");
+    assert!(service.nobody_came());
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::hints::feed::{self, Fed};
 use crate::hints::{Hint, line};
 use crate::join::{Client, MAX_MESSAGE_BYTES, Reply, Request, WireManager};
 use crate::partner::Partner;
-use crate::program::{Program, exit_code};
+use crate::program::{NotRun, Program, exit_code};
 use crate::service::Service;
 use crate::signals;
 use crate::stats::Stats;
@@ -48,7 +48,7 @@ pub(crate) fn join(
     arguments: &[OsString],
 ) -> Result<Accompanied, Refused> {
     let client = Client::connect_to_started(run_pid).map_err(|e| Refused::Wrong(e.context("--join")))?;
-    let program = Program::start_held(name, arguments).map_err(Refused::Wrong)?;
+    let program = Program::start_held(name, arguments).map_err(not_started)?;
     accept(Partner::Run(client), program, format!("run {run_pid}"), controlled, name)
 }
 
@@ -59,9 +59,13 @@ pub(crate) fn serve(
     name: &OsString,
     arguments: &[OsString],
 ) -> Result<Accompanied, Refused> {
-    let program = Program::start_held(name, arguments).map_err(Refused::Wrong)?;
+    let program = Program::start_held(name, arguments).map_err(not_started)?;
     let root = program.pidfd().map_err(Refused::Wrong)?;
     accept(Partner::Service(service, root), program, "the service".to_owned(), controlled, name)
+}
+
+fn not_started(error: anyhow::Error) -> Refused {
+    Refused::Wrong(NotRun::failed(error).into())
 }
 
 fn accept(

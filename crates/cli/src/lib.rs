@@ -36,5 +36,4 @@ pub mod sweep;
 pub mod terminal;
 pub mod top;
 pub mod watch;
-pub mod whole;
 pub mod workload;

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use foretell::args::{Cli, Command, one_line, with_causes};
 use foretell::commands::{cc, daemon, device, doctor, model, run, sim, slice, slowdisk, status, top, trace};
-use foretell::program::{EXEC_WHEN_TOLD, exec_when_told};
+use foretell::program::{EXEC_WHEN_TOLD, NotRun, exec_when_told};
 use foretell::terminal::warn;
 
-/// Exit code for everything that is wrong before anything was started.
+/// Exit code for everything that is wrong with what was asked for, before anything was started.
 const BAD_INPUT: u8 = 2;
 
 fn main() -> ExitCode {
@@ -50,7 +50,10 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(code) => code.into(),
-        Err(e) => fail(&with_causes(&e)),
+        Err(e) => {
+            warn(&with_causes(&e));
+            e.downcast_ref::<NotRun>().map_or(BAD_INPUT, NotRun::code).into()
+        }
     }
 }
 

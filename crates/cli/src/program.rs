@@ -17,16 +17,60 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, SystemTime};
 
 use crate::terminal::warn;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// The hidden subcommand of the child.
 pub const EXEC_WHEN_TOLD: &str = "exec-when-told";
 
-/// Exit code when the program turns out not to be executable after all (a broken format, say): it could not
-/// be told before. The same as for a program that does not exist.
-const CANNOT_EXECUTE: u8 = 2;
+/// Why `foretell run` did not run the program, each with the exit code that env(1), nohup(1) and timeout(1)
+/// have for it, so that a script can tell it from what the program itself says. (What is wrong with the
+/// arguments is told with exit code 2, as by all subcommands.)
+#[derive(Debug, thiserror::Error)]
+pub enum NotRun {
+    /// foretell itself failed.
+    #[error("{0}")]
+    Failed(String),
+    /// The program is there and cannot be executed.
+    #[error("{0}")]
+    NotExecutable(String),
+    /// There is no such program.
+    #[error("{0}")]
+    NotFound(String),
+}
+
+impl NotRun {
+    /// An error of foretell's own, with all that led to it.
+    #[must_use]
+    #[allow(clippy::needless_pass_by_value)] // for map_err
+    pub fn failed(error: anyhow::Error) -> NotRun {
+        NotRun::Failed(format!("{error:#}"))
+    }
+
+    /// The exit code.
+    #[must_use]
+    pub fn code(&self) -> u8 {
+        match self {
+            NotRun::Failed(_) => 125,
+            NotRun::NotExecutable(_) => 126,
+            NotRun::NotFound(_) => 127,
+        }
+    }
+
+    /// Becoming a program did not work.
+    fn executing(program: &OsStr, error: &io::Error) -> NotRun {
+        let shown = program.display();
+        match error.kind() {
+            io::ErrorKind::NotFound => {
+                NotRun::NotFound(format!("'{shown}' is gone, or its interpreter is ({error})"))
+            }
+            _ => NotRun::NotExecutable(format!(
+                "cannot execute '{shown}' ({error}); is it a program for this machine?"
+            )),
+        }
+    }
+}
 
 /// A program that was started by us.
 #[derive(Debug)]
@@ -63,7 +107,7 @@ impl Program {
         let child = Command::new(program)
             .args(arguments)
             .spawn()
-            .with_context(|| format!("cannot start '{}'", program.display()))?;
+            .map_err(|error| NotRun::executing(program, &error))?;
         Ok(Program { pidfd: pidfd_of(&child)?, child, waiting: None })
     }
 
@@ -149,37 +193,44 @@ pub fn exit_code(status: ExitStatus) -> u8 {
 }
 
 /// The executable file that `program` names: as `execvp(3)` finds it.
-pub fn find(program: &OsStr) -> Result<PathBuf> {
+///
+/// # Errors
+/// There is none ([`NotRun::NotFound`]), or it cannot be executed.
+pub fn find(program: &OsStr) -> Result<PathBuf, NotRun> {
     let usable = |path: &Path| {
         path.metadata().is_ok_and(|m| m.is_file())
             && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
     };
     let shown = program.display();
     if program.is_empty() {
-        bail!("the name of the program is empty; give one after '--'");
+        return Err(NotRun::NotFound("the name of the program is empty; give one after '--'".to_owned()));
     }
     if program.as_bytes().contains(&b'/') {
         let path = Path::new(program);
         return match path.metadata() {
-            Err(_) => Err(anyhow!("program '{shown}' does not exist; give its path or a name from PATH")),
+            Err(_) => Err(NotRun::NotFound(format!(
+                "program '{shown}' does not exist; give its path or a name from PATH"
+            ))),
             Ok(_) if usable(path) => Ok(path.to_owned()),
-            Ok(_) => {
-                Err(anyhow!("'{shown}' cannot be executed; give an executable file (chmod +x makes one)"))
-            }
+            Ok(_) => Err(NotRun::NotExecutable(format!(
+                "'{shown}' cannot be executed; give an executable file (chmod +x makes one)"
+            ))),
         };
     }
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
     std::env::split_paths(&path)
         .map(|directory| directory.join(program))
         .find(|candidate| usable(candidate))
-        .ok_or_else(|| anyhow!("program '{shown}' is not in PATH; give its path, as in './{shown}'"))
+        .ok_or_else(|| {
+            NotRun::NotFound(format!("program '{shown}' is not in PATH; give its path, as in './{shown}'"))
+        })
 }
 
 /// The child's side: waits, then becomes the program. Returns only when that fails, with the exit code.
 pub fn exec_when_told(mut arguments: impl Iterator<Item = OsString>) -> u8 {
     let (Some(socket), Some(program)) = (arguments.next(), arguments.next()) else {
-        warn(&format!("'{EXEC_WHEN_TOLD}' is for foretell itself; use 'foretell run -- PROGRAM'"));
-        return CANNOT_EXECUTE;
+        let what = format!("'{EXEC_WHEN_TOLD}' is for foretell itself; use 'foretell run -- PROGRAM'");
+        return not_run(&NotRun::Failed(what));
     };
     let told = SocketAddr::from_abstract_name(socket.as_bytes())
         .and_then(|address| UnixStream::connect_addr(&address))
@@ -194,12 +245,17 @@ pub fn exec_when_told(mut arguments: impl Iterator<Item = OsString>) -> u8 {
             }
         });
     if let Err(e) = told {
-        warn(&format!("'{EXEC_WHEN_TOLD}' cannot reach the foretell that started it ({e})"));
-        return CANNOT_EXECUTE;
+        let what = format!("'{EXEC_WHEN_TOLD}' cannot reach the foretell that started it ({e})");
+        return not_run(&NotRun::Failed(what));
     }
     let error = Command::new(&program).args(arguments).exec();
-    warn(&format!("cannot execute '{}' ({error}); is it a program for this machine?", program.display()));
-    CANNOT_EXECUTE
+    not_run(&NotRun::executing(&program, &error))
+}
+
+/// Says why, and gives the exit code for it.
+fn not_run(why: &NotRun) -> u8 {
+    warn(&why.to_string());
+    why.code()
 }
 
 fn pidfd_of(child: &Child) -> Result<OwnedFd> {

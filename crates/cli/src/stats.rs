@@ -1,13 +1,12 @@
 //! What a run did, as `--stats` writes it and as runs tell each other.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use foretell_output::Output;
 pub use foretell_pagecache::Counts;
 use foretell_pagecache::Report;
 use serde::{Deserialize, Serialize};
-
-use crate::whole;
 
 /// A run. Counts are in blocks.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -141,11 +140,10 @@ impl Stats {
         }
     }
 
-    /// Writes the statistics as JSON: to a new file beside `path`, which then takes its name.
-    pub fn write(&self, path: &Path) -> Result<()> {
+    /// Writes the statistics as JSON.
+    pub fn write(&self, output: Output) -> Result<()> {
         let text = serde_json::to_string_pretty(self)? + "\n";
-        whole::write(path, text.as_bytes())
-            .with_context(|| format!("cannot write the statistics to {}", path.display()))
+        output.write(text.as_bytes()).context("the statistics")
     }
 }
 
@@ -183,10 +181,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("stats.json");
         let stats = Stats { processes: vec![process("a", 5)], ..Stats::uncontrolled("why") };
-        stats.write(&path).unwrap();
+        stats.write(Output::open(&path).unwrap()).unwrap();
         let back: Stats = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         assert_eq!(back, stats);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
-        assert!(stats.write(&dir.path().join("no/such")).unwrap_err().to_string().contains("no/such"));
     }
 }

@@ -27,6 +27,32 @@ fn exit_codes_and_signals_are_the_programs_own() {
 }
 
 #[test]
+fn a_device_that_is_named_for_results_stays_one() {
+    use std::os::unix::fs::FileTypeExt;
+    let test = "a_device_that_is_named_for_results_stays_one";
+    if !can_control(test) {
+        return;
+    }
+    let tree = Tree::new(&[("a", 10)]);
+    let device = tree.file("null");
+    let made = Command::new("mknod").arg(&device).args(["c", "1", "3"]).status();
+    if !made.is_ok_and(|status| status.success()) {
+        println!("skipped: {test}: no device can be made here");
+        return;
+    }
+    let path = device.display().to_string();
+    for flag in ["--stats", "--record"] {
+        let ended = foretell(["run", flag, &path, "--quiet", "--rule", &tree.rule("mru"), "--", "true"]);
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{flag}");
+        assert!(std::fs::symlink_metadata(&device).unwrap().file_type().is_char_device(), "{flag}");
+    }
+    let ended = foretell(["sim", "--workload", "synth", "--html", &path]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(std::fs::symlink_metadata(&device).unwrap().file_type().is_char_device());
+    assert_eq!(std::fs::read_dir(tree.path()).unwrap().count(), 2);
+}
+
+#[test]
 fn output_input_and_surroundings_are_untouched() {
     if !can_control("output_input_and_surroundings_are_untouched") {
         return;
@@ -61,9 +87,21 @@ fn signals_that_are_sent_to_us_reach_the_program_once() {
         return;
     }
     let tree = Tree::new(&[("a", 10)]);
-    for (signal, name) in
-        [(Signal::TERM, "TERM"), (Signal::INT, "INT"), (Signal::HUP, "HUP"), (Signal::QUIT, "QUIT")]
-    {
+    let passed_on = [
+        (Signal::TERM, "TERM"),
+        (Signal::INT, "INT"),
+        (Signal::HUP, "HUP"),
+        (Signal::QUIT, "QUIT"),
+        (Signal::USR1, "USR1"),
+        (Signal::USR2, "USR2"),
+        (Signal::ALARM, "ALRM"),
+        (Signal::PIPE, "PIPE"),
+        (Signal::WINCH, "WINCH"),
+        (Signal::XCPU, "XCPU"),
+        (Signal::ABORT, "ABRT"),
+        (Signal::POWER, "PWR"),
+    ];
+    for (signal, name) in passed_on {
         let log = tree.file(name);
         let script = format!(
             "trap 'echo got >> {}; exit 3' {name}; echo begun; \

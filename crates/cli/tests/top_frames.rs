@@ -125,6 +125,7 @@ fn snapshot(uptime_s: f64, times: u64) -> Snapshot {
         user: p.user,
         session: p.session,
         manager: p.manager,
+        foreign: false,
         wait_s: p.wait_s * times as f64,
         device_read_bytes: (p.references - p.hits) * 8192 * times,
         counts: {
@@ -157,6 +158,7 @@ fn snapshot(uptime_s: f64, times: u64) -> Snapshot {
         size_bytes: size_mib << 20,
         cached_bytes: cached_mib << 20,
         sessions: sessions.to_vec(),
+        sessions_that_may_look: sessions.to_vec(),
         user,
         counts: counts(references * times, references * times / 4 * 3, [references * times / 5, 0, 0]),
     };
@@ -205,6 +207,7 @@ fn snapshot(uptime_s: f64, times: u64) -> Snapshot {
         sessions_refused: 1,
         sessions: Vec::new(),
         rows_omitted: 0,
+        withheld: Vec::new(),
         cache,
     }
 }

@@ -38,7 +38,7 @@ fn what_is_lacking_is_said_before_the_start() {
     let foretell = foretell.display().to_string();
     let command = [&foretell, "run", "--rule", "/tmp/**=mru", "--budget", "1M", "--", "touch", &mark];
     let Some(ended) = as_nobody("what_is_lacking_is_said_before_the_start", &command) else { return };
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(125), "{}", ended.stderr);
     assert!(ended.stderr.contains("CAP_"), "{}", ended.stderr);
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     assert!(!directory.path().join("mark").exists());
@@ -48,10 +48,10 @@ fn what_is_lacking_is_said_before_the_start() {
 fn nothing_is_announced_that_does_not_happen() {
     let (_directory, foretell) = copy();
     let foretell = foretell.display().to_string();
-    for command in [&["run", "--", "true"][..], &["daemon", "--budget", "64M"]] {
+    for (command, code) in [(&["run", "--", "true"][..], 125), (&["daemon", "--budget", "64M"], 2)] {
         let command = [&[foretell.as_str()], command].concat();
         let Some(ended) = as_nobody("nothing_is_announced_that_does_not_happen", &command) else { return };
-        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(2), 1), "{}", ended.stderr);
+        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(code), 1), "{}", ended.stderr);
         assert!(ended.stderr.contains("run as root"), "{}", ended.stderr);
     }
 }

@@ -39,6 +39,22 @@ fn the_first_disclosure_waits_for_nothing() {
 }
 
 #[test]
+fn a_service_of_somebody_else_is_told_nothing() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: a_service_of_somebody_else_is_told_nothing: needs root");
+        return;
+    }
+    let place = Place::new();
+    let service = place.listen();
+    service.becomes_of(54_321);
+    let client = place.client();
+    let file = place.file("a", 1 << 20);
+    assert_eq!(client.disclose(&file, [0..8192, 8192..16384]).unwrap(), 2, "as without a service");
+    assert!(!client.is_connected());
+    assert_eq!(service.overheard(), (0, 0));
+}
+
+#[test]
 fn every_call_arrives_as_it_was_meant() {
     let place = Place::new();
     let service = place.listen();

@@ -1,10 +1,10 @@
 //! One connection: its socket, who is there, what it may still send, and what it has said so far.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use foretell_pagecache::{HeldFile, SessionId};
+use foretell_pagecache::{Closer, ForeignFd, HeldFile, SessionId};
 use foretell_protocol::frame::{Arrival, Frame, ReceiveError};
 use foretell_protocol::{Consumer, ErrorCode, Handle, Outbox, Reader, Reply, Request, Statistics};
 
@@ -75,15 +75,22 @@ pub(crate) struct Connection {
     pub(crate) watched_for_room: bool,
     /// Of a text that comes in parts.
     pub(crate) parts: foretell_protocol::Parts,
-    socket: OwnedFd,
-    reader: Reader,
+    /// Of its ring, as its user's share counts them.
+    pub(crate) ring_bytes: u64,
+    /// Since when descriptors wait for the rest of a frame, and how many its user's share counts.
+    pub(crate) half_since: Option<Instant>,
+    pub(crate) half_counted: u32,
+    /// It may hold anything that its peer has sent and nobody has received.
+    socket: ForeignFd,
+    reader: Reader<ForeignFd>,
+    closer: Closer,
     outbox: Outbox,
     allowance: Allowance,
     told: BTreeMap<ErrorCode, Instant>,
 }
 
 impl Connection {
-    pub(crate) fn new(socket: OwnedFd, peer: Peer, limits: &Limits) -> Connection {
+    pub(crate) fn new(socket: ForeignFd, peer: Peer, limits: &Limits, closer: Closer) -> Connection {
         let now = Instant::now();
         let most = if peer.user == 0 { OUTBOX_BYTES_OF_ROOT } else { limits.outbox_bytes };
         Connection {
@@ -92,8 +99,12 @@ impl Connection {
             since: now,
             watched_for_room: false,
             parts: foretell_protocol::Parts::default(),
+            ring_bytes: 0,
+            half_since: None,
+            half_counted: 0,
             socket,
-            reader: Reader::new(),
+            reader: Reader::default(),
+            closer,
             outbox: Outbox::new(most),
             allowance: Allowance::new(limits, now),
             told: BTreeMap::new(),
@@ -114,19 +125,36 @@ impl Connection {
     }
 
     /// The next message that has come, without waiting; `None` when there is none at present.
-    pub(crate) fn receive(&mut self) -> Result<Option<Frame<Request>>, End> {
+    pub(crate) fn receive(&mut self) -> Result<Option<Frame<Request, ForeignFd>>, End> {
         loop {
             let frame =
                 self.reader.next_frame::<Request>().map_err(|e| End::because(ErrorCode::Malformed, e))?;
             if frame.is_some() {
                 return Ok(frame);
             }
-            match self.reader.receive(self.socket.as_fd()) {
+            let (closer, user) = (&self.closer, self.peer.user);
+            match self.reader.receive_as(self.socket.as_fd(), |descriptor| closer.guard(user, descriptor)) {
                 Ok(Arrival::Bytes) => {}
                 Ok(Arrival::Nothing) => return Ok(None),
                 Ok(Arrival::Closed) | Err(ReceiveError::Io(_)) => return Err(End::Gone),
                 Err(ReceiveError::Frame(e)) => return Err(End::because(ErrorCode::Malformed, e)),
             }
+        }
+    }
+
+    /// Descriptors that wait for the rest of a frame.
+    pub(crate) fn half_descriptors(&self) -> u32 {
+        self.reader.waiting_descriptors() as u32
+    }
+
+    /// Ends it. The other side sees that at once, also when closing takes long.
+    pub(crate) fn shut(self) {
+        // It may have ended already.
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        // From here on nothing can be sent to us. With nothing in it that was sent before, no descriptor either,
+        // closing the socket waits for nobody.
+        if rustix::io::ioctl_fionread(&self.socket) == Ok(0) {
+            drop(self.socket.into_inner());
         }
     }
 

@@ -25,6 +25,8 @@ pub struct Limits {
     /// Bytes of the files that the connections of one user may name at a time: tables grow with the size of
     /// a file, which in a hole costs its owner nothing.
     pub file_bytes_of_user: u64,
+    /// Bytes of the rings of one user: what nobody has written is memory of ours when it is read.
+    pub ring_bytes_of_user: u64,
     /// Disclosed ranges that may wait for room in the policy's lists.
     pub queues: QueueLimits,
     /// Blocks of one list that lie ahead, and of all lists.
@@ -59,6 +61,8 @@ impl Default for Limits {
             files: 4096,
             files_of_user: 32_768,
             file_bytes_of_user: 64 << 40,
+            // 1,024 rings of the usual size.
+            ring_bytes_of_user: 264 << 20,
             queues: QueueLimits::default(),
             list_blocks: 1 << 18,
             list_blocks_in_all: 1 << 22,
@@ -79,6 +83,12 @@ pub(crate) const STATUS_BYTES_OF_ROOT: usize = 4 << 20;
 pub(crate) const STATUS_REQUEST_BYTES: usize = 1024;
 /// Messages that one status request counts as: it goes through all tables.
 pub(crate) const STATUS_COST: u32 = 512;
+/// Time in which a message that came with descriptors must be complete. A client writes it with one call.
+pub(crate) const HALF_MESSAGE: Duration = Duration::from_secs(1);
+/// Descriptors of one user's that may wait for the rest of their messages: four times what one message carries.
+pub(crate) const HALF_DESCRIPTORS_OF_USER: u32 = 4 * foretell_protocol::limits::DESCRIPTORS as u32;
+/// How long it may take to close a descriptor that a client has sent. Then its user has to go.
+pub(crate) const CLOSING: Duration = Duration::from_secs(1);
 /// Connections let in between two rounds of the plane's loop.
 pub(crate) const ACCEPTED_A_ROUND: usize = 64;
 /// Messages of one connection taken between two rounds.

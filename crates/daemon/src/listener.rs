@@ -3,17 +3,25 @@
 //! Beside the socket lies a lock file that only the service's user may open. Who holds its lock is the
 //! service, so that of two that start at the same moment one gives way, and a socket whose lock nobody holds
 //! was left behind by a service that was killed: it is replaced. Both go when the service ends.
+//!
+//! A service that was killed while one of its threads waits in the kernel, for a file of somebody who wants it to,
+//! stays there as a zombie and keeps its lock. Its number is in the lock file: when that process is a zombie, the
+//! lock file is replaced as well.
+//!
+//! The directory may be one where others write. So everything has its permissions from the moment on that it
+//! has a name, and nothing is changed by its name afterwards: the name might lead elsewhere by then.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::umask;
 
 /// Bytes of a path that a Unix socket can have (unix(7)), less the zero at its end.
 const PATH_BYTES: usize = 107;
@@ -78,8 +86,8 @@ impl Listener {
         }
         let system = |source: io::Error| ListenError::System { path: path.to_owned(), source };
         if let Some(directory) = path.parent().filter(|d| !d.as_os_str().is_empty() && !d.exists()) {
-            fs::create_dir(directory).map_err(system)?;
-            fs::set_permissions(directory, Permissions::from_mode(0o755)).map_err(system)?;
+            let _open = NoCreationMask::begin();
+            fs::DirBuilder::new().mode(0o755).create(directory).map_err(system)?;
         }
         let mut lock_path = path.as_os_str().to_owned();
         lock_path.push(".lock");
@@ -125,6 +133,24 @@ impl Drop for Listener {
     }
 }
 
+/// While this lives, what is made has the permissions that it is made with. The mask is the whole process's:
+/// the service listens before it has other threads.
+struct NoCreationMask {
+    before: Mode,
+}
+
+impl NoCreationMask {
+    fn begin() -> NoCreationMask {
+        NoCreationMask { before: umask(Mode::empty()) }
+    }
+}
+
+impl Drop for NoCreationMask {
+    fn drop(&mut self) {
+        umask(self.before);
+    }
+}
+
 /// The socket, and device and inode of its name. Whoever calls this holds the lock.
 fn listen(path: &Path) -> Result<(OwnedFd, (u64, u64)), ListenError> {
     match fs::symlink_metadata(path) {
@@ -141,8 +167,14 @@ fn listen(path: &Path) -> Result<(OwnedFd, (u64, u64)), ListenError> {
         }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-        fs::set_permissions(path, Permissions::from_mode(0o666))?;
+        // The name gets the permissions of the socket, less the creation mask (`unix_bind` of the kernel's
+        // `net/unix/af_unix.c`).
+        rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o666))?;
+        let bound = {
+            let _open = NoCreationMask::begin();
+            rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)
+        };
+        bound?;
         rustix::net::listen(&socket, BACKLOG)?;
         let metadata = fs::symlink_metadata(path)?;
         Ok((socket, (metadata.dev(), metadata.ino())))
@@ -158,23 +190,83 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
         let file = options.custom_flags(libc::O_NOFOLLOW).open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Ok(None),
+            Err(Errno::WOULDBLOCK) => {
+                if !is_dead(holder(&file)) {
+                    return Ok(None);
+                }
+                // It will never need its name again. Of several that find it so, one gets the next file's lock.
+                remove_same(path, &file)?;
+                continue;
+            }
             Err(error) => return Err(error.into()),
         }
         // Removed between opening and locking: the lock of a nameless file keeps nobody out.
         let named = fs::symlink_metadata(path);
         let own = file.metadata()?;
         if named.is_ok_and(|named| (named.dev(), named.ino()) == (own.dev(), own.ino())) {
+            file.set_len(0)?;
+            file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)?;
             return Ok(Some(file));
         }
     }
     Ok(None)
 }
 
+/// The process that holds the lock, as it has noted itself.
+fn holder(lock: &File) -> Option<u32> {
+    let mut text = [0; 16];
+    let length = lock.read_at(&mut text, 0).ok()?;
+    std::str::from_utf8(&text[..length]).ok()?.trim().parse().ok()
+}
+
+/// Has a process ended, but for threads that cannot? Its number is not given to another one while it holds a lock.
+fn is_dead(process: Option<u32>) -> bool {
+    let stat = process.and_then(|pid| fs::read_to_string(format!("/proc/{pid}/stat")).ok());
+    // proc_pid_stat(5): the name, which may hold anything, in parentheses, then the state.
+    let state = stat.as_deref().and_then(|stat| stat.rsplit_once(") ")?.1.chars().next());
+    matches!(state, Some('Z' | 'X'))
+}
+
+/// Removes a lock file's name, if it is still that file's.
+fn remove_same(path: &Path, file: &File) -> io::Result<()> {
+    let own = file.metadata()?;
+    let named = fs::symlink_metadata(path);
+    if named.is_ok_and(|named| (named.dev(), named.ino()) == (own.dev(), own.ino())) {
+        fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::mem::MaybeUninit;
+    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
+
+    use rustix::fs::inotify;
+
+    #[test]
+    fn no_permissions_are_changed_by_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
+        let watch = inotify::init(flags).unwrap();
+        inotify::add_watch(&watch, directory.path(), inotify::WatchFlags::ATTRIB).unwrap();
+        let before = umask(Mode::from_raw_mode(0o077));
+        let listener = Listener::bind(&path);
+        let made = Listener::bind(&directory.path().join("new/s"));
+        assert_eq!(umask(before), Mode::from_raw_mode(0o077), "the mask is as it was");
+        let (_listener, _made) = (listener.unwrap(), made.unwrap());
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&path), 0o666);
+        assert_eq!(mode(&directory.path().join("s.lock")), 0o600);
+        assert_eq!(mode(&directory.path().join("new")), 0o755);
+        // A change by name would have been announced.
+        let mut space = [MaybeUninit::uninit(); 4096];
+        let announced = inotify::Reader::new(&watch, &mut space).next().map(drop);
+        assert_eq!(announced.unwrap_err(), Errno::AGAIN);
+    }
 
     #[test]
     fn one_service_a_socket_and_nothing_is_left_behind() {
@@ -195,6 +287,35 @@ mod tests {
         assert!(listener.accept().unwrap().is_none());
         drop(listener);
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_lock_of_a_service_that_cannot_end_does_not_count() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s");
+        let lock_path = directory.path().join("s.lock");
+        // A zombie, as is whoever waits in the kernel after it was killed.
+        let mut dead = std::process::Command::new("true").spawn().unwrap();
+        let state = || is_dead(Some(dead.id()));
+        while !state() {
+            std::thread::yield_now();
+        }
+        let held = OpenOptions::new().write(true).create_new(true).open(&lock_path).unwrap();
+        flock(&held, FlockOperation::LockExclusive).unwrap();
+        let note = |holder: String| {
+            held.set_len(0).unwrap();
+            held.write_all_at(holder.as_bytes(), 0).unwrap();
+        };
+        for holder in [String::new(), format!("{}\n", std::process::id())] {
+            note(holder);
+            assert!(matches!(Listener::bind(&path), Err(ListenError::InUse { .. })));
+        }
+        note(format!("{}\n", dead.id()));
+        let listener = Listener::bind(&path).unwrap();
+        assert!(matches!(Listener::bind(&path), Err(ListenError::InUse { .. })));
+        dead.wait().unwrap();
+        drop(listener);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     #[test]

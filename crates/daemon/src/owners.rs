@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use foretell_pagecache::SessionId;
 use foretell_protocol::ErrorCode;
 
-use crate::limits::Limits;
+use crate::limits::{HALF_DESCRIPTORS_OF_USER, Limits};
 
 /// A process that speaks for itself.
 #[derive(Debug)]
@@ -22,6 +22,9 @@ struct Share {
     sessions: u32,
     files: u32,
     file_bytes: u64,
+    /// Descriptors that wait for the rest of their frames.
+    half: u32,
+    ring_bytes: u64,
 }
 
 /// The books.
@@ -104,6 +107,50 @@ impl Owners {
         });
     }
 
+    /// One more ring of a user's.
+    ///
+    /// # Errors
+    /// Why not, and what to do.
+    pub(crate) fn add_ring(
+        &mut self,
+        user: u32,
+        bytes: u64,
+        limits: &Limits,
+    ) -> Result<(), (ErrorCode, String)> {
+        let share = self.users.entry(user).or_default();
+        if user != 0 && share.ring_bytes.saturating_add(bytes) > limits.ring_bytes_of_user {
+            let most = limits.ring_bytes_of_user;
+            let text =
+                format!("the rings of user {user} have more than {most} bytes together; end some sessions");
+            return Err((ErrorCode::RingRefused, text));
+        }
+        share.ring_bytes += bytes;
+        Ok(())
+    }
+
+    /// A ring is gone.
+    pub(crate) fn remove_ring(&mut self, user: u32, bytes: u64) {
+        self.change(user, |share| share.ring_bytes -= bytes);
+    }
+
+    /// The descriptors of a connection that wait for the rest of their frames: so many, where so many were
+    /// counted before.
+    ///
+    /// # Errors
+    /// Why not so many. Nothing is counted then.
+    pub(crate) fn count_half(&mut self, user: u32, before: u32, now: u32) -> Result<(), (ErrorCode, String)> {
+        let share = self.users.entry(user).or_default();
+        let all = share.half - before + now;
+        if user != 0 && all > HALF_DESCRIPTORS_OF_USER && now > before {
+            let most = HALF_DESCRIPTORS_OF_USER;
+            let text =
+                format!("more than {most} descriptors of user {user} wait for the rest of their messages");
+            return Err((ErrorCode::Malformed, text));
+        }
+        share.half = all;
+        Ok(())
+    }
+
     fn change(&mut self, user: u32, change: impl FnOnce(&mut Share)) {
         if let Some(share) = self.users.get_mut(&user) {
             change(share);
@@ -132,6 +179,32 @@ mod tests {
         assert_eq!(code(owners.enter(8, &limits)), Some(ErrorCode::Sessions));
         owners.leave(7);
         assert_eq!(code(owners.enter(7, &limits)), None);
+    }
+
+    #[test]
+    fn rings_are_limited_by_user() {
+        let limits = Limits { ring_bytes_of_user: 100, ..Limits::default() };
+        let mut owners = Owners::default();
+        owners.enter(7, &limits).unwrap();
+        assert_eq!(code(owners.add_ring(7, 100, &limits)), None);
+        assert_eq!(code(owners.add_ring(7, 1, &limits)), Some(ErrorCode::RingRefused));
+        assert_eq!(code(owners.add_ring(8, 100, &limits)), None, "another user");
+        assert_eq!(code(owners.add_ring(0, 1 << 40, &limits)), None, "root");
+        owners.remove_ring(7, 100);
+        assert_eq!(code(owners.add_ring(7, 1, &limits)), None);
+    }
+
+    #[test]
+    fn descriptors_of_half_messages_are_limited_by_user() {
+        let mut owners = Owners::default();
+        owners.enter(7, &Limits::default()).unwrap();
+        assert_eq!(code(owners.count_half(7, 0, HALF_DESCRIPTORS_OF_USER - 1)), None);
+        assert_eq!(code(owners.count_half(7, 0, 2)), Some(ErrorCode::Malformed));
+        assert_eq!(code(owners.count_half(7, 0, 1)), None);
+        assert_eq!(code(owners.count_half(8, 0, 64)), None, "another user");
+        assert_eq!(code(owners.count_half(7, 1, 0)), None);
+        assert_eq!(code(owners.count_half(7, 0, 1)), None);
+        assert_eq!(code(owners.count_half(0, 0, 1 << 20)), None, "root");
     }
 
     #[test]

@@ -5,10 +5,11 @@
 //! all of its rights: only root may do this.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use foretell_pagecache::{HintChunk, ManagerSpec, Plane, PoolPolicy, Report, Rule, SessionId, SessionSpec};
+use foretell_pagecache::{
+    ForeignFd, HintChunk, ManagerSpec, Plane, PoolPolicy, Report, Rule, SessionId, SessionSpec,
+};
 use foretell_protocol::ErrorCode;
 use serde::{Deserialize, Serialize};
 
@@ -123,7 +124,7 @@ impl Run {
     /// Takes the program under control.
     pub(crate) fn start(
         plane: &mut Plane,
-        root: &OwnedFd,
+        root: &ForeignFd,
         managers: Vec<RunManager>,
     ) -> Result<(Run, RunReply), Refused> {
         use std::os::fd::AsFd;

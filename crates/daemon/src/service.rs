@@ -17,7 +17,9 @@ use rustix::event::epoll;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::connection::{Connection, End, Role};
-use crate::limits::{ACCEPTED_A_ROUND, ENTRIES_A_ROUND_IN_ALL, Limits};
+use crate::limits::{
+    ACCEPTED_A_ROUND, CLOSING, ENTRIES_A_ROUND_IN_ALL, HALF_DESCRIPTORS_OF_USER, HALF_MESSAGE, Limits,
+};
 use crate::listener::{ListenError, Listener};
 use crate::owners::Owners;
 use crate::peer::Peer;
@@ -34,10 +36,16 @@ const IDLE: Duration = Duration::from_millis(500);
 const SHOW_EVERY: Duration = Duration::from_millis(100);
 /// Time without letting anybody in after there was no descriptor to be had.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Descriptors that the service needs beside the files' (half of all) and the connections' (two each).
-const OTHER_DESCRIPTORS: u64 = 256;
+/// Descriptors that the service needs beside the files' (half of all) and the connections' (two each): its own,
+/// and those of messages that are not complete, of four users at once.
+const OTHER_DESCRIPTORS: u64 = 256 + 4 * HALF_DESCRIPTORS_OF_USER as u64;
 /// Events taken from the kernel at a time.
 const EVENTS: usize = 256;
+
+/// The user of a connection whose peer cannot be told: -1, which is nobody's number (setreuid(2)).
+const NOBODY: u32 = u32::MAX;
+/// What a user is told who is put out.
+const STUCK: &str = "a descriptor that this user has sent cannot be closed; end what keeps it";
 
 /// What an event of the kernel's is about: a number below, or twice a connection's number, plus one for its
 /// pidfd.
@@ -131,6 +139,10 @@ pub struct Service {
     /// Who had the last turn.
     last_turn: u64,
     greeting: BTreeSet<(Instant, u64)>,
+    /// Connections that have sent descriptors with a message that is not complete.
+    pub(crate) half: BTreeSet<u64>,
+    /// Users of whom a descriptor cannot be closed: they are not let in.
+    put_out: BTreeSet<u32>,
     accept_again: Option<Instant>,
     shown_at: Instant,
     shown: Counts,
@@ -192,6 +204,8 @@ impl Service {
             last_connection: FIRST_CONNECTION,
             last_turn: 0,
             greeting: BTreeSet::new(),
+            half: BTreeSet::new(),
+            put_out: BTreeSet::new(),
             accept_again: None,
             shown_at: Instant::now(),
             shown: Counts::default(),
@@ -249,7 +263,9 @@ impl Service {
             longest = longest.min(PENDING);
         }
         let deadline = self.greeting.first().map(|(at, _)| *at + self.limits.greeting());
-        for at in deadline.into_iter().chain(self.accept_again) {
+        let half = self.half.iter().filter_map(|id| self.connections.get(id)?.half_since);
+        let half = half.map(|since| since + HALF_MESSAGE).min();
+        for at in deadline.into_iter().chain(self.accept_again).chain(half) {
             longest = longest.min(at.saturating_duration_since(Instant::now()) + WATCH);
         }
         longest
@@ -312,12 +328,23 @@ impl Service {
 
     fn let_in(&mut self, socket: OwnedFd) {
         // Who has gone already, or lives in another world of process numbers, cannot be served.
-        let Ok(peer) = Peer::of(socket.as_fd()) else { return };
+        let Ok(peer) = Peer::of(socket.as_fd()) else {
+            drop(self.plane.closer().guard(NOBODY, socket));
+            return;
+        };
         let user = peer.user;
-        let mut connection = Connection::new(socket, peer, &self.limits);
-        if let Err((code, text)) = self.owners.enter(user, &self.limits) {
+        let closer = self.plane.closer().clone();
+        let socket = closer.guard(user, socket);
+        let mut connection = Connection::new(socket, peer, &self.limits, closer);
+        let refused = if self.put_out.contains(&user) {
+            Err((ErrorCode::SlowClient, STUCK.to_owned()))
+        } else {
+            self.owners.enter(user, &self.limits)
+        };
+        if let Err((code, text)) = refused {
             self.refused += 1;
             connection.farewell(code, text);
+            connection.shut();
             return;
         }
         self.last_connection += 1;
@@ -384,10 +411,41 @@ impl Service {
                 self.show_all();
             }
         }
+        self.end_half_messages(now);
+        self.put_out_stuck();
         if self.runs > 0 {
             self.offer_hints();
         }
         Ok(())
+    }
+
+    /// Ends connections whose messages came with descriptors and are not completed.
+    fn end_half_messages(&mut self, now: Instant) {
+        let half: Vec<u64> = self.half.iter().copied().collect();
+        for id in half {
+            match self.connections.get(&id).and_then(|connection| connection.half_since) {
+                None => drop(self.half.remove(&id)),
+                Some(since) if now.saturating_duration_since(since) >= HALF_MESSAGE => {
+                    self.end(id, End::because(ErrorCode::Malformed, "a message with descriptors has no end"));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Puts out the users who make closing what they have sent take long, until it is closed. Not root, who has
+    /// other means, and a right to descriptors of a server that hangs.
+    fn put_out_stuck(&mut self) {
+        let stuck = self.plane.closer().stuck(CLOSING);
+        self.put_out = stuck.into_iter().filter(|user| *user != 0).collect();
+        if self.put_out.is_empty() {
+            return;
+        }
+        let theirs = |(_, connection): &(&u64, &Connection)| self.put_out.contains(&connection.peer.user);
+        let theirs: Vec<u64> = self.connections.iter().filter(theirs).map(|(id, _)| *id).collect();
+        for id in theirs {
+            self.end(id, End::because(ErrorCode::SlowClient, STUCK));
+        }
     }
 
     /// Sends what waits for a client, and watches for room when it does not take all.
@@ -412,6 +470,10 @@ impl Service {
         let Some(mut connection) = self.connections.remove(&id) else { return };
         self.busy.remove(&id);
         self.greeting.remove(&(connection.since, id));
+        self.half.remove(&id);
+        // Giving back cannot reach a limit.
+        let _ = self.owners.count_half(connection.peer.user, connection.half_counted, 0);
+        self.owners.remove_ring(connection.peer.user, connection.ring_bytes);
         self.owners.leave(connection.peer.user);
         match std::mem::replace(&mut connection.role, Role::Unknown) {
             Role::Client(speech) => self.silence(id, &connection.peer, &speech),
@@ -425,7 +487,10 @@ impl Service {
             self.refused += u64::from(code != ErrorCode::Stopping);
             connection.farewell(code, text);
         }
-        // Closing the descriptors takes them off the epoll's list: nobody else has copies of them.
+        // Closing the pidfd takes it off the epoll's list: nobody else has a copy. The socket is closed elsewhere,
+        // in its own time.
+        let _ = epoll::delete(&self.epoll, connection.socket());
+        connection.shut();
     }
 
     /// What is going on, everything in it.
@@ -438,6 +503,13 @@ impl Service {
             sessions_opened: self.opened,
             sessions_refused: self.refused,
             sessions: self.session_rows(),
+            withheld: self
+                .connections
+                .values()
+                .filter_map(Connection::session)
+                .filter(|session| self.plane.is_withheld(*session))
+                .map(|session| session.0)
+                .collect(),
             rows_omitted: 0,
             cache: self.plane.status(),
         }

@@ -3,6 +3,11 @@
 //! A [`Snapshot`] is the answer to a status request, as JSON, and what the metrics are made of. Who may see
 //! what: root sees everything; another user sees the rows of its own sessions, and of the counts of a file
 //! only those of files that nobody else's processes have read, so that it learns nothing of what others do.
+//!
+//! Nor does it learn what the kernel would not tell it. What is cached of a file the kernel tells to who owns it or
+//! may write to it (mincore(2)): only to them are its counts told, and a session that has named another file is not
+//! told how much of what it disclosed had to be fetched. What a process does that runs with other rights than the
+//! user has (`/proc/PID/io` cannot be read then) is not told either.
 
 use foretell_pagecache::{Counts, Status};
 use serde::{Deserialize, Serialize};
@@ -33,6 +38,9 @@ pub struct Snapshot {
     pub sessions_refused: u64,
     /// The sessions, in the order in which they began.
     pub sessions: Vec<SessionStatus>,
+    /// Sessions that are not told of prefetches. Not told to anybody.
+    #[serde(skip)]
+    pub withheld: Vec<u32>,
     /// Rows left out below and above because the answer would be too long: those with the fewest references.
     pub rows_omitted: u64,
     /// The page cache: budget, counts in all, `managers`, `processes`, `files`.
@@ -89,9 +97,25 @@ impl Snapshot {
         }
         self.keep_user(viewer);
         for file in &mut self.cache.files {
-            if file.user != Some(viewer) {
-                // Others read it as well: what they do is none of this user's business.
+            if file.user != Some(viewer) || file.sessions_that_may_look.is_empty() {
+                // Others read it as well: what they do is none of this user's business. Nor is what is cached of it.
                 (file.counts, file.cached_bytes, file.user) = (Counts::default(), 0, None);
+            }
+        }
+        self.cache.processes.retain(|process| !process.foreign);
+        for session in &mut self.sessions {
+            if self.withheld.contains(&session.session) {
+                session.counts = session.counts.without_prefetches();
+            }
+        }
+        for process in &mut self.cache.processes {
+            if self.withheld.contains(&process.session) {
+                process.counts = process.counts.without_prefetches();
+            }
+        }
+        for manager in &mut self.cache.managers {
+            if self.withheld.contains(&manager.session) {
+                manager.owned_blocks = 0;
             }
         }
         // The sums and what the machine does are made of everybody's.
@@ -120,6 +144,7 @@ impl Snapshot {
         self.cache.processes.retain(|process| process.user == user);
         for file in &mut self.cache.files {
             file.sessions.retain(|session| own.contains(session));
+            file.sessions_that_may_look.retain(|session| own.contains(session));
         }
         self.cache.files.retain(|file| !file.sessions.is_empty());
     }
@@ -188,8 +213,16 @@ mod tests {
     }
 
     fn file(path: &str, sessions: &[u32], user: Option<u32>) -> FileStatus {
-        let path = PathBuf::from(path);
-        FileStatus { path, sessions: sessions.to_vec(), user, counts: counts(5), ..FileStatus::default() }
+        let (path, sessions) = (PathBuf::from(path), sessions.to_vec());
+        let sessions_that_may_look = sessions.clone();
+        FileStatus {
+            path,
+            sessions,
+            sessions_that_may_look,
+            user,
+            counts: counts(5),
+            ..FileStatus::default()
+        }
     }
 
     fn scene() -> Snapshot {
@@ -236,6 +269,29 @@ mod tests {
     }
 
     #[test]
+    fn nobody_learns_what_the_kernel_would_not_tell() {
+        let mut scene = scene();
+        let read =
+            Counts { references: 10, hits: 4, prefetches: 6, prefetches_useful: 5, ..Counts::default() };
+        // Its own process has read a file of somebody else's, and has started a set-user-ID program.
+        scene.cache.files[0].sessions_that_may_look.clear();
+        scene.cache.files[0].cached_bytes = 4096;
+        scene.withheld = vec![1];
+        scene.cache.managers[0].owned_blocks = 9;
+        (scene.sessions[0].counts, scene.cache.processes[0].counts) = (read, read);
+        let other =
+            ProcessStatus { session: 1, user: 7, foreign: true, wait_s: 2.0, ..ProcessStatus::default() };
+        scene.cache.processes.push(ProcessStatus { device_read_bytes: 5, counts: counts(3), ..other });
+        let seen = scene.clone().visible_to(7);
+        let told = Counts { references: 10, hits: 4, ..Counts::default() };
+        assert_eq!((seen.sessions[0].counts, seen.cache.counts), (told, told));
+        assert_eq!((seen.cache.processes.len(), seen.cache.processes[0].counts), (1, told));
+        assert_eq!(seen.cache.managers[0].owned_blocks, 0);
+        assert_eq!((seen.cache.files[0].cached_bytes, seen.cache.files[0].counts), (0, Counts::default()));
+        assert_eq!(scene.clone().visible_to(0), scene, "root sees it all");
+    }
+
+    #[test]
     fn one_users_rows_can_be_asked_for() {
         let seen = scene().of_user(8);
         assert_eq!(seen.sessions, [row(2, 8, 20)]);
@@ -258,6 +314,8 @@ mod tests {
     #[test]
     fn it_reads_back() {
         let text = scene().to_json(usize::MAX);
-        assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), scene());
+        let mut told = scene();
+        told.cache.files.iter_mut().for_each(|file| file.sessions_that_may_look.clear());
+        assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), told);
     }
 }

@@ -1,8 +1,10 @@
 //! A client's turn: its messages, then the entries of its ring.
 
-use std::os::fd::OwnedFd;
+use std::time::Instant;
 
+use foretell_pagecache::ForeignFd;
 use foretell_protocol::frame::Frame;
+use foretell_protocol::ring::ring_bytes;
 use foretell_protocol::{Consumer, ErrorCode, Handle, PROTOCOL, Part, Reply, Request, Statistics, Welcome};
 
 use crate::connection::{Connection, End, Named, Role, Speech};
@@ -42,13 +44,35 @@ impl Service {
         };
         for _ in 0..MESSAGES_A_ROUND {
             let Some(connection) = self.connections.get_mut(&id) else { return Ok(false) };
-            let Some(frame) = connection.receive()? else { return self.read_ring(id, tail) };
+            let Some(frame) = connection.receive()? else {
+                self.count_half(id)?;
+                return self.read_ring(id, tail);
+            };
+            connection.half_since = None;
             let cost = if matches!(frame.message, Request::Status(_)) { STATUS_COST } else { 1 };
             connection.spend(cost, &self.limits)?;
             self.hear(id, frame)?;
         }
         self.unfinished = true;
         Ok(true)
+    }
+
+    /// Notes the descriptors that have come with a message whose rest has not.
+    fn count_half(&mut self, id: u64) -> Result<(), End> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        let now = connection.half_descriptors();
+        if now == 0 {
+            connection.half_since = None;
+        } else if connection.half_since.is_none() {
+            connection.half_since = Some(Instant::now());
+            self.half.insert(id);
+        }
+        let (user, before) = (connection.peer.user, connection.half_counted);
+        if now != before {
+            self.owners.count_half(user, before, now).map_err(|(code, text)| End::Because(code, text))?;
+            connection.half_counted = now;
+        }
+        Ok(())
     }
 
     /// Takes entries; all messages that came before them have been heard.
@@ -95,7 +119,7 @@ impl Service {
         Ok(!sleeps)
     }
 
-    fn hear(&mut self, id: u64, frame: Frame<Request>) -> Result<(), End> {
+    fn hear(&mut self, id: u64, frame: Frame<Request, ForeignFd>) -> Result<(), End> {
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         let Frame { message, mut descriptors } = frame;
         let out_of_turn = |what| Err(End::because(ErrorCode::OutOfTurn, what));
@@ -138,7 +162,7 @@ impl Service {
         id: u64,
         protocol: u32,
         ring_entries: Option<u32>,
-        memory: Option<OwnedFd>,
+        memory: Option<ForeignFd>,
     ) -> Result<(), End> {
         if protocol != PROTOCOL {
             let text = format!("this service speaks version {PROTOCOL} of the protocol, not {protocol}");
@@ -149,6 +173,12 @@ impl Service {
             Some((entries, memory)) => {
                 let ring =
                     Consumer::open(&memory, entries).map_err(|e| End::because(ErrorCode::RingRefused, e))?;
+                let ring_bytes = ring_bytes(entries) as u64;
+                let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+                self.owners
+                    .add_ring(connection.peer.user, ring_bytes, &self.limits)
+                    .map_err(|(code, text)| End::Because(code, text))?;
+                connection.ring_bytes = ring_bytes;
                 let session = self.speak(id)?;
                 Role::Client(Box::new(Speech {
                     session,
@@ -176,13 +206,13 @@ impl Service {
         connection.reply(&Reply::Welcome(welcome))
     }
 
-    fn name_file(&mut self, id: u64, handle: Handle, number: u32, descriptor: OwnedFd) -> Result<(), End> {
+    fn name_file(&mut self, id: u64, handle: Handle, number: u32, descriptor: ForeignFd) -> Result<(), End> {
         use foretell_pagecache::HoldError as E;
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         let user = connection.peer.user;
         let Role::Client(speech) = &mut connection.role else { return Ok(()) };
         let number = i32::try_from(number).ok();
-        let held = match self.plane.hold_file(speech.session, descriptor, number) {
+        let held = match self.plane.hold_file(speech.session, descriptor.into_inner(), number) {
             Ok(held) => held,
             Err(error) => {
                 let code = match error {
@@ -272,7 +302,7 @@ impl Service {
         Ok(())
     }
 
-    fn hear_run(&mut self, id: u64, part: &Part, root: Option<OwnedFd>) -> Result<(), End> {
+    fn hear_run(&mut self, id: u64, part: &Part, root: Option<ForeignFd>) -> Result<(), End> {
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         if connection.peer.user != 0 {
             let text = "only root may take programs under rules through the service".to_owned();
@@ -290,7 +320,7 @@ impl Service {
         }
     }
 
-    fn do_run(&mut self, id: u64, request: RunRequest, root: &OwnedFd) -> Result<(), End> {
+    fn do_run(&mut self, id: u64, request: RunRequest, root: &ForeignFd) -> Result<(), End> {
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         let Role::Command(run) = &mut connection.role else { return Ok(()) };
         let early = || (ErrorCode::BadSpecification, "start first".to_owned());
@@ -381,8 +411,11 @@ impl Service {
 }
 
 fn statistics(plane: &foretell_pagecache::Plane, speech: &Speech) -> Statistics {
-    let counts = plane.session_counts(speech.session);
-    let manager = plane.managers(speech.session).into_iter().next().unwrap_or_default();
+    let mut counts = plane.session_counts(speech.session);
+    let mut manager = plane.managers(speech.session).into_iter().next().unwrap_or_default();
+    if plane.is_withheld(speech.session) {
+        (counts, manager.owned_blocks) = (counts.without_prefetches(), 0);
+    }
     Statistics {
         entries_taken: speech.taken,
         entries_refused: speech.refused,

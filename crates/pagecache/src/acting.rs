@@ -133,8 +133,10 @@ impl Steering {
             let runs = merge(folios, CALL_PAGES);
             for folios in runs {
                 let Some(managed) = self.files.get(id) else { break };
+                let is_mapped = !managed.mapped_by.is_empty();
+                let backlog = if is_mapped { &mut self.mapped_backlog } else { &mut self.backlog };
                 match &descriptor {
-                    Some(file) if self.backlog.len() < BACKLOG_RUNS => self.backlog.push_back(Eviction {
+                    Some(file) if backlog.len() < BACKLOG_RUNS => backlog.push_back(Eviction {
                         serial: managed.serial,
                         id,
                         key: managed.key,
@@ -150,13 +152,18 @@ impl Steering {
         if self.retry_at.is_some_and(|at| at <= Instant::now()) {
             self.retry_at = None;
             let retries = std::mem::take(&mut self.retries);
-            self.backlog.extend(retries);
+            let (mapped, others): (Vec<_>, Vec<_>) = retries.into_iter().partition(Eviction::is_mapped);
+            self.mapped_backlog.extend(mapped);
+            self.backlog.extend(others);
         }
         self.try_unwritten_again();
-        while let Some(eviction) = self.backlog.pop_front() {
-            if let Err(eviction) = self.workers.evict(eviction) {
-                self.backlog.push_front(eviction);
-                break;
+        // Those of the one kind do not stand behind those of the other.
+        for backlog in [&mut self.backlog, &mut self.mapped_backlog] {
+            while let Some(eviction) = backlog.pop_front() {
+                if let Err(eviction) = self.workers.evict(eviction) {
+                    backlog.push_front(eviction);
+                    break;
+                }
             }
         }
         if !self.fetches.is_empty() {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use foretell_policy::ManagerId;
 
+use crate::closing::Closer;
 use crate::descriptors::Descriptors;
 use crate::guard::{Guard, NOTES, OpenFile, start_time};
 use crate::observe::FileKey;
@@ -17,51 +18,51 @@ use crate::observe::FileKey;
 #[derive(Debug)]
 pub(crate) struct ReadaheadOff {
     guard: Guard,
-    /// By process and descriptor.
-    files: BTreeMap<(u32, i32), (OpenFile, ManagerId)>,
+    closer: Closer,
+    /// By process and descriptor: the file, on behalf of which manager, and the process's user.
+    files: BTreeMap<(u32, i32), (OpenFile, ManagerId, u32)>,
     /// Processes and files whose descriptors have been gone through.
     covered: BTreeSet<(u32, FileKey)>,
 }
 
 impl ReadaheadOff {
-    pub(crate) fn new(guard: Guard) -> ReadaheadOff {
-        ReadaheadOff { guard, files: BTreeMap::new(), covered: BTreeSet::new() }
+    pub(crate) fn new(guard: Guard, closer: Closer) -> ReadaheadOff {
+        ReadaheadOff { guard, closer, files: BTreeMap::new(), covered: BTreeSet::new() }
     }
 
-    /// Turns readahead off for the file where process `pid` has it open, on behalf of a manager. Says on how
-    /// many descriptors. The first time, the number that it has told (`told`) will do: should it read through
+    /// Turns readahead off for the file where process `pid` of `user` has it open, on behalf of a manager. Says on
+    /// how many descriptors. The first time, the number that it has told (`told`) will do: should it read through
     /// another one, that is asked for `again`. Nothing changes when the table is full.
     pub(crate) fn turn_off(
         &mut self,
-        open: (u32, FileKey),
+        (pid, user, key): (u32, u32, FileKey),
         told: Option<i32>,
         again: bool,
         manager: ManagerId,
         descriptors: &mut Descriptors,
     ) -> usize {
-        let (pid, key) = open;
         if self.covered.len() < NOTES {
             self.covered.insert((pid, key));
         }
         let Some(started) = start_time(pid) else { return 0 };
         let file = |fd| OpenFile { pid, started, fd, dev: key.dev, ino: key.ino };
         if let Some(fd) = told.filter(|_| !again)
-            && self.turn_off_one(file(fd), manager)
+            && self.turn_off_one(file(fd), user, manager)
         {
             return 1;
         }
         let found = descriptors.find_all(pid, key, again);
-        found.into_iter().filter(|&fd| self.turn_off_one(file(fd), manager)).count()
+        found.into_iter().filter(|&fd| self.turn_off_one(file(fd), user, manager)).count()
     }
 
-    fn turn_off_one(&mut self, file: OpenFile, manager: ManagerId) -> bool {
+    fn turn_off_one(&mut self, file: OpenFile, user: u32, manager: ManagerId) -> bool {
         let place = (file.pid, file.fd);
         if self.files.len() >= NOTES && !self.files.contains_key(&place) || !self.guard.note(file) {
             return false;
         }
-        let done = file.advise(libc::POSIX_FADV_RANDOM);
+        let done = file.advise(libc::POSIX_FADV_RANDOM, user, &self.closer);
         if done {
-            self.files.insert(place, (file, manager));
+            self.files.insert(place, (file, manager, user));
         } else {
             // What the guard knew of this number, if anything, is of no use any more.
             self.files.remove(&place);
@@ -77,10 +78,10 @@ impl ReadaheadOff {
 
     /// Turns readahead on again where it was turned off for this manager.
     pub(crate) fn restore(&mut self, manager: ManagerId) {
-        self.files.retain(|_, (file, owner)| {
+        self.files.retain(|_, (file, owner, user)| {
             let keep = *owner != manager;
             if !keep {
-                file.advise(libc::POSIX_FADV_NORMAL);
+                file.advise(libc::POSIX_FADV_NORMAL, *user, &self.closer);
                 self.guard.forget(*file);
             }
             keep
@@ -94,7 +95,7 @@ impl ReadaheadOff {
         let ended: Vec<(u32, i32)> =
             self.files.range((pid, i32::MIN)..=(pid, i32::MAX)).map(|(k, _)| *k).collect();
         for key in ended {
-            if let Some((file, _)) = self.files.remove(&key) {
+            if let Some((file, ..)) = self.files.remove(&key) {
                 // A descriptor that was passed on lives on; the open file is the same.
                 self.guard.forget(file);
             }
@@ -104,14 +105,14 @@ impl ReadaheadOff {
 
     /// Has readahead been turned off for this manager anywhere?
     pub(crate) fn any(&self, manager: ManagerId) -> bool {
-        self.files.values().any(|(_, owner)| *owner == manager)
+        self.files.values().any(|(_, owner, _)| *owner == manager)
     }
 }
 
 impl Drop for ReadaheadOff {
     fn drop(&mut self) {
-        for (file, _) in self.files.values() {
-            file.advise(libc::POSIX_FADV_NORMAL);
+        for (file, _, user) in self.files.values() {
+            file.advise(libc::POSIX_FADV_NORMAL, *user, &self.closer);
             self.guard.forget(*file);
         }
     }

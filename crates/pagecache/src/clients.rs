@@ -15,6 +15,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use foretell_policy::{FileId, Input, LimitReached, ManagerId, PoolPolicy};
 use rustix::fs::OFlags;
 
+use crate::closing::ForeignFd;
 use crate::error::{ControlError, HoldError, SessionError};
 use crate::extents;
 use crate::files::Registration;
@@ -29,6 +30,9 @@ use crate::steering::Steering;
 /// Descendants of a new client, and threads of it and them that are asked for children: each takes some
 /// microseconds, in which everybody else waits. What lies beyond stays where it is.
 const EARLIER_DESCENDANTS: usize = 256;
+
+/// The user of what was sent in the name of a session that has ended: -1, which is nobody's number (setreuid(2)).
+const NOBODY: u32 = u32::MAX;
 
 /// A file that a session named by a descriptor ([`Plane::hold_file`]). Copies name the same file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,14 +119,16 @@ impl Plane {
     /// is what the client calls its own descriptor, if it has told: where its open file is looked for first.
     ///
     /// # Errors
-    /// When the descriptor is no proof that the file may be read, or the file is not on a disk.
+    /// When the descriptor is no proof that the file may be read, or the file is not on a disk. The descriptor is
+    /// closed in any case, and not waited for.
     pub fn hold_file(
         &mut self,
         session: SessionId,
         descriptor: OwnedFd,
         number: Option<RawFd>,
     ) -> Result<HeldFile, HoldError> {
-        let held = self.steering.hold(session, descriptor, number);
+        let user = self.steering.sessions.get(session).map_or(NOBODY, |client| client.origin.user);
+        let held = self.steering.hold(session, self.closer.guard(user, descriptor), number);
         self.apply_commands();
         // What is cached is told when the kernel's side knows the file.
         self.steering.settle();
@@ -284,11 +290,11 @@ impl Steering {
     fn hold(
         &mut self,
         session: SessionId,
-        descriptor: OwnedFd,
+        descriptor: ForeignFd,
         number: Option<RawFd>,
     ) -> Result<HeldFile, HoldError> {
         let Some(client) = self.sessions.get(session) else { return Err(HoldError::NoSession { session }) };
-        let last_user = client.origin.root;
+        let (last_user, user) = (client.origin.root, client.origin.user);
         let flags = rustix::fs::fcntl_getfl(&descriptor)?;
         if flags.contains(OFlags::PATH) || flags & OFlags::RWMODE == OFlags::WRONLY {
             return Err(HoldError::NotReadable);
@@ -302,6 +308,8 @@ impl Steering {
         if looks.key.dev >> 20 == 0 {
             return Err(HoldError::NotOnDisk { what: "on no disk of this machine" });
         }
+        let is_owner = rustix::fs::fstat(&descriptor)?.st_uid == user;
+        let may_look = user == 0 || is_owner || flags & OFlags::RWMODE == OFlags::RDWR;
         let known = self.files.find(looks.key).filter(|&known| self.is_same(known, &descriptor));
         let file = match known {
             Some(known) => {
@@ -319,11 +327,14 @@ impl Steering {
         let Some(client) = self.sessions.get_mut(session) else {
             return Err(HoldError::NoSession { session });
         };
-        let holding = client.held.entry(file).or_insert(Holding { serial, times: 0 });
+        client.withheld |= !may_look;
+        let new = Holding { serial, times: 0, may_look: false };
+        let holding = client.held.entry(file).or_insert(new);
         if holding.serial != serial {
-            *holding = Holding { serial, times: 0 };
+            *holding = new;
         }
         holding.times += 1;
+        holding.may_look |= may_look;
         if holding.times == 1 {
             managed.holders += 1;
         }
@@ -333,7 +344,7 @@ impl Steering {
 
     /// Is a file that is under control the one behind a descriptor? Else the number of its inode has come back
     /// for another file, and it is retired.
-    fn is_same(&mut self, known: FileId, descriptor: &OwnedFd) -> bool {
+    fn is_same(&mut self, known: FileId, descriptor: &ForeignFd) -> bool {
         let before = self.files.get(known).map_or(0, |managed| managed.generation);
         let now = if before == 0 { 0 } else { resolve::generation(descriptor) };
         let same = now == 0 || now == before;
@@ -347,7 +358,7 @@ impl Steering {
     fn take_descriptor(
         &mut self,
         key: FileKey,
-        descriptor: OwnedFd,
+        descriptor: ForeignFd,
         last_user: u32,
     ) -> Result<FileId, HoldError> {
         let file = second_open_file(descriptor);
@@ -355,7 +366,8 @@ impl Steering {
             return Err(HoldError::NotOnDisk { what });
         }
         let (disk, _) = self.files.disk(key.dev);
-        let layout = extents::layout(&file, u64::from(self.options.block_bytes), disk);
+        let room = self.files.room_for_extents();
+        let layout = extents::layout(&file, u64::from(self.options.block_bytes), disk, room);
         let path = resolve::path_of(&file).unwrap_or_default();
         let generation = resolve::generation(&file);
         let new = Registration { key, generation, path, file, last_user, held: true };
@@ -450,9 +462,10 @@ impl Steering {
 }
 
 /// A second open file, so that what is done to ours does not show on the client's. Without the right to open it
-/// (`CAP_DAC_READ_SEARCH`) the client's must do.
-fn second_open_file(descriptor: OwnedFd) -> File {
-    resolve::open_again(&descriptor).unwrap_or_else(|_| descriptor.into())
+/// (`CAP_DAC_READ_SEARCH`) the client's must do. It is known to be a regular file on a disk, which closing does not
+/// wait for.
+fn second_open_file(descriptor: ForeignFd) -> File {
+    resolve::open_again(&descriptor).unwrap_or_else(|_| descriptor.into_inner().into())
 }
 
 impl From<LimitReached> for ControlError {

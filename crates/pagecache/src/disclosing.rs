@@ -150,9 +150,10 @@ impl Steering {
     pub(crate) fn open_listed(&mut self, path: &Path) -> Result<FileId, DiscloseProblem> {
         let open = |source| DiscloseProblem::Open { path: path.to_owned(), source };
         let canonical = fs::canonicalize(path).map_err(open)?;
-        let file = resolve::open_quietly(&canonical).map_err(open)?;
+        let not_on_disk = |what| DiscloseProblem::NotOnDisk { path: path.to_owned(), what };
+        let file = resolve::open_on_disk(&canonical).map_err(open)?.map_err(not_on_disk)?;
         if let Some(what) = resolve::obstacle(&file).map_err(open)? {
-            return Err(DiscloseProblem::NotOnDisk { path: path.to_owned(), what });
+            return Err(not_on_disk(what));
         }
         let key = FileKey::of(&file).map_err(open)?;
         if let Some(known) = self.files.find(key) {
@@ -160,7 +161,8 @@ impl Steering {
             return Ok(known);
         }
         let (disk, _) = self.files.disk(key.dev);
-        let layout = extents::layout(&file, u64::from(self.options.block_bytes), disk);
+        let room = self.files.room_for_extents();
+        let layout = extents::layout(&file, u64::from(self.options.block_bytes), disk, room);
         let new = Registration { key, generation: 0, path: canonical, file, last_user: 0, held: false };
         let registered = self.register(new, layout);
         let id = registered.ok_or(DiscloseProblem::TooManyFiles { limit: MANAGED_FILES })?;

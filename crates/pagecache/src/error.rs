@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use foretell_output::OutputError;
 use foretell_policy::PoolPolicy;
 
 use crate::options::SessionId;
@@ -47,14 +48,9 @@ pub enum OpenError {
         /// What is accepted.
         range: &'static str,
     },
-    /// The file for the record cannot be made.
-    #[error("cannot write the record of references to {}: {source}", path.display())]
-    Record {
-        /// Where it should have gone.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
+    /// The record of references cannot be written.
+    #[error("the record of references: {0}")]
+    Record(#[from] OutputError),
     /// The program that observes the page cache cannot be loaded.
     #[error(transparent)]
     Observe(Box<dyn std::error::Error + Send + Sync>),

@@ -10,8 +10,11 @@ use foretell_policy::{DiskId, Extent, Layout};
 
 /// Extents asked for at a time.
 const EXTENTS_A_CALL: usize = 256;
-/// Extents kept of one file; the blocks beyond are taken to follow the last one.
-const EXTENTS_KEPT: usize = 65_536;
+/// Extents kept of one file: 32 KiB of memory, 12 ms of the loop's time; the blocks beyond are taken to follow the
+/// last one.
+const EXTENTS_KEPT: usize = 1024;
+/// Extents kept of all files, 32 MiB. Of files beyond no place is known.
+pub(crate) const EXTENTS_IN_ALL: usize = 1 << 20;
 /// `_IOWR('f', 11, struct fiemap)`.
 const FS_IOC_FIEMAP: libc::c_ulong = 0xc020_660b;
 const FIEMAP_EXTENT_LAST: u32 = 0x1;
@@ -43,11 +46,12 @@ struct Fiemap {
 }
 
 /// The layout of a file, in bytes from the beginning of its device; unknown where the file system does not
-/// say.
-pub(crate) fn layout(file: &File, block_bytes: u64, disk: DiskId) -> Layout {
+/// say. At most `room` extents are kept.
+pub(crate) fn layout(file: &File, block_bytes: u64, disk: DiskId, room: usize) -> Layout {
+    let most = EXTENTS_KEPT.min(room);
     let mut extents = Vec::new();
     let mut start = 0;
-    'file: while extents.len() < EXTENTS_KEPT {
+    'file: while extents.len() < most {
         let mut map = Box::new(Fiemap {
             start,
             length: u64::MAX - start,
@@ -72,7 +76,17 @@ pub(crate) fn layout(file: &File, block_bytes: u64, disk: DiskId) -> Layout {
             }
         }
     }
+    extents.truncate(most);
+    extents.shrink_to_fit();
     if extents.is_empty() { Layout::Unknown } else { Layout::Extents(extents) }
+}
+
+/// Extents of a layout.
+pub(crate) fn count(layout: &Layout) -> usize {
+    match layout {
+        Layout::Extents(extents) => extents.len(),
+        Layout::Unknown | Layout::Striped { .. } => 0,
+    }
 }
 
 /// The blocks whose first byte lies in the extent.
@@ -106,12 +120,27 @@ mod tests {
     }
 
     #[test]
+    fn no_more_extents_are_kept_than_there_is_room_for() {
+        use std::os::unix::fs::FileExt;
+        let file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        // Holes between the blocks: at most file systems each block is an extent of its own.
+        for block in 0..EXTENTS_KEPT as u64 + 500 {
+            file.as_file().write_all_at(&[1; 4096], block * 16384).unwrap();
+        }
+        file.as_file().sync_all().unwrap();
+        let kept = |room| count(&layout(file.as_file(), 8192, DiskId(0), room));
+        assert!(kept(usize::MAX) <= EXTENTS_KEPT);
+        assert!(kept(10) <= 10);
+        assert_eq!(kept(0), 0);
+    }
+
+    #[test]
     fn the_extents_of_a_written_file_are_found_or_unknown() {
         use std::io::Write;
         let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.write_all(&vec![1; 1 << 20]).unwrap();
         file.as_file().sync_all().unwrap();
-        if let Layout::Extents(extents) = layout(file.as_file(), 8192, DiskId(0)) {
+        if let Layout::Extents(extents) = layout(file.as_file(), 8192, DiskId(0), EXTENTS_IN_ALL) {
             assert_eq!(extents.iter().map(|e| e.blocks).sum::<u32>(), 128);
             assert_eq!(extents[0].first_block, 0);
         }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use foretell_policy::{DiskId, FileId, ManagerId, PoolPolicy};
 
 use crate::descriptors::{self, Descriptors, Search, Unknown};
+use crate::extents::EXTENTS_IN_ALL;
 use crate::folios::FolioMap;
 use crate::handles::Mounts;
 use crate::observe::FileKey;
@@ -68,6 +69,8 @@ pub(crate) struct ManagedFile {
     pub(crate) unlinked: bool,
     /// Its number among the orphans, if it is one.
     orphan: Option<u64>,
+    /// Extents that the policy keeps of it.
+    extents: usize,
     descriptor: Option<Arc<File>>,
     recently_used: bool,
 }
@@ -114,6 +117,8 @@ pub(crate) struct FileTable {
     pub(crate) orphans: Orphans,
     mounts: Mounts,
     next_serial: u32,
+    /// Extents of all files.
+    extents: usize,
     open: usize,
     open_limit: usize,
     /// Where to go on looking for a descriptor to close, and for files that changed.
@@ -134,6 +139,7 @@ impl FileTable {
             orphans: Orphans::default(),
             mounts: Mounts::default(),
             next_serial: 0,
+            extents: 0,
             open: 0,
             open_limit: open_limit.max(1),
             close_hand: 0,
@@ -199,7 +205,10 @@ impl FileTable {
         let metadata = new.file.metadata()?;
         let (_, disk) = self.disk(new.key.dev);
         let at = file.0 as usize;
+        // The policy's number, and what it keeps under it, stay.
+        let extents = self.get(file).map_or(0, |before| before.extents);
         self.remove(file);
+        self.extents += extents;
         if self.slots.len() <= at {
             self.slots.resize_with(at + 1, || None);
         }
@@ -229,6 +238,7 @@ impl FileTable {
             added_up_to: None,
             unlinked,
             orphan: None,
+            extents,
             descriptor: None,
             recently_used: true,
         });
@@ -242,6 +252,8 @@ impl FileTable {
     pub(crate) fn remove(&mut self, file: FileId) -> Option<ManagedFile> {
         let managed = self.slots.get_mut(file.0 as usize)?.take()?;
         self.open -= usize::from(managed.descriptor.is_some());
+        self.extents -= managed.extents;
+        self.shrink();
         if let Some(number) = managed.orphan {
             self.orphans.remove(number);
         }
@@ -252,6 +264,28 @@ impl FileTable {
             self.by_path.remove(&managed.path);
         }
         Some(managed)
+    }
+
+    /// Gives back the places behind the last file.
+    fn shrink(&mut self) {
+        while matches!(self.slots.last(), Some(None)) {
+            self.slots.pop();
+        }
+        if self.slots.len() < self.slots.capacity() / 4 {
+            self.slots.shrink_to(2 * self.slots.len());
+        }
+    }
+
+    /// Extents that may still be kept.
+    pub(crate) fn room_for_extents(&self) -> usize {
+        EXTENTS_IN_ALL.saturating_sub(self.extents)
+    }
+
+    /// The policy keeps so many extents of a file.
+    pub(crate) fn set_extents(&mut self, file: FileId, extents: usize) {
+        let Some(managed) = self.get_mut(file) else { return };
+        let before = std::mem::replace(&mut managed.extents, extents);
+        self.extents = self.extents - before + extents;
     }
 
     /// Our descriptor on a file, opened anew if need be; `None` when the file cannot be had any more.
@@ -362,11 +396,19 @@ impl FileTable {
     }
 
     /// Looks at up to `count` files: sizes, names, whether they were deleted. Returns those whose size or
-    /// existence changed.
+    /// existence changed. Places without a file do not count.
     pub(crate) fn sweep(&mut self, count: usize) -> Vec<FileId> {
         let mut changed = Vec::new();
-        for _ in 0..count.min(self.slots.len()) {
+        let mut looked_at = 0;
+        for _ in 0..self.slots.len() {
+            if looked_at == count {
+                break;
+            }
             self.sweep_hand = (self.sweep_hand + 1) % self.slots.len();
+            if self.slots[self.sweep_hand].is_none() {
+                continue;
+            }
+            looked_at += 1;
             if self.refresh(FileId(self.sweep_hand as u32)) {
                 changed.push(FileId(self.sweep_hand as u32));
             }
@@ -481,6 +523,35 @@ mod tests {
         table.insert(FileId(1), registration(&b)).unwrap();
         std::fs::rename(&b, &a).unwrap();
         assert!(table.descriptor(FileId(0)).is_none());
+    }
+
+    #[test]
+    fn names_that_have_gone_do_not_keep_a_deleted_file_open() {
+        const NAMES: u32 = 1000;
+        let (_directory, path) = directory();
+        let mut table = FileTable::new(NAMES as usize);
+        for number in 0..NAMES {
+            let path = path.join(number.to_string());
+            std::fs::write(&path, "x").unwrap();
+            table.insert(FileId(number), registration(&path)).unwrap();
+            table.set_extents(FileId(number), 3);
+        }
+        assert_eq!(table.room_for_extents(), EXTENTS_IN_ALL - 3 * NAMES as usize);
+        // The first and one in the middle stay: what is behind them is given back.
+        let middle = NAMES / 2;
+        for number in (1..NAMES).filter(|number| *number != middle) {
+            table.remove(FileId(number));
+        }
+        assert_eq!(table.slots.len(), middle as usize + 1);
+        assert_eq!(table.room_for_extents(), EXTENTS_IN_ALL - 6);
+        std::fs::remove_file(path.join(middle.to_string())).unwrap();
+        assert_eq!(table.sweep(2), [FileId(middle)], "two files, two looks");
+        assert_eq!(table.open(), 1);
+        table.remove(FileId(middle));
+        table.remove(FileId(0));
+        assert!(table.slots.is_empty() && table.slots.capacity() <= 4, "{}", table.slots.capacity());
+        assert_eq!(table.sweep(2), []);
+        assert_eq!(table.room_for_extents(), EXTENTS_IN_ALL);
     }
 
     #[test]

@@ -12,12 +12,18 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
+use crate::closing::Closer;
 use crate::kernel::pidfd_open;
 
 /// Open files changed at a time, over all programs. Beyond it, files keep the kernel's readahead.
 pub(crate) const NOTES: usize = 4096;
+
+/// How long to wait for the guard to end. It restores some thousand files in some ten milliseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// Bytes of a message: an operation and a note, well below `PIPE_BUF`, so each arrives whole.
 const MESSAGE_BYTES: usize = 48;
@@ -65,22 +71,34 @@ impl OpenFile {
         (word(0), file)
     }
 
-    /// Gives the kernel advice on all of this open file, as if its process had. Says whether it could.
-    /// Allocates nothing.
-    pub(crate) fn advise(&self, advice: libc::c_int) -> bool {
-        let Ok(pidfd) = pidfd_open(self.pid) else { return false };
+    /// Gives the kernel advice on all of this open file, as if its process had. Says whether it could. What was
+    /// found under its number is closed by `closer`, on behalf of `user`, whose process it is.
+    pub(crate) fn advise(&self, advice: libc::c_int, user: u32, closer: &Closer) -> bool {
+        let (done, found) = self.advise_copy(advice);
+        if found >= 0 {
+            // SAFETY: the descriptor is fresh and nobody else's.
+            let found = unsafe { OwnedFd::from_raw_fd(found) };
+            drop(closer.guard(user, found));
+        }
+        done
+    }
+
+    /// The same, with a copy of what was found, still open; negative when nothing was. It may be anything, and
+    /// closing it may wait for whoever made it. Allocates nothing.
+    fn advise_copy(&self, advice: libc::c_int) -> (bool, libc::c_int) {
+        let Ok(pidfd) = pidfd_open(self.pid) else { return (false, -1) };
         // From here on the process number cannot come to mean another process unnoticed.
         if start_time(self.pid) != Some(self.started) {
-            return false;
+            return (false, -1);
         }
         // What comes may be another file by now, of a file system that never answers: it is not asked
         // (`AT_STATX_DONT_SYNC`).
         // SAFETY: plain system calls on descriptors; `stat` is valid for writes and, being plain numbers,
-        // may be all zeroes; the path is an empty string; the descriptor is closed once.
+        // may be all zeroes; the path is an empty string.
         unsafe {
             let fd = libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), self.fd, 0) as libc::c_int;
             if fd < 0 {
-                return false;
+                return (false, -1);
             }
             let mut stat: libc::statx = std::mem::zeroed();
             let flags = libc::AT_STATX_DONT_SYNC | libc::AT_EMPTY_PATH;
@@ -89,9 +107,7 @@ impl OpenFile {
                 && (u64::from(stat.stx_dev_major) << 20) | u64::from(stat.stx_dev_minor) == self.dev
                 && stat.stx_ino == self.ino
                 && u32::from(stat.stx_mode) & libc::S_IFMT == libc::S_IFREG;
-            let done = same && libc::posix_fadvise(fd, 0, 0, advice) == 0;
-            libc::close(fd);
-            done
+            (same && libc::posix_fadvise(fd, 0, 0, advice) == 0, fd)
         }
     }
 }
@@ -186,8 +202,16 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         self.pipe = None;
-        // It ends when it sees the pipe closed; nothing is left behind.
-        let _ = rustix::process::waitpid(Some(self.child), rustix::process::WaitOptions::empty());
+        // It ends when it sees the pipe closed; nothing is left behind. A stranger's file may keep it from
+        // ending: it is then left to the kernel, which also ends what it waits for with the stranger.
+        let start = Instant::now();
+        while let Ok(None) = rustix::process::waitpid(Some(self.child), rustix::process::WaitOptions::NOHANG)
+        {
+            if start.elapsed() > PATIENCE {
+                break;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
     }
 }
 
@@ -234,7 +258,13 @@ fn watch(pipe: libc::c_int, notes: &mut [OpenFile]) -> ! {
         }
     }
     for file in &notes[..count] {
-        file.advise(libc::POSIX_FADV_NORMAL);
+        let (done, found) = file.advise_copy(libc::POSIX_FADV_NORMAL);
+        // What is not the file that was noted stays open until the end of this process: to close it might take
+        // for ever, and others come behind it.
+        if done {
+            // SAFETY: the descriptor is fresh, nobody else's, and closed once.
+            unsafe { libc::close(found) };
+        }
     }
     // SAFETY: ends the process without running anything of its parent's.
     unsafe { libc::_exit(0) }
@@ -270,9 +300,11 @@ mod tests {
             dev: key.dev,
             ino: key.ino,
         };
-        assert!(open.advise(libc::POSIX_FADV_NORMAL));
-        assert!(!OpenFile { started: open.started + 1, ..open }.advise(libc::POSIX_FADV_NORMAL));
-        assert!(!OpenFile { ino: open.ino + 1, ..open }.advise(libc::POSIX_FADV_NORMAL));
-        assert!(!OpenFile { fd: 1 << 20, ..open }.advise(libc::POSIX_FADV_NORMAL));
+        let closer = Closer::start().unwrap();
+        let advised = |open: OpenFile| open.advise(libc::POSIX_FADV_NORMAL, 0, &closer);
+        assert!(advised(open));
+        assert!(!advised(OpenFile { started: open.started + 1, ..open }));
+        assert!(!advised(OpenFile { ino: open.ino + 1, ..open }));
+        assert!(!advised(OpenFile { fd: 1 << 20, ..open }));
     }
 }

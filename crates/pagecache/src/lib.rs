@@ -13,6 +13,7 @@
 mod acting;
 mod advice;
 mod clients;
+mod closing;
 mod descriptors;
 mod disclosing;
 pub mod doctor;
@@ -47,6 +48,7 @@ mod unwritten;
 mod workers;
 
 pub use clients::{ByteRange, HeldFile};
+pub use closing::{Closer, ForeignFd};
 pub use error::{
     Conflict, ControlError, DiscloseError, DiscloseProblem, HoldError, OpenError, RuleError, SessionError,
     StepError,

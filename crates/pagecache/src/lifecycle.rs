@@ -121,17 +121,23 @@ impl Steering {
 
     /// A process belongs to a session from now on.
     pub(crate) fn enter_session(&mut self, pid: u32, session: SessionId, name: String) {
+        let foreign = self.sessions.is_foreign(session, pid);
+        self.enter_as(pid, session, name, foreign);
+    }
+
+    /// The same where it is known whether it has other rights than the session's user.
+    fn enter_as(&mut self, pid: u32, session: SessionId, name: String, foreign: bool) {
         let Some((manager, manager_id)) = self.sessions.manager_of(session, name.as_bytes()) else { return };
         let Some(user) = self.sessions.get(session).map(|session| session.origin.user) else { return };
         let id = self.engine.add_process(manager_id);
-        let process = Process { session, manager, manager_id, id, user, name };
+        let process = Process { session, manager, manager_id, id, user, name, foreign };
         self.sessions.insert_process(pid, process);
     }
 
     pub(crate) fn forked(&mut self, parent: u32, child: u32) {
         let Some(process) = self.sessions.process(parent) else { return };
-        let (session, name) = (process.session, process.name.clone());
-        self.enter_session(child, session, name);
+        let (session, name, foreign) = (process.session, process.name.clone(), process.foreign);
+        self.enter_as(child, session, name, foreign);
     }
 
     /// The session that a process belongs to at present and that a session of its own would be nested in.
@@ -167,14 +173,15 @@ impl Steering {
         let Some(process) = self.sessions.process(pid) else { return };
         let (session, manager) = (process.session, process.manager);
         let wanted = self.sessions.manager_of(session, &comm[..end]).map(|(at, _)| at);
+        let foreign = self.sessions.is_foreign(session, pid);
         if wanted == Some(manager) {
-            self.sessions.rename_process(pid, name);
+            self.sessions.rename_process(pid, name, foreign);
             return;
         }
         // Another program, another manager: for the policy and the report, another process. What the
         // kernel counts by process is told with the last of them.
         self.depart(pid, 0, 0);
-        self.enter_session(pid, session, name);
+        self.enter_as(pid, session, name, foreign);
     }
 
     pub(crate) fn exited(&mut self, pid: u32, device_read_bytes: u64, wait_ns: u64) {
@@ -193,14 +200,18 @@ impl Steering {
             wait_ns,
             device_read_bytes,
         );
-        self.remember(process.session, &report);
+        if !process.foreign {
+            self.remember(process.session, &report);
+        }
         self.ledger.end_process(process.id.0, report);
     }
 
     fn leave(&mut self, pid: u32, process: Process, session: &Session, wait_ns: u64, read_bytes: u64) {
         self.tell(Input::ProcessExited { process: process.id });
         let report = self.process_report(pid, &process, Some(session), wait_ns, read_bytes);
-        if let Some(enclosing) = session.origin.enclosing {
+        if let Some(enclosing) = session.origin.enclosing
+            && !process.foreign
+        {
             self.remember(enclosing, &report);
         }
         self.ledger.end_process(process.id.0, report);

@@ -1,18 +1,43 @@
 //! Where a process has mapped a file: what `process_madvise(2)` needs to know to evict mapped pages.
+//!
+//! A process may have 65,530 mappings (`vm.max_map_count`) and as many as it likes of one file. The kernel takes a
+//! microsecond or so to write a line about each. So only the first part of the list is read: what a process has
+//! mapped behind that is not evicted.
 
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
 
 use crate::observe::FileKey;
 
-/// The addresses at which process `pid` has mapped bytes of `offset..offset + length` of the file.
+/// Bytes of `/proc/PID/maps` that are read: some two thousand mappings, far more than programs have, in two
+/// milliseconds.
+const MAPS_BYTES: u64 = 256 << 10;
+
+/// The addresses at which process `pid` has mapped bytes of `offset..offset + length` of the file, as far as they
+/// are found.
 ///
 /// # Errors
 /// When the process is gone or may not be looked at.
 pub(crate) fn of_file(pid: u32, key: FileKey, offset: u64, length: u64) -> io::Result<Vec<Range<usize>>> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
-    Ok(maps.lines().filter_map(|line| overlap(line, key, offset, offset.saturating_add(length))).collect())
+    let maps = File::open(format!("/proc/{pid}/maps"))?;
+    found(maps, key, offset..offset.saturating_add(length))
+}
+
+/// The same in a list of mappings. A line that was cut off is no line.
+fn found(maps: impl Read, key: FileKey, bytes: Range<u64>) -> io::Result<Vec<Range<usize>>> {
+    let mut maps = BufReader::new(maps.take(MAPS_BYTES));
+    let mut found = Vec::new();
+    let mut line = Vec::new();
+    while maps.read_until(b'\n', &mut line)? > 0 {
+        // The path, at the end of the line, may be any bytes.
+        let text = String::from_utf8_lossy(&line);
+        if let Some(text) = text.strip_suffix('\n') {
+            found.extend(overlap(text, key, bytes.start, bytes.end));
+        }
+        line.clear();
+    }
+    Ok(found)
 }
 
 /// The addresses of the file's bytes `start..end` in one line of `/proc/PID/maps`
@@ -38,6 +63,17 @@ mod tests {
     use super::*;
 
     const LINE: &str = "7f0000010000-7f0000020000 r--s 00004000 fe:01 1234      /data/a file";
+
+    #[test]
+    fn only_so_much_of_a_list_is_read() {
+        let key = FileKey { dev: (0xfe << 20) | 1, ino: 1234 };
+        let lines = MAPS_BYTES as usize / (LINE.len() + 1);
+        let endless = std::iter::repeat_n(format!("{LINE}\n"), 10 * lines).collect::<String>();
+        assert_eq!(found(endless.as_bytes(), key, 0..u64::MAX).unwrap().len(), lines);
+        assert!(found(LINE.as_bytes(), key, 0..u64::MAX).unwrap().is_empty(), "cut off");
+        let strange = [&LINE.as_bytes()[..LINE.len() - 1], b"\xff\n"].concat();
+        assert_eq!(found(&strange[..], key, 0..u64::MAX).unwrap().len(), 1);
+    }
 
     #[test]
     fn the_part_of_a_mapping_that_holds_the_bytes() {

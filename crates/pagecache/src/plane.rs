@@ -5,7 +5,7 @@
 //! the policy has decided. Everything that may block is done by other threads ([`crate::workers`]).
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use crate::advice::ReadaheadOff;
+use crate::closing::Closer;
 use crate::error::{Conflict, DiscloseError, OpenError, RuleError, SessionError, StepError};
 use crate::guard::Guard;
 use crate::kernel::{self, Linux, PageCache};
@@ -62,6 +63,7 @@ pub struct Disclosed {
 pub struct Plane {
     pub(crate) steering: Steering,
     pub(crate) observer: Observer,
+    pub(crate) closer: Closer,
     schedule: Schedule,
     /// Outcomes that wait for the observations before them.
     outcomes: Vec<Outcome>,
@@ -95,7 +97,7 @@ impl Plane {
         kernel::map_large_tables();
         let system = |what| move |source| OpenError::System { what, source };
         let list = match &options.record {
-            Some(path) => Some(BlockList::create(path).map_err(|e| record_error(path, e))?),
+            Some(path) => Some(BlockList::create(path)?),
             None => None,
         };
         let guard = Guard::start().map_err(system("fork the process that cleans up after a crash"))?;
@@ -106,8 +108,10 @@ impl Plane {
         let workers = Workers::start(&cache, schedule(), threads, options.batch as usize)
             .map_err(system("start the threads that prefetch and evict"))?;
         let schedule = schedule();
+        let closer = Closer::start().map_err(system("start the thread that closes descriptors"))?;
         Ok(Plane {
-            steering: Steering::new(options, workers, ReadaheadOff::new(guard), list),
+            steering: Steering::new(options, workers, ReadaheadOff::new(guard, closer.clone()), list),
+            closer,
             own_reads_at_start: observer.device_read_bytes(std::process::id()).unwrap_or(0),
             observer,
             schedule,
@@ -118,6 +122,12 @@ impl Plane {
             first_session: None,
             cpu_at_start: cpu_time(),
         })
+    }
+
+    /// Where descriptors that came from others are to be closed.
+    #[must_use]
+    pub fn closer(&self) -> &Closer {
+        &self.closer
     }
 
     /// The options in force.
@@ -291,7 +301,8 @@ impl Plane {
         }
         let idle = steering.observed_at.elapsed() >= IDLE_AFTER;
         let following = !idle && !steering.sessions.listing.is_empty();
-        let nap = following || !steering.retries.is_empty() || !steering.backlog.is_empty();
+        let nap = following || !steering.retries.is_empty();
+        let nap = nap || !steering.backlog.is_empty() || !steering.mapped_backlog.is_empty();
         let longest = match (nap, idle) {
             (true, _) => NAP,
             (false, true) => IDLE_SLEEP,
@@ -422,18 +433,11 @@ impl Plane {
         }
         let report = self.report();
         let recorded = match self.steering.list.take() {
-            Some(list) => {
-                let path = self.steering.options.record.clone().unwrap_or_default();
-                list.finish().map_err(|error| record_error(&path, error))
-            }
+            Some(list) => list.finish().map_err(OpenError::from),
             None => Ok(()),
         };
         (report, recorded)
     }
-}
-
-fn record_error(path: &Path, source: std::io::Error) -> OpenError {
-    OpenError::Record { path: path.to_owned(), source }
 }
 
 /// Processor time of this process.

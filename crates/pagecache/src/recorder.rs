@@ -11,7 +11,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use foretell_output::{Output, OutputError, Writing};
 
 /// References kept in memory before they are written out.
 const IN_MEMORY: usize = 1 << 20;
@@ -107,12 +107,12 @@ fn available_memory() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Writes a block list, `path offset length` a line, neighbouring blocks joined; appears under its name
-/// when it is complete.
+/// Writes a block list, `path offset length` a line, neighbouring blocks joined. A regular file appears under
+/// its name when it is complete.
 #[derive(Debug)]
 pub(crate) struct BlockList {
     path: PathBuf,
-    writer: BufWriter<NamedTempFile>,
+    writer: BufWriter<Writing>,
     /// The line to come: file, its path, offset, length.
     line: Option<(u32, PathBuf, u64, u64)>,
     error: Option<io::Error>,
@@ -122,13 +122,9 @@ impl BlockList {
     /// Begins a list that will be called `path`.
     ///
     /// # Errors
-    /// When nothing can be written beside it.
-    pub(crate) fn create(path: &Path) -> io::Result<BlockList> {
-        let directory = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let writer = BufWriter::new(NamedTempFile::new_in(directory)?);
+    /// When nothing can be written there.
+    pub(crate) fn create(path: &Path) -> Result<BlockList, OutputError> {
+        let writer = BufWriter::new(Output::open(path)?.begin()?);
         Ok(BlockList { path: path.to_owned(), writer, line: None, error: None })
     }
 
@@ -162,14 +158,14 @@ impl BlockList {
     ///
     /// # Errors
     /// When something could not be written.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
+    pub(crate) fn finish(mut self) -> Result<(), OutputError> {
         self.flush_line();
+        let failed = |source| OutputError::System { path: self.path.clone(), source };
         if let Some(error) = self.error {
-            return Err(error);
+            return Err(failed(error));
         }
-        let file = self.writer.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.persist(&self.path).map_err(|error| error.error)?;
-        Ok(())
+        let writing = self.writer.into_inner().map_err(|e| failed(e.into_error()))?;
+        writing.finish().map(drop)
     }
 }
 

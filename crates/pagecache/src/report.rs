@@ -93,6 +93,21 @@ impl Counts {
     pub fn fetches(&self) -> u64 {
         self.demand_fetches + self.prefetches
     }
+
+    /// The same without what tells how much of the disclosed blocks was cached before.
+    #[must_use]
+    pub fn without_prefetches(self) -> Counts {
+        Counts {
+            prefetches: 0,
+            prefetches_useful: 0,
+            prefetches_late: 0,
+            prefetches_wasted: 0,
+            evictions: 0,
+            evictions_refused: 0,
+            foreign_evictions: 0,
+            ..self
+        }
+    }
 }
 
 impl From<Counters> for Counts {

@@ -92,6 +92,23 @@ pub(crate) fn open_same(path: &Path, key: FileKey) -> io::Result<File> {
     open_again(there)
 }
 
+/// Opens what lies at a path for reading, if it is a regular file on a disk; else says what it is. Nothing else is
+/// opened, whatever comes to lie there meanwhile: to open a device has effects, and a file of a file system that a
+/// program serves may never be open.
+pub(crate) fn open_on_disk(path: &Path) -> io::Result<Result<File, &'static str>> {
+    use rustix::fs::{Mode, OFlags};
+    let there = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let looks = look_at(&there)?;
+    if !looks.is_file {
+        return Ok(Err("not a regular file"));
+    }
+    // Device numbers without a major number stand for no disk.
+    if looks.key.dev >> 20 == 0 {
+        return Ok(Err("on no disk of this machine"));
+    }
+    open_again(there).map(Ok)
+}
+
 /// A second open file on the same inode: what is done to it does not show on the first.
 pub(crate) fn open_again(file: impl AsFd) -> io::Result<File> {
     open_quietly(Path::new(&format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())))
@@ -223,6 +240,17 @@ mod tests {
         let found = find().unwrap();
         assert_eq!(found.path, path, "the last path it had");
         assert!(found.open(key).is_ok());
+    }
+
+    #[test]
+    fn only_files_on_disks_are_opened() {
+        let of = |path: &str| open_on_disk(Path::new(path)).unwrap().err();
+        assert_eq!(of(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")), None);
+        for path in ["/dev/null", "/dev/ptmx", "/"] {
+            assert_eq!(of(path), Some("not a regular file"), "{path}");
+        }
+        assert_eq!(of("/proc/self/stat"), Some("on no disk of this machine"));
+        assert!(open_on_disk(Path::new("/no/such/file")).is_err());
     }
 
     #[test]

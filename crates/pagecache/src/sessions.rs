@@ -50,6 +50,9 @@ pub(crate) struct Holding {
     pub(crate) serial: u32,
     /// How often it was named and not let go again.
     pub(crate) times: u32,
+    /// The session's user owns the file, or has it open for writing: the kernel would say what is cached of it
+    /// (mincore(2)).
+    pub(crate) may_look: bool,
 }
 
 /// Who a session is for.
@@ -73,6 +76,10 @@ pub(crate) struct Session {
     /// Which of them takes the processes that no other one names.
     default: usize,
     pub(crate) origin: Origin,
+    /// The user that the process at its root runs as.
+    owner: u32,
+    /// It has named a file of which its user may not know what is cached.
+    pub(crate) withheld: bool,
     /// Files named by descriptors.
     pub(crate) held: BTreeMap<FileId, Holding>,
     /// Its processes that are alive.
@@ -103,6 +110,8 @@ pub(crate) struct Process {
     /// The user of the session.
     pub(crate) user: u32,
     pub(crate) name: String,
+    /// It runs with other rights than the session's user has (set-user-ID, say): what it does is not told.
+    pub(crate) foreign: bool,
 }
 
 /// All sessions.
@@ -184,7 +193,9 @@ impl Sessions {
         let session = Session {
             managers: managers.collect(),
             default: prepared.default,
+            owner: credentials(origin.root).map_or(origin.user, |credentials| credentials.users[0]),
             origin,
+            withheld: false,
             held: BTreeMap::new(),
             members: BTreeSet::new(),
             past: Counts::default(),
@@ -318,6 +329,15 @@ impl Sessions {
         self.processes.get(&pid)
     }
 
+    /// Has a process other rights than the user of a session? One that has ended is taken to have them.
+    pub(crate) fn is_foreign(&self, session: SessionId, pid: u32) -> bool {
+        match self.get(session).map(|session| session.owner) {
+            // Root's programs have no more.
+            None | Some(0) => false,
+            Some(owner) => credentials(pid).is_none_or(|credentials| credentials.are_foreign(owner)),
+        }
+    }
+
     pub(crate) fn live_processes(&self, session: SessionId) -> usize {
         self.get(session).map_or(0, |session| session.members.len())
     }
@@ -344,9 +364,12 @@ impl Sessions {
         Some(process)
     }
 
-    pub(crate) fn rename_process(&mut self, pid: u32, name: String) {
+    /// A process has become another program of the same manager.
+    pub(crate) fn rename_process(&mut self, pid: u32, name: String, foreign: bool) {
         if let Some(process) = self.processes.get_mut(&pid) {
             process.name = name;
+            // What it did before cannot be told apart any more.
+            process.foreign |= foreign;
         }
     }
 
@@ -398,6 +421,41 @@ pub(crate) fn user_of(pid: u32) -> u32 {
     fs::metadata(format!("/proc/{pid}")).map_or(0, |metadata| metadata.uid())
 }
 
+/// Whose rights a process has (proc_pid_status(5)).
+#[derive(Debug, PartialEq, Eq)]
+struct Credentials {
+    /// Real, effective, saved, and for files.
+    users: [u32; 4],
+    groups: [u32; 4],
+    has_capabilities: bool,
+}
+
+fn credentials(pid: u32) -> Option<Credentials> {
+    credentials_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+fn credentials_in(status: &str) -> Option<Credentials> {
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    let numbers = |text: &str| -> Option<[u32; 4]> {
+        let numbers: Vec<u32> = text.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
+        numbers.try_into().ok()
+    };
+    let capabilities = u64::from_str_radix(field("CapPrm:")?.trim(), 16).ok()?;
+    Some(Credentials {
+        users: numbers(field("Uid:")?)?,
+        groups: numbers(field("Gid:")?)?,
+        has_capabilities: capabilities != 0,
+    })
+}
+
+impl Credentials {
+    /// Are these other rights than those of a program that `owner` starts?
+    fn are_foreign(&self, owner: u32) -> bool {
+        let other_group = self.groups.iter().any(|group| *group != self.groups[0]);
+        self.users != [owner; 4] || other_group || self.has_capabilities
+    }
+}
+
 /// The name of a process, `None` when there is none.
 pub(crate) fn name_of(pid: u32) -> Option<String> {
     Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end_matches('\n').to_owned())
@@ -419,6 +477,23 @@ mod tests {
         let id =
             sessions.add(prepared, &ids, Origin { root: 1, user: 0, enclosing: None, by_descriptors: false });
         (sessions, id)
+    }
+
+    #[test]
+    fn rights_that_the_user_has_not_are_seen() {
+        let status = |users: &str, groups: &str, capabilities: &str| {
+            let text = format!("Name:\tUid: 0\nUid:\t{users}\nGid:\t{groups}\nCapPrm:\t{capabilities}\n");
+            credentials_in(&text).unwrap().are_foreign(7)
+        };
+        assert!(!status("7\t7\t7\t7", "9\t9\t9\t9", "0000000000000000"));
+        assert!(status("7\t0\t0\t0", "9\t9\t9\t9", "0000000000000000"), "set-user-ID");
+        assert!(status("0\t0\t0\t0", "9\t9\t9\t9", "0000000000000000"), "su");
+        assert!(status("7\t7\t7\t7", "9\t5\t5\t5", "0000000000000000"), "set-group-ID");
+        assert!(status("7\t7\t7\t7", "9\t9\t9\t9", "0000000000003000"), "file capabilities");
+        assert_eq!(credentials_in("Uid:\t1\t2\n"), None);
+        let own = credentials(std::process::id()).unwrap();
+        assert_eq!(own.users[1], rustix::process::geteuid().as_raw());
+        assert_eq!(credentials(u32::MAX), None);
     }
 
     #[test]

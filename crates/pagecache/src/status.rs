@@ -89,6 +89,9 @@ pub struct ProcessStatus {
     pub name: String,
     /// The user of its session.
     pub user: u32,
+    /// It runs with other rights than that user has: what it does is told to root alone. Not told to anybody.
+    #[serde(skip)]
+    pub foreign: bool,
     /// Session and index of its manager.
     pub session: u32,
     /// See there.
@@ -114,6 +117,10 @@ pub struct FileStatus {
     pub cached_bytes: u64,
     /// Sessions that named it by a descriptor.
     pub sessions: Vec<u32>,
+    /// Those of them whose user may know what is cached of it: who owns it, or has it open for writing. (The kernel
+    /// answers mincore(2) to the same.) Not told to anybody.
+    #[serde(skip)]
+    pub sessions_that_may_look: Vec<u32>,
     /// The user whose processes have read it; `None` when nobody has, or those of several users.
     pub user: Option<u32>,
     /// Its counts.
@@ -131,6 +138,7 @@ impl Plane {
             pid,
             name: process.name.clone(),
             user: process.user,
+            foreign: process.foreign,
             session: process.session.0,
             manager: process.manager as u32,
             wait_s: observer.wait_ns(pid).unwrap_or(0) as f64 / 1e9,
@@ -198,11 +206,19 @@ impl Plane {
         self.steering.managers_of(session)
     }
 
-    /// The counts of the processes of one session in all, those included that have left it.
+    /// Has a session named a file of which its user may not know what is cached? Then it is not to be told how much
+    /// of what it disclosed had to be fetched.
+    #[must_use]
+    pub fn is_withheld(&self, session: SessionId) -> bool {
+        self.steering.sessions.get(session).is_some_and(|session| session.withheld)
+    }
+
+    /// The counts of the processes of one session in all, those included that have left it, but for those that run
+    /// with other rights than its user has.
     #[must_use]
     pub fn session_counts(&self, session: SessionId) -> Counts {
         let mut sum = self.steering.sessions.get(session).map_or(Counts::default(), |session| session.past);
-        for process in self.steering.sessions.processes_of(session) {
+        for process in self.steering.sessions.processes_of(session).filter(|process| !process.foreign) {
             sum += self.steering.engine.process_counters(process.id).into();
         }
         sum
@@ -239,20 +255,22 @@ impl Steering {
     }
 
     fn files_status(&self) -> Vec<FileStatus> {
-        let mut sessions: Vec<(u32, u32)> = Vec::new();
+        let mut sessions: Vec<(u32, u32, bool)> = Vec::new();
         for (id, session) in self.sessions.iter() {
-            sessions.extend(session.held.values().map(|holding| (holding.serial, id.0)));
+            sessions.extend(session.held.values().map(|holding| (holding.serial, id.0, holding.may_look)));
         }
         sessions.sort_unstable();
         let mut files: Vec<(u32, FileStatus)> = Vec::new();
         for (id, file) in self.files.iter() {
-            let first = sessions.partition_point(|(serial, _)| *serial < file.serial);
-            let holders = sessions[first..].iter().take_while(|(serial, _)| *serial == file.serial);
+            let first = sessions.partition_point(|(serial, ..)| *serial < file.serial);
+            let holders = sessions[first..].iter().take_while(|(serial, ..)| *serial == file.serial);
+            let may_look = holders.clone().filter(|(.., may_look)| *may_look);
             let status = FileStatus {
                 path: file.path.clone(),
                 size_bytes: file.size,
                 cached_bytes: file.folios.cached_pages() * crate::kernel::page_bytes(),
-                sessions: holders.map(|(_, session)| *session).collect(),
+                sessions_that_may_look: may_look.map(|(_, session, _)| *session).collect(),
+                sessions: holders.map(|(_, session, _)| *session).collect(),
                 user: file.used_by.filter(|_| !file.used_by_others),
                 counts: self.engine.file_counters(id).into(),
             };

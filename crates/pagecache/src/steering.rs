@@ -73,6 +73,8 @@ pub(crate) struct Steering {
     pub(crate) ready: BTreeMap<FileId, Vec<Folio>>,
     /// Evictions for which the queue had no room.
     pub(crate) backlog: VecDeque<Eviction>,
+    /// The same of files that processes have mapped: another thread does those.
+    pub(crate) mapped_backlog: VecDeque<Eviction>,
     /// Evictions to be tried a second time, and when.
     pub(crate) retries: Vec<Eviction>,
     pub(crate) retry_at: Option<Instant>,
@@ -146,6 +148,7 @@ impl Steering {
             waiting: Waiting::new(waiting_blocks << block_order),
             ready: BTreeMap::new(),
             backlog: VecDeque::new(),
+            mapped_backlog: VecDeque::new(),
             retries: Vec::new(),
             retry_at: None,
             unwritten: Unwritten::new((u64::from(cache_blocks) / UNWRITTEN_SHARE) << block_order),
@@ -363,7 +366,8 @@ impl Steering {
         let Some(managed) = self.files.get(id) else { return };
         if overread || !self.readahead_off.covers(tgid, managed.key) {
             let told = managed.told.filter(|(pid, _)| *pid == tgid).map(|(_, number)| number);
-            let open = (tgid, managed.key);
+            let user = self.sessions.process(tgid).map_or(0, |process| process.user);
+            let open = (tgid, user, managed.key);
             self.readahead_off.turn_off(open, told, overread, manager, &mut self.files.descriptors);
         }
     }

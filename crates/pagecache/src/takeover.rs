@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use foretell_policy::{Block, FileId, Input, Layout};
 
 use crate::descriptors::Search;
+use crate::extents;
 use crate::files::Registration;
 use crate::folios::Folio;
 use crate::kernel::{self, Linux, PageCache};
@@ -107,11 +108,13 @@ impl Steering {
     /// Puts a file under control.
     pub(crate) fn register(&mut self, new: Registration, layout: Layout) -> Option<FileId> {
         while self.files.len() >= MANAGED_FILES as usize && self.retire_oldest_orphan() {}
+        let extents = extents::count(&layout);
         let id = self.engine.add_file(layout).ok()?;
         if self.enter(id, new).is_none() {
             self.engine.remove_file(id);
             return None;
         }
+        self.files.set_extents(id, extents);
         Some(id)
     }
 

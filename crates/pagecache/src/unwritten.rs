@@ -111,7 +111,8 @@ impl Steering {
             let waiting = folios.into_iter().filter(|folio| managed.folios.is_put_off(*folio));
             let waiting: Vec<Folio> = waiting.collect();
             let (key, mapped_by) = (managed.key, managed.mapped_by.clone());
-            let wanted = is_due && !waiting.is_empty() && self.backlog.len() < BACKLOG_RUNS;
+            let room = self.backlog.len().max(self.mapped_backlog.len()) < BACKLOG_RUNS;
+            let wanted = is_due && !waiting.is_empty() && room;
             let Some(file) = wanted.then(|| self.files.descriptor(id)).flatten() else {
                 waiting.into_iter().for_each(|folio| self.refuse(id, folio, false));
                 continue;
@@ -121,15 +122,8 @@ impl Steering {
                 let Some(managed) = self.files.get_mut(id) else { break };
                 run.iter().for_each(|folio| managed.folios.issue(*folio));
                 let (file, mapped_by) = (Arc::clone(&file), mapped_by.clone());
-                self.backlog.push_back(Eviction {
-                    serial,
-                    id,
-                    key,
-                    file,
-                    folios: run,
-                    mapped_by,
-                    again: true,
-                });
+                let backlog = if mapped_by.is_empty() { &mut self.backlog } else { &mut self.mapped_backlog };
+                backlog.push_back(Eviction { serial, id, key, file, folios: run, mapped_by, again: true });
             }
         }
     }

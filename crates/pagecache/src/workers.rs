@@ -2,7 +2,9 @@
 //!
 //! One thread evicts: an eviction takes 3 to 200 us and needs no company. Like the thread that steers it runs
 //! at `SCHED_FIFO` within a share ([`crate::schedule`]): while it waits for a processor, a program that reads
-//! from a fast device fills the memory beyond the budget. A few threads prefetch: each
+//! from a fast device fills the memory beyond the budget. What processes have mapped another thread evicts, at
+//! the usual priority: it has to look through the mappings of strangers ([`crate::mappings`]), which may take it
+//! some milliseconds for each, so nobody else's evictions stand behind those. A few threads prefetch: each
 //! takes a batch, in the order in which the policy gave it, joins blocks that lie next to each other into
 //! one `readahead(2)` (which returns at once), and then waits for each in turn by reading the last byte of
 //! it. All requests under way, over all threads, stay below half of the device's queue, so that a demand
@@ -30,6 +32,8 @@ use crate::schedule::Schedule;
 pub(crate) const PREFETCH_QUEUE_BLOCKS: usize = 4096;
 /// Evictions that may wait to be done, in runs of folios; what is more waits in the loop.
 pub(crate) const EVICT_QUEUE_RUNS: usize = 256;
+/// What the mappings of strangers may take of one eviction; pages that further processes have mapped stay.
+const MAPPINGS_TIME: Duration = Duration::from_millis(4);
 /// Largest `readahead(2)`: one request of most devices, and no more than the kernel's smallest window.
 const REQUEST_BYTES: u64 = 128 << 10;
 
@@ -46,6 +50,13 @@ pub(crate) struct Eviction {
     pub(crate) mapped_by: Vec<u32>,
     /// It has failed once before.
     pub(crate) again: bool,
+}
+
+impl Eviction {
+    /// Has a process mapped the file?
+    pub(crate) fn is_mapped(&self) -> bool {
+        !self.mapped_by.is_empty()
+    }
 }
 
 /// A block to be prefetched.
@@ -128,6 +139,8 @@ struct FetchState {
 #[derive(Debug)]
 pub(crate) struct Workers {
     evictions: Option<SyncSender<Eviction>>,
+    /// Of files that processes have mapped.
+    mapped: Option<SyncSender<Eviction>>,
     fetches: Arc<FetchQueue>,
     outcomes: Option<Receiver<Outcome>>,
     bell: Arc<OwnedFd>,
@@ -135,7 +148,8 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts one thread that evicts, scheduled by `schedule`, and `prefetch_threads` that prefetch up to `batch` blocks at a time.
+    /// Starts one thread that evicts, scheduled by `schedule`, one for what is mapped, and `prefetch_threads` that
+    /// prefetch up to `batch` blocks at a time.
     ///
     /// # Errors
     /// When a thread or the `eventfd` cannot be made.
@@ -148,11 +162,13 @@ impl Workers {
         let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
         let bell = Arc::new(rustix::event::eventfd(0, flags)?);
         // Room for all that can be under way: a thread never waits for the loop.
-        let room = PREFETCH_QUEUE_BLOCKS + EVICT_QUEUE_RUNS + 2 + prefetch_threads * batch;
+        let room = PREFETCH_QUEUE_BLOCKS + 2 * (EVICT_QUEUE_RUNS + 2) + prefetch_threads * batch;
         let (done, outcomes) = sync_channel(room);
         let (evictions, to_evict) = sync_channel(EVICT_QUEUE_RUNS);
+        let (mapped, mapped_to_evict) = sync_channel(EVICT_QUEUE_RUNS);
         let mut workers = Workers {
             evictions: Some(evictions),
+            mapped: Some(mapped),
             fetches: Arc::default(),
             outcomes: Some(outcomes),
             bell,
@@ -162,6 +178,13 @@ impl Workers {
         workers.spawn("foretell-evict", move || {
             for eviction in to_evict {
                 schedule.check(true);
+                let unclean = evict(&*kernel, &eviction);
+                post(&sender, &bell, Outcome::Evicted { eviction, unclean });
+            }
+        })?;
+        let (sender, bell, kernel) = (done.clone(), Arc::clone(&workers.bell), Arc::clone(cache));
+        workers.spawn("foretell-mapped", move || {
+            for eviction in mapped_to_evict {
                 let unclean = evict(&*kernel, &eviction);
                 post(&sender, &bell, Outcome::Evicted { eviction, unclean });
             }
@@ -197,7 +220,8 @@ impl Workers {
 
     /// Queues an eviction; gives it back when the queue is full.
     pub(crate) fn evict(&self, eviction: Eviction) -> Result<(), Eviction> {
-        let Some(queue) = &self.evictions else { return Err(eviction) };
+        let queue = if eviction.is_mapped() { &self.mapped } else { &self.evictions };
+        let Some(queue) = queue else { return Err(eviction) };
         queue.try_send(eviction).map_err(|full| match full {
             std::sync::mpsc::TrySendError::Full(e) | std::sync::mpsc::TrySendError::Disconnected(e) => e,
         })
@@ -230,7 +254,7 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        self.evictions = None;
+        (self.evictions, self.mapped) = (None, None);
         // No thread waits for room in a channel that nobody listens to.
         self.outcomes = None;
         let mut state = lock(&self.fetches.state);
@@ -286,7 +310,11 @@ fn evict(cache: &dyn PageCache, eviction: &Eviction) -> Vec<Folio> {
         Vec::new()
     };
     let (offset, length) = bytes(&eviction.folios);
+    let start = Instant::now();
     for &pid in &eviction.mapped_by {
+        if start.elapsed() > MAPPINGS_TIME {
+            break;
+        }
         // Refused, or the process is gone: seen from what stays cached.
         let _ = cache.page_out(pid, eviction.key, offset, length);
     }

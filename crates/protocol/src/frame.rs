@@ -4,7 +4,8 @@
 //! travel beside the bytes. The kernel hands them over with the first byte of the `sendmsg` that carried
 //! them, so a [`Reader`] keeps them in the order of their arrival until a frame whose kind has descriptors
 //! takes its number of them. Several frames may share one `sendmsg`. A descriptor that no frame of the bytes
-//! received so far can claim is an error, so that nobody can park descriptors in the service.
+//! received so far can claim is an error. Those of a frame that is never completed the service puts an end to: see
+//! [`Reader::waiting_descriptors`].
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,11 +17,11 @@ use crate::socket::{self, Received};
 
 /// A message and what came along.
 #[derive(Debug)]
-pub struct Frame<M> {
+pub struct Frame<M, D = OwnedFd> {
     /// The message.
     pub message: M,
     /// As many as [`Message::descriptors`] says.
-    pub descriptors: Vec<OwnedFd>,
+    pub descriptors: Vec<D>,
 }
 
 /// What came is no frame of this protocol. Whoever sent it is not to be listened to any longer.
@@ -59,12 +60,15 @@ pub enum Arrival {
 
 /// Puts frames together from what arrives in pieces. Holds at most one frame and a piece of
 /// [`RECEIVE_BYTES`] when [`Reader::next_frame`] is called until there are none left before more is received.
-#[derive(Debug, Default)]
-pub struct Reader {
+///
+/// `D` is what a descriptor is made into as soon as it is there: to close one may wait for whoever sent it, so who
+/// must not wait gives it a type that is closed elsewhere.
+#[derive(Debug)]
+pub struct Reader<D = OwnedFd> {
     buffer: Vec<u8>,
     /// Bytes of the buffer that were taken.
     taken: usize,
-    descriptors: VecDeque<OwnedFd>,
+    descriptors: VecDeque<D>,
 }
 
 impl Reader {
@@ -79,11 +83,32 @@ impl Reader {
     /// # Errors
     /// The socket's, or [`FrameError::TooManyDescriptors`].
     pub fn receive(&mut self, from: BorrowedFd<'_>) -> Result<Arrival, ReceiveError> {
+        self.receive_as(from, |descriptor| descriptor)
+    }
+}
+
+impl<D> Default for Reader<D> {
+    fn default() -> Reader<D> {
+        Reader { buffer: Vec::new(), taken: 0, descriptors: VecDeque::new() }
+    }
+}
+
+impl<D> Reader<D> {
+    /// Receives once, without waiting, and makes each descriptor into what `make` says.
+    ///
+    /// # Errors
+    /// The socket's, or [`FrameError::TooManyDescriptors`].
+    pub fn receive_as(
+        &mut self,
+        from: BorrowedFd<'_>,
+        make: impl FnMut(OwnedFd) -> D,
+    ) -> Result<Arrival, ReceiveError> {
         let mut bytes = [0; RECEIVE_BYTES];
         match socket::receive(from, &mut bytes)? {
             Received::Nothing => Ok(Arrival::Nothing),
             Received::Closed => Ok(Arrival::Closed),
             Received::Some { length, descriptors, cut } => {
+                let descriptors = descriptors.into_iter().map(make).collect();
                 if cut {
                     return Err(FrameError::TooManyDescriptors.into());
                 }
@@ -93,11 +118,17 @@ impl Reader {
         }
     }
 
+    /// Descriptors that wait for the rest of their frames.
+    #[must_use]
+    pub fn waiting_descriptors(&self) -> usize {
+        self.descriptors.len()
+    }
+
     /// Takes in what was received by other means.
     ///
     /// # Errors
     /// When more descriptors wait than may.
-    pub fn feed(&mut self, bytes: &[u8], descriptors: Vec<OwnedFd>) -> Result<(), FrameError> {
+    pub fn feed(&mut self, bytes: &[u8], descriptors: Vec<D>) -> Result<(), FrameError> {
         self.buffer.drain(..self.taken);
         self.taken = 0;
         self.buffer.extend_from_slice(bytes);
@@ -109,7 +140,7 @@ impl Reader {
     ///
     /// # Errors
     /// When there is none to be made of what has arrived.
-    pub fn next_frame<M: Message>(&mut self) -> Result<Option<Frame<M>>, FrameError> {
+    pub fn next_frame<M: Message>(&mut self) -> Result<Option<Frame<M, D>>, FrameError> {
         let waiting = &self.buffer[self.taken..];
         let Some((header, rest)) = waiting.split_first_chunk::<HEADER_BYTES>() else {
             return self.unfinished();
@@ -134,7 +165,7 @@ impl Reader {
 
     /// No frame at present. Descriptors came with the first byte of something that is still to be completed,
     /// or nobody will claim them.
-    fn unfinished<M>(&mut self) -> Result<Option<Frame<M>>, FrameError> {
+    fn unfinished<M>(&mut self) -> Result<Option<Frame<M, D>>, FrameError> {
         if self.taken == self.buffer.len() {
             if !self.descriptors.is_empty() {
                 return Err(FrameError::DescriptorStray);

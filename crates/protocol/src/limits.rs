@@ -13,9 +13,11 @@ pub const REASON_BYTES: usize = 1024;
 /// Bytes of a text that came in parts at most: the status of some thousand processes.
 pub const TEXT_BYTES: usize = 4 << 20;
 
-/// Descriptors that one `sendmsg` may carry, and that may wait for their frames at a receiver. The kernel's
-/// own limit is 253 (`SCM_MAX_FD`).
+/// Descriptors that one `sendmsg` may carry, and that may wait for their frames at a receiver.
 pub const DESCRIPTORS: usize = 64;
+
+/// The kernel's own limit for one `sendmsg` (`SCM_MAX_FD`, unix(7)).
+pub const DESCRIPTORS_OF_KERNEL: usize = 253;
 
 /// Bytes read from a socket at a time.
 pub const RECEIVE_BYTES: usize = 16 << 10;

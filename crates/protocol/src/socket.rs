@@ -3,15 +3,17 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Uid;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-use crate::limits::DESCRIPTORS;
+use crate::limits::{DESCRIPTORS, DESCRIPTORS_OF_KERNEL};
 
 /// Where the service listens: what the environment says, or [`crate::DEFAULT_SOCKET`].
 #[must_use]
@@ -20,17 +22,36 @@ pub fn path() -> PathBuf {
     named.map_or_else(|| PathBuf::from(crate::DEFAULT_SOCKET), PathBuf::from)
 }
 
-/// Connects to the service without waiting.
+/// Connects to the service without waiting, and looks whose it is before anything is said: what a client sends
+/// are open files of its.
+///
+/// The service must be root's or our own user's (`SO_PEERCRED`, unix(7): whoever began to listen). At
+/// [`crate::DEFAULT_SOCKET`] it may also be of the user that its directory belongs to: that directory lies in
+/// one of root's, and systemd makes it for a service with a user of its own.
 ///
 /// # Errors
-/// When nobody listens there, or when as many clients wait to be let in as may
-/// ([`io::ErrorKind::WouldBlock`]).
+/// When nobody listens there, when as many clients wait to be let in as may
+/// ([`io::ErrorKind::WouldBlock`]), or when it is somebody else who listens
+/// ([`io::ErrorKind::PermissionDenied`]).
 pub fn connect(to: &Path) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(to)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     rustix::net::connect(&socket, &address)?;
-    Ok(socket)
+    let server = rustix::net::sockopt::socket_peercred(&socket)?.uid;
+    if server.is_root() || server == rustix::process::geteuid() || is_usual_owner(to, server) {
+        return Ok(socket);
+    }
+    let whose = format!("user {server} listens there, neither root nor this user");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, whose))
+}
+
+/// Is this the usual place, and the user the owner of its directory?
+fn is_usual_owner(socket: &Path, user: Uid) -> bool {
+    let directory = Path::new(crate::DEFAULT_SOCKET).parent();
+    let owner = directory.and_then(|directory| std::fs::symlink_metadata(directory).ok());
+    socket == Path::new(crate::DEFAULT_SOCKET)
+        && owner.is_some_and(|owner| owner.is_dir() && owner.uid() == user.as_raw())
 }
 
 /// Sends once, without waiting and without a signal when the other side has closed. The descriptors go with
@@ -69,7 +90,7 @@ pub enum Received {
         length: usize,
         /// Descriptors received; closed on `exec`.
         descriptors: Vec<OwnedFd>,
-        /// There were more descriptors than may come at a time; the rest is gone.
+        /// There were more descriptors than may come at a time ([`DESCRIPTORS`]).
         cut: bool,
     },
 }
@@ -79,7 +100,9 @@ pub enum Received {
 /// # Errors
 /// The connection is over.
 pub fn receive(from: BorrowedFd<'_>, to: &mut [u8]) -> io::Result<Received> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    // Room for all that may come. What found none the kernel would close before it returns, and that may wait for
+    // whoever sent it.
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_OF_KERNEL))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let message = loop {
@@ -99,6 +122,6 @@ pub fn receive(from: BorrowedFd<'_>, to: &mut [u8]) -> io::Result<Received> {
     if message.bytes == 0 && descriptors.is_empty() {
         return Ok(Received::Closed);
     }
-    let cut = message.flags.contains(ReturnFlags::CTRUNC);
+    let cut = message.flags.contains(ReturnFlags::CTRUNC) || descriptors.len() > DESCRIPTORS;
     Ok(Received::Some { length: message.bytes, descriptors, cut })
 }

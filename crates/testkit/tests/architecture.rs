@@ -13,7 +13,9 @@ use serde_json::Value;
 const MAY_USE: &[(&str, &[&str])] = &[
     ("foretell-policy", &[]),
     ("foretell-device", &[]),
-    ("foretell-trace", &[]),
+    // How a file that somebody named is written.
+    ("foretell-output", &[]),
+    ("foretell-trace", &["foretell-output"]),
     // Never the policy or the simulator, so that their agreement means something.
     ("foretell-analytic", &["foretell-device"]),
     // Makes the requests that the model's calibration asks for.
@@ -28,7 +30,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("foretell-capi", &["foretell-client"]),
     ("foretell-python", &["foretell-client"]),
     ("foretell-sim", &["foretell-device", "foretell-policy", "foretell-trace"]),
-    ("foretell-pagecache", &["foretell-policy"]),
+    ("foretell-pagecache", &["foretell-output", "foretell-policy"]),
     ("foretelld", &["foretell-pagecache", "foretell-protocol"]),
     ("foretell", ALL_LIBRARIES),
     ("foretell-benchmarks", ALL_LIBRARIES),
@@ -38,6 +40,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 const ALL_LIBRARIES: &[&str] = &[
     "foretell-analytic",
     "foretell-device",
+    "foretell-output",
     "foretell-pagecache",
     "foretell-policy",
     "foretell-probe",

@@ -15,6 +15,9 @@ pub enum TraceError {
         /// Why.
         source: std::io::Error,
     },
+    /// A trace cannot be written.
+    #[error(transparent)]
+    Output(#[from] foretell_output::OutputError),
     /// A line does not parse.
     #[error("{path}:{line}: expected {expected}, found `{found}`")]
     Line {

@@ -15,6 +15,8 @@ pub struct Limits {
     pub objects: u32,
     /// Descriptors that are open at one time, over all processes of an strace recording.
     pub descriptors: u32,
+    /// Bytes of the calls of an strace recording that are interrupted at one time.
+    pub unfinished_bytes: u64,
 }
 
 impl Default for Limits {
@@ -27,6 +29,7 @@ impl Default for Limits {
             name_bytes: 1 << 29,
             objects: 1 << 27,
             descriptors: 1 << 20,
+            unfinished_bytes: 1 << 26,
         }
     }
 }

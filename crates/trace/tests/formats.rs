@@ -264,6 +264,25 @@ fn mistakes_are_reported_with_file_and_line() {
 }
 
 #[test]
+fn many_unfinished_calls_are_no_more_work_each() {
+    use std::fmt::Write;
+    const CALLS: u32 = 100_000;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("forks.strace");
+    let mut text = String::new();
+    // Each process that appears is looked for among the calls that may have created it.
+    for pid in 0..CALLS {
+        let creates = if pid % 2 == 0 { "clone(flags=SIGCHLD" } else { "read(3, " };
+        writeln!(text, "{}  1000.000001 {creates} <unfinished ...>", 100 + pid).unwrap();
+    }
+    for pid in 0..CALLS {
+        writeln!(text, "{}  1000.000002 getpid() = 1", 1_000_000 + pid).unwrap();
+    }
+    std::fs::write(&path, text).unwrap();
+    assert_eq!(read_with(&path, &ReadOptions::default()).0, []);
+}
+
+#[test]
 fn limits_stop_a_reader() {
     let limited = |limits| ReadOptions { limits, ..ReadOptions::default() };
     let limits = Limits::default();
@@ -271,6 +290,7 @@ fn limits_stop_a_reader() {
         ("usr_0.msr.csv", Limits { files: 1, ..limits }, "usr_0.msr.csv:3: more than 1 files"),
         ("shell.strace", Limits { processes: 1, ..limits }, "more than 1 processes"),
         ("shell.strace", Limits { descriptors: 3, ..limits }, "more than 3 open descriptors"),
+        ("shell.strace", Limits { unfinished_bytes: 40, ..limits }, "more than 40 bytes of unfinished calls"),
         ("shell.strace", Limits { line_bytes: 40, ..limits }, "shell.strace:1: more than 40 bytes in a line"),
         (
             "web.libcachesim.csv",

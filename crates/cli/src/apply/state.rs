@@ -8,7 +8,6 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::queue::Queue;
-use crate::whole;
 
 /// One setting that was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,7 +94,7 @@ impl State {
     /// Writes the file. It need not reach a disk: the settings do not survive a crash of the machine either.
     pub(super) fn write(&self) -> Result<()> {
         let text = serde_json::to_string_pretty(&self.record)? + "\n";
-        whole::write(&self.path, text.as_bytes()).with_context(|| {
+        foretell_output::write(&self.path, text.as_bytes()).with_context(|| {
             format!("{}: cannot be written, so nothing is changed; are you root?", self.path.display())
         })
     }

@@ -17,13 +17,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
+use foretell_output::Output;
 use foretell_pagecache::{ManagerSpec, Options, Plane, SessionSpec};
 
 use crate::config::{self, Controlled, Effective, File, Flags, Number, Surroundings};
 use crate::hints::check::{self, Kind};
 use crate::join::{Server, check_other_runs};
 use crate::nearest::nearest;
-use crate::program::{self, Program};
+use crate::program::{self, NotRun, Program};
 use crate::rule::Rule;
 use crate::scan::{self, Allowance, Verdict};
 use crate::service::{Service, socket_path};
@@ -35,7 +36,9 @@ use crate::{joined, memory, report, signals, steer};
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "foretell run [OPTIONS] -- PROGRAM [ARGS]...",
-    after_help = "The exit code is the program's own; 128 + N when signal N ended it; 2 when it was not started.\n\n\
+    after_help = "The exit code is the program's own, or 128 + N when signal N ended it. When the program did not run: 127 when\n\
+        there is no such program, 126 when it cannot be executed, 125 when foretell itself fails, 2 when what was\n\
+        asked for is wrong.\n\n\
         Examples:\n  \
         foretell run --budget 64M --rule '/data/big/**=mru' -- ./scan /data/big\n  \
         foretell run --budget 1G --hints reads.txt -- ./job"
@@ -165,7 +168,7 @@ pub fn execute(args: &Args) -> Result<u8> {
     };
     program::find(name)?;
     let sources = check_hints(&effective.controlled, &working_directory)?;
-    check_statistics_file(args)?;
+    let statistics = statistics_file(args)?;
     let mut allowance = Allowance::default();
     let rules: Vec<Rule> = effective.controlled.iter().flat_map(|c| c.rules.iter().cloned()).collect();
     check_other_runs(&rules, &mut allowance)?;
@@ -187,8 +190,8 @@ pub fn execute(args: &Args) -> Result<u8> {
     }
     let started = Instant::now();
     let mut outcome = match begin {
-        Ok(Begun::Own(controlled)) => controlled.run(&sources)?,
-        Ok(Begun::Joined(controlled)) => controlled.accompany(&sources)?,
+        Ok(Begun::Own(controlled)) => controlled.run(&sources).map_err(NotRun::failed)?,
+        Ok(Begun::Joined(controlled)) => controlled.accompany(&sources).map_err(NotRun::failed)?,
         Err(Refused::Unable(e)) if args.best_effort => {
             warn(&format!("{e:#}; '{}' runs uncontrolled (--best-effort)", name.display()));
             let mut program = Program::start(name, arguments)?;
@@ -197,12 +200,13 @@ pub fn execute(args: &Args) -> Result<u8> {
             Outcome { code, stats: Stats::uncontrolled(&format!("{e:#}")) }
         }
         Err(Refused::Unable(e)) => {
-            bail!("{e:#}; 'foretell doctor' says more, --best-effort runs the program uncontrolled")
+            let advice = "'foretell doctor' says more, --best-effort runs the program uncontrolled";
+            return Err(NotRun::Failed(format!("{e:#}; {advice}")).into());
         }
         Err(Refused::Wrong(e)) => return Err(e),
     };
     outcome.stats.chosen = effective.chosen;
-    finish(args, outcome, started)
+    finish(args, outcome, statistics, started)
 }
 
 /// Everything from the first word on that is no flag of ours is the program and its arguments, so a mistyped
@@ -315,17 +319,8 @@ fn check_hints(controlled: &[Controlled], working_directory: &Path) -> Result<Ve
 }
 
 /// Found out before the program runs for hours: can the statistics be written?
-fn check_statistics_file(args: &Args) -> Result<()> {
-    let Some(path) = &args.stats else { return Ok(()) };
-    let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let writable = rustix::fs::access(directory, rustix::fs::Access::WRITE_OK);
-    if path.is_dir() || !directory.is_dir() || writable.is_err() {
-        bail!(
-            "--stats {}: cannot write there; give a file in an existing, writable directory",
-            path.display()
-        );
-    }
-    Ok(())
+fn statistics_file(args: &Args) -> Result<Option<Output>> {
+    args.stats.as_deref().map(Output::open).transpose().map_err(|e| anyhow!("--stats {e}"))
 }
 
 /// Files of a rule that are put under control before the program starts. Of further ones, what is read
@@ -374,7 +369,7 @@ fn begin(
         }
         Err(e) => return Err(wrong(e.into())),
     };
-    let held = Program::start_held(name, arguments).map_err(wrong)?;
+    let held = Program::start_held(name, arguments).map_err(|e| wrong(NotRun::failed(e).into()))?;
     let managers = effective.controlled.iter().map(|c| manager(c, name)).collect();
     let session = match plane.add_session(SessionSpec { root_pid: held.pid(), managers }) {
         Ok(session) => session,
@@ -419,14 +414,14 @@ pub(crate) fn manager_name(controlled: &Controlled, program: &OsString) -> Strin
     controlled.process.clone().unwrap_or_else(program)
 }
 
-fn finish(args: &Args, outcome: Outcome, started: Instant) -> Result<u8> {
+fn finish(args: &Args, outcome: Outcome, statistics: Option<Output>, started: Instant) -> Result<u8> {
     let Outcome { code, mut stats } = outcome;
     if stats.elapsed_s == 0.0 {
         stats.elapsed_s = started.elapsed().as_secs_f64();
     }
     // The program has run: whatever fails now is said, and its exit code stays.
-    if let Some(path) = &args.stats
-        && let Err(e) = stats.write(path)
+    if let Some(output) = statistics
+        && let Err(e) = stats.write(output)
     {
         warn(&format!("{e:#}"));
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use foretell_device::{DeviceParameters, Discipline, catalogue};
+use foretell_output::Output;
 use foretell_sim::{
     Batch, Cell, Control, DRIVER_NS, Hints, NO_DEVICE, Outcome, PolicyName, Reverse, SimError, in_parallel,
     replace_only, replace_only_streamed, reproduce, simulate, simulate_streamed,
@@ -22,7 +23,6 @@ use crate::sweep::deployed::Deployed;
 use crate::sweep::sources::{self, Reading, References, Source};
 use crate::sweep::{baseline, page, table};
 use crate::terminal::{say, warn};
-use crate::whole;
 
 /// The largest array.
 const MAX_DISKS: u16 = 64;
@@ -183,9 +183,7 @@ fn sweep(args: &Args, jobs: usize) -> Result<()> {
     // Everything that can be wrong with the arguments is found before anything is read.
     let sources = Source::all(&args.workload, &args.trace)?;
     ensure!(!sources.is_empty(), "nothing to simulate: give --workload NAME or --trace FILE");
-    if let Some(path) = &args.html {
-        whole::check("--html", path)?;
-    }
+    let html = args.html.as_deref().map(Output::open).transpose().map_err(|e| anyhow!("--html {e}"))?;
     let flags = Flags {
         rules: args.rules.clone(),
         hints: args.hints.clone(),
@@ -216,9 +214,9 @@ fn sweep(args: &Args, jobs: usize) -> Result<()> {
     }
     baseline::compare(&mut results);
     notes(&results, &references, noted);
-    if let Some(path) = &args.html {
-        whole::write(path, page::page(&results, &command_line()).as_bytes())
-            .with_context(|| format!("--html {}: cannot write there", path.display()))?;
+    if let Some(html) = html {
+        let page = page::page(&results, &command_line());
+        html.write(page.as_bytes()).map_err(|e| anyhow!("--html {e}"))?;
     }
     if args.json {
         say(&(serde_json::to_string_pretty(&results)? + "\n"));

@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use foretell_output::Output;
 use foretell_slicer::{
     Input, Options, Translation, front_end_flags, read_database, translate, write_runtime,
 };
 
 use crate::terminal::{note, say, warn};
-use crate::whole;
 
 /// Exit code when every file that could have been prefetched is refused.
 const REFUSED: u8 = 3;
@@ -114,7 +114,7 @@ fn check_output(args: &Args, inputs: &[Input]) -> Result<()> {
         );
         return Ok(());
     }
-    whole::check("-o", output)?;
+    Output::open(output).map_err(|e| anyhow!("-o {e}"))?;
     let same = |input: &Input| {
         let source = input.folder.as_deref().unwrap_or(Path::new("")).join(&input.path);
         fs::canonicalize(source).ok().is_some_and(|source| fs::canonicalize(output).ok() == Some(source))
@@ -163,5 +163,5 @@ fn write(args: &Args, inputs: &[Input], translation: &Translation) -> Result<()>
 }
 
 fn write_file(path: &Path, text: &str) -> Result<()> {
-    whole::write(path, text.as_bytes()).with_context(|| path.display().to_string())
+    foretell_output::write(path, text.as_bytes()).map_err(|e| anyhow!("-o {e}"))
 }

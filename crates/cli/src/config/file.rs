@@ -165,6 +165,7 @@ const LIMITS_KEYS: &[&str] = &[
     "files",
     "files-of-user",
     "file-bytes-of-user",
+    "ring-bytes-of-user",
     "queues",
     "list-blocks",
     "list-blocks-in-all",

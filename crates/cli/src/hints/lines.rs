@@ -4,6 +4,9 @@
 //! magic number, so the first line of a FIFO is never held back waiting for a fourth byte.
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use flate2::read::MultiGzDecoder;
 
@@ -16,6 +19,12 @@ const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// The most memory that a zstd stream may ask for, as a power of two: 128 MiB, what its own command allows.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
+/// What a packed list may unpack to: so many bytes, whatever it has ...
+const UNPACKED_BYTES: u64 = 64 << 20;
+/// ... so many more for each of its own; lists of real programs stay below 50 ...
+const UNPACKED_RATIO: u64 = 256;
+/// ... and no more than this: some hundred million hints.
+const UNPACKED_BYTES_MOST: u64 = 16 << 30;
 /// Bytes read at a time.
 const BUFFER_BYTES: usize = 128 << 10;
 
@@ -49,17 +58,61 @@ pub fn unpack<R: Read + Send + 'static>(mut raw: R) -> io::Result<(Packing, Box<
             break Packing::Plain;
         }
     };
-    let whole = Cursor::new(head).chain(raw);
+    let packed_bytes = Arc::new(AtomicU64::new(0));
+    let whole = Counted { stream: Cursor::new(head).chain(raw), bytes: Arc::clone(&packed_bytes) };
+    let limited = |stream| Limited { stream, bytes: 0, packed_bytes };
     let stream: Box<dyn Read + Send> = match packing {
         Packing::Plain => Box::new(whole),
-        Packing::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(BUFFER_BYTES, whole))),
+        Packing::Gzip => {
+            let whole = BufReader::with_capacity(BUFFER_BYTES, whole);
+            Box::new(limited(Box::new(MultiGzDecoder::new(whole)) as Box<dyn Read + Send>))
+        }
         Packing::Zstd => {
             let mut decoder = zstd::stream::read::Decoder::new(whole)?;
             decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
-            Box::new(decoder)
+            Box::new(limited(Box::new(decoder)))
         }
     };
     Ok((packing, stream))
+}
+
+/// Counts what was read.
+struct Counted<R> {
+    stream: R,
+    bytes: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(to)?;
+        self.bytes.fetch_add(read as u64, Relaxed);
+        Ok(read)
+    }
+}
+
+/// What comes out of a decompressor, as long as it is in proportion to what went in.
+struct Limited {
+    stream: Box<dyn Read + Send>,
+    bytes: u64,
+    packed_bytes: Arc<AtomicU64>,
+}
+
+impl Read for Limited {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(to)?;
+        self.bytes += read as u64;
+        let packed = self.packed_bytes.load(Relaxed);
+        if self.bytes > unpacked_limit(packed) {
+            let what = format!("{packed} packed bytes unpack to more than {} bytes", unpacked_limit(packed));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        Ok(read)
+    }
+}
+
+/// Bytes that a stream may unpack to after so many packed ones.
+fn unpacked_limit(packed_bytes: u64) -> u64 {
+    UNPACKED_BYTES.saturating_add(packed_bytes.saturating_mul(UNPACKED_RATIO)).min(UNPACKED_BYTES_MOST)
 }
 
 /// The next line of a stream.
@@ -171,6 +224,25 @@ mod tests {
             assert_eq!(found, packing);
             assert_eq!(all(stream), ["a", "b 0 1"].repeat(times));
         }
+    }
+
+    #[test]
+    fn a_list_that_unpacks_out_of_proportion_is_refused() {
+        let blanks = |bytes: u64| io::repeat(b'\n').take(bytes);
+        // Packed to next to nothing: as much as may come of that, and as much again.
+        for (bytes, fits) in [(UNPACKED_BYTES, true), (2 * UNPACKED_BYTES, false)] {
+            let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+            io::copy(&mut blanks(bytes), &mut gzip).unwrap();
+            let gzip = gzip.finish().unwrap();
+            let zstd = zstd::encode_all(blanks(bytes), 1).unwrap();
+            for packed in [gzip, zstd] {
+                let (_, mut stream) = unpack(Cursor::new(packed)).unwrap();
+                let found = io::copy(&mut stream, &mut io::sink());
+                assert_eq!(found.is_ok(), fits, "{bytes}: {found:?}");
+            }
+        }
+        assert_eq!(unpacked_limit(u64::MAX), UNPACKED_BYTES_MOST);
+        assert_eq!(unpacked_limit(1), UNPACKED_BYTES + UNPACKED_RATIO);
     }
 
     #[test]

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use super::protocol::{Filled, Inbox, MAX_REPLY_BYTES, Reply, Request, encode, parse_rules};
 use super::server::socket_name;
@@ -39,20 +40,24 @@ pub struct Client {
 impl Client {
     /// Connects to the run of foretell process `pid`.
     pub fn connect(pid: u32) -> Result<Client> {
-        let address = SocketAddr::from_abstract_name(socket_name(pid))?;
-        let stream = UnixStream::connect_addr(&address).map_err(|e| match e.kind() {
-            std::io::ErrorKind::ConnectionRefused => anyhow!(
+        let address = SocketAddrUnix::new_abstract_name(socket_name(pid).as_bytes())?;
+        // Anybody may listen under this name and let nobody in: who connects without waiting is refused then.
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        rustix::net::connect(&socket, &address).map_err(|e| match e {
+            Errno::CONNREFUSED => anyhow!(
                 "process {pid} is no 'foretell run' that controls a program; \
                  give the number of one that does ('pgrep foretell' lists them)"
             ),
+            Errno::AGAIN => anyhow!("cannot reach run {pid}: it lets nobody in"),
             _ => anyhow!("cannot reach run {pid}: {e}"),
         })?;
+        let stream = UnixStream::from(socket);
         let peer = rustix::net::sockopt::socket_peercred(&stream)?;
         let is_owner = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
         if u32::try_from(peer.pid.as_raw_nonzero().get()) != Ok(pid) || !is_owner {
             bail!("run {pid} belongs to somebody else; only its own user and root may join it");
         }
-        stream.set_nonblocking(true)?;
         Ok(Client { stream, inbox: Inbox::new(MAX_REPLY_BYTES), ended: false })
     }
 
@@ -209,6 +214,28 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(age(child.id()), None);
+    }
+
+    #[test]
+    fn a_socket_that_lets_nobody_in_is_not_waited_for() {
+        // No process has this number.
+        const NOBODY: u32 = u32::MAX;
+        let address = SocketAddrUnix::new_abstract_name(socket_name(NOBODY).as_bytes()).unwrap();
+        let socket = || {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
+        };
+        let listener = socket();
+        rustix::net::bind(&listener, &address).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let waiting: Vec<_> = std::iter::repeat_with(|| (socket(), ()))
+            .take_while(|(socket, ())| rustix::net::connect(socket, &address).is_ok())
+            .collect();
+        assert!(!waiting.is_empty());
+        let error = Client::connect(NOBODY).unwrap_err().to_string();
+        assert!(error.ends_with("it lets nobody in"), "{error}");
+        assert!(other_runs().contains(&NOBODY), "every run with a rule asks it");
+        check_other_runs(&[Rule::parse("/nowhere/**=mru").unwrap()], &mut Allowance::default()).unwrap();
     }
 
     #[test]

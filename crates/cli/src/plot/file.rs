@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
+use foretell_output::Output;
 use resvg::{tiny_skia, usvg};
-
-use crate::whole;
 
 /// Pixels of a PNG to a unit of the SVG: sharp on paper and on dense screens.
 const PIXELS: f32 = 2.0;
@@ -51,23 +50,21 @@ impl Picture {
     }
 
     fn checked(self) -> Result<Picture> {
-        whole::check(self.flag, &self.path)?;
+        Output::open(&self.path).map_err(|e| anyhow!("{} {e}", self.flag))?;
         Ok(self)
     }
 }
 
-/// Writes `drawn`, an SVG or a page as the picture wants it, under another name and renames it, so that nobody
-/// sees half of it.
+/// Writes `drawn`, an SVG or a page as the picture wants it.
 ///
 /// # Errors
 /// The directory cannot be written to; no font for a PNG.
 pub fn write(picture: &Picture, drawn: &str) -> Result<()> {
-    let context = || format!("{} {}: cannot write there", picture.flag, picture.path.display());
     let bytes = match picture.format {
         Format::Svg | Format::Html => drawn.as_bytes().to_vec(),
         Format::Png => png(drawn).with_context(|| format!("--plot {}", picture.path.display()))?,
     };
-    whole::write(&picture.path, &bytes).with_context(context)
+    foretell_output::write(&picture.path, &bytes).map_err(|e| anyhow!("{} {e}", picture.flag))
 }
 
 fn png(svg: &str) -> Result<Vec<u8>> {

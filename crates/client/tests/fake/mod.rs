@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use foretell_client::{Client, Fallback, Options};
 use foretell_protocol::frame::Arrival;
+use foretell_protocol::socket::Received;
 use foretell_protocol::{
     Consumer, Entry, ErrorCode, Handle, Outbox, PROTOCOL, Reader, Reply, Request, Statistics, Welcome,
 };
@@ -82,6 +83,34 @@ impl Service {
             disclosed_blocks: 1 << 22,
         }));
         session
+    }
+
+    /// From now on it is another user who listens: the kernel notes who called listen(2) last. Needs root.
+    pub(crate) fn becomes_of(&self, user: u32) {
+        std::thread::scope(|scope| {
+            let listen = || {
+                let user = rustix::fs::Uid::from_raw(user);
+                rustix::thread::set_thread_res_uid(user, user, user).unwrap();
+                rustix::net::listen(&self.listener, 16).unwrap();
+            };
+            scope.spawn(listen).join().unwrap();
+        });
+    }
+
+    /// What whoever has connected has sent: bytes and descriptors. It has closed.
+    pub(crate) fn overheard(&self) -> (usize, usize) {
+        let (socket, _) = self.listener.accept().unwrap();
+        let (mut bytes, mut descriptors) = (0, 0);
+        loop {
+            match foretell_protocol::socket::receive(socket.as_fd(), &mut [0; 4096]).unwrap() {
+                Received::Some { length, descriptors: sent, .. } => {
+                    bytes += length;
+                    descriptors += sent.len();
+                }
+                Received::Closed => return (bytes, descriptors),
+                Received::Nothing => panic!("it is still connected"),
+            }
+        }
     }
 
     /// Nobody has connected since the last time.

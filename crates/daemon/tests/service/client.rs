@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -26,9 +27,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects and says nothing.
+    /// Connects and says nothing. Whose the service is does not matter here, unlike to a program's library.
     pub(crate) fn silent(path: &Path) -> Client {
-        Client { socket: socket::connect(path).unwrap(), ring: None, welcome: None, reader: Reader::new() }
+        let socket = UnixStream::connect(path).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        Client { socket: socket.into(), ring: None, welcome: None, reader: Reader::new() }
     }
 
     /// A client with a ring of 64 entries.

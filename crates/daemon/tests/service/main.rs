@@ -2,6 +2,8 @@
 //! a client does hurts anybody else.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../attacks/mod.rs"]
+mod attacks;
 mod client;
 mod control;
 mod hostile;

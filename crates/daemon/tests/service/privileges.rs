@@ -59,6 +59,45 @@ fn systemd_understands_the_unit() {
 }
 
 #[test]
+fn the_unit_is_as_closed_as_it_is_said_to_be() {
+    let test = "the_unit_is_as_closed_as_it_is_said_to_be";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("foretelld.service");
+    std::fs::write(&path, unit().replace("ExecStart=/usr/bin/foretelld", "ExecStart=/bin/true")).unwrap();
+    // Ten times the level, which systemd gives from 0 (closed) to 10.
+    let mut security = std::process::Command::new("systemd-analyze");
+    security.args(["security", "--offline=true", "--threshold=20", "--no-pager"]).arg(&path);
+    let Ok(output) = security.output() else {
+        println!("skipped: {test}: there is no systemd-analyze");
+        return;
+    };
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let why = String::from_utf8_lossy(&output.stderr).into_owned();
+    if why.contains("unrecognized option") {
+        println!("skipped: {test}: this systemd-analyze cannot look at a file (systemd 250 can)");
+        return;
+    }
+    assert!(output.status.success(), "{told}{why}");
+    let unit = unit();
+    for line in [
+        "SystemCallArchitectures=native",
+        "ProtectClock=yes",
+        "ProtectHostname=yes",
+        "ProtectKernelLogs=yes",
+        "ProtectKernelTunables=yes",
+        "PrivateMounts=yes",
+        "UMask=0077",
+        "LimitCORE=0",
+        "IPAddressDeny=any",
+    ] {
+        assert!(unit.lines().any(|found| found == line), "{line}");
+    }
+    for key in ["SystemCallFilter=", "MemoryMax=", "TasksMax="] {
+        assert!(unit.lines().any(|found| found.starts_with(key)), "{key}");
+    }
+}
+
+#[test]
 fn without_a_capability_to_observe_it_does_not_begin_and_says_which() {
     let test = "without_a_capability_to_observe_it_does_not_begin_and_says_which";
     let Some(stage) = stage_with_setpriv(test) else { return };

@@ -27,7 +27,11 @@ pub(crate) fn start_as(role: &str, socket: &Path, words: &[String], user: Option
 
 /// The same by a command that ends in this binary.
 pub(crate) fn start_command(mut command: Command, role: &str, socket: &Path, words: &[String]) -> Child {
-    let module = if role == "service" { "stage" } else { "users" };
+    let module = match role {
+        "service" => "stage",
+        "attacker" => "attacks",
+        _ => "users",
+    };
     let told: Vec<String> =
         [role.to_owned(), socket.display().to_string()].into_iter().chain(words.iter().cloned()).collect();
     command

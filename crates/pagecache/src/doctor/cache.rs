@@ -163,7 +163,7 @@ fn open_file(file: &File) -> Mechanism {
 
 fn fiemap(file: &File) -> Mechanism {
     let name = "physical order, FIEMAP";
-    match extents::layout(file, page_bytes(), DiskId(0)) {
+    match extents::layout(file, page_bytes(), DiskId(0), extents::EXTENTS_IN_ALL) {
         Layout::Extents(extents) => Mechanism::works(name, format!("extents of the file: {}", extents.len())),
         _ => {
             let remedy = "none needed: batches are ordered by place in the file instead";

@@ -1,11 +1,10 @@
 //! Writing a trace.
 
-use std::fs::{File, Permissions};
 use std::io::BufWriter;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use foretell_output::{Output, Writing};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::data_type::{BoolType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -14,7 +13,6 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
-use tempfile::NamedTempFile;
 
 use super::{LAYOUT, LAYOUT_KEY, META_KEY, ROW_GROUP_ROWS, SCHEMA};
 use crate::error::TraceError;
@@ -22,14 +20,13 @@ use crate::reference::{FileEntry, Reference, TraceMeta};
 
 /// Level of zstd: higher ones take twice the time for a few percent.
 const ZSTD_LEVEL: i32 = 3;
-/// Anybody may read the file, as far as the user's umask allows.
-const MODE: u32 = 0o666;
 
 /// Writes a trace in our own format. The file appears under its name only when [`StoreWriter::finish`]
-/// succeeds; until then it is a temporary file beside it, which vanishes if the writer is dropped.
+/// succeeds; until then it is a temporary file beside it, which vanishes if the writer is dropped. A device or a
+/// pipe is written to at once.
 pub struct StoreWriter {
     path: PathBuf,
-    writer: SerializedFileWriter<BufWriter<NamedTempFile>>,
+    writer: SerializedFileWriter<BufWriter<Writing>>,
     rows: Rows,
     references: u64,
     /// Bytes of each file that the references reach.
@@ -62,15 +59,9 @@ impl StoreWriter {
     /// Begins a trace that will be called `path`.
     ///
     /// # Errors
-    /// The temporary file cannot be created in the directory of `path`.
+    /// Nothing can be written under this name.
     pub fn create(path: &Path) -> Result<StoreWriter, TraceError> {
-        let io_error = |source| TraceError::Io { path: path.to_string_lossy().into(), source };
-        let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = tempfile::Builder::new()
-            .prefix(".foretell-trace-")
-            .permissions(Permissions::from_mode(MODE))
-            .tempfile_in(directory)
-            .map_err(io_error)?;
+        let file = Output::open(path)?.begin()?;
         let parquet_error = |e| damaged(path, &e);
         let schema = Arc::new(parse_message_type(SCHEMA).map_err(parquet_error)?);
         let writer = SerializedFileWriter::new(BufWriter::new(file), schema, Arc::new(properties(path)?))
@@ -123,9 +114,8 @@ impl StoreWriter {
         let io_error = |source| TraceError::Io { path: name(&path), source };
         let buffered = self.writer.into_inner().map_err(|e| damaged(&path, &e))?;
         let file = buffered.into_inner().map_err(|e| io_error(e.into_error()))?;
-        file.as_file().sync_all().map_err(io_error)?;
-        let file: File = file.persist(&path).map_err(|e| io_error(e.error))?;
-        Ok(file.metadata().map_err(io_error)?.len())
+        file.sync().map_err(io_error)?;
+        Ok(file.finish()?)
     }
 
     fn write_rows(&mut self) -> Result<(), TraceError> {
@@ -150,10 +140,7 @@ impl Rows {
         self.write.push(reference.write);
     }
 
-    fn write_to(
-        &self,
-        writer: &mut SerializedFileWriter<BufWriter<NamedTempFile>>,
-    ) -> Result<(), ParquetError> {
+    fn write_to(&self, writer: &mut SerializedFileWriter<BufWriter<Writing>>) -> Result<(), ParquetError> {
         let mut group = writer.next_row_group()?;
         column::<Int32Type>(&mut group, &self.process, None)?;
         column::<Int32Type>(&mut group, &self.file, None)?;
@@ -177,7 +164,7 @@ impl Rows {
 }
 
 fn column<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, BufWriter<NamedTempFile>>,
+    group: &mut SerializedRowGroupWriter<'_, BufWriter<Writing>>,
     values: &[T::T],
     present: Option<&[i16]>,
 ) -> Result<(), ParquetError> {

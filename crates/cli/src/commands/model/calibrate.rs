@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, ensure};
 use foretell_analytic::calibrate::{Calibration, Estimate, Kind, device_file};
 use foretell_device::{Cap, Model};
+use foretell_output::Output;
 use foretell_probe::{Effort, Target, calibrate};
 
 use super::calibrate_object;
@@ -17,7 +18,6 @@ use serde::Serialize;
 
 use crate::size::human_bytes;
 use crate::terminal::{say, warn};
-use crate::whole;
 
 /// Bytes of a scratch file: small enough to write on a slow disk, too large for a disk's own cache.
 const SCRATCH_BYTES: u64 = 256 << 20;
@@ -107,15 +107,14 @@ fn make_scratch(directory: &Path) -> Result<File> {
 
 /// Checks the name of the device file, before minutes are spent on its contents.
 pub(super) fn check_output(path: &Path) -> Result<()> {
-    whole::check("--output", path)?;
+    Output::open(path).map_err(|e| anyhow!("--output {e}"))?;
     let is_toml = path.extension().is_some_and(|e| e == "toml");
     ensure!(is_toml, "--output {}: device files end in .toml", path.display());
     Ok(())
 }
 
 pub(super) fn write_device_file(path: &Path, text: &str) -> Result<()> {
-    whole::write(path, text.as_bytes())
-        .with_context(|| format!("--output {}: cannot write there", path.display()))
+    foretell_output::write(path, text.as_bytes()).map_err(|e| anyhow!("--output {e}"))
 }
 
 /// A bar on a terminal, nothing in a pipe.

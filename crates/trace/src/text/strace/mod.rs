@@ -23,11 +23,11 @@
 mod call;
 mod descriptors;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::fields::{self, Gaps};
 use super::{LineFormat, Problem};
-use crate::limits::Limits;
+use crate::limits::{LimitReached, Limits};
 use crate::names::Names;
 use crate::reference::Reference;
 use call::{AT_FDCWD, Call};
@@ -48,11 +48,51 @@ struct Unfinished {
     nth: u64,
 }
 
+/// The calls that are to be resumed: one of a process at a time.
+#[derive(Debug, Default)]
+struct AllUnfinished {
+    calls: HashMap<Pid, Unfinished>,
+    /// Those that create processes, by position.
+    creating: BTreeMap<u64, Pid>,
+    interrupted: u64,
+    bytes: u64,
+    limit_bytes: u64,
+}
+
+impl AllUnfinished {
+    /// One more; what the process had begun before is forgotten.
+    fn insert(&mut self, pid: Pid, start_ns: u64, text: &[u8]) -> Result<(), LimitReached> {
+        self.remove(pid);
+        if self.bytes + text.len() as u64 > self.limit_bytes {
+            return Err(LimitReached { limit: self.limit_bytes, what: "bytes of unfinished calls" });
+        }
+        self.bytes += text.len() as u64;
+        self.interrupted += 1;
+        if creates_process(text) {
+            self.creating.insert(self.interrupted, pid);
+        }
+        self.calls.insert(pid, Unfinished { start_ns, text: text.to_vec(), nth: self.interrupted });
+        Ok(())
+    }
+
+    fn remove(&mut self, pid: Pid) -> Option<Unfinished> {
+        let call = self.calls.remove(&pid)?;
+        self.bytes -= call.text.len() as u64;
+        self.creating.remove(&call.nth);
+        Some(call)
+    }
+
+    /// The call that was interrupted last among those that create processes.
+    fn last_creating(&self) -> Option<(Pid, &Unfinished)> {
+        let (_, &pid) = self.creating.last_key_value()?;
+        Some((pid, self.calls.get(&pid)?))
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Strace {
     descriptors: Descriptors,
-    unfinished: HashMap<Pid, Unfinished>,
-    interrupted: u64,
+    unfinished: AllUnfinished,
     gaps: Gaps,
 }
 
@@ -94,8 +134,7 @@ impl Strace {
     pub(super) fn new(limits: &Limits) -> Strace {
         Strace {
             descriptors: Descriptors::new(limits.descriptors, limits.processes),
-            unfinished: HashMap::new(),
-            interrupted: 0,
+            unfinished: AllUnfinished { limit_bytes: limits.unfinished_bytes, ..AllUnfinished::default() },
             gaps: Gaps::default(),
         }
     }
@@ -106,9 +145,8 @@ impl Strace {
         if self.descriptors.knows(pid) {
             return Ok(());
         }
-        let creating = self.unfinished.iter().filter(|(_, call)| creates_process(call.text.as_slice()));
-        match creating.max_by_key(|(_, call)| call.nth) {
-            Some((&parent, call)) => {
+        match self.unfinished.last_creating() {
+            Some((parent, call)) => {
                 let shares_files = shares_files(&call.text);
                 self.descriptors.fork(parent, pid, shares_files, true)?;
             }
@@ -392,7 +430,7 @@ impl LineFormat for Strace {
         self.meet(pid)?;
         if text.starts_with(b"+++ ") {
             self.descriptors.exit(pid);
-            self.unfinished.remove(&pid);
+            self.unfinished.remove(pid);
             return Ok(None);
         }
         if text.starts_with(b"--- ") {
@@ -403,14 +441,12 @@ impl LineFormat for Strace {
         if let Some(rest) = text.strip_prefix(b"<... ") {
             let at = rest.iter().position(|&byte| byte == b'>').ok_or(Problem::Expected(EXPECTED_RESUMED))?;
             // Its beginning may lie before the recording.
-            let Some(begun) = self.unfinished.remove(&pid) else { return Ok(None) };
+            let Some(begun) = self.unfinished.remove(pid) else { return Ok(None) };
             joined = begun.text;
             joined.extend_from_slice(&rest[at + 1..]);
             (start_ns, end_ns, whole) = (begun.start_ns, Some(time_ns), &joined);
         } else if let Some(begun) = text.strip_suffix(b"<unfinished ...>") {
-            self.interrupted += 1;
-            let begun = Unfinished { start_ns, text: begun.trim_ascii_end().to_vec(), nth: self.interrupted };
-            self.unfinished.insert(pid, begun);
+            self.unfinished.insert(pid, start_ns, begun.trim_ascii_end())?;
             return Ok(None);
         }
         let call = Call::parse(whole).ok_or(Problem::Expected(EXPECTED_RESULT))?;

@@ -1,0 +1,172 @@
+//! Descriptors that hurt whoever closes them, descriptors that are parked, and rings of nothing.
+
+use std::fs::File;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use foretell_protocol::message::Message;
+use foretell_protocol::ring::ring_bytes;
+use foretell_protocol::{ErrorCode, Handle, PROTOCOL, Producer, Reply, Request};
+use foretelld::Limits;
+
+use super::{attack, said, serves_root, stage_for_attackers};
+use crate::client::Client;
+
+/// Closing the first waits until the second is read or closed, or for ten minutes.
+fn lingering() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (receiver, _) = listener.accept().unwrap();
+    sender.set_nonblocking(true).unwrap();
+    while sender.write(&[0; 1 << 16]).is_ok() {}
+    rustix::net::sockopt::set_socket_linger(&sender, Some(Duration::from_secs(600))).unwrap();
+    (sender, receiver)
+}
+
+fn file_request(number: u32) -> Request {
+    Request::File { handle: Handle::new(number).unwrap(), number: 0 }
+}
+
+/// Waits until a file says that it is time.
+fn wait_for(sign: &Path) {
+    while !sign.exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends a socket as a file, is put out for it, and is let in again when it gives way.
+pub(super) fn send_lingering(socket: &Path, go: &Path) {
+    let mut client = Client::connect(socket);
+    let (sender, receiver) = lingering();
+    // Its own copy has to go before the service closes the other one, which is the last then.
+    let mut bytes = Vec::new();
+    file_request(1).encode(&mut bytes);
+    client.send_bytes(&bytes[..1], &[sender.as_fd()]);
+    drop(sender);
+    client.send_bytes(&bytes[1..], &[]);
+    // It is no file.
+    assert_eq!(client.error().0, ErrorCode::NotAFile);
+    println!("\nended: {:?}", client.ended());
+    println!("again: {:?}", Client::silent(socket).ended());
+    wait_for(go);
+    drop(receiver);
+    loop {
+        let mut client = Client::silent(socket);
+        client.send(&Request::Hello { protocol: PROTOCOL, ring_entries: None });
+        if let Some(Reply::Welcome(_)) = client.reply() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    println!("then: let in");
+}
+
+/// Leaves sockets under way, in messages that nobody receives any more: what is wrong stands before them.
+pub(super) fn leave_lingering(socket: &Path, go: &Path) {
+    let mut receivers = Vec::new();
+    for _ in 0..4 {
+        let mut client = Client::silent(socket);
+        let (sender, receiver) = lingering();
+        client.send_bytes(&[0xff; 8], &[]);
+        client.send_with(&file_request(1), &[sender.as_fd()]);
+        receivers.push(receiver);
+        // Should the service have closed already, closing is slow here.
+        std::thread::spawn(move || drop(sender));
+        // Those that come after the end are not minded.
+        let _ = client.reply();
+    }
+    println!("\nleft: {}", receivers.len());
+    wait_for(go);
+}
+
+#[test]
+fn a_descriptor_that_is_slow_to_close_is_its_senders_trouble() {
+    let test = "a_descriptor_that_is_slow_to_close_is_its_senders_trouble";
+    let Some(stage) = stage_for_attackers(test) else { return };
+    let path = stage.file("a", 8);
+    let service = stage.service(64);
+    let go = stage.directory.join("go");
+    let attackers = ["lingering", "lingering-unread"].map(|how| attack(&service, how, &[&go]));
+    for _ in 0..20 {
+        // Each is answered, or the test waits for ten minutes.
+        serves_root(&service, &path);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    File::create(&go).unwrap();
+    let [first, second] = attackers;
+    let output = first.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for line in ["ended: SlowClient", "again: SlowClient", "then: let in"] {
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
+    }
+    assert_eq!(said(second, "left: "), "4");
+    service.end();
+}
+
+/// Begins messages that it does not end, each with as many descriptors as may come with one.
+pub(super) fn park(socket: &Path) {
+    let null = File::open("/dev/null").unwrap();
+    let mut clients: Vec<Client> = (0..8).map(|_| Client::silent(socket)).collect();
+    for client in &mut clients {
+        let descriptors: Vec<BorrowedFd<'_>> = (0..64).map(|_| null.as_fd()).collect();
+        client.send_bytes(&[0; 7], &descriptors);
+    }
+    let ended: Vec<ErrorCode> = clients.iter_mut().map(Client::ended).collect();
+    println!("\nended: {}", ended.iter().filter(|code| **code == ErrorCode::Malformed).count());
+}
+
+#[test]
+fn descriptors_cannot_be_parked() {
+    let Some(stage) = stage_for_attackers("descriptors_cannot_be_parked") else { return };
+    let path = stage.file("a", 8);
+    let service = stage.service(64);
+    assert_eq!(
+        said(attack(&service, "half", &[]), "ended: "),
+        "8",
+        "four at once, four when their time is over"
+    );
+    serves_root(&service, &path);
+    service.end();
+}
+
+/// Sends rings of holes as long as they are taken.
+pub(super) fn take_rings(socket: &Path) {
+    const ENTRIES: u32 = 1 << 12;
+    let mut taken = Vec::new();
+    loop {
+        let (ring, memory) = Producer::create(ENTRIES).unwrap();
+        let mut client = Client::silent(socket);
+        let hello = Request::Hello { protocol: PROTOCOL, ring_entries: Some(ENTRIES) };
+        client.send_with(&hello, &[memory.as_fd()]);
+        match client.reply() {
+            Some(Reply::Welcome(_)) => taken.push((client, ring)),
+            Some(Reply::Ended { code, .. }) => {
+                println!("\ntaken: {} {code:?}", taken.len());
+                return;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn rings_of_one_user_are_limited_in_bytes() {
+    let Some(stage) = stage_for_attackers("rings_of_one_user_are_limited_in_bytes") else { return };
+    let path = stage.file("a", 8);
+    let limits = Limits {
+        ring_bytes_of_user: 2 * ring_bytes(1 << 12) as u64,
+        sessions_of_process: 8,
+        ..Limits::default()
+    };
+    let service = stage.service_with(64, limits);
+    for _ in 0..2 {
+        // Also the second time: what a session had is given back.
+        assert_eq!(said(attack(&service, "rings", &[]), "taken: "), "2 RingRefused");
+        service.until("its sessions have ended", |snapshot| snapshot.sessions_open == 0);
+    }
+    serves_root(&service, &path);
+    service.end();
+}

@@ -1,0 +1,86 @@
+//! What the service is asked so that it tells what the kernel would not.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use foretell_protocol::Entry;
+
+use super::{attack, said, stage_for_attackers};
+use crate::client::Client;
+use crate::stage::read_blocks;
+
+/// Discloses a file of somebody else's and looks at what had to be fetched of it.
+pub(super) fn look_at_residency(socket: &Path, path: &Path) {
+    let mut client = Client::connect(socket);
+    let file = client.name_path(1, path);
+    client.push(Entry::DiscloseFile { file });
+    client.until("it is taken", |s| s.disclosed == 64);
+    read_blocks(path, 0..64);
+    let statistics = client.until("it has read", |s| s.references >= 64);
+    let seen = client.status("");
+    let of_file: u64 = seen.cache.files.iter().map(|file| file.cached_bytes + file.counts.references).sum();
+    let of_rows: u64 = seen.sessions.iter().map(|session| session.counts.prefetches).sum();
+    let of_processes: u64 = seen.cache.processes.iter().map(|process| process.counts.prefetches).sum();
+    println!("\nfetched: {} {of_rows} {of_processes}", statistics.prefetches);
+    println!("file: {of_file}");
+    println!("owned: {}", statistics.owned);
+}
+
+#[test]
+fn what_is_cached_of_a_file_is_told_to_who_may_write_it() {
+    let test = "what_is_cached_of_a_file_is_told_to_who_may_write_it";
+    let Some(stage) = stage_for_attackers(test) else { return };
+    let path = stage.file("public", 64);
+    let service = stage.service(256);
+    // Some of it is cached, which is what the attacker would like to know.
+    read_blocks(&path, 0..16);
+    let output = attack(&service, "residency", &[&path]).wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}");
+    for line in ["fetched: 0 0 0", "file: 0", "owned: 0"] {
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
+    }
+    // To who owns it, it is.
+    std::os::unix::fs::chown(&path, Some(crate::users::NOBODY), None).unwrap();
+    let told = said(attack(&service, "residency", &[&path]), "owned: ");
+    assert!(told.parse::<u64>().unwrap() > 0, "{told}");
+    service.end();
+}
+
+/// Starts a program that runs with other rights, and looks at what it did.
+pub(super) fn look_at_a_child(socket: &Path, program: &Path) {
+    let mut client = Client::connect(socket);
+    client.statistics();
+    let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    // It has begun when it answers.
+    child.stdin.as_ref().unwrap().write_all(b"x").unwrap();
+    child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    client.statistics();
+    let seen = client.status("");
+    let own = std::process::id();
+    let others = seen.cache.processes.iter().filter(|process| process.pid != own).count();
+    println!("\nprocesses: {} of others {others}", seen.cache.processes.len());
+    drop(child.stdin.take());
+    child.wait().unwrap();
+}
+
+#[test]
+fn what_a_program_with_other_rights_does_is_not_told() {
+    let test = "what_a_program_with_other_rights_does_is_not_told";
+    let Some(stage) = stage_for_attackers(test) else { return };
+    let flags = rustix::fs::statvfs(&stage.directory).unwrap().f_flag;
+    if flags.contains(rustix::fs::StatVfsMountFlags::NOSUID) {
+        println!("skipped: {test}: set-user-ID does not count in {}", stage.directory.display());
+        return;
+    }
+    let service = stage.service(64);
+    let program = stage.directory.join("cat");
+    std::fs::copy("/bin/cat", &program).unwrap();
+    for (mode, expected) in [(0o755, "2 of others 1"), (0o4755, "1 of others 0")] {
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(mode)).unwrap();
+        assert_eq!(said(attack(&service, "child", &[&program]), "processes: "), expected);
+    }
+    service.end();
+}

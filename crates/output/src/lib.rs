@@ -1,0 +1,233 @@
+//! The one way in which foretell writes a file that somebody named.
+//!
+//! A job may run for hours before its result is written, and it may run as root on a name in a directory
+//! where others write. So a name is looked at twice:
+//!
+//! 1. [`Output::open`], before the job: the directory is opened and kept, so that what happens to its path
+//!    later does not matter. The name is looked up in it, and whether a file can be made there is tried.
+//! 2. [`Output::begin`], when there is something to write, looks at the name again.
+//!
+//! What is there decides what happens:
+//!
+//! | the name is | what happens |
+//! | --- | --- |
+//! | free | a file is made with the permissions of any new file |
+//! | a regular file | a new file takes its name, with the same permissions and owner |
+//! | a link | the same is done to what it leads to; the link stays |
+//! | a character device, a pipe, or a descriptor in `/proc/PID/fd` | it is written to |
+//! | a directory, a disk, a socket | an error |
+//!
+//! A regular file is written under a temporary name in the same directory and then renamed: the name shows
+//! the old contents or the new ones, never a part. Its other hard links keep the old contents. Access control
+//! lists are not carried over.
+//!
+//! In a directory that everybody may write to and that has the sticky bit (`/tmp`), a link, a file or a pipe
+//! counts only if it belongs to us or to the directory's owner. This is the rule of the kernel's
+//! `protected_symlinks`, `protected_regular` and `protected_fifos` (proc_sys_fs(5)). It is applied here
+//! because the kernel applies it to `open`, and `rename` does not open.
+
+mod place;
+mod temporary;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use place::Place;
+use temporary::Temporary;
+
+/// Why a file cannot be written. Each message begins with the name that was given.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutputError {
+    /// The directory is not there.
+    #[error("{}: there is no directory {}; make it first", path.display(), directory.display())]
+    NoDirectory {
+        /// The name that was given.
+        path: PathBuf,
+        /// The directory that it would be in.
+        directory: PathBuf,
+    },
+    /// It is a directory.
+    #[error("{}: is a directory; name a file", path.display())]
+    IsDirectory {
+        /// The name that was given.
+        path: PathBuf,
+    },
+    /// It is something that foretell does not write to.
+    #[error("{}: is {what}; name a file", path.display())]
+    NotWritten {
+        /// The name that was given.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// A pipe whose other end is closed.
+    #[error("{}: nobody reads from this pipe; start its reader first", path.display())]
+    NoReader {
+        /// The name that was given.
+        path: PathBuf,
+    },
+    /// Somebody else put it into a directory where everybody may write.
+    #[error(
+        "{}: {what} of somebody else in a directory that everybody may write to; give another name",
+        path.display()
+    )]
+    Foreign {
+        /// The name that was given.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// More links than the kernel follows (path_resolution(7)).
+    #[error("{}: too many links lead on from there", path.display())]
+    Links {
+        /// The name that was given.
+        path: PathBuf,
+    },
+    /// The file that is there belongs to another user, and we may not give a new one to that user.
+    #[error("{}: belongs to another user; remove it first, or give another name", path.display())]
+    Owner {
+        /// The name that was given.
+        path: PathBuf,
+    },
+    /// The system refuses.
+    #[error("{}: cannot write there: {source}", path.display())]
+    System {
+        /// The name that was given.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A name that was found fit to be written to.
+#[derive(Debug)]
+pub struct Output {
+    path: PathBuf,
+    place: Place,
+}
+
+impl Output {
+    /// Looks at a name before the work is done. A device or a pipe is opened here and stays open; nothing is
+    /// left in a directory.
+    ///
+    /// # Errors
+    /// When nothing could be written under this name: see [`OutputError`].
+    pub fn open(path: &Path) -> Result<Output, OutputError> {
+        let place = place::resolve(path)?;
+        if let Place::Named { directory, name } = &place {
+            let existing = place::look(path, directory, name)?;
+            drop(Temporary::new(path, directory, existing.as_ref())?);
+        }
+        Ok(Output { path: path.to_owned(), place })
+    }
+
+    /// The name that was given.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Begins to write. A regular file appears under its name with [`Writing::finish`].
+    ///
+    /// # Errors
+    /// When the name has become something else meanwhile, or the system refuses.
+    pub fn begin(self) -> Result<Writing, OutputError> {
+        let Output { path, place } = self;
+        let target = match place {
+            Place::Special(file) => Target::Special(file),
+            Place::Named { directory, name } => {
+                let existing = place::look(&path, &directory, &name)?;
+                let temporary = Temporary::new(&path, &directory, existing.as_ref())?;
+                Target::Regular { temporary, directory, name }
+            }
+        };
+        Ok(Writing { path, target, written_bytes: 0 })
+    }
+
+    /// Writes all of it.
+    ///
+    /// # Errors
+    /// As [`Output::begin`]. A regular file is as it was before then.
+    pub fn write(self, bytes: &[u8]) -> Result<(), OutputError> {
+        let mut writing = self.begin()?;
+        match writing.write_all(bytes) {
+            Ok(()) => writing.finish().map(drop),
+            Err(source) => Err(OutputError::System { path: writing.path.clone(), source }),
+        }
+    }
+}
+
+/// Looks at a name and writes to it at once.
+///
+/// # Errors
+/// As [`Output::open`] and [`Output::write`].
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
+    Output::open(path)?.write(bytes)
+}
+
+/// A file that is being written. When this is dropped before [`Writing::finish`], a regular file is as it was
+/// before; what a device or a pipe was sent cannot be taken back.
+#[derive(Debug)]
+pub struct Writing {
+    path: PathBuf,
+    target: Target,
+    written_bytes: u64,
+}
+
+#[derive(Debug)]
+enum Target {
+    Special(File),
+    Regular { temporary: Temporary, directory: OwnedFd, name: OsString },
+}
+
+impl Writing {
+    /// Ends it: a regular file takes its name. Returns the bytes that were written.
+    ///
+    /// # Errors
+    /// When the name has become something that is not replaced, or the system refuses.
+    pub fn finish(self) -> Result<u64, OutputError> {
+        if let Target::Regular { temporary, directory, name } = self.target {
+            place::look(&self.path, &directory, &name)?;
+            let system = |source| OutputError::System { path: self.path.clone(), source };
+            temporary.rename(&name).map_err(system)?;
+        }
+        Ok(self.written_bytes)
+    }
+
+    /// Brings what was written to the disk, if it goes to one, so that it outlives a crash of the machine.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn sync(&self) -> io::Result<()> {
+        match &self.target {
+            // Pipes and devices have nothing to be brought anywhere.
+            Target::Special(_) => Ok(()),
+            Target::Regular { temporary, .. } => temporary.file().sync_all(),
+        }
+    }
+}
+
+impl Write for Writing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = match &mut self.target {
+            Target::Special(file) => file.write(bytes),
+            Target::Regular { temporary, .. } => temporary.file().write(bytes),
+        }?;
+        self.written_bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The name of a file as a part of a path: neither `..` nor anything with a slash in it.
+fn file_name(path: &Path) -> Option<&OsStr> {
+    let ends_in_slash = path.as_os_str().as_encoded_bytes().ends_with(b"/");
+    path.file_name().filter(|_| !ends_in_slash)
+}
