@@ -43,8 +43,22 @@ const CASES: &[&str] = &[
     "judging",
     "behind",
     "dozes",
+    "starts_late",
+    "same_bytes",
 ];
-const PROCESS_CASES: &[&str] = &["fails abort", "fails exit"];
+const PROCESS_CASES: &[&str] = &[
+    "fails abort",
+    "fails exit",
+    "is_put_away",
+    "child_of_vfork",
+    "changes_unseen",
+    "closes_everything",
+    "closes_the_trace",
+    "is_limited",
+    "frees",
+    "meets_a_pipe",
+    "too_late",
+];
 
 struct Cases {
     folder: tempfile::TempDir,
