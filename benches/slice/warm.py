@@ -4,7 +4,7 @@
 
 Each form of access (benches/slice/warm.c) is compiled twice with -O2, by cc and by foretell cc, and run in turn: as it
 was, translated, and translated with FORETELL_SLICE=off. Printed are the median of the first in seconds and the ratios
-of the others' medians to it; with --instructions also those of the instructions that the program's process executes
+of the others' medians to it, by the clock and in processor time; with --instructions also those of the instructions that the program's process executes
 (valgrind --tool=callgrind, on a tenth of the data), which a busy machine does not change.
 """
 
@@ -69,9 +69,16 @@ def environment(mode):
 
 
 def run(program, arguments, mode):
+    """Elapsed and processor seconds (those of the slice included, which the program reaps), and the output."""
     begin = time.perf_counter()
-    done = subprocess.run([program] + arguments, env=environment(mode), stdout=subprocess.PIPE, check=True)
-    return time.perf_counter() - begin, done.stdout
+    process = subprocess.Popen([program] + arguments, env=environment(mode), stdout=subprocess.PIPE)
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    elapsed = time.perf_counter() - begin
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"{program} {shlex.join(arguments)}: exit code {process.returncode}")
+    return elapsed, usage.ru_utime + usage.ru_stime, output
 
 
 def instructions(folder, program, arguments, mode):
@@ -105,27 +112,30 @@ def main():
         data = make_data(folder, options.mb)
         os.mkdir(os.path.join(folder, "small"))
         small = make_data(os.path.join(folder, "small"), max(1, options.mb // 10)) if options.instructions else None
-        print(f"{'form':<16}{'original s':>11}{'translated':>12}{'off':>8}" +
+        print(f"{'form':<16}{'original s':>11}{'translated':>12}{'off':>8}{'  processor: translated':>24}{'off':>8}" +
               ("   instructions: translated     off" if small else ""))
         for form in options.only or FORMS:
             programs = build(folder, foretell, form)
             times = {side: [] for side in SIDES}
+            busy = {side: [] for side in SIDES}
             for turn in range(options.rounds + 1):
                 outputs = set()
                 # Each side is the first one as often as the others.
                 order = list(SIDES)[turn % 3:] + list(SIDES)[:turn % 3]
                 for side in order:
                     which, mode = SIDES[side]
-                    seconds, output = run(programs[which], arguments_of(form, data), mode)
+                    seconds, processor, output = run(programs[which], arguments_of(form, data), mode)
                     outputs.add(output)
                     if turn > 0:  # the first round brings everything into memory
                         times[side].append(seconds)
+                        busy[side].append(processor)
                 if len(outputs) != 1:
                     sys.exit(f"{form}: the outputs differ: {outputs}")
-            medians = {side: statistics.median(values) for side, values in times.items()}
-            line = f"{form.rstrip('_'):<16}{medians['original']:>11.4f}"
-            for side, width in [("translated", 12), ("off", 8)]:
-                line += f"{medians[side] / medians['original']:>{width}.3f}"
+            line = f"{form.rstrip('_'):<16}{statistics.median(times['original']):>11.4f}"
+            for values, first in [(times, 12), (busy, 24)]:
+                medians = {side: statistics.median(values[side]) for side in SIDES}
+                line += f"{medians['translated'] / medians['original']:>{first}.3f}"
+                line += f"{medians['off'] / medians['original']:>8.3f}"
             if small:
                 counts = {side: instructions(folder, programs[which], arguments_of(form, small), mode)
                           for side, (which, mode) in SIDES.items()}

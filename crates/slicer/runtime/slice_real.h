@@ -67,8 +67,22 @@ static struct real_file *real_stream(FILE *stream)
 static atomic_uint unstarted;
 static unsigned accesses_unstarted;
 
-/* The program has waited: the slice starts. */
+/* The slice starts; slice_start.h. */
 static void start_late(void);
+
+/* An access was slow. If the program has waited in the meantime, the slice starts; if it was only interrupted by other
+ * programs, it does not (getrusage(2): voluntary context switches). */
+static long waits_seen;
+
+static void start_if_waited(void)
+{
+    struct rusage usage;
+    if (atomic_load_explicit(&unstarted, memory_order_relaxed) == 0 || getrusage(RUSAGE_THREAD, &usage) != 0)
+        return;
+    if (usage.ru_nvcsw != waits_seen)
+        start_late();
+    waits_seen = usage.ru_nvcsw;
+}
 
 /* While the slice dozes, one access in so many is timed, and one that takes so long wakes it: longer than any
  * copy out of memory, shorter than any device. */
@@ -134,7 +148,7 @@ static void end_access(struct real_file *file, uint64_t begun_ns, long long offs
     uint64_t now = now_ns();
     if (now - begun_ns >= SLOW_NS) {
         count(&shared->waited_ns, now - begun_ns);
-        start_late();
+        start_if_waited();
         if (atomic_load_explicit(&shared->dozing, memory_order_relaxed) != 0)
             end_doze();
     }
@@ -188,15 +202,23 @@ static void end_open(uint64_t begun_ns)
 {
     int saved = errno;
     if (begun_ns != 0 && now_ns() - begun_ns >= SLOW_NS)
-        start_late();
+        start_if_waited();
     errno = saved;
+}
+
+/* Is it a file that the slice follows as well? As long as there is none, that is not asked for, as it is a system call:
+ * what is no such file takes a slot, and the slice never comes to it. */
+static bool may_be_followed(int fd)
+{
+    struct stat status;
+    return atomic_load_explicit(&unstarted, memory_order_relaxed) != 0 ||
+           (fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode)));
 }
 
 static void opened(unsigned site, unsigned number, const char *path, int fd)
 {
-    struct stat status;
     int saved = errno;
-    if (number != 0 && fd >= 0 && fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode))) {
+    if (number != 0 && fd >= 0 && may_be_followed(fd)) {
         struct file *slot;
         if (fd < DESCRIPTORS && slot_of(site, number, false, &slot) == SLOT_FOUND) {
             struct real_file *file = &real_files[slot - shared->files];
@@ -561,11 +583,11 @@ int foretell_real_fscanf(FILE *stream, const char *format, ...)
 int foretell_real_fseeko(FILE *stream, long long offset, int whence)
 {
     struct real_file *file = real_stream(stream);
-    long long before = file != NULL ? stands_at(file, stream) : 0;
+    if (file == NULL)
+        return fseeko(stream, offset, whence); /* of a hot stream nobody follows, it stays hot */
+    long long before = stands_at(file, stream);
     set_cold(stream);
     int result = fseeko(stream, offset, whence);
-    if (file == NULL)
-        return result;
     if (result == 0 && whence == SEEK_SET)
         file->position = offset;
     else if (result == 0 && whence == SEEK_CUR)

@@ -351,6 +351,8 @@ static void start_late(void)
 /* What a slice that starts late begins with. */
 static bool remember_begin(void)
 {
+    struct rusage usage;
+    waits_seen = getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nvcsw : 0;
     char **argv = copy_of(start.argv), **envp = copy_of(environ);
     if (argv == NULL || envp == NULL)
         return false;

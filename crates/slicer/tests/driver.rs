@@ -55,7 +55,8 @@ fn is_translated(program: &Path) -> bool {
 /// A null device: as root one of our own, so that a defect replaces that one.
 fn null_device(folder: &Path) -> PathBuf {
     let own = folder.join("null");
-    let made = Command::new("mknod").args([own.as_os_str(), "c".as_ref(), "1".as_ref(), "3".as_ref()]).output();
+    let made =
+        Command::new("mknod").args([own.as_os_str(), "c".as_ref(), "1".as_ref(), "3".as_ref()]).output();
     let usable = made.is_ok_and(|made| made.status.success()) && fs::write(&own, "x").is_ok();
     if usable { own } else { PathBuf::from("/dev/null") }
 }
@@ -75,7 +76,8 @@ fn no_other_file_is_touched() {
     let folder = folder_with(&[("a.c", PROGRAM)]);
     let (source, program) = (folder.path().join("a.c"), folder.path().join("prog"));
     let pid = std::process::id();
-    let others = ["prog.orig".to_owned(), "prog.tmp".to_owned(), "prog.o".to_owned(), format!("prog.foretell-{pid}")];
+    let others =
+        ["prog.orig".to_owned(), "prog.tmp".to_owned(), "prog.o".to_owned(), format!("prog.foretell-{pid}")];
     for other in &others {
         fs::write(folder.path().join(other), "mine").unwrap();
     }
@@ -106,6 +108,9 @@ fn what_changes_rights_in_an_object_without_source_is_noticed() {
     let real = Command::new("cc").arg("-c").arg(path("hidden.c")).arg("-o").arg(path("hidden.o")).status();
     assert!(real.unwrap().success());
     let said = cc(&["-o"], &[&path("prog"), &path("a.c"), &path("hidden.o")]).unwrap();
-    assert!(said.contains("hidden.o, whose source is not known, changes what the program may do: setuid()"), "{said}");
+    assert!(
+        said.contains("hidden.o, whose source is not known, changes what the program may do: setuid()"),
+        "{said}"
+    );
     assert!(!is_translated(&path("prog")));
 }

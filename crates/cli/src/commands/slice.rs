@@ -162,6 +162,11 @@ fn write(args: &Args, inputs: &[Input], translation: &Translation) -> Result<()>
     Ok(())
 }
 
+/// A device or a pipe is written to; only a file is replaced.
 fn write_file(path: &Path, text: &str) -> Result<()> {
-    whole::write(path, text.as_bytes()).with_context(|| path.display().to_string())
+    let written = match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_file() => fs::write(path, text),
+        _ => whole::write(path, text.as_bytes()),
+    };
+    written.with_context(|| path.display().to_string())
 }

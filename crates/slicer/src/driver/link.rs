@@ -204,7 +204,8 @@ fn replace(
         objects.push(compile_unit(compiler, &own, &runtime, number, unit, text).map_err(unchanged)?);
     }
     let runtime_object = folder.path().join("runtime.o");
-    runtime_object::make(compiler, &invocation.machine_flags(), &runtime, &runtime_object).map_err(unchanged)?;
+    runtime_object::make(compiler, &invocation.machine_flags(), &runtime, &runtime_object)
+        .map_err(unchanged)?;
 
     // On the file system of the program, so that the rename replaces it in one step, and in a folder of its own, so
     // that nobody else's file has the name.

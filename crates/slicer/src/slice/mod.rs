@@ -217,7 +217,8 @@ fn reached(known: Known<'_>) -> Vec<Vec<bool>> {
                 }
                 let point = (Func(number as u32), step);
                 let mut goes_on = !known.ends(point);
-                if let Some(call) = known.call(point).filter(|call| !call.targets.is_empty() && !call.thread) {
+                if let Some(call) = known.call(point).filter(|call| !call.targets.is_empty() && !call.thread)
+                {
                     for target in call.targets.iter().filter(|_| goes_on) {
                         changed |= !std::mem::replace(&mut entered[target.ix()], true);
                     }
@@ -296,7 +297,11 @@ fn with_frees<'a>(known: Known<'a>, closure: Closure<'a>, sites: &[Site], chosen
     let mut frees: Vec<Point> = Vec::new();
     for number in (0..known.graphs.len()).filter(|n| closure.live[*n]) {
         let func = Func(number as u32);
-        let kept = known.effects.calls(func).map(|(step, _)| (func, step)).filter(|p| frees_kept(known, &closure, *p));
+        let kept = known
+            .effects
+            .calls(func)
+            .map(|(step, _)| (func, step))
+            .filter(|p| frees_kept(known, &closure, *p));
         frees.extend(kept);
     }
     let cheap = |trial: &Closure<'_>, before: &Closure<'_>, points: usize| {
