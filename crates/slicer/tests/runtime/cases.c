@@ -318,6 +318,8 @@ static void own_children(char **argv)
 static void prints_and_ends(char **argv)
 {
     foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    start_late();
+    CHECK(start.child > 0);
     printf("slice %d\n", (int)start.child);
 }
 
@@ -325,6 +327,8 @@ static void prints_and_ends(char **argv)
 static void becomes_another(char **argv)
 {
     foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    start_late();
+    CHECK(start.child > 0);
     printf("slice %d\n", (int)start.child);
     fflush(stdout);
     execlp("sh", "sh", "-c", "read line; echo good", (char *)NULL);
