@@ -108,6 +108,23 @@ fn a_program_is_translated_and_still_says_the_same() {
 }
 
 #[test]
+fn a_pipe_is_written_to_and_stays_one() {
+    use std::os::unix::fs::FileTypeExt as _;
+    let Some(folder) = folder_with(BACKWARDS, "a_pipe_is_written_to_and_stays_one") else { return };
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read_to_string(pipe).unwrap()
+    });
+    let output = slice(folder.path(), &["p.c", "-o", "pipe"]);
+    // As the reader would wait for ever if the pipe had been replaced.
+    assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(reader.join().unwrap().contains("the slice of p.c"));
+}
+
+#[test]
 fn what_is_refused_is_not_written() {
     let Some(folder) = folder_with(UNKNOWN, "what_is_refused_is_not_written") else { return };
     let output = slice(folder.path(), &["p.c", "-o", "p.foretell.c"]);

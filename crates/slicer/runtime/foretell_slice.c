@@ -12,9 +12,10 @@
  *   slice_predict.h  the slice's side: own offsets, return values from sizes, predictions
  *   slice_stream.h   the same for streams: fopen to fscanf
  *   slice_channel.h  mapped memory, values and signals from the program
+ *   slice_identity.h who the program is, and whether it still is
  *   slice_start.h    the slice as a process or a thread, its end, statistics
  *
- * Environment (ignored in set-user-ID programs):
+ * Environment (set-user-ID programs have no slice):
  *
  *   FORETELL_SLICE=fork|thread|off     how the slice runs; fork if unset
  *   FORETELL_SLICE_SINK=auto|readahead the service if it is there, or never; auto if unset
@@ -24,6 +25,7 @@
  *   FORETELL_SLICE_QUEUE=N             Queue_Threshold, in accesses
  *   FORETELL_SLICE_TIME_MS=N           Time_Threshold
  *   FORETELL_SLICE_BUDGET_MIB=N        most bytes prefetched and not yet used
+ *   FORETELL_SLICE_MEMORY_MIB=N        most bytes that the slice allocates
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -37,7 +39,7 @@
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/futex.h>
-#include <poll.h>
+#include <locale.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -49,6 +51,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -74,4 +77,5 @@
 #include "slice_predict.h"
 #include "slice_stream.h"
 #include "slice_channel.h"
+#include "slice_identity.h"
 #include "slice_start.h"

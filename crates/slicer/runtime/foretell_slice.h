@@ -45,6 +45,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/types.h>
 
 #ifdef __cplusplus
@@ -91,6 +92,13 @@ void foretell_slice_end(void) __attribute__((noreturn));
 /* Slice: something cannot be predicted any more; ends the slice and drops what is queued. */
 void foretell_slice_give_up(void) __attribute__((noreturn));
 
+/* Program: ends the slice here and now; when this returns, nothing of it is left. Stands before calls that change
+ * who the program is or what it may do, that end it, or make it another one. */
+void foretell_slice_leave(void);
+
+/* Slice: frees memory that the slice has allocated. */
+void foretell_slice_free(void *memory);
+
 /* ---- channel and synchronisation points ------------------------------------------------------------- */
 
 /* Program: hands `bytes` bytes at `value` to the slice under the number `channel` (any number; both sides
@@ -124,11 +132,7 @@ FILE *foretell_real_fopen(unsigned site, const char *path, const char *mode);
 FILE *foretell_real_freopen(unsigned site, const char *path, const char *mode, FILE *stream);
 FILE *foretell_real_fdopen(int fd, const char *mode);
 int foretell_real_fclose(FILE *stream);
-size_t foretell_real_fread(void *buffer, size_t size, size_t count, FILE *stream);
-char *foretell_real_fgets(char *line, int room, FILE *stream);
-int foretell_real_getc(FILE *stream);
 int foretell_real_ungetc(int byte, FILE *stream);
-ssize_t foretell_real_getline(char **line, size_t *room, FILE *stream);
 ssize_t foretell_real_getdelim(char **line, size_t *room, int delimiter, FILE *stream);
 int foretell_real_fscanf(FILE *stream, const char *format, ...) __attribute__((format(scanf, 2, 3)));
 int foretell_real_vfscanf(FILE *stream, const char *format, va_list arguments)
@@ -140,8 +144,128 @@ void foretell_real_rewind(FILE *stream);
 void *foretell_real_mmap(void *address, size_t bytes, int protection, int flags, int fd, long long offset);
 int foretell_real_munmap(void *address, size_t bytes);
 
-/* An access to mapped memory. Returns its first argument, so that `p[i]` becomes FORETELL_REAL(p[i]). */
-void *foretell_real_access(const void *address, size_t bytes);
+/* Most calls on a stream find their bytes in its buffer, and those bytes lie in pages that have been counted: nothing
+ * is to be done for them but the call itself. Streams of which this is known are *hot*, by a part of their address;
+ * the calls below then take the bytes out of the buffer here, as the macros of <stdio.h> do. All others are made by
+ * the functions foretell_counted_X. Streams that nobody follows are hot as well, and all are when there is no slice. */
+#define FORETELL_STREAMS 64
+/* What the inline checks look at. It is only ever wrong in a program whose threads share a stream or a mapping, and then
+ * an access is not counted; a sanitizer wants it said. */
+#ifdef __SANITIZE_THREAD__
+#define FORETELL_LOOK(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
+#else
+#define FORETELL_LOOK(word) (word)
+#endif
+extern FILE *foretell_hot_streams[FORETELL_STREAMS];
+#define FORETELL_STREAM_SLOT(stream) (((size_t)(stream) >> 4 ^ (size_t)(stream) >> 10) % FORETELL_STREAMS)
+
+size_t foretell_counted_fread(void *buffer, size_t size, size_t count, FILE *stream);
+char *foretell_counted_fgets(char *line, int room, FILE *stream);
+int foretell_counted_getc(FILE *stream);
+ssize_t foretell_counted_getline(char **line, size_t *room, FILE *stream);
+
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 32)
+#define FORETELL_OPEN_STREAMS 1
+#endif
+#endif
+
+#ifdef FORETELL_OPEN_STREAMS
+/* <sys/single_threaded.h>: where there is one thread, no lock of the stream is needed. */
+extern char __libc_single_threaded;
+
+/* Bytes that may be taken out of the buffer; 0 if the stream is not hot. */
+static __inline__ size_t foretell_hot_bytes(FILE *stream)
+{
+    return FORETELL_LOOK(foretell_hot_streams[FORETELL_STREAM_SLOT(stream)]) == stream && __libc_single_threaded
+               ? (size_t)(stream->_IO_read_end - stream->_IO_read_ptr)
+               : 0;
+}
+
+/* Takes bytes out of the buffer. */
+static __inline__ void foretell_take(void *to, size_t bytes, FILE *stream)
+{
+    memcpy(to, stream->_IO_read_ptr, bytes);
+    stream->_IO_read_ptr += bytes;
+}
+
+/* Bytes of the buffer up to the end of a line, at most `most`; 0 if it does not end there. */
+static __inline__ size_t foretell_line_bytes(FILE *stream, size_t most)
+{
+    const char *end = most > 0 ? (const char *)memchr(stream->_IO_read_ptr, '\n', most) : NULL;
+    return end != NULL ? (size_t)(end - stream->_IO_read_ptr) + 1 : 0;
+}
+#endif
+
+static __inline__ int foretell_real_getc(FILE *stream)
+{
+#ifdef FORETELL_OPEN_STREAMS
+    if (__builtin_expect(foretell_hot_bytes(stream) > 0, 1))
+        return *(unsigned char *)stream->_IO_read_ptr++;
+#endif
+    return foretell_counted_getc(stream);
+}
+
+static __inline__ size_t foretell_real_fread(void *buffer, size_t size, size_t count, FILE *stream)
+{
+#ifdef FORETELL_OPEN_STREAMS
+    size_t bytes;
+    if (!__builtin_mul_overflow(size, count, &bytes) && bytes > 0 && bytes <= foretell_hot_bytes(stream)) {
+        foretell_take(buffer, bytes, stream);
+        return count;
+    }
+#endif
+    return foretell_counted_fread(buffer, size, count, stream);
+}
+
+static __inline__ char *foretell_real_fgets(char *line, int room, FILE *stream)
+{
+#ifdef FORETELL_OPEN_STREAMS
+    size_t there = room > 1 ? foretell_hot_bytes(stream) : 0;
+    size_t most = there < (size_t)room - 1 ? there : (size_t)room - 1;
+    size_t bytes = there > 0 ? foretell_line_bytes(stream, most) : 0;
+    if (bytes == 0 && there > 0 && most == (size_t)room - 1)
+        bytes = most; /* the line is longer than the room for it */
+    if (bytes > 0) {
+        foretell_take(line, bytes, stream);
+        line[bytes] = 0;
+        return line;
+    }
+#endif
+    return foretell_counted_fgets(line, room, stream);
+}
+
+static __inline__ ssize_t foretell_real_getline(char **line, size_t *room, FILE *stream)
+{
+#ifdef FORETELL_OPEN_STREAMS
+    size_t bytes = line != NULL && room != NULL && *line != NULL
+                       ? foretell_line_bytes(stream, foretell_hot_bytes(stream))
+                       : 0;
+    if (bytes > 0 && bytes < *room) {
+        foretell_take(*line, bytes, stream);
+        (*line)[bytes] = 0;
+        return (ssize_t)bytes;
+    }
+#endif
+    return foretell_counted_getline(line, room, stream);
+}
+
+/* An access to mapped memory. Returns its first argument, so that `p[i]` becomes FORETELL_REAL(p[i]). What lies in the
+ * pages that the last counted access touched is not counted, which is known here; without a slice that is all. */
+struct foretell_window {
+    size_t begin, bytes;
+};
+extern struct foretell_window foretell_mapped_window;
+void *foretell_counted_access(const void *address, size_t bytes);
+
+static __inline__ void *foretell_real_access(const void *address, size_t bytes)
+{
+    if (__builtin_expect((size_t)address - FORETELL_LOOK(foretell_mapped_window.begin) + bytes <=
+                             FORETELL_LOOK(foretell_mapped_window.bytes),
+                         1))
+        return (void *)(size_t)address;
+    return foretell_counted_access(address, bytes);
+}
 #define FORETELL_REAL(lvalue) (*(__typeof__(&(lvalue)))foretell_real_access((const void *)&(lvalue), sizeof(lvalue)))
 
 /* ---- the slice's calls without an access ------------------------------------------------------------- */

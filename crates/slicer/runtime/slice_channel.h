@@ -131,8 +131,11 @@ void foretell_send(unsigned channel, const void *value, size_t bytes)
         stop(OVERFLOWED);
         return;
     }
-    if (sent + needed - atomic_load(&shared->channel_received) > CHANNEL_BYTES / 2 && atomic_load(&shared->dozing))
-        end_doze(); /* so that it receives */
+    if (sent + needed - atomic_load(&shared->channel_received) > CHANNEL_BYTES / 2) {
+        start_late(); /* so that somebody receives */
+        if (atomic_load(&shared->dozing))
+            end_doze();
+    }
     while (sent + needed - atomic_load(&shared->channel_received) > CHANNEL_BYTES) {
         uint64_t now = now_ns();
         since = since == 0 ? now : since;

@@ -273,7 +273,7 @@ static void read_around(struct description *description, long long offset)
     if (*pages & AROUND_ASKED) {
         description->around_spared += !again;
     } else if (!again && description->around_asked < AROUND_GRANTED + AROUND_SHARE * description->around_spared &&
-               !is_cached(description, offset / sysconf(_SC_PAGESIZE) * sysconf(_SC_PAGESIZE))) {
+               !is_cached(description, offset / page_bytes() * page_bytes())) {
         *pages |= AROUND_ASKED;
         description->around_asked++;
         readahead(description->descriptor, part * AROUND_BYTES, AROUND_BYTES);

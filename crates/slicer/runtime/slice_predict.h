@@ -190,10 +190,33 @@ static void let_go_description(struct description *description)
     release(description);
 }
 
+/* Opens for reading what was just looked at, without waiting for anybody. -1 and errno if that cannot be. */
+static int open_for_reading(int directory, const char *path, int flags, const struct stat *looked_at)
+{
+    struct stat status;
+    int fd = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (flags & (O_DIRECTORY | O_NOFOLLOW)));
+    if (fd < 0)
+        return -1;
+    /* Another file in the meantime, a pipe or a device, perhaps under the number that the file had. */
+    if (fstat(fd, &status) != 0 || status.st_dev != looked_at->st_dev || status.st_ino != looked_at->st_ino ||
+        (status.st_mode & S_IFMT) != (looked_at->st_mode & S_IFMT)) {
+        close(fd);
+        foretell_slice_give_up();
+    }
+    return shares_descriptors ? out_of_the_way(fd) : fd;
+}
+
+void foretell_slice_free(void *memory)
+{
+    if (!slice_is_thread)
+        free(memory);
+}
+
 /* What open(2) would do to the file, as far as reading it is concerned. -1 and errno, or a handle. */
 static int open_file(unsigned site, int directory, const char *path, int flags)
 {
     leave_if_over();
+    leave_if_orphaned();
     unsigned number = next_open(slice_opens, site);
     int access_mode = flags & O_ACCMODE;
     bool empty = (flags & (O_TRUNC | O_EXCL)) != 0 && (flags & O_CREAT || flags & O_TRUNC);
@@ -219,9 +242,7 @@ static int open_file(unsigned site, int directory, const char *path, int flags)
         status.st_size = 0;
     int descriptor = -1;
     if (!empty && access_mode != O_WRONLY && (has_size || S_ISDIR(status.st_mode))) {
-        descriptor = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | (flags & (O_DIRECTORY | O_NOFOLLOW)));
-        if (descriptor >= 0 && shares_descriptors)
-            descriptor = out_of_the_way(descriptor);
+        descriptor = open_for_reading(directory, path, flags, &status);
         if (descriptor < 0)
             return -1;
         if (S_ISBLK(status.st_mode))

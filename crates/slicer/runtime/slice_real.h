@@ -6,7 +6,9 @@ struct real_file {
     struct file *slot;
     atomic_uint references; /* descriptors and mappings */
     char *path;
-    long long position; /* of the stream, if one was made */
+    long long position; /* of the stream, if one was made, when it was looked at last */
+    FILE *hot;              /* it may have moved since then, within its buffer */
+    long long hot_buffered; /* and this was left in there */
     struct window window;
     unsigned untimed;
 };
@@ -29,9 +31,22 @@ static struct mapping real_mappings[MAPPINGS];
 static atomic_uint real_opens[SITES];
 static atomic_ullong last_access_end_ns;
 
+/* Does anybody look at the numbers when the slice has ended? */
+static bool is_observed(void);
+
+/* The slice has ended: buries it, as soon as it is dead; slice_start.h. */
+static void bury(void);
+
+/* Is the program to count? Not in its children, and not when there is nobody any more to count for. */
 static bool counting(void)
 {
-    return in_program != NULL && atomic_load_explicit(in_program, memory_order_relaxed) != 0 && running();
+    if (in_program == NULL || atomic_load_explicit(in_program, memory_order_relaxed) == 0)
+        return false;
+    bool ended = atomic_load_explicit(&shared->slice_ended, memory_order_relaxed) != 0;
+    if (running() && (!ended || is_observed()))
+        return true;
+    bury();
+    return false;
 }
 
 static struct real_file *real_file(int fd)
@@ -42,6 +57,31 @@ static struct real_file *real_file(int fd)
 static struct real_file *real_stream(FILE *stream)
 {
     return counting() ? real_file(fileno(stream)) : NULL;
+}
+
+/* As long as the program finds in memory what it reads, there is no slice: it starts with the first access that takes
+ * SLOW_NS (slice_start.h). The first so many are all timed, as most programs that will wait do so soon; of the others
+ * one in SAMPLED is. */
+#define TIMED_FIRST 64
+
+static atomic_uint unstarted;
+static unsigned accesses_unstarted;
+
+/* The slice starts; slice_start.h. */
+static void start_late(void);
+
+/* An access was slow. If the program has waited in the meantime, the slice starts; if it was only interrupted by other
+ * programs, it does not (getrusage(2): voluntary context switches). */
+static long waits_seen;
+
+static void start_if_waited(void)
+{
+    struct rusage usage;
+    if (atomic_load_explicit(&unstarted, memory_order_relaxed) == 0 || getrusage(RUSAGE_THREAD, &usage) != 0)
+        return;
+    if (usage.ru_nvcsw != waits_seen)
+        start_late();
+    waits_seen = usage.ru_nvcsw;
 }
 
 /* While the slice dozes, one access in so many is timed, and one that takes so long wakes it: longer than any
@@ -58,6 +98,8 @@ static void end_doze(void)
 /* When an access begins; updates C. 0 if it need not be known, as the slice dozes. */
 static uint64_t begin_access(struct real_file *file)
 {
+    if (atomic_load_explicit(&unstarted, memory_order_relaxed) != 0)
+        return ++accesses_unstarted <= TIMED_FIRST || accesses_unstarted % SAMPLED == 0 ? now_ns() : 0;
     if (atomic_load_explicit(&shared->dozing, memory_order_relaxed) != 0 && ++file->untimed % SAMPLED != 0 &&
         atomic_load(&file->slot->predicted) <= atomic_load(&file->slot->real))
         return 0;
@@ -78,15 +120,17 @@ static void advance(struct file *slot, unsigned long long number)
 
 static void end_access(struct real_file *file, uint64_t begun_ns, long long offset, long long bytes)
 {
-    int saved = errno;
     struct file *slot = file->slot;
-    unsigned long long number = atomic_load(&slot->real);
+    unsigned long long number = atomic_load_explicit(&slot->real, memory_order_relaxed);
     if (begun_ns == 0) {
+        /* Nobody waits for this number to the instruction. */
         atomic_store_explicit(&last_access_end_ns, 0, memory_order_relaxed);
-        advance(slot, number);
-        errno = saved;
+        atomic_store_explicit(&slot->real, number + 1, memory_order_release);
+        if (atomic_load_explicit(&slot->predicted, memory_order_relaxed) > number)
+            pass(slot, number);
         return;
     }
+    int saved = errno;
     trace('R', number, file->path, offset, bytes);
     /* First whether the slice has closed the file: if so, what it has predicted is all there will be. */
     unsigned sides = atomic_load(&slot->sides);
@@ -104,6 +148,7 @@ static void end_access(struct real_file *file, uint64_t begun_ns, long long offs
     uint64_t now = now_ns();
     if (now - begun_ns >= SLOW_NS) {
         count(&shared->waited_ns, now - begun_ns);
+        start_if_waited();
         if (atomic_load_explicit(&shared->dozing, memory_order_relaxed) != 0)
             end_doze();
     }
@@ -145,11 +190,35 @@ static unsigned next_open(atomic_uint *opens, unsigned site)
     return site != FORETELL_UNTRACKED && site < SITES ? atomic_fetch_add(&opens[site], 1) + 1 : 0;
 }
 
-static void opened(unsigned site, unsigned number, const char *path, int fd)
+/* Opening waits as well, for the folders on the way: when it begins, if that is of interest. */
+static uint64_t begin_open(void)
+{
+    if (atomic_load_explicit(&unstarted, memory_order_relaxed) == 0)
+        return 0;
+    return ++accesses_unstarted <= TIMED_FIRST || accesses_unstarted % SAMPLED == 0 ? now_ns() : 0;
+}
+
+static void end_open(uint64_t begun_ns)
+{
+    int saved = errno;
+    if (begun_ns != 0 && now_ns() - begun_ns >= SLOW_NS)
+        start_if_waited();
+    errno = saved;
+}
+
+/* Is it a file that the slice follows as well? As long as there is none, that is not asked for, as it is a system call:
+ * what is no such file takes a slot, and the slice never comes to it. */
+static bool may_be_followed(int fd)
 {
     struct stat status;
+    return atomic_load_explicit(&unstarted, memory_order_relaxed) != 0 ||
+           (fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode)));
+}
+
+static void opened(unsigned site, unsigned number, const char *path, int fd)
+{
     int saved = errno;
-    if (number != 0 && fd >= 0 && fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode))) {
+    if (number != 0 && fd >= 0 && may_be_followed(fd)) {
         struct file *slot;
         if (fd < DESCRIPTORS && slot_of(site, number, false, &slot) == SLOT_FOUND) {
             struct real_file *file = &real_files[slot - shared->files];
@@ -157,6 +226,7 @@ static void opened(unsigned site, unsigned number, const char *path, int fd)
             file->slot = slot;
             file->path = trace_path(path);
             file->position = 0;
+            file->hot = NULL;
             file->window = (struct window){0, 0};
             file->untimed = 0;
             follow(fd, file);
@@ -175,9 +245,11 @@ int foretell_real_openat(unsigned site, int directory, const char *path, int fla
     va_end(arguments);
     bool counted = counting();
     unsigned number = counted ? next_open(real_opens, site) : 0;
+    uint64_t begun_ns = counted ? begin_open() : 0;
     int fd = openat(directory, path, flags, mode);
     if (counted)
         opened(site, number, path, fd);
+    end_open(begun_ns);
     return fd;
 }
 
@@ -267,15 +339,39 @@ ssize_t foretell_real_preadv(int fd, const struct iovec *parts, int count_of_par
     return got;
 }
 
+/* ---- hot streams (foretell_slice.h) ---- */
+
+FILE *foretell_hot_streams[FORETELL_STREAMS];
+
+static void set_hot(FILE *stream)
+{
+    __atomic_store_n(&foretell_hot_streams[FORETELL_STREAM_SLOT(stream)], stream, __ATOMIC_RELAXED);
+}
+
+static bool is_hot(FILE *stream)
+{
+    return __atomic_load_n(&foretell_hot_streams[FORETELL_STREAM_SLOT(stream)], __ATOMIC_RELAXED) == stream;
+}
+
+static void set_cold(FILE *stream)
+{
+    if (is_hot(stream))
+        __atomic_store_n(&foretell_hot_streams[FORETELL_STREAM_SLOT(stream)], NULL, __ATOMIC_RELAXED);
+}
+
 /* ---- streams ---- */
 
 FILE *foretell_real_fopen(unsigned site, const char *path, const char *mode)
 {
     bool counted = counting();
     unsigned number = counted ? next_open(real_opens, site) : 0;
+    uint64_t begun_ns = counted ? begin_open() : 0;
     FILE *stream = fopen(path, mode);
+    if (stream != NULL)
+        set_cold(stream);
     if (counted)
         opened(site, number, path, stream != NULL ? fileno(stream) : -1);
+    end_open(begun_ns);
     return stream;
 }
 
@@ -284,6 +380,7 @@ FILE *foretell_real_freopen(unsigned site, const char *path, const char *mode, F
     if (path == NULL)
         return freopen(path, mode, stream);
     forget_descriptor(fileno(stream));
+    set_cold(stream);
     bool counted = counting();
     unsigned number = counted ? next_open(real_opens, site) : 0;
     FILE *again = freopen(path, mode, stream);
@@ -292,10 +389,42 @@ FILE *foretell_real_freopen(unsigned site, const char *path, const char *mode, F
     return again;
 }
 
-static void stream_position(struct real_file *file, FILE *stream)
+/* Bytes of its buffer that a stream has not given away yet; 0 if the C library does not show them. */
+static long long buffered(FILE *stream)
+{
+#ifdef FORETELL_OPEN_STREAMS
+    return stream->_IO_read_end - stream->_IO_read_ptr;
+#else
+    (void)stream;
+    return 0;
+#endif
+}
+
+/* Where the stream stands. What was taken out of its buffer since it became hot has moved it unseen. */
+static long long stands_at(struct real_file *file, FILE *stream)
+{
+    if (file->hot == stream)
+        file->position += file->hot_buffered - buffered(stream);
+    file->hot = NULL;
+    return file->position;
+}
+
+/* The stream stands where it is known to stand; all that is in its buffer lies in pages that have been counted? */
+static void look_at_buffer(struct real_file *file, FILE *stream)
+{
+    long long left = buffered(stream);
+    if (left <= 0 || file->position < file->window.begin || file->position + left > file->window.end)
+        return;
+    file->hot = stream;
+    file->hot_buffered = left;
+    set_hot(stream);
+}
+
+static void ask_position(struct real_file *file, FILE *stream)
 {
     int saved = errno;
     file->position = ftello(stream);
+    file->hot = NULL;
     errno = saved;
 }
 
@@ -303,107 +432,142 @@ FILE *foretell_real_fdopen(int fd, const char *mode)
 {
     FILE *stream = fdopen(fd, mode);
     struct real_file *file = real_file(fd);
-    if (stream != NULL && file != NULL)
-        stream_position(file, stream);
+    if (stream != NULL) {
+        set_cold(stream);
+        if (file != NULL)
+            ask_position(file, stream);
+    }
     return stream;
 }
 
 int foretell_real_fclose(FILE *stream)
 {
+    set_cold(stream);
     if (counting())
         forget_descriptor(fileno(stream));
     return fclose(stream);
 }
 
-/* What a call on a stream touched, from where it began to where the stream stands now. */
-static void stream_moved(struct real_file *file, uint64_t begun_ns, long long now)
+/* A call on a stream, from before to after it. */
+struct stream_call {
+    struct real_file *file; /* NULL: nobody follows it */
+    long long before;
+    uint64_t begun_ns;
+    bool inside; /* it cannot leave the pages that have been counted */
+};
+
+/* Before a call that takes at most `most` bytes out of the stream; -1: any number of them. */
+static struct stream_call begin_stream(FILE *stream, long long most)
 {
-    long long before = file->position;
-    file->position = now;
-    if (leaves(&file->window, before, now - before))
-        end_access(file, begun_ns, before, now - before);
-    else if (begun_ns != 0)
-        atomic_store_explicit(&last_access_end_ns, now_ns(), memory_order_relaxed);
+    struct stream_call call = {real_stream(stream), 0, 0, false};
+    if (call.file == NULL) {
+        set_hot(stream);
+        return call;
+    }
+    call.before = stands_at(call.file, stream);
+    set_cold(stream);
+    call.inside = most >= 0 && call.before >= call.file->window.begin && call.before + most <= call.file->window.end;
+    if (!call.inside)
+        call.begun_ns = begin_access(call.file);
+    return call;
 }
 
-static void stream_read(struct real_file *file, FILE *stream, uint64_t begun_ns)
+/* After it; the stream stands at `now`. */
+static void end_stream(const struct stream_call *call, FILE *stream, long long now)
 {
+    call->file->position = now;
+    if (leaves(&call->file->window, call->before, now - call->before))
+        end_access(call->file, call->begun_ns, call->before, now - call->before);
+    look_at_buffer(call->file, stream);
+}
+
+static void end_stream_anywhere(const struct stream_call *call, FILE *stream)
+{
+    if (call->file == NULL)
+        return;
     int saved = errno;
-    stream_moved(file, begun_ns, ftello(stream));
+    end_stream(call, stream, ftello(stream));
     errno = saved;
 }
 
-size_t foretell_real_fread(void *buffer, size_t size, size_t count_of_items, FILE *stream)
+size_t foretell_counted_fread(void *buffer, size_t size, size_t count_of_items, FILE *stream)
 {
-    struct real_file *file = real_stream(stream);
-    if (file == NULL)
-        return fread(buffer, size, count_of_items, stream);
-    uint64_t begun_ns = begin_access(file);
+    size_t bytes;
+    bool sane = !__builtin_mul_overflow(size, count_of_items, &bytes) && bytes <= LLONG_MAX / 2;
+    struct stream_call call = begin_stream(stream, sane ? (long long)bytes : -1);
     size_t got = fread(buffer, size, count_of_items, stream);
-    stream_read(file, stream, begun_ns);
+    if (call.file != NULL && sane && got == count_of_items)
+        end_stream(&call, stream, call.before + (long long)bytes);
+    else
+        end_stream_anywhere(&call, stream);
     return got;
 }
 
-char *foretell_real_fgets(char *line, int room, FILE *stream)
+char *foretell_counted_fgets(char *line, int room, FILE *stream)
 {
-    struct real_file *file = real_stream(stream);
-    if (file == NULL)
-        return fgets(line, room, stream);
-    uint64_t begun_ns = begin_access(file);
+    struct stream_call call = begin_stream(stream, room > 0 ? room - 1 : 0);
     char *got = fgets(line, room, stream);
-    stream_read(file, stream, begun_ns);
+    end_stream_anywhere(&call, stream);
     return got;
 }
 
-int foretell_real_getc(FILE *stream)
+int foretell_counted_getc(FILE *stream)
 {
-    struct real_file *file = real_stream(stream);
-    /* Most bytes are in the window, and need no clock. */
-    if (file == NULL)
-        return getc(stream);
-    bool inside = file->position >= file->window.begin && file->position < file->window.end;
-    uint64_t begun_ns = inside ? 0 : begin_access(file);
+    struct stream_call call = begin_stream(stream, 1);
     int byte = getc(stream);
-    if (byte != EOF && inside)
-        file->position++;
-    else if (byte != EOF)
-        stream_moved(file, begun_ns, file->position + 1);
+    if (call.file != NULL)
+        end_stream(&call, stream, call.before + (byte != EOF));
     return byte;
 }
 
 int foretell_real_ungetc(int byte, FILE *stream)
 {
     struct real_file *file = real_stream(stream);
+    long long before = file != NULL ? stands_at(file, stream) : 0;
+    set_cold(stream);
     int pushed = ungetc(byte, stream);
     if (file != NULL && pushed != EOF)
-        file->position--;
+        file->position = before - 1;
     return pushed;
 }
 
 ssize_t foretell_real_getdelim(char **line, size_t *room, int delimiter, FILE *stream)
 {
-    struct real_file *file = real_stream(stream);
-    if (file == NULL)
-        return getdelim(line, room, delimiter, stream);
-    uint64_t begun_ns = begin_access(file);
+    struct stream_call call = begin_stream(stream, -1);
     ssize_t got = getdelim(line, room, delimiter, stream);
-    stream_read(file, stream, begun_ns);
+    if (call.file != NULL && got > 0)
+        end_stream(&call, stream, call.before + got);
+    else
+        end_stream_anywhere(&call, stream);
     return got;
 }
 
-ssize_t foretell_real_getline(char **line, size_t *room, FILE *stream)
+ssize_t foretell_counted_getline(char **line, size_t *room, FILE *stream)
 {
     return foretell_real_getdelim(line, room, '\n', stream);
 }
 
 int foretell_real_vfscanf(FILE *stream, const char *format, va_list arguments)
 {
-    struct real_file *file = real_stream(stream);
-    if (file == NULL)
-        return vfscanf(stream, format, arguments);
-    uint64_t begun_ns = begin_access(file);
+    /* Of a hot stream that is still in its buffer afterwards nothing has been read but what was there. It cannot be
+     * told from one that has been read for longer than its buffer; no field is. */
+    bool hot = is_hot(stream);
+    long long before = buffered(stream);
+    if (hot && before > 0) {
+        int got = vfscanf(stream, format, arguments);
+        struct real_file *file = buffered(stream) > before || buffered(stream) == 0 ? real_stream(stream) : NULL;
+        if (file != NULL && file->hot == stream) {
+            struct stream_call call = {file, file->position + file->hot_buffered - before, 0, false};
+            call.begun_ns = begin_access(file);
+            file->hot = NULL;
+            set_cold(stream);
+            end_stream_anywhere(&call, stream);
+        }
+        return got;
+    }
+    struct stream_call call = begin_stream(stream, -1);
     int got = vfscanf(stream, format, arguments);
-    stream_read(file, stream, begun_ns);
+    end_stream_anywhere(&call, stream);
     return got;
 }
 
@@ -418,10 +582,19 @@ int foretell_real_fscanf(FILE *stream, const char *format, ...)
 
 int foretell_real_fseeko(FILE *stream, long long offset, int whence)
 {
-    int result = fseeko(stream, offset, whence);
     struct real_file *file = real_stream(stream);
-    if (file != NULL)
-        stream_position(file, stream);
+    if (file == NULL)
+        return fseeko(stream, offset, whence); /* of a hot stream nobody follows, it stays hot */
+    long long before = stands_at(file, stream);
+    set_cold(stream);
+    int result = fseeko(stream, offset, whence);
+    if (result == 0 && whence == SEEK_SET)
+        file->position = offset;
+    else if (result == 0 && whence == SEEK_CUR)
+        file->position = before + offset;
+    else
+        ask_position(file, stream);
+    look_at_buffer(file, stream);
     return result;
 }
 
@@ -432,10 +605,13 @@ int foretell_real_fseek(FILE *stream, long offset, int whence)
 
 void foretell_real_rewind(FILE *stream)
 {
-    rewind(stream);
     struct real_file *file = real_stream(stream);
-    if (file != NULL)
-        stream_position(file, stream);
+    set_cold(stream);
+    rewind(stream);
+    if (file != NULL) {
+        file->hot = NULL;
+        file->position = 0;
+    }
 }
 
 /* ---- mapped memory ---- */
@@ -451,12 +627,39 @@ static struct mapping *add_mapping(struct mapping *mappings, void *begin, size_t
     return NULL;
 }
 
+/* The mapping that an address lies in. Places are taken from the first on: behind one that was never taken is none. */
 static struct mapping *find_mapping(struct mapping *mappings, const void *address)
 {
-    for (struct mapping *mapping = mappings; mapping < mappings + MAPPINGS; mapping++)
+    for (struct mapping *mapping = mappings; mapping < mappings + MAPPINGS && mapping->begin != NULL; mapping++)
         if (mapping->owner != NULL && (const char *)address >= mapping->begin && (const char *)address < mapping->end)
             return mapping;
     return NULL;
+}
+
+/* The window of the last counted access, as the inline check sees it; everything, when nothing is counted. */
+struct foretell_window foretell_mapped_window;
+
+static void show_window(size_t begin, size_t bytes)
+{
+    __atomic_store_n(&foretell_mapped_window.bytes, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&foretell_mapped_window.begin, begin, __ATOMIC_RELAXED);
+    __atomic_store_n(&foretell_mapped_window.bytes, bytes, __ATOMIC_RELAXED);
+}
+
+/* Is a mapping in memory, as far as a few samples tell? The kernel only answers for files that the program might
+ * write (mincore(2)), and says yes for others. */
+#define RESIDENT_SAMPLES 32
+
+static bool is_resident(const void *begin, size_t bytes)
+{
+    int saved = errno;
+    size_t page = (size_t)page_bytes(), pages = (bytes + page - 1) / page;
+    unsigned char there = 1;
+    for (size_t i = 0; i < RESIDENT_SAMPLES && (there & 1) != 0; i++)
+        if (mincore((char *)(uintptr_t)begin + i * pages / RESIDENT_SAMPLES * page, 1, &there) != 0)
+            there = 1;
+    errno = saved;
+    return (there & 1) != 0;
 }
 
 void *foretell_real_mmap(void *address, size_t bytes, int protection, int flags, int fd, long long offset)
@@ -468,6 +671,9 @@ void *foretell_real_mmap(void *address, size_t bytes, int protection, int flags,
             atomic_fetch_add(&file->references, 1);
         else
             stop(OVERFLOWED);
+        show_window(1, 0);
+        if (atomic_load(&unstarted) != 0 && !is_resident(begin, bytes))
+            start_late();
     }
     return begin;
 }
@@ -478,22 +684,28 @@ int foretell_real_munmap(void *address, size_t bytes)
     if (mapping != NULL && mapping->begin == (const char *)address) {
         struct real_file *file = mapping->owner;
         mapping->owner = NULL;
+        show_window(1, 0);
         let_go(file);
     }
     return munmap(address, bytes);
 }
 
-void *foretell_real_access(const void *address, size_t bytes)
+void *foretell_counted_access(const void *address, size_t bytes)
 {
     struct mapping *mapping = counting() ? find_mapping(real_mappings, address) : NULL;
-    if (mapping != NULL) {
-        long long offset = mapping->offset + ((const char *)address - mapping->begin);
-        if (leaves(&mapping->window, offset, (long long)bytes)) {
-            uint64_t begun_ns = begin_access(mapping->owner);
-            volatile const char *touched = address;
-            (void)*touched; /* the fault is the access */
-            end_access(mapping->owner, begun_ns, offset, (long long)bytes);
-        }
+    if (mapping == NULL) {
+        if (!counting())
+            show_window(0, SIZE_MAX);
+        return (void *)(uintptr_t)address;
     }
+    long long offset = mapping->offset + ((const char *)address - mapping->begin);
+    if (leaves(&mapping->window, offset, (long long)bytes)) {
+        uint64_t begun_ns = begin_access(mapping->owner);
+        volatile const char *touched = address;
+        (void)*touched; /* the fault is the access */
+        end_access(mapping->owner, begun_ns, offset, (long long)bytes);
+    }
+    show_window((size_t)mapping->begin + (size_t)(mapping->window.begin - mapping->offset),
+                (size_t)(mapping->window.end - mapping->window.begin));
     return (void *)(uintptr_t)address;
 }

@@ -1,13 +1,28 @@
 /* The slice as a process (the default) or as a thread.
  *
+ * It starts when the program first waits for a read, an open, or a mapped file that is not in memory, not before: a
+ * program that finds everything in memory pays for a mapping and a copy of its arguments. Until then it counts its
+ * accesses, and what it sends is kept, so the slice begins where the program began and catches up. It begins with the
+ * arguments, the environment and the current folder of that time, and with the state of getopt(3), rand(3) and
+ * setlocale(3) that every program begins with. With a trace, or where the service is there to be told, it starts at
+ * once. Once the program has threads it is too late: nobody knows which of them holds a lock of malloc(3).
+ *
  * As a process it is a clone of the program made at the begin of main. It has no exit signal: wait(2) in
  * the program does not see it, and no SIGCHLD comes. It holds none of the program's files, so that pipes
- * end when the program ends; it writes nothing, dumps no core, runs no exit handler; SIGKILL comes to it
- * when the program dies, and a pipe tells it when the program becomes another one (execve(2)). A fault in
- * it is its end.
+ * end when the program ends; it writes nothing, dumps no core, runs no exit handler. A fault in it is its end.
  *
- * As a thread it has descriptors of its own, but shares heap and libc with the program. A fault is caught and the thread left, which
- * contains wild reads; a slice that destroys the heap destroys the program's. */
+ * Its life is a part of the program's. At exit(3), and before calls that end the program, make it another one
+ * (execve(2)) or change what it may do (setuid(2), chroot(2)), the program kills and reaps it, so nothing of it is
+ * left when the call is made. When the program is killed, the kernel sends SIGKILL (PR_SET_PDEATHSIG). Where that
+ * does not reach, as the program has become somebody else or another program behind our back, the kernel marks a
+ * lock that the program holds (robust futexes, set_robust_list(2)), and the slice looks at it whenever it waits: no
+ * descriptor is needed for that, and so none can be met or closed. slice_identity.h is the last resort.
+ *
+ * Its memory is bounded by RLIMIT_DATA: at the limit its malloc(3) fails, and the slice ends by that.
+ *
+ * As a thread it has descriptors of its own, but shares heap and libc with the program. A fault is caught and the
+ * thread left, which contains wild reads; a slice that destroys the heap destroys the program's. For that reason
+ * it frees nothing as a thread. */
 
 #if defined(__SANITIZE_THREAD__)
 #define THREAD_SANITIZER 1
@@ -19,6 +34,11 @@
 
 /* For faults on a used-up stack. */
 #define FAULT_STACK_BYTES 65536
+/* Longest time that the program waits for a slice that it has killed. A process dies in well under a millisecond,
+ * unless it waits for a device that does not answer; the program must not wait with it. */
+#define DEATH_WAIT_NS 200000000ull
+/* Most MiB that the slice allocates beyond what the program had when it started. */
+#define MEMORY_MIB 256
 /* With a trace, the program waits at its exit until the slice has ended, so that both sequences are whole;
  * with statistics it waits for the last ones. */
 #define TRACE_WAIT_NS 60000000000ull
@@ -31,13 +51,16 @@ static struct {
     void (*slice)(int, char **, char **);
     int argc;
     char **argv, **envp;
-    pid_t child;
+    pid_t program, child;
     bool reaped;
     int stats_descriptor;
-    int alive[2]; /* the program holds the writing end, and closes it by execve */
+    struct which_file stats_file;
     sigjmp_buf thread_end;
     struct sigaction program_actions[FAULT_SIGNALS];
-} start = {.stats_descriptor = -1, .alive = {-1, -1}};
+    bool is_late;
+    int optind;
+    char folder[PATH_MAX]; /* at the begin of main; empty: unknown */
+} start = {.stats_descriptor = -1};
 
 static _Thread_local bool in_slice_thread;
 
@@ -57,16 +80,32 @@ void foretell_slice_end(void)
     leave_slice();
 }
 
-/* The program has become another one, or is gone. */
+/* The program has become another one, or somebody else, or is gone. */
 static void leave_if_orphaned(void)
 {
-    struct pollfd alive = {start.alive[0], 0, 0};
-    if (!slice_is_thread && poll(&alive, 1, 0) == 1)
+    if (!slice_is_thread && (pthread_mutex_trylock(&shared->alive) != EBUSY || program_has_changed()))
         leave_slice();
+}
+
+/* The state of the C library that the program has changed in the meantime becomes what it was. */
+static void begin_anew(void)
+{
+    if (!start.is_late || slice_is_thread)
+        return;
+    char folder[PATH_MAX];
+    if (start.folder[0] == 0 || getcwd(folder, sizeof folder) == NULL ||
+        (strcmp(folder, start.folder) != 0 && chdir(start.folder) != 0))
+        foretell_slice_give_up();
+    environ = start.envp;
+    if (optind != start.optind)
+        optind = 0; /* begin from the beginning (getopt(3), notes) */
+    srand(1);
+    setlocale(LC_ALL, "C");
 }
 
 static void run_slice(void)
 {
+    begin_anew();
     start.slice(start.argc, start.argv, start.envp);
     foretell_slice_end();
 }
@@ -96,6 +135,12 @@ static void catch_faults(void)
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
     for (size_t i = 0; i < FAULT_SIGNALS; i++)
         sigaction(fault_signals[i], &action, &start.program_actions[i]);
+    /* What the program does on other signals is not for the slice to do. */
+    struct sigaction other;
+    for (int number = 1; !slice_is_thread && number < NSIG; number++)
+        if (sigaction(number, NULL, &other) == 0 && other.sa_handler != SIG_IGN && other.sa_handler != SIG_DFL &&
+            other.sa_sigaction != fault)
+            signal(number, SIG_DFL);
     if (!slice_is_thread)
         sigaction(SIGABRT, &action, NULL);
 }
@@ -125,7 +170,7 @@ static void drop_files(void)
     for (int fd = 0; fd <= 2; fd++)
         if (dup2(null, fd) < 0)
             close(fd);
-    int keep[] = {trace_descriptor, start.alive[0], service.socket};
+    int keep[] = {trace_descriptor, service.socket};
     enum { KEPT = sizeof keep / sizeof keep[0] };
     unsigned from = 3;
     for (int i = 0; i < KEPT; i++) {
@@ -141,15 +186,43 @@ static void drop_files(void)
     close_between(from, ~0u);
 }
 
-static void become_slice(pid_t program)
+/* Bytes of writable private memory that this process has, from the sixth field of /proc/self/statm; 0: unknown. */
+static unsigned long long data_bytes(void)
+{
+    char text[128];
+    unsigned long long pages = 0;
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[got > 0 ? got : 0] = 0;
+    if (sscanf(text, "%*u %*u %*u %*u %*u %llu", &pages) != 1)
+        return 0;
+    return pages * (unsigned long long)sysconf(_SC_PAGESIZE);
+}
+
+static void limit_memory(void)
+{
+    unsigned long long has = data_bytes();
+    unsigned long long most = has + (number_from("FORETELL_SLICE_MEMORY_MIB", MEMORY_MIB, 1 << 20) << 20);
+    struct rlimit limit;
+    if (has == 0 || getrlimit(RLIMIT_DATA, &limit) != 0 || (limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < most))
+        return;
+    limit.rlim_cur = most;
+    setrlimit(RLIMIT_DATA, &limit);
+}
+
+static void become_slice(void)
 {
     struct rlimit no_core = {0, 0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != program)
+    if (getppid() != start.program)
         _exit(0);
     prctl(PR_SET_NAME, "foretell-slice");
     setrlimit(RLIMIT_CORE, &no_core);
+    limit_memory();
     drop_files();
+    remember_program(start.program);
     greet_service();
     set_fault_stack();
     catch_faults();
@@ -157,15 +230,27 @@ static void become_slice(pid_t program)
     _exit(0);
 }
 
+/* Takes the lock that says that the program lives. */
+static bool hold_life(void)
+{
+    pthread_mutexattr_t how;
+    pthread_mutexattr_init(&how);
+    bool held = pthread_mutexattr_setpshared(&how, PTHREAD_PROCESS_SHARED) == 0 &&
+                pthread_mutexattr_setrobust(&how, PTHREAD_MUTEX_ROBUST) == 0 &&
+                pthread_mutex_init(&shared->alive, &how) == 0 && pthread_mutex_lock(&shared->alive) == 0;
+    pthread_mutexattr_destroy(&how);
+    return held;
+}
+
 static void start_process(void)
 {
-    pid_t program = getpid();
     sigset_t all, before;
-    if (pipe2(start.alive, O_CLOEXEC) == 0) {
-        start.alive[0] = out_of_the_way(start.alive[0]);
-        start.alive[1] = out_of_the_way(start.alive[1]);
+    if (!hold_life()) {
+        stop(GAVE_UP);
+        return;
     }
-    connect_to_service();
+    if (!has_service())
+        connect_to_service();
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
 #ifdef THREAD_SANITIZER
@@ -176,10 +261,8 @@ static void start_process(void)
 #endif
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (child == 0)
-        become_slice(program);
+        become_slice();
     hand_over_service();
-    if (start.alive[0] >= 0)
-        close(start.alive[0]);
     if (child < 0)
         stop(GAVE_UP);
     start.child = child;
@@ -223,20 +306,95 @@ static void start_thread(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* ---- the begin ---- */
+
+/* A copy of some strings in memory of ours: the program may change its own. NULL if there is no room. */
+static char **copy_of(char **strings)
+{
+    size_t count = 0, bytes = 0;
+    for (; strings != NULL && strings[count] != NULL; count++)
+        bytes += strlen(strings[count]) + 1;
+    char **copy = mmap(NULL, (count + 1) * sizeof *copy + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED)
+        return NULL;
+    char *text = (char *)(copy + count + 1);
+    for (size_t i = 0; i < count; i++) {
+        copy[i] = text;
+        text = stpcpy(text, strings[i]) + 1;
+    }
+    return copy;
+}
+
+static void start_now(void)
+{
+    if (slice_is_thread)
+        start_thread();
+    else
+        start_process();
+}
+
+static void start_late(void)
+{
+    if (atomic_load_explicit(&unstarted, memory_order_relaxed) == 0 || atomic_exchange(&unstarted, 0) == 0)
+        return;
+    if (!running())
+        return; /* stopped before it began */
+#ifdef FORETELL_OPEN_STREAMS
+    if (!__libc_single_threaded) {
+        stop(GAVE_UP);
+        return;
+    }
+#endif
+    start_now();
+}
+
+/* What a slice that starts late begins with. */
+static bool remember_begin(void)
+{
+    struct rusage usage;
+    waits_seen = getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nvcsw : 0;
+    char **argv = copy_of(start.argv), **envp = copy_of(environ);
+    if (argv == NULL || envp == NULL)
+        return false;
+    start.argv = argv;
+    start.envp = envp;
+    start.optind = optind;
+    if (getcwd(start.folder, sizeof start.folder) == NULL)
+        start.folder[0] = 0;
+    return start.is_late = true;
+}
+
 /* ---- the end ---- */
+
+static bool is_observed(void)
+{
+    return trace_descriptor >= 0 || start.stats_descriptor >= 0;
+}
+
+static bool is_reaped(void);
+
+static void bury(void)
+{
+    if (!slice_is_thread && !start.reaped)
+        is_reaped();
+}
+
+/* Is the slice buried, or was there none? Buries it if it is dead. */
+static bool is_reaped(void)
+{
+    if (start.child > 0 && !start.reaped) {
+#ifdef THREAD_SANITIZER
+        start.reaped = waitpid(start.child, NULL, WNOHANG) != 0;
+#else
+        start.reaped = waitpid(start.child, NULL, WNOHANG | __WCLONE) != 0;
+#endif
+    }
+    return start.reaped || start.child < 0 || (start.child == 0 && atomic_load(&unstarted) == 0);
+}
 
 static bool slice_is_over(void)
 {
-    if (atomic_load(&shared->slice_ended))
-        return true;
-    if (start.child > 0 && !start.reaped) {
-#ifdef THREAD_SANITIZER
-        start.reaped = waitpid(start.child, NULL, WNOHANG) == start.child;
-#else
-        start.reaped = waitpid(start.child, NULL, WNOHANG | __WCLONE) == start.child;
-#endif
-    }
-    return start.reaped || start.child < 0;
+    return atomic_load(&shared->slice_ended) || (!slice_is_thread && is_reaped());
 }
 
 static void wait_for_slice(uint64_t most_ns)
@@ -246,9 +404,33 @@ static void wait_for_slice(uint64_t most_ns)
         nanosleep(&nap, NULL);
 }
 
+/* Kills the slice and buries it; as a thread, tells it to end. */
+static void put_away(void)
+{
+    struct timespec nap = {0, 20000};
+    if (slice_is_thread || start.child <= 0 || is_reaped())
+        return;
+    kill(start.child, SIGKILL);
+    for (uint64_t begin = now_ns(); !is_reaped() && now_ns() - begin < DEATH_WAIT_NS;)
+        nanosleep(&nap, NULL);
+}
+
+void foretell_slice_leave(void)
+{
+    int saved = errno;
+    /* A child of vfork(2) has our memory, and another number. */
+    if (in_program != NULL && atomic_load(in_program) != 0 && getpid() == start.program) {
+        if (trace_descriptor >= 0)
+            wait_for_slice(TRACE_WAIT_NS); /* it ends there, too */
+        stop(LEFT);
+        put_away();
+    }
+    errno = saved;
+}
+
 static void write_stats(void)
 {
-    static const char *const reasons[] = {"", "diverged", "overflowed", "gave up", "faulted", "behind"};
+    static const char *const reasons[] = {"", "diverged", "overflowed", "gave up", "faulted", "behind", "left"};
     char line[1024];
     struct shared *s = shared;
     int length = snprintf(
@@ -281,10 +463,11 @@ static void finish(void)
     syscall(SYS_futex, &shared->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
     if (trace_descriptor >= 0)
         wait_for_slice(TRACE_WAIT_NS);
-    if (start.stats_descriptor >= 0) {
+    if (start.stats_descriptor >= 0 && atomic_load(&unstarted) == 0)
         wait_for_slice(STATS_WAIT_NS);
+    put_away();
+    if (is_same_file(start.stats_descriptor, &start.stats_file))
         write_stats();
-    }
 }
 
 static void open_stats(void)
@@ -295,6 +478,7 @@ static void open_stats(void)
     start.stats_descriptor =
         strcmp(path, "stderr") == 0 ? STDERR_FILENO
                                     : out_of_the_way(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+    start.stats_file = which_file(start.stats_descriptor);
 }
 
 static void start_as(bool as_thread, void (*slice)(int, char **, char **), int argc, char **argv, char **envp)
@@ -306,6 +490,7 @@ static void start_as(bool as_thread, void (*slice)(int, char **, char **), int a
         return;
     shared = both;
     in_program = one;
+    start.program = getpid();
     slice_is_thread = as_thread;
     start.slice = slice;
     start.argc = argc;
@@ -315,17 +500,20 @@ static void start_as(bool as_thread, void (*slice)(int, char **, char **), int a
     open_stats();
     queue_setup();
     atomic_store(in_program, 1);
-    if (slice_is_thread)
-        start_thread();
+    if (!slice_is_thread)
+        connect_to_service();
+    if (trace_descriptor >= 0 || has_service() || !remember_begin())
+        start_now();
     else
-        start_process();
+        atomic_store(&unstarted, 1);
 }
 
-/* FORETELL_SLICE: "fork" or nothing, "thread", and anything else is off. */
+/* FORETELL_SLICE: "fork" or nothing, "thread", and anything else is off. A program that runs with more rights than
+ * its user has (set-user-ID) has no slice. */
 static bool mode_is(const char *wanted)
 {
-    const char *mode = secure_getenv("FORETELL_SLICE");
-    return strcmp(mode != NULL && *mode != 0 ? mode : "fork", wanted) == 0;
+    const char *mode = getenv("FORETELL_SLICE");
+    return getauxval(AT_SECURE) == 0 && strcmp(mode != NULL && *mode != 0 ? mode : "fork", wanted) == 0;
 }
 
 void foretell_slice_start(void (*slice)(int argc, char **argv, char **envp), int argc, char **argv, char **envp)

@@ -25,8 +25,10 @@
 /* Longest wait for the lock of the slots. Only a slice that was killed while it held the lock, a few dozen
  * instructions, makes anybody wait that long; then slicing ends. */
 #define LOCK_WAIT_NS 5000000000ull
-/* Lowest number for a descriptor of ours, so that the program gets the numbers that it always got. */
-#define LOWEST_DESCRIPTOR 700
+/* Lowest number for a descriptor of ours, so that the program gets the numbers that it always got, and beyond what
+ * programs close that close all. Where the limit on descriptors is lower, it is HIGH_DESCRIPTOR. */
+#define LOWEST_DESCRIPTOR 1024
+#define HIGH_DESCRIPTOR 700
 
 struct prediction {
     atomic_ullong state; /* 2n: prediction n; 2n + 1: and it has been passed */
@@ -45,13 +47,15 @@ struct file {
 };
 
 /* Why there is no slice any more. */
-enum stop { RUNNING, DIVERGED, OVERFLOWED, GAVE_UP, FAULTED, BEHIND };
+enum stop { RUNNING, DIVERGED, OVERFLOWED, GAVE_UP, FAULTED, BEHIND, LEFT };
 
 struct shared {
     atomic_uint stopped;       /* enum stop; once set it stays */
     atomic_uint slice_ended;   /* the slice will do nothing any more */
     atomic_uint program_ended; /* the program is in exit(); nothing is worth prefetching */
     atomic_uint lock;
+    atomic_uint slots_in_use, slots_looked_at; /* how many have a key, and up to where there may be one */
+    pthread_mutex_t alive; /* held by the program; the kernel gives it back when the program is no more */
     atomic_uint wake; /* futex: the slice sleeps on it */
     atomic_uint sleeping;
     atomic_uint dozing; /* the slice sleeps until the program waits for an access; slice_worth.h */
@@ -152,18 +156,45 @@ static unsigned site_of(const struct file *file)
     return (unsigned)(atomic_load(key_of(file)) >> 32);
 }
 
-static struct file *find_slot(unsigned long long key, struct file **free_slot, int *free_slots)
+/* The slot with this key, or NULL and the first free one, if any. Slots are taken from the first on, so few are looked
+ * at. With the lock. */
+static struct file *find_slot(unsigned long long key, struct file **free_slot)
 {
-    for (struct file *file = shared->files; file < shared->files + FILES; file++) {
-        unsigned long long held = atomic_load(key_of(file));
+    unsigned up_to = atomic_load_explicit(&shared->slots_looked_at, memory_order_relaxed);
+    for (struct file *file = shared->files; file < shared->files + up_to; file++) {
+        unsigned long long held = atomic_load_explicit(key_of(file), memory_order_relaxed);
         if (held == key)
             return file;
-        if (held == 0) {
-            *free_slot = *free_slot == NULL ? file : *free_slot;
-            ++*free_slots;
-        }
+        if (held == 0 && *free_slot == NULL)
+            *free_slot = file;
     }
+    if (*free_slot == NULL && up_to < FILES)
+        *free_slot = shared->files + up_to;
     return NULL;
+}
+
+/* Gives a slot to a file. With the lock. */
+static void take_slot(struct file *file, unsigned long long key)
+{
+    unsigned number = (unsigned)(file - shared->files) + 1;
+    atomic_store(&file->sides, 0);
+    atomic_store(&file->real, 0);
+    atomic_store(&file->predicted, 0);
+    atomic_store(key_of(file), key);
+    atomic_fetch_add(&shared->slots_in_use, 1);
+    if (number > atomic_load(&shared->slots_looked_at))
+        atomic_store(&shared->slots_looked_at, number);
+}
+
+/* The slot is free. With the lock. */
+static void free_slot(struct file *file)
+{
+    unsigned up_to = atomic_load(&shared->slots_looked_at);
+    if (atomic_exchange(key_of(file), 0) != 0)
+        atomic_fetch_sub(&shared->slots_in_use, 1);
+    while (up_to > 0 && atomic_load(&shared->keys[up_to - 1]) == 0)
+        up_to--;
+    atomic_store(&shared->slots_looked_at, up_to);
 }
 
 enum slot { SLOT_FOUND, SLOT_NONE_LEFT, SLOT_LEFT_BEHIND };
@@ -173,20 +204,17 @@ enum slot { SLOT_FOUND, SLOT_NONE_LEFT, SLOT_LEFT_BEHIND };
 static enum slot slot_of(unsigned site, unsigned number, bool for_slice, struct file **found)
 {
     unsigned long long key = (unsigned long long)site << 32 | number;
-    struct file *free_slot = NULL;
-    int free_slots = 0;
+    struct file *unused = NULL;
     enum slot result = SLOT_FOUND;
     if (!lock_slots())
         return SLOT_NONE_LEFT;
-    struct file *file = find_slot(key, &free_slot, &free_slots);
+    struct file *file = find_slot(key, &unused);
+    unsigned left = FILES - atomic_load(&shared->slots_in_use);
     if (file == NULL && for_slice && atomic_load(&shared->left_behind[site]) >= number) {
         result = SLOT_LEFT_BEHIND;
-    } else if (file == NULL && free_slots > (for_slice ? RESERVED_FILES : 0)) {
-        file = free_slot;
-        atomic_store(&file->sides, 0);
-        atomic_store(&file->real, 0);
-        atomic_store(&file->predicted, 0);
-        atomic_store(key_of(file), key);
+    } else if (file == NULL && unused != NULL && left > (for_slice ? RESERVED_FILES : 0)) {
+        file = unused;
+        take_slot(file, key);
     } else if (file == NULL) {
         result = SLOT_NONE_LEFT;
     }
@@ -209,7 +237,7 @@ static void close_slot(struct file *file, unsigned side)
             atomic_store(&shared->left_behind[site_of(file)], number);
     }
     if ((sides & SLICE_OPENED) == 0 || (sides & PROGRAM_CLOSED && sides & SLICE_CLOSED))
-        atomic_store(key_of(file), 0);
+        free_slot(file);
     unlock_slots();
 }
 
@@ -243,10 +271,21 @@ struct window {
     long long begin, end;
 };
 
+static long long page_bytes(void)
+{
+    static atomic_llong page;
+    long long known = atomic_load_explicit(&page, memory_order_relaxed);
+    if (known == 0) {
+        known = sysconf(_SC_PAGESIZE);
+        atomic_store_explicit(&page, known, memory_order_relaxed);
+    }
+    return known;
+}
+
 /* Are there bytes outside the window in these? Then the window moves there. */
 static bool leaves(struct window *window, long long offset, long long bytes)
 {
-    long long page = sysconf(_SC_PAGESIZE);
+    long long page = page_bytes();
     if (bytes <= 0 || (offset >= window->begin && offset + bytes <= window->end))
         return false;
     window->begin = offset / page * page;

@@ -143,7 +143,7 @@ static FILE *begin_fetch(struct description *description)
     if (ftello(description->stream) != description->offset)
         fseeko(description->stream, description->offset, SEEK_SET);
     if (description->offset < description->window.begin || description->offset >= description->window.end) {
-        wait_to_fetch(description, sysconf(_SC_PAGESIZE));
+        wait_to_fetch(description, page_bytes());
         read_around(description, description->offset);
     }
     return description->stream;

@@ -42,6 +42,9 @@ pub(crate) struct Model {
     /// What the slice takes for its result: that it succeeds.
     pub(crate) assumed: Option<String>,
     pub(crate) ends: bool,
+    pub(crate) departs: bool,
+    pub(crate) confines: bool,
+    pub(crate) frees: Option<usize>,
     pub(crate) state: Option<String>,
     pub(crate) asks: Option<String>,
     pub(crate) globals: Vec<String>,
@@ -59,6 +62,11 @@ impl Model {
     /// Is argument `n` part of the result that is assumed?
     pub(crate) fn assumes_argument(&self, n: usize) -> bool {
         self.assumed.as_ref().is_some_and(|text| text.contains(&format!("${n}")))
+    }
+
+    /// Does the slice end where the program calls it?
+    pub(crate) fn ends_slice(&self) -> bool {
+        self.ends || self.confines
     }
 
     /// Does it read where argument `n` points?
@@ -370,6 +378,11 @@ impl Models {
             }
         }
         self
+    }
+
+    /// The functions by which a program changes who it is or what it may do.
+    pub(crate) fn confining(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|(_, model)| model.confines).map(|(name, _)| name.as_str())
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Model> {

@@ -24,8 +24,15 @@ const FILES: &[(&str, &str)] = &[
     ("slice_predict.h", include_str!("../runtime/slice_predict.h")),
     ("slice_stream.h", include_str!("../runtime/slice_stream.h")),
     ("slice_channel.h", include_str!("../runtime/slice_channel.h")),
+    ("slice_identity.h", include_str!("../runtime/slice_identity.h")),
     ("slice_start.h", include_str!("../runtime/slice_start.h")),
 ];
+
+/// Hashes the whole text of the runtime.
+pub(crate) fn hash_runtime(hasher: &mut impl std::hash::Hasher) {
+    use std::hash::Hash as _;
+    FILES.hash(hasher);
+}
 
 /// Writes the runtime into `folder`, which is made if it is not there: [`RUNTIME_SOURCE`], the header
 /// `foretell_slice.h` that translated programs include, and the parts.

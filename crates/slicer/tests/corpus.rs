@@ -8,6 +8,8 @@
 //! object: FILE                     a unit that the translator does not see
 //! flags: FLAG...                   for compiler and front end
 //! vanishes: FUNCTION               the slice must not contain it
+//! says: TEXT                       the translation contains it
+//! untouched: FILE                  nothing of it is predicted, and nothing counted
 //! expect: sliced                   in both modes
 //!         sliced in a process      not as a thread
 //!         partly WORD              one site is refused, the cause has this word; the others are sliced
@@ -115,7 +117,12 @@ impl Program {
                     assert_eq!(text(&ran.stdout), text(&expected.stdout), "{what}: standard output");
                     assert_eq!(ran.code, expected.code, "{what}: exit code; {}", ran.stderr);
                     assert_eq!(difference(&trace), None, "{what}");
-                    predictions += sequences(&trace).0.len();
+                    let (predicted, real) = sequences(&trace);
+                    for file in self.header.all("untouched") {
+                        let of_it = |line: &&String| line.split('\t').nth(1) == Some(file);
+                        assert_eq!(predicted.iter().chain(&real).find(of_it), None, "{what}");
+                    }
+                    predictions += predicted.len();
                 }
             }
         }
@@ -153,6 +160,9 @@ fn check(name: &str) {
         }
         files.push(path);
     }
+    for text in program.header.all("says") {
+        assert!(translation.files.iter().any(|file| file.contains(text)), "{name}: no '{text}'");
+    }
     program.check(&files, if word == "in a process" { &["fork"] } else { &["fork", "thread"] });
 }
 
@@ -184,5 +194,6 @@ corpus! {
     shared_offset merge quadtree structures matrix options directory line_index environment early_exit
     conditions heap_list binary_search bits many_tools change_folder unchecked_folder joined_arguments gives_up_by_longjmp backward_lines csv_index bitmap archive kway walk
     mapped_search stdin_names ranges log_filter patterns same_stream eof_loops two_units random_order clock_offset read_write error_label
-    refused_asm refused_longjmp refused_threads refused_unknown refused_read_after_write refused_one_of_two
+    changes_rights changes_rights_in_a_helper frees wrapper_of_a_printer
+    refused_after_rights refused_variadic refused_asm refused_longjmp refused_threads refused_unknown refused_read_after_write refused_one_of_two
 }

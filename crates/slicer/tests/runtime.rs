@@ -43,8 +43,22 @@ const CASES: &[&str] = &[
     "judging",
     "behind",
     "dozes",
+    "starts_late",
+    "same_bytes",
 ];
-const PROCESS_CASES: &[&str] = &["fails abort", "fails exit"];
+const PROCESS_CASES: &[&str] = &[
+    "fails abort",
+    "fails exit",
+    "is_put_away",
+    "child_of_vfork",
+    "changes_unseen",
+    "closes_everything",
+    "closes_the_trace",
+    "is_limited",
+    "frees",
+    "meets_a_pipe",
+    "too_late",
+];
 
 struct Cases {
     folder: tempfile::TempDir,
@@ -72,6 +86,10 @@ fn all_cases(build: Build) {
     for mode in ["fork", "thread"] {
         let more = if mode == "fork" { PROCESS_CASES } else { &[] };
         for (number, case) in CASES.iter().chain(more).enumerate() {
+            // The sanitizers' allocators end the process where there is no memory, and keep what was freed.
+            if build != Build::Plain && matches!(*case, "is_limited" | "frees") {
+                continue;
+            }
             // The thread sanitizer wants fork(2), whose child wait(2) sees.
             if (build, mode, *case) == (Build::Thread, "fork", "own_children") {
                 continue;
@@ -141,9 +159,8 @@ fn the_slice_holds_no_pipe_and_dies_with_the_program() {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let slice = said.lines().next().unwrap().strip_prefix("slice ").unwrap().to_owned();
-    while lives(&slice) {
-        std::thread::yield_now();
-    }
+    // Not a moment later: a file system that it read could be unmounted now.
+    assert!(!Path::new(&format!("/proc/{slice}")).exists());
 }
 
 /// A program that becomes another one (execve) leaves no slice behind.

@@ -24,7 +24,7 @@ pub(super) struct Headers {
 impl Headers {
     /// `None` where nothing can be written; programs without annotations need nothing.
     pub(super) fn new() -> Option<Self> {
-        if let Some(path) = cache(|name| env::var_os(name))
+        if let Some(path) = cache(|name| env::var_os(name), "include")
             && is_there(&path)
         {
             return Some(Self { path, _temporary: None });
@@ -52,12 +52,12 @@ fn is_there(folder: &Path) -> bool {
     fs::read(&path).is_ok_and(|there| there == TEXT.as_bytes()) || write().is_ok()
 }
 
-/// In the user's cache (XDG Base Directory Specification 0.8), which is an absolute path or not there.
-fn cache(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+/// A folder of ours in the user's cache (XDG Base Directory Specification 0.8), which is an absolute path or not there.
+pub(super) fn cache(variable: impl Fn(&str) -> Option<OsString>, folder: &str) -> Option<PathBuf> {
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
     let given = variable("XDG_CACHE_HOME").map(PathBuf::from).and_then(absolute);
     let home = || variable("HOME").map(PathBuf::from).and_then(absolute).map(|home| home.join(".cache"));
-    Some(given.or_else(home)?.join("foretell/include"))
+    Some(given.or_else(home)?.join("foretell").join(folder))
 }
 
 #[cfg(test)]
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn the_cache_is_where_the_user_wants_it() {
         let with = |xdg: Option<&str>, home: Option<&str>| {
-            cache(|name| if name == "HOME" { home } else { xdg }.map(OsString::from))
+            cache(|name| if name == "HOME" { home } else { xdg }.map(OsString::from), "include")
         };
         assert_eq!(with(Some("/c"), Some("/h")), Some(PathBuf::from("/c/foretell/include")));
         assert_eq!(with(None, Some("/h")), Some(PathBuf::from("/h/.cache/foretell/include")));

@@ -1,5 +1,6 @@
 //! A link: the real one first, then, if it can be, the translated program in its place.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write as _};
@@ -10,8 +11,9 @@ use std::process::Stdio;
 use super::arguments::{Argument, Invocation, front_end_flags};
 use super::headers::Headers;
 use super::record::{self, Record};
-use super::{Compiled, Compiler, NoCompiler, compiled};
-use crate::runtime::{RUNTIME_SOURCE, write_runtime};
+use super::{Compiled, Compiler, NoCompiler, compiled, is_replaceable, runtime_object};
+use crate::models::Models;
+use crate::runtime::write_runtime;
 use crate::{Input, Options, Translation, translate};
 
 /// What the linker calls a program that was given no name.
@@ -54,9 +56,15 @@ pub(super) fn link(
     let program = invocation.output().unwrap_or_else(|| PathBuf::from(DEFAULT_OUTPUT));
     let members: Vec<(PathBuf, String)> =
         said.lines().filter_map(linked_file).filter_map(Linked::member).collect();
+    if !is_replaceable(&program) {
+        return Ok(compiled(output.status, None));
+    }
     let diagnosis = match units(invocation, &members) {
         Ok(units) if units.is_empty() || !opens_files(&units) => None,
-        Ok(units) => replace(compiler, invocation, &units, &program).unwrap_or_else(Some),
+        Ok(units) => match confining(invocation, &members) {
+            Some(why) => Some(format!("compiled unchanged: {why}")),
+            None => replace(compiler, invocation, &units, &program).unwrap_or_else(Some),
+        },
         Err(why) => Some(why),
     };
     Ok(compiled(output.status, diagnosis.map(|why| format!("{}: {why}", program.display()))))
@@ -136,6 +144,39 @@ fn opens_files(units: &[Unit]) -> bool {
     })
 }
 
+/// What of the link, of that whose source is not known, names a function by which the program changes who it is or what
+/// it may do: the slice would not see that and open files as who the program was. Symbols end with a zero byte in
+/// every format of objects.
+fn confining(invocation: &Invocation, members: &[(PathBuf, String)]) -> Option<String> {
+    let models = Models::new(&[]).ok()?;
+    let names: BTreeSet<&[u8]> = models.confining().map(str::as_bytes).collect();
+    let found = |bytes: &[u8], name: &dyn std::fmt::Display| {
+        if record::find(bytes).is_some() {
+            return None;
+        }
+        let named = bytes.split(|byte| *byte == 0).find(|word| names.contains(word))?;
+        let function = String::from_utf8_lossy(named);
+        Some(format!("{name}, whose source is not known, changes what the program may do: {function}()"))
+    };
+    let objects = invocation.arguments.iter().filter_map(|argument| match argument {
+        Argument::File(path) if path.extension().is_some_and(|e| e == "o" || e == "lo") => Some(path),
+        _ => None,
+    });
+    let object = objects.into_iter().find_map(|path| found(&fs::read(path).ok()?, &path.display()));
+    object.or_else(|| {
+        let mut archive: (PathBuf, Vec<u8>) = Default::default();
+        members.iter().find_map(|(path, name)| {
+            if archive.0 != *path {
+                archive = (path.clone(), fs::read(path).unwrap_or_default());
+            }
+            // Those of the C library hold these functions and more that are linked for other reasons.
+            let is_library = path.file_name().is_some_and(|n| n == "libc.a" || n == "libpthread.a");
+            let bytes = record::member(&archive.1, name).filter(|_| !is_library)?;
+            found(bytes, &format!("{}({name})", path.display()))
+        })
+    })
+}
+
 /// Makes the translated program and puts it in the place of the other. Gives what is to be said about a
 /// program that was replaced, or why it was not.
 fn replace(
@@ -155,27 +196,29 @@ fn replace(
     if let Some(kept) = std::env::var_os("FORETELL_CC_KEEP") {
         keep(Path::new(&kept), program, units, &translation).map_err(unchanged)?;
     }
+    // A folder of their own: a unit may be called as the runtime is.
+    let own = folder.path().join("units");
+    fs::create_dir(&own).map_err(|e| unchanged(format!("{}: {e}", own.display())))?;
     let mut objects = Vec::new();
     for (number, (unit, text)) in units.iter().zip(&translation.files).enumerate() {
-        objects.push(compile_unit(compiler, folder.path(), &runtime, number, unit, text).map_err(unchanged)?);
+        objects.push(compile_unit(compiler, &own, &runtime, number, unit, text).map_err(unchanged)?);
     }
     let runtime_object = folder.path().join("runtime.o");
-    let mut arguments = invocation.machine_flags();
-    arguments.extend(["-O2", "-w", "-fPIC", "-pthread", "-c", "-o"].map(OsString::from));
-    arguments.extend([runtime_object.clone().into(), runtime.join(RUNTIME_SOURCE).into()]);
-    run_quietly(compiler, None, &arguments, "the runtime does not compile").map_err(unchanged)?;
+    runtime_object::make(compiler, &invocation.machine_flags(), &runtime, &runtime_object)
+        .map_err(unchanged)?;
 
-    // Beside the program, so that the rename replaces it in one step.
-    let mut name = program.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".foretell-{}", std::process::id()));
-    let made = program.with_file_name(name);
+    // On the file system of the program, so that the rename replaces it in one step, and in a folder of its own, so
+    // that nobody else's file has the name.
+    let beside = program.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let making = tempfile::Builder::new()
+        .prefix(".foretell-")
+        .tempdir_in(beside)
+        .map_err(|e| unchanged(format!("{}: {e}", beside.display())))?;
+    let made = making.path().join(program.file_name().unwrap_or_default());
     let arguments = link_arguments(invocation, units, &objects, &runtime_object, &made);
     let linked = run_quietly(compiler, None, &arguments, "the translated program does not link")
         .and_then(|()| fs::rename(&made, program).map_err(|e| format!("{}: {e}", program.display())));
-    if let Err(why) = linked {
-        let _ = fs::remove_file(&made);
-        return Err(unchanged(why));
-    }
+    linked.map_err(unchanged)?;
     Ok(first_refusal(&translation).map(|refusal| format!("not all of its files are prefetched: {refusal}")))
 }
 
@@ -286,7 +329,7 @@ fn link_arguments(
 }
 
 /// Runs the compiler; what it has to say is only told, in one line, when it fails.
-fn run_quietly(
+pub(super) fn run_quietly(
     compiler: &Compiler,
     folder: Option<&Path>,
     arguments: &[OsString],

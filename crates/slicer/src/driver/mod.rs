@@ -9,7 +9,10 @@
 //!   translated together, as one whole program, compiled again, and linked again with the same command and the
 //!   runtime. The new program replaces the old one only when all of this succeeded.
 //!
-//! What cannot be translated stays as the real compiler left it, and one line says why. Programs that open no
+//! - The runtime is compiled once and kept (module `runtime_object`).
+//!
+//! A program that is written to something that is no file (`-o /dev/null`) is the compiler's alone: nothing of ours takes
+//! the place of a device. What cannot be translated stays as the real compiler left it, and one line says why. Programs that open no
 //! file are left alone without a word, as are the probes of configure scripts.
 //!
 //! With `FORETELL_CC_KEEP=FOLDER` in the environment the translated sources and the runtime are kept there, in a
@@ -19,6 +22,7 @@ mod arguments;
 mod headers;
 mod link;
 mod record;
+mod runtime_object;
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
@@ -109,6 +113,9 @@ fn remember_sources(invocation: &Invocation) -> Option<String> {
     let flags = invocation.compile_flags();
     for source in invocation.sources() {
         let object = invocation.output().unwrap_or_else(|| object_of(source));
+        if !is_replaceable(&object) {
+            continue;
+        }
         let record = Record::new(source, &folder, &flags)?;
         if !record.attach(&object) {
             return Some(format!(
@@ -118,6 +125,12 @@ fn remember_sources(invocation: &Invocation) -> Option<String> {
         }
     }
     None
+}
+
+/// Is the output of a command a file, so that another one may take its place? A device, a pipe or a socket is written
+/// to, by the compiler, and that is all.
+fn is_replaceable(output: &Path) -> bool {
+    std::fs::metadata(output).is_ok_and(|metadata| metadata.is_file())
 }
 
 /// Where `-c` without `-o` puts the object of a source.

@@ -16,17 +16,25 @@ impl Writer<'_, '_> {
         if known.ends(point) {
             let arguments = known.program.tree.arguments(id).to_vec();
             let mut parts: Vec<String> = arguments.into_iter().flat_map(|a| self.effects(a)).collect();
-            if parts.is_empty() {
-                return "foretell_slice_end()".to_owned();
-            }
             parts.push("foretell_slice_end()".to_owned());
-            return format!("({})", parts.join(", "));
+            // Who goes on here in the program has a value, and the expression around it wants one.
+            let ty = &known.program.tree[id].ty;
+            if !ty.is_record() && ty.plain() != "void" {
+                parts.push(format!("({})0", ty.spelled));
+            }
+            return match parts.as_slice() {
+                [one] => one.clone(),
+                _ => format!("({})", parts.join(", ")),
+            };
         }
         if let Some(assumed) = self.assumed(id) {
             return self.assumption(id, assumed);
         }
         if let Some((io, _)) = known.io(point) {
             return self.open_file_call(id, point, io);
+        }
+        if known.program.tree.callee_name(id) == Some("free") {
+            return self.call_with(id, "foretell_slice_free");
         }
         let node = &known.graphs[point.0.ix()][point.1];
         match node.call.as_ref().map(|c| &c.callee) {
@@ -127,9 +135,12 @@ impl Writer<'_, '_> {
         format!("foretell_{family}_{}({})", io.name(), arguments.join(", "))
     }
 
-    /// A call that the program counts.
+    /// A call that the program counts, or before which it puts the slice away.
     pub(super) fn counted(&mut self, id: Id) -> String {
         let emission = self.emission;
+        if self.departs(id) {
+            return format!("(foretell_slice_leave(), {})", self.call_with(id, ""));
+        }
         let Some((io, _)) = emission.point(id).and_then(|p| emission.known.io(p)) else {
             return self.call_with(id, "");
         };

@@ -155,7 +155,7 @@ impl<'e, 'a> Writer<'e, 'a> {
         }
         match (tree[id].kind, self.voice) {
             (Kind::Call, Voice::Slice) => self.is_changed_call(id) || self.is_forward(id),
-            (Kind::Call, Voice::Program) => self.is_counted(id) || self.is_forward(id),
+            (Kind::Call, Voice::Program) => self.is_counted(id) || self.is_forward(id) || self.departs(id),
             (Kind::DeclRef, Voice::Slice) => {
                 let program = self.emission.known.program;
                 program.variable(id).is_some_and(|var| self.emission.has_copy(var))
@@ -181,6 +181,13 @@ impl<'e, 'a> Writer<'e, 'a> {
         self.emission.point(id).is_some_and(|p| self.emission.channels.contains_key(&p))
     }
 
+    /// Must the slice be put away before the program makes this call?
+    pub(super) fn departs(&self, id: Id) -> bool {
+        let known = self.emission.known;
+        let call = self.emission.point(id).and_then(|point| known.call(point));
+        call.is_some_and(|call| known.models_of(call).iter().any(|m| m.departs || m.confines))
+    }
+
     /// Does the program count this call?
     pub(super) fn is_counted(&self, id: Id) -> bool {
         let Some(point) = self.emission.point(id) else { return false };
@@ -193,6 +200,7 @@ impl<'e, 'a> Writer<'e, 'a> {
         let known = self.emission.known;
         let Some(call) = known.call(point) else { return false };
         known.ends(point)
+            || call.externals.iter().any(|name| name == "free")
             || call.targets.iter().any(|t| self.emission.slice.closure.live[t.ix()])
             || self.assumed(id).is_some()
             || known.io(point).is_some_and(|(io, _)| io.act() != Act::Nothing || io == Io::Munmap)

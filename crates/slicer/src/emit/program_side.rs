@@ -111,6 +111,15 @@ fn edit_function(emission: &Emission<'_>, func: Func, edits: &mut Vec<Edit>, unp
 fn small_edits(emission: &Emission<'_>, writer: &Writer<'_, '_>, id: Id, edits: &mut Vec<Edit>) -> bool {
     let program = emission.known.program;
     let tree = &program.tree;
+    if writer.departs(id)
+        && !tree[id].begin.in_macro
+        && !tree[id].end.in_macro
+        && let Some((_, from, to)) = program.sources.exact(tree[id].begin, tree[id].end)
+    {
+        edits.push((from, from, "(foretell_slice_leave(), ".to_owned()));
+        edits.push((to, to, ")".to_owned()));
+        return true;
+    }
     if !writer.is_counted(id) || program.sources.exact(tree[id].begin, tree[id].end).is_none() {
         return false;
     }

@@ -60,6 +60,13 @@ impl Writer<'_, '_> {
         if self.is_kept_effect(bare) && self.is_mapped(bare) && tree[bare].kind != Kind::Call {
             return vec![self.mapped(bare, false)];
         }
+        let is_end = self.kept_point(bare).is_some_and(|point| self.emission.known.ends(point));
+        if is_end && tree[bare].kind == Kind::Call {
+            let arguments = tree.arguments(bare).to_vec();
+            let mut parts: Vec<String> = arguments.into_iter().flat_map(|a| self.effects(a)).collect();
+            parts.push("foretell_slice_end()".to_owned());
+            return parts;
+        }
         if self.is_kept_effect(bare) && tree[bare].kind != Kind::CompoundLiteral {
             return vec![self.expression(bare)];
         }

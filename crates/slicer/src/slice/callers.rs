@@ -12,7 +12,7 @@ use crate::ast::Id;
 use crate::ast::Kind;
 use crate::ast::program::{Func, Scope};
 use crate::flow::effects::Call;
-use crate::flow::{Callee, What};
+use crate::flow::{Callee, ENTRY, EXIT, What};
 use crate::memory::Object;
 use crate::models::Act;
 
@@ -92,6 +92,23 @@ fn access_parameter(known: Known<'_>, point: Point, fixed: &Fixed) -> Option<usi
         None => *tree.arguments(node.ast).get(copied_bytes(known, point)?.0)?,
     };
     parameter(known, point.0, from, fixed)
+}
+
+/// Can control come out of a function, or is it that of `main`, where nothing calls it? Of others that confine the
+/// program the slice needs no version.
+pub(super) fn gets_past_confining(known: Known<'_>, func: Func) -> bool {
+    if func == known.program.main || known.through_pointers[func.ix()] {
+        return true;
+    }
+    let graph = &known.graphs[func.ix()];
+    let mut seen = vec![false; graph.nodes.len()];
+    let mut open = vec![ENTRY];
+    while let Some(step) = open.pop() {
+        if !std::mem::replace(&mut seen[step.ix()], true) && !known.ends((func, step)) {
+            open.extend(&graph[step].next);
+        }
+    }
+    seen[EXIT.ix()]
 }
 
 /// One round over all calls; whether anything is new.
@@ -199,6 +216,12 @@ pub(super) fn fixed_parameters(known: Known<'_>) -> Fixed {
 /// The accesses of each function, and what the slice reads for itself.
 fn accessing(known: Known<'_>, closure: &Closure<'_>, fixed: &Fixed) -> Vec<Ways> {
     let mut ways = vec![Ways::default(); known.graphs.len()];
+    for (number, own) in ways.iter_mut().enumerate() {
+        own.own = known
+            .effects
+            .calls(Func(number as u32))
+            .any(|(step, _)| known.confines((Func(number as u32), step)));
+    }
     for point in closure.points() {
         let asked = closure.accesses.contains(&point);
         let kind = known.io(point);

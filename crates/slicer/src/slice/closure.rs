@@ -32,6 +32,10 @@ pub(crate) enum Reason {
     CallsAccess,
     /// It ends the program, and telling when costs nothing.
     Ends,
+    /// It changes who the program is or what it may do: there the slice ends.
+    Confines,
+    /// It gives back memory that the slice has.
+    Frees,
     /// It decides whether another step is executed.
     Decides(Point),
     /// It computes part of another step's expression.
@@ -43,7 +47,7 @@ pub(crate) enum Reason {
 impl Reason {
     pub(crate) fn asked_by(self) -> Option<Point> {
         match self {
-            Self::Access | Self::CallsAccess | Self::Ends => None,
+            Self::Access | Self::CallsAccess | Self::Ends | Self::Confines | Self::Frees => None,
             Self::Decides(point) | Self::PartOf(point) | Self::Gives(point, _) => Some(point),
         }
     }
@@ -86,6 +90,19 @@ impl<'a> Known<'a> {
     /// Does the program end with this step?
     pub(crate) fn ends(&self, point: Point) -> bool {
         self.ends[point.0.ix()][point.1.ix()]
+    }
+
+    /// May the call change who the program is or what it may do?
+    pub(crate) fn confines(&self, point: Point) -> bool {
+        self.call(point).is_some_and(|call| self.models_of(call).iter().any(|m| m.confines))
+    }
+
+    /// The step of a call.
+    pub(crate) fn point_of(&self, call: Id) -> Option<Point> {
+        let found = |(number, graph): (usize, &Graph)| {
+            graph.step_of.get(&call).map(|step| (Func(number as u32), *step))
+        };
+        self.graphs.iter().enumerate().find_map(found)
     }
 
     /// Does the call write to a file that nobody reads, as far as it can write? The slice takes its success for granted.

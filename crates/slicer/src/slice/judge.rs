@@ -50,6 +50,13 @@ pub(crate) fn poison(
             return Some(Poison { point, cause, remedy });
         }
     }
+    if let Some(point) = confined_elsewhere(known) {
+        let cause = format!(
+            "{}() is called in another thread: when the program changes what it may do cannot be told",
+            call_name(known, point)
+        );
+        return Some(Poison { point, cause, remedy: "change it before the thread is started" });
+    }
     if let Some(point) = reentered(known, closure) {
         let cause = format!(
             "{}() is called in a function that the slice needs: where the program goes on after a longjmp is not \
@@ -60,6 +67,35 @@ pub(crate) fn poison(
     }
     let chosen: Vec<&Site> = chosen.iter().map(|n| &sites[*n]).collect();
     leaks(known, &chosen)
+}
+
+/// A change of what the program may do, made by a thread of its own.
+fn confined_elsewhere(known: Known<'_>) -> Option<Point> {
+    (0..known.graphs.len()).filter(|n| known.effects.threaded[*n]).find_map(|number| {
+        let func = Func(number as u32);
+        known.effects.calls(func).map(|(step, _)| (func, step)).find(|point| known.confines(*point))
+    })
+}
+
+/// A site that is read only where the slice has ended, as the program has changed what it may do.
+pub(crate) fn beyond_reach(known: Known<'_>, reached: &[Vec<bool>], site: &Site) -> Option<Refusal> {
+    if site.reads.iter().any(|(func, step)| reached[func.ix()][step.ix()]) {
+        return None;
+    }
+    let mut confining = (0..known.graphs.len() as u32).map(Func).flat_map(|func| {
+        known.effects.calls(func).map(move |(step, _)| (func, step)).filter(|point| known.confines(*point))
+    });
+    let point = confining.find(|(func, step)| reached[func.ix()][step.ix()])?;
+    Some(Refusal {
+        place: known.program.describe(site.call),
+        cause: format!(
+            "it is read only after {}() ({}), by which the program changes what it may do: the slice ends there",
+            call_name(known, point),
+            known.program.describe(known.graphs[point.0.ix()][point.1].ast)
+        ),
+        chain: Vec::new(),
+        remedy: "read the file before, or leave it to `foretell run`".to_owned(),
+    })
 }
 
 /// A setjmp in a function of the slice, unless the program only gives up where a longjmp brings it to.
@@ -268,6 +304,8 @@ pub(crate) fn link(known: Known<'_>, point: Point, reason: Reason) -> String {
         Reason::Access => "is an access, or moves the offset of one".to_owned(),
         Reason::CallsAccess => "calls what makes an access".to_owned(),
         Reason::Ends => "ends the program".to_owned(),
+        Reason::Confines => "changes what the program may do, which ends the slice".to_owned(),
+        Reason::Frees => "gives back memory".to_owned(),
         Reason::Decides(_) => "decides whether the next is executed".to_owned(),
         Reason::PartOf(_) => "gives part of the next".to_owned(),
         Reason::Gives(_, location) => match known.memory.what(location) {

@@ -19,7 +19,7 @@ use crate::flow::reach::Reach;
 use crate::flow::{Callee, ENTRY, EXIT, Graph, Step, What};
 use crate::memory::points::{Points, Slot};
 use crate::memory::{Memory, Object};
-use crate::models::{Act, Models};
+use crate::models::{Act, Io, Model, Models};
 use closure::{Closure, Known, Point, Reason};
 use judge::Refusal;
 use sites::{Purpose, Site};
@@ -49,8 +49,9 @@ pub(crate) struct Slice<'a> {
 /// must stay cheap: a comparison of a result and what leads there.
 const MOST_STEPS_TO_END: usize = 24;
 
-/// The steps that the program ends with, for each function: a return of `main`, and calls of what never
-/// returns and touches no file before it ends.
+/// The steps that the slice ends with, for each function: a return of `main`, and calls of what never
+/// returns and touches no file before it ends. Where the program changes who it is or what it may do, it goes on
+/// and the slice does not: nothing may be opened beyond, as the slice would still be who the program was.
 pub(crate) fn ends(
     program: &Program,
     models: &Models,
@@ -70,7 +71,7 @@ pub(crate) fn ends(
 /// Is it a call that can only enter what does not return?
 fn is_endless_call(models: &Models, effects: &Effects, endless: &[bool], func: Func, step: Step) -> bool {
     effects.of(func, step).call.as_ref().is_some_and(|call| {
-        let library = |name: &String| models.get(name).is_some_and(|m| m.ends);
+        let library = |name: &String| models.get(name).is_some_and(Model::ends_slice);
         !(call.targets.is_empty() && call.externals.is_empty())
             && call.externals.iter().all(library)
             && call.targets.iter().all(|t| endless[t.ix()])
@@ -153,12 +154,17 @@ pub(crate) fn make<'a>(known: Known<'a>, points: &Points, marks: &[Slot]) -> Sli
         marks.is_empty() || marked.iter().any(|l| *known.memory.what(*l) == file)
     };
     let mut chosen = Vec::new();
+    let reached = reached(known);
     for (number, site) in found.iter().enumerate() {
         if !judge::is_candidate(site) {
             continue;
         }
         if !is_marked(site) {
             verdicts[number] = Verdict::NotMarked;
+            continue;
+        }
+        if let Some(refusal) = judge::beyond_reach(known, &reached, site) {
+            verdicts[number] = Verdict::Refused(refusal);
             continue;
         }
         let alone = [number];
@@ -187,13 +193,56 @@ pub(crate) fn make<'a>(known: Known<'a>, points: &Points, marks: &[Slot]) -> Sli
         }
     }
     let ended = with_ends(known, &closure, &found, &chosen);
-    Slice { known, closure: ended, sites: found.into_iter().zip(verdicts).collect() }
+    let freed = with_frees(known, ended, &found, &chosen);
+    Slice { known, closure: freed, sites: found.into_iter().zip(verdicts).collect() }
+}
+
+/// The steps that a slice could come to: it does not get past where it ends.
+fn reached(known: Known<'_>) -> Vec<Vec<bool>> {
+    let mut reached: Vec<Vec<bool>> = known.graphs.iter().map(|g| vec![false; g.nodes.len()]).collect();
+    let mut entered = vec![false; known.graphs.len()];
+    entered[known.program.main.ix()] = true;
+    loop {
+        let mut changed = false;
+        for number in 0..known.graphs.len() {
+            if !entered[number] || reached[number][EXIT.ix()] {
+                continue;
+            }
+            let graph = &known.graphs[number];
+            let mut seen = vec![false; graph.nodes.len()];
+            let mut open = vec![ENTRY];
+            while let Some(step) = open.pop() {
+                if std::mem::replace(&mut seen[step.ix()], true) {
+                    continue;
+                }
+                let point = (Func(number as u32), step);
+                let mut goes_on = !known.ends(point);
+                if let Some(call) = known.call(point).filter(|call| !call.targets.is_empty() && !call.thread)
+                {
+                    for target in call.targets.iter().filter(|_| goes_on) {
+                        changed |= !std::mem::replace(&mut entered[target.ix()], true);
+                    }
+                    goes_on &= !call.externals.is_empty()
+                        || call.targets.iter().any(|target| reached[target.ix()][EXIT.ix()]);
+                }
+                if goes_on {
+                    open.extend(&graph[step].next);
+                }
+            }
+            changed |= seen != reached[number];
+            reached[number] = seen;
+        }
+        if !changed {
+            return reached;
+        }
+    }
 }
 
 /// The slice of these sites, and of the files that it turns out to read itself.
 fn close<'a>(known: Known<'a>, sites: &[Site], chosen: &[usize]) -> Closure<'a> {
     let fixed = callers::fixed_parameters(known);
     let mut closure = Closure::new(known);
+    keep_confining(known, &mut closure);
     let mut tracked: BTreeSet<usize> = BTreeSet::new();
     let mut more: Vec<usize> = chosen.to_vec();
     while !more.is_empty() {
@@ -221,6 +270,76 @@ fn keep_accesses(known: Known<'_>, closure: &mut Closure<'_>, site: &Site) {
             closure.keep(*point, Reason::Access);
         }
     }
+}
+
+/// Where a slice is told that it ends: calls by which the program changes who it is or what it may do. They are kept
+/// whatever else is. A function that gets no further than such a call needs no version in the slice: its calls are
+/// where the slice ends.
+fn keep_confining(known: Known<'_>, closure: &mut Closure<'_>) {
+    for (number, graph) in known.graphs.iter().enumerate().filter(|(n, _)| known.effects.reachable[*n]) {
+        let func = Func(number as u32);
+        if !callers::gets_past_confining(known, func) {
+            continue;
+        }
+        for step in graph.steps().filter(|step| known.confines((func, *step))) {
+            closure.keep((func, step), Reason::Confines);
+        }
+    }
+}
+
+/// Most calls that give back memory and are looked at one by one, where they cannot be taken all at once. What is
+/// not given back is bounded when the slice runs.
+const MOST_FREES: usize = 64;
+
+/// Adds the calls by which memory that the slice allocates, maps and opens is given back, where that asks for little
+/// more, and for no bytes of files.
+fn with_frees<'a>(known: Known<'a>, closure: Closure<'a>, sites: &[Site], chosen: &[usize]) -> Closure<'a> {
+    let mut frees: Vec<Point> = Vec::new();
+    for number in (0..known.graphs.len()).filter(|n| closure.live[*n]) {
+        let func = Func(number as u32);
+        let kept = known
+            .effects
+            .calls(func)
+            .map(|(step, _)| (func, step))
+            .filter(|p| frees_kept(known, &closure, *p));
+        frees.extend(kept);
+    }
+    let cheap = |trial: &Closure<'_>, before: &Closure<'_>, points: usize| {
+        trial.count <= before.count + points * MOST_STEPS_TO_END
+            && trial.data.len() == before.data.len()
+            && trial.live == before.live
+            && outside(known, trial) == outside(known, before)
+            && judge::poison(known, trial, sites, chosen).is_none()
+    };
+    let with = |before: &Closure<'a>, points: &[Point]| {
+        let mut trial = before.clone();
+        points.iter().for_each(|point| trial.keep(*point, Reason::Frees));
+        cheap(&trial, before, points.len()).then_some(trial)
+    };
+    if frees.is_empty() {
+        return closure;
+    }
+    if let Some(all) = with(&closure, &frees) {
+        return all;
+    }
+    frees.iter().take(MOST_FREES).fold(closure, |best, point| with(&best, &[*point]).unwrap_or(best))
+}
+
+/// Does a call give back what a step of the slice has allocated?
+fn frees_kept(known: Known<'_>, closure: &Closure<'_>, point: Point) -> bool {
+    let Some(call) = known.call(point) else { return false };
+    let unmaps = known.io(point).is_some_and(|(io, _)| io == Io::Munmap);
+    let freed = known.models_of(call).iter().find_map(|m| m.frees).or(unmaps.then_some(0));
+    let by_name = matches!(&known.graphs[point.0.ix()][point.1].call, Some(c) if matches!(c.callee, Callee::Library(_)));
+    let targets = freed.filter(|_| by_name).and_then(|n| call.argument_targets.get(n));
+    // What is not allocated by the slice, it must not free.
+    targets.is_some_and(|targets| {
+        !targets.is_empty()
+            && targets.iter().all(|l| match known.memory.what(*l) {
+                Object::Heap(call) => known.point_of(*call).is_some_and(|p| closure.keeps(p)),
+                _ => false,
+            })
+    })
 }
 
 /// Adds the calls that end the program, where that costs nothing: no bytes of files, nothing from outside.

@@ -318,6 +318,8 @@ static void own_children(char **argv)
 static void prints_and_ends(char **argv)
 {
     foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    start_late();
+    CHECK(start.child > 0);
     printf("slice %d\n", (int)start.child);
 }
 
@@ -325,6 +327,8 @@ static void prints_and_ends(char **argv)
 static void becomes_another(char **argv)
 {
     foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    start_late();
+    CHECK(start.child > 0);
     printf("slice %d\n", (int)start.child);
     fflush(stdout);
     execlp("sh", "sh", "-c", "read line; echo good", (char *)NULL);
@@ -337,6 +341,164 @@ static void first_descriptor(char **argv)
     close(before);
     foretell_slice_start(sleeping_slice, 1, argv, NULL);
     CHECK(foretell_real_open(1, "data", O_RDONLY) == before);
+}
+
+/* ---- its life is a part of the program's ---- */
+
+static int processes_called(const char *name)
+{
+    int found = 0;
+    DIR *folder = opendir("/proc");
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        char path[300], text[64] = "";
+        snprintf(path, sizeof path, "/proc/%s/stat", entry->d_name);
+        FILE *file = fopen(path, "r");
+        int parent = 0;
+        if (file != NULL && fscanf(file, "%*d (%63[^)]) %*c %d", text, &parent) == 2)
+            found += strcmp(text, name) == 0 && parent == getpid();
+        if (file != NULL)
+            fclose(file);
+    }
+    closedir(folder);
+    return found;
+}
+
+/* When the call returns, there is no slice, not even a dead one, and the program goes on. */
+static void is_put_away(char **argv)
+{
+    char byte;
+    make_file("data", 1000);
+    foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    for (int i = 0; i < 60000 && processes_called("foretell-slice") == 0; i++)
+        usleep(1000);
+    errno = 7;
+    foretell_slice_leave();
+    CHECK(errno == 7);
+    CHECK(processes_called("foretell-slice") == 0);
+    CHECK(waitpid(start.child, NULL, __WCLONE) == -1 && errno == ECHILD);
+    CHECK(atomic_load(&shared->stopped) == LEFT);
+    int fd = foretell_real_open(1, "data", O_RDONLY);
+    CHECK(foretell_real_read(fd, &byte, 1) == 1);
+    foretell_slice_leave();
+}
+
+/* A child that still has the program's memory must not end the program's slice. */
+static void child_of_vfork(char **argv)
+{
+    foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    pid_t child = vfork();
+    if (child == 0) {
+        foretell_slice_leave();
+        _exit(0);
+    }
+    CHECK(waitpid(child, NULL, 0) == child);
+    CHECK(atomic_load(&shared->stopped) == RUNNING && !slice_is_over());
+}
+
+/* A program that changes who it is behind our back: the slice finds out while it works. */
+static void working_slice(int argc, char **argv, char **envp)
+{
+    nothing(argc, argv, envp);
+    for (;;) {
+        int fd = foretell_slice_open(FORETELL_UNTRACKED, "data", O_RDONLY);
+        foretell_slice_close(fd);
+    }
+}
+
+static void changes_unseen(char **argv)
+{
+    make_file("data", 1000);
+    foretell_slice_start(working_slice, 1, argv, NULL);
+    usleep(50000);
+    CHECK(atomic_load(&shared->slice_ended) == 0);
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(wait_until(&shared->slice_ended));
+}
+
+/* The program meets no descriptor of ours, and closing all of them ends nothing. */
+static void closes_everything(char **argv)
+{
+    make_file("data", 1000);
+    for (int fd = 3; fd < 2048; fd++)
+        close(fd); /* whatever the test was started with */
+    foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    for (int fd = 3; fd < 2048; fd++)
+        CHECK(fd == trace_descriptor || fd == start.stats_descriptor || (close(fd) == -1 && errno == EBADF));
+    usleep(300000);
+    CHECK(!slice_is_over() && atomic_load(&shared->stopped) == RUNNING);
+}
+
+/* What takes the number of a trace that the program has closed is the program's. */
+static void closes_the_trace(char **argv)
+{
+    char byte;
+    struct stat status;
+    make_file("data", 1000);
+    foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    int fd = foretell_real_open(1, "data", O_RDONLY), own = open("own", O_RDWR | O_CREAT, 0600);
+    CHECK(dup2(own, trace_descriptor) == trace_descriptor);
+    CHECK(foretell_real_read(fd, &byte, 1) == 1);
+    CHECK(fstat(own, &status) == 0 && status.st_size == 0);
+}
+
+static void allocating_slice(int argc, char **argv, char **envp)
+{
+    nothing(argc, argv, envp);
+    for (int i = 0; i < 4000; i++) {
+        char *memory = malloc(1 << 20);
+        if (memory == NULL)
+            foretell_slice_give_up();
+        memset(memory, 1, 1 << 20);
+    }
+}
+
+/* The slice takes no more memory than it may. */
+static void is_limited(char **argv)
+{
+    setenv("FORETELL_SLICE_MEMORY_MIB", "16", 1);
+    foretell_slice_start(allocating_slice, 1, argv, NULL);
+    CHECK(wait_until(&shared->slice_ended));
+    CHECK(atomic_load(&shared->stopped) == GAVE_UP);
+}
+
+static void freeing_slice(int argc, char **argv, char **envp)
+{
+    nothing(argc, argv, envp);
+    for (int i = 0; i < 4000; i++) {
+        char *memory = malloc(1 << 20);
+        if (memory == NULL)
+            foretell_slice_give_up();
+        memset(memory, 1, 1 << 20);
+        foretell_slice_free(memory);
+    }
+}
+
+static void frees(char **argv)
+{
+    setenv("FORETELL_SLICE_MEMORY_MIB", "16", 1);
+    foretell_slice_start(freeing_slice, 1, argv, NULL);
+    CHECK(wait_until(&shared->slice_ended));
+    CHECK(atomic_load(&shared->stopped) == RUNNING);
+}
+
+static void piping_slice(int argc, char **argv, char **envp)
+{
+    nothing(argc, argv, envp);
+    struct stat before;
+    CHECK(stat("data", &before) == 0);
+    /* Between looking and opening the file has become a pipe: opening that would wait for a writer. */
+    unlink("data");
+    mkfifo("data", 0600);
+    open_for_reading(AT_FDCWD, "data", 0, &before);
+    CHECK(!"it was opened");
+}
+
+static void meets_a_pipe(char **argv)
+{
+    make_file("data", 1000);
+    foretell_slice_start(piping_slice, 1, argv, NULL);
+    CHECK(wait_until(&shared->slice_ended));
+    CHECK(atomic_load(&shared->stopped) == GAVE_UP);
 }
 
 /* ---- channel ---- */
@@ -503,6 +665,7 @@ static struct shared *pretend(void)
     queue.time_threshold_ns = 50;
     queue.budget_bytes = 100000;
     worth.known = true; /* and not judged */
+    CHECK(hold_life());
     return shared;
 }
 
@@ -837,6 +1000,7 @@ static void behind(char **argv)
     unsetenv("FORETELL_SLICE_TRACE"); /* which would have it predict all */
     make_file("data", 1000);
     foretell_slice_start(late_judged_slice, 1, argv, NULL);
+    start_late(); /* as if the program had waited */
     int fd = foretell_real_open(1, "data", O_RDONLY);
     for (int i = 0; i < 10000; i++)
         CHECK(foretell_real_pread(fd, &byte, 1, i % 1000) == 1);
@@ -865,6 +1029,7 @@ static void dozes(char **argv)
     unsetenv("FORETELL_SLICE_TRACE");
     make_file("data", 1000);
     foretell_slice_start(judged_slice, 1, argv, NULL);
+    start_late(); /* as if the program had waited */
     int fd = foretell_real_open(1, "data", O_RDONLY);
     struct file *slot = real_by_descriptor[fd]->slot;
     for (i = 0; i < 14000; i++)
@@ -886,6 +1051,149 @@ static void dozes(char **argv)
     foretell_synchronize_signal(1);
 }
 
+static void late_starting_slice(int argc, char **argv, char **envp)
+{
+    int number;
+    nothing(argc, argv, envp);
+    /* What the program has changed in the meantime is as it was when main began. */
+    CHECK(strcmp(argv[1], "starts_late") == 0 && access("data", R_OK) == 0);
+    CHECK(slice_is_thread || getenv("MADE_LATER") == NULL);
+    CHECK(getopt(argc, argv, "x") == -1 && optind == 1);
+    foretell_receive(1, &number, sizeof number);
+    CHECK(number == 7);
+    int fd = foretell_slice_open(1, "data", O_RDONLY);
+    for (int i = 0; i < 100; i++)
+        foretell_prefetch_pread(fd, 1, i);
+    foretell_slice_close(fd);
+    foretell_synchronize_wait(1);
+}
+
+/* Without a wait no slice; with the first one it begins where the program began. */
+static void starts_late(char **argv)
+{
+    char byte;
+    int number = 7;
+    unsetenv("FORETELL_SLICE_TRACE");
+    setenv("FORETELL_SOCKET", "/nowhere", 1);
+    make_file("data", 1000);
+    mkdir("elsewhere", 0700);
+    foretell_slice_start(late_starting_slice, 2, argv, NULL);
+    foretell_send(1, &number, sizeof number);
+    argv[1][0] = 'X';
+    setenv("MADE_LATER", "1", 1);
+    CHECK(slice_is_thread || chdir("elsewhere") == 0);
+    int fd = foretell_real_open(1, slice_is_thread ? "data" : "../data", O_RDONLY);
+    for (int i = 0; i < 50; i++)
+        CHECK(foretell_real_pread(fd, &byte, 1, i) == 1);
+    /* A loaded machine may have made one of them slow. */
+    start_late();
+    CHECK(atomic_load(&unstarted) == 0);
+    for (int i = 0; i < 60000 && atomic_load(&shared->predictions) < 100; i++)
+        usleep(1000);
+    CHECK(atomic_load(&shared->predictions) == 100);
+    for (int i = 50; i < 100; i++)
+        CHECK(foretell_real_pread(fd, &byte, 1, i) == 1);
+    CHECK(foretell_real_close(fd) == 0);
+    CHECK(atomic_load(&shared->stopped) == RUNNING && atomic_load(&shared->passed) == 100);
+    foretell_synchronize_signal(1);
+}
+
+static void *a_thread(void *nothing_at_all)
+{
+    return nothing_at_all;
+}
+
+/* Some thread may hold a lock of malloc: it is too late. */
+static void too_late(char **argv)
+{
+    pthread_t thread;
+    char byte;
+    unsetenv("FORETELL_SLICE_TRACE");
+    setenv("FORETELL_SOCKET", "/nowhere", 1);
+    make_file("data", 1000);
+    foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    CHECK(pthread_create(&thread, NULL, a_thread, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    start_late();
+    CHECK(start.child == 0 && atomic_load(&shared->stopped) == GAVE_UP);
+    int fd = foretell_real_open(1, "data", O_RDONLY);
+    CHECK(foretell_real_read(fd, &byte, 1) == 1 && foretell_real_close(fd) == 0);
+}
+
+/* ---- streams: what is taken out of the buffer here is what the C library would give ---- */
+
+static void same_streams(FILE *one, FILE *other, unsigned turn)
+{
+    char a[300] = "", b[300] = "", *line_a = NULL, *line_b = NULL;
+    size_t room_a = 0, room_b = 0;
+    int x = 0, y = 0;
+    switch (turn % 9) {
+    case 0:
+        CHECK(foretell_real_getc(one) == getc(other));
+        break;
+    case 1:
+        CHECK(foretell_real_fread(a, 1, turn % 200, one) == fread(b, 1, turn % 200, other));
+        break;
+    case 2:
+        CHECK(foretell_real_fread(a, 7, turn % 40, one) == fread(b, 7, turn % 40, other));
+        break;
+    case 3:
+        CHECK((foretell_real_fgets(a, (int)(turn % 90) + 1, one) == NULL) == (fgets(b, (int)(turn % 90) + 1, other) == NULL));
+        break;
+    case 4:
+        x = (int)foretell_real_getline(&line_a, &room_a, one);
+        CHECK(x == getline(&line_b, &room_b, other) && (x < 0 || strcmp(line_a, line_b) == 0));
+        break;
+    case 5:
+        CHECK(foretell_real_fscanf(one, "%d", &x) == fscanf(other, "%d", &y) && x == y);
+        break;
+    case 6:
+        x = foretell_real_getc(one);
+        CHECK(x == getc(other) && (x == EOF || foretell_real_ungetc(x, one) == ungetc(x, other)));
+        break;
+    case 7:
+        if (turn % 5 == 0)
+            CHECK(foretell_real_fseek(one, turn * 37 % 50000, SEEK_SET) == fseek(other, turn * 37 % 50000, SEEK_SET));
+        break;
+    default:
+        if (turn % 7 == 0)
+            CHECK(foretell_real_fseek(one, turn % 50 - 25, SEEK_CUR) == fseek(other, turn % 50 - 25, SEEK_CUR));
+    }
+    CHECK(memcmp(a, b, sizeof a) == 0 && ftell(one) == ftell(other));
+    CHECK(feof(one) == feof(other) && ferror(one) == ferror(other));
+    free(line_a);
+    free(line_b);
+}
+
+/* The position that the runtime believes in is the stream's, and its window holds what a hot stream has left. */
+static void same_bytes(char **argv)
+{
+    FILE *text = fopen("text", "w");
+    for (unsigned i = 0; i < 9000; i++)
+        fprintf(text, i % 11 == 0 ? "%u\n\n" : i % 13 == 0 ? "%u word " : "%u\n", i * 2654435761u >> i % 23);
+    fclose(text);
+    foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    FILE *one = foretell_real_fopen(1, "text", "r"), *other = fopen("text", "r");
+    unsigned hot = 0;
+    for (unsigned i = 0, turn = 1; i < 60000; i++) {
+        turn = turn * 1103515245 + 12345;
+        same_streams(one, other, turn >> 8);
+        struct real_file *file = real_stream(one);
+        CHECK(file != NULL);
+        if (is_hot(one)) {
+            hot++;
+            CHECK(file->hot == one && file->position + file->hot_buffered - buffered(one) == ftell(one));
+            CHECK(ftell(one) >= file->window.begin && ftell(one) + buffered(one) <= file->window.end);
+        }
+        if (feof(one) && i % 3 == 0) {
+            foretell_real_rewind(one);
+            rewind(other);
+        }
+    }
+    CHECK(slice_is_thread || hot > 10000);
+    fclose(other);
+    CHECK(foretell_real_fclose(one) == 0);
+}
+
 static const struct {
     const char *name;
     void (*run)(char **argv);
@@ -899,6 +1207,14 @@ static const struct {
     {"prints_and_ends", prints_and_ends},
     {"becomes_another", becomes_another},
     {"first_descriptor", first_descriptor},
+    {"is_put_away", is_put_away},
+    {"child_of_vfork", child_of_vfork},
+    {"changes_unseen", changes_unseen},
+    {"closes_everything", closes_everything},
+    {"closes_the_trace", closes_the_trace},
+    {"is_limited", is_limited},
+    {"frees", frees},
+    {"meets_a_pipe", meets_a_pipe},
     {"sends", sends},
     {"overflows", overflows},
     {"wrong_channel", wrong_channel},
@@ -918,6 +1234,9 @@ static const struct {
     {"judging", judging},
     {"behind", behind},
     {"dozes", dozes},
+    {"starts_late", starts_late},
+    {"too_late", too_late},
+    {"same_bytes", same_bytes},
 };
 
 int main(int argc, char **argv)

@@ -49,7 +49,7 @@ pub(super) fn unite(points: &mut Points) {
             ([location], []) => Origin::Address(*location),
             ([], [Rule::Copy { from, .. }]) => {
                 let from = points.one(*from);
-                points.stands[number] = from;
+                points.stands[number].set(from);
                 continue;
             }
             ([], [Rule::Load { from, .. }]) => Origin::Loaded(points.one(*from)),
@@ -67,7 +67,7 @@ pub(super) fn unite(points: &mut Points) {
             other => other,
         };
         let first = *known.entry(origin).or_insert(slot);
-        points.stands[number] = first;
+        points.stands[number].set(first);
     }
     let nothing = known.get(&Origin::Nothing).copied();
     let rules = std::mem::take(&mut points.rules);

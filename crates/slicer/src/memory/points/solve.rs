@@ -363,7 +363,7 @@ impl<'s> Solver<'s> {
         if slot == other {
             return;
         }
-        self.points.stands[other.ix()] = slot;
+        self.points.stands[other.ix()].set(slot);
         let held = std::mem::take(&mut self.points.sets[other.ix()]);
         let mine = self.points.sets[slot.ix()].clone();
         self.new[other.ix()].clear();
