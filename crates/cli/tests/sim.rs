@@ -212,7 +212,10 @@ fn a_cache_larger_than_the_trace_is_noted() {
 fn without_a_device_replacement_is_counted() {
     let counted = results(&["--workload", "synth", "--device", "none", "--cache", "1280"]);
     let fetches: Vec<_> = counted.iter().map(|r| r["fetches"].as_u64().unwrap()).collect();
-    assert_eq!(fetches, [37_280, 100_000, 37_280]);
+    // Optimal replacement, LRU and MRU by arithmetic; what follows a sample comes near the best of the others.
+    assert_eq!(fetches[..3], [37_280, 100_000, 37_280]);
+    assert_eq!(fetches.len(), 8);
+    assert!(fetches[7] <= 37_280 * 103 / 100, "{fetches:?}");
 }
 
 /// The default is a machine of today: a cloud volume, half of what is read as cache, demand first, and plain Linux
@@ -344,7 +347,7 @@ fn the_page_is_self_contained() {
     {
         assert!(page.contains(wanted), "{wanted}");
     }
-    for unwanted in ["<script", "http://", "https://", "@import", "url(", "javascript:", "NaN", "inf"] {
+    for unwanted in ["<script", "http://", "https://", "@import", "url(", "javascript:", "NaN", ">inf<"] {
         assert!(!page.contains(unwanted), "{unwanted}");
     }
     assert_eq!(page.matches("<figure>").count(), 3);

@@ -113,6 +113,8 @@ fn a_pipe_is_written_to_and_stays_one() {
     let Some(folder) = folder_with(BACKWARDS, "a_pipe_is_written_to_and_stays_one") else { return };
     let pipe = folder.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // Open for both, which waits for nobody: there is a reader before the command looks.
+    let both = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
     let reader = std::thread::spawn({
         let pipe = pipe.clone();
         move || fs::read_to_string(pipe).unwrap()
@@ -121,6 +123,7 @@ fn a_pipe_is_written_to_and_stays_one() {
     // As the reader would wait for ever if the pipe had been replaced.
     assert!(fs::metadata(&pipe).unwrap().file_type().is_fifo());
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    drop(both);
     assert!(reader.join().unwrap().contains("the slice of p.c"));
 }
 
