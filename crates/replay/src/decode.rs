@@ -49,7 +49,9 @@ impl<R: Read> Bytes<R> {
                 match self.inner.read(&mut self.buffer) {
                     Ok(n) => break n,
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                    Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+                    Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                        return Err(LogError::CutShort { inputs: self.inputs });
+                    }
                     // What the decompressor says has no number of the system's.
                     Err(e) if e.raw_os_error().is_none() => {
                         return Err(self.impossible("the compressed stream is damaged"));

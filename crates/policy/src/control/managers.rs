@@ -110,6 +110,12 @@ impl Managers {
         }
     }
 
+    /// Was this number ever given out? Tables by manager grow up to it.
+    #[inline]
+    pub(crate) fn is_known(&self, manager: ManagerId) -> bool {
+        (manager.0 as usize) < self.managers.len()
+    }
+
     #[inline]
     pub(crate) fn is_alive(&self, manager: ManagerId) -> bool {
         self.get(manager).is_some_and(|m| m.alive)
@@ -245,10 +251,11 @@ impl Managers {
         (id, true)
     }
 
-    /// The manager of a process; `None` for a number that was never given out.
+    /// The manager of a process; `None` for a number that was never given out, also where the manager's was not.
     #[inline]
     pub(crate) fn of_process(&self, process: ProcessId) -> Option<ManagerId> {
-        self.processes.get(process.0 as usize).map(|p| p.manager)
+        let manager = self.processes.get(process.0 as usize).map(|p| p.manager);
+        manager.filter(|&manager| self.is_known(manager))
     }
 
     /// A process has ended. Gives its manager, if that ends with it.
