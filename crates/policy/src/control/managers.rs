@@ -66,10 +66,10 @@ impl Managers {
     pub(crate) fn place(&self, is_idle: impl Fn(ManagerId) -> bool) -> Option<ManagerId> {
         let known = self.managers.len();
         let new = (known < self.manager_limit as usize).then_some(ManagerId(known as u32));
-        if known < MANAGERS_KEPT {
-            if let Some(new) = new {
-                return Some(new);
-            }
+        if known < MANAGERS_KEPT
+            && let Some(new) = new
+        {
+            return Some(new);
         }
         let mut ids = (0..known as u32).map(ManagerId);
         let ended = ids.find(|&id| {
