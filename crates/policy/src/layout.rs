@@ -49,15 +49,16 @@ impl Layout {
                 let after = extents.partition_point(|e| e.first_block <= index);
                 match after.checked_sub(1).map(|i| &extents[i]) {
                     Some(e) => {
-                        let within = (index - e.first_block).min(e.blocks);
-                        (e.disk, e.address + u64::from(within) * e.stride)
+                        let within = index.saturating_sub(e.first_block).min(e.blocks);
+                        // Whatever a file system says: a wrong address costs no more than a wrong order.
+                        (e.disk, e.address.wrapping_add(u64::from(within).wrapping_mul(e.stride)))
                     }
                     None => (DiskId(0), 0),
                 }
             }
             Layout::Striped { disks, unit, base } => {
                 let (disks, unit) = (u64::from((*disks).max(1)), u64::from((*unit).max(1)));
-                let at = base + u64::from(index);
+                let at = base.wrapping_add(u64::from(index));
                 let stripe = at / unit;
                 let disk = (stripe % disks) as u16;
                 (DiskId(disk), stripe / disks * unit + at % unit)

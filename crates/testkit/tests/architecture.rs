@@ -31,6 +31,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("foretell-python", &["foretell-client"]),
     ("foretell-sim", &["foretell-device", "foretell-policy", "foretell-trace"]),
     ("foretell-pagecache", &["foretell-output", "foretell-policy"]),
+    // What a policy was told, logged and told again: no plane is needed for that.
+    ("foretell-replay", &["foretell-policy"]),
     ("foretelld", &["foretell-pagecache", "foretell-protocol"]),
     ("foretell", ALL_LIBRARIES),
     ("foretell-benchmarks", ALL_LIBRARIES),
@@ -45,6 +47,7 @@ const ALL_LIBRARIES: &[&str] = &[
     "foretell-policy",
     "foretell-probe",
     "foretell-protocol",
+    "foretell-replay",
     "foretell-sim",
     "foretell-slicer",
     "foretell-slowdisk",

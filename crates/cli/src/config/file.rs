@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn wrong_values_name_the_line() {
-        assert!(says("budget = \"1M\"\nbatch = \"x\"").starts_with("policy.toml:2: invalid type"));
+        assert!(says("budget = \"1M\"\nprefetch-threads = \"x\"").starts_with("policy.toml:2: invalid type"));
         assert!(says("budget = \"1M\"\nbatch = \"x\"").starts_with("policy.toml:2: give a number"));
         assert_eq!(File::parse("horizon = \"auto\"").ok().and_then(|f| f.horizon), Some(Number::AUTO));
         assert!(says("budget = ").starts_with("policy.toml:1: "));

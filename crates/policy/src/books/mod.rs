@@ -164,6 +164,10 @@ impl Books {
         Some(ended)
     }
 
+    pub(crate) fn knows_manager(&self, manager: ManagerId) -> bool {
+        self.managers.is_known(manager)
+    }
+
     pub(crate) fn manager_of(&self, process: ProcessId) -> Option<ManagerId> {
         self.managers.of_process(process)
     }

@@ -137,7 +137,8 @@ impl Books {
         record.set(Mark::Unfetchable, true);
         let (file, charged_to) = (record.block.file, record.charged_to());
         if record.take(Mark::Prefetched) {
-            self.accounts.count(charged_to, file, |c| c.prefetches -= 1);
+            // The process's record may have been given to another one since, with counts of its own.
+            self.accounts.count(charged_to, file, |c| c.prefetches = c.prefetches.saturating_sub(1));
         }
         self.fetches.stop_waiting(b);
         let manager = self.fetches.manager_of(&self.blocks, b);

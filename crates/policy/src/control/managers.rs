@@ -66,10 +66,10 @@ impl Managers {
     pub(crate) fn place(&self, is_idle: impl Fn(ManagerId) -> bool) -> Option<ManagerId> {
         let known = self.managers.len();
         let new = (known < self.manager_limit as usize).then_some(ManagerId(known as u32));
-        if known < MANAGERS_KEPT {
-            if let Some(new) = new {
-                return Some(new);
-            }
+        if known < MANAGERS_KEPT
+            && let Some(new) = new
+        {
+            return Some(new);
         }
         let mut ids = (0..known as u32).map(ManagerId);
         let ended = ids.find(|&id| {
@@ -108,6 +108,12 @@ impl Managers {
             m.alive = false;
             m.pools = None;
         }
+    }
+
+    /// Was this number ever given out? Tables by manager grow up to it.
+    #[inline]
+    pub(crate) fn is_known(&self, manager: ManagerId) -> bool {
+        (manager.0 as usize) < self.managers.len()
     }
 
     #[inline]
@@ -245,10 +251,11 @@ impl Managers {
         (id, true)
     }
 
-    /// The manager of a process; `None` for a number that was never given out.
+    /// The manager of a process; `None` for a number that was never given out, also where the manager's was not.
     #[inline]
     pub(crate) fn of_process(&self, process: ProcessId) -> Option<ManagerId> {
-        self.processes.get(process.0 as usize).map(|p| p.manager)
+        let manager = self.processes.get(process.0 as usize).map(|p| p.manager);
+        manager.filter(|&manager| self.is_known(manager))
     }
 
     /// A process has ended. Gives its manager, if that ends with it.

@@ -126,6 +126,9 @@ impl Engine {
             Input::ProcessAdded { manager } => return Answer::Process(self.books.add_process(manager)),
             Input::CacheSize { cache_blocks } => self.books.resize(cache_blocks),
             Input::MemoryReleased => self.books.release_memory(),
+            Input::Disclosed { manager, .. } if !self.books.knows_manager(manager) => {
+                return Answer::Taken(0);
+            }
             Input::Disclosed { manager, list, blocks } => {
                 let taken = self.books.disclose(manager, list, blocks);
                 self.plan(now, manager, Occasion::Opportunity);

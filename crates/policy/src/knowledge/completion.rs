@@ -70,7 +70,7 @@ impl Completion {
         let reach = self.reach();
         let continues = |head: &Option<Head>| {
             head.is_some_and(|head| {
-                let step = block.index.wrapping_sub(head.block.index);
+                let step = block.index.saturating_sub(head.block.index);
                 head.block.file == block.file
                     && (step == 1 || (step <= reach && step > 0 && head.length >= ESTABLISHED))
             })

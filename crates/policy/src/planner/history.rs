@@ -9,7 +9,7 @@ const HISTORY: usize = 100;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct History {
     values: VecDeque<u64>,
-    sum: u64,
+    sum: u128,
     all_sum: u128,
     all: u64,
 }
@@ -19,10 +19,10 @@ impl History {
         if self.values.len() == HISTORY
             && let Some(oldest) = self.values.pop_front()
         {
-            self.sum -= oldest;
+            self.sum -= u128::from(oldest);
         }
         self.values.push_back(value);
-        self.sum += value;
+        self.sum += u128::from(value);
         self.all_sum += u128::from(value);
         self.all += 1;
     }

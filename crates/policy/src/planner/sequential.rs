@@ -75,17 +75,22 @@ impl Sequential {
     /// What 4.4BSD reads ahead at this reference, if anything: from one block up to another one.
     fn bsd_ahead(&mut self, block: Block) -> Option<(u32, u32)> {
         let s = self.stream(block);
-        if block.index + 1 == s.next {
+        if block.index.saturating_add(1) == s.next {
             return None;
         }
         let mut ahead = None;
-        let mut next = Stream { next: block.index + 1, ..s };
+        let mut next = Stream { next: block.index.saturating_add(1), ..s };
         if block.index != s.next {
-            next = Stream { next: block.index + 1, ahead_to: block.index + 1, window: 0, marker: None };
-        } else if block.index + 1 >= s.ahead_to {
-            next.window = (s.window * 2).clamp(1, BSD_CLUSTER_BLOCKS);
-            next.ahead_to = block.index + 1 + next.window;
-            ahead = Some((block.index + 1, next.ahead_to));
+            next = Stream {
+                next: block.index.saturating_add(1),
+                ahead_to: block.index.saturating_add(1),
+                window: 0,
+                marker: None,
+            };
+        } else if block.index.saturating_add(1) >= s.ahead_to {
+            next.window = (s.window.saturating_mul(2)).clamp(1, BSD_CLUSTER_BLOCKS);
+            next.ahead_to = block.index.saturating_add(1).saturating_add(next.window);
+            ahead = Some((block.index.saturating_add(1), next.ahead_to));
         }
         self.set_stream(block, next);
         ahead
@@ -94,15 +99,19 @@ impl Sequential {
     /// What Linux reads ahead at this reference, with windows of at most `max` blocks.
     fn linux_ahead(&mut self, block: Block, max: u32) -> Option<(u32, u32)> {
         let s = self.stream(block);
-        if block.index + 1 == s.next {
+        if block.index.saturating_add(1) == s.next {
             return None;
         }
         let mut ahead = None;
-        let mut next = Stream { next: block.index + 1, ..s };
+        let mut next = Stream { next: block.index.saturating_add(1), ..s };
         let sequential = block.index == s.next;
         if s.marker == Some(block.index) {
-            next.window = if s.window < max / 16 { s.window * 4 } else { (s.window * 2).min(max) };
-            next.ahead_to = s.ahead_to + next.window;
+            next.window = if s.window < max / 16 {
+                s.window.saturating_mul(4)
+            } else {
+                s.window.saturating_mul(2).min(max)
+            };
+            next.ahead_to = s.ahead_to.saturating_add(next.window);
             next.marker = Some(s.ahead_to);
             ahead = Some((s.ahead_to, next.ahead_to));
         } else if block.index >= s.ahead_to || !sequential {
@@ -115,12 +124,17 @@ impl Sequential {
                     max
                 };
                 next.window = first;
-                next.ahead_to = block.index + first;
+                next.ahead_to = block.index.saturating_add(first);
                 // The first block is the demand fetch; the marker follows it.
-                next.marker = (first > 1).then_some(block.index + 1);
-                ahead = Some((block.index + 1, next.ahead_to));
+                next.marker = (first > 1).then_some(block.index.saturating_add(1));
+                ahead = Some((block.index.saturating_add(1), next.ahead_to));
             } else {
-                next = Stream { next: block.index + 1, ahead_to: block.index + 1, window: 0, marker: None };
+                next = Stream {
+                    next: block.index.saturating_add(1),
+                    ahead_to: block.index.saturating_add(1),
+                    window: 0,
+                    marker: None,
+                };
             }
         }
         self.set_stream(block, next);

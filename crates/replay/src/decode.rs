@@ -1,0 +1,289 @@
+//! Bytes as records. No allocation is larger than the limits of this crate, whatever the bytes say.
+
+use std::io::{self, Read};
+
+use foretell_policy::{
+    Block, DiskId, Extent, FileId, Input, Layout, ManagerId, Nanos, PoolPolicy, ProcessId,
+};
+
+use crate::encode::{Before, EXTENTS, FLAG, SAME_FILE, SAME_PROCESS, STRIPED, UNKNOWN, kind};
+use crate::error::LogError;
+use crate::input::OwnedInput;
+use crate::{MAX_DISCLOSED, MAX_EXTENTS, MAX_NAME_BYTES};
+
+/// Bytes that are read at a time.
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// Elements of a table that are allocated before the first of them has been read.
+const TRUSTED_LENGTH: usize = 4096;
+
+/// The uncompressed stream, and how far it has been read.
+pub(crate) struct Bytes<R> {
+    inner: R,
+    buffer: Box<[u8]>,
+    at: usize,
+    filled: usize,
+    /// Bytes before the buffer.
+    before: u64,
+    /// Inputs read whole, for the errors.
+    pub(crate) inputs: u64,
+}
+
+impl<R: Read> Bytes<R> {
+    pub(crate) fn new(inner: R) -> Bytes<R> {
+        let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
+        Bytes { inner, buffer, at: 0, filled: 0, before: 0, inputs: 0 }
+    }
+
+    /// An error at the byte read last.
+    pub(crate) fn impossible(&self, what: &'static str) -> LogError {
+        LogError::Impossible { byte: (self.before + self.at as u64).saturating_sub(1), what }
+    }
+
+    /// The next byte; `None` at the end of the stream.
+    pub(crate) fn next(&mut self) -> Result<Option<u8>, LogError> {
+        if self.at == self.filled {
+            self.before += self.filled as u64;
+            (self.at, self.filled) = (0, 0);
+            self.filled = loop {
+                match self.inner.read(&mut self.buffer) {
+                    Ok(n) => break n,
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                        return Err(LogError::CutShort { inputs: self.inputs });
+                    }
+                    // What the decompressor says has no number of the system's.
+                    Err(e) if e.raw_os_error().is_none() => {
+                        return Err(self.impossible("the compressed stream is damaged"));
+                    }
+                    Err(e) => return Err(LogError::Io(e)),
+                }
+            };
+            if self.filled == 0 {
+                return Ok(None);
+            }
+        }
+        let byte = self.buffer[self.at];
+        self.at += 1;
+        Ok(Some(byte))
+    }
+
+    pub(crate) fn byte(&mut self) -> Result<u8, LogError> {
+        self.next()?.ok_or(LogError::CutShort { inputs: self.inputs })
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], LogError> {
+        let mut bytes = [0; N];
+        for byte in &mut bytes {
+            *byte = self.byte()?;
+        }
+        Ok(bytes)
+    }
+
+    pub(crate) fn number(&mut self) -> Result<u64, LogError> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let part = u64::from(byte & 0x7f);
+            if part << shift >> shift != part {
+                break;
+            }
+            value |= part << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(self.impossible("a number of more than 64 bits"))
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, LogError> {
+        let value = self.number()?;
+        u32::try_from(value).map_err(|_| self.impossible("a number of more than 32 bits"))
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, LogError> {
+        let value = self.number()?;
+        u16::try_from(value).map_err(|_| self.impossible("a number of more than 16 bits"))
+    }
+
+    pub(crate) fn f64(&mut self) -> Result<f64, LogError> {
+        Ok(f64::from_bits(u64::from_le_bytes(self.array()?)))
+    }
+
+    /// What follows `from`: the number that a difference leads to.
+    fn from(&mut self, from: u64) -> Result<u64, LogError> {
+        Ok(from.wrapping_add(unfold(self.number()?) as u64))
+    }
+
+    fn u32_from(&mut self, from: u32) -> Result<u32, LogError> {
+        let value = self.from(from.into())?;
+        u32::try_from(value).map_err(|_| self.impossible("a number of more than 32 bits"))
+    }
+
+    fn i32(&mut self) -> Result<i32, LogError> {
+        let value = unfold(self.number()?);
+        i32::try_from(value).map_err(|_| self.impossible("a number of more than 32 bits"))
+    }
+
+    pub(crate) fn one_of<T: Copy>(&mut self, table: &[T]) -> Result<T, LogError> {
+        let at = self.number()?;
+        let found = usize::try_from(at).ok().and_then(|at| table.get(at)).copied();
+        found.ok_or_else(|| self.impossible("a choice that does not exist"))
+    }
+
+    pub(crate) fn name(&mut self) -> Result<String, LogError> {
+        let length = self.length(MAX_NAME_BYTES, "a name that is too long")?;
+        let mut name = Vec::with_capacity(length);
+        for _ in 0..length {
+            name.push(self.byte()?);
+        }
+        String::from_utf8(name).map_err(|_| self.impossible("a name that is no text"))
+    }
+
+    fn length(&mut self, most: usize, what: &'static str) -> Result<usize, LogError> {
+        let length = self.number()?;
+        let length = usize::try_from(length).ok().filter(|&length| length <= most);
+        length.ok_or_else(|| self.impossible(what))
+    }
+
+    fn process(&mut self, first: u8, before: &mut Before) -> Result<ProcessId, LogError> {
+        if first & SAME_PROCESS == 0 {
+            before.process = ProcessId(self.u32()?);
+        }
+        Ok(before.process)
+    }
+
+    fn block(&mut self, first: u8, before: &mut Before) -> Result<Block, LogError> {
+        if first & SAME_FILE == 0 {
+            before.block.file = FileId(self.u32()?);
+        }
+        before.block.index = self.u32_from(before.block.index)?;
+        Ok(before.block)
+    }
+
+    fn file(&mut self) -> Result<FileId, LogError> {
+        self.u32().map(FileId)
+    }
+
+    fn manager(&mut self) -> Result<ManagerId, LogError> {
+        self.u32().map(ManagerId)
+    }
+
+    /// The input whose first byte has been read, and when it came.
+    pub(crate) fn input(&mut self, first: u8, before: &mut Before) -> Result<(Nanos, OwnedInput), LogError> {
+        let flag = first & FLAG != 0;
+        before.now = Nanos(self.from(before.now.0)?);
+        let input = match first & crate::encode::KIND {
+            kind::ACCESSED => {
+                let process = self.process(first, before)?;
+                Input::Accessed { process, block: self.block(first, before)?, stalled: flag }
+            }
+            kind::LOADED => {
+                let by = if flag { Some(self.process(first, before)?) } else { None };
+                Input::Loaded { block: self.block(first, before)?, by }
+            }
+            kind::FETCH_FAILED => Input::FetchFailed { block: self.block(first, before)? },
+            kind::GONE => Input::Gone { block: self.block(first, before)? },
+            kind::TAKEN_ALONG => Input::TakenAlong { block: self.block(first, before)? },
+            kind::EVICT_REFUSED => Input::EvictRefused { block: self.block(first, before)? },
+            kind::PROCESS_EXITED => Input::ProcessExited { process: self.process(first, before)? },
+            kind::SERVED => Input::Served { disk: DiskId(self.u16()?), access: Nanos(self.number()?) },
+            kind::COMPUTED => {
+                Input::Computed { process: self.process(first, before)?, compute: Nanos(self.number()?) }
+            }
+            kind::TIME_PASSED => Input::TimePassed,
+            kind::FILE_ADDED => {
+                let layout = self.layout()?;
+                return Ok((before.now, OwnedInput::FileAdded { layout }));
+            }
+            kind::FILE_LENGTH => Input::FileLength { file: self.file()?, length_blocks: self.u32()? },
+            kind::FILE_REMOVED => Input::FileRemoved { file: self.file()? },
+            kind::FETCHES_ALLOWED => Input::FetchesAllowed { file: self.file()? },
+            kind::MANAGER_ADDED => Input::ManagerAdded { persistent: flag },
+            kind::MANAGER_REMOVED => Input::ManagerRemoved { manager: self.manager()? },
+            kind::PROCESS_ADDED => Input::ProcessAdded { manager: self.manager()? },
+            kind::CACHE_SIZE => Input::CacheSize { cache_blocks: self.u32()? },
+            kind::MEMORY_RELEASED => Input::MemoryReleased,
+            kind::DISCLOSED => {
+                let (manager, list) = (self.manager()?, self.u32()?);
+                let blocks = self.disclosed()?;
+                return Ok((before.now, OwnedInput::Disclosed { manager, list, blocks }));
+            }
+            kind::READER_ASSIGNED => {
+                Input::ReaderAssigned { process: self.process(first, before)?, list: self.u32()? }
+            }
+            kind::CANCELLED => Input::Cancelled { manager: self.manager()? },
+            kind::PRIORITY => {
+                Input::Priority { manager: self.manager()?, file: self.file()?, priority: self.i32()? }
+            }
+            kind::POLICY => {
+                let (manager, policy) = (self.manager()?, self.u32()?);
+                let policy = u8::try_from(policy).ok().and_then(PoolPolicy::from_number);
+                let policy = policy.ok_or_else(|| self.impossible("a policy that does not exist"))?;
+                Input::Policy { manager, priority: self.i32()?, policy }
+            }
+            kind::TEMPORARY_PRIORITY => Input::TemporaryPriority {
+                manager: self.manager()?,
+                file: self.file()?,
+                first: self.u32()?,
+                last: self.u32()?,
+                priority: self.i32()?,
+            },
+            kind::FLUSHED => Input::Flushed {
+                manager: self.manager()?,
+                file: self.file()?,
+                first: self.u32()?,
+                last: self.u32()?,
+            },
+            kind::SCHEDULED => {
+                let (manager, batch) = (self.manager()?, self.u32()?);
+                Input::Scheduled { manager, fetch_references: self.f64()?, batch }
+            }
+            _ => return Err(self.impossible("an input that does not exist")),
+        };
+        Ok((before.now, OwnedInput::Plain(input)))
+    }
+
+    fn layout(&mut self) -> Result<Layout, LogError> {
+        Ok(match self.number()? {
+            UNKNOWN => Layout::Unknown,
+            EXTENTS => {
+                let length = self.length(MAX_EXTENTS, "more extents than a log holds")?;
+                let mut extents = Vec::with_capacity(length.min(TRUSTED_LENGTH));
+                let (mut block, mut address) = (0, 0);
+                for _ in 0..length {
+                    block = self.u32_from(block)?;
+                    let blocks = self.u32()?;
+                    address = self.from(address)?;
+                    let (stride, disk) = (self.number()?, DiskId(self.u16()?));
+                    extents.push(Extent { first_block: block, blocks, address, stride, disk });
+                }
+                Layout::Extents(extents)
+            }
+            STRIPED => Layout::Striped { disks: self.u16()?, unit: self.u32()?, base: self.number()? },
+            _ => return Err(self.impossible("a layout that does not exist")),
+        })
+    }
+
+    fn disclosed(&mut self) -> Result<Vec<Block>, LogError> {
+        let length = self.length(MAX_DISCLOSED, "a longer list than a log holds")?;
+        let mut blocks = Vec::with_capacity(length.min(TRUSTED_LENGTH));
+        let mut before = Before::default().block;
+        for _ in 0..length {
+            let head = self.number()?;
+            let index = i64::from(before.index).wrapping_add(unfold(head >> 1));
+            before.index =
+                u32::try_from(index).map_err(|_| self.impossible("a number of more than 32 bits"))?;
+            if head & 1 == 1 {
+                before.file = self.file()?;
+            }
+            blocks.push(before);
+        }
+        Ok(blocks)
+    }
+}
+
+/// The signed number that was folded into an unsigned one.
+fn unfold(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
