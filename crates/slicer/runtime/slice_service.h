@@ -33,6 +33,9 @@
 /* Entries between two looks at the socket while the slice does not wait. */
 #define SERVICE_LOOK 256
 
+/* As VERSION in crates/protocol: a service that speaks another one refuses the slice. */
+enum { SERVICE_VERSION = 2 };
+
 enum { SERVICE_HELLO = 1, SERVICE_FILE = 2, SERVICE_FORGET = 3, SERVICE_WAKE = 4 };
 enum { SERVICE_WELCOME = 0x8001, SERVICE_ERROR = 0x8002, SERVICE_ENDED = 0x8008 };
 enum { SERVICE_DISCLOSE = 4 }; /* an entry's operation */
@@ -148,7 +151,7 @@ static bool send_to_service(unsigned kind, const unsigned long *words, unsigned 
 static void greet_service(void)
 {
     size_t bytes = SERVICE_HEADER_BYTES + SERVICE_ENTRIES * SERVICE_ENTRY_WORDS * 8;
-    static const unsigned long hello[2] = {1, SERVICE_ENTRIES};
+    static const unsigned long hello[2] = {SERVICE_VERSION, SERVICE_ENTRIES};
     if (!has_service())
         return;
     int memory = memfd_create("foretell-slice", MFD_CLOEXEC | MFD_ALLOW_SEALING);

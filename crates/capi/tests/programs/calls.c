@@ -57,7 +57,7 @@ int main(int argc, char **argv)
     FAILS(foretell_set_priority(directory, 1), EINVAL);
     FAILS(foretell_get_priority(fd, NULL), EFAULT);
     FAILS(foretell_get_policy(0, NULL), EFAULT);
-    FAILS(foretell_set_policy(0, 2), EINVAL);
+    FAILS(foretell_set_policy(0, 255), EINVAL);
     FAILS(foretell_set_temppri(fd, 3, 2, 0), EINVAL);
     FAILS(foretell_disclose_fd(fd, -1, 1), EINVAL);
     FAILS(foretell_disclose_fd(fd, 0, -1), EINVAL);

@@ -20,8 +20,15 @@
 
 extern char **environ;
 
+/* What the C library fills in of a sigaction; the end of its mask is whatever lay there. */
+struct action {
+    void (*handler)(int);
+    int flags;
+    char blocks[SIGNALS + 1];
+};
+
 struct state {
-    struct sigaction actions[SIGNALS + 1];
+    struct action actions[SIGNALS + 1];
     sigset_t mask;
     stack_t stack;
     char *environment[VARIABLES];
@@ -33,8 +40,15 @@ struct state {
 static void look(struct state *state)
 {
     memset(state, 0, sizeof *state);
-    for (int number = 1; number <= SIGNALS; number++)
-        sigaction(number, NULL, &state->actions[number]);
+    for (int number = 1; number <= SIGNALS; number++) {
+        struct sigaction found;
+        if (sigaction(number, NULL, &found) < 0)
+            continue;
+        state->actions[number].handler = found.sa_handler;
+        state->actions[number].flags = found.sa_flags;
+        for (int blocked = 1; blocked <= SIGNALS; blocked++)
+            state->actions[number].blocks[blocked] = sigismember(&found.sa_mask, blocked) == 1;
+    }
     sigprocmask(SIG_SETMASK, NULL, &state->mask);
     sigaltstack(NULL, &state->stack);
     state->environ_pointer = environ;
@@ -50,6 +64,14 @@ static void look(struct state *state)
         errno = 4711;                                                                     \
         if ((call) < 0 || errno != 4711) {                                                \
             printf("line %d: %s leaves errno %d\n", __LINE__, #call, errno);              \
+            failures++;                                                                   \
+        }                                                                                 \
+    } while (0)
+
+#define STAYS(part)                                                                       \
+    do {                                                                                  \
+        if (memcmp(&before.part, &after.part, sizeof before.part) != 0) {                 \
+            printf(#part " of the process has changed\n");                                \
             failures++;                                                                   \
         }                                                                                 \
     } while (0)
@@ -78,10 +100,13 @@ int main(int argc, char **argv)
     KEEPS_ERRNO(foretell_cancel());
     KEEPS_ERRNO(foretell_stats(&st));
     look(&after);
-    if (memcmp(&before, &after, sizeof before) != 0) {
-        printf("something of the process has changed\n");
-        failures++;
-    }
+    STAYS(actions);
+    STAYS(mask);
+    STAYS(stack);
+    STAYS(environment);
+    STAYS(environ_pointer);
+    STAYS(locale);
+    STAYS(creation_mask);
     printf("connected %d, %d failures\n", foretell_connected(), failures);
     return failures != 0;
 }

@@ -71,7 +71,7 @@ fn bad_chunks_are_told_and_those_before_them_taken() {
     let error = disclose(chunk(&path, 3 * BLOCK, Some(BLOCK + 1)));
     assert!(matches!(error.problem, DiscloseProblem::PastEnd { size, .. } if size == 4 * BLOCK), "{error}");
     let error = disclose(chunk(&stage.directory, 0, None));
-    assert!(error.to_string().ends_with("is a directory, which cannot be prefetched"), "{error}");
+    assert!(error.to_string().ends_with("is not a regular file, which cannot be prefetched"), "{error}");
     let error = disclose(chunk(Path::new("/proc/self/stat"), 0, None));
     assert!(matches!(error.problem, DiscloseProblem::NotOnDisk { .. }), "{error}");
     play.until("the good ones are prefetched", |_| cached_blocks(&path) == [0]);
