@@ -886,7 +886,7 @@ static void discloses(char **argv)
     (void)argv;
     pretend_service();
     make_file("data", 400000);
-    CHECK(hear_frame(1, body, true) == 8 && word_at(body) == 1 && word_at(body + 4) == SERVICE_ENTRIES);
+    CHECK(hear_frame(1, body, true) == 8 && word_at(body) == SERVICE_VERSION && word_at(body + 4) == SERVICE_ENTRIES);
     int handle = foretell_slice_open(1, "data", O_RDONLY);
     struct file *slot = handles[handle]->slot;
     foretell_prefetch_pread(handle, 4096, 5 * 4096);

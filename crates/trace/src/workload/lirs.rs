@@ -98,7 +98,7 @@ impl LirsTrace {
             LirsTrace::Cs => "model: a loop over 1,409 blocks (all lirs-*: Jiang and Zhang 2002)",
             LirsTrace::Cpp => "model: sources read once, headers by popularity",
             LirsTrace::Sprite => "model: temporal locality, 7,075 blocks",
-            LirsTrace::TwoPools => "an index page of 100 and a record page of 10,000 in turn",
+            LirsTrace::TwoPools => "model: an index page of 100 and a record page of 10,000 in turn",
             LirsTrace::Multi1 => "model: lirs-cs and lirs-cpp at the same time",
             LirsTrace::Multi2 => "model: lirs-cs, lirs-cpp and postgres-join at the same time",
             LirsTrace::Multi3 => "model: lirs-cpp, a loop, glimpse and postgres-join at the same time",
