@@ -76,7 +76,7 @@ pub struct ManagerStatus {
     pub unpredicted: u64,
     /// Predictions that were passed over.
     pub skipped: u64,
-    /// Lists that were discarded for being wrong too often.
+    /// Lists that were put aside for being wrong too often.
     pub lists_discarded: u64,
 }
 

@@ -45,6 +45,6 @@ pub struct ManagerCounters {
     pub unpredicted: u64,
     /// Predictions that were passed over.
     pub skipped: u64,
-    /// Times a list of its was discarded for being wrong too often.
+    /// Times a list of its was put aside for being wrong too often; it may come back.
     pub lists_discarded: u64,
 }

@@ -161,6 +161,7 @@ fn a_list_that_explains_nothing_is_dormant_until_it_does() {
     assert!(scene.is_cached(1000));
     scene.access(&(0..600).collect::<Vec<_>>());
     assert!(!scene.is_cached(1000), "its blocks are nothing special any more");
+    assert_eq!(scene.counters().lists_discarded, 1);
     let before = scene.plane.engine.counters().prefetches;
     scene.access(&list);
     assert!(scene.plane.engine.counters().prefetches > before, "nothing is discarded");

@@ -212,7 +212,9 @@ impl Writer<'_, '_> {
             ("predicted", "References that the manager's list had predicted", |m| m.predicted),
             ("unpredicted", "References that the list had not predicted", |m| m.unpredicted),
             ("skipped", "Predictions that were passed over", |m| m.skipped),
-            ("lists_discarded", "Lists discarded for being wrong too often", |m| m.lists_discarded),
+            ("lists_discarded", "Times a list was put aside for being wrong too often", |m| {
+                m.lists_discarded
+            }),
         ];
         for (metric, help, number) in counters {
             self.counters(&format!("manager_{metric}"), help, &samples(rows, name, number))?;

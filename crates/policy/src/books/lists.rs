@@ -105,6 +105,7 @@ impl Books {
             // What comes after the end of the lists was not predicted, and not missed either.
             counters.unpredicted += if ended { 0 } else { u64::from(met.unpredicted) };
             counters.skipped += u64::from(met.skipped);
+            counters.lists_discarded += u64::from(met.put_aside);
         }
         while let Some(passed) = self.knowledge.take_unlisted() {
             if passed != b {

@@ -40,9 +40,15 @@ impl Knowledge {
                 Match::Again => met.predicted += 1,
                 Match::Unpredicted => met.unpredicted += 1,
             }
+            let was_dormant = self.is_dormant(manager, list);
             met.skipped += self.follow(blocks, manager, list);
+            met.put_aside += u32::from(!was_dormant && self.is_dormant(manager, list));
         }
         met
+    }
+
+    fn is_dormant(&self, manager: ManagerId, list: usize) -> bool {
+        self.list(manager, list).is_some_and(super::List::is_dormant)
     }
 
     /// Blocks that lost their next use since the last call.

@@ -65,6 +65,8 @@ pub(crate) struct Met {
     pub(crate) unpredicted: u32,
     /// Positions that were passed over.
     pub(crate) skipped: u32,
+    /// Lists that became dormant.
+    pub(crate) put_aside: u32,
 }
 
 /// All lists, and what they say of each block.
