@@ -11,7 +11,7 @@
 //!
 //! | the name is | what happens |
 //! | --- | --- |
-//! | free | a file is made with the permissions of any new file |
+//! | free | a file is made with the permissions of any new file, or for its owner alone |
 //! | a regular file | a new file takes its name, with the same permissions and owner |
 //! | a link | the same is done to what it leads to; the link stays |
 //! | a character device, a pipe, or a descriptor in `/proc/PID/fd` | it is written to |
@@ -103,6 +103,11 @@ pub enum OutputError {
     },
 }
 
+/// Permissions of any new file, less what the process's mask takes away.
+const ANYBODY: u32 = 0o666;
+/// Permissions of a new file that is its owner's alone.
+const OWNER: u32 = 0o600;
+
 /// A name that was found fit to be written to.
 #[derive(Debug)]
 pub struct Output {
@@ -120,7 +125,7 @@ impl Output {
         let place = place::resolve(path)?;
         if let Place::Named { directory, name } = &place {
             let existing = place::look(path, directory, name)?;
-            drop(Temporary::new(path, directory, existing.as_ref())?);
+            drop(Temporary::new(path, directory, existing.as_ref(), ANYBODY)?);
         }
         Ok(Output { path: path.to_owned(), place })
     }
@@ -136,12 +141,25 @@ impl Output {
     /// # Errors
     /// When the name has become something else meanwhile, or the system refuses.
     pub fn begin(self) -> Result<Writing, OutputError> {
+        self.begin_with(ANYBODY)
+    }
+
+    /// As [`Output::begin`], for what may be nobody else's business: a new file is readable and writable for its
+    /// owner alone (mode 0600). One that replaces another has that one's permissions, as always.
+    ///
+    /// # Errors
+    /// As [`Output::begin`].
+    pub fn begin_private(self) -> Result<Writing, OutputError> {
+        self.begin_with(OWNER)
+    }
+
+    fn begin_with(self, mode: u32) -> Result<Writing, OutputError> {
         let Output { path, place } = self;
         let target = match place {
             Place::Special(file) => Target::Special(file),
             Place::Named { directory, name } => {
                 let existing = place::look(&path, &directory, &name)?;
-                let temporary = Temporary::new(&path, &directory, existing.as_ref())?;
+                let temporary = Temporary::new(&path, &directory, existing.as_ref(), mode)?;
                 Target::Regular { temporary, directory, name }
             }
         };

@@ -26,15 +26,16 @@ pub(crate) struct Temporary {
 }
 
 impl Temporary {
-    /// Makes one with the owner and permissions of `existing`, or those of any new file.
+    /// Makes one with the owner and permissions of `existing`, or our owner and `new_mode`.
     pub(crate) fn new(
         path: &Path,
         directory: &OwnedFd,
         existing: Option<&Seen>,
+        new_mode: u32,
     ) -> Result<Temporary, OutputError> {
         let system = |source: io::Error| OutputError::System { path: path.to_owned(), source };
         // What replaces a file is nobody else's to read until it has that file's owner and permissions.
-        let mode = if existing.is_some() { 0o600 } else { 0o666 };
+        let mode = if existing.is_some() { 0o600 } else { new_mode };
         let (file, name) = create(directory, Mode::from_raw_mode(mode)).map_err(|e| system(e.into()))?;
         let directory = directory.try_clone().map_err(system)?;
         let temporary = Temporary { file, directory, name, has_name: false };

@@ -15,7 +15,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("foretell-device", &[]),
     // How a file that somebody named is written.
     ("foretell-output", &[]),
-    ("foretell-trace", &["foretell-output"]),
+    ("foretell-recording", &["foretell-output"]),
+    ("foretell-trace", &["foretell-output", "foretell-recording"]),
     // Never the policy or the simulator, so that their agreement means something.
     ("foretell-analytic", &["foretell-device"]),
     // Makes the requests that the model's calibration asks for.
@@ -47,6 +48,7 @@ const ALL_LIBRARIES: &[&str] = &[
     "foretell-policy",
     "foretell-probe",
     "foretell-protocol",
+    "foretell-recording",
     "foretell-replay",
     "foretell-sim",
     "foretell-slicer",

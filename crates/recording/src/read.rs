@@ -1,0 +1,418 @@
+//! Reading a recording: all of it, or not at all.
+//!
+//! Nothing of a file is believed. Bytes are decompressed a buffer at a time, each event is checked when it has
+//! been read (its numbers in range, what it names known), and tables grow with the events that are really
+//! there, up to the limits. So a small file that claims to be a large one costs what the limits allow at most.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::ReadError;
+use crate::format::{
+    FOLLOWS, KIND, MAGIC, SAME_FILE, SAME_ROLE, Sum, VERSION, WAY, WAY_SHIFT, WINDOW_LOG_MAX, fact, kind,
+    unfold,
+};
+use crate::write::Before;
+use crate::{Access, Fact, FileNumber, FileRecord, Recording, Role, RoleId, Summary, Way, limits};
+
+/// Bytes that are decompressed at a time.
+const BUFFER_BYTES: usize = 64 << 10;
+
+impl Recording {
+    /// Reads a recording whole.
+    ///
+    /// # Errors
+    /// See [`ReadError`]: the file cannot be read, is no recording, of another version, cut short, damaged, or
+    /// larger than a recording can be.
+    pub fn read(path: impl AsRef<Path>) -> Result<Recording, ReadError> {
+        let path = path.as_ref();
+        let io_error = |source| ReadError::Io { path: path.to_owned(), source };
+        let file = File::open(path).map_err(io_error)?;
+        if file.metadata().map_err(io_error)?.is_dir() {
+            return Err(io_error(io::ErrorKind::IsADirectory.into()));
+        }
+        Recording::read_from(path, BufReader::with_capacity(BUFFER_BYTES, file))
+    }
+
+    /// Reads a recording from its bytes; `path` is for the errors.
+    ///
+    /// # Errors
+    /// As [`Recording::read`].
+    pub fn read_from(path: &Path, bytes: impl BufRead) -> Result<Recording, ReadError> {
+        let fail = |reason: Failure| reason.of(path);
+        let mut summed = Summed { inner: bytes, sum: Sum::default() };
+        let mut magic = [0; MAGIC.len()];
+        let found = fill(&mut summed, &mut magic).map_err(|e| fail(Failure::Io(e)))?;
+        if magic[..found] != MAGIC[..found] || found == 0 {
+            return Err(ReadError::NotARecording { path: path.to_owned() });
+        }
+        if found < MAGIC.len() {
+            return Err(fail(Failure::CutShort));
+        }
+        let mut version = [0; 2];
+        summed.exactly(&mut version).map_err(fail)?;
+        let version = u16::from_le_bytes(version);
+        if version != VERSION {
+            return Err(ReadError::OtherVersion { path: path.to_owned(), found: version });
+        }
+        let mut decoder =
+            zstd::stream::read::Decoder::with_buffer(&mut summed).map_err(|e| fail(Failure::Io(e)))?;
+        decoder.window_log_max(WINDOW_LOG_MAX).map_err(|e| fail(Failure::Io(e)))?;
+        let mut contents = Contents::new(decoder.single_frame(), limits::UNCOMPRESSED_BYTES);
+        let recording = contents.recording().map_err(fail)?;
+        let end = contents.position();
+        let damaged = |what| fail(Failure::Damaged { byte: end, what });
+        if contents.next().map_err(fail)?.is_some() {
+            return Err(damaged("something follows the summary"));
+        }
+        drop(contents);
+        let expected = summed.sum.0;
+        let mut sum = [0; 8];
+        summed.exactly(&mut sum).map_err(fail)?;
+        if u64::from_le_bytes(sum) != expected {
+            return Err(damaged("its sum is another"));
+        }
+        match fill(&mut summed, &mut [0]) {
+            Ok(0) => Ok(recording),
+            Ok(_) => Err(damaged("something follows its end")),
+            Err(e) => Err(fail(Failure::Io(e))),
+        }
+    }
+}
+
+/// What is wrong, before it is said with which file.
+#[derive(Debug)]
+enum Failure {
+    Io(io::Error),
+    CutShort,
+    Damaged { byte: u64, what: &'static str },
+    Limit { limit: u64, what: &'static str },
+}
+
+impl Failure {
+    fn of(self, path: &Path) -> ReadError {
+        let path = path.to_owned();
+        match self {
+            Failure::Io(source) => ReadError::Io { path, source },
+            Failure::CutShort => ReadError::CutShort { path },
+            Failure::Damaged { byte, what } => ReadError::Damaged { path, byte, what },
+            Failure::Limit { limit, what } => ReadError::Limit { path, limit, what },
+        }
+    }
+}
+
+/// Sums up the bytes that are used.
+struct Summed<R> {
+    inner: R,
+    sum: Sum,
+}
+
+impl<R: BufRead> Summed<R> {
+    fn exactly(&mut self, bytes: &mut [u8]) -> Result<(), Failure> {
+        match fill(self, bytes) {
+            Ok(n) if n == bytes.len() => Ok(()),
+            Ok(_) => Err(Failure::CutShort),
+            Err(e) => Err(Failure::Io(e)),
+        }
+    }
+}
+
+/// Reads until `bytes` is full or the file ends.
+fn fill(from: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match from.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(filled)
+}
+
+impl<R: BufRead> Read for Summed<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(bytes)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+impl<R: BufRead> BufRead for Summed<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        // The bytes are still in the buffer: asking for it again reads nothing.
+        if let Ok(buffer) = self.inner.fill_buf() {
+            self.sum.add(&buffer[..amount.min(buffer.len())]);
+        }
+        self.inner.consume(amount);
+    }
+}
+
+/// The uncompressed stream, and how far it has been read.
+struct Contents<R> {
+    inner: R,
+    buffer: Box<[u8]>,
+    at: usize,
+    filled: usize,
+    /// Bytes before the buffer.
+    earlier: u64,
+    limit: u64,
+}
+
+impl<R: Read> Contents<R> {
+    fn new(inner: R, limit: u64) -> Contents<R> {
+        let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
+        Contents { inner, buffer, at: 0, filled: 0, earlier: 0, limit }
+    }
+
+    fn position(&self) -> u64 {
+        self.earlier + self.at as u64
+    }
+
+    /// A failure at the byte read last.
+    fn damaged(&self, what: &'static str) -> Failure {
+        Failure::Damaged { byte: self.position().saturating_sub(1), what }
+    }
+
+    /// The next byte; `None` at the end of the stream.
+    fn next(&mut self) -> Result<Option<u8>, Failure> {
+        if self.at == self.filled {
+            self.earlier += self.filled as u64;
+            (self.at, self.filled) = (0, 0);
+            self.filled = loop {
+                match self.inner.read(&mut self.buffer) {
+                    Ok(n) => break n,
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(Failure::CutShort),
+                    // What the decompressor says has no number of the system's.
+                    Err(e) if e.raw_os_error().is_none() => {
+                        return Err(self.damaged("the compressed stream is not one"));
+                    }
+                    Err(e) => return Err(Failure::Io(e)),
+                }
+            };
+            if self.filled == 0 {
+                return Ok(None);
+            }
+            if self.earlier + self.filled as u64 > self.limit {
+                return Err(Failure::Limit { limit: self.limit, what: "bytes" });
+            }
+        }
+        let byte = self.buffer[self.at];
+        self.at += 1;
+        Ok(Some(byte))
+    }
+
+    fn byte(&mut self) -> Result<u8, Failure> {
+        let Some(byte) = self.next()? else { return Err(self.damaged("it ends without a summary")) };
+        Ok(byte)
+    }
+
+    fn number(&mut self) -> Result<u64, Failure> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let part = u64::from(byte & 0x7f);
+            if part << shift >> shift != part {
+                break;
+            }
+            value |= part << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(self.damaged("a number of more than 64 bits"))
+    }
+
+    fn u32(&mut self) -> Result<u32, Failure> {
+        let value = self.number()?;
+        u32::try_from(value).map_err(|_| self.damaged("a number of more than 32 bits"))
+    }
+
+    fn from(&mut self, from: u64) -> Result<u64, Failure> {
+        Ok(from.wrapping_add(unfold(self.number()?).cast_unsigned()))
+    }
+
+    fn u32_from(&mut self, from: u32) -> Result<u32, Failure> {
+        let value = self.from(from.into())?;
+        u32::try_from(value).map_err(|_| self.damaged("a number of more than 32 bits"))
+    }
+
+    fn bytes(&mut self, limit: usize, what: &'static str) -> Result<Vec<u8>, Failure> {
+        let length = self.number()?;
+        if length > limit as u64 {
+            return Err(Failure::Limit { limit: limit as u64, what });
+        }
+        let mut bytes = Vec::with_capacity(length as usize);
+        for _ in 0..length {
+            bytes.push(self.byte()?);
+        }
+        Ok(bytes)
+    }
+
+    fn recording(&mut self) -> Result<Recording, Failure> {
+        let mut recording = Recording::default();
+        let mut before = Before::default();
+        let mut next_pages: Vec<u32> = Vec::new();
+        let mut paths_bytes = 0;
+        loop {
+            let head = self.byte()?;
+            if head & KIND != kind::ACCESS && head & !KIND != 0 {
+                return Err(self.damaged("an event of no known kind"));
+            }
+            match head & KIND {
+                kind::ROLE => {
+                    let role = self.role(recording.roles.len())?;
+                    push(&mut recording.roles, role, limits::ROLES, "roles")?;
+                }
+                kind::FILE => {
+                    let file = self.file(&mut before)?;
+                    paths_bytes += file.path.as_os_str().len();
+                    if paths_bytes > limits::PATHS_BYTES {
+                        return Err(Failure::Limit {
+                            limit: limits::PATHS_BYTES as u64,
+                            what: "bytes of paths",
+                        });
+                    }
+                    push(&mut recording.files, file, limits::FILES, "files")?;
+                    next_pages.push(0);
+                }
+                kind::ACCESS => {
+                    let access = self.access(head, &mut before, recording.roles.len(), &mut next_pages)?;
+                    push(&mut recording.accesses, access, limits::ACCESSES, "accesses")?;
+                }
+                kind::FACT => {
+                    let fact = self.fact(recording.roles.len(), recording.files.len())?;
+                    push(&mut recording.facts, fact, limits::FACTS, "facts")?;
+                }
+                kind::SUMMARY => {
+                    recording.summary = self.summary()?;
+                    return Ok(recording);
+                }
+                _ => return Err(self.damaged("an event of no known kind")),
+            }
+        }
+    }
+
+    fn role(&mut self, roles: usize) -> Result<Role, Failure> {
+        let parent = self.u32()?.checked_sub(1).map(RoleId);
+        if parent.is_some_and(|parent| parent.0 as usize >= roles) {
+            return Err(self.damaged("a parent that is no earlier role"));
+        }
+        let name = self.bytes(limits::NAME_BYTES, "bytes in a command name")?;
+        let name = String::from_utf8(name).map_err(|_| self.damaged("a command name that is not UTF-8"))?;
+        Ok(Role { parent, name, ordinal: self.u32()? })
+    }
+
+    fn file(&mut self, before: &mut Before) -> Result<FileRecord, Failure> {
+        let dev = self.from(before.dev)?;
+        let ino = self.from(before.ino)?;
+        let mtime_ns = self.from(before.mtime_ns.cast_unsigned())?.cast_signed();
+        let size = self.number()?;
+        let path = self.bytes(limits::PATH_BYTES, "bytes in a path")?;
+        if path.contains(&0) {
+            return Err(self.damaged("a path with a zero in it"));
+        }
+        (before.dev, before.ino, before.mtime_ns) = (dev, ino, mtime_ns);
+        Ok(FileRecord { path: PathBuf::from(OsStr::from_bytes(&path)), dev, ino, size, mtime_ns })
+    }
+
+    fn access(
+        &mut self,
+        head: u8,
+        before: &mut Before,
+        roles: usize,
+        next_pages: &mut [u32],
+    ) -> Result<Access, Failure> {
+        let way = match (head & WAY) >> WAY_SHIFT {
+            0 => Way::Read,
+            1 => Way::Mapped,
+            2 => Way::Written,
+            _ => return Err(self.damaged("an access of no known kind")),
+        };
+        let role = if head & SAME_ROLE == 0 { self.u32_from(before.role)? } else { before.role };
+        if role as usize >= roles {
+            return Err(self.damaged("a role that is not known"));
+        }
+        let file = if head & SAME_FILE == 0 { self.u32_from(before.file)? } else { before.file };
+        let Some(next_page) = next_pages.get_mut(file as usize) else {
+            return Err(self.damaged("a file that is not known"));
+        };
+        let first_page = if head & FOLLOWS == 0 { self.u32_from(*next_page)? } else { *next_page };
+        let pages = self.u32()?;
+        *next_page = match first_page.checked_add(pages) {
+            Some(end) if pages > 0 => end,
+            _ => return Err(self.damaged("an access to pages that cannot be")),
+        };
+        let at_ns = self.from(before.at_ns)?;
+        let waited_ns = self.number()?;
+        (before.role, before.file, before.at_ns) = (role, file, at_ns);
+        let (role, file) = (RoleId(role), FileNumber(file));
+        Ok(Access { role, file, first_page, pages, at_ns, waited_ns, way })
+    }
+
+    fn fact(&mut self, roles: usize, files: usize) -> Result<Fact, Failure> {
+        let fact = self.byte()?;
+        let number = self.u32()?;
+        let is_known = (number as usize) < if fact == fact::ENDED { roles } else { files };
+        if !is_known {
+            return Err(self.damaged("a fact of what is not known"));
+        }
+        let file = FileNumber(number);
+        Ok(match fact {
+            fact::WRITTEN => Fact::Written(file),
+            fact::EXECUTED => Fact::Executed(file),
+            fact::DELETED => Fact::Deleted(file),
+            fact::TRUNCATED => Fact::Truncated(file),
+            fact::ENDED => Fact::Ended { role: RoleId(number), at_ns: self.number()? },
+            _ => return Err(self.damaged("a fact of no known kind")),
+        })
+    }
+
+    fn summary(&mut self) -> Result<Summary, Failure> {
+        let elapsed_ns = self.number()?;
+        let wait_ns = self.number()?;
+        let device_read_bytes = self.number()?;
+        let lost_events = self.number()?;
+        let exit_code = match self.number()? {
+            0 => None,
+            1 => match i32::try_from(unfold(self.number()?)) {
+                Ok(code) => Some(code),
+                Err(_) => return Err(self.damaged("an exit code of more than 32 bits")),
+            },
+            _ => return Err(self.damaged("an exit code that is neither there nor absent")),
+        };
+        let left_out = self.number()?;
+        Ok(Summary { elapsed_ns, wait_ns, device_read_bytes, lost_events, exit_code, left_out })
+    }
+}
+
+fn push<T>(table: &mut Vec<T>, entry: T, limit: usize, what: &'static str) -> Result<(), Failure> {
+    if table.len() == limit {
+        return Err(Failure::Limit { limit: limit as u64, what });
+    }
+    table.push(entry);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stream_is_limited() {
+        let mut contents = Contents::new(io::repeat(0), BUFFER_BYTES as u64 * 2);
+        for _ in 0..BUFFER_BYTES * 2 {
+            assert!(matches!(contents.next(), Ok(Some(0))));
+        }
+        assert!(matches!(contents.next(), Err(Failure::Limit { what: "bytes", .. })));
+    }
+}
