@@ -137,7 +137,7 @@ impl Run {
             rules: manager.rules.into_iter().map(rule).collect(),
             process_names: manager.process.into_iter().collect(),
         });
-        let spec = SessionSpec { root_pid, managers: specs.collect() };
+        let spec = SessionSpec::new(root_pid, specs.collect());
         let session = plane.add_session(spec).map_err(|error| {
             use foretell_pagecache::SessionError as E;
             let code = match &error {

@@ -37,6 +37,7 @@ use std::path::{Path, PathBuf};
 
 use place::Place;
 use temporary::Temporary;
+pub use temporary::is_temporary;
 
 /// Why a file cannot be written. Each message begins with the name that was given.
 #[derive(Debug, thiserror::Error)]

@@ -16,6 +16,17 @@ use crate::place::Seen;
 /// Tries at a name that is free: the names have 64 random bits.
 const TRIES: usize = 16;
 
+/// What the names of all of them begin with.
+const PREFIX: &str = ".foretell-";
+
+/// Is this the name of a file that was being written? Where nobody writes any more it is of no use to anybody.
+#[must_use]
+pub fn is_temporary(name: &OsStr) -> bool {
+    name.to_str()
+        .and_then(|name| name.strip_prefix(PREFIX))
+        .is_some_and(|digits| digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
 /// A new file in the directory where it will get its name; removed when it is dropped without one.
 #[derive(Debug)]
 pub(crate) struct Temporary {
@@ -79,7 +90,7 @@ fn create(directory: &OwnedFd, mode: Mode) -> Result<(File, OsString), Errno> {
     for _ in 0..TRIES {
         let mut random = [0; 8];
         getrandom(&mut random, GetRandomFlags::empty())?;
-        let name = OsString::from(format!(".foretell-{:016x}", u64::from_ne_bytes(random)));
+        let name = OsString::from(format!("{PREFIX}{:016x}", u64::from_ne_bytes(random)));
         match openat(directory, &name, flags, mode) {
             Ok(file) => return Ok((file.into(), name)),
             Err(Errno::EXIST) => {}

@@ -418,7 +418,7 @@ impl Steering {
         {
             managed.listed.push(manager);
         }
-        self.sessions.queue(session, 0, Chunk { file: file.file, next, end });
+        self.sessions.queue(session, 0, Chunk { list: 0, file: file.file, next, end });
         self.stirred = true;
         Ok(())
     }

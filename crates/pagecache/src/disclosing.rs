@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use foretell_policy::{Block, FileId, ManagerId};
+use foretell_policy::{Answer, Block, FileId, Input, ManagerId};
 
 use crate::error::{DiscloseError, DiscloseProblem};
 use crate::extents;
@@ -27,10 +27,14 @@ impl Steering {
     pub(crate) fn disclose(
         &mut self,
         session: SessionId,
-        manager: usize,
+        (manager, list): (usize, u32),
         hints: &[HintChunk],
     ) -> Result<Disclosed, DiscloseError> {
         let mut taken = Disclosed::default();
+        if let Some(id) = self.sessions.manager(session, manager).map(|manager| manager.id) {
+            // It exists from now on, also if none of these can be taken: those after it have their numbers.
+            self.tell(Input::Disclosed { manager: id, list, blocks: &[] });
+        }
         self.append_queue(session, manager, u32::MAX);
         for (chunk, hint) in hints.iter().enumerate() {
             let fail = |problem| DiscloseError { chunk, problem };
@@ -43,9 +47,12 @@ impl Steering {
             let id = target.id;
             let file = self.listed_file(&hint.path, id).map_err(fail)?;
             let (next, end) = self.hinted_blocks(file, hint).map_err(fail)?;
+            if let Some(managed) = self.files.get_mut(file) {
+                managed.listed_runs.add(next, end);
+            }
             taken.chunks += 1;
             taken.blocks += u64::from(end - next);
-            self.sessions.queue(session, manager, Chunk { file, next, end });
+            self.sessions.queue(session, manager, Chunk { list, file, next, end });
             self.append_queue(session, manager, u32::MAX);
         }
         Ok(taken)
@@ -56,7 +63,7 @@ impl Steering {
     fn append_queue(&mut self, session: SessionId, manager: usize, most: u32) -> u32 {
         let mut appended = 0;
         while let Some(target) = self.sessions.manager(session, manager)
-            && let Some(&Chunk { file, next, end }) = target.queue.front()
+            && let Some(&Chunk { list, file, next, end }) = target.queue.front()
         {
             let id = target.id;
             // The manager has let go of the file, whose number may mean another one by now.
@@ -67,7 +74,11 @@ impl Steering {
             let until = end.min(next.saturating_add(BLOCKS_A_TIME.min(most - appended)));
             let blocks: Vec<Block> = (next..until).map(|index| Block::new(file, index)).collect();
             let now = self.now();
-            let taken = self.engine.disclose(now, id, &blocks) as u32;
+            let disclosed = Input::Disclosed { manager: id, list, blocks: &blocks };
+            let taken = match self.engine.tell(now, disclosed) {
+                Answer::Taken(taken) => taken as u32,
+                _ => 0,
+            };
             self.act();
             appended += taken;
             if let Some(target) = self.sessions.manager_mut(session, manager) {

@@ -55,7 +55,8 @@ pub fn examine() -> Vec<Mechanism> {
 /// What keeps `foretell run` from controlling a program here, in one line; `None` if nothing does.
 #[must_use]
 pub fn missing_for_run() -> Option<String> {
-    let smallest = ObserverConfig { ring_bytes: crate::observe::load::page_bytes(), wake_every: 0 };
+    let smallest =
+        ObserverConfig { ring_bytes: crate::observe::load::page_bytes(), wake_every: 0, watch_only: false };
     match Observer::open(smallest) {
         Ok(_) => cache::missing_for_run(),
         Err(lacking) => Some(lacking.to_string()),

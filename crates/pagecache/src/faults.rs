@@ -81,7 +81,7 @@ fn scene(test: &str, faults: Faults, budget_blocks: u64) -> Option<Scene> {
     let path = std::fs::canonicalize(file.path()).unwrap();
     let rule = Rule { glob: path.display().to_string(), policy: PoolPolicy::Lru, priority: 0 };
     let manager = ManagerSpec { name: "all".to_owned(), rules: vec![rule], process_names: Vec::new() };
-    let session = plane.add_session(SessionSpec { root_pid: program.id(), managers: vec![manager] }).unwrap();
+    let session = plane.add_session(SessionSpec::new(program.id(), vec![manager])).unwrap();
     Some(Scene { plane, session, program, file })
 }
 

@@ -17,6 +17,7 @@ use crate::descriptors::{self, Descriptors, Search, Unknown};
 use crate::extents::EXTENTS_IN_ALL;
 use crate::folios::FolioMap;
 use crate::handles::Mounts;
+use crate::listed_runs::ListedRuns;
 use crate::observe::FileKey;
 use crate::orphans::Orphans;
 use crate::resolve;
@@ -47,6 +48,8 @@ pub(crate) struct ManagedFile {
     pub(crate) placed: Vec<ManagerId>,
     /// Managers whose lists name it.
     pub(crate) listed: Vec<ManagerId>,
+    /// In what runs they do.
+    pub(crate) listed_runs: ListedRuns,
     /// Sessions that named it by a descriptor. While there are any it is never opened by its path: what lies
     /// there is up to those who may write the directory.
     pub(crate) holders: u32,
@@ -227,6 +230,7 @@ impl FileTable {
             control: None,
             placed: Vec::new(),
             listed: Vec::new(),
+            listed_runs: ListedRuns::default(),
             holders: 0,
             used_by: None,
             used_by_others: false,

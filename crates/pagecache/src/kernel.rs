@@ -39,6 +39,19 @@ pub(crate) trait PageCache: Send + Sync {
     fn status(&self, file: &File, offset: u64, length: u64) -> io::Result<CacheStatus>;
 }
 
+/// What all children that have ended used: blocks of 512 bytes that were read for them, and the KiB of the largest
+/// resident set among them (getrusage(2), `RUSAGE_CHILDREN`).
+#[must_use]
+pub fn children_usage() -> (u64, u64) {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel writes at most the structure that is there; all zeroes are a valid one.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    (usage.ru_inblock.unsigned_abs(), usage.ru_maxrss.unsigned_abs())
+}
+
 /// The kernel itself.
 #[derive(Debug)]
 pub(crate) struct Linux;

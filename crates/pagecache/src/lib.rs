@@ -12,6 +12,7 @@
 
 mod acting;
 mod advice;
+mod casting;
 mod clients;
 mod closing;
 mod descriptors;
@@ -29,11 +30,13 @@ mod handles;
 mod kernel;
 mod ledger;
 mod lifecycle;
+mod listed_runs;
 mod mappings;
 pub mod observe;
 mod options;
 mod orphans;
 mod plane;
+mod pressure;
 mod recorder;
 mod report;
 mod resolve;
@@ -45,14 +48,17 @@ mod steering;
 mod streams;
 mod takeover;
 mod unwritten;
+pub mod watch;
 mod workers;
 
+pub use casting::Casting;
 pub use clients::{ByteRange, HeldFile};
 pub use closing::{Closer, ForeignFd};
 pub use error::{
     Conflict, ControlError, DiscloseError, DiscloseProblem, HoldError, OpenError, RuleError, SessionError,
     StepError,
 };
+pub use kernel::children_usage;
 pub use observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig, ReadHook};
 pub use options::{HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec};
 pub use plane::{Disclosed, Plane};

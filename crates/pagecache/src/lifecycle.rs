@@ -4,6 +4,7 @@ use std::path::Path;
 
 use foretell_policy::{FileId, Input, ManagerId, PoolPolicy};
 
+use crate::casting::Casting;
 use crate::error::{Conflict, SessionError};
 use crate::ledger::add_process;
 use crate::options::{Rule, SessionId};
@@ -130,14 +131,31 @@ impl Steering {
         let Some((manager, manager_id)) = self.sessions.manager_of(session, name.as_bytes()) else { return };
         let Some(user) = self.sessions.get(session).map(|session| session.origin.user) else { return };
         let id = self.engine.add_process(manager_id);
-        let process = Process { session, manager, manager_id, id, user, name, foreign };
+        let process = Process { session, manager, manager_id, id, user, name, foreign, cast: false };
         self.sessions.insert_process(pid, process);
     }
 
     pub(crate) fn forked(&mut self, parent: u32, child: u32) {
         let Some(process) = self.sessions.process(parent) else { return };
         let (session, name, foreign) = (process.session, process.name.clone(), process.foreign);
+        if let Some(casting) = self.casting(session) {
+            casting.forked(parent, child);
+        }
         self.enter_as(child, session, name, foreign);
+    }
+
+    fn casting(&mut self, session: SessionId) -> Option<&mut Casting> {
+        self.sessions.get_mut(session)?.casting.as_mut()
+    }
+
+    /// Puts a process on the list of its role, once.
+    pub(crate) fn cast(&mut self, pid: u32) {
+        let Some(process) = self.sessions.process_mut(pid).filter(|process| !process.cast) else { return };
+        process.cast = true;
+        let (session, process) = (process.session, process.id);
+        if let Some(list) = self.casting(session).and_then(|casting| casting.list(pid)) {
+            self.tell(Input::ReaderAssigned { process, list });
+        }
     }
 
     /// The session that a process belongs to at present and that a session of its own would be nested in.
@@ -172,6 +190,9 @@ impl Steering {
         let name = String::from_utf8_lossy(&comm[..end]).into_owned();
         let Some(process) = self.sessions.process(pid) else { return };
         let (session, manager) = (process.session, process.manager);
+        if let Some(casting) = self.casting(session) {
+            casting.executed(pid, &name);
+        }
         let wanted = self.sessions.manager_of(session, &comm[..end]).map(|(at, _)| at);
         let foreign = self.sessions.is_foreign(session, pid);
         if wanted == Some(manager) {
@@ -185,6 +206,11 @@ impl Steering {
     }
 
     pub(crate) fn exited(&mut self, pid: u32, device_read_bytes: u64, wait_ns: u64) {
+        if let Some(session) = self.sessions.process(pid).map(|process| process.session)
+            && let Some(casting) = self.casting(session)
+        {
+            casting.exited(pid);
+        }
         self.depart(pid, wait_ns, device_read_bytes);
         self.readahead_off.forget_process(pid);
         self.files.descriptors.forget_process(pid);

@@ -75,6 +75,8 @@ pub struct ObserverConfig {
     /// Wake the reader after this many records on one CPU; 0: only for what calls for action. The default
     /// wakes it before a quarter of the ring is full. [`Observer::set_wake_every`] changes it later.
     pub wake_every: u32,
+    /// Only watch what processes do: nothing is told of pages that leave the cache, and nothing is loaded for it.
+    pub watch_only: bool,
 }
 
 impl ObserverConfig {
@@ -82,7 +84,11 @@ impl ObserverConfig {
     #[must_use]
     pub fn with_ring(ring_bytes: u32) -> ObserverConfig {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
-        ObserverConfig { ring_bytes, wake_every: (ring_bytes / RECORD_BYTES / 4 / cpus).max(1) }
+        ObserverConfig {
+            ring_bytes,
+            wake_every: (ring_bytes / RECORD_BYTES / 4 / cpus).max(1),
+            watch_only: false,
+        }
     }
 }
 
@@ -120,6 +126,12 @@ pub struct Overflows {
     pub accounts: u64,
     /// Waits that were not measured.
     pub waits: u64,
+}
+
+impl std::fmt::Debug for Observer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Observer").field("read_hook", &self.read_hook).finish_non_exhaustive()
+    }
 }
 
 /// The BPF programs and their maps, attached from [`Observer::open`] until drop.

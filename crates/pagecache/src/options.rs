@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use foretell_policy::{Allocation, Order, PoolPolicy, Prefetch, Revocation};
 
+use crate::casting::Casting;
+
 /// The configuration of a [`crate::Plane`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -55,6 +57,9 @@ pub struct Options {
     /// Keep the references, so that the report can say how many fetches optimal replacement would have
     /// made: 4 bytes a reference, beyond the first 4 MiB in a temporary file without a name. On.
     pub compare_with_optimum: bool,
+    /// Make the budget smaller when the kernel drops what it should hold, and larger again when it does not. Off: a
+    /// budget that somebody named is kept to.
+    pub follow_pressure: bool,
 }
 
 impl Options {
@@ -80,6 +85,7 @@ impl Options {
             queue_limits: QueueLimits::default(),
             list_ended: true,
             compare_with_optimum: true,
+            follow_pressure: false,
         }
     }
 }
@@ -132,12 +138,22 @@ pub struct ManagerSpec {
 }
 
 /// One process tree and its managers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct SessionSpec {
     /// The process at the root; its present and future descendants belong to the session.
     pub root_pid: u32,
     /// The managers. A process that belongs to none of them is observed but obeys plain LRU.
     pub managers: Vec<ManagerSpec>,
+    /// Which process follows which list of its manager's; `None`: found out by what each reads.
+    pub casting: Option<Casting>,
+}
+
+impl SessionSpec {
+    /// A process tree without a casting.
+    #[must_use]
+    pub fn new(root_pid: u32, managers: Vec<ManagerSpec>) -> SessionSpec {
+        SessionSpec { root_pid, managers, casting: None }
+    }
 }
 
 /// A session, as numbered by [`crate::Plane::add_session`]; never used again once ended.

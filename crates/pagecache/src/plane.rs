@@ -27,6 +27,7 @@ use crate::rules::RuleSet;
 use crate::schedule::{Schedule, WINDOW};
 use crate::sessions::{Origin, Prepared, tree, user_of};
 use crate::steering::{Command, Steering};
+use crate::watch::Gather;
 use crate::workers::{Outcome, Workers};
 
 /// Observations taken in before decisions are handed out.
@@ -70,6 +71,8 @@ pub struct Plane {
     /// There may be more in the ring than the last round took.
     behind: bool,
     lost_events: u64,
+    /// A recording that is made of what is observed.
+    gather: Option<Gather>,
     last_tended: Instant,
     first_session: Option<Instant>,
     cpu_at_start: Duration,
@@ -118,6 +121,7 @@ impl Plane {
             outcomes: Vec::new(),
             behind: false,
             lost_events: 0,
+            gather: None,
             last_tended: Instant::now(),
             first_session: None,
             cpu_at_start: cpu_time(),
@@ -158,6 +162,12 @@ impl Plane {
         }
         let origin = Origin { root, user: user_of(root), enclosing, by_descriptors: false };
         let session = self.steering.begin_session(prepared, origin)?;
+        if let Some(mut casting) = spec.casting {
+            casting.begin(root);
+            if let Some(session) = self.steering.sessions.get_mut(session) {
+                session.casting = Some(casting);
+            }
+        }
         self.steering.move_to_session(root, session);
         self.apply_commands();
         // What is started while the tree is gone through is found in the second round.
@@ -239,10 +249,48 @@ impl Plane {
         manager: usize,
         hints: &[HintChunk],
     ) -> Result<Disclosed, DiscloseError> {
-        let result = self.steering.disclose(session, manager, hints);
+        self.disclose_list(session, manager, 0, hints)
+    }
+
+    /// The same for one of several lists of a manager: one for each reader whose references are known, numbered from
+    /// 0 without gaps. Who reads which is said by the session's [`crate::Casting`], or found out.
+    ///
+    /// # Errors
+    /// As [`Plane::disclose`].
+    pub fn disclose_list(
+        &mut self,
+        session: SessionId,
+        manager: usize,
+        list: u32,
+        hints: &[HintChunk],
+    ) -> Result<Disclosed, DiscloseError> {
+        let result = self.steering.disclose(session, (manager, list), hints);
         self.apply_commands();
         self.steering.dispatch();
         result
+    }
+
+    /// References of one list that lie ahead of its reader; 0 for one that does not exist.
+    #[must_use]
+    pub fn list_ahead(&self, session: SessionId, manager: usize, list: u32) -> usize {
+        let manager = self.steering.sessions.manager(session, manager);
+        manager.map_or(0, |manager| self.steering.engine.list_ahead(manager.id, list))
+    }
+
+    /// The share, from 0 to 1, of a manager's references that one of its lists had predicted, of those that came while
+    /// there was something left in them; `None` before the first.
+    #[must_use]
+    pub fn predicted(&self, session: SessionId, manager: usize) -> Option<f64> {
+        let manager = self.steering.sessions.manager(session, manager)?.id;
+        let counters = self.steering.engine.manager_counters(manager);
+        let all = counters.predicted + counters.unpredicted;
+        (all > 0).then(|| counters.predicted as f64 / all as f64)
+    }
+
+    /// Hands all that is observed to a recording as well, also what files that are not managed are read for. Gives
+    /// back the one before.
+    pub fn listen(&mut self, gather: Option<Gather>) -> Option<Gather> {
+        std::mem::replace(&mut self.gather, gather)
     }
 
     /// One round of the loop: waits until something happens, at most `timeout`, and acts on it.
@@ -254,8 +302,7 @@ impl Plane {
         self.schedule.check(self.steering.acted_at.elapsed() < WINDOW);
         let ready = self.wait(extra_fds, timeout.min(self.longest_sleep()))?;
         self.outcomes.extend(self.steering.workers.outcomes());
-        let (observer, steering) = (&mut self.observer, &mut self.steering);
-        let taken = observer.drain(OBSERVATIONS_A_TIME, |observation| steering.observe(observation));
+        let taken = self.take_in();
         self.behind = taken == OBSERVATIONS_A_TIME;
         self.steering.stirred = false;
         if taken > 0 {
@@ -275,12 +322,24 @@ impl Plane {
         if self.last_tended.elapsed() >= self.tend_every() {
             self.last_tended = Instant::now();
             self.steering.tend(TEND_FILES);
+            self.steering.follow_pressure();
             if self.steering.workers.are_dead() {
                 return Err(StepError::Workers);
             }
         }
         self.apply_commands();
         Ok(ready)
+    }
+
+    /// Takes in what has been observed; how much it was.
+    fn take_in(&mut self) -> usize {
+        let (observer, steering, gather) = (&mut self.observer, &mut self.steering, &mut self.gather);
+        observer.drain(OBSERVATIONS_A_TIME, |observation| {
+            if let Some(gather) = gather {
+                gather.take(&observation);
+            }
+            steering.observe(observation);
+        })
     }
 
     /// What can be said only when the ring has been read to its end.
@@ -342,6 +401,8 @@ impl Plane {
                 // At the limit of files the kernel's side stays silent about this one: it is left to the
                 // plain kernel, as one that no rule matches.
                 Command::Manage(key) => drop(self.observer.manage(key)),
+                // A recording wants to hear of everything.
+                Command::Ignore(_) if self.gather.is_some() => {}
                 Command::Ignore(key) => drop(self.observer.ignore(key)),
                 Command::Forget(key) => self.observer.forget(key),
             }
@@ -420,13 +481,7 @@ impl Plane {
     ///
     /// The second part says whether the record could be written.
     pub fn finish(mut self) -> (Report, Result<(), OpenError>) {
-        loop {
-            let steering = &mut self.steering;
-            let taken = self.observer.drain(OBSERVATIONS_A_TIME, |observation| steering.observe(observation));
-            if taken < OBSERVATIONS_A_TIME {
-                break;
-            }
-        }
+        while self.take_in() == OBSERVATIONS_A_TIME {}
         self.catch_up();
         for session in self.steering.sessions.ids() {
             self.end_session(session);

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use foretell_policy::{FileId, ManagerId, ProcessId};
 
+use crate::casting::Casting;
 use crate::error::SessionError;
 use crate::options::{ManagerSpec, Rule, SessionId};
 use crate::report::{Counts, ProcessReport};
@@ -21,6 +22,8 @@ const NAME_BYTES: usize = 15;
 /// Blocks of a disclosed chunk that the policy's list had no room for yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chunk {
+    /// Which list of the manager's.
+    pub(crate) list: u32,
     pub(crate) file: FileId,
     pub(crate) next: u32,
     /// The block after the last.
@@ -90,6 +93,8 @@ pub(crate) struct Session {
     pub(crate) ended: Vec<ProcessReport>,
     /// The sum of those for which there was no room.
     pub(crate) others_ended: Option<ProcessReport>,
+    /// Which of its processes follows which list.
+    pub(crate) casting: Option<Casting>,
 }
 
 impl Session {
@@ -112,6 +117,8 @@ pub(crate) struct Process {
     pub(crate) name: String,
     /// It runs with other rights than the session's user has (set-user-ID, say): what it does is not told.
     pub(crate) foreign: bool,
+    /// The list of its role has been looked for.
+    pub(crate) cast: bool,
 }
 
 /// All sessions.
@@ -201,6 +208,7 @@ impl Sessions {
             past: Counts::default(),
             ended: Vec::new(),
             others_ended: None,
+            casting: None,
         };
         if !session.origin.by_descriptors {
             self.by_path.insert(SessionId(self.last));
@@ -329,6 +337,10 @@ impl Sessions {
         self.processes.get(&pid)
     }
 
+    pub(crate) fn process_mut(&mut self, pid: u32) -> Option<&mut Process> {
+        self.processes.get_mut(&pid)
+    }
+
     /// Has a process other rights than the user of a session? One that has ended is taken to have them.
     pub(crate) fn is_foreign(&self, session: SessionId, pid: u32) -> bool {
         match self.get(session).map(|session| session.owner) {
@@ -370,6 +382,7 @@ impl Sessions {
             process.name = name;
             // What it did before cannot be told apart any more.
             process.foreign |= foreign;
+            process.cast = false;
         }
     }
 
@@ -539,7 +552,7 @@ mod tests {
         let prepared = Prepared::new(&[spec("b", &[])]).unwrap();
         let origin = Origin { root: 2, user: 7, enclosing: Some(first), by_descriptors: true };
         let second = sessions.add(prepared, &[ManagerId(9)], origin);
-        let chunk = Chunk { file: FileId(0), next: 0, end: 1 };
+        let chunk = Chunk { list: 0, file: FileId(0), next: 0, end: 1 };
         (0..3).for_each(|_| sessions.queue(first, 0, chunk));
         sessions.queue(second, 0, chunk);
         assert_eq!((sessions.queued(0), sessions.queued(7)), ((4, 3), (4, 1)));

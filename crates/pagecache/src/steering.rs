@@ -19,6 +19,7 @@ use crate::ledger::Ledger;
 use crate::observe::{FileKey, Observation};
 use crate::options::{Options, SessionId};
 use crate::orphans::ORPHANS;
+use crate::pressure::Pressure;
 use crate::recorder::{BlockList, History};
 use crate::sessions::{SESSIONS, Sessions};
 use crate::streams::{Run, Streams};
@@ -83,6 +84,8 @@ pub(crate) struct Steering {
     referenced_at: Vec<Nanos>,
     /// The manager whose queue was appended to last.
     pub(crate) last_appended: (SessionId, usize),
+    /// The budget, if it follows the memory.
+    pressure: Option<Pressure>,
     /// Something was asked from outside that the next round of the loop must not sleep before.
     pub(crate) stirred: bool,
     /// When something was observed last.
@@ -154,6 +157,7 @@ impl Steering {
             unwritten: Unwritten::new((u64::from(cache_blocks) / UNWRITTEN_SHARE) << block_order),
             referenced_at: Vec::new(),
             last_appended: (SessionId(0), 0),
+            pressure: options.follow_pressure.then(|| Pressure::new(cache_blocks, Instant::now())),
             stirred: false,
             observed_at: Instant::now(),
             acted_at: Instant::now(),
@@ -161,6 +165,14 @@ impl Steering {
             start: Instant::now(),
             own_pid: std::process::id(),
             options,
+        }
+    }
+
+    /// Gives the policy as many blocks as there is memory for.
+    pub(crate) fn follow_pressure(&mut self) {
+        let Some(pressure) = &mut self.pressure else { return };
+        if let Some(cache_blocks) = pressure.tend(self.engine.used_blocks(), Instant::now()) {
+            self.tell(Input::CacheSize { cache_blocks });
         }
     }
 
@@ -251,7 +263,10 @@ impl Steering {
     /// A thread was handed pages.
     fn read(&mut self, tgid: u32, tid: u32, id: FileId, record: RangeInclusive<u64>, waited: bool) {
         let Some(process) = self.sessions.process(tgid) else { return };
-        let (process, manager, user) = (process.id, process.manager_id, process.user);
+        let (process, manager, user, cast) = (process.id, process.manager_id, process.user, process.cast);
+        if !cast {
+            self.cast(tgid);
+        }
         self.place(id, tgid, manager);
         let block_order = self.block_order;
         let Some(managed) = self.files.get_mut(id) else { return };
@@ -364,6 +379,9 @@ impl Steering {
             return;
         }
         let Some(managed) = self.files.get(id) else { return };
+        if managed.listed_runs.are_long(managed.size.div_ceil(u64::from(self.options.block_bytes))) {
+            return;
+        }
         if overread || !self.readahead_off.covers(tgid, managed.key) {
             let told = managed.told.filter(|(pid, _)| *pid == tgid).map(|(_, number)| number);
             let user = self.sessions.process(tgid).map_or(0, |process| process.user);
@@ -431,6 +449,9 @@ impl Steering {
             let pages = self.pages(index);
             if self.files.get(id).is_some_and(|managed| !managed.folios.any_cached(pages)) {
                 let block = Block::new(id, index);
+                if !ours && let Some(pressure) = &mut self.pressure {
+                    pressure.lost(1);
+                }
                 self.tell(if ours { Input::TakenAlong { block } } else { Input::Gone { block } });
             }
         }

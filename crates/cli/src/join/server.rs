@@ -252,7 +252,7 @@ impl Connection {
             });
             rules.extend(parsed);
         }
-        let id = plane.add_session(SessionSpec { root_pid, managers: specs })?;
+        let id = plane.add_session(SessionSpec::new(root_pid, specs))?;
         let backlogs = (0..managers.len()).map(Backlog::new).collect();
         Ok(Joined { id, rules, backlogs, unanswered: None, started: std::time::Instant::now() })
     }

@@ -111,7 +111,7 @@ fn tracepoints(types: &aya::Btf) -> Vec<Mechanism> {
 /// Reads a byte of a file and waits for the record of it.
 fn round_trip() -> Mechanism {
     let name = "ring buffer, from a read to its observation";
-    let config = ObserverConfig { ring_bytes: page_bytes(), wake_every: 0 };
+    let config = ObserverConfig { ring_bytes: page_bytes(), wake_every: 0, watch_only: false };
     let mut observer = match Observer::open(config) {
         Ok(observer) => observer,
         Err(error) => return Mechanism::fails(name, error.to_string(), remedy(&error)),

@@ -44,6 +44,9 @@ pub(crate) const HOOKS: [Hook; 9] = [
     Hook { program: "foretell_bio", tracepoint: "block_bio_queue", required: true },
 ];
 
+/// The program that tells of pages which leave the cache: one more call for each, on the whole machine.
+const REMOVALS: &str = "foretell_remove";
+
 /// The program and the function of the fallback for buffered reads.
 pub(crate) const READ_FENTRY: (&str, &str) = ("foretell_enter", "filemap_read");
 
@@ -134,7 +137,7 @@ pub(super) fn load(config: &ObserverConfig) -> Result<Loaded, ObserveError> {
     let types = kernel_types()?;
     let mut object = open_object(&types, config.ring_bytes)?;
     let mut sees_faults = true;
-    for hook in &HOOKS {
+    for hook in HOOKS.iter().filter(|hook| !(config.watch_only && hook.program == REMOVALS)) {
         if has_tracepoint(&types, hook.tracepoint) {
             attach(&mut object, &types, hook)?;
         } else if hook.required {

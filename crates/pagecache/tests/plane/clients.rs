@@ -306,7 +306,7 @@ fn a_process_that_speaks_for_itself_leaves_the_session_of_its_parent() {
     let child: u32 = line.trim().parse().unwrap();
     let manager =
         ManagerSpec { name: "all".to_owned(), rules: stage.rule(PoolPolicy::Lru), process_names: vec![] };
-    let outer = plane.add_session(SessionSpec { root_pid: shell.id(), managers: vec![manager] }).unwrap();
+    let outer = plane.add_session(SessionSpec::new(shell.id(), vec![manager])).unwrap();
     assert_eq!(plane.live_processes(outer), 2);
     let inner = plane.add_client(child, 0).unwrap();
     assert_eq!((plane.live_processes(outer), plane.live_processes(inner)), (1, 1));
@@ -361,7 +361,7 @@ fn what_a_client_has_started_before_is_its_own_unless_it_speaks_for_itself() {
     plane.end_session(client);
 
     let manager = ManagerSpec { name: "all".to_owned(), ..ManagerSpec::default() };
-    let run = plane.add_session(SessionSpec { root_pid: shell.id(), managers: vec![manager] }).unwrap();
+    let run = plane.add_session(SessionSpec::new(shell.id(), vec![manager])).unwrap();
     assert_eq!(plane.live_processes(run), 3);
     let client = plane.add_client(middle, 0).unwrap();
     assert_eq!((plane.live_processes(run), plane.live_processes(client)), (1, 2));

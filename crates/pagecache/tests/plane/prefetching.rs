@@ -128,7 +128,7 @@ fn readahead_is_off_on_listed_files_and_on_again_afterwards() {
 pub(crate) fn follow_until_killed(pid: u32, path: &Path) {
     let mut plane = Plane::open(Options { batch: 1, ..options(64) }).unwrap();
     let manager = ManagerSpec { name: "all".to_owned(), ..ManagerSpec::default() };
-    let session = plane.add_session(SessionSpec { root_pid: pid, managers: vec![manager] }).unwrap();
+    let session = plane.add_session(SessionSpec::new(pid, vec![manager])).unwrap();
     plane.disclose(session, 0, &chunks(path, &[500, 0, 500, 501, 502, 503])).unwrap();
     println!("\nfollowing");
     // Not for ever, should the test itself be killed.

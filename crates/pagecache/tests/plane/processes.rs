@@ -62,7 +62,7 @@ fn processes_have_the_manager_that_names_them() {
         process_names: process_names.iter().map(|&name| name.to_owned()).collect(),
     };
     let managers = vec![manager("rest", &[], PoolPolicy::Mru), manager("cats", &["cat"], PoolPolicy::Mru)];
-    plane.add_session(SessionSpec { root_pid: program.pid(), managers }).unwrap();
+    plane.add_session(SessionSpec::new(program.pid(), managers)).unwrap();
     program.tell(&format!("child cat {}", path.display()));
     while plane.step(&[program.answers()], Duration::from_millis(10)).unwrap().is_empty() {}
     let (report, recorded) = plane.finish();
@@ -110,7 +110,7 @@ fn another_policy_for_a_managed_file_is_a_conflict() {
     let second = Program::start();
     let manager =
         ManagerSpec { name: "b".to_owned(), rules: stage.rule(PoolPolicy::Mru), process_names: Vec::new() };
-    let spec = SessionSpec { root_pid: second.pid(), managers: vec![manager] };
+    let spec = SessionSpec::new(second.pid(), vec![manager]);
     assert!(matches!(play.plane.add_session(spec), Err(SessionError::Conflict(_))));
 }
 
@@ -131,7 +131,7 @@ fn a_session_that_has_ended_leaves_its_program_to_the_kernel() {
     // And it can be taken under control again.
     let manager =
         ManagerSpec { name: "b".to_owned(), rules: stage.rule(PoolPolicy::Lru), process_names: Vec::new() };
-    let spec = SessionSpec { root_pid: play.program.pid(), managers: vec![manager] };
+    let spec = SessionSpec::new(play.program.pid(), vec![manager]);
     play.plane.add_session(spec).unwrap();
     play.run(&format!("shuffled f {BLOCK} 1 0"));
     let cached = cached_blocks(&path).len();
@@ -145,7 +145,7 @@ fn sessions_that_cannot_be_are_refused() {
     let mut add = |root_pid, glob: &str| {
         let rules = vec![Rule { glob: glob.to_owned(), policy: PoolPolicy::Lru, priority: 0 }];
         let manager = ManagerSpec { name: "m".to_owned(), rules, process_names: Vec::new() };
-        play.plane.add_session(SessionSpec { root_pid, managers: vec![manager] }).unwrap_err().to_string()
+        play.plane.add_session(SessionSpec::new(root_pid, vec![manager])).unwrap_err().to_string()
     };
     let own = play.program.pid();
     assert_eq!(add(own, "/x"), format!("process {own} is under control already, in session 1"));

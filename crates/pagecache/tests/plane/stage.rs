@@ -103,7 +103,7 @@ impl Play {
         let mut plane = Plane::open(options).unwrap();
         let program = Program::start();
         let manager = ManagerSpec { name: "all".to_owned(), rules, process_names: Vec::new() };
-        let spec = SessionSpec { root_pid: program.pid(), managers: vec![manager] };
+        let spec = SessionSpec::new(program.pid(), vec![manager]);
         let session = plane.add_session(spec).unwrap();
         Play { plane, program, session }
     }

@@ -78,6 +78,11 @@ impl Books {
         lists.map(|l| l.ahead() as usize).sum()
     }
 
+    /// References of one list that lie ahead of its cursor.
+    pub(crate) fn list_ahead(&self, manager: ManagerId, list: u32) -> usize {
+        self.knowledge.list(manager, list as usize).map_or(0, |l| l.ahead() as usize)
+    }
+
     /// Withdraws a manager's lists: its cached blocks fall to the pools in order of recency.
     pub(crate) fn cancel(&mut self, manager: ManagerId) {
         let had_lists = self.knowledge.list_count(manager) > 0;

@@ -247,6 +247,12 @@ impl Engine {
         self.books.disclosed_ahead(manager)
     }
 
+    /// The same of one of its lists.
+    #[must_use]
+    pub fn list_ahead(&self, manager: ManagerId, list: u32) -> usize {
+        self.books.list_ahead(manager, list)
+    }
+
     /// Blocks that a manager owns at present.
     #[must_use]
     pub fn owned_blocks(&self, manager: ManagerId) -> u32 {

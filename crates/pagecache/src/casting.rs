@@ -1,0 +1,126 @@
+//! Which process plays which part: from the roles of a recorded run to the lists of this one.
+//!
+//! A job that is started again has other process numbers and, if it does the same, the same roles
+//! ([`foretell_recording::Lineage`]): the second `grep` that the shell starts is the second `grep` again. A process is
+//! put on the list of its role when it first references something. One whose role was not recorded is compared with
+//! all lists by what it reads ([`foretell_policy::Input::ReaderAssigned`]).
+
+use std::collections::HashMap;
+
+use foretell_recording::{Lineage, Role, RoleId};
+
+/// The roles of a recorded run and their lists, and the processes of this one.
+#[derive(Debug)]
+pub struct Casting {
+    /// Recorded roles by what tells them apart: the recorded parent, the name, and how many-th of that name.
+    recorded: HashMap<(Option<RoleId>, String, u32), RoleId>,
+    /// The list of each recorded role.
+    lists: Vec<Option<u32>>,
+    lineage: Lineage,
+    /// The recorded role of each role of this run.
+    played: Vec<Option<RoleId>>,
+}
+
+impl Casting {
+    /// The roles of a recording, and for each the number of its list, if it has one.
+    #[must_use]
+    pub fn new(roles: &[Role], lists: Vec<Option<u32>>) -> Casting {
+        let recorded = roles.iter().enumerate().filter_map(|(at, role)| {
+            let id = RoleId(u32::try_from(at).ok()?);
+            Some(((role.parent, role.name.clone(), role.ordinal), id))
+        });
+        Casting { recorded: recorded.collect(), lists, lineage: Lineage::default(), played: Vec::new() }
+    }
+
+    /// The job's first process.
+    pub(crate) fn begin(&mut self, pid: u32) {
+        self.lineage.begin(pid, crate::watch::ROOT_NAME);
+        self.follow();
+    }
+
+    pub(crate) fn forked(&mut self, parent: u32, child: u32) {
+        self.lineage.forked(parent, child);
+    }
+
+    pub(crate) fn executed(&mut self, pid: u32, name: &str) {
+        self.lineage.executed(pid, name);
+        self.follow();
+    }
+
+    pub(crate) fn exited(&mut self, pid: u32) {
+        self.lineage.exited(pid);
+    }
+
+    /// The list of a process's role.
+    pub(crate) fn list(&mut self, pid: u32) -> Option<u32> {
+        let role = self.lineage.role(pid)?;
+        self.follow();
+        let recorded = self.played.get(role.0 as usize).copied().flatten()?;
+        self.lists.get(recorded.0 as usize).copied().flatten()
+    }
+
+    /// Finds the recorded role of each new one.
+    fn follow(&mut self) {
+        for (id, role) in self.lineage.take_new() {
+            let parent = match role.parent {
+                None => Some(None),
+                // A role whose parent was not recorded was not either.
+                Some(parent) => self.played.get(parent.0 as usize).copied().flatten().map(Some),
+            };
+            let recorded = parent.and_then(|parent| self.recorded.get(&(parent, role.name, role.ordinal)));
+            let at = id.0 as usize;
+            if self.played.len() <= at {
+                self.played.resize(at + 1, None);
+            }
+            self.played[at] = recorded.copied();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A shell that starts `names` one after the other, as it is recorded.
+    fn recorded(names: &[&str], first_pid: u32) -> Vec<Role> {
+        let mut lineage = Lineage::default();
+        lineage.begin(first_pid, crate::watch::ROOT_NAME);
+        lineage.executed(first_pid, "sh");
+        for (pid, name) in (first_pid + 1..).zip(names) {
+            lineage.forked(first_pid, pid);
+            lineage.executed(pid, name);
+            lineage.exited(pid);
+        }
+        lineage.take_new().map(|(_, role)| role).collect()
+    }
+
+    #[test]
+    fn processes_are_put_on_the_lists_of_their_roles() {
+        let roles = recorded(&["grep", "sort", "grep"], 10);
+        assert_eq!(roles.len(), 5);
+        let mut casting = Casting::new(&roles, vec![None, None, Some(0), Some(1), Some(2)]);
+        casting.begin(700);
+        casting.executed(700, "sh");
+        for (pid, name, list) in [(31, "grep", Some(0)), (90, "sort", Some(1)), (32, "grep", Some(2))] {
+            casting.forked(700, pid);
+            casting.executed(pid, name);
+            assert_eq!(casting.list(pid), list, "{name}");
+        }
+        assert_eq!(casting.list(700), None, "the shell read nothing when it was recorded");
+    }
+
+    #[test]
+    fn what_was_not_recorded_has_no_list() {
+        let roles = recorded(&["grep"], 10);
+        let mut casting = Casting::new(&roles, vec![None, None, Some(0)]);
+        casting.begin(1);
+        casting.executed(1, "sh");
+        casting.forked(1, 2);
+        casting.executed(2, "awk");
+        assert_eq!(casting.list(2), None);
+        casting.forked(2, 3);
+        casting.executed(3, "grep");
+        assert_eq!(casting.list(3), None, "another parent's");
+        assert_eq!(casting.list(99), None, "no process of the job");
+    }
+}

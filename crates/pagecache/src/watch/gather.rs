@@ -1,0 +1,431 @@
+//! From observations to a recording: who read which pages of which file, and what it waited for.
+//!
+//! ```text
+//!  Observation ──► role of the process (Lineage) ──► file (named once, at first sight) ──► run ──► Writer
+//! ```
+//!
+//! The kernel tells of one read in pieces, and of a sequence of small reads one by one. Both are joined here into
+//! *runs*: as long as a process goes on where it was, in the same file and in the same way, its run grows, up to
+//! [`RUN_PAGES`]; a piece of what the run holds already adds nothing but its wait. A run is written when its process
+//! does something else, so a process's runs are in order.
+//!
+//! A file is named when it is first seen: by the descriptors and mappings of the process, or by its number where the
+//! process has ended already. What cannot be named, or lies on no disk, is not recorded. Executables and libraries are
+//! told by how they are used: mapped, and executable or named like a library.
+
+use std::collections::HashMap;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::time::Instant;
+
+use foretell_recording::{
+    Access, Event, Fact, FileNumber, FileRecord, Lineage, RoleId, Summary, Way, WriteError, Writer, limits,
+};
+
+use crate::descriptors::{Descriptors, Search};
+use crate::observe::{FileKey, Observation};
+use crate::resolve;
+
+/// Pages of the longest run: a MiB. A longer one would hide when its parts were read.
+const RUN_PAGES: u32 = 256;
+
+/// Threads whose last read or wait is remembered; for one more, all is forgotten, and a piece of a read may be told
+/// twice.
+const THREADS: usize = 4096;
+
+/// Files that could not be named and are not looked for again. One more makes all of them unknown.
+const NAMELESS: usize = 1 << 16;
+
+/// What is known of a file.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    number: FileNumber,
+    generation: u32,
+    /// It would be an executable or a library if it were mapped.
+    executable: bool,
+}
+
+/// Pages that one process referenced one after the other.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    role: RoleId,
+    file: FileNumber,
+    way: Way,
+    first: u32,
+    pages: u32,
+    at_ns: u64,
+    waited_ns: u64,
+}
+
+/// Writes a recording from observations. One that is dropped without [`Gather::finish`] leaves no file behind.
+#[derive(Debug)]
+pub struct Gather {
+    /// `None` once writing has failed: the job goes on, the recording does not.
+    writer: Option<Writer>,
+    failed: Option<WriteError>,
+    lineage: Lineage,
+    files: HashMap<FileKey, Seen>,
+    nameless: HashMap<FileKey, u32>,
+    next_file: u32,
+    /// The run of each process.
+    runs: HashMap<u32, Run>,
+    /// The last read of each thread: file, first and last page.
+    reads: HashMap<u32, (FileKey, u64, u64)>,
+    /// What each thread has waited since its last reference.
+    waits: HashMap<u32, u64>,
+    descriptors: Descriptors,
+    start: Instant,
+    own_pid: u32,
+}
+
+impl Gather {
+    /// Begins a recording that will be called `path`, of the job whose first process is `root`.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn create(path: &Path, root: u32) -> Result<Gather, WriteError> {
+        let mut gather = Gather {
+            writer: Some(Writer::create(path)?),
+            failed: None,
+            lineage: Lineage::default(),
+            files: HashMap::new(),
+            nameless: HashMap::new(),
+            next_file: 0,
+            runs: HashMap::new(),
+            reads: HashMap::new(),
+            waits: HashMap::new(),
+            descriptors: Descriptors::new(),
+            start: Instant::now(),
+            own_pid: std::process::id(),
+        };
+        gather.lineage.begin(root, super::ROOT_NAME);
+        gather.tell_roles();
+        Ok(gather)
+    }
+
+    /// The job's first instruction comes now: what is told as time counts from here.
+    pub fn begin(&mut self) {
+        self.start = Instant::now();
+    }
+
+    /// Takes an observation in.
+    pub fn take(&mut self, observation: &Observation) {
+        match *observation {
+            Observation::Read { tgid, tid, file, first_page, last_page, generation, .. } => {
+                if self.reads.len() >= THREADS && !self.reads.contains_key(&tid) {
+                    self.reads.clear();
+                }
+                let before = self.reads.insert(tid, (file, first_page, last_page));
+                let further = before
+                    .is_some_and(|(f, first, last)| f == file && last == last_page && first < first_page);
+                if further {
+                    // A piece of the read that was told before: with it, only its wait is new.
+                    let waited_ns = self.waits.remove(&tid).unwrap_or(0);
+                    if let Some(run) = self.runs.get_mut(&tgid) {
+                        run.waited_ns += waited_ns;
+                    }
+                    return;
+                }
+                self.reference(tgid, tid, (file, generation), first_page, last_page, Way::Read);
+            }
+            Observation::Fault { tgid, tid, file, page, generation, .. } => {
+                self.reference(tgid, tid, (file, generation), page, page, Way::Mapped);
+            }
+            Observation::MapPages { tgid, tid, file, first_page, last_page, generation, .. } => {
+                self.reference(tgid, tid, (file, generation), first_page, last_page, Way::Mapped);
+            }
+            Observation::Added { tgid, tid, file, first_page, order, appended, generation, .. } => {
+                if appended && tgid != self.own_pid {
+                    let last_page = first_page + (1_u64 << order.min(16)) - 1;
+                    self.reference(tgid, tid, (file, generation), first_page, last_page, Way::Written);
+                }
+            }
+            Observation::Removed { .. } => {}
+            Observation::Forked { parent, child } => self.lineage.forked(parent, child),
+            Observation::Exec { tgid, comm } => {
+                self.end_run(tgid);
+                let end = comm.iter().position(|&byte| byte == 0).unwrap_or(comm.len());
+                self.lineage.executed(tgid, &String::from_utf8_lossy(&comm[..end]));
+                self.tell_roles();
+            }
+            Observation::Exited { tgid, .. } => {
+                self.end_run(tgid);
+                self.descriptors.forget_process(tgid);
+                if let Some(role) = self.lineage.exited(tgid) {
+                    let at_ns = self.now_ns();
+                    self.write(&Event::Fact(Fact::Ended { role, at_ns }));
+                }
+            }
+            Observation::Waited { tid, wait_ns, .. } => {
+                if self.waits.len() >= THREADS && !self.waits.contains_key(&tid) {
+                    self.waits.clear();
+                }
+                *self.waits.entry(tid).or_default() += wait_ns;
+            }
+        }
+    }
+
+    /// Ends the recording: from now on it bears its name.
+    ///
+    /// # Errors
+    /// When it could not be written, now or before.
+    pub fn finish(mut self, totals: Totals) -> Result<(), WriteError> {
+        let mut runs: Vec<Run> = self.runs.drain().map(|(_, run)| run).collect();
+        runs.sort_unstable_by_key(|run| (run.at_ns, run.role, run.file, run.first));
+        runs.into_iter().for_each(|run| self.write_run(run));
+        match (self.writer, self.failed) {
+            (_, Some(error)) => Err(error),
+            (None, None) => Ok(()),
+            (Some(writer), None) => writer.finish(Summary {
+                elapsed_ns: u64::try_from(totals.elapsed.as_nanos()).unwrap_or(u64::MAX),
+                wait_ns: totals.wait_ns,
+                device_read_bytes: totals.device_read_bytes,
+                lost_events: totals.lost_events,
+                exit_code: totals.exit_code,
+                // The writer counts those.
+                left_out: 0,
+            }),
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// A process referenced pages of a file.
+    fn reference(&mut self, tgid: u32, tid: u32, file: (FileKey, u32), first: u64, last: u64, way: Way) {
+        let waited_ns = self.waits.remove(&tid).unwrap_or(0);
+        let (Ok(first), Ok(last)) = (u32::try_from(first), u32::try_from(last)) else { return };
+        if self.writer.is_none() || last == u32::MAX {
+            return;
+        }
+        let Some(seen) = self.seen(tgid, file.0, file.1) else { return };
+        match way {
+            Way::Written => self.write(&Event::Fact(Fact::Written(seen.number))),
+            Way::Mapped if seen.executable => self.write(&Event::Fact(Fact::Executed(seen.number))),
+            Way::Mapped | Way::Read => {}
+        }
+        let number = seen.number;
+        if let Some(run) = self.runs.get_mut(&tgid)
+            && run.file == number
+            && run.way == way
+            && first >= run.first
+            && first <= run.first + run.pages
+        {
+            let end = last + 1;
+            if end <= run.first + run.pages {
+                run.waited_ns += waited_ns;
+                return;
+            }
+            if end - run.first <= RUN_PAGES {
+                run.pages = end - run.first;
+                run.waited_ns += waited_ns;
+                return;
+            }
+        }
+        self.end_run(tgid);
+        let Some(role) = self.lineage.role(tgid) else { return };
+        self.tell_roles();
+        let run =
+            Run { role, file: number, way, first, pages: last - first + 1, at_ns: self.now_ns(), waited_ns };
+        self.runs.insert(tgid, run);
+    }
+
+    fn end_run(&mut self, tgid: u32) {
+        if let Some(run) = self.runs.remove(&tgid) {
+            self.write_run(run);
+        }
+    }
+
+    fn write_run(&mut self, run: Run) {
+        let Run { role, file, way, first, pages, at_ns, waited_ns } = run;
+        self.write(&Event::Access(Access { role, file, first_page: first, pages, at_ns, waited_ns, way }));
+    }
+
+    /// What is known of a file, which is named now if it is new.
+    fn seen(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<Seen> {
+        if let Some(&seen) = self.files.get(&key)
+            && (generation == 0 || seen.generation == 0 || seen.generation == generation)
+        {
+            return Some(seen);
+        }
+        if self.nameless.get(&key).is_some_and(|&of| of == generation) {
+            return None;
+        }
+        let Some((record, executable)) = self.name(tgid, key, generation) else {
+            if self.nameless.len() >= NAMELESS {
+                self.nameless.clear();
+            }
+            self.nameless.insert(key, generation);
+            return None;
+        };
+        let number = FileNumber(self.next_file);
+        self.next_file += 1;
+        self.write(&Event::File(number, record));
+        let seen = Seen { number, generation, executable };
+        self.files.insert(key, seen);
+        Some(seen)
+    }
+
+    fn name(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<(FileRecord, bool)> {
+        // Device numbers without a major number stand for no disk.
+        if key.dev >> 20 == 0 {
+            return None;
+        }
+        let found = resolve::find(tgid, key, generation, &mut self.descriptors, Search::Certain).ok()?;
+        let path = found.path.clone();
+        let file = found.open(key).ok()?;
+        if path.as_os_str().len() > limits::PATH_BYTES || resolve::obstacle(&file).ok()?.is_some() {
+            return None;
+        }
+        let metadata = file.metadata().ok()?;
+        let executable = metadata.permissions().mode() & 0o111 != 0 || is_library(&path);
+        let mtime_ns = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
+        let record =
+            FileRecord { path, dev: metadata.dev(), ino: metadata.ino(), size: metadata.len(), mtime_ns };
+        Some((record, executable))
+    }
+
+    /// Writes the roles that have been given out.
+    fn tell_roles(&mut self) {
+        let new: Vec<_> = self.lineage.take_new().collect();
+        for (id, role) in new {
+            self.write(&Event::Role(id, role));
+        }
+    }
+
+    fn write(&mut self, event: &Event) {
+        if let Some(writer) = &mut self.writer
+            && let Err(error) = writer.write(event)
+        {
+            self.writer = None;
+            self.failed = Some(error);
+        }
+    }
+}
+
+/// What only the end of a job tells.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Totals {
+    /// How long it took.
+    pub elapsed: std::time::Duration,
+    /// What all threads together slept for I/O.
+    pub wait_ns: u64,
+    /// Bytes that it asked of devices.
+    pub device_read_bytes: u64,
+    /// Observations that were lost.
+    pub lost_events: u64,
+    /// How it ended.
+    pub exit_code: Option<i32>,
+}
+
+/// `libc.so.6`, `libz.so`.
+fn is_library(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    name.ends_with(".so") || name.contains(".so.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foretell_recording::Recording;
+    use std::path::PathBuf;
+
+    /// A file of our own under its canonical path, with its key.
+    fn file(dir: &Path, name: &str) -> (PathBuf, FileKey, std::fs::File) {
+        let path = std::fs::canonicalize(dir).unwrap().join(name);
+        std::fs::write(&path, vec![1_u8; 1 << 20]).unwrap();
+        let open = std::fs::File::open(&path).unwrap();
+        (path, FileKey::of(&open).unwrap(), open)
+    }
+
+    fn read(file: FileKey, first_page: u64, last_page: u64) -> Observation {
+        let tgid = std::process::id();
+        Observation::Read { tgid, tid: 1, file, first_page, last_page, known: false, generation: 0 }
+    }
+
+    fn gathered(observations: &[Observation], out: &Path) -> Recording {
+        let mut gather = Gather::create(out, std::process::id()).unwrap();
+        observations.iter().for_each(|observation| gather.take(observation));
+        gather.finish(Totals::default()).unwrap();
+        Recording::read(out).unwrap()
+    }
+
+    #[test]
+    fn pieces_of_reads_and_small_reads_in_sequence_are_one_run() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let (a_path, a, _a) = file(dir.path(), "a");
+        let (_, b, _b) = file(dir.path(), "b");
+        let out = dir.path().join("recording");
+        let recording = gathered(
+            &[
+                read(a, 0, 31),
+                read(a, 16, 31),
+                read(a, 32, 32),
+                read(a, 32, 33),
+                read(b, 5, 5),
+                read(a, 34, 34),
+            ],
+            &out,
+        );
+        let runs: Vec<(u32, u32, u32)> =
+            recording.accesses.iter().map(|a| (a.file.0, a.first_page, a.pages)).collect();
+        assert_eq!(runs, [(0, 0, 34), (1, 5, 1), (0, 34, 1)]);
+        assert_eq!(recording.files[0].path, a_path);
+        assert_eq!(recording.files[0].size, 1 << 20);
+    }
+
+    #[test]
+    fn what_a_thread_waited_belongs_to_its_next_reference() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let (_, a, _a) = file(dir.path(), "a");
+        let tgid = std::process::id();
+        let waited = |wait_ns| Observation::Waited { tgid, tid: 1, wait_ns };
+        let recording =
+            gathered(&[waited(5), read(a, 9, 9), waited(7), read(a, 2, 2)], &dir.path().join("recording"));
+        let waits: Vec<u64> = recording.accesses.iter().map(|access| access.waited_ns).collect();
+        assert_eq!(waits, [5, 7]);
+    }
+
+    #[test]
+    fn what_was_written_and_what_was_executed_is_told_once() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let (_, data, _d) = file(dir.path(), "data");
+        let (_, library, _l) = file(dir.path(), "libx.so.1");
+        let tgid = std::process::id();
+        let map = |file, page: u64| Observation::MapPages {
+            tgid,
+            tid: 1,
+            file,
+            first_page: page,
+            last_page: page + 15,
+            known: false,
+            generation: 0,
+        };
+        let write = Observation::Added {
+            tgid: tgid + 1,
+            tid: 1,
+            file: data,
+            first_page: 256,
+            order: 2,
+            appended: true,
+            known: false,
+            generation: 0,
+        };
+        let forked = Observation::Forked { parent: tgid, child: tgid + 1 };
+        let out = dir.path().join("recording");
+        let recording =
+            gathered(&[map(library, 0), map(library, 32), read(data, 0, 0), forked, write, write], &out);
+        let facts: Vec<Fact> =
+            recording.facts.into_iter().filter(|fact| !matches!(fact, Fact::Ended { .. })).collect();
+        assert_eq!(facts, [Fact::Executed(FileNumber(0)), Fact::Written(FileNumber(1))]);
+    }
+
+    #[test]
+    fn a_recording_that_is_given_up_leaves_nothing_behind() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let out = dir.path().join("recording");
+        drop(Gather::create(&out, std::process::id()).unwrap());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
