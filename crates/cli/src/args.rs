@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{cc, daemon, device, doctor, model, run, sim, slice, slowdisk, status, top, trace};
+use crate::commands::{
+    cc, daemon, device, doctor, learn, model, run, sim, slice, slowdisk, status, top, trace,
+};
 
 /// Lets programs that nobody may change run under a caching and prefetching policy.
 #[derive(Debug, Parser)]
@@ -18,6 +20,8 @@ pub struct Cli {
 pub enum Command {
     /// Run a program with its files under a caching and prefetching policy.
     Run(Box<run::Args>),
+    /// Run a job that runs again and again: watched the first night, faster from the second on.
+    Learn(Box<learn::Args>),
     /// Serve programs that speak for themselves: one budget for all of them.
     Daemon(daemon::Args),
     /// Say what the service is doing.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! main ──► args ──► commands/{run, doctor, slowdisk}
+//! learn: learning (name, watched, guide, words)
 //! run:  config (flags + file → effective)   hints (check, feed)   scan   join (other runs)
 //!       program (held start)   signals   steer (own plane) | joined (another run's)   stats, report
 //! sim, trace, device:  sweep (sources, table, page, chart)
@@ -19,7 +20,7 @@ pub mod config;
 pub mod hints;
 pub mod join;
 mod joined;
-pub mod memory;
+pub mod learning;
 pub mod nearest;
 mod partner;
 pub mod plot;

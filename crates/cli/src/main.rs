@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use foretell::args::{Cli, Command, one_line, with_causes};
-use foretell::commands::{cc, daemon, device, doctor, model, run, sim, slice, slowdisk, status, top, trace};
+use foretell::commands::{
+    cc, daemon, device, doctor, learn, model, run, sim, slice, slowdisk, status, top, trace,
+};
 use foretell::program::{EXEC_WHEN_TOLD, NotRun, exec_when_told};
 use foretell::terminal::warn;
 
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
     };
     let done = match &cli.command {
         Command::Run(args) => run::execute(args),
+        Command::Learn(args) => learn::execute(args),
         Command::Daemon(args) => daemon::execute(args),
         Command::Status(args) => status::execute(args),
         Command::Top(args) => top::execute(args),

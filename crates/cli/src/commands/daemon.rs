@@ -9,9 +9,9 @@ use foretelld::metrics::{MetricsAddress, MetricsServer};
 use foretelld::{Configuration, Service, ServiceError};
 
 use crate::config::{self, File, Flags, Surroundings};
+use crate::service;
 use crate::size::human_bytes;
 use crate::terminal::{note, say};
-use crate::{memory, service};
 
 /// Flags of `foretell daemon`.
 #[derive(Debug, clap::Args)]
@@ -101,7 +101,7 @@ fn configuration(args: &Args) -> Result<(Configuration, String)> {
     let around = Surroundings {
         working_directory: &working_directory,
         file_directory: &working_directory,
-        memory_bytes: memory::usable_bytes().unwrap_or(u64::MAX),
+        memory_bytes: foretell_learn::memory::usable_bytes().unwrap_or(u64::MAX),
     };
     let effective = config::resolve(&flags, &file, around)?;
     let socket = service::socket_path(args.socket.as_deref().or(in_file.as_deref()));

@@ -4,6 +4,7 @@ pub mod cc;
 pub mod daemon;
 pub mod device;
 pub mod doctor;
+pub mod learn;
 pub mod model;
 pub mod run;
 pub mod sim;

@@ -30,7 +30,7 @@ use crate::scan::{self, Allowance, Verdict};
 use crate::service::{Service, socket_path};
 use crate::stats::Stats;
 use crate::terminal::{note, say, warn};
-use crate::{joined, memory, report, signals, steer};
+use crate::{joined, report, signals, steer};
 
 /// Flags of `foretell run`, as they were typed; [`config::resolve`] gives them their meaning.
 #[derive(Debug, clap::Args)]
@@ -287,7 +287,7 @@ fn configuration(args: &Args, working_directory: &Path) -> Result<Effective> {
     let around = Surroundings {
         working_directory,
         file_directory: &file_directory,
-        memory_bytes: memory::usable_bytes().unwrap_or(u64::MAX),
+        memory_bytes: foretell_learn::memory::usable_bytes().unwrap_or(u64::MAX),
     };
     config::resolve(&flags, &file, around).map_err(|e| match &args.config {
         Some(path) => anyhow!("{e:#} (flags and {})", path.display()),
@@ -371,7 +371,7 @@ fn begin(
     };
     let held = Program::start_held(name, arguments).map_err(|e| wrong(NotRun::failed(e).into()))?;
     let managers = effective.controlled.iter().map(|c| manager(c, name)).collect();
-    let session = match plane.add_session(SessionSpec { root_pid: held.pid(), managers }) {
+    let session = match plane.add_session(SessionSpec::new(held.pid(), managers)) {
         Ok(session) => session,
         Err(e) => {
             let unable_here = matches!(e, foretell_pagecache::SessionError::Observe { .. });

@@ -18,8 +18,8 @@ use foretell_analytic::workload::Workload;
 use foretell_device::{DeviceParameters, catalogue};
 
 use self::pictures::Pictures;
-use crate::memory::usable_bytes;
 use crate::workload;
+use foretell_learn::memory::usable_bytes;
 
 /// The largest device file: a disk of a thousand zones is far below it.
 const MAX_DEVICE_FILE_BYTES: u64 = 4 << 20;

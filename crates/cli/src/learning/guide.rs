@@ -1,0 +1,178 @@
+//! A night on which the job is steered by what is known of it.
+//!
+//! The plan's lists are handed to the plane, one for each reader, as far ahead as is worth it: the policy needs to know
+//! what comes within a few times the cache, and a list of millions of positions would take memory that the job can use
+//! better. The casting says which process follows which list. A recording is made of the night as well: what the job
+//! did tonight is what is known tomorrow.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use foretell_learn::{Chunk, How, Plan};
+use foretell_pagecache::watch::{Gather, Totals};
+use foretell_pagecache::{Casting, HintChunk, ManagerSpec, Options, Plane, Prefetch, SessionId, SessionSpec};
+use foretell_recording::PAGE_BYTES;
+
+use super::{Ran, Wanted, alone, pass_signals_on, start};
+use crate::program::{Program, exit_code};
+use crate::stats::Stats;
+use crate::terminal::warn;
+
+/// Chunks handed over at a time: a file name is looked up for each, two microseconds.
+const CHUNKS_A_TIME: usize = 1024;
+/// Lists reach this many times the cache ahead of their readers.
+const CACHES_AHEAD: u64 = 2;
+/// And this many blocks at least.
+const LEAST_AHEAD: u64 = 1 << 14;
+/// The longest wait when nothing happens.
+const IDLE: Duration = Duration::from_millis(250);
+
+/// Hands the lists of a plan to a session of a plane.
+struct Guide<'a> {
+    plan: &'a Plan,
+    session: SessionId,
+    /// The next chunk of each list.
+    next: Vec<usize>,
+    /// Positions that a list has ahead of its reader, as far as it goes.
+    window: usize,
+    skipped: u64,
+}
+
+impl<'a> Guide<'a> {
+    fn new(plan: &'a Plan, session: SessionId, block_bytes: u32) -> Guide<'a> {
+        let cache_blocks = plan.budget_bytes / u64::from(block_bytes);
+        let window = (CACHES_AHEAD * cache_blocks).max(LEAST_AHEAD);
+        let window = usize::try_from(window).unwrap_or(usize::MAX);
+        Guide { plan, session, next: vec![0; plan.lists.len()], window, skipped: 0 }
+    }
+
+    /// Hands over what the lists have room for.
+    fn feed(&mut self, plane: &mut Plane) {
+        for (list, chunks) in self.plan.lists.iter().enumerate() {
+            let Ok(number) = u32::try_from(list) else { return };
+            // A list begins when the one before has begun; all begin with the first call.
+            while self.next[list] < chunks.len() && plane.list_ahead(self.session, 0, number) < self.window {
+                let rest = &chunks[self.next[list]..];
+                let hints: Vec<HintChunk> = rest.iter().take(CHUNKS_A_TIME).map(|c| self.hint(*c)).collect();
+                match plane.disclose_list(self.session, 0, number, &hints) {
+                    Ok(taken) if taken.chunks == 0 => break,
+                    Ok(taken) => self.next[list] += taken.chunks,
+                    // That one cannot be followed (the file has shrunk, is gone); the next may.
+                    Err(error) => {
+                        self.next[list] += error.chunk + 1;
+                        self.skipped += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    fn hint(&self, chunk: Chunk) -> HintChunk {
+        let file = &self.plan.files[chunk.file as usize];
+        let offset = u64::from(chunk.first_page) * PAGE_BYTES;
+        let length = (u64::from(chunk.pages) * PAGE_BYTES).min(file.bytes.saturating_sub(offset));
+        HintChunk { path: file.path.clone(), offset, length: Some(length) }
+    }
+}
+
+/// Runs the job by a plan, and records it anew.
+pub(super) fn steered(
+    wanted: &Wanted,
+    plan: &Plan,
+    recording: &Path,
+    counts: impl Fn(u8) -> bool,
+) -> Result<Ran> {
+    // The plane forks a helper: before there are threads.
+    let mut plane = match Plane::open(options(plan)) {
+        Ok(plane) => plane,
+        Err(error) => {
+            warn(&format!("the job is not steered ({error})"));
+            return alone(wanted);
+        }
+    };
+    let mut program = match Program::start_held(wanted.program.as_os_str(), &wanted.arguments) {
+        Ok(program) => program,
+        Err(error) => {
+            warn(&format!("the job is not steered ({error:#})"));
+            drop(plane);
+            return alone(wanted);
+        }
+    };
+    let name = wanted.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let spec = SessionSpec {
+        root_pid: program.pid(),
+        managers: vec![ManagerSpec { name, ..ManagerSpec::default() }],
+        casting: Some(Casting::new(&plan.roles, plan.list_of.clone())),
+    };
+    let mut guide = match plane.add_session(spec) {
+        Ok(session) => Some(Guide::new(plan, session, plane.options().block_bytes)),
+        Err(error) => {
+            warn(&format!("the job is not steered ({error})"));
+            None
+        }
+    };
+    let gather = Gather::create(recording, program.pid())
+        .map_err(|error| warn(&format!("what is seen tonight cannot be kept ({error})")));
+    plane.listen(gather.ok());
+    pass_signals_on(&program);
+    if let Some(guide) = &mut guide {
+        guide.feed(&mut plane);
+    }
+    start::fetch(plan.start.clone());
+    program.release();
+    let started = Instant::now();
+    let steered = guide.is_some();
+    let status = loop {
+        let Some(guiding) = &mut guide else { break program.wait()? };
+        // A defect of ours must not become one of the job's.
+        let step = catch_unwind(AssertUnwindSafe(|| {
+            guiding.feed(&mut plane);
+            plane.step(&[program.ended()], IDLE)
+        }));
+        let problem = match step {
+            Ok(Ok(ready)) if ready.is_empty() => continue,
+            Ok(Ok(_)) => match program.try_wait()? {
+                Some(status) => break status,
+                None => continue,
+            },
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "a defect of foretell".to_owned(),
+        };
+        warn(&format!("steering has ended ({problem}); the job goes on by itself"));
+        guide = None;
+    };
+    let (elapsed, code) = (started.elapsed(), exit_code(status));
+    let gather = plane.listen(None);
+    let predicted = guide.as_ref().and_then(|guide| plane.predicted(guide.session, 0));
+    let (report, _) = plane.finish();
+    let stats = Stats { elapsed_s: elapsed.as_secs_f64(), ..Stats::from(report) };
+    let wait_ns = (stats.wait_s * 1e9) as u64;
+    if let Some(gather) = gather.filter(|_| guide.is_some() && counts(code)) {
+        let totals = Totals {
+            elapsed,
+            wait_ns,
+            device_read_bytes: stats.device_read_bytes,
+            lost_events: stats.lost_events,
+            exit_code: Some(code.into()),
+        };
+        if let Err(error) = gather.finish(totals) {
+            warn(&format!("what was seen could not be kept ({error})"));
+        }
+    }
+    let how = if steered { How::Steered } else { How::Alone };
+    Ok(Ran {
+        how,
+        code,
+        elapsed,
+        wait_ns: Some(wait_ns),
+        read_bytes: Some(stats.device_read_bytes),
+        predicted,
+        stats: Some(stats),
+    })
+}
+
+fn options(plan: &Plan) -> Options {
+    Options { prefetch: Prefetch::Informed, follow_pressure: true, ..Options::new(plan.budget_bytes) }
+}

@@ -1,0 +1,238 @@
+//! A job that runs again and again: watched, then steered by what was seen.
+//!
+//! ```text
+//!  commands/learn ──► name ──► Store ──► tonight? ──┬─ alone ─────────────────────────────┐
+//!                                                   ├─ watched: Watcher ──► recording ────┤──► night, three lines
+//!                                                   └─ steered: Plan ──► guide: Plane ────┘
+//! ```
+//!
+//! **The job comes first.** Whatever fails on our side, before it begins or while it runs, costs one line on standard
+//! error, and the job runs on the kernel alone. Nothing of ours lies between the job and its files.
+
+mod guide;
+mod name;
+mod start;
+mod watched;
+pub mod words;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Result;
+use foretell_learn::{
+    How, Job, Means, Night, Plan, Store, StoreError, Tonight, memory, tonight, usual_exit_code,
+};
+use foretell_recording::Recording;
+
+use crate::program::{Program, exit_code};
+use crate::signals;
+use crate::stats::Stats;
+use crate::terminal::warn;
+
+pub use name::job_name;
+
+/// What was asked for.
+#[derive(Debug)]
+pub struct Wanted {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// The job's name.
+    pub name: String,
+    /// Where the knowledge lies; `None` when there is no place for it.
+    pub store: Option<Store>,
+    /// Do this tonight, whatever was before.
+    pub how: Option<How>,
+    /// A bound of the memory, bytes.
+    pub most_bytes: Option<u64>,
+}
+
+/// What a night was like, and what is to be said of it.
+#[derive(Debug)]
+pub struct Done {
+    /// The job's name.
+    pub name: String,
+    /// How the job ended.
+    pub code: u8,
+    /// The night.
+    pub night: Night,
+    /// Those before, the oldest first.
+    pub before: Vec<Night>,
+    /// Why it was alone, watched or steered.
+    pub why: String,
+    /// What was planned, of a steered night.
+    pub planned: Option<Planned>,
+    /// The counts of a steered night.
+    pub stats: Option<Stats>,
+}
+
+/// What a plan says, without its lists.
+#[derive(Debug, Clone, Copy)]
+pub struct Planned {
+    /// Distinct bytes that will be read.
+    pub distinct_bytes: u64,
+    /// How many lists.
+    pub lists: usize,
+    /// Files under another name.
+    pub renamed: u64,
+    /// Files that are gone.
+    pub missing: u64,
+}
+
+/// How a job ran: what the three ways have in common.
+#[derive(Debug)]
+struct Ran {
+    how: How,
+    code: u8,
+    elapsed: Duration,
+    wait_ns: Option<u64>,
+    read_bytes: Option<u64>,
+    /// The share of the references that a list had predicted.
+    predicted: Option<f64>,
+    stats: Option<Stats>,
+}
+
+/// Runs the job, learns from it, and keeps what was learnt.
+///
+/// # Errors
+/// When the program could not be started. What fails on our side is said, and the job runs alone.
+pub fn run(wanted: &Wanted) -> Result<Done> {
+    let began_s = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+    let job = known(wanted);
+    let before = job.as_ref().map(nights).unwrap_or_default();
+    let (how, why, plan) = decide(wanted, job.as_ref(), &before);
+    let planned = plan.as_ref().map(|plan| Planned {
+        distinct_bytes: plan.distinct_bytes,
+        lists: plan.lists.len(),
+        renamed: plan.renamed,
+        missing: plan.missing,
+    });
+    let budget_bytes = plan.as_ref().map(|plan| plan.budget_bytes);
+    // A night that ends as the job usually does replaces the recording.
+    let usual = usual_exit_code(&before);
+    let counts = move |code: u8| usual.is_none_or(|usual| usual == code);
+    let recording = job.as_ref().map(Job::recording);
+    let ran = match (how, plan, recording) {
+        (How::Steered, Some(plan), Some(recording)) => guide::steered(wanted, &plan, &recording, counts)?,
+        (How::Watched, _, Some(recording)) => watched::watched(wanted, &recording, counts)?,
+        _ => alone(wanted)?,
+    };
+    let used = rusage();
+    let stats = ran.stats;
+    let counts = stats.as_ref().map(|stats| stats.counts);
+    let night = Night {
+        began_s,
+        how: ran.how,
+        elapsed_s: ran.elapsed.as_secs_f64(),
+        wait_s: ran.wait_ns.map(|ns| ns as f64 / 1e9),
+        read_bytes: ran.read_bytes.unwrap_or(used.read_bytes),
+        resident_bytes: used.resident_bytes,
+        exit_code: ran.code,
+        budget_bytes: budget_bytes.filter(|_| ran.how == How::Steered),
+        prefetched: counts.map(|counts| counts.prefetches),
+        predicted: ran.predicted,
+    };
+    if let Some(job) = &job
+        && let Err(error) = job.add(night.clone())
+    {
+        warn(&format!("this night is not remembered: {error}"));
+    }
+    Ok(Done { name: wanted.name.clone(), code: ran.code, night, before, why, planned, stats })
+}
+
+/// The job's knowledge; says why there is none.
+fn known(wanted: &Wanted) -> Option<Job> {
+    let Some(store) = &wanted.store else {
+        warn(
+            "there is no place for what is learnt (neither HOME nor XDG_STATE_HOME is set); the job runs alone, name one with --state",
+        );
+        return None;
+    };
+    match store.begin(&wanted.name) {
+        Ok(job) => Some(job),
+        Err(error @ StoreError::Busy { .. }) => {
+            warn(&format!("{error}; this one runs alone"));
+            None
+        }
+        Err(error) => {
+            warn(&format!("nothing can be learnt ({error}); the job runs alone"));
+            None
+        }
+    }
+}
+
+fn nights(job: &Job) -> Vec<Night> {
+    job.nights().unwrap_or_else(|error| {
+        warn(&format!("{error}; the job is watched as on its first night"));
+        Vec::new()
+    })
+}
+
+/// What to do tonight, why, and by which plan.
+fn decide(wanted: &Wanted, job: Option<&Job>, before: &[Night]) -> (How, String, Option<Plan>) {
+    let Some(job) = job else { return (How::Alone, "nothing can be learnt".to_owned(), None) };
+    let asked = || "as asked for".to_owned();
+    let verdict = match wanted.how {
+        Some(How::Alone) => Tonight::Alone(asked()),
+        Some(How::Watched) => Tonight::Watch(asked()),
+        Some(How::Steered) if job.recording().exists() => Tonight::Steer(asked()),
+        _ => tonight(before, job.recording().exists()),
+    };
+    match verdict {
+        Tonight::Alone(why) => (How::Alone, why, None),
+        Tonight::Watch(why) => (How::Watched, why, None),
+        Tonight::Steer(why) => match plan(wanted, job, before) {
+            Ok(plan) => (How::Steered, why, Some(plan)),
+            Err(problem) => (How::Watched, problem, None),
+        },
+    }
+}
+
+fn plan(wanted: &Wanted, job: &Job, before: &[Night]) -> Result<Plan, String> {
+    let recording = Recording::read(&job.recording()).map_err(|error| error.to_string())?;
+    let means = Means {
+        usable_bytes: memory::usable_bytes().unwrap_or(u64::MAX),
+        free_bytes: memory::free_bytes().unwrap_or(u64::MAX),
+        job_bytes: before.last().map_or(0, |night| night.resident_bytes),
+        most_bytes: wanted.most_bytes,
+    };
+    Plan::new(&recording, means).map_err(|problem| problem.to_string())
+}
+
+/// The job by itself.
+fn alone(wanted: &Wanted) -> Result<Ran> {
+    let started = Instant::now();
+    let mut program = Program::start(wanted.program.as_os_str(), &wanted.arguments)?;
+    pass_signals_on(&program);
+    let status = program.wait()?;
+    Ok(Ran {
+        how: How::Alone,
+        code: exit_code(status),
+        elapsed: started.elapsed(),
+        wait_ns: None,
+        read_bytes: None,
+        predicted: None,
+        stats: None,
+    })
+}
+
+/// Our signals are the job's. Without it the job runs all the same.
+fn pass_signals_on(program: &Program) {
+    if let Err(error) = program.pidfd().and_then(signals::pass_on) {
+        warn(&format!("signals are not passed on to the job ({error:#})"));
+    }
+}
+
+/// What all children that have ended used.
+struct Used {
+    read_bytes: u64,
+    resident_bytes: u64,
+}
+
+/// From `getrusage(2)`: blocks of 512 bytes that were read, and the largest resident set in KiB.
+fn rusage() -> Used {
+    let (blocks, kib) = foretell_pagecache::children_usage();
+    Used { read_bytes: blocks.saturating_mul(512), resident_bytes: kib.saturating_mul(1024) }
+}

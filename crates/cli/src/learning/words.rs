@@ -1,0 +1,107 @@
+//! What is said of a night: three lines, and the same for machines.
+
+use foretell_learn::{How, Night};
+use serde::Serialize;
+
+use super::{Done, Planned};
+use crate::size::human_bytes;
+use crate::stats::Stats;
+
+/// Nights by themselves of which the middle one is shown beside tonight.
+const COMPARED: usize = 5;
+
+/// The report for a person: what was done and why, what came of it, what is next.
+#[must_use]
+pub fn report(done: &Done) -> String {
+    let Done { name, night, before, why, .. } = done;
+    let number = before.len() + 1;
+    let mut lines = vec![format!("foretell: night {number} of '{name}', {}: {why}", night.how)];
+    let mut took = format!("  it took {}", seconds(night.elapsed_s));
+    if let Some(plain) = by_itself(before).filter(|_| night.how == How::Steered) {
+        took += &format!(", by itself {}", seconds(plain));
+    }
+    if let Some(wait_s) = night.wait_s {
+        took += &format!("; waited {} for storage", seconds(wait_s));
+    }
+    took += &format!(", read {}", human_bytes(night.read_bytes));
+    lines.push(took);
+    if let Some(stats) = &done.stats {
+        lines.push(format!("  {}", steering(stats, night, done.planned)));
+    } else if night.how == How::Watched {
+        lines.push("  it is known now what the job reads; the next night is steered if that pays".to_owned());
+    }
+    lines.join("\n") + "\n"
+}
+
+fn steering(stats: &Stats, night: &Night, planned: Option<Planned>) -> String {
+    let mut parts = vec![format!("fetched {} blocks ahead", stats.counts.prefetches)];
+    if let Some(predicted) = night.predicted {
+        parts.push(format!("{:.0}% of what was read had been predicted", 100.0 * predicted));
+    }
+    // What was cached already is fetched by nobody: then there is nothing to compare.
+    let fetches = stats.counts.prefetches + stats.counts.demand_fetches;
+    if let Some(optimum) = stats.belady_fetches.filter(|&optimum| optimum > 0 && fetches >= optimum) {
+        let more = 100.0 * (fetches as f64 / optimum as f64 - 1.0);
+        parts.push(format!("{more:+.1}% against the fewest fetches possible"));
+    }
+    if let Some(budget) = night.budget_bytes {
+        parts.push(format!("{} of memory", human_bytes(budget)));
+    }
+    if let Some(Planned { renamed, missing, .. }) = planned {
+        if renamed > 0 {
+            parts.push(format!("{renamed} files under another name"));
+        }
+        if missing > 0 {
+            parts.push(format!("{missing} files gone"));
+        }
+    }
+    parts.join(", ")
+}
+
+/// The middle one of the last nights on which the job ran by itself.
+#[must_use]
+pub fn by_itself(nights: &[Night]) -> Option<f64> {
+    let plain = nights.iter().rev().filter(|night| night.how != How::Steered).take(COMPARED);
+    let mut plain: Vec<f64> = plain.map(|night| night.elapsed_s).collect();
+    plain.sort_unstable_by(f64::total_cmp);
+    plain.get(plain.len() / 2).copied()
+}
+
+fn seconds(seconds: f64) -> String {
+    if seconds < 10.0 { format!("{seconds:.2} s") } else { format!("{seconds:.1} s") }
+}
+
+/// The same as JSON.
+#[derive(Debug, Serialize)]
+pub struct Told<'a> {
+    /// The job.
+    pub job: &'a str,
+    /// How many-th night it was.
+    pub night_number: usize,
+    /// Why it was alone, watched or steered.
+    pub why: &'a str,
+    /// The night.
+    #[serde(flatten)]
+    pub night: &'a Night,
+    /// Distinct bytes that the plan named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planned_bytes: Option<u64>,
+    /// What the plane did on a steered night.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steering: Option<&'a Stats>,
+}
+
+impl<'a> Told<'a> {
+    /// Everything that is known of a night.
+    #[must_use]
+    pub fn new(done: &'a Done) -> Told<'a> {
+        Told {
+            job: &done.name,
+            night_number: done.before.len() + 1,
+            why: &done.why,
+            night: &done.night,
+            planned_bytes: done.planned.map(|planned| planned.distinct_bytes),
+            steering: done.stats.as_ref(),
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! `foretell learn` as its users start it: night after night, and whatever goes wrong on the way.
+
+mod harness;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use harness::{Ended, FORETELL, Tree, can_control, foretell};
+use serde_json::Value;
+
+/// A job's directory, its files and its knowledge.
+struct Stage {
+    tree: Tree,
+}
+
+impl Stage {
+    /// Files to read, 3 MiB in all.
+    fn new() -> Stage {
+        Stage { tree: Tree::new(&[("a.dat", 1 << 20), ("b.dat", 1 << 20), ("c.dat", 1 << 20)]) }
+    }
+
+    fn state(&self) -> PathBuf {
+        self.tree.file("state")
+    }
+
+    /// A night of the job `sh -c script`, with the cache cold.
+    fn night(&self, options: &[&str], script: &str) -> Ended {
+        self.tree.drop_cache();
+        let state = self.state();
+        let mut arguments = vec!["learn", "--name", "job", "--state", state.to_str().unwrap()];
+        arguments.extend(options);
+        arguments.extend(["--", "sh", "-c", script]);
+        foretell(arguments)
+    }
+
+    fn reads(&self) -> String {
+        let directory = self.tree.path();
+        format!(
+            "cd '{}' && for i in 1 2; do cat a.dat; cat b.dat; cat c.dat; done | cksum",
+            directory.display()
+        )
+    }
+
+    fn show(&self) -> Vec<Value> {
+        let state = self.state();
+        let shown = foretell(["learn", "--state", state.to_str().unwrap(), "--show", "job", "--json"]);
+        assert_eq!(shown.code, Some(0), "{}", shown.stderr);
+        serde_json::from_str(&shown.stdout).unwrap()
+    }
+
+    fn recording(&self) -> PathBuf {
+        self.state().join("jobs/job/recording")
+    }
+}
+
+/// One line of ours and nothing else on standard error.
+fn one_line(ended: &Ended) -> &str {
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    ended.stderr.trim_end()
+}
+
+#[test]
+fn the_first_night_is_watched_and_the_second_can_be_steered() {
+    if !can_control("the_first_night_is_watched_and_the_second_can_be_steered") {
+        return;
+    }
+    let stage = Stage::new();
+    let plain = Command::new("sh").args(["-c", &stage.reads()]).output().unwrap();
+    let first = stage.night(&[], &stage.reads());
+    assert_eq!(first.code, Some(0), "{}", first.stderr);
+    assert_eq!(first.stdout.as_bytes(), plain.stdout);
+    assert!(first.stderr.contains("night 1 of 'job', watched: nothing is known"), "{}", first.stderr);
+    assert!(stage.recording().exists());
+
+    let out = stage.tree.file("stats.json");
+    let second = stage.night(&["--as", "steer", "--stats", out.to_str().unwrap()], &stage.reads());
+    assert_eq!(second.code, Some(0), "{}", second.stderr);
+    assert_eq!(second.stdout.as_bytes(), plain.stdout);
+    assert!(second.stderr.contains("night 2 of 'job', steered: as asked for"), "{}", second.stderr);
+    let told: Value = serde_json::from_slice(&std::fs::read(out).unwrap()).unwrap();
+    assert_eq!((&told["how"], &told["night_number"]), (&"steered".into(), &2.into()), "{told}");
+    assert!(told["planned_bytes"].as_u64().unwrap() >= 3 << 20, "{told}");
+    assert!(told["prefetched"].as_u64().unwrap() > 0, "{told}");
+    assert!(told["predicted"].as_f64().unwrap() > 0.8, "{told}");
+    let nights = stage.show();
+    assert_eq!(nights.len(), 2);
+    assert_eq!(nights[0]["how"], "watched");
+}
+
+#[test]
+fn what_has_nothing_to_gain_runs_alone() {
+    if !can_control("what_has_nothing_to_gain_runs_alone") {
+        return;
+    }
+    let stage = Stage::new();
+    stage.night(&[], "exit 0");
+    let second = stage.night(&[], "echo out; exit 0");
+    assert_eq!((second.code, second.stdout.as_str()), (Some(0), "out\n"));
+    assert!(second.stderr.contains("alone: nothing to gain"), "{}", second.stderr);
+}
+
+#[test]
+fn the_exit_code_is_the_jobs_own_and_a_night_cut_short_teaches_nothing() {
+    if !can_control("the_exit_code_is_the_jobs_own_and_a_night_cut_short_teaches_nothing") {
+        return;
+    }
+    let stage = Stage::new();
+    stage.night(&[], &stage.reads());
+    let kept = std::fs::read(stage.recording()).unwrap();
+    for (script, code) in [("exit 7", 7), ("kill -KILL $$", 137)] {
+        let short = stage.night(&["--as", "watch"], script);
+        assert_eq!(short.code, Some(code), "{}", short.stderr);
+        assert_eq!(std::fs::read(stage.recording()).unwrap(), kept, "{script}");
+    }
+    assert_eq!(stage.show().len(), 3);
+    let missing = foretell(["learn", "--", "no-such-program-here"]);
+    assert_eq!(missing.code, Some(127));
+    one_line(&missing);
+}
+
+#[test]
+fn knowledge_that_is_no_good_is_said_and_the_job_runs() {
+    if !can_control("knowledge_that_is_no_good_is_said_and_the_job_runs") {
+        return;
+    }
+    let stage = Stage::new();
+    stage.night(&[], &stage.reads());
+    let good = std::fs::read(stage.recording()).unwrap();
+    for bad in [&good[..good.len() / 2], b"foretell", &[]] {
+        std::fs::write(stage.recording(), bad).unwrap();
+        let night = stage.night(&["--as", "steer"], &stage.reads());
+        assert_eq!(night.code, Some(0), "{}", night.stderr);
+        assert!(night.stderr.contains("watched"), "{}", night.stderr);
+        assert!(!night.stdout.is_empty());
+    }
+    std::fs::write(stage.state().join("jobs/job/nights"), "{\"version\":99,\"nights\":[]}").unwrap();
+    let night = stage.night(&["--quiet"], "echo out");
+    assert_eq!((night.code, night.stdout.as_str()), (Some(0), "out\n"));
+    assert!(one_line(&night).contains("damaged or of another version (version 99)"), "{}", night.stderr);
+
+    // A file where the directory should be.
+    let state = stage.tree.write("no-directory", "x");
+    let night = foretell(["learn", "-q", "--state", state.to_str().unwrap(), "--", "sh", "-c", "echo out"]);
+    assert_eq!((night.code, night.stdout.as_str()), (Some(0), "out\n"));
+    assert!(one_line(&night).contains("the job runs alone"), "{}", night.stderr);
+}
+
+#[test]
+fn a_job_without_a_home_runs_alone() {
+    let night = Command::new(FORETELL)
+        .args(["learn", "-q", "--", "sh", "-c", "echo out; exit 3"])
+        .env_remove("HOME")
+        .env_remove("XDG_STATE_HOME")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let night = Ended::from(night);
+    assert_eq!((night.code, night.stdout.as_str()), (Some(3), "out\n"));
+    assert!(one_line(&night).contains("name one with --state"), "{}", night.stderr);
+}
+
+#[test]
+fn wrong_arguments_are_told_in_one_line() {
+    for (arguments, says) in [
+        (&["learn"][..], "<JOB>"),
+        (&["learn", "--name", "a b", "--", "true"], "is no name of a job"),
+        (&["learn", "--as", "dance", "--", "true"], "dance"),
+        (&["learn", "--budget", "much", "--", "true"], "--budget"),
+        (&["learn", "--state", "/nonexistent", "--show", "x"], "no job 'x' is known"),
+        (&["learn", "--state", "/nonexistent", "--forget", "../x"], "is no name of a job"),
+        (&["learn", "--json", "--", "true"], "--stats"),
+    ] {
+        let ended = foretell(arguments);
+        assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.stderr);
+        assert!(one_line(&ended).contains(says), "{arguments:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn jobs_are_listed_and_forgotten() {
+    if !can_control("jobs_are_listed_and_forgotten") {
+        return;
+    }
+    let stage = Stage::new();
+    let state = stage.state();
+    let learn = |arguments: &[&str]| {
+        let state = state.to_str().unwrap();
+        foretell(["learn", "--state", state].iter().chain(arguments))
+    };
+    assert_eq!(learn(&["--list", "--json"]).stdout.trim(), "[]");
+    stage.night(&[], "true");
+    let listed: Value = serde_json::from_str(&learn(&["--list", "--json"]).stdout).unwrap();
+    assert_eq!((&listed[0]["job"], &listed[0]["nights"]), (&"job".into(), &1.into()));
+    assert!(learn(&["--list"]).stdout.contains("watched"));
+    assert!(learn(&["--show", "job"]).stdout.contains("next night: alone: nothing to gain"));
+    assert_eq!(learn(&["--forget", "job"]).code, Some(0));
+    assert_eq!(learn(&["--show", "job"]).code, Some(2));
+}
+
+#[test]
+fn two_nights_at_once_both_run() {
+    if !can_control("two_nights_at_once_both_run") {
+        return;
+    }
+    let stage = Stage::new();
+    let (begun, go) = (stage.tree.file("begun"), stage.tree.file("go"));
+    let script =
+        format!("touch '{}'; until test -e '{}'; do sleep 0.02; done", begun.display(), go.display());
+    let first = Command::new(FORETELL)
+        .args(["learn", "-q", "--name", "job", "--state"])
+        .arg(stage.state())
+        .args(["--", "timeout", "50", "sh", "-c", &script])
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    harness::wait_until("the first night has begun", || begun.exists());
+    let second = stage.night(&["-q"], "echo out");
+    assert_eq!((second.code, second.stdout.as_str()), (Some(0), "out\n"));
+    assert!(one_line(&second).contains("is running already; this one runs alone"), "{}", second.stderr);
+    std::fs::write(&go, "").unwrap();
+    assert!(first.wait_with_output().unwrap().status.success());
+}
+
+/// The job's output stands in a file, so that nobody waits for a pipe that a killed process holds.
+#[test]
+fn a_job_outlives_a_killed_foretell() {
+    if !can_control("a_job_outlives_a_killed_foretell") {
+        return;
+    }
+    let stage = Stage::new();
+    stage.night(&[], &stage.reads());
+    let plain = Command::new("sh").args(["-c", &stage.reads()]).output().unwrap();
+    let (begun, done) = (stage.tree.file("begun"), stage.tree.file("done"));
+    let reads = stage.reads();
+    let script = format!(
+        "touch '{}'; {{ {reads}; }} > '{1}.part' && mv '{1}.part' '{1}'",
+        begun.display(),
+        done.display()
+    );
+    // `None`: before the job begins, if it does at all.
+    let moments = [None, Some(0), Some(3), Some(10), Some(30)];
+    for (how, after_ms) in ["watch", "steer"].iter().flat_map(|how| moments.map(|moment| (how, moment))) {
+        for left in [&begun, &done] {
+            let _ = std::fs::remove_file(left);
+        }
+        stage.tree.drop_cache();
+        let mut night = Command::new(FORETELL)
+            .args(["learn", "-q", "--as", how, "--name", "job", "--state"])
+            .arg(stage.state())
+            .args(["--", "sh", "-c", &script])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        match after_ms {
+            None => std::thread::sleep(Duration::from_millis(5)),
+            Some(ms) => {
+                harness::wait_until("the job has begun", || begun.exists());
+                std::thread::sleep(Duration::from_millis(ms));
+            }
+        }
+        night.kill().unwrap();
+        night.wait().unwrap();
+        if after_ms.is_some() {
+            harness::wait_until("the job has ended", || done.exists());
+            assert_eq!(std::fs::read(&done).unwrap(), plain.stdout, "{how} {after_ms:?}");
+        }
+    }
+    let night = stage.night(&["-q", "--as", "steer"], &stage.reads());
+    assert_eq!(night.stdout.as_bytes(), plain.stdout, "the next night is as any other");
+    let left = std::fs::read_dir(stage.state().join("jobs/job")).unwrap().flatten();
+    let mut left: Vec<String> = left.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    left.retain(|name| !["lock", "nights", "recording"].contains(&name.as_str()));
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn files_that_bear_tonights_date_are_found() {
+    if !can_control("files_that_bear_tonights_date_are_found") {
+        return;
+    }
+    let stage = Stage::new();
+    let read = |day: &str| format!("cat '{}'/part-*.dat | cksum", day_of(&stage, day).display());
+    let make = |day: &str| {
+        let directory = day_of(&stage, day);
+        std::fs::create_dir_all(&directory).unwrap();
+        for part in 0..3 {
+            let path = directory.join(format!("part-{part}.dat"));
+            std::fs::write(&path, vec![part; 300_000]).unwrap();
+            std::fs::File::open(&path).unwrap().sync_all().unwrap();
+        }
+    };
+    make("2026-11-21");
+    assert_eq!(stage.night(&[], &read("2026-11-21")).code, Some(0));
+    std::fs::remove_dir_all(day_of(&stage, "2026-11-21")).unwrap();
+    make("2026-11-22");
+    let out = stage.tree.file("stats.json");
+    let night = stage.night(&["--as", "steer", "--stats", out.to_str().unwrap()], &read("2026-11-22"));
+    assert_eq!(night.code, Some(0), "{}", night.stderr);
+    assert!(night.stderr.contains("3 files under another name"), "{}", night.stderr);
+}
+
+fn day_of(stage: &Stage, day: &str) -> PathBuf {
+    Path::new(&stage.tree.path()).join(day)
+}

@@ -1,0 +1,27 @@
+//! What is known of a job that runs again and again, and what follows from it for tonight.
+//!
+//! ```text
+//!  STATE/jobs/NAME/   lock   nights   recording
+//!                              │         │
+//!               verdict: alone, watch or steer   plan: lists, start set, budget
+//! ```
+//!
+//! - [`Store`]: where the knowledge of each job lies, one directory a job, for one user.
+//! - [`Night`]: what one run was like; [`tonight`] decides from them what to do next.
+//! - [`Plan`]: from a recording to what will be read, by whom, and with how much memory.
+//! - [`Locator`]: files that bear another name tonight.
+//!
+//! Nothing in here starts a program or asks the kernel for more than names, sizes and free memory.
+
+mod locate;
+pub mod memory;
+mod night;
+mod plan;
+mod store;
+mod verdict;
+
+pub use locate::Locator;
+pub use night::{How, NIGHTS, Night};
+pub use plan::{Chunk, Means, NoPlan, Plan, PlannedFile, StartRange};
+pub use store::{Job, Store, StoreError, is_name};
+pub use verdict::{Tonight, WORSE, WORTH_S, tonight, usual_exit_code};

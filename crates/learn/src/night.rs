@@ -1,0 +1,57 @@
+//! What one run of a job was like.
+
+use serde::{Deserialize, Serialize};
+
+/// Nights that are kept of a job; the oldest is forgotten for a new one.
+pub const NIGHTS: usize = 64;
+
+/// What foretell did during a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum How {
+    /// Nothing: the job ran by itself.
+    Alone,
+    /// It watched, and did nothing else.
+    Watched,
+    /// It fetched and evicted by what it knew.
+    Steered,
+}
+
+impl std::fmt::Display for How {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            How::Alone => "alone",
+            How::Watched => "watched",
+            How::Steered => "steered",
+        })
+    }
+}
+
+/// One run of a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Night {
+    /// When it began, seconds since 1970.
+    pub began_s: u64,
+    /// What was done.
+    pub how: How,
+    /// How long it took, from its first instruction to its end, seconds.
+    pub elapsed_s: f64,
+    /// What its threads slept for I/O in all, seconds; not known of a job that ran alone.
+    pub wait_s: Option<f64>,
+    /// Bytes read from devices for it.
+    pub read_bytes: u64,
+    /// The largest resident memory of one of its processes, bytes.
+    pub resident_bytes: u64,
+    /// How it ended: its exit code, or 128 + the signal.
+    pub exit_code: u8,
+    /// Memory that it was steered with, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_bytes: Option<u64>,
+    /// Blocks fetched ahead for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefetched: Option<u64>,
+    /// References that were predicted, of all that came while a list had something to say; from 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<f64>,
+}

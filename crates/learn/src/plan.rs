@@ -1,0 +1,427 @@
+//! From a recording to what will be read tonight.
+//!
+//! ```text
+//!  accesses of data files, lane by lane  ──►  lists, one a lane; a role ──► its list
+//!  executables and libraries             ──►  the start set: fetched before the job begins
+//!  distinct bytes, free memory           ──►  the budget
+//! ```
+//!
+//! Left out are files that the job writes (what will be in them is not known, and where they lie is not either), files
+//! that are gone, and what lies beyond the end of a file that has shrunk.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+
+use foretell_recording::{Fact, FileNumber, PAGE_BYTES, Recording, Role, Way, lanes};
+
+use crate::locate::Locator;
+
+/// What we need ourselves beside the cached pages: the rings and books of a run, bytes.
+const OWN_BYTES: u64 = 8 << 20;
+/// A budget below this is not worth having: a few requests of the largest size.
+const LEAST_BUDGET_BYTES: u64 = 4 << 20;
+/// What a position of a list costs here and in the policy, bytes; a plan takes an eighth of the memory at most.
+const POSITION_BYTES: u64 = 48;
+/// The policy's block, in pages: positions are counted in blocks of 8 KiB.
+const BLOCK_PAGES: u64 = 2;
+/// Start set: pages in all at most, 256 MiB.
+const START_PAGES: u64 = 1 << 16;
+/// A file up to this size that is mapped and never read belongs to the start set: tables of locales and of character
+/// sets, which every program of a job maps anew, in no order worth following.
+const SMALL_MAPPED_BYTES: u64 = 1 << 20;
+
+/// A file that will be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedFile {
+    /// Where it is tonight.
+    pub path: PathBuf,
+    /// Its size tonight, bytes.
+    pub bytes: u64,
+}
+
+/// Neighbouring pages that will be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chunk {
+    /// Which of [`Plan::files`].
+    pub file: u32,
+    /// First page.
+    pub first_page: u32,
+    /// How many, 1 at least; the last one may be cut by the end of the file.
+    pub pages: u32,
+}
+
+/// Pages of an executable or a library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartRange {
+    /// The file.
+    pub path: PathBuf,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// What a job will read, by whom, and with how much memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The files that the lists name.
+    pub files: Vec<PlannedFile>,
+    /// What will be read, a list for each reader, in order.
+    pub lists: Vec<Vec<Chunk>>,
+    /// The recorded roles.
+    pub roles: Vec<Role>,
+    /// The list of each of them.
+    pub list_of: Vec<Option<u32>>,
+    /// What is fetched before the job begins.
+    pub start: Vec<StartRange>,
+    /// Bytes of page cache to steer with.
+    pub budget_bytes: u64,
+    /// Distinct bytes that the lists name.
+    pub distinct_bytes: u64,
+    /// Files that bear another name tonight.
+    pub renamed: u64,
+    /// Files that are gone.
+    pub missing: u64,
+}
+
+/// Why there is no plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoPlan {
+    /// It read nothing that could be read ahead.
+    #[error("it read no file that is still there")]
+    Nothing,
+    /// The plan would take more than an eighth of the memory.
+    #[error("it makes {references} references, more than can be planned in the memory that there is")]
+    TooLong {
+        /// How many.
+        references: u64,
+    },
+    /// There is no memory to steer with.
+    #[error("only {free_mib} MiB of memory are free")]
+    NoMemory {
+        /// How much there is.
+        free_mib: u64,
+    },
+}
+
+/// What a plan may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Means {
+    /// Memory that there is in all, bytes.
+    pub usable_bytes: u64,
+    /// What of it page cache may fill at present.
+    pub free_bytes: u64,
+    /// What the job itself needs, as far as it is known.
+    pub job_bytes: u64,
+    /// A bound that somebody has named.
+    pub most_bytes: Option<u64>,
+}
+
+impl Plan {
+    /// Makes a plan for tonight of what was recorded.
+    ///
+    /// # Errors
+    /// [`NoPlan`]: then there is nothing to steer.
+    pub fn new(recording: &Recording, means: Means) -> Result<Plan, NoPlan> {
+        let blocks = |pages: u64| pages.div_ceil(BLOCK_PAGES);
+        let references = recording.accesses.iter().map(|access| blocks(access.pages.into())).sum::<u64>();
+        if references.saturating_mul(POSITION_BYTES) > means.usable_bytes / 8 {
+            return Err(NoPlan::TooLong { references });
+        }
+        let mut places = Places::new(recording);
+        let (mut lists, mut list_of) = (Vec::new(), vec![None; recording.roles.len()]);
+        for lane in lanes(recording) {
+            let mut list = Vec::new();
+            for &at in &lane.accesses {
+                let Some(access) = recording.accesses.get(at as usize) else { continue };
+                if access.way == Way::Written {
+                    continue;
+                }
+                places.list(access.file, access.first_page, access.pages, &mut list);
+            }
+            if list.is_empty() {
+                continue;
+            }
+            for role in lane.roles {
+                if let Some(of) = list_of.get_mut(role.0 as usize) {
+                    *of = u32::try_from(lists.len()).ok();
+                }
+            }
+            lists.push(list);
+        }
+        if lists.is_empty() {
+            return Err(NoPlan::Nothing);
+        }
+        let distinct_bytes = distinct_bytes(&lists);
+        let most = means.free_bytes.saturating_sub(OWN_BYTES).saturating_sub(means.job_bytes);
+        // All of it and an eighth: what the lists do not name is cached as well.
+        let budget_bytes =
+            most.min(distinct_bytes + distinct_bytes / 8).min(means.most_bytes.unwrap_or(u64::MAX));
+        let budget_bytes = budget_bytes.max(LEAST_BUDGET_BYTES);
+        if most < LEAST_BUDGET_BYTES {
+            return Err(NoPlan::NoMemory { free_mib: means.free_bytes >> 20 });
+        }
+        Ok(Plan {
+            start: start_set(recording, &mut places.locator),
+            renamed: places.locator.renamed(),
+            missing: places.missing,
+            files: places.files,
+            lists,
+            roles: recording.roles.clone(),
+            list_of,
+            budget_bytes,
+            distinct_bytes,
+        })
+    }
+}
+
+/// For each file: is it small, and only ever mapped?
+fn small_mapped(recording: &Recording) -> Vec<bool> {
+    let mut small: Vec<bool> = recording.files.iter().map(|file| file.size <= SMALL_MAPPED_BYTES).collect();
+    for access in &recording.accesses {
+        if access.way != Way::Mapped
+            && let Some(small) = small.get_mut(access.file.0 as usize)
+        {
+            *small = false;
+        }
+    }
+    small
+}
+
+/// Where the recorded files are tonight.
+struct Places<'a> {
+    recording: &'a Recording,
+    /// Files that no list names: written, or executed.
+    left_out: Vec<bool>,
+    /// What each recorded file is in the plan, once it was looked for.
+    planned: HashMap<FileNumber, Option<u32>>,
+    files: Vec<PlannedFile>,
+    locator: Locator,
+    missing: u64,
+}
+
+impl<'a> Places<'a> {
+    fn new(recording: &'a Recording) -> Places<'a> {
+        let mut left_out = vec![false; recording.files.len()];
+        for fact in &recording.facts {
+            if let Fact::Written(file) | Fact::Executed(file) | Fact::Deleted(file) | Fact::Truncated(file) =
+                fact
+                && let Some(out) = left_out.get_mut(file.0 as usize)
+            {
+                *out = true;
+            }
+        }
+        for (file, out) in small_mapped(recording).into_iter().zip(&mut left_out) {
+            *out |= file;
+        }
+        let (planned, files, locator) = (HashMap::new(), Vec::new(), Locator::default());
+        Places { recording, left_out, planned, files, locator, missing: 0 }
+    }
+
+    /// Appends what there is of some pages to a list; joins what follows the last chunk.
+    fn list(&mut self, number: FileNumber, first_page: u32, pages: u32, list: &mut Vec<Chunk>) {
+        let file = match self.planned.get(&number) {
+            Some(&known) => known,
+            None => {
+                let found = self.look(number);
+                self.planned.insert(number, found);
+                found
+            }
+        };
+        let Some(file) = file else { return };
+        let end_page = self.files[file as usize].bytes.div_ceil(PAGE_BYTES);
+        let end = (u64::from(first_page) + u64::from(pages)).min(end_page);
+        let Some(pages) = end.checked_sub(first_page.into()).filter(|pages| *pages > 0) else { return };
+        let Ok(pages) = u32::try_from(pages) else { return };
+        if let Some(last) = list.last_mut()
+            && last.file == file
+            && last.first_page.checked_add(last.pages) == Some(first_page)
+            && let Some(joined) = last.pages.checked_add(pages)
+        {
+            last.pages = joined;
+            return;
+        }
+        list.push(Chunk { file, first_page, pages });
+    }
+
+    fn look(&mut self, number: FileNumber) -> Option<u32> {
+        let at = number.0 as usize;
+        let recorded = self.recording.files.get(at)?;
+        if self.left_out[at] {
+            return None;
+        }
+        let found = self.locator.find(&recorded.path);
+        let metadata = found.as_ref().and_then(|path| std::fs::metadata(path).ok());
+        let (Some(path), Some(metadata)) = (found, metadata.filter(std::fs::Metadata::is_file)) else {
+            self.missing += 1;
+            return None;
+        };
+        self.files.push(PlannedFile { path, bytes: metadata.len() });
+        u32::try_from(self.files.len() - 1).ok()
+    }
+}
+
+/// The bytes of the union of all chunks.
+fn distinct_bytes(lists: &[Vec<Chunk>]) -> u64 {
+    let mut chunks: Vec<Chunk> = lists.iter().flatten().copied().collect();
+    chunks.sort_unstable_by_key(|chunk| (chunk.file, chunk.first_page));
+    let (mut pages, mut file, mut covered) = (0_u64, u32::MAX, 0_u64);
+    for chunk in chunks {
+        if chunk.file != file {
+            (file, covered) = (chunk.file, 0);
+        }
+        let (first, end) =
+            (u64::from(chunk.first_page), u64::from(chunk.first_page) + u64::from(chunk.pages));
+        pages += end.saturating_sub(first.max(covered));
+        covered = covered.max(end);
+    }
+    pages * PAGE_BYTES
+}
+
+/// What of executables and libraries was used, joined, by file and place.
+fn start_set(recording: &Recording, locator: &mut Locator) -> Vec<StartRange> {
+    let executed = |fact: &Fact| match fact {
+        Fact::Executed(file) => Some(*file),
+        _ => None,
+    };
+    let tables = (0_u32..).map(FileNumber).zip(small_mapped(recording)).filter(|(_, small)| *small);
+    let files = recording.facts.iter().filter_map(executed).chain(tables.map(|(file, _)| file));
+    let mut used: BTreeMap<FileNumber, Vec<(u64, u64)>> = files.map(|file| (file, Vec::new())).collect();
+    for access in &recording.accesses {
+        if let Some(ranges) = used.get_mut(&access.file) {
+            let first = u64::from(access.first_page);
+            ranges.push((first, first + u64::from(access.pages)));
+        }
+    }
+    let (mut set, mut left) = (Vec::new(), START_PAGES);
+    for (file, mut ranges) in used {
+        let Some(path) = recording.files.get(file.0 as usize).and_then(|f| locator.find(&f.path)) else {
+            continue;
+        };
+        ranges.sort_unstable();
+        let mut joined: Vec<(u64, u64)> = Vec::new();
+        for (first, end) in ranges {
+            match joined.last_mut() {
+                Some(last) if first <= last.1 => last.1 = last.1.max(end),
+                _ => joined.push((first, end)),
+            }
+        }
+        for (first, end) in joined {
+            let pages = (end - first).min(left);
+            left -= pages;
+            if pages > 0 {
+                let (offset, length) = (first * PAGE_BYTES, pages * PAGE_BYTES);
+                set.push(StartRange { path: path.clone(), offset, length });
+            }
+        }
+    }
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foretell_recording::{Access, FileRecord, RoleId};
+    use std::path::Path;
+
+    const MEANS: Means = Means { usable_bytes: 1 << 30, free_bytes: 1 << 28, job_bytes: 0, most_bytes: None };
+
+    /// A recording of one role; the files are made as large as they are said to be.
+    fn recording(dir: &Path, files: &[(&str, u64)], accesses: &[(u32, u32, u32, Way)]) -> Recording {
+        let file = |(name, size): &(&str, u64)| {
+            let path = dir.join(name);
+            std::fs::File::create(&path).unwrap().set_len(*size).unwrap();
+            FileRecord { path, dev: 0, ino: 0, size: *size, mtime_ns: 0 }
+        };
+        let access = |(at, &(file, first_page, pages, way)): (usize, &(u32, u32, u32, Way))| Access {
+            role: RoleId(0),
+            file: FileNumber(file),
+            first_page,
+            pages,
+            at_ns: at as u64,
+            waited_ns: 0,
+            way,
+        };
+        Recording {
+            roles: vec![Role { parent: None, name: "job".to_owned(), ordinal: 0 }],
+            files: files.iter().map(file).collect(),
+            accesses: accesses.iter().enumerate().map(access).collect(),
+            ..Recording::default()
+        }
+    }
+
+    fn chunks(plan: &Plan) -> Vec<(u32, u32, u32)> {
+        plan.lists[0].iter().map(|chunk| (chunk.file, chunk.first_page, chunk.pages)).collect()
+    }
+
+    #[test]
+    fn what_is_read_is_listed_and_neighbours_are_joined() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = [("a", 40 * PAGE_BYTES), ("b", 10 * PAGE_BYTES)];
+        let read = [(0, 0, 8), (0, 8, 8), (1, 4, 2), (0, 16, 4), (0, 0, 8)];
+        let read: Vec<_> = read.map(|(file, first, pages)| (file, first, pages, Way::Read)).into();
+        let plan = Plan::new(&recording(dir.path(), &files, &read), MEANS).unwrap();
+        assert_eq!(chunks(&plan), [(0, 0, 16), (1, 4, 2), (0, 16, 4), (0, 0, 8)]);
+        assert_eq!(plan.distinct_bytes, 22 * PAGE_BYTES);
+        assert_eq!(plan.list_of, [Some(0)]);
+        assert_eq!((plan.renamed, plan.missing), (0, 0));
+    }
+
+    #[test]
+    fn what_is_gone_or_beyond_the_end_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = [("a", 40 * PAGE_BYTES), ("gone", 4096), ("shrunk", 40 * PAGE_BYTES)];
+        let read = [(0, 38, 2, Way::Read), (1, 0, 1, Way::Read), (2, 0, 8, Way::Read), (2, 20, 4, Way::Read)];
+        let recorded = recording(dir.path(), &files, &read);
+        std::fs::remove_file(dir.path().join("gone")).unwrap();
+        std::fs::File::create(dir.path().join("shrunk")).unwrap().set_len(3 * PAGE_BYTES + 1).unwrap();
+        let plan = Plan::new(&recorded, MEANS).unwrap();
+        assert_eq!(chunks(&plan), [(0, 38, 2), (1, 0, 4)]);
+        assert_eq!(plan.missing, 1);
+    }
+
+    #[test]
+    fn what_is_written_or_executed_is_not_listed() {
+        let dir = tempfile::tempdir().unwrap();
+        let files =
+            [("data", 4096), ("out", 4096), ("lib.so", 1 << 20), ("locale", 4096), ("mapped", 2 << 20)];
+        let accesses = [
+            (0, 0, 1, Way::Read),
+            (1, 0, 1, Way::Read),
+            (2, 0, 1, Way::Read),
+            (2, 16, 16, Way::Mapped),
+            (3, 0, 1, Way::Mapped),
+            (4, 7, 2, Way::Mapped),
+        ];
+        let mut recorded = recording(dir.path(), &files, &accesses);
+        recorded.facts = vec![Fact::Written(FileNumber(1)), Fact::Executed(FileNumber(2))];
+        let plan = Plan::new(&recorded, MEANS).unwrap();
+        let listed: Vec<&Path> =
+            plan.files.iter().map(|file| file.path.strip_prefix(dir.path()).unwrap()).collect();
+        assert_eq!(listed, [Path::new("data"), Path::new("mapped")]);
+        let start: Vec<_> = plan
+            .start
+            .iter()
+            .map(|range| (range.path.file_name().unwrap().to_str().unwrap(), range.offset, range.length))
+            .collect();
+        assert_eq!(start, [("lib.so", 0, 4096), ("lib.so", 65_536, 65_536), ("locale", 0, 4096)]);
+    }
+
+    #[test]
+    fn the_budget_is_what_is_free_and_never_more_than_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let pages = 1 << 14;
+        let files = [("a", u64::from(pages) * PAGE_BYTES)];
+        let recorded = recording(dir.path(), &files, &[(0, 0, pages, Way::Read)]);
+        let budget = |means| Plan::new(&recorded, means).map(|plan| plan.budget_bytes >> 20);
+        assert_eq!(budget(MEANS), Ok(72), "all of it and an eighth");
+        assert_eq!(budget(Means { free_bytes: 48 << 20, ..MEANS }), Ok(40), "less what we need ourselves");
+        assert_eq!(budget(Means { free_bytes: 48 << 20, job_bytes: 30 << 20, ..MEANS }), Ok(10));
+        assert_eq!(budget(Means { most_bytes: Some(20 << 20), ..MEANS }), Ok(20));
+        assert_eq!(budget(Means { free_bytes: 10 << 20, ..MEANS }), Err(NoPlan::NoMemory { free_mib: 10 }));
+        let references = u64::from(pages) / BLOCK_PAGES;
+        assert_eq!(budget(Means { usable_bytes: 1 << 20, ..MEANS }), Err(NoPlan::TooLong { references }));
+        assert_eq!(budget(Means { usable_bytes: 8 * 48 * references, ..MEANS }), Ok(72));
+        assert_eq!(Plan::new(&recording(dir.path(), &files, &[]), MEANS).unwrap_err(), NoPlan::Nothing);
+    }
+}

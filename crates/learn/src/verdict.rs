@@ -1,0 +1,198 @@
+//! What to do tonight, from what the nights before were like.
+//!
+//! 1. A job of which no recording is there is watched.
+//! 2. A job that waited for less than [`WORTH_S`] has nothing to gain; it runs alone, and is watched again every
+//!    [`LOOK_AGAIN`]th night, or as soon as a night alone reads much more than the one that was watched.
+//! 3. Else it is steered. When a steered night takes longer than [`WORSE`] times what the job took by itself, steering
+//!    pauses: for one night, then for three, then for seven, so that a job which is better left alone is left alone.
+//!    The first night of a pause is watched: what the job does may have changed.
+//!
+//! Only nights that ended as the job usually ends count: one that failed after a second says nothing.
+
+use crate::night::{How, Night};
+
+/// Seconds of waiting from which on it is worth to steer. To begin and to end takes a quarter of a second on a steered
+/// night; a third of the waiting, which is what prefetching alone saves at least, must be more.
+pub const WORTH_S: f64 = 0.75;
+/// A share of the job's time that the waiting must be as well.
+const WORTH_SHARE: f64 = 0.05;
+/// A steered night may take so many times what the job takes by itself: the noise of a quiet machine.
+pub const WORSE: f64 = 1.02;
+/// A job that has nothing to gain is watched again after so many nights.
+const LOOK_AGAIN: usize = 7;
+/// Nights that the first, the second and all later pauses take.
+const PAUSES: [usize; 3] = [1, 3, 7];
+/// A night alone that reads so many times more than the one watched is another kind of night.
+const MUCH_MORE: u64 = 2;
+/// Nights by themselves of which the middle one is compared with.
+const COMPARED: usize = 5;
+/// Bytes below which the reading of a night alone is not looked at.
+const FEW_BYTES: u64 = 32 << 20;
+
+/// What to do with a job tonight, and why, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tonight {
+    /// Nothing.
+    Alone(String),
+    /// Watch it.
+    Watch(String),
+    /// Fetch and evict by what is known.
+    Steer(String),
+}
+
+/// The exit code with which the job ends most often; that of the last night among equals. `None` of a new job.
+#[must_use]
+pub fn usual_exit_code(nights: &[Night]) -> Option<u8> {
+    let count = |code: u8| nights.iter().filter(|night| night.exit_code == code).count();
+    let most = nights.iter().map(|night| count(night.exit_code)).max()?;
+    nights.iter().rev().map(|night| night.exit_code).find(|&code| count(code) == most)
+}
+
+/// Decides what to do tonight.
+#[must_use]
+pub fn tonight(nights: &[Night], has_recording: bool) -> Tonight {
+    let usual = usual_exit_code(nights);
+    let nights: Vec<&Night> = nights.iter().filter(|night| Some(night.exit_code) == usual).collect();
+    let Some(at) = nights.iter().rposition(|night| night.how == How::Watched).filter(|_| has_recording)
+    else {
+        return Tonight::Watch("nothing is known of the job yet".to_owned());
+    };
+    let watched = nights[at];
+    let waited = watched.wait_s.unwrap_or(0.0);
+    if waited < WORTH_S || waited < WORTH_SHARE * watched.elapsed_s {
+        let alone = &nights[at + 1..];
+        let more =
+            |night: &&&Night| night.read_bytes > FEW_BYTES.max(MUCH_MORE.saturating_mul(watched.read_bytes));
+        if alone.iter().rev().take(1).any(|night| more(&night)) {
+            return Tonight::Watch("it read much more the last time than when it was watched".to_owned());
+        }
+        if alone.len() >= LOOK_AGAIN {
+            return Tonight::Watch(format!("it was not looked at for {} nights", alone.len()));
+        }
+        let (elapsed, share) = (watched.elapsed_s, 100.0 * waited / watched.elapsed_s.max(1e-9));
+        return Tonight::Alone(format!(
+            "nothing to gain: of {elapsed:.1} s it waited {waited:.1} s ({share:.0}%) for storage"
+        ));
+    }
+    pause(&nights).unwrap_or_else(|| Tonight::Steer(format!("it waits {waited:.1} s for storage")))
+}
+
+/// Is steering put off tonight?
+fn pause(nights: &[&Night]) -> Option<Tonight> {
+    let (mut worse_in_a_row, mut last_worse) = (0, None);
+    for (at, night) in nights.iter().enumerate() {
+        if night.how != How::Steered {
+            continue;
+        }
+        match by_itself(&nights[..at]) {
+            Some(plain) if night.elapsed_s > WORSE * plain => {
+                worse_in_a_row += 1;
+                last_worse = Some((at, night.elapsed_s, plain));
+            }
+            _ => (worse_in_a_row, last_worse) = (0, None),
+        }
+    }
+    let (at, steered, plain) = last_worse?;
+    let length = PAUSES[worse_in_a_row.min(PAUSES.len()) - 1];
+    let passed = nights.len() - 1 - at;
+    if passed >= length {
+        return None;
+    }
+    let why = format!(
+        "steered it took {steered:.1} s, by itself {plain:.1} s; paused for {} more",
+        length - passed
+    );
+    Some(if passed == 0 { Tonight::Watch(why) } else { Tonight::Alone(why) })
+}
+
+/// What the job takes by itself: the middle one of its last nights alone or watched.
+fn by_itself(nights: &[&Night]) -> Option<f64> {
+    let plain = nights.iter().rev().filter(|night| night.how != How::Steered).take(COMPARED);
+    let mut plain: Vec<f64> = plain.map(|night| night.elapsed_s).collect();
+    plain.sort_unstable_by(f64::total_cmp);
+    plain.get(plain.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn night(how: How, elapsed_s: f64, wait_s: f64) -> Night {
+        Night {
+            began_s: 0,
+            how,
+            elapsed_s,
+            wait_s: (how != How::Alone).then_some(wait_s),
+            read_bytes: 100 << 20,
+            resident_bytes: 0,
+            exit_code: 0,
+            budget_bytes: None,
+            prefetched: None,
+            predicted: None,
+        }
+    }
+
+    fn kind(tonight: Tonight) -> How {
+        match tonight {
+            Tonight::Alone(_) => How::Alone,
+            Tonight::Watch(_) => How::Watched,
+            Tonight::Steer(_) => How::Steered,
+        }
+    }
+
+    #[test]
+    fn first_watched_then_steered() {
+        assert_eq!(kind(tonight(&[], false)), How::Watched);
+        let watched = [night(How::Watched, 10.0, 6.0)];
+        assert_eq!(kind(tonight(&watched, false)), How::Watched, "its recording is gone");
+        assert_eq!(tonight(&watched, true), Tonight::Steer("it waits 6.0 s for storage".to_owned()));
+    }
+
+    #[test]
+    fn a_job_that_does_not_wait_is_left_alone_and_looked_at_again() {
+        let mut nights = vec![night(How::Watched, 10.0, 0.3)];
+        for _ in 0..LOOK_AGAIN {
+            assert_eq!(kind(tonight(&nights, true)), How::Alone);
+            nights.push(night(How::Alone, 10.0, 0.0));
+        }
+        assert_eq!(kind(tonight(&nights, true)), How::Watched);
+        let mut more = night(How::Alone, 10.0, 0.0);
+        more.read_bytes = 300 << 20;
+        assert_eq!(kind(tonight(&[night(How::Watched, 10.0, 0.3), more], true)), How::Watched);
+        assert_eq!(kind(tonight(&[night(How::Watched, 100.0, 3.0)], true)), How::Alone, "3% of its time");
+    }
+
+    #[test]
+    fn steering_that_loses_is_put_off_for_longer_each_time() {
+        let mut nights = vec![night(How::Watched, 10.0, 6.0)];
+        let mut pauses = Vec::new();
+        for _ in 0..4 {
+            assert_eq!(kind(tonight(&nights, true)), How::Steered);
+            nights.push(night(How::Steered, 10.3, 6.0));
+            let mut kinds = Vec::new();
+            while kind(tonight(&nights, true)) != How::Steered {
+                let how = kind(tonight(&nights, true));
+                kinds.push(how);
+                nights.push(night(how, 10.0, 6.0));
+            }
+            assert_eq!(kinds[0], How::Watched);
+            assert!(kinds[1..].iter().all(|how| *how == How::Alone));
+            pauses.push(kinds.len());
+        }
+        assert_eq!(pauses, [1, 3, 7, 7]);
+        nights.push(night(How::Steered, 5.0, 1.0));
+        nights.push(night(How::Steered, 11.0, 6.0));
+        assert!(matches!(tonight(&nights, true), Tonight::Watch(why) if why.ends_with("paused for 1 more")));
+    }
+
+    #[test]
+    fn nights_that_ended_otherwise_do_not_count() {
+        let mut failed = night(How::Steered, 30.0, 6.0);
+        failed.exit_code = 1;
+        let nights = [night(How::Watched, 10.0, 6.0), night(How::Steered, 5.0, 1.0), failed.clone()];
+        assert_eq!(usual_exit_code(&nights), Some(0));
+        assert_eq!(kind(tonight(&nights, true)), How::Steered);
+        assert_eq!(usual_exit_code(&[night(How::Watched, 1.0, 0.0), failed]), Some(1), "the last of equals");
+        assert_eq!(usual_exit_code(&[]), None);
+    }
+}
