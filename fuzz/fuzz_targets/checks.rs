@@ -25,8 +25,15 @@ pub fn one_line_about(error: &impl Display, input: &str) {
 pub const MAX_REFERENCES: usize = 2000;
 
 /// Limits of a trace reader that a few lines reach.
-pub const SMALL_LIMITS: Limits =
-    Limits { line_bytes: 512, files: 8, processes: 8, name_bytes: 256, objects: 8, descriptors: 8 };
+pub const SMALL_LIMITS: Limits = Limits {
+    line_bytes: 512,
+    files: 8,
+    processes: 8,
+    name_bytes: 256,
+    objects: 8,
+    descriptors: 8,
+    unfinished_bytes: 512,
+};
 
 /// The format that the first line of `bytes` names, `None` for `auto`, and the trace after it.
 #[must_use]

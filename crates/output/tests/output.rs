@@ -215,3 +215,15 @@ fn what_others_left_in_a_shared_directory_is_refused() {
     write(&shared.join("link"), b"through").unwrap();
     assert_eq!(fs::read(&victim).unwrap(), b"through");
 }
+
+#[test]
+fn a_private_file_is_its_owners_alone_unless_it_replaces_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out");
+    let begin = || Output::open(&path).unwrap().begin_private().unwrap();
+    begin().finish().unwrap();
+    assert_eq!(mode_of(&path), 0o600);
+    fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+    begin().finish().unwrap();
+    assert_eq!(mode_of(&path), 0o644);
+}

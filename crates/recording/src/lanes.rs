@@ -126,10 +126,10 @@ fn earlier(one: Option<usize>, other: Option<usize>, spans: &[Span]) -> Option<u
 
 fn spans(recording: &Recording) -> Vec<Span> {
     let mut spans = vec![Span { first_ns: u64::MAX, end_ns: 0, accesses: 0 }; recording.roles.len()];
-    for &Access { role, at_ns, waited_ns, .. } in &recording.accesses {
+    for &Access { role, at_ns, .. } in &recording.accesses {
         if let Some(span) = spans.get_mut(role.0 as usize) {
             span.first_ns = span.first_ns.min(at_ns);
-            span.end_ns = span.end_ns.max(at_ns.saturating_add(waited_ns));
+            span.end_ns = span.end_ns.max(at_ns);
             span.accesses += 1;
         }
     }

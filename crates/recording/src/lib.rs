@@ -19,6 +19,7 @@ mod lanes;
 mod lineage;
 mod read;
 mod similar;
+mod state;
 mod write;
 
 use std::path::PathBuf;

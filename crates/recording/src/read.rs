@@ -15,7 +15,7 @@ use crate::format::{
     FOLLOWS, KIND, MAGIC, SAME_FILE, SAME_ROLE, Sum, VERSION, WAY, WAY_SHIFT, WINDOW_LOG_MAX, fact, kind,
     unfold,
 };
-use crate::write::Before;
+use crate::state::{Bounds, FileState, State};
 use crate::{Access, Fact, FileNumber, FileRecord, Recording, Role, RoleId, Summary, Way, limits};
 
 /// Bytes that are decompressed at a time.
@@ -42,44 +42,48 @@ impl Recording {
     /// # Errors
     /// As [`Recording::read`].
     pub fn read_from(path: &Path, bytes: impl BufRead) -> Result<Recording, ReadError> {
-        let fail = |reason: Failure| reason.of(path);
-        let mut summed = Summed { inner: bytes, sum: Sum::default() };
-        let mut magic = [0; MAGIC.len()];
-        let found = fill(&mut summed, &mut magic).map_err(|e| fail(Failure::Io(e)))?;
-        if magic[..found] != MAGIC[..found] || found == 0 {
-            return Err(ReadError::NotARecording { path: path.to_owned() });
-        }
-        if found < MAGIC.len() {
-            return Err(fail(Failure::CutShort));
-        }
-        let mut version = [0; 2];
-        summed.exactly(&mut version).map_err(fail)?;
-        let version = u16::from_le_bytes(version);
-        if version != VERSION {
-            return Err(ReadError::OtherVersion { path: path.to_owned(), found: version });
-        }
-        let mut decoder =
-            zstd::stream::read::Decoder::with_buffer(&mut summed).map_err(|e| fail(Failure::Io(e)))?;
-        decoder.window_log_max(WINDOW_LOG_MAX).map_err(|e| fail(Failure::Io(e)))?;
-        let mut contents = Contents::new(decoder.single_frame(), limits::UNCOMPRESSED_BYTES);
-        let recording = contents.recording().map_err(fail)?;
-        let end = contents.position();
-        let damaged = |what| fail(Failure::Damaged { byte: end, what });
-        if contents.next().map_err(fail)?.is_some() {
-            return Err(damaged("something follows the summary"));
-        }
-        drop(contents);
-        let expected = summed.sum.0;
-        let mut sum = [0; 8];
-        summed.exactly(&mut sum).map_err(fail)?;
-        if u64::from_le_bytes(sum) != expected {
-            return Err(damaged("its sum is another"));
-        }
-        match fill(&mut summed, &mut [0]) {
-            Ok(0) => Ok(recording),
-            Ok(_) => Err(damaged("something follows its end")),
-            Err(e) => Err(fail(Failure::Io(e))),
-        }
+        read(path, bytes, Bounds::default())
+    }
+}
+
+fn read(path: &Path, bytes: impl BufRead, bounds: Bounds) -> Result<Recording, ReadError> {
+    let fail = |reason: Failure| reason.of(path);
+    let mut summed = Summed { inner: bytes, sum: Sum::default() };
+    let mut magic = [0; MAGIC.len()];
+    let found = fill(&mut summed, &mut magic).map_err(|e| fail(Failure::Io(e)))?;
+    if magic[..found] != MAGIC[..found] || found == 0 {
+        return Err(ReadError::NotARecording { path: path.to_owned() });
+    }
+    if found < MAGIC.len() {
+        return Err(fail(Failure::CutShort));
+    }
+    let mut version = [0; 2];
+    summed.exactly(&mut version).map_err(fail)?;
+    let version = u16::from_le_bytes(version);
+    if version != VERSION {
+        return Err(ReadError::OtherVersion { path: path.to_owned(), found: version });
+    }
+    let mut decoder =
+        zstd::stream::read::Decoder::with_buffer(&mut summed).map_err(|e| fail(Failure::Io(e)))?;
+    decoder.window_log_max(WINDOW_LOG_MAX).map_err(|e| fail(Failure::Io(e)))?;
+    let mut contents = Contents::new(decoder.single_frame(), bounds);
+    let recording = contents.recording().map_err(fail)?;
+    let end = contents.position();
+    let damaged = |what| fail(Failure::Damaged { byte: end, what });
+    if contents.next().map_err(fail)?.is_some() {
+        return Err(damaged("something follows the summary"));
+    }
+    drop(contents);
+    let expected = summed.sum.0;
+    let mut sum = [0; 8];
+    summed.exactly(&mut sum).map_err(fail)?;
+    if u64::from_le_bytes(sum) != expected {
+        return Err(damaged("its sum is another"));
+    }
+    match fill(&mut summed, &mut [0]) {
+        Ok(0) => Ok(recording),
+        Ok(_) => Err(damaged("something follows its end")),
+        Err(e) => Err(fail(Failure::Io(e))),
     }
 }
 
@@ -164,13 +168,13 @@ struct Contents<R> {
     filled: usize,
     /// Bytes before the buffer.
     earlier: u64,
-    limit: u64,
+    bounds: Bounds,
 }
 
 impl<R: Read> Contents<R> {
-    fn new(inner: R, limit: u64) -> Contents<R> {
+    fn new(inner: R, bounds: Bounds) -> Contents<R> {
         let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
-        Contents { inner, buffer, at: 0, filled: 0, earlier: 0, limit }
+        Contents { inner, buffer, at: 0, filled: 0, earlier: 0, bounds }
     }
 
     fn position(&self) -> u64 {
@@ -202,8 +206,9 @@ impl<R: Read> Contents<R> {
             if self.filled == 0 {
                 return Ok(None);
             }
-            if self.earlier + self.filled as u64 > self.limit {
-                return Err(Failure::Limit { limit: self.limit, what: "bytes" });
+            let limit = self.bounds.uncompressed_bytes;
+            if self.earlier + self.filled as u64 > limit {
+                return Err(Failure::Limit { limit, what: "bytes" });
             }
         }
         let byte = self.buffer[self.at];
@@ -260,9 +265,8 @@ impl<R: Read> Contents<R> {
 
     fn recording(&mut self) -> Result<Recording, Failure> {
         let mut recording = Recording::default();
-        let mut before = Before::default();
-        let mut next_pages: Vec<u32> = Vec::new();
-        let mut paths_bytes = 0;
+        let mut state = State::default();
+        let bounds = self.bounds;
         loop {
             let head = self.byte()?;
             if head & KIND != kind::ACCESS && head & !KIND != 0 {
@@ -270,29 +274,19 @@ impl<R: Read> Contents<R> {
             }
             match head & KIND {
                 kind::ROLE => {
-                    let role = self.role(recording.roles.len())?;
-                    push(&mut recording.roles, role, limits::ROLES, "roles")?;
+                    let role = self.role(&mut state)?;
+                    push(&mut recording.roles, role, bounds.roles, "roles")?;
                 }
                 kind::FILE => {
-                    let file = self.file(&mut before)?;
-                    paths_bytes += file.path.as_os_str().len();
-                    if paths_bytes > limits::PATHS_BYTES {
-                        return Err(Failure::Limit {
-                            limit: limits::PATHS_BYTES as u64,
-                            what: "bytes of paths",
-                        });
-                    }
-                    push(&mut recording.files, file, limits::FILES, "files")?;
-                    next_pages.push(0);
+                    let file = self.file(&mut state)?;
+                    push(&mut recording.files, file, bounds.files, "files")?;
                 }
                 kind::ACCESS => {
-                    let access = self.access(head, &mut before, recording.roles.len(), &mut next_pages)?;
-                    push(&mut recording.accesses, access, limits::ACCESSES, "accesses")?;
+                    let access = self.access(head, &mut state)?;
+                    push(&mut recording.accesses, access, bounds.accesses, "accesses")?;
                 }
-                kind::FACT => {
-                    let fact = self.fact(recording.roles.len(), recording.files.len())?;
-                    push(&mut recording.facts, fact, limits::FACTS, "facts")?;
-                }
+                // As each is told once, there are no more of them than files and roles allow.
+                kind::FACT => recording.facts.push(self.fact(&mut state)?),
                 kind::SUMMARY => {
                     recording.summary = self.summary()?;
                     return Ok(recording);
@@ -302,48 +296,49 @@ impl<R: Read> Contents<R> {
         }
     }
 
-    fn role(&mut self, roles: usize) -> Result<Role, Failure> {
+    fn role(&mut self, state: &mut State) -> Result<Role, Failure> {
         let parent = self.u32()?.checked_sub(1).map(RoleId);
-        if parent.is_some_and(|parent| parent.0 as usize >= roles) {
+        if parent.is_some_and(|parent| parent.0 as usize >= state.ended.len()) {
             return Err(self.damaged("a parent that is no earlier role"));
         }
         let name = self.bytes(limits::NAME_BYTES, "bytes in a command name")?;
         let name = String::from_utf8(name).map_err(|_| self.damaged("a command name that is not UTF-8"))?;
+        state.ended.push(false);
         Ok(Role { parent, name, ordinal: self.u32()? })
     }
 
-    fn file(&mut self, before: &mut Before) -> Result<FileRecord, Failure> {
-        let dev = self.from(before.dev)?;
-        let ino = self.from(before.ino)?;
-        let mtime_ns = self.from(before.mtime_ns.cast_unsigned())?.cast_signed();
+    fn file(&mut self, state: &mut State) -> Result<FileRecord, Failure> {
+        let dev = self.from(state.dev)?;
+        let ino = self.from(state.ino)?;
+        let mtime_ns = self.from(state.mtime_ns.cast_unsigned())?.cast_signed();
         let size = self.number()?;
         let path = self.bytes(limits::PATH_BYTES, "bytes in a path")?;
         if path.contains(&0) {
             return Err(self.damaged("a path with a zero in it"));
         }
-        (before.dev, before.ino, before.mtime_ns) = (dev, ino, mtime_ns);
+        state.paths_bytes += path.len();
+        let limit = self.bounds.paths_bytes;
+        if state.paths_bytes > limit {
+            return Err(Failure::Limit { limit: limit as u64, what: "bytes of paths" });
+        }
+        (state.dev, state.ino, state.mtime_ns) = (dev, ino, mtime_ns);
+        state.files.push(FileState::default());
         Ok(FileRecord { path: PathBuf::from(OsStr::from_bytes(&path)), dev, ino, size, mtime_ns })
     }
 
-    fn access(
-        &mut self,
-        head: u8,
-        before: &mut Before,
-        roles: usize,
-        next_pages: &mut [u32],
-    ) -> Result<Access, Failure> {
+    fn access(&mut self, head: u8, state: &mut State) -> Result<Access, Failure> {
         let way = match (head & WAY) >> WAY_SHIFT {
             0 => Way::Read,
             1 => Way::Mapped,
             2 => Way::Written,
             _ => return Err(self.damaged("an access of no known kind")),
         };
-        let role = if head & SAME_ROLE == 0 { self.u32_from(before.role)? } else { before.role };
-        if role as usize >= roles {
+        let role = if head & SAME_ROLE == 0 { self.u32_from(state.role)? } else { state.role };
+        if role as usize >= state.ended.len() {
             return Err(self.damaged("a role that is not known"));
         }
-        let file = if head & SAME_FILE == 0 { self.u32_from(before.file)? } else { before.file };
-        let Some(next_page) = next_pages.get_mut(file as usize) else {
+        let file = if head & SAME_FILE == 0 { self.u32_from(state.file)? } else { state.file };
+        let Some(FileState { next_page, .. }) = state.files.get_mut(file as usize) else {
             return Err(self.damaged("a file that is not known"));
         };
         let first_page = if head & FOLLOWS == 0 { self.u32_from(*next_page)? } else { *next_page };
@@ -352,29 +347,33 @@ impl<R: Read> Contents<R> {
             Some(end) if pages > 0 => end,
             _ => return Err(self.damaged("an access to pages that cannot be")),
         };
-        let at_ns = self.from(before.at_ns)?;
+        let at_ns = self.from(state.at_ns)?;
         let waited_ns = self.number()?;
-        (before.role, before.file, before.at_ns) = (role, file, at_ns);
+        (state.role, state.file, state.at_ns) = (role, file, at_ns);
         let (role, file) = (RoleId(role), FileNumber(file));
         Ok(Access { role, file, first_page, pages, at_ns, waited_ns, way })
     }
 
-    fn fact(&mut self, roles: usize, files: usize) -> Result<Fact, Failure> {
-        let fact = self.byte()?;
-        let number = self.u32()?;
-        let is_known = (number as usize) < if fact == fact::ENDED { roles } else { files };
-        if !is_known {
+    fn fact(&mut self, state: &mut State) -> Result<Fact, Failure> {
+        let kind = self.byte()?;
+        let of = self.u32()?;
+        let known = if kind == fact::ENDED { state.ended.len() } else { state.files.len() };
+        if of as usize >= known {
             return Err(self.damaged("a fact of what is not known"));
         }
-        let file = FileNumber(number);
-        Ok(match fact {
+        let file = FileNumber(of);
+        let fact = match kind {
             fact::WRITTEN => Fact::Written(file),
             fact::EXECUTED => Fact::Executed(file),
             fact::DELETED => Fact::Deleted(file),
             fact::TRUNCATED => Fact::Truncated(file),
-            fact::ENDED => Fact::Ended { role: RoleId(number), at_ns: self.number()? },
+            fact::ENDED => Fact::Ended { role: RoleId(of), at_ns: self.number()? },
             _ => return Err(self.damaged("a fact of no known kind")),
-        })
+        };
+        if !state.is_news(fact) {
+            return Err(self.damaged("a fact that was told before"));
+        }
+        Ok(fact)
     }
 
     fn summary(&mut self) -> Result<Summary, Failure> {
@@ -409,10 +408,40 @@ mod tests {
 
     #[test]
     fn the_stream_is_limited() {
-        let mut contents = Contents::new(io::repeat(0), BUFFER_BYTES as u64 * 2);
+        let bounds = Bounds { uncompressed_bytes: BUFFER_BYTES as u64 * 2, ..Bounds::default() };
+        let mut contents = Contents::new(io::repeat(0), bounds);
         for _ in 0..BUFFER_BYTES * 2 {
             assert!(matches!(contents.next(), Ok(Some(0))));
         }
         assert!(matches!(contents.next(), Err(Failure::Limit { what: "bytes", .. })));
+    }
+
+    /// Two roles, two files, two accesses, and no summary.
+    fn contents() -> Vec<u8> {
+        let mut contents = Vec::new();
+        for _ in 0..2 {
+            contents.extend_from_slice(&[kind::ROLE, 0, 1, b'a', 0]);
+            contents.extend_from_slice(&[kind::FILE, 2, 2, 0, 9, 2, b'/', b'a']);
+            contents.extend_from_slice(&[kind::ACCESS | SAME_ROLE | SAME_FILE | FOLLOWS, 1, 2, 0]);
+        }
+        contents
+    }
+
+    #[test]
+    fn each_limit_is_kept() {
+        let fits = Bounds { accesses: 2, roles: 2, files: 2, paths_bytes: 4, uncompressed_bytes: 1000 };
+        let read = |bounds| Contents::new(&contents()[..], bounds).recording();
+        let Err(Failure::Damaged { what, .. }) = read(fits) else { panic!("there is no summary") };
+        assert_eq!(what, "it ends without a summary");
+        for (bounds, limited) in [
+            (Bounds { accesses: 1, ..fits }, "accesses"),
+            (Bounds { roles: 1, ..fits }, "roles"),
+            (Bounds { files: 1, ..fits }, "files"),
+            (Bounds { paths_bytes: 3, ..fits }, "bytes of paths"),
+            (Bounds { uncompressed_bytes: 20, ..fits }, "bytes"),
+        ] {
+            let Err(Failure::Limit { what, .. }) = read(bounds) else { panic!("{limited}: no limit") };
+            assert_eq!(what, limited);
+        }
     }
 }

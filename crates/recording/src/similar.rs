@@ -15,7 +15,7 @@
 //! its share of the pages.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::ffi::OsStr;
 
 use crate::{Access, Recording, RoleId, Way};
 
@@ -38,48 +38,28 @@ pub fn agreement_in_order(first: &Recording, second: &Recording) -> f64 {
     compare(first, second, |role, _| (role, None))
 }
 
-/// What is compared with what: a role of the first run and, perhaps, a path.
-type Group<'a> = (RoleId, Option<&'a Path>);
+/// What is compared with what: a role of the first run and, perhaps, the number of a path.
+type Group = (RoleId, Option<u32>);
 
 /// References of one group, as pairs of a number of the path and an access.
 type Members<'a> = (Vec<(u32, &'a Access)>, Vec<(u32, &'a Access)>);
 
-fn compare<'a>(
-    first: &'a Recording,
-    second: &'a Recording,
-    group: impl Fn(RoleId, &'a Path) -> Group<'a>,
-) -> f64 {
+fn compare(first: &Recording, second: &Recording, group: impl Fn(RoleId, u32) -> Group) -> f64 {
     let same_role = same_roles(first, second);
-    let mut paths: HashMap<&Path, u32> = HashMap::new();
-    let mut numbers = |recording: &'a Recording| -> Vec<u32> {
-        let files = recording.files.iter();
-        files
-            .map(|file| {
-                let next = paths.len() as u32;
-                *paths.entry(&file.path).or_insert(next)
-            })
-            .collect()
-    };
-    let (first_paths, second_paths) = (numbers(first), numbers(second));
-    let mut groups: BTreeMap<Group<'a>, Members<'a>> = BTreeMap::new();
-    let mut all_pages = 0u64;
-    for (_, access) in references(first) {
-        let (Some(file), Some(&path)) = (first.file(access.file), first_paths.get(access.file.0 as usize))
-        else {
-            continue;
-        };
-        groups.entry(group(access.role, &file.path)).or_default().0.push((path, access));
+    let (first_paths, second_paths) = path_numbers(first, second);
+    let mut groups: BTreeMap<Group, Members<'_>> = BTreeMap::new();
+    for access in references(first) {
+        if let Some(&path) = first_paths.get(access.file.0 as usize) {
+            groups.entry(group(access.role, path)).or_default().0.push((path, access));
+        }
     }
-    for (_, access) in references(second) {
+    let mut all_pages = 0u64;
+    for access in references(second) {
         all_pages += u64::from(access.pages);
-        let (Some(file), Some(&path), Some(&Some(role))) = (
-            second.file(access.file),
-            second_paths.get(access.file.0 as usize),
-            same_role.get(access.role.0 as usize),
-        ) else {
-            continue;
-        };
-        if let Some((_, members)) = groups.get_mut(&group(role, &file.path)) {
+        if let Some(&path) = second_paths.get(access.file.0 as usize)
+            && let Some(&Some(role)) = same_role.get(access.role.0 as usize)
+            && let Some((_, members)) = groups.get_mut(&group(role, path))
+        {
             members.push((path, access));
         }
     }
@@ -90,9 +70,21 @@ fn compare<'a>(
     matched_pages / all_pages as f64
 }
 
-/// The accesses that read, in order of time.
-fn references(recording: &Recording) -> impl Iterator<Item = (usize, &Access)> {
-    recording.accesses.iter().enumerate().filter(|(_, access)| access.way != Way::Written)
+/// A number for the path of each file of both runs, the same for the same path.
+fn path_numbers(first: &Recording, second: &Recording) -> (Vec<u32>, Vec<u32>) {
+    let mut known: HashMap<&OsStr, u32> = HashMap::new();
+    let mut numbers = Vec::with_capacity(first.files.len() + second.files.len());
+    for file in first.files.iter().chain(&second.files) {
+        let next = known.len() as u32;
+        numbers.push(*known.entry(file.path.as_os_str()).or_insert(next));
+    }
+    let of_second = numbers.split_off(first.files.len());
+    (numbers, of_second)
+}
+
+/// The accesses that read, in the order in which they were recorded.
+fn references(recording: &Recording) -> impl Iterator<Item = &Access> {
+    recording.accesses.iter().filter(|access| access.way != Way::Written)
 }
 
 /// For each role of the second run the one of the first run that stands in the same place.
@@ -190,6 +182,8 @@ fn longest_increasing(numbers: impl Iterator<Item = u32>) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::{FileNumber, FileRecord, Role};
 

@@ -13,10 +13,10 @@ use foretell_output::{Output, Writing};
 
 use crate::error::WriteError;
 use crate::format::{
-    FOLLOWS, LEVEL, MAGIC, SAME_FILE, SAME_ROLE, Sum, VERSION, WAY_SHIFT, difference, fact, fold, kind,
-    number,
+    FOLLOWS, LEVEL, MAGIC, SAME_FILE, SAME_ROLE, Sum, VERSION, WAY_SHIFT, difference, fold, kind, number,
 };
-use crate::{Access, Event, Fact, FileRecord, Role, RoleId, Summary, Way, limits};
+use crate::state::{Bounds, FileState, State, fact_numbers};
+use crate::{Access, Event, Fact, FileNumber, FileRecord, Role, RoleId, Summary, Way, limits};
 
 /// Writes a recording. The file has its name after [`Writer::finish`]; a writer that is dropped before leaves
 /// nothing behind. A new file is its owner's alone (mode 0600): names of files say much about a job.
@@ -24,55 +24,10 @@ pub struct Writer {
     path: PathBuf,
     encoder: zstd::stream::write::Encoder<'static, Summed>,
     buffer: Vec<u8>,
-    before: Before,
-    roles: u32,
-    files: Vec<FileState>,
-    /// The roles whose end was told.
-    ended: Vec<bool>,
-    paths_bytes: usize,
+    state: State,
     accesses: usize,
     left_out: u64,
-    limits: Limits,
-}
-
-/// The limits, smaller in tests.
-#[derive(Debug, Clone, Copy)]
-struct Limits {
-    accesses: usize,
-    roles: usize,
-    files: usize,
-    paths_bytes: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            accesses: limits::ACCESSES,
-            roles: limits::ROLES,
-            files: limits::FILES,
-            paths_bytes: limits::PATHS_BYTES,
-        }
-    }
-}
-
-/// What is remembered of a file.
-#[derive(Debug, Clone, Copy, Default)]
-struct FileState {
-    /// The page behind the last access.
-    next_page: u32,
-    /// The facts that were told, a bit a kind.
-    facts: u8,
-}
-
-/// What differences are taken to. A reader keeps the same.
-#[derive(Debug, Default)]
-pub(crate) struct Before {
-    pub(crate) role: u32,
-    pub(crate) file: u32,
-    pub(crate) at_ns: u64,
-    pub(crate) dev: u64,
-    pub(crate) ino: u64,
-    pub(crate) mtime_ns: i64,
+    bounds: Bounds,
 }
 
 /// Sums up what goes through it.
@@ -97,8 +52,8 @@ impl std::fmt::Debug for Writer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Writer")
             .field("path", &self.path)
-            .field("roles", &self.roles)
-            .field("files", &self.files.len())
+            .field("roles", &self.state.ended.len())
+            .field("files", &self.state.files.len())
             .field("accesses", &self.accesses)
             .field("left_out", &self.left_out)
             .finish_non_exhaustive()
@@ -122,14 +77,10 @@ impl Writer {
             path: path.to_owned(),
             encoder,
             buffer: Vec::new(),
-            before: Before::default(),
-            roles: 0,
-            files: Vec::new(),
-            ended: Vec::new(),
-            paths_bytes: 0,
+            state: State::default(),
             accesses: 0,
             left_out: 0,
-            limits: Limits::default(),
+            bounds: Bounds::default(),
         })
     }
 
@@ -142,9 +93,9 @@ impl Writer {
     pub fn write(&mut self, event: &Event) -> Result<(), WriteError> {
         match event {
             Event::Role(id, role) => self.role(*id, role),
-            Event::File(file, record) => self.file(file.0, record),
+            Event::File(file, record) => self.file(*file, record),
             Event::Access(access) => self.access(access),
-            Event::Fact(fact) => self.fact(fact),
+            Event::Fact(fact) => self.fact(*fact),
             Event::Summary(_) => Err(self.mistake("the summary is what `finish` writes")),
         }
     }
@@ -185,21 +136,20 @@ impl Writer {
     }
 
     fn role(&mut self, id: RoleId, role: &Role) -> Result<(), WriteError> {
-        if id.0 != self.roles {
-            return Err(self.mistake("roles come in the order of their numbers"));
-        }
         if role.parent.is_some_and(|parent| parent >= id) {
             return Err(self.mistake("a parent is an earlier role"));
         }
         if role.name.len() > limits::NAME_BYTES {
             return Err(self.mistake("a command name has 15 bytes at most"));
         }
-        if self.roles as usize == self.limits.roles {
-            return Ok(());
+        let Writer { buffer, state, bounds, .. } = self;
+        match id.0 as usize {
+            n if n >= bounds.roles && state.ended.len() == bounds.roles => return Ok(()),
+            n if n != state.ended.len() => {
+                return Err(self.mistake("roles come in the order of their numbers"));
+            }
+            _ => state.ended.push(false),
         }
-        self.roles += 1;
-        self.ended.push(false);
-        let Writer { buffer, .. } = self;
         buffer.push(kind::ROLE);
         number(buffer, role.parent.map_or(0, |parent| u64::from(parent.0) + 1));
         bytes(buffer, role.name.as_bytes());
@@ -207,27 +157,30 @@ impl Writer {
         self.flush_buffer()
     }
 
-    fn file(&mut self, file: u32, record: &FileRecord) -> Result<(), WriteError> {
-        if self.files.len() == self.limits.files && file as usize >= self.limits.files {
-            return Ok(());
+    fn file(&mut self, file: FileNumber, record: &FileRecord) -> Result<(), WriteError> {
+        let Writer { buffer, state, bounds, .. } = self;
+        match file.0 as usize {
+            n if n >= bounds.files && state.files.len() == bounds.files => return Ok(()),
+            n if n != state.files.len() => {
+                return Err(self.mistake("files come in the order of their numbers"));
+            }
+            _ => state.files.push(FileState::default()),
         }
-        if file as usize != self.files.len() {
-            return Err(self.mistake("files come in the order of their numbers"));
-        }
-        self.files.push(FileState::default());
         let mut path = record.path.as_os_str().as_bytes();
-        if path.len() > limits::PATH_BYTES || self.paths_bytes + path.len() > self.limits.paths_bytes {
+        let is_written = path.len() <= limits::PATH_BYTES
+            && state.paths_bytes + path.len() <= bounds.paths_bytes
+            && !path.contains(&0);
+        if !is_written {
             path = &[];
         }
-        self.paths_bytes += path.len();
-        let Writer { buffer, before, .. } = self;
+        state.paths_bytes += path.len();
         buffer.push(kind::FILE);
-        difference(buffer, record.dev, before.dev);
-        difference(buffer, record.ino, before.ino);
-        difference(buffer, record.mtime_ns.cast_unsigned(), before.mtime_ns.cast_unsigned());
+        difference(buffer, record.dev, state.dev);
+        difference(buffer, record.ino, state.ino);
+        difference(buffer, record.mtime_ns.cast_unsigned(), state.mtime_ns.cast_unsigned());
         number(buffer, record.size);
         bytes(buffer, path);
-        (before.dev, before.ino, before.mtime_ns) = (record.dev, record.ino, record.mtime_ns);
+        (state.dev, state.ino, state.mtime_ns) = (record.dev, record.ino, record.mtime_ns);
         self.flush_buffer()
     }
 
@@ -236,87 +189,75 @@ impl Writer {
         let Some(next_page) = first_page.checked_add(pages).filter(|_| pages > 0) else {
             return Err(self.mistake("an access has a page at least, and all of them numbers of 32 bits"));
         };
-        let is_known = self.knows_role(role.0)? && self.knows_file(file.0)?;
-        if !is_known || self.accesses == self.limits.accesses {
+        let is_known = self.knows_role(role)? && self.knows_file(file)?;
+        if !is_known || self.accesses == self.bounds.accesses {
             self.left_out += 1;
             return Ok(());
         }
         self.accesses += 1;
-        let Writer { buffer, before, files, .. } = self;
-        let expected = &mut files[file.0 as usize].next_page;
+        let Writer { buffer, state, .. } = self;
+        let expected = &mut state.files[file.0 as usize].next_page;
         let mut head = kind::ACCESS | way_number(way) << WAY_SHIFT;
         for (flag, is_so) in [
-            (SAME_ROLE, role.0 == before.role),
-            (SAME_FILE, file.0 == before.file),
+            (SAME_ROLE, role.0 == state.role),
+            (SAME_FILE, file.0 == state.file),
             (FOLLOWS, first_page == *expected),
         ] {
             head |= if is_so { flag } else { 0 };
         }
         buffer.push(head);
         if head & SAME_ROLE == 0 {
-            difference(buffer, role.0.into(), before.role.into());
+            difference(buffer, role.0.into(), state.role.into());
         }
         if head & SAME_FILE == 0 {
-            difference(buffer, file.0.into(), before.file.into());
+            difference(buffer, file.0.into(), state.file.into());
         }
         if head & FOLLOWS == 0 {
             difference(buffer, first_page.into(), (*expected).into());
         }
         number(buffer, pages.into());
-        difference(buffer, at_ns, before.at_ns);
+        difference(buffer, at_ns, state.at_ns);
         number(buffer, waited_ns);
         *expected = next_page;
-        (before.role, before.file, before.at_ns) = (role.0, file.0, at_ns);
+        (state.role, state.file, state.at_ns) = (role.0, file.0, at_ns);
         self.flush_buffer()
     }
 
-    fn fact(&mut self, fact: &Fact) -> Result<(), WriteError> {
-        let (fact, file) = match *fact {
-            Fact::Ended { role, at_ns } => {
-                if !self.knows_role(role.0)? {
-                    self.left_out += 1;
-                    return Ok(());
-                }
-                if std::mem::replace(&mut self.ended[role.0 as usize], true) {
-                    return Ok(());
-                }
-                self.buffer.extend_from_slice(&[kind::FACT, fact::ENDED]);
-                number(&mut self.buffer, role.0.into());
-                number(&mut self.buffer, at_ns);
-                return self.flush_buffer();
-            }
-            Fact::Written(file) => (fact::WRITTEN, file.0),
-            Fact::Executed(file) => (fact::EXECUTED, file.0),
-            Fact::Deleted(file) => (fact::DELETED, file.0),
-            Fact::Truncated(file) => (fact::TRUNCATED, file.0),
+    fn fact(&mut self, fact: Fact) -> Result<(), WriteError> {
+        let (kind, of) = fact_numbers(fact);
+        let is_known = match fact {
+            Fact::Ended { role, .. } => self.knows_role(role)?,
+            _ => self.knows_file(FileNumber(of))?,
         };
-        if !self.knows_file(file)? {
+        if !is_known {
             self.left_out += 1;
             return Ok(());
         }
-        let told = &mut self.files[file as usize].facts;
-        if *told & 1 << fact != 0 {
+        if !self.state.is_news(fact) {
             return Ok(());
         }
-        *told |= 1 << fact;
-        self.buffer.extend_from_slice(&[kind::FACT, fact]);
-        number(&mut self.buffer, file.into());
+        self.buffer.extend_from_slice(&[kind::FACT, kind]);
+        number(&mut self.buffer, of.into());
+        if let Fact::Ended { at_ns, .. } = fact {
+            number(&mut self.buffer, at_ns);
+        }
         self.flush_buffer()
     }
 
     /// Whether this role was written; not, if it was beyond the limit.
-    fn knows_role(&self, role: u32) -> Result<bool, WriteError> {
-        let is_full = self.roles as usize == self.limits.roles;
-        match role < self.roles {
-            false if !is_full => Err(self.mistake("a role comes before what names it")),
+    fn knows_role(&self, role: RoleId) -> Result<bool, WriteError> {
+        let known = self.state.ended.len();
+        match (role.0 as usize) < known {
+            false if known < self.bounds.roles => Err(self.mistake("a role comes before what names it")),
             is_known => Ok(is_known),
         }
     }
 
-    fn knows_file(&self, file: u32) -> Result<bool, WriteError> {
-        let is_full = self.files.len() == self.limits.files;
-        match (file as usize) < self.files.len() {
-            false if !is_full => Err(self.mistake("a file comes before what names it")),
+    /// Whether this file was written; not, if it was beyond the limit.
+    fn knows_file(&self, file: FileNumber) -> Result<bool, WriteError> {
+        let known = self.state.files.len();
+        match (file.0 as usize) < known {
+            false if known < self.bounds.files => Err(self.mistake("a file comes before what names it")),
             is_known => Ok(is_known),
         }
     }
@@ -348,7 +289,7 @@ fn way_number(way: Way) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FileNumber, Recording};
+    use crate::Recording;
 
     fn role(n: u32) -> Event {
         Event::Role(RoleId(n), Role { parent: None, name: "job".to_owned(), ordinal: n })
@@ -369,7 +310,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("limited");
         let mut writer = Writer::create(&path).unwrap();
-        writer.limits = Limits { accesses: 2, roles: 2, files: 2, paths_bytes: 3 };
+        writer.bounds = Bounds { accesses: 2, roles: 2, files: 2, paths_bytes: 3, ..Bounds::default() };
         let events = [
             role(0),
             role(1),

@@ -18,6 +18,9 @@ pub enum TraceError {
     /// A trace cannot be written.
     #[error(transparent)]
     Output(#[from] foretell_output::OutputError),
+    /// A recording is refused.
+    #[error(transparent)]
+    Recording(#[from] foretell_recording::ReadError),
     /// A line does not parse.
     #[error("{path}:{line}: expected {expected}, found `{found}`")]
     Line {

@@ -13,6 +13,8 @@ use crate::{store, text};
 pub enum Format {
     /// Our own: Parquet with zstd.
     Foretell,
+    /// What foretell recorded of a job.
+    Recording,
     /// One block number a line; lines that begin with `*` separate parts (the LIRS traces of Jiang and
     /// Zhang 2002).
     Lirs,
@@ -35,8 +37,9 @@ pub enum Format {
 }
 
 /// Every format with its name, in the order in which they are listed to users.
-const NAMES: [(Format, &str); 10] = [
+const NAMES: [(Format, &str); 11] = [
     (Format::Foretell, "foretell"),
+    (Format::Recording, "recording"),
     (Format::Lirs, "lirs"),
     (Format::OracleGeneral, "oracle-general"),
     (Format::LibCacheSimCsv, "libcachesim-csv"),
@@ -86,6 +89,9 @@ impl Format {
     pub(crate) fn detect(path: &Path, beginning: &[u8]) -> Result<Format, TraceError> {
         if beginning.starts_with(&store::MAGIC) {
             return Ok(Format::Foretell);
+        }
+        if foretell_recording::is_recording(beginning) {
+            return Ok(Format::Recording);
         }
         if let Some(format) = by_extension(path) {
             return Ok(format);
@@ -168,6 +174,11 @@ mod tests {
         }
         assert_eq!(detected("trace.txt", "hello world\n"), None);
         assert_eq!(detected("trace.txt", ""), None);
+    }
+
+    #[test]
+    fn a_recording_is_told_by_its_beginning_whatever_its_name() {
+        assert_eq!(detected("night.lirs", "foretell-recording\0\u{1}\0"), Some(Format::Recording));
     }
 
     #[test]

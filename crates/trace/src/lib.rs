@@ -11,7 +11,7 @@
 //! policies see. [`convert`] stores a reader as Parquet (our own format), [`info()`] summarises one,
 //! [`head`] lists its beginning.
 //!
-//! The crate depends on no other crate of foretell.
+//! Of foretell, the crate knows how files are written and how recordings are read.
 
 mod blocks;
 mod convert;
@@ -24,6 +24,7 @@ mod limits;
 mod names;
 mod nearest;
 mod open;
+mod recorded;
 mod reference;
 mod store;
 mod text;

@@ -8,6 +8,7 @@ use crate::error::TraceError;
 use crate::format::Format;
 use crate::input::Input;
 use crate::limits::Limits;
+use crate::recorded;
 use crate::reference::{TraceMeta, TraceReader};
 use crate::store::StoreReader;
 use crate::text;
@@ -42,7 +43,7 @@ impl Default for ReadOptions {
 ///
 /// # Errors
 /// The file cannot be opened, or is in no known format, or not in the one that was asked for. What is
-/// wrong further on is reported by the reader when it gets there.
+/// wrong further on is reported by the reader when it gets there; a recording is read whole here.
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>, TraceError> {
     if options.format == Some(Format::Foretell) {
         return Ok(Box::new(StoreReader::open(path)?));
@@ -57,6 +58,7 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>, 
     let meta = TraceMeta { source: input.path.to_string(), block_bytes, ..TraceMeta::default() };
     Ok(match format {
         Format::Foretell => Box::new(StoreReader::open(path)?),
+        Format::Recording => Box::new(recorded::Reader::new(input, meta, options)?),
         Format::OracleGeneral => Box::new(text::oracle_general::Reader::new(input, meta, options)?),
         _ => text::open(format, input, meta, options)?,
     })

@@ -43,6 +43,67 @@ fn lirs() {
 }
 
 #[test]
+fn recordings() {
+    let (references, meta) = read("sort.recording");
+    let got: Vec<_> = references
+        .iter()
+        .map(|r| {
+            let process = meta.processes[r.process as usize].as_str();
+            let file = meta.files[r.file as usize].name.as_str();
+            (process, file, r.offset, r.bytes, r.compute_ns, r.timestamp_ns, r.write)
+        })
+        .collect();
+    let expected = [
+        ("sort#1", "/a", 0, 16_384, 0, Some(10), false),
+        // Mapped, and written to the recording before what came earlier.
+        ("sh#0", "/lib.b", 28_672, 4096, 0, Some(15), false),
+        // Waited 7 ns for.
+        ("sort#1", "/a", 16_384, 16_384, 10, Some(20), false),
+        ("sort#1", "/a", 0, 8192, 3, Some(30), true),
+        ("sort#1", "/a", 0, 4096, 1, Some(31), false),
+    ];
+    assert_eq!(got, expected);
+    assert_eq!(meta.files[0].bytes, Some(16_384));
+
+    let directory = tempfile::tempdir().unwrap();
+    let cut = directory.path().join("cut");
+    let bytes = std::fs::read(fixture("sort.recording")).unwrap();
+    std::fs::write(&cut, &bytes[..100]).unwrap();
+    let error = last_error(&cut, &ReadOptions::default());
+    assert!(error.ends_with("cut: cut short; copy it again or record the job again"), "{error}");
+    let forced = ReadOptions { format: Some(Format::Recording), ..ReadOptions::default() };
+    let error = last_error(&fixture("loop.lirs"), &forced);
+    assert!(error.ends_with("loop.lirs: not a recording; name a file that foretell recorded"), "{error}");
+}
+
+#[test]
+fn files_of_one_path_are_one_file_and_those_without_have_their_inode() {
+    use foretell_recording::{Access, Event, FileNumber, FileRecord, Role, RoleId, Summary, Way, Writer};
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("night");
+    let mut writer = Writer::create(&path).unwrap();
+    writer.write(&Event::Role(RoleId(0), Role { parent: None, name: "cp".into(), ordinal: 0 })).unwrap();
+    for (n, (path, ino, size)) in [("/a", 1, 5), ("", 2, 6), ("/a", 3, 9), ("", 4, 7)].into_iter().enumerate()
+    {
+        let record = FileRecord { path: path.into(), dev: 8, ino, size, mtime_ns: 0 };
+        let (role, file) = (RoleId(0), FileNumber(n as u32));
+        writer.write(&Event::File(file, record)).unwrap();
+        let (first_page, pages, at_ns, waited_ns) = (0, 1, 0, 0);
+        let access = Access { role, file, first_page, pages, at_ns, waited_ns, way: Way::Read };
+        writer.write(&Event::Access(access)).unwrap();
+    }
+    writer.finish(Summary::default()).unwrap();
+    let (references, meta) = read_with(&path, &ReadOptions::default());
+    assert_eq!(references.iter().map(|r| r.file).collect::<Vec<_>>(), [0, 1, 0, 2]);
+    let files: Vec<_> = meta.files.iter().map(|file| (file.name.as_str(), file.bytes)).collect();
+    let expected = [("/a", Some(9)), ("inode 2 on device 8", Some(6)), ("inode 4 on device 8", Some(7))];
+    assert_eq!(files, expected);
+    let limits = Limits { files: 2, ..Limits::default() };
+    let error = last_error(&path, &ReadOptions { limits, ..ReadOptions::default() });
+    assert!(error.contains("more than 2 files"), "{error}");
+}
+
+#[test]
 fn libcachesim_csv() {
     let (references, meta) = read("web.libcachesim.csv");
     let got: Vec<_> = references.iter().map(|r| (r.offset, r.bytes, r.timestamp_ns)).collect();
@@ -243,7 +304,7 @@ fn mistakes_are_reported_with_file_and_line() {
         (
             "h.txt",
             "hello\n",
-            "format not recognised (it begins with `hello`); name it, one of foretell, lirs",
+            "format not recognised (it begins with `hello`); name it, one of foretell, recording, lirs",
         ),
         ("i.txt", "", "format not recognised (it begins with nothing)"),
         ("j.csv", "1,2,3\nx,2,3\n", "j.csv:2: expected comma-separated time"),

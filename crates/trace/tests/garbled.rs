@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use foretell_trace::{Format, Limits, ReadOptions, Workload, convert, open};
 use proptest::prelude::*;
 
-const FORMATS: [Format; 10] = [
+const FORMATS: [Format; 11] = [
     Format::Foretell,
+    Format::Recording,
     Format::Lirs,
     Format::OracleGeneral,
     Format::LibCacheSimCsv,
@@ -121,7 +122,7 @@ proptest! {
 #[test]
 fn every_fixture_is_whole() {
     let whole = fixtures();
-    assert_eq!(whole.len(), 9);
+    assert_eq!(whole.len(), 10);
     for path in whole {
         let name = path.display();
         let reader = open(&path, &ReadOptions::default()).unwrap_or_else(|e| panic!("{name}: {e}"));

@@ -9,7 +9,7 @@ use foretell_trace::TraceReader;
 use crate::sweep::sources::{self, Reading, Source, said};
 use crate::terminal::say;
 
-/// Look into traces, and store them in one format. Reads Parquet (our own), LIRS, libCacheSim (oracleGeneral
+/// Look into traces, and store them in one format. Reads Parquet (our own), recordings of jobs, LIRS, libCacheSim (oracleGeneral
 /// and CSV), MSR Cambridge, SPC, DiskSim, blkparse, fio and strace, compressed or not.
 #[derive(Debug, clap::Args)]
 pub struct Args {

@@ -91,7 +91,7 @@ pub(crate) fn open(
         }
         Format::FioIolog => TextReader::boxed(fio::FioIolog::new(&input)?, input, names, options),
         Format::Strace => TextReader::boxed(strace::Strace::new(limits), input, names, options),
-        Format::Foretell | Format::OracleGeneral => {
+        Format::Foretell | Format::Recording | Format::OracleGeneral => {
             return Err(TraceError::NotThisFormat {
                 path: input.path,
                 format,
