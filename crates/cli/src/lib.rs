@@ -4,6 +4,7 @@
 //! main ──► args ──► commands/{run, doctor, slowdisk}
 //! run:  config (flags + file → effective)   hints (check, feed)   scan   join (other runs)
 //!       program (held start)   signals   steer (own plane) | joined (another run's)   stats, report
+//! run, sim: input_log   replay: replayed (its words)
 //! sim, trace, device:  sweep (sources, table, page, chart)
 //! model: workload (its text)   plot (pictures, pages)   apply (settings of a device)   against_sim
 //! ```
@@ -17,6 +18,7 @@ pub mod backlog;
 pub mod commands;
 pub mod config;
 pub mod hints;
+mod input_log;
 pub mod join;
 mod joined;
 pub mod memory;
@@ -24,6 +26,7 @@ pub mod nearest;
 mod partner;
 pub mod plot;
 pub mod program;
+mod replayed;
 pub mod report;
 pub mod rule;
 pub mod scan;

@@ -5,6 +5,7 @@ pub mod daemon;
 pub mod device;
 pub mod doctor;
 pub mod model;
+pub mod replay;
 pub mod run;
 pub mod sim;
 pub mod slice;
