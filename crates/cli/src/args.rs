@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    cc, daemon, device, doctor, learn, model, run, sim, slice, slowdisk, status, top, trace,
+    cc, daemon, device, doctor, learn, model, replay, run, sim, slice, slowdisk, status, top, trace,
 };
 
 /// Lets programs that nobody may change run under a caching and prefetching policy.
@@ -34,6 +34,8 @@ pub enum Command {
     Model(model::Args),
     /// Say what each policy would do to a trace, on simulated disks.
     Sim(Box<sim::Args>),
+    /// Run again what '--log-inputs' logged, without a kernel: are all actions the same?
+    Replay(replay::Args),
     /// Look into traces, and store them in one format.
     Trace(trace::Args),
     /// List and show device models, or compare one with a measured drive.

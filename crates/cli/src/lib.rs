@@ -5,6 +5,7 @@
 //! learn: learning (name, watched, guide, words)
 //! run:  config (flags + file → effective)   hints (check, feed)   scan   join (other runs)
 //!       program (held start)   signals   steer (own plane) | joined (another run's)   stats, report
+//! run, sim: input_log   replay: replayed (its words)
 //! sim, trace, device:  sweep (sources, table, page, chart)
 //! model: workload (its text)   plot (pictures, pages)   apply (settings of a device)   against_sim
 //! ```
@@ -18,6 +19,7 @@ pub mod backlog;
 pub mod commands;
 pub mod config;
 pub mod hints;
+mod input_log;
 pub mod join;
 mod joined;
 pub mod learning;
@@ -25,6 +27,7 @@ pub mod nearest;
 mod partner;
 pub mod plot;
 pub mod program;
+mod replayed;
 pub mod report;
 pub mod rule;
 pub mod scan;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use foretell::args::{Cli, Command, one_line, with_causes};
 use foretell::commands::{
-    cc, daemon, device, doctor, learn, model, run, sim, slice, slowdisk, status, top, trace,
+    cc, daemon, device, doctor, learn, model, replay, run, sim, slice, slowdisk, status, top, trace,
 };
 use foretell::program::{EXEC_WHEN_TOLD, NotRun, exec_when_told};
 use foretell::terminal::warn;
@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::execute(args),
         Command::Model(args) => model::execute(args),
         Command::Sim(args) => sim::execute(args),
+        Command::Replay(args) => replay::execute(args),
         Command::Trace(args) => trace::execute(args),
         Command::Device(args) => device::execute(args),
         Command::Cc(args) => cc::execute(args),

@@ -12,6 +12,7 @@ use crate::backlog::Backlog;
 use crate::commands::run::{HintSource, Outcome, wake_descriptor};
 use crate::hints::check::Kind;
 use crate::hints::feed::{self, Fed};
+use crate::input_log::InputLog;
 use crate::join::Server;
 use crate::program::{Program, exit_code};
 use crate::signals;
@@ -37,6 +38,8 @@ pub(crate) struct Steered {
     pub(crate) program: Program,
     /// Where other runs may join.
     pub(crate) server: Option<Server>,
+    /// The log of what its policy is told.
+    pub(crate) input_log: Option<InputLog>,
 }
 
 /// A list of hints on its way to the plane.
@@ -50,7 +53,7 @@ impl Steered {
     /// Lets the program begin and steers until it has ended. When our side fails, the program goes on
     /// uncontrolled, and is still waited for.
     pub(crate) fn run(self, sources: &[HintSource]) -> Result<Outcome> {
-        let Steered { mut plane, session, mut program, mut server } = self;
+        let Steered { mut plane, session, mut program, mut server, input_log } = self;
         let wake = wake_descriptor()?;
         let mut streams = Vec::new();
         for source in sources {
@@ -97,6 +100,9 @@ impl Steered {
         let (report, recorded) = plane.finish();
         if let Err(e) = recorded {
             warn(&e.to_string());
+        }
+        if let Some(log) = input_log {
+            log.finish();
         }
         let mut stats = Stats::from(report);
         stats.elapsed_s = elapsed_s;

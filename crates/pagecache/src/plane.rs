@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foretell_policy::{Prefetch, belady_fetches};
+use foretell_policy::{Config, Prefetch, Tap, belady_fetches};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
@@ -138,6 +138,18 @@ impl Plane {
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.steering.options
+    }
+
+    /// The configuration of the policy: a log of its inputs begins with it.
+    #[must_use]
+    pub fn policy_config(&self) -> &Config {
+        self.steering.engine.config()
+    }
+
+    /// Shows everything that the policy is told from now on, and everything that it asks for, to `tap`. Before the
+    /// first session it is all that there is; the tap is dropped with the plane.
+    pub fn set_tap(&mut self, tap: Box<dyn Tap>) {
+        self.steering.engine.set_tap(Some(tap));
     }
 
     /// Takes a process tree under control. To lose nothing, add the session before the root runs. A root

@@ -35,5 +35,5 @@ pub use input::{Input, InputReference, Optimum, Survey};
 pub use outcome::Outcome;
 pub use policy::{PolicyName, UnknownPolicy};
 pub use replacement::{NO_DEVICE, replace_only, replace_only_streamed};
-pub use run::{SimError, simulate, simulate_streamed};
+pub use run::{SimError, configure, simulate, simulate_streamed, simulate_tapped};
 pub use sweep::in_parallel;

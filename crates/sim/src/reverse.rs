@@ -49,7 +49,7 @@ struct Search<'a> {
 impl Search<'_> {
     fn attempt(&mut self, fetch_references: f64, batch: u32, forward: u32) -> Result<(), SimError> {
         self.cell.batch = Batch::Fixed(forward);
-        let run = run(&self.cell, self.input, Some(Reverse { fetch_references, batch }))?;
+        let run = run(&self.cell, self.input, Some(Reverse { fetch_references, batch }), None)?;
         if self.best.as_ref().is_none_or(|(best, _)| run.totals.elapsed_ns < best.totals.elapsed_ns) {
             self.best = Some((run, forward));
         }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::num::NonZeroU32;
 
 use foretell_device::{DemandFirst, Device, Options, SubmitError};
-use foretell_policy::{Config, Engine, Layout, LimitReached, Order};
+use foretell_policy::{Config, Engine, Layout, LimitReached, Order, Tap};
 use foretell_trace::{Blocks, TraceError, TraceReader};
 use thiserror::Error;
 
@@ -89,9 +89,18 @@ pub enum SimError {
 /// # Errors
 /// When the input does not fit the machine; see [`SimError`].
 pub fn simulate(cell: &Cell, input: &Input) -> Result<Outcome, SimError> {
+    simulate_tapped(cell, input, None)
+}
+
+/// The same, with everything that the engine is told shown to `tap`. Where the best configuration of reverse
+/// aggressive is searched there are many engines, and nothing is shown.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_tapped(cell: &Cell, input: &Input, tap: Option<Box<dyn Tap>>) -> Result<Outcome, SimError> {
     let run = match (cell.policy, cell.reverse) {
         (PolicyName::ReverseAggressive, None) => reverse::best(cell, input)?,
-        (_, reverse) => run(cell, input, reverse)?,
+        (_, reverse) => run(cell, input, reverse, tap)?,
     };
     let mut outcome = outcome(cell, &input.survey, &run);
     if input.references() <= OPTIMUM_REFERENCES {
@@ -105,7 +114,8 @@ pub fn simulate(cell: &Cell, input: &Input) -> Result<Outcome, SimError> {
 }
 
 /// Runs one cell of an online policy on a trace with one process, reading it as it goes: memory does not
-/// grow with the number of references. What needs the future (the optimum, the lower bound) is left out.
+/// grow with the number of references. What needs the future (the optimum, the lower bound) is left out. Everything
+/// that the engine is told is shown to `tap`.
 ///
 /// # Errors
 /// As [`simulate`]; what the reader meets; a policy that is not online.
@@ -114,6 +124,7 @@ pub fn simulate_streamed(
     survey: &Survey,
     reader: impl TraceReader,
     block_bytes: NonZeroU32,
+    tap: Option<Box<dyn Tap>>,
 ) -> Result<Outcome, SimError> {
     if cell.policy.discloses() {
         return Err(SimError::NotOnline { policy: cell.policy });
@@ -134,7 +145,7 @@ pub fn simulate_streamed(
             }
         }
     });
-    let (mut engine, hardware) = equip(cell, survey)?;
+    let (mut engine, hardware) = equip(cell, survey, tap)?;
     let actors = enrol(cell, &mut engine, 1)?.into_iter().zip([references]);
     let actors = actors.map(|(enrolled, references)| Actor { enrolled, references }).collect();
     let (totals, engine) = Machine::new(engine, hardware, actors, Vec::new()).run()?;
@@ -152,7 +163,7 @@ pub(crate) struct Run {
 }
 
 /// The engine and the disks of a cell, with the files known to both.
-fn equip(cell: &Cell, survey: &Survey) -> Result<(Engine, Hardware), SimError> {
+fn equip(cell: &Cell, survey: &Survey, tap: Option<Box<dyn Tap>>) -> Result<(Engine, Hardware), SimError> {
     if cell.cache_blocks == 0 {
         return Err(SimError::NoCache);
     }
@@ -163,6 +174,7 @@ fn equip(cell: &Cell, survey: &Survey) -> Result<(Engine, Hardware), SimError> {
     }
     let layouts = lay_out(cell, survey, u64::from(block_sectors))?;
     let mut engine = Engine::new(configure(cell));
+    engine.set_tap(tap);
     for (layout, &blocks) in layouts.iter().zip(&survey.file_blocks) {
         let file = engine.add_file(layout.clone())?;
         engine.set_file_length(file, blocks);
@@ -189,8 +201,13 @@ fn equip(cell: &Cell, survey: &Survey) -> Result<(Engine, Hardware), SimError> {
     Ok((engine, hardware))
 }
 
-pub(crate) fn run(cell: &Cell, input: &Input, reverse: Option<Reverse>) -> Result<Run, SimError> {
-    let (mut engine, hardware) = equip(cell, &input.survey)?;
+pub(crate) fn run(
+    cell: &Cell,
+    input: &Input,
+    reverse: Option<Reverse>,
+    tap: Option<Box<dyn Tap>>,
+) -> Result<Run, SimError> {
+    let (mut engine, hardware) = equip(cell, &input.survey, tap)?;
     let reverse = reverse.filter(|_| cell.policy == PolicyName::ReverseAggressive);
     let enrolled = enrol(cell, &mut engine, input.processes.len())?;
     let control = cell.control.as_deref();
@@ -271,7 +288,9 @@ fn outcome(cell: &Cell, survey: &Survey, run: &Run) -> Outcome {
 /// Linux's readahead window unless it is tuned (`read_ahead_kb`), in bytes.
 const LINUX_READAHEAD_BYTES: u32 = 128 << 10;
 
-pub(crate) fn configure(cell: &Cell) -> Config {
+/// The configuration of a cell's engine.
+#[must_use]
+pub fn configure(cell: &Cell) -> Config {
     let mut config = Config::new(cell.cache_blocks);
     config.prefetch = cell.policy.prefetch();
     config.batch = cell.batch.size(cell.disks);

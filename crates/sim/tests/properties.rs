@@ -142,7 +142,7 @@ proptest! {
             }
             let stream = blocks.iter().map(|&block| Ok((0, block, 1_000_000)));
             prop_assert_eq!(replace_only_streamed(&cell, &survey, stream).unwrap().fetches, expected);
-            let streamed = simulate_streamed(&cell, &survey, Given::blocks(&blocks), DEFAULT_BLOCK_BYTES).unwrap();
+            let streamed = simulate_streamed(&cell, &survey, Given::blocks(&blocks), DEFAULT_BLOCK_BYTES, None).unwrap();
             prop_assert_eq!(streamed.elapsed_ns, run.elapsed_ns);
             prop_assert_eq!(streamed.fetches, expected);
         }

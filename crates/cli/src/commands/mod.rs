@@ -6,6 +6,7 @@ pub mod device;
 pub mod doctor;
 pub mod learn;
 pub mod model;
+pub mod replay;
 pub mod run;
 pub mod sim;
 pub mod slice;

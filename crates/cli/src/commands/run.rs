@@ -22,6 +22,7 @@ use foretell_pagecache::{ManagerSpec, Options, Plane, SessionSpec};
 
 use crate::config::{self, Controlled, Effective, File, Flags, Number, Surroundings};
 use crate::hints::check::{self, Kind};
+use crate::input_log::InputLog;
 use crate::join::{Server, check_other_runs};
 use crate::nearest::nearest;
 use crate::program::{self, NotRun, Program};
@@ -91,6 +92,10 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
+    /// Log what the policy is told to a file, which 'foretell replay' runs again
+    #[arg(long, value_name = "FILE")]
+    log_inputs: Option<PathBuf>,
+
     /// Write what was done to a file, as JSON
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
@@ -105,7 +110,7 @@ pub struct Args {
 
     /// Share the budget of another run, given by the process number of its foretell
     #[arg(long, value_name = "PID",
-          conflicts_with_all = ["budget", "prefetch", "batch", "horizon", "device", "order", "allocation", "record"])]
+          conflicts_with_all = ["budget", "prefetch", "batch", "horizon", "device", "order", "allocation", "record", "log_inputs"])]
     join: Option<u32>,
 
     /// Control the program from here though a service runs, with a budget of its own
@@ -169,6 +174,7 @@ pub fn execute(args: &Args) -> Result<u8> {
     program::find(name)?;
     let sources = check_hints(&effective.controlled, &working_directory)?;
     let statistics = statistics_file(args)?;
+    args.log_inputs.as_deref().map(InputLog::check).transpose()?;
     let mut allowance = Allowance::default();
     let rules: Vec<Rule> = effective.controlled.iter().flat_map(|c| c.rules.iter().cloned()).collect();
     check_other_runs(&rules, &mut allowance)?;
@@ -228,8 +234,9 @@ fn refuse_flag(name: &OsString) -> Result<()> {
 /// The service, when one runs and can do what is asked for.
 fn running_service(args: &Args) -> Option<Service> {
     // Rules are patterns of paths that the service would follow with all of its rights, so it takes them from
-    // root alone; and it keeps no record of references.
-    if args.no_service || args.record.is_some() || !rustix::process::geteuid().is_root() {
+    // root alone; and it keeps no record of references or inputs.
+    let own = args.record.is_some() || args.log_inputs.is_some();
+    if args.no_service || own || !rustix::process::geteuid().is_root() {
         return None;
     }
     let service = Service::find(&socket_path(None)).unwrap_or_else(|e| {
@@ -369,6 +376,11 @@ fn begin(
         }
         Err(e) => return Err(wrong(e.into())),
     };
+    let input_log = args.log_inputs.as_deref().map(|path| InputLog::create(path, plane.policy_config()));
+    let input_log = input_log.transpose().map_err(wrong)?;
+    if let Some(log) = &input_log {
+        plane.set_tap(log.tap());
+    }
     let held = Program::start_held(name, arguments).map_err(|e| wrong(NotRun::failed(e).into()))?;
     let managers = effective.controlled.iter().map(|c| manager(c, name)).collect();
     let session = match plane.add_session(SessionSpec::new(held.pid(), managers)) {
@@ -381,7 +393,7 @@ fn begin(
     plane.expect(expected);
     let server =
         Server::bind(rules).map_err(|e| warn(&format!("{e:#}; no other run can join this one"))).ok();
-    Ok(steer::Steered { plane, session, program: held, server })
+    Ok(steer::Steered { plane, session, program: held, server, input_log })
 }
 
 fn options(args: &Args, effective: &Effective) -> Options {

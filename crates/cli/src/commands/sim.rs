@@ -8,14 +8,16 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use foretell_device::{DeviceParameters, Discipline, catalogue};
 use foretell_output::Output;
+use foretell_policy::Tap;
 use foretell_sim::{
-    Batch, Cell, Control, DRIVER_NS, Hints, NO_DEVICE, Outcome, PolicyName, Reverse, SimError, in_parallel,
-    replace_only, replace_only_streamed, reproduce, simulate, simulate_streamed,
+    Batch, Cell, Control, DRIVER_NS, Hints, NO_DEVICE, Outcome, PolicyName, Reverse, SimError, configure,
+    in_parallel, replace_only, replace_only_streamed, reproduce, simulate_streamed, simulate_tapped,
 };
 use foretell_trace::Blocks;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::config::Flags;
+use crate::input_log::InputLog;
 use crate::nearest::suggestion;
 use crate::size::Size;
 use crate::sweep::cache::CacheSize;
@@ -145,8 +147,11 @@ pub struct Args {
     /// Write a page with charts to this file as well
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Log what the policy of the one run is told to a file, which 'foretell replay' runs again
+    #[arg(long, value_name = "FILE")]
+    log_inputs: Option<PathBuf>,
     /// Run the published numbers of a paper (kimbrel96) and compare
-    #[arg(long, value_name = "PAPER", conflicts_with_all = ["workload", "trace", "html"])]
+    #[arg(long, value_name = "PAPER", conflicts_with_all = ["workload", "trace", "html", "log_inputs"])]
     reproduce: Option<String>,
 }
 
@@ -192,6 +197,7 @@ fn sweep(args: &Args, jobs: usize) -> Result<()> {
     };
     let deployed = Deployed::read(args.config.as_deref(), &flags)?;
     let plan = Plan::new(args, &sources, &deployed)?;
+    args.log_inputs.as_deref().map(|path| plan.check_log(args, path)).transpose()?;
     let reading = Reading {
         block_bytes: plan.block_bytes,
         format: sources::format(args.format.as_deref())?,
@@ -204,10 +210,24 @@ fn sweep(args: &Args, jobs: usize) -> Result<()> {
     let survey = references.survey();
     let control = deployed.control(survey, plan.block_bytes.get(), &mut noted)?;
     let cells = plan.cells(args, references.distinct_blocks(), control)?;
+    // What everything is compared with is beside the run that was asked for.
+    let logged = cells.last().zip(args.log_inputs.as_deref());
+    let log =
+        logged.map(|(cell, path)| InputLog::create(path, &configure(cell)).map(|log| (cell.policy, log)));
+    let log: Option<(PolicyName, InputLog)> = log.transpose()?;
+    let tap =
+        |cell: &Cell| log.as_ref().filter(|(policy, _)| *policy == cell.policy).map(|(_, log)| log.tap());
     let bar = progress(cells.len());
-    let outcomes =
-        in_parallel(&cells, jobs, |cell| run(cell, &references, &sources, reading), |_| bar.inc(1));
+    let outcomes = in_parallel(
+        &cells,
+        jobs,
+        |cell| run(cell, &references, &sources, reading, tap(cell)),
+        |_| bar.inc(1),
+    );
     bar.finish_and_clear();
+    if let Some((_, log)) = &log {
+        log.finish();
+    }
     let mut results = Vec::new();
     for (cell, outcome) in cells.iter().zip(outcomes) {
         results.push(outcome.with_context(|| format!("{} on {} disk(s)", cell.policy, cell.disks))?);
@@ -231,18 +251,19 @@ fn run(
     references: &References,
     sources: &[Source],
     reading: Reading,
+    tap: Option<Box<dyn Tap>>,
 ) -> Result<Outcome, anyhow::Error> {
     let counted = cell.device_name == NO_DEVICE;
     Ok(match (references, sources) {
         (References::Kept(input), _) if counted => replace_only(cell, input)?,
-        (References::Kept(input), _) => simulate(cell, input)?,
+        (References::Kept(input), _) => simulate_tapped(cell, input, tap)?,
         (References::Streamed(survey), [source, ..]) if counted => {
             let blocks = Blocks::new(source.open(reading)?, reading.block_bytes);
             let reads = blocks.filter(|b| !matches!(b, Ok(r) if r.write));
             replace_only_streamed(cell, survey, reads.map(|b| b.map(|r| (r.file, r.block, r.compute_ns))))?
         }
         (References::Streamed(survey), [source, ..]) => {
-            simulate_streamed(cell, survey, source.open(reading)?, reading.block_bytes)?
+            simulate_streamed(cell, survey, source.open(reading)?, reading.block_bytes, tap)?
         }
         (References::Streamed(_), []) => return Err(SimError::Stuck.into()),
     })
@@ -329,6 +350,27 @@ impl Plan {
             caches: caches(args, sources, deployed)?,
             block_bytes,
         })
+    }
+
+    /// A log is of one run, and of one engine.
+    fn check_log(&self, args: &Args, path: &Path) -> Result<()> {
+        let names = args.policy.as_deref().unwrap_or_default();
+        let named = names.split(',').any(|name| name.trim() == PolicyName::Linux.name());
+        let policies = self.policies.iter().filter(|&&policy| named || policy != PolicyName::Linux).count();
+        let runs = policies * self.disks.len() * self.caches.len();
+        ensure!(
+            runs == 1,
+            "--log-inputs: logs one run, and these are {runs}; give one --policy, one --disks and one --cache"
+        );
+        ensure!(
+            self.template.device_name != NO_DEVICE,
+            "--log-inputs: without a device there is no run to log; give a --device"
+        );
+        ensure!(
+            self.policies.last() != Some(&PolicyName::ReverseAggressive) || self.template.reverse.is_some(),
+            "--log-inputs: the best of many runs is searched for reverse-aggressive; give --reverse F/BATCH"
+        );
+        InputLog::check(path)
     }
 
     /// All combinations: arrays in the outer loop, then caches, then policies.
