@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use foretell_policy::{Action, Block, FileId, Input, ManagerId, Nanos};
 
 use crate::eviction::merge;
+use crate::fetching::{Fetch, Fetched};
 use crate::files::ManagedFile;
 use crate::folios::Folio;
 use crate::steering::Steering;
-use crate::workers::{Eviction, Fetch, Outcome};
+use crate::workers::{Eviction, Outcome};
 
 /// Pages of one call to evict: the largest folio, 190 us a MiB.
 pub(crate) const CALL_PAGES: u64 = 512;
@@ -103,9 +104,10 @@ impl Steering {
             self.answer(Input::FetchFailed { block });
             return;
         };
-        let (serial, disk) = (managed.serial, std::sync::Arc::clone(&managed.disk));
+        let (serial, disk, place) =
+            (managed.serial, std::sync::Arc::clone(&managed.disk), managed.place(block));
         self.in_flight.insert(block);
-        self.fetches.push(Fetch { serial, block, manager, file, disk, offset, length });
+        self.fetches.push(Fetch { serial, block, manager, file, disk, offset, length, place });
     }
 
     fn cancel_prefetches(&mut self, manager: ManagerId) {
@@ -180,12 +182,7 @@ impl Steering {
         for outcome in outcomes {
             match outcome {
                 Outcome::Evicted { eviction, unclean } => self.judge_eviction(eviction, &unclean),
-                Outcome::Fetched { serial, block, ok, access_ns } => {
-                    if ok {
-                        self.served(serial, block, access_ns);
-                    }
-                    self.judge_fetch(serial, block, ok);
-                }
+                Outcome::Fetched(fetched) => self.judge_request(&fetched),
             }
         }
         for (block, manager) in std::mem::take(&mut self.deferred) {
@@ -194,16 +191,27 @@ impl Steering {
         self.act();
     }
 
-    /// Tells the policy how long a disk took for a block, if it wants to know.
-    fn served(&mut self, serial: u32, block: Block, access_ns: u64) {
+    fn judge_request(&mut self, fetched: &Fetched) {
+        self.served(fetched);
+        let there = fetched.blocks.start.saturating_add(fetched.there);
+        for index in fetched.blocks.clone() {
+            self.judge_fetch(fetched.serial, Block::new(fetched.id, index), index < there);
+        }
+    }
+
+    /// Tells the policy how long a disk took for each block of a request, if it wants to know.
+    fn served(&mut self, fetched: &Fetched) {
         if !self.options.prefetch.wants_times() {
             return;
         }
-        let Some(dev) = self.files.get_serial(block.file, serial).map(|managed| managed.key.dev) else {
+        let Some(dev) = self.files.get_serial(fetched.id, fetched.serial).map(|managed| managed.key.dev)
+        else {
             return;
         };
         let (disk, _) = self.files.disk(dev);
-        self.answer(Input::Served { disk, access: Nanos(access_ns) });
+        for _ in 0..fetched.there {
+            self.answer(Input::Served { disk, access: Nanos(fetched.access_ns) });
+        }
     }
 
     fn judge_fetch(&mut self, serial: u32, block: Block, ok: bool) {

@@ -11,9 +11,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use foretell_policy::{DiskId, FileId, ManagerId, PoolPolicy};
+use foretell_policy::{Block, DiskId, FileId, Layout, ManagerId, PoolPolicy};
 
 use crate::descriptors::{self, Descriptors, Search, Unknown};
+use crate::disk::Disk;
 use crate::extents::EXTENTS_IN_ALL;
 use crate::folios::FolioMap;
 use crate::handles::Mounts;
@@ -21,12 +22,9 @@ use crate::listed_runs::ListedRuns;
 use crate::observe::FileKey;
 use crate::orphans::Orphans;
 use crate::resolve;
-use crate::workers::Disk;
 
 /// Disks that are told apart; files on further ones count as on the last.
 pub(crate) const DISKS: u16 = 16;
-/// Requests under way per device where its queue's size cannot be read: half of the usual 128.
-const REQUESTS: usize = 64;
 /// Processes remembered to have mapped one file; pages mapped by further ones are not evicted.
 const MAPPERS: usize = 64;
 
@@ -72,8 +70,9 @@ pub(crate) struct ManagedFile {
     pub(crate) unlinked: bool,
     /// Its number among the orphans, if it is one.
     orphan: Option<u64>,
-    /// Extents that the policy keeps of it.
+    /// Extents that the policy keeps of it, and the first of them.
     extents: usize,
+    places: Layout,
     descriptor: Option<Arc<File>>,
     recently_used: bool,
 }
@@ -87,6 +86,11 @@ impl ManagedFile {
     /// A process of a user's has read it.
     pub(crate) fn used(&mut self, user: u32) {
         self.used_by_others |= *self.used_by.get_or_insert(user) != user;
+    }
+
+    /// Where a block of it, which the policy numbers `block.file`, is on its device, as a number that grows along it.
+    pub(crate) fn place(&self, block: Block) -> u64 {
+        self.places.locate(block.file.0, block.index).1
     }
 
     pub(crate) fn mapped(&mut self, pid: u32) {
@@ -189,12 +193,12 @@ impl FileTable {
         numbered.filter_map(|(at, slot)| slot.as_ref().map(|file| (FileId(at as u32), file)))
     }
 
-    /// The disk that a device is, with its share of requests.
+    /// The disk that a device is.
     pub(crate) fn disk(&mut self, dev: u64) -> (DiskId, Arc<Disk>) {
         if let Some((_, id, disk)) = self.disks.iter().find(|(known, ..)| *known == dev) {
             return (*id, Arc::clone(disk));
         }
-        let disk = Arc::new(Disk::new(queue_requests(dev).map_or(REQUESTS, |requests| requests / 2)));
+        let disk = Arc::new(Disk::of_device(dev));
         let id = DiskId((self.disks.len() as u16).min(DISKS - 1));
         self.disks.push((dev, id, Arc::clone(&disk)));
         (id, disk)
@@ -209,7 +213,10 @@ impl FileTable {
         let (_, disk) = self.disk(new.key.dev);
         let at = file.0 as usize;
         // The policy's number, and what it keeps under it, stay.
-        let extents = self.get(file).map_or(0, |before| before.extents);
+        let before = self
+            .get_mut(file)
+            .map(|before| (before.extents, std::mem::replace(&mut before.places, Layout::Unknown)));
+        let (extents, places) = before.unwrap_or((0, Layout::Unknown));
         self.remove(file);
         self.extents += extents;
         if self.slots.len() <= at {
@@ -243,6 +250,7 @@ impl FileTable {
             unlinked,
             orphan: None,
             extents,
+            places,
             descriptor: None,
             recently_used: true,
         });
@@ -285,9 +293,10 @@ impl FileTable {
         EXTENTS_IN_ALL.saturating_sub(self.extents)
     }
 
-    /// The policy keeps so many extents of a file.
-    pub(crate) fn set_extents(&mut self, file: FileId, extents: usize) {
+    /// The policy keeps so many extents of a file, and these are the first of them.
+    pub(crate) fn set_extents(&mut self, file: FileId, extents: usize, places: Layout) {
         let Some(managed) = self.get_mut(file) else { return };
+        managed.places = places;
         let before = std::mem::replace(&mut managed.extents, extents);
         self.extents = self.extents - before + extents;
     }
@@ -473,15 +482,6 @@ impl FileTable {
     }
 }
 
-/// Requests that a block device queues (`nr_requests`); that of the whole disk for a partition.
-fn queue_requests(dev: u64) -> Option<usize> {
-    let device = format!("/sys/dev/block/{}:{}", dev >> 20, dev & 0xf_ffff);
-    ["queue", "../queue"]
-        .iter()
-        .find_map(|queue| std::fs::read_to_string(format!("{device}/{queue}/nr_requests")).ok())
-        .and_then(|text| text.trim().parse().ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -538,7 +538,7 @@ mod tests {
             let path = path.join(number.to_string());
             std::fs::write(&path, "x").unwrap();
             table.insert(FileId(number), registration(&path)).unwrap();
-            table.set_extents(FileId(number), 3);
+            table.set_extents(FileId(number), 3, Layout::Unknown);
         }
         assert_eq!(table.room_for_extents(), EXTENTS_IN_ALL - 3 * NAMES as usize);
         // The first and one in the middle stay: what is behind them is given back.

@@ -17,12 +17,14 @@ mod clients;
 mod closing;
 mod descriptors;
 mod disclosing;
+mod disk;
 pub mod doctor;
 mod error;
 mod eviction;
 mod extents;
 #[cfg(test)]
 mod faults;
+mod fetching;
 mod files;
 mod folios;
 mod guard;

@@ -108,7 +108,7 @@ impl Plane {
         let observer = Observer::open(observer).map_err(|e| OpenError::Observe(Box::new(e)))?;
         let threads = options.prefetch_threads as usize;
         let schedule = || Schedule::new(options.realtime.then_some(options.realtime_share));
-        let workers = Workers::start(&cache, schedule(), threads, options.batch as usize)
+        let workers = Workers::start(&cache, schedule(), threads)
             .map_err(system("start the threads that prefetch and evict"))?;
         let schedule = schedule();
         let closer = Closer::start().map_err(system("start the thread that closes descriptors"))?;

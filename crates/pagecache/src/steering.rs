@@ -12,6 +12,7 @@ use foretell_policy::{Block, Config, Engine, FileId, Input, Limits, ManagerId, N
 
 use crate::advice::ReadaheadOff;
 use crate::eviction::Waiting;
+use crate::fetching::Fetch;
 use crate::files::{DISKS, FileTable, ManagedFile};
 use crate::folios::Folio;
 use crate::kernel;
@@ -24,7 +25,7 @@ use crate::recorder::{BlockList, History};
 use crate::sessions::{SESSIONS, Sessions};
 use crate::streams::{Run, Streams};
 use crate::unwritten::{UNWRITTEN_SHARE, Unwritten};
-use crate::workers::{Eviction, Fetch, Workers};
+use crate::workers::{Eviction, Workers};
 
 /// Threads whose last wait is remembered.
 const WAITERS: usize = 256;

@@ -108,13 +108,13 @@ impl Steering {
     /// Puts a file under control.
     pub(crate) fn register(&mut self, new: Registration, layout: Layout) -> Option<FileId> {
         while self.files.len() >= MANAGED_FILES as usize && self.retire_oldest_orphan() {}
-        let extents = extents::count(&layout);
+        let (extents, places) = (extents::count(&layout), extents::first(&layout));
         let id = self.engine.add_file(layout).ok()?;
         if self.enter(id, new).is_none() {
             self.engine.remove_file(id);
             return None;
         }
-        self.files.set_extents(id, extents);
+        self.files.set_extents(id, extents, places);
         Some(id)
     }
 

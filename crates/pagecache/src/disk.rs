@@ -1,0 +1,579 @@
+//! A device as its own requests show it: how long it takes to position, how quick it is, how much it does at a time.
+//!
+//! Nothing is set by hand. Each of our requests is timed from its start to its end, and three things are kept
+//! of the device:
+//!
+//! - *A request alone* takes a + b times its bytes: the line through the last few of them, by medians, so that
+//!   hiccups do not move it. To see the device alone, the first few requests go out one at a time, and
+//!   later one in a while does, small ones and large ones in turn.
+//! - *The time between two ends* while the device is busy. It says how much the device serves at a time: a device with
+//!   several channels ends a request every so often although each takes long. It is an average that forgets
+//!   exponentially, in which a time far above it counts as a few times the average.
+//! - *The same of scattered requests beside others*, less b times their bytes: the part of positioning that parallelism
+//!   does not hide.
+//!
+//! What follows from them. The *largest request* is the one of which positioning is a tenth: larger ones gain nothing,
+//! smaller ones waste the device. The *requests in flight* are as many as end within 20 ms, so that no demand read
+//! waits longer than that behind them. The device has an *arm* when scattered requests take 3 ms or more to position and
+//! two at a time are no quicker: then their order matters ([`crate::fetching`]).
+//!
+//! [`Service`] is the estimate and knows no clock; [`Disk`] holds it for the threads.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+/// No demand read should wait longer behind our requests.
+const QUEUE_NS: f64 = 20e6;
+/// Requests in flight at most, however quick the device.
+const MOST_REQUESTS: usize = 64;
+/// The largest request before anything is known, the smallest largest one, and the largest.
+const START_BYTES: u64 = 256 << 10;
+const LEAST_BYTES: u64 = 128 << 10;
+const MOST_BYTES: u64 = 1 << 20;
+/// The largest request to a device with an arm, where each saves milliseconds.
+const MOST_ARM_BYTES: u64 = 2 << 20;
+/// Largest requests are multiples of it.
+const STEP_BYTES: u64 = 64 << 10;
+/// Requests in flight before anything is known.
+const START_REQUESTS: usize = 4;
+/// Positioning is this part of the largest request's time.
+const POSITIONING_PART: f64 = 0.1;
+/// Requests that go out alone at first.
+const FIRST_PROBES: u64 = 4;
+/// Afterwards one goes out alone when so many have ended and so much time has passed: less than 1% of either.
+const PROBE_REQUESTS: u64 = 256;
+const PROBE_NS: u64 = 1_000_000_000;
+/// Largest of the small ones among those.
+const PROBE_BYTES: u64 = 64 << 10;
+/// Positioning from which on a device may have an arm.
+const ARM_NS: f64 = 3e6;
+/// Part of positioning that two requests at a time must still take for the device to be taken for one with an arm, and
+/// below which it is not any more. Two channels leave a half or less; requests in order on a disk about two thirds.
+const ARM_PART: f64 = 0.7;
+const NO_ARM_PART: f64 = 0.45;
+/// Samples before an estimate is used.
+const ENOUGH: f64 = 2.5;
+/// Requests alone that are remembered. Not more: one is made in a second, and what changes should be seen.
+const SAMPLES: usize = 12;
+/// What is left of an old sample when a new one comes: the last 32 count.
+const KEEP: f64 = 31.0 / 32.0;
+/// A time counts as so many times what was expected at most.
+const CLIP: f64 = 4.0;
+/// Quicker than this no device is: the data was in memory already, and the time says nothing.
+const MEMORY_NS: f64 = 5_000.0;
+const MEMORY_NS_A_BYTE: f64 = 1.0 / 20.0;
+/// Time of a byte (200 MB/s) while requests of one size do not tell it apart from positioning; and its bounds.
+const START_NS_A_BYTE: f64 = 5.0;
+const LEAST_NS_A_BYTE: f64 = 1.0 / 20.0;
+const MOST_NS_A_BYTE: f64 = 1_000.0;
+
+/// A weighted mean that forgets.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mean {
+    weight: f64,
+    sum: f64,
+}
+
+impl Mean {
+    fn push(&mut self, value: f64) {
+        self.weight = self.weight * KEEP + 1.0;
+        self.sum = self.sum * KEEP + value;
+    }
+
+    /// `None` before enough was seen.
+    fn get(self) -> Option<f64> {
+        (self.weight >= ENOUGH).then(|| self.sum / self.weight)
+    }
+
+    /// The value, or a few times the mean if that is less.
+    fn clip(self, value: f64) -> f64 {
+        self.get().map_or(value, |mean| value.min(CLIP * mean))
+    }
+}
+
+/// Times of requests that ran alone, as a + b times bytes: the line of Theil and Sen through the last of them, which
+/// nearly half of them can be wrong without moving.
+#[derive(Debug)]
+struct Line {
+    /// Bytes and nanoseconds.
+    samples: VecDeque<(f64, f64)>,
+    positioning_ns: f64,
+    ns_a_byte: f64,
+}
+
+impl Line {
+    fn new() -> Line {
+        Line { samples: VecDeque::with_capacity(SAMPLES), positioning_ns: 0.0, ns_a_byte: START_NS_A_BYTE }
+    }
+
+    fn is_known(&self) -> bool {
+        self.samples.len() as f64 >= ENOUGH
+    }
+
+    fn push(&mut self, bytes: f64, time_ns: f64) {
+        if self.samples.len() >= SAMPLES {
+            self.samples.pop_front();
+        }
+        self.samples.push_back((bytes, time_ns));
+        let pairs = self
+            .samples
+            .iter()
+            .enumerate()
+            .flat_map(|(at, &one)| self.samples.iter().skip(at + 1).map(move |&other| (one, other)));
+        let slopes = pairs
+            // Requests of nearly the same size do not tell the rate.
+            .filter(|((x, _), (y, _))| (x - y).abs() > x.max(*y) / 4.0)
+            .map(|((x, at_x), (y, at_y))| (at_x - at_y) / (x - y));
+        if let Some(slope) = lower_median(slopes) {
+            self.ns_a_byte = slope.clamp(LEAST_NS_A_BYTE, MOST_NS_A_BYTE);
+        }
+        let rests = self.samples.iter().map(|(bytes, time_ns)| time_ns - self.ns_a_byte * bytes);
+        self.positioning_ns = lower_median(rests).unwrap_or(0.0).max(0.0);
+    }
+}
+
+/// The one in the middle; of an even number, the lower one.
+fn lower_median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    let middle = values.len().checked_sub(1)? / 2;
+    Some(*values.select_nth_unstable_by(middle, f64::total_cmp).1)
+}
+
+/// A request that is under way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ticket {
+    began_ns: u64,
+    bytes: u64,
+    /// Requests that had begun before it.
+    number: u64,
+    /// None was under way when it began.
+    first: bool,
+    /// It does not go on where the one before it ended.
+    scattered: bool,
+}
+
+/// The estimate. Times are nanoseconds from any one moment.
+#[derive(Debug)]
+pub(crate) struct Service {
+    scattered: Line,
+    following: Line,
+    /// Time between two ends while busy.
+    between: Mean,
+    /// That of scattered requests beside others, and their bytes.
+    beside_ns: Mean,
+    beside_bytes: Mean,
+    has_arm: bool,
+    begun: u64,
+    under_way: usize,
+    ended_ns: Option<u64>,
+    /// Ended alone, ever.
+    alone: u64,
+    /// When the last one ended alone, and how many had begun by then.
+    probed: (u64, u64),
+    now_ns: u64,
+}
+
+impl Service {
+    pub(crate) fn new() -> Service {
+        Service {
+            scattered: Line::new(),
+            following: Line::new(),
+            between: Mean::default(),
+            beside_ns: Mean::default(),
+            beside_bytes: Mean::default(),
+            has_arm: false,
+            begun: 0,
+            under_way: 0,
+            ended_ns: None,
+            alone: 0,
+            probed: (0, 0),
+            now_ns: 0,
+        }
+    }
+
+    /// A request is about to be made; `scattered` if it does not go on where the one before it ended.
+    pub(crate) fn begin(&mut self, now_ns: u64, bytes: u64, scattered: bool) -> Ticket {
+        self.now_ns = self.now_ns.max(now_ns);
+        let first = self.under_way == 0;
+        let ticket = Ticket { began_ns: self.now_ns, bytes, number: self.begun, first, scattered };
+        self.begun += 1;
+        self.under_way += 1;
+        ticket
+    }
+
+    /// The request has ended; `ok` if its data came. Says how long the device worked on it, in nanoseconds: since it
+    /// began, or since the request before it ended. A device that serves several at a time so appears as one that
+    /// is as many times as quick.
+    pub(crate) fn end(&mut self, now_ns: u64, ticket: Ticket, ok: bool) -> u64 {
+        self.now_ns = self.now_ns.max(now_ns);
+        let now_ns = self.now_ns;
+        let beside = self.under_way > 1;
+        self.under_way = self.under_way.saturating_sub(1);
+        let alone = ticket.first && self.begun == ticket.number + 1;
+        let ended_ns = self.ended_ns.replace(now_ns).unwrap_or(0);
+        let between_ns = now_ns - ended_ns.max(ticket.began_ns);
+        if alone {
+            self.alone += 1;
+            self.probed = (now_ns, self.begun);
+        }
+        let (bytes, whole_ns) = (ticket.bytes as f64, (now_ns - ticket.began_ns) as f64);
+        if !ok || whole_ns < MEMORY_NS + MEMORY_NS_A_BYTE * bytes {
+            return between_ns;
+        }
+        let clipped_ns = self.between.clip(between_ns as f64);
+        self.between.push(clipped_ns);
+        if alone {
+            let line = if ticket.scattered { &mut self.scattered } else { &mut self.following };
+            line.push(bytes, whole_ns);
+        } else if beside && ticket.scattered {
+            let clipped_ns = self.beside_ns.clip(between_ns as f64);
+            self.beside_ns.push(clipped_ns);
+            self.beside_bytes.push(bytes);
+        }
+        self.look_for_an_arm();
+        between_ns
+    }
+
+    fn look_for_an_arm(&mut self) {
+        let line = &self.scattered;
+        let Some(beside_ns) = self.beside_ns.get().filter(|_| line.is_known()) else { return };
+        let positioning_ns = beside_ns - line.ns_a_byte * self.beside_bytes.get().unwrap_or(0.0);
+        let part = if self.has_arm { NO_ARM_PART } else { ARM_PART };
+        self.has_arm = line.positioning_ns >= ARM_NS && positioning_ns >= part * line.positioning_ns;
+    }
+
+    /// Requests under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// Is the device one whose requests should come in the order of their places?
+    pub(crate) fn has_arm(&self) -> bool {
+        self.has_arm
+    }
+
+    /// Should the next request go out alone?
+    fn is_probing(&self) -> bool {
+        let (when_ns, begun) = self.probed;
+        self.alone < FIRST_PROBES
+            || (self.begun - begun >= PROBE_REQUESTS && self.now_ns.saturating_sub(when_ns) >= PROBE_NS)
+    }
+
+    /// Bytes of the largest request worth making: from 128 KiB to 1 MiB, to 2 MiB with an arm.
+    pub(crate) fn largest_bytes(&self) -> u64 {
+        let lines = [&self.scattered, &self.following];
+        let Some(line) = lines.into_iter().find(|line| line.is_known()) else { return START_BYTES };
+        let worth_ns = line.positioning_ns * (1.0 - POSITIONING_PART) / POSITIONING_PART;
+        let in_time_ns = (QUEUE_NS - line.positioning_ns).max(0.0);
+        let bytes = (worth_ns.min(in_time_ns) / line.ns_a_byte) as u64;
+        let most = if self.has_arm { MOST_ARM_BYTES } else { MOST_BYTES };
+        (bytes / STEP_BYTES * STEP_BYTES).clamp(LEAST_BYTES, most)
+    }
+
+    /// Bytes of the next request at most: the largest, or a small one to be compared with it.
+    pub(crate) fn next_bytes(&self) -> u64 {
+        if self.is_probing() && self.alone.is_multiple_of(2) { PROBE_BYTES } else { self.largest_bytes() }
+    }
+
+    /// Requests that may be under way at a time, 1 to 64.
+    pub(crate) fn requests(&self) -> usize {
+        if self.is_probing() {
+            return 1;
+        }
+        let Some(between_ns) = self.between.get() else { return START_REQUESTS };
+        // The second one keeps the device busy while the end of the first is noticed.
+        let least = if between_ns > QUEUE_NS { 1 } else { 2 };
+        ((QUEUE_NS / between_ns.max(1.0)) as usize).clamp(least, MOST_REQUESTS)
+    }
+}
+
+/// A device, shared by those who ask it for something.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    /// Places of its queue that prefetches may take.
+    queue: usize,
+    /// Most that one `readahead(2)` reads, in bytes.
+    window_bytes: u64,
+    service: Mutex<Service>,
+}
+
+/// What a device has room for at present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Bytes of the next request at most.
+    pub(crate) bytes: u64,
+    /// Does the order of places matter?
+    pub(crate) has_arm: bool,
+}
+
+impl Disk {
+    /// A device whose queue has `queue` places for us, and of which one `readahead(2)` reads at most `window_bytes`.
+    pub(crate) fn new(queue: usize, window_bytes: u64) -> Disk {
+        let window_bytes = window_bytes.clamp(crate::kernel::page_bytes(), MOST_ARM_BYTES);
+        Disk { queue: queue.max(1), window_bytes, service: Mutex::new(Service::new()) }
+    }
+
+    /// The device with a number, as the system describes it.
+    pub(crate) fn of_device(dev: u64) -> Disk {
+        Disk::new(queue_requests(dev).map_or(REQUESTS, |requests| requests / 2), window_bytes(dev))
+    }
+
+    /// Most that one `readahead(2)` reads, in bytes.
+    pub(crate) fn window_bytes(&self) -> u64 {
+        self.window_bytes
+    }
+
+    /// May another request begin now, and how large?
+    pub(crate) fn room(&self) -> Option<Room> {
+        let service = self.service();
+        let parts = service.largest_bytes().div_ceil(self.window_bytes).max(1);
+        let places = self.queue / usize::try_from(parts).unwrap_or(usize::MAX);
+        let room = service.under_way() < service.requests().min(places.max(1));
+        room.then(|| Room { bytes: service.next_bytes(), has_arm: service.has_arm() })
+    }
+
+    /// See [`Service::begin`].
+    pub(crate) fn begin(&self, now_ns: u64, bytes: u64, scattered: bool) -> Ticket {
+        self.service().begin(now_ns, bytes, scattered)
+    }
+
+    /// See [`Service::end`].
+    pub(crate) fn end(&self, now_ns: u64, ticket: Ticket, ok: bool) -> u64 {
+        self.service().end(now_ns, ticket, ok)
+    }
+
+    fn service(&self) -> std::sync::MutexGuard<'_, Service> {
+        self.service.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Requests under way per device where its queue's size cannot be read: half of the usual 128.
+const REQUESTS: usize = 64;
+/// What one `readahead(2)` reads at least wherever nobody has made it less: `VM_READAHEAD_PAGES` of `include/linux/mm.h`.
+const WINDOW_BYTES: u64 = 128 << 10;
+
+/// What the queue of a block device says; that of the whole disk for a partition.
+fn queue_number(dev: u64, name: &str) -> Option<u64> {
+    let device = format!("/sys/dev/block/{}:{}", dev >> 20, dev & 0xf_ffff);
+    ["queue", "../queue"].iter().find_map(|queue| number(&format!("{device}/{queue}/{name}")))
+}
+
+fn number(path: &str) -> Option<u64> {
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// Requests that a block device queues (`nr_requests`).
+fn queue_requests(dev: u64) -> Option<usize> {
+    queue_number(dev, "nr_requests").and_then(|requests| usize::try_from(requests).ok())
+}
+
+/// Most that one `readahead(2)` reads: the larger of the device's readahead and its largest request, to which
+/// `force_page_cache_ra` of `mm/readahead.c` cuts it.
+fn window_bytes(dev: u64) -> u64 {
+    let kib = match queue_number(dev, "max_sectors_kb") {
+        Some(request) => Some(request.max(queue_number(dev, "read_ahead_kb").unwrap_or(0))),
+        // Several devices, or the network.
+        None => number(&format!("/sys/class/bdi/{}:{}/read_ahead_kb", dev >> 20, dev & 0xf_ffff)),
+    };
+    kib.filter(|&kib| kib > 0).map_or(WINDOW_BYTES, |kib| kib.saturating_mul(1 << 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device for the tests: each request takes a channel for positioning and transfer; transfers share a path.
+    struct Model {
+        positioning_ns: f64,
+        ns_a_byte: f64,
+        total_ns_a_byte: f64,
+        channels: Vec<f64>,
+        path_free_ns: f64,
+    }
+
+    impl Model {
+        fn new(positioning_ms: f64, channels: usize, mb_s: f64, total_mb_s: f64) -> Model {
+            Model {
+                positioning_ns: positioning_ms * 1e6,
+                ns_a_byte: 1e3 / mb_s,
+                total_ns_a_byte: 1e3 / total_mb_s,
+                channels: vec![0.0; channels],
+                path_free_ns: 0.0,
+            }
+        }
+
+        /// When a request that comes now will be done.
+        fn admit(&mut self, now_ns: f64, bytes: f64) -> f64 {
+            let free =
+                (0..self.channels.len()).min_by(|&a, &b| self.channels[a].total_cmp(&self.channels[b]));
+            let channel = &mut self.channels[free.unwrap()];
+            let transfer_from = now_ns.max(*channel) + self.positioning_ns;
+            self.path_free_ns = self.path_free_ns.max(transfer_from) + self.total_ns_a_byte * bytes;
+            *channel = (transfer_from + self.ns_a_byte * bytes).max(self.path_free_ns);
+            *channel
+        }
+    }
+
+    /// What a naive loop over events gets from a device in `requests` requests of up to `bytes` each.
+    struct Outcome {
+        service: Service,
+        bytes_per_s: f64,
+        longest_queue_ns: f64,
+    }
+
+    fn drive(model: &mut Model, requests: usize, bytes: impl Fn(usize) -> u64) -> Outcome {
+        let mut service = Service::new();
+        let mut under_way: Vec<(f64, Ticket)> = Vec::new();
+        let (mut now_ns, mut sent, mut ended, mut half) = (0.0_f64, 0, 0, (0.0, 0.0));
+        let (mut total, mut longest_queue_ns) = (0.0, 0.0_f64);
+        while ended < requests {
+            while sent < requests && service.under_way() < service.requests() {
+                let bytes = bytes(sent).min(service.next_bytes());
+                let ticket = service.begin(now_ns as u64, bytes, true);
+                let done = model.admit(now_ns, bytes as f64);
+                if sent > requests / 2 {
+                    longest_queue_ns = longest_queue_ns.max(done - now_ns);
+                }
+                under_way.push((done, ticket));
+                sent += 1;
+            }
+            let next =
+                (0..under_way.len()).min_by(|&a, &b| under_way[a].0.total_cmp(&under_way[b].0)).unwrap();
+            let (done, ticket) = under_way.swap_remove(next);
+            now_ns = done;
+            service.end(now_ns as u64, ticket, true);
+            ended += 1;
+            total += ticket.bytes as f64;
+            if ended == requests / 2 {
+                half = (now_ns, total);
+            }
+        }
+        let bytes_per_s = (total - half.1) / (now_ns - half.0) * 1e9;
+        Outcome { service, bytes_per_s, longest_queue_ns }
+    }
+
+    #[test]
+    fn before_anything_is_measured_the_numbers_are_in_between() {
+        let mut service = Service::new();
+        assert_eq!((service.largest_bytes(), service.requests(), service.has_arm()), (256 << 10, 1, false));
+        // Requests that fail, or whose data was there, teach nothing, and do not keep the others waiting.
+        for round in 0..4 {
+            let ticket = service.begin(round * 1_000_000, 8192, true);
+            service.end(round * 1_000_000 + 100, ticket, round % 2 == 0);
+        }
+        assert_eq!((service.largest_bytes(), service.requests()), (256 << 10, 4));
+    }
+
+    #[test]
+    fn a_disk_with_an_arm_gets_large_requests_one_or_two_at_a_time() {
+        let seen = drive(&mut Model::new(8.0, 1, 100.0, 1e6), 400, |_| u64::MAX);
+        assert!(seen.service.has_arm());
+        let largest = seen.service.largest_bytes();
+        assert!((1 << 20..=2 << 20).contains(&largest), "{largest}");
+        assert!((1..=2).contains(&seen.service.requests()));
+        assert!((seen.service.scattered.positioning_ns / 8e6 - 1.0).abs() < 0.05);
+        // The second one waits for the first.
+        assert!(seen.longest_queue_ns < 41e6, "{}", seen.longest_queue_ns);
+        assert!(seen.bytes_per_s > 55e6, "{}", seen.bytes_per_s);
+    }
+
+    #[test]
+    fn a_disk_is_known_by_small_requests_as_well() {
+        let seen = drive(&mut Model::new(8.0, 1, 100.0, 1e6), 200, |_| 8192);
+        assert!(seen.service.has_arm());
+        assert_eq!(seen.service.requests(), 2);
+    }
+
+    #[test]
+    fn a_volume_in_the_network_is_kept_busy_and_has_no_arm() {
+        for positioning_ms in [1.0, 4.0] {
+            let mut model = Model::new(positioning_ms, 8, 200.0, 250.0);
+            let seen = drive(&mut model, 1000, |_| u64::MAX);
+            assert!(!seen.service.has_arm());
+            assert_eq!(seen.service.largest_bytes(), 1 << 20);
+            assert!((3..=6).contains(&seen.service.requests()), "{}", seen.service.requests());
+            assert!(seen.bytes_per_s > 0.93 * 250e6, "{}", seen.bytes_per_s);
+            assert!(seen.longest_queue_ns < 40e6, "{}", seen.longest_queue_ns);
+            let seen = drive(&mut Model::new(positioning_ms, 8, 200.0, 250.0), 4000, |_| 8192);
+            assert!(!seen.service.has_arm());
+            assert!(seen.service.requests() >= 8, "{}", seen.service.requests());
+        }
+    }
+
+    #[test]
+    fn a_quick_drive_gets_many_requests() {
+        let seen = drive(&mut Model::new(0.08, 64, 1000.0, 3000.0), 4000, |_| u64::MAX);
+        assert!(!seen.service.has_arm());
+        let largest = seen.service.largest_bytes();
+        assert!((512 << 10..=1 << 20).contains(&largest), "{largest}");
+        assert_eq!(seen.service.requests(), MOST_REQUESTS);
+        assert!(seen.bytes_per_s > 0.9 * 3e9, "{}", seen.bytes_per_s);
+        let small = drive(&mut Model::new(0.08, 64, 1000.0, 3000.0), 4000, |_| 8192);
+        assert_eq!(small.service.requests(), MOST_REQUESTS);
+    }
+
+    #[test]
+    fn of_a_mixture_of_sizes_the_line_comes_out() {
+        let seen =
+            drive(&mut Model::new(1.0, 8, 200.0, 250.0), 4000, |at| [8192, 32768, 1 << 20, 131_072][at % 4]);
+        let line = &seen.service.scattered;
+        assert!((line.positioning_ns / 1e6 - 1.0).abs() < 0.1, "{line:?}");
+        assert!((line.ns_a_byte / 5.0 - 1.0).abs() < 0.1, "{line:?}");
+    }
+
+    #[test]
+    fn one_hiccup_moves_little_and_a_lasting_change_moves_all() {
+        let mut service = drive(&mut Model::new(1.0, 1, 200.0, 200.0), 100, |_| u64::MAX).service;
+        let mut now_ns = service.now_ns;
+        let mut alone = |service: &mut Service, time_ns: u64, bytes: u64| {
+            let ticket = service.begin(now_ns, bytes, true);
+            now_ns += time_ns;
+            service.end(now_ns, ticket, true);
+        };
+        let before = service.largest_bytes();
+        alone(&mut service, 2_000_000_000, 1 << 20);
+        assert!(service.requests() >= 2);
+        assert_eq!(service.largest_bytes(), before);
+        for at in 0..60 {
+            let bytes = if at % 2 == 0 { 64 << 10 } else { 1 << 20 };
+            alone(&mut service, 10_000_000 + 10 * bytes, bytes);
+        }
+        let line = &service.scattered;
+        assert!((line.positioning_ns / 10e6 - 1.0).abs() < 0.05, "{line:?}");
+        assert!((line.ns_a_byte / 10.0 - 1.0).abs() < 0.05, "{line:?}");
+        assert!(service.largest_bytes() <= before);
+    }
+
+    #[test]
+    fn one_in_a_while_goes_out_alone() {
+        let mut model = Model::new(1.0, 8, 200.0, 250.0);
+        let service = drive(&mut model, 2000, |_| u64::MAX).service;
+        let seconds = service.now_ns / PROBE_NS;
+        assert!(service.alone >= FIRST_PROBES + seconds / 2, "{} in {seconds} s", service.alone);
+        assert!(service.alone <= FIRST_PROBES + seconds + 4, "{} in {seconds} s", service.alone);
+    }
+
+    #[test]
+    fn no_more_is_asked_for_than_half_of_the_queue_holds() {
+        let disk = Disk::new(4, 128 << 10);
+        for round in 0..8 {
+            let room = disk.room().unwrap();
+            let ticket = disk.begin(round * 1_000_000, room.bytes, true);
+            disk.end(round * 1_000_000 + 200_000, ticket, true);
+        }
+        // 128 KiB at least, thus 4 parts at most.
+        let mut begun = 0;
+        while let Some(room) = disk.room() {
+            disk.begin(10_000_000, room.bytes, true);
+            begun += 1;
+        }
+        assert!((1..=4).contains(&begun), "{begun}");
+        assert_eq!(Disk::new(0, 0).queue, 1);
+        assert!(Disk::new(1, 0).window_bytes() >= 4096);
+    }
+
+    #[test]
+    fn the_window_of_a_device_that_does_not_exist_is_the_kernels_own() {
+        assert_eq!((window_bytes(u64::MAX), queue_requests(u64::MAX)), (WINDOW_BYTES, None));
+    }
+}
