@@ -283,3 +283,34 @@ fn a_cursor_that_lost_its_place_finds_it_again() {
     assert_eq!(scene.plane.engine.disclosed_ahead(scene.manager), 0);
     assert!(scene.counters().unpredicted < 100, "{:?}", scene.counters());
 }
+
+/// What would go in their place is a listed block, which is the next hole at once.
+#[test]
+fn blocks_that_wait_for_their_first_use_are_no_room_for_a_prefetch() {
+    for prefetch in [Prefetch::Informed, Prefetch::Forestall, Prefetch::Aggressive] {
+        let residency = foretell_policy::Residency::Advisory;
+        let mut scene = Scene::new(Config { prefetch, residency, ..prefetching(16) });
+        let (now, process) = (scene.plane.now(), scene.process);
+        // Seven of the sixteen frames: read ahead by the kernel, and named by no list.
+        for block in scene.blocks(&(100..107).collect::<Vec<u32>>()) {
+            scene.plane.engine.tell(now, Input::Loaded { block, by: Some(process) });
+        }
+        let list = scene.blocks(&(0..20).collect::<Vec<u32>>());
+        scene.plane.engine.disclose(now, scene.manager, &list);
+        let mut fetched = Vec::new();
+        while let Some(action) = scene.plane.engine.poll_action() {
+            match action {
+                Action::Fetch { block, .. } => {
+                    fetched.push(block.index);
+                    scene.plane.engine.tell(now, Input::Loaded { block, by: None });
+                }
+                Action::Evict { block } => {
+                    scene.plane.engine.tell(now, Input::Gone { block });
+                }
+                Action::CancelPrefetches { .. } => {}
+            }
+            assert!(fetched.len() < 100, "{prefetch}: {fetched:?}");
+        }
+        assert!(fetched.len() <= 9 && fetched.is_sorted(), "{prefetch}: {fetched:?}");
+    }
+}

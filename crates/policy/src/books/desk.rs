@@ -128,7 +128,8 @@ impl<'a> Desk<'a> {
         let unlisted = self.books.managers.unlisted_chance(manager);
         if unlisted == 0.0 || self.books.listed_worth(manager, hole.saturating_sub(list.cursor())) > unlisted
         {
-            free = free.saturating_add(self.books.managers.pools(manager).map_or(0, |p| p.len() as u32));
+            // What would not be given up does not count: a listed block would go in its place, and be the next hole.
+            free = free.saturating_add(self.books.managers.pools(manager).map_or(0, |p| p.spare() as u32));
         }
         let mut next_use = list.furthest();
         while free <= margin {

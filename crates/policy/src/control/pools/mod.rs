@@ -83,6 +83,12 @@ impl Pools {
         self.arriving.len() + self.passed_over.len() + self.levels.iter().map(Level::len).sum::<usize>()
     }
 
+    /// Those that [`Pools::victim`] would give up: not the arriving ones, unless they are too many.
+    pub(crate) fn spare(&self) -> usize {
+        let kept = if self.arriving.len() > self.arriving_limit.max(1) { 0 } else { self.arriving.len() };
+        self.len() - kept
+    }
+
     pub(crate) fn priority(&self, file: FileId) -> i32 {
         self.file_priorities.get(&file).copied().unwrap_or(0)
     }
