@@ -74,6 +74,10 @@ pub(crate) enum Name {
     Hits,
     /// An uncontrolled program in its own cgroup beside a controlled scan
     Neighbour,
+    /// Unmodified jobs under foretell learn: first, second and a changed night, 1 ms x 8 channels
+    Nights,
+    /// `nights` on the 8 ms disk
+    NightsDisk,
     /// Two controlled processes, one foolish, under LRU-SP and LRU-S
     Foolish,
     /// The strategies of OSDI 1994 through the service, each alone, 1 ms x 8 channels

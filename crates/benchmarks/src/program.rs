@@ -20,6 +20,8 @@ pub(crate) enum Steering {
     Kernel,
     /// `foretell run` with these arguments.
     Foretell(Vec<OsString>),
+    /// `foretell learn` with these arguments.
+    Learn(Vec<OsString>),
 }
 
 /// A program and how it is run.
@@ -129,9 +131,14 @@ impl Launcher {
         }
         let mut command = Command::new(&self.own_program);
         command.arg("in-group").arg(group.procs()).arg("--");
-        if let Steering::Foretell(arguments) = &job.steering {
+        let foretell = match &job.steering {
+            Steering::Kernel => None,
+            Steering::Foretell(arguments) => Some(("run", arguments)),
+            Steering::Learn(arguments) => Some(("learn", arguments)),
+        };
+        if let Some((subcommand, arguments)) = foretell {
             let foretell = self.foretell.as_ref().context("this run needs the foretell command")?;
-            command.arg(foretell).arg("run").args(["--quiet", "--stats"]).arg(&stats);
+            command.arg(foretell).arg(subcommand).args(["--quiet", "--stats"]).arg(&stats);
             command.args(arguments).args(&self.further_arguments).arg("--");
         }
         command.args(&job.command).stdin(Stdio::null()).stdout(Stdio::null());
@@ -165,7 +172,7 @@ impl Running {
         };
         let stats = match self.job.steering {
             Steering::Kernel => None,
-            Steering::Foretell(_) => Some(read_json(&self.stats)?),
+            Steering::Foretell(_) | Steering::Learn(_) => Some(read_json(&self.stats)?),
         };
         Ok(Finished { wall_s, report, stats, peak_bytes: self.group.peak_bytes() })
     }

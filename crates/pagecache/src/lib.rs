@@ -60,7 +60,7 @@ pub use error::{
     Conflict, ControlError, DiscloseError, DiscloseProblem, HoldError, OpenError, RuleError, SessionError,
     StepError,
 };
-pub use kernel::children_usage;
+pub use kernel::{ChildrenUsage, children_usage};
 pub use observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig, ReadHook};
 pub use options::{HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec};
 pub use plane::{Disclosed, Plane};

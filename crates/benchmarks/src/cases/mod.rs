@@ -5,6 +5,7 @@ mod foolish;
 mod hits;
 mod model;
 mod neighbour;
+mod nights;
 mod scan;
 mod slice;
 mod strategies;
@@ -140,6 +141,8 @@ pub(crate) fn prepare<'b>(name: Name, bench: &'b Bench) -> Result<Box<dyn Case +
         Name::SequentialDisk => Box::new(Scan::prepare(bench, Kind::Sequential, false)?),
         Name::Hits => Box::new(hits::Hits::prepare(bench)?),
         Name::Neighbour => Box::new(neighbour::Neighbour::prepare(bench)?),
+        Name::Nights => Box::new(nights::Nights::prepare(bench, false)?),
+        Name::NightsDisk => Box::new(nights::Nights::prepare(bench, true)?),
         Name::Foolish => Box::new(foolish::Foolish::prepare(bench)?),
         Name::Strategies => Box::new(strategies::Strategies::alone(bench)?),
         Name::Mixes => Box::new(strategies::Strategies::mixes(bench)?),
@@ -159,7 +162,8 @@ pub(crate) fn common_metrics(finished: &Finished) -> Measured {
     if let Some(peak_bytes) = finished.peak_bytes {
         measured.push(("peak_mib", peak_bytes as f64 / MIB as f64));
     }
-    if let Some(stats) = &finished.stats {
+    // `foretell learn` tells what it did of a steered night only.
+    if let Some(stats) = finished.stats.as_ref().map(|stats| stats.get("steering").unwrap_or(stats)) {
         for (metric, key) in [
             ("demand_fetches", "demand_fetches"),
             ("prefetches", "prefetches"),

@@ -119,7 +119,7 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
         (How::Watched, _, Some(recording)) => watched::watched(wanted, &recording, counts)?,
         _ => alone(wanted)?,
     };
-    let used = rusage();
+    let used = foretell_pagecache::children_usage();
     let stats = ran.stats;
     let counts = stats.as_ref().map(|stats| stats.counts);
     let night = Night {
@@ -223,16 +223,4 @@ fn pass_signals_on(program: &Program) {
     if let Err(error) = program.pidfd().and_then(signals::pass_on) {
         warn(&format!("signals are not passed on to the job ({error:#})"));
     }
-}
-
-/// What all children that have ended used.
-struct Used {
-    read_bytes: u64,
-    resident_bytes: u64,
-}
-
-/// From `getrusage(2)`: blocks of 512 bytes that were read, and the largest resident set in KiB.
-fn rusage() -> Used {
-    let (blocks, kib) = foretell_pagecache::children_usage();
-    Used { read_bytes: blocks.saturating_mul(512), resident_bytes: kib.saturating_mul(1024) }
 }
