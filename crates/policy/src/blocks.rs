@@ -53,6 +53,8 @@ pub(crate) enum Mark {
     Temporary = 16,
     /// A prefetch of it failed: not tried again before the block has been seen in the cache.
     Unfetchable = 32,
+    /// Fetched on its owner's credit ([`crate::books`]), until it has shown whether that was right.
+    OnCredit = 64,
 }
 
 /// One block, in half a cache line: a hit misses the processor's caches once for it, and there are as many as

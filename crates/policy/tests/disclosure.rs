@@ -314,3 +314,47 @@ fn blocks_that_wait_for_their_first_use_are_no_room_for_a_prefetch() {
         assert!(fetched.len() <= 9 && fetched.is_sorted(), "{prefetch}: {fetched:?}");
     }
 }
+
+#[test]
+fn what_is_fetched_ahead_and_never_used_is_limited_by_credit() {
+    // Blocks that nothing ever references, of another file than the one that is read.
+    let config = Config { prefetch: Prefetch::Informed, batch: 8, ..Config::new(8192) };
+    let mut scene = Scene::new(config);
+    let other = scene.plane.engine.add_file(Layout::Unknown).unwrap();
+    for _ in 0..200 {
+        let now = scene.plane.now();
+        scene.plane.engine.tell(now, Input::Served { disk: DiskId(0), access: Nanos(10_000_000) });
+        scene.plane.engine.tell(now, Input::Computed { process: scene.process, compute: Nanos(100_000) });
+    }
+    let list: Vec<Block> = (0..4096).map(|index| Block::new(other, index)).collect();
+    scene.plane.engine.disclose(scene.plane.now(), scene.manager, &list);
+    scene.plane.perform();
+    assert_eq!(scene.plane.engine.counters().prefetches, 1024, "the credit of a list that has shown nothing");
+    // What is read instead earns nothing; the list itself does.
+    scene.access(&[0, 1, 2]);
+    assert!(scene.plane.engine.counters().prefetches <= 1024 + 8, "readahead only");
+    let before = scene.plane.engine.counters().prefetches;
+    for block in &list[..100] {
+        scene.plane.access(scene.process, *block);
+    }
+    let fetched = scene.plane.engine.counters().prefetches - before;
+    assert!((300..=316).contains(&fetched), "each one makes room for itself and two more: {fetched}");
+}
+
+#[test]
+fn credit_comes_back_with_a_cancelled_list() {
+    let config = Config { prefetch: Prefetch::Informed, ..Config::new(8192) };
+    let mut scene = Scene::new(config);
+    for _ in 0..200 {
+        let now = scene.plane.now();
+        scene.plane.engine.tell(now, Input::Served { disk: DiskId(0), access: Nanos(10_000_000) });
+        scene.plane.engine.tell(now, Input::Computed { process: scene.process, compute: Nanos(100_000) });
+    }
+    for round in 1..=3u32 {
+        let first = round * 10_000;
+        scene.disclose_and_fetch(&(first..first + 4000).collect::<Vec<_>>());
+        assert_eq!(scene.plane.engine.counters().prefetches, u64::from(round) * 1024, "round {round}");
+        scene.plane.engine.tell(scene.plane.now(), Input::Cancelled { manager: scene.manager });
+        scene.plane.perform();
+    }
+}

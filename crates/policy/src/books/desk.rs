@@ -151,6 +151,22 @@ impl<'a> Desk<'a> {
         self.books.prefetch(self.now, manager, b)
     }
 
+    /// The same for a block that a list names, on the manager's credit where lists may be wrong; false also if that is
+    /// used up.
+    pub(crate) fn prefetch_listed(&mut self, manager: ManagerId, b: BlockId) -> bool {
+        let doubts = self.books.config.prefetch.doubts_lists();
+        if doubts && !self.books.credit.has_room(manager) {
+            return false;
+        }
+        let begun = self.prefetch(manager, b);
+        // A manager that has ended owns nothing.
+        if begun && doubts && self.books.blocks[b].owner() == Some(manager) {
+            self.books.blocks[b].set(Mark::OnCredit, true);
+            self.books.credit.fetched(manager);
+        }
+        begun
+    }
+
     /// Gives up a cached block now, because a schedule says so.
     pub(crate) fn evict(&mut self, b: BlockId) {
         if self.books.blocks[b].state == State::Cached {

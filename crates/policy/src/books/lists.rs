@@ -1,8 +1,9 @@
 //! Lists at work: appending to them, following the references through them, giving them up.
 
 use super::Books;
+use super::credit::Credit;
 use crate::action::Action;
-use crate::blocks::{BlockId, NO_POOL, State};
+use crate::blocks::{BlockId, Mark, NO_POOL, State};
 use crate::ids::{Block, ManagerId, ProcessId};
 
 /// Positions around the cursor at which a reference is taken for the one that is listed there, before its block has
@@ -87,6 +88,9 @@ impl Books {
     pub(crate) fn cancel(&mut self, manager: ManagerId) {
         let had_lists = self.knowledge.list_count(manager) > 0;
         let mut cached = self.knowledge.discard(&mut self.blocks, manager);
+        for &b in &cached {
+            self.settle_credit(b, Credit::returned);
+        }
         cached.retain(|&b| self.blocks[b].state == State::Cached);
         cached.sort_by_key(|&b| self.blocks[b].global_place);
         for b in cached {
@@ -120,12 +124,24 @@ impl Books {
         met.predicted > 0
     }
 
+    /// What was fetched on credit shows whether that was right: `fate` says how, once a fetch.
+    pub(super) fn settle_credit(&mut self, b: BlockId, fate: fn(&mut Credit, ManagerId)) {
+        if self.blocks[b].take(Mark::OnCredit)
+            && let Some(owner) = self.blocks[b].owner()
+        {
+            fate(&mut self.credit, owner);
+        }
+    }
+
     /// A block lost its next use, or found one again: it goes to the pools, or out of them.
     fn place_unlisted(&mut self, manager: ManagerId, b: BlockId) {
         if self.blocks[b].state != State::Cached || self.owner_of(b) != Some(manager) {
             return;
         }
         let named = self.knowledge.names(&self.blocks, manager, b);
+        if !named {
+            self.settle_credit(b, Credit::lost);
+        }
         if named {
             self.leave_pools(b);
         } else if self.blocks[b].pool == NO_POOL

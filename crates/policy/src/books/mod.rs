@@ -10,9 +10,11 @@
 //!  room         a block needs a frame: whose block goes (allocation)
 //!  ownership    whose a block is, and what managers say of theirs (control)
 //!  lists        what managers disclose, and how references move through it (knowledge)
+//!  credit       how much may be fetched ahead before it has shown to be right
 //!  desk         what planners see of all that
 //! ```
 
+mod credit;
 mod desk;
 mod lists;
 mod ownership;
@@ -21,6 +23,8 @@ mod residency;
 mod room;
 
 use std::collections::VecDeque;
+
+use credit::Credit;
 
 pub(crate) use desk::Desk;
 pub(crate) use residency::Load;
@@ -52,6 +56,7 @@ pub(crate) struct Books {
     knowledge: Knowledge,
     fetches: Fetches,
     accounts: Accounts,
+    credit: Credit,
     actions: VecDeque<Action>,
     /// Prefetches started since the planner was asked.
     batch: Vec<BlockId>,
@@ -69,6 +74,7 @@ impl Books {
             knowledge: Knowledge::new(config.disks, config.cache_blocks, &config.limits),
             fetches: Fetches::new(config.disks, config.fetch_timeout),
             accounts: Accounts::default(),
+            credit: Credit::new(config.cache_blocks),
             actions: VecDeque::new(),
             batch: Vec::new(),
             predicted: false,
@@ -139,6 +145,7 @@ impl Books {
         }
         let place = place.ok_or(LimitReached { what: "managers", limit: self.managers.limit() })?;
         self.managers.enter(place, persistent);
+        self.credit.open(place);
         Ok(place)
     }
 

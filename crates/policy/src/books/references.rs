@@ -2,6 +2,7 @@
 //! the recency of the block.
 
 use super::Books;
+use super::credit::Credit;
 use crate::action::Access;
 use crate::blocks::{BlockId, Mark, State};
 use crate::config::Residency;
@@ -52,6 +53,7 @@ impl Books {
     }
 
     fn reference_cached(&mut self, manager: ManagerId, b: BlockId, stalled: bool) -> Access {
+        self.settle_credit(b, Credit::used);
         let record = &mut self.blocks[b];
         record.set(Mark::Referenced, true);
         let demanded = record.take(Mark::Demanded);
@@ -80,6 +82,7 @@ impl Books {
     }
 
     fn reference_in_flight(&mut self, b: BlockId) -> Access {
+        self.settle_credit(b, Credit::used);
         let record = &mut self.blocks[b];
         record.set(Mark::Referenced, true);
         let (charged_to, file) = (record.charged_to(), record.block.file);

@@ -5,6 +5,7 @@
 //! to the state that it is really in.
 
 use super::Books;
+use super::credit::Credit;
 use crate::action::{Action, Reason};
 use crate::blocks::{BlockId, Mark, NOBODY, State};
 use crate::config::Residency;
@@ -133,6 +134,7 @@ impl Books {
         if self.blocks[b].state != State::InFlight {
             return None;
         }
+        self.settle_credit(b, Credit::returned);
         let record = &mut self.blocks[b];
         record.set(Mark::Unfetchable, true);
         let (file, charged_to) = (record.block.file, record.charged_to());
@@ -197,6 +199,7 @@ impl Books {
 
     /// Takes a block off the books, whatever its state.
     pub(super) fn forget(&mut self, b: BlockId) {
+        self.settle_credit(b, Credit::returned);
         self.fetches.stop_waiting(b);
         match self.blocks[b].state {
             State::InFlight => {

@@ -12,6 +12,7 @@
 //! LRU-S leaves out the placeholders, ALLOC-LRU both, global LRU never asks.
 
 use super::Books;
+use super::credit::Credit;
 use crate::blocks::{BlockId, Mark, NO_POOL, State};
 use crate::config::Allocation;
 use crate::ids::{ManagerId, ProcessId};
@@ -51,6 +52,7 @@ impl Books {
     /// The cache has another size: evicts what is too much. What is on its way is evicted when it is there.
     pub(crate) fn resize(&mut self, cache_blocks: u32) {
         self.config.cache_blocks = cache_blocks.max(1);
+        self.credit.set_cache_blocks(cache_blocks);
         self.frames.set_cache_blocks(cache_blocks);
         while self.frames.is_overfull() {
             let Some(candidate) = self.frames.least_recently_used(&self.blocks) else { return };
@@ -131,6 +133,7 @@ impl Books {
 
     /// Takes a block's frame away.
     pub(super) fn release(&mut self, b: BlockId, state: State) {
+        self.settle_credit(b, Credit::lost);
         self.leave_pools(b);
         self.disown(b);
         self.frames.take(&mut self.blocks, b);
