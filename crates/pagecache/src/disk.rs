@@ -261,11 +261,18 @@ impl Service {
 
     /// Bytes of the largest request worth making: from 128 KiB to 1 MiB, to 2 MiB with an arm.
     pub(crate) fn largest_bytes(&self) -> u64 {
-        let lines = [&self.scattered, &self.following];
-        let Some(line) = lines.into_iter().find(|line| line.is_known()) else { return START_BYTES };
-        let worth_ns = line.positioning_ns * (1.0 - POSITIONING_PART) / POSITIONING_PART;
-        let in_time_ns = (QUEUE_NS - line.positioning_ns).max(0.0);
-        let bytes = (worth_ns.min(in_time_ns) / line.ns_a_byte) as u64;
+        let bytes = if self.scattered.is_known() {
+            let Line { positioning_ns, ns_a_byte, .. } = self.scattered;
+            let worth_ns = positioning_ns * (1.0 - POSITIONING_PART) / POSITIONING_PART;
+            worth_ns.min(QUEUE_NS - positioning_ns) / ns_a_byte
+        } else if self.following.is_known() {
+            // On a disk what follows needs no positioning and says little of what does not. Two requests at a time are
+            // enough then, and more would overtake each other.
+            QUEUE_NS / 2.0 / self.following.ns_a_byte
+        } else {
+            START_BYTES as f64
+        };
+        let bytes = bytes as u64;
         let most = if self.has_arm { MOST_ARM_BYTES } else { MOST_BYTES };
         (bytes / STEP_BYTES * STEP_BYTES).clamp(LEAST_BYTES, most)
     }
@@ -482,6 +489,19 @@ mod tests {
         let seen = drive(&mut Model::new(8.0, 1, 100.0, 1e6), 200, |_| 8192);
         assert!(seen.service.has_arm());
         assert_eq!(seen.service.requests(), 2);
+    }
+
+    #[test]
+    fn of_what_follows_on_as_much_is_asked_for_as_comes_in_half_the_time() {
+        let mut service = Service::new();
+        for round in 0..8 {
+            let bytes = service.next_bytes();
+            let ticket = service.begin(round * 1_000_000_000, bytes, false);
+            service.end(round * 1_000_000_000 + 10 * bytes, ticket, true);
+        }
+        assert_eq!(service.largest_bytes(), 960 << 10);
+        assert!(!service.has_arm());
+        assert!(service.requests() >= 2);
     }
 
     #[test]

@@ -62,7 +62,9 @@ pub use error::{
 };
 pub use kernel::{ChildrenUsage, children_usage};
 pub use observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig, ReadHook};
-pub use options::{HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec};
+pub use options::{
+    HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec, default_batch,
+};
 pub use plane::{Disclosed, Plane};
 pub use report::{
     Counts, FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES, Report, readable_path,

@@ -18,7 +18,7 @@ pub struct Options {
     /// What to fetch before it is referenced. Controlled-aggressive, which does nothing without a
     /// disclosed list.
     pub prefetch: Prefetch,
-    /// Prefetches issued together, B. 16 (Cao et al. 1996, section 2.2).
+    /// Prefetches issued together, B. [`default_batch`] of the budget.
     pub batch: u32,
     /// Prefetch no further than this many references ahead; `None` for no limit (the default).
     pub horizon: Option<u32>,
@@ -38,8 +38,9 @@ pub struct Options {
     /// 16 MiB hold half a million records; what finds it full is lost, and made good by asking the kernel
     /// what is cached.
     pub ring_bytes: u32,
-    /// Threads that prefetch. 4: each waits for the fetches that it has submitted, so there should be
-    /// as many as batches worth having under way.
+    /// Threads that prefetch, at most: 32, from 1 to 64. Each has one request under way, and further ones are started
+    /// only when the others are busy; how many requests a device gets at a time is measured. Fewer threads are a
+    /// limit to that.
     pub prefetch_threads: u32,
     /// Write the references as a block list (`path offset length` a line), readable as hints, to this
     /// file when the plane is finished.
@@ -68,9 +69,9 @@ impl Options {
     pub fn new(budget_bytes: u64) -> Options {
         Options {
             budget_bytes,
-            block_bytes: 8192,
+            block_bytes: BLOCK_BYTES,
             prefetch: Prefetch::ControlledAggressive,
-            batch: 16,
+            batch: default_batch(budget_bytes, BLOCK_BYTES),
             horizon: None,
             order: Order::Ascending,
             allocation: Allocation::LruSp,
@@ -78,7 +79,7 @@ impl Options {
             realtime: true,
             realtime_share: 0.5,
             ring_bytes: 16 << 20,
-            prefetch_threads: 4,
+            prefetch_threads: 32,
             record: None,
             list_blocks: 1 << 22,
             list_blocks_in_all: u32::MAX,
@@ -88,6 +89,29 @@ impl Options {
             follow_pressure: false,
         }
     }
+}
+
+/// The block of the papers.
+const BLOCK_BYTES: u32 = 8192;
+/// Bytes of a batch: eight of the largest requests to most devices, so that those that are under way while
+/// the last of them end are few.
+const BATCH_BYTES: u64 = 8 << 20;
+/// Smallest and largest default batch in blocks. The smaller is B of Cao et al. 1996, section 2.2; the larger one fills the
+/// queue of prefetches.
+const BATCHES: std::ops::RangeInclusive<u64> = 16..=4096;
+/// Batches that a budget holds, unless that makes them too small.
+const BUDGET_BATCHES: u64 = 16;
+
+/// The batch for a budget when nobody asks for another, in blocks: 8 MiB, or a sixteenth of the budget if that is
+/// less; 16 to 4096 blocks.
+///
+/// The papers' disks took one block a request. How many blocks a request has here, and how many requests are under way,
+/// is measured by the device ([`Options::prefetch_threads`]); a batch only has to offer enough for both. A batch
+/// beyond a sixteenth of the budget would replace what is needed soon.
+#[must_use]
+pub fn default_batch(budget_bytes: u64, block_bytes: u32) -> u32 {
+    let blocks = BATCH_BYTES.min(budget_bytes / BUDGET_BATCHES) / u64::from(block_bytes.max(1));
+    u32::try_from(blocks.clamp(*BATCHES.start(), *BATCHES.end())).unwrap_or(u32::MAX)
 }
 
 /// How many disclosed chunks ([`crate::Plane::disclose_held`]) may wait for room in the policy's lists; 16
@@ -169,4 +193,19 @@ pub struct HintChunk {
     pub offset: u64,
     /// Number of bytes; `None` for all up to the end of the file.
     pub length: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_batch_is_eight_mebibytes_or_a_sixteenth_of_a_small_budget() {
+        assert_eq!(default_batch(0, 8192), 16);
+        assert_eq!(default_batch(4 << 20, 8192), 32);
+        assert_eq!(default_batch(128 << 20, 8192), 1024);
+        assert_eq!(default_batch(u64::MAX, 8192), 1024);
+        assert_eq!(default_batch(u64::MAX, 512), 4096);
+        assert_eq!(default_batch(u64::MAX, 1 << 20), 16);
+    }
 }

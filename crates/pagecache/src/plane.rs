@@ -520,8 +520,8 @@ fn check(options: &Options) -> Result<(), OpenError> {
         return Err(OpenError::BlockSize { block_bytes, page_bytes });
     }
     let out_of_range = |option, value: String, range| Err(OpenError::OutOfRange { option, value, range });
-    if !(1..=1024).contains(&options.batch) {
-        return out_of_range("batch", options.batch.to_string(), "from 1 to 1024");
+    if !(1..=4096).contains(&options.batch) {
+        return out_of_range("batch", options.batch.to_string(), "from 1 to 4096");
     }
     if !options.ring_bytes.is_power_of_two() || u64::from(options.ring_bytes) < kernel::page_bytes() {
         return out_of_range("ring_bytes", options.ring_bytes.to_string(), "a power of two from a page on");

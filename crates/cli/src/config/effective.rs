@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use foretell_analytic::advise::ForHints;
+use foretell_pagecache::default_batch;
 use foretell_policy::{Allocation, Order, Prefetch, Revocation};
 
 use super::chosen::{choose, volume_of};
@@ -19,12 +20,10 @@ use crate::size::Size;
 const DEFAULT_BUDGET: Size = Size::Percent(50.0);
 /// The block of the papers.
 const DEFAULT_BLOCK_BYTES: u32 = 8 << 10;
-/// B of Cao et al. 1996, section 2.2.
-const DEFAULT_BATCH: u32 = 16;
-/// The largest batch: beyond it, one batch alone would fill a device's queue many times over.
-const MAX_BATCH: u32 = 1024;
-/// Threads that prefetch, unless said otherwise.
-const DEFAULT_PREFETCH_THREADS: u32 = 4;
+/// The largest batch: the plane's queue of prefetches holds no more.
+const MAX_BATCH: u32 = 4096;
+/// Threads that prefetch at most, unless said otherwise: started as they are needed.
+const DEFAULT_PREFETCH_THREADS: u32 = 32;
 /// The most processes with rules of their own.
 const MAX_PROCESSES: usize = 256;
 
@@ -152,7 +151,8 @@ pub fn resolve(flags: &Flags, file: &File, around: Surroundings<'_>) -> Result<E
         None
     };
     let numbers = chosen.as_ref().map_or(ForHints { horizon: 1, batch: 1 }, |c| c.numbers);
-    let batch = asked.0.map_or(DEFAULT_BATCH, |n| n.or_chosen(numbers.batch.min(MAX_BATCH)));
+    let usual = || default_batch(budget.bytes(around.memory_bytes), block_bytes);
+    let batch = asked.0.map_or_else(usual, |n| n.or_chosen(numbers.batch.min(MAX_BATCH)));
     let batch = in_range("batch", batch, 1, MAX_BATCH)?;
     let horizon = asked.1.map(|n| n.or_chosen(numbers.horizon));
     if horizon == Some(0) {
@@ -399,15 +399,15 @@ mod tests {
         let again = resolve(&Flags::default(), &toml::from_str(&text).unwrap(), around()).unwrap();
         assert_eq!(again, Effective { chosen: None, ..effective });
         let one = Flags { batch: None, ..auto.clone() };
-        assert_eq!(resolve(&one, &File::default(), around()).unwrap().batch, DEFAULT_BATCH);
+        assert_eq!(resolve(&one, &File::default(), around()).unwrap().batch, 1024);
         let none = Flags { horizon: None, batch: None, ..auto };
         assert!(says(&none, &File::default()).starts_with("a device is only for horizon or batch 'auto'"));
     }
 
     #[test]
-    fn defaults_are_those_of_the_papers() {
+    fn defaults_are_those_of_the_papers_but_for_the_batch() {
         let all = resolve(&Flags::default(), &File::default(), around()).unwrap();
-        assert_eq!((all.budget_bytes, all.batch, all.block_bytes), (512 << 20, 16, 8192));
+        assert_eq!((all.budget_bytes, all.batch, all.block_bytes), (512 << 20, 1024, 8192));
         assert_eq!(
             (all.prefetch, all.allocation, all.order),
             (Prefetch::None, Allocation::LruSp, Order::Ascending)
@@ -451,7 +451,7 @@ mod tests {
         let prefetch = Flags { prefetch: Some("one-blok".into()), ..Flags::default() };
         assert_eq!(says(&prefetch, &none), "unknown prefetch 'one-blok'; did you mean 'one-block'?");
         assert!(
-            says(&Flags { batch: Some(Number::Is(0)), ..Flags::default() }, &none).contains("from 1 to 1024")
+            says(&Flags { batch: Some(Number::Is(0)), ..Flags::default() }, &none).contains("from 1 to 4096")
         );
         assert!(
             says(&Flags { horizon: Some(Number::Is(0)), ..Flags::default() }, &none).contains("horizon of 0")
