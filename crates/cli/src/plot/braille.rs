@@ -97,10 +97,12 @@ pub(super) fn ends(pattern: &Pattern) -> (String, String) {
 /// What is said of a file beside its name.
 pub(super) fn said(file: &FilePattern) -> String {
     let FilePattern { references, writes, .. } = file;
+    let counted =
+        if *references == 1 { "1 reference".to_owned() } else { format!("{references} references") };
     match writes {
-        0 => format!("{references} references"),
-        writes if writes == references => format!("{references} references, all writes"),
-        _ => format!("{references} references, {writes} writes"),
+        0 => counted,
+        writes if writes == references => format!("{counted}, all writes"),
+        writes => format!("{counted}, {writes} written"),
     }
 }
 
