@@ -13,6 +13,17 @@ fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 
+/// Widths of a terminal that are believed, and that COLUMNS may ask for.
+const WIDTHS_CHARS: std::ops::RangeInclusive<u16> = 40..=1000;
+
+/// The terminal's width, or what the environment says of the pipe's reader, else `piped`.
+pub fn width_chars(piped: u16) -> u16 {
+    let terminal = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col);
+    let named = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let width = terminal.filter(|columns| *columns > 0).or(named).unwrap_or(piped);
+    width.clamp(*WIDTHS_CHARS.start(), *WIDTHS_CHARS.end())
+}
+
 /// Text on standard error, as it is.
 pub fn note(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());

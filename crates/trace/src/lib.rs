@@ -9,7 +9,7 @@
 //!
 //! [`Blocks`] turns the byte ranges of a reader into references to blocks, which is what caches and
 //! policies see. [`convert`] stores a reader as Parquet (our own format), [`info()`] summarises one,
-//! [`head`] lists its beginning.
+//! [`head`] lists its beginning, [`PatternSurvey`] counts where in its files it reads and writes, against time.
 //!
 //! Of foretell, the crate knows how files are written and how recordings are read.
 
@@ -24,6 +24,7 @@ mod limits;
 mod names;
 mod nearest;
 mod open;
+mod pattern;
 mod recorded;
 mod reference;
 mod store;
@@ -38,6 +39,7 @@ pub use head::{Head, HeadRow, head};
 pub use info::{Info, info};
 pub use limits::Limits;
 pub use open::{ReadOptions, open};
+pub use pattern::{Cell, FilePattern, GRID_SIDE, GRIDS, Pattern, PatternShape, PatternSurvey};
 pub use reference::{BlockReference, FileEntry, Reference, TraceMeta, TraceReader};
 pub use store::{StoreReader, StoreWriter};
 pub use workload::{Generator, LirsTrace, Published, Workload, WorkloadError};

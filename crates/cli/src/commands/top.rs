@@ -7,14 +7,12 @@ use anyhow::{Result, anyhow, bail};
 use foretelld::StatusRequest;
 
 use crate::service::socket_path;
-use crate::terminal::say;
+use crate::terminal::{say, width_chars};
 use crate::top::{App, View, Watch, once, watch};
 use crate::watch::Users;
 
 /// Width of a frame that goes to a pipe, unless COLUMNS says otherwise.
 const WIDTH_CHARS: u16 = 120;
-/// Widths that COLUMNS may ask for.
-const WIDTHS_CHARS: std::ops::RangeInclusive<u16> = 40..=1000;
 /// Shortest and longest time between two snapshots.
 const INTERVALS_S: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
 
@@ -64,14 +62,6 @@ pub fn execute(args: &Args) -> Result<u8> {
     if !args.once {
         return watch(&watched, app);
     }
-    say(&once(&watched, app, args.totals, width())?);
+    say(&once(&watched, app, args.totals, width_chars(WIDTH_CHARS))?);
     Ok(0)
-}
-
-/// The terminal's width, or what the environment says of the pipe's reader.
-fn width() -> u16 {
-    let terminal = rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| size.ws_col);
-    let named = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let width = terminal.filter(|columns| *columns > 0).or(named).unwrap_or(WIDTH_CHARS);
-    width.clamp(*WIDTHS_CHARS.start(), *WIDTHS_CHARS.end())
 }

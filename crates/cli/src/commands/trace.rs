@@ -1,13 +1,17 @@
 //! `foretell trace`: look into traces, and store them in one format.
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow};
-use foretell_trace::TraceReader;
+use anyhow::{Result, anyhow, bail};
+use foretell_trace::{GRIDS, PatternSurvey, TraceReader};
 
+use crate::plot::{self, Picture};
 use crate::sweep::sources::{self, Reading, Source, said};
-use crate::terminal::say;
+use crate::terminal::{say, width_chars};
+
+/// Width of a drawing that goes to a pipe, unless COLUMNS says otherwise.
+const WIDTH_CHARS: u16 = 80;
 
 /// Look into traces, and store them in one format. Reads Parquet (our own), recordings of jobs, LIRS, libCacheSim (oracleGeneral
 /// and CSV), MSR Cambridge, SPC, DiskSim, blkparse, fio and strace, compressed or not.
@@ -34,6 +38,20 @@ enum Action {
         /// The file to write
         #[arg(long, value_name = "FILE")]
         to: PathBuf,
+    },
+    /// Draw where in each file a trace reads and writes, against time
+    Show {
+        #[command(flatten)]
+        from: From,
+        /// Files to draw, those with the most references; at most 64
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 6)]
+        files: usize,
+        /// Draw into an SVG instead
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+        /// Draw into a PNG instead
+        #[arg(long, value_name = "FILE")]
+        png: Option<PathBuf>,
     },
     /// List the first references of a trace
     Head {
@@ -80,6 +98,34 @@ impl From {
     }
 }
 
+/// Draws a trace to the terminal, or into the files that were named.
+fn show(from: &From, files: usize, svg: Option<&Path>, png: Option<&Path>) -> Result<()> {
+    if files == 0 || files > GRIDS {
+        bail!("--files {files}: give 1 to {GRIDS}");
+    }
+    let svg = svg.map(Picture::svg).transpose()?;
+    let png = png.map(Picture::png).transpose()?;
+    let pictures: Vec<Picture> = svg.into_iter().chain(png).collect();
+    if let Some(file) = &from.file
+        && std::fs::metadata(file).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+    {
+        bail!("{}: a trace is read twice to be drawn; name a regular file", file.display());
+    }
+    let survey = PatternSurvey::of(&mut from.open()?, from.block_bytes).map_err(said)?;
+    let count = |shape| survey.count(&mut from.open()?, shape).map_err(said);
+    if pictures.is_empty() {
+        let width_chars = width_chars(WIDTH_CHARS).into();
+        say(&plot::text(&count(plot::shape(files, width_chars))?, width_chars));
+        return Ok(());
+    }
+    let pattern = count(plot::picture_shape(files))?;
+    let drawn = plot::picture(&pattern).map_err(|e| anyhow!("internal: the pattern cannot be drawn: {e}"))?;
+    for picture in &pictures {
+        plot::write(picture, &drawn)?;
+    }
+    Ok(())
+}
+
 /// Does what the arguments say.
 ///
 /// # Errors
@@ -95,6 +141,7 @@ pub fn execute(args: &Args) -> Result<u8> {
             let (references, bytes) = (converted.references, converted.file_bytes);
             say(&format!("{}: {references} references in {bytes} bytes\n", to.display()));
         }
+        Action::Show { from, files, svg, png } => show(from, *files, svg.as_deref(), png.as_deref())?,
         Action::Head { from, count, json } => {
             let head = foretell_trace::head(&mut from.open()?, *count).map_err(said)?;
             say(&if *json { serde_json::to_string_pretty(&head)? + "\n" } else { head.to_string() });

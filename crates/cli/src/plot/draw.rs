@@ -28,7 +28,7 @@ pub(crate) const WAIT: RGBColor = RGBColor(0xc4, 0x51, 0x3f);
 pub(crate) type Drawn = Result<String, String>;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Failure = Box<dyn std::error::Error>;
+pub(super) type Failure = Box<dyn std::error::Error>;
 
 /// A panel without its title, for a page that has its own.
 pub(crate) fn panel_svg(panel: &Panel) -> Drawn {
@@ -70,7 +70,7 @@ fn sheet(root: &Area, heading: &str, below: &str, panels: &[Panel], columns: u32
     Ok(())
 }
 
-trait Bold<'a> {
+pub(super) trait Bold<'a> {
     fn style_bold(self) -> TextStyle<'a>;
 }
 
@@ -80,7 +80,7 @@ impl<'a> Bold<'a> for TextStyle<'a> {
     }
 }
 
-fn style(size: i32, color: &RGBColor) -> TextStyle<'static> {
+pub(super) fn style(size: i32, color: &RGBColor) -> TextStyle<'static> {
     TextStyle { color: color.to_backend_color(), ..TextStyle::from(("sans-serif", size).into_font()) }
 }
 

@@ -41,6 +41,22 @@ impl Picture {
         Picture { flag: "--plot", path: path.to_owned(), format }.checked()
     }
 
+    /// The file of `--svg`.
+    ///
+    /// # Errors
+    /// A directory that is not there.
+    pub fn svg(path: &Path) -> Result<Picture> {
+        Picture { flag: "--svg", path: path.to_owned(), format: Format::Svg }.checked()
+    }
+
+    /// The file of `--png`.
+    ///
+    /// # Errors
+    /// A directory that is not there.
+    pub fn png(path: &Path) -> Result<Picture> {
+        Picture { flag: "--png", path: path.to_owned(), format: Format::Png }.checked()
+    }
+
     /// The file of `--html`.
     ///
     /// # Errors
@@ -62,7 +78,7 @@ impl Picture {
 pub fn write(picture: &Picture, drawn: &str) -> Result<()> {
     let bytes = match picture.format {
         Format::Svg | Format::Html => drawn.as_bytes().to_vec(),
-        Format::Png => png(drawn).with_context(|| format!("--plot {}", picture.path.display()))?,
+        Format::Png => png(drawn).with_context(|| format!("{} {}", picture.flag, picture.path.display()))?,
     };
     foretell_output::write(&picture.path, &bytes).map_err(|e| anyhow!("{} {e}", picture.flag))
 }
