@@ -16,8 +16,9 @@ use foretell_recording::{Fact, FileNumber, PAGE_BYTES, Recording, Role, Way, lan
 
 use crate::locate::Locator;
 
-/// What we need ourselves beside the cached pages: the rings and books of a run, bytes.
-const OWN_BYTES: u64 = 8 << 20;
+/// What we need ourselves beside the cached pages: the rings and books of a run, bytes. 14 MB were measured with 110,000
+/// references over 2,000 files.
+const OWN_BYTES: u64 = 14 << 20;
 /// A budget below this is not worth having: a few requests of the largest size.
 const LEAST_BUDGET_BYTES: u64 = 4 << 20;
 /// What a position of a list costs here and in the policy, bytes; a plan takes an eighth of the memory at most.
@@ -415,8 +416,8 @@ mod tests {
         let recorded = recording(dir.path(), &files, &[(0, 0, pages, Way::Read)]);
         let budget = |means| Plan::new(&recorded, means).map(|plan| plan.budget_bytes >> 20);
         assert_eq!(budget(MEANS), Ok(72), "all of it and an eighth");
-        assert_eq!(budget(Means { free_bytes: 48 << 20, ..MEANS }), Ok(40), "less what we need ourselves");
-        assert_eq!(budget(Means { free_bytes: 48 << 20, job_bytes: 30 << 20, ..MEANS }), Ok(10));
+        assert_eq!(budget(Means { free_bytes: 48 << 20, ..MEANS }), Ok(34), "less what we need ourselves");
+        assert_eq!(budget(Means { free_bytes: 48 << 20, job_bytes: 24 << 20, ..MEANS }), Ok(10));
         assert_eq!(budget(Means { most_bytes: Some(20 << 20), ..MEANS }), Ok(20));
         assert_eq!(budget(Means { free_bytes: 10 << 20, ..MEANS }), Err(NoPlan::NoMemory { free_mib: 10 }));
         let references = u64::from(pages) / BLOCK_PAGES;

@@ -172,8 +172,10 @@ impl Steering {
 
     /// Gives the policy as many blocks as there is memory for.
     pub(crate) fn follow_pressure(&mut self) {
+        let (used, counters) = (self.engine.used_blocks(), self.engine.counters());
+        let fetched = counters.prefetches + counters.demand_fetches;
         let Some(pressure) = &mut self.pressure else { return };
-        if let Some(cache_blocks) = pressure.tend(self.engine.used_blocks(), Instant::now()) {
+        if let Some(cache_blocks) = pressure.tend(used, fetched, Instant::now()) {
             self.tell(Input::CacheSize { cache_blocks });
         }
     }
