@@ -11,7 +11,7 @@ use harness::{Ended, foretell};
 use serde_json::Value;
 
 /// The keys of a result, in order.
-const KEYS: [&str; 24] = [
+const KEYS: [&str; 26] = [
     "workload",
     "policy",
     "disks",
@@ -35,6 +35,8 @@ const KEYS: [&str; 24] = [
     "demand_opt_fetches",
     "lower_bound_s",
     "vs_linux",
+    "estimated_linux_s",
+    "estimated_linux_stall_s",
     "model",
 ];
 

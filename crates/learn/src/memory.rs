@@ -23,6 +23,14 @@ pub fn free_bytes() -> Option<u64> {
     Some(groups().iter().filter_map(Group::room).min().map_or(available, |room| room.min(available)))
 }
 
+/// Bytes of files that our own process has mapped and uses: page cache that is as good as taken. 0 when the kernel
+/// does not say (proc_pid_status(5), `RssFile`).
+#[must_use]
+pub fn own_mapped_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    of_meminfo(&status, "RssFile:").unwrap_or(0)
+}
+
 /// One line of `/proc/meminfo`, in bytes.
 fn of_meminfo(meminfo: &str, field: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(field))?;
@@ -101,6 +109,7 @@ mod tests {
         assert_eq!(of_meminfo("MemFree: 1 kB\n", "MemTotal:"), None);
         let (usable, free) = (usable_bytes().unwrap(), free_bytes().unwrap());
         assert!(usable > 1 << 20 && free <= usable);
+        assert!((1 << 16..usable).contains(&own_mapped_bytes()), "the program itself");
     }
 
     #[test]

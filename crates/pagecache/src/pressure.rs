@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Losses in one interval that are never taken for pressure: a share of the budget, one part in so many.
 const SLACK_SHARE: u32 = 256;
 /// Of what was fetched in an interval so much may be lost: one part in so many.
-const LOST_SHARE: u64 = 8;
+const LOST_SHARE: u64 = 32;
 /// The margin that is left when the budget shrinks: one part of what was given in so many.
 const MARGIN_SHARE: u32 = 64;
 /// How long nothing must have been lost before the budget grows.
@@ -89,9 +89,9 @@ mod tests {
         let start = Instant::now();
         let mut pressure = Pressure::new(6_400, start);
         pressure.lost(100);
-        assert_eq!(pressure.tend(6_300, 800, start), None);
+        assert_eq!(pressure.tend(6_300, 3_200, start), None);
         pressure.lost(100);
-        assert_eq!(pressure.tend(6_300, 900, start), Some(6_200));
+        assert_eq!(pressure.tend(6_300, 3_300, start), Some(6_200));
     }
 
     #[test]

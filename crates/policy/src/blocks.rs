@@ -277,7 +277,11 @@ impl Blocks {
 
     /// Disk and physical address of a block.
     pub(crate) fn locate(&self, id: BlockId) -> (DiskId, u64) {
-        let block = self[id].block;
+        self.place(self[id].block)
+    }
+
+    /// The same for a block that may have no record.
+    pub(crate) fn place(&self, block: Block) -> (DiskId, u64) {
         let Some(Some(file)) = self.files.get(block.file.0 as usize) else { return (DiskId(0), 0) };
         let (disk, address) = file.layout.locate(block.file.0, block.index);
         (DiskId(disk.0 % self.disks), address)

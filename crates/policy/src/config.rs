@@ -37,6 +37,16 @@ pub enum Order {
     Ascending,
 }
 
+/// What is found out beside the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// Nothing.
+    Nothing,
+    /// What the plain kernel would have done: [`crate::Engine::counterfactual`]. It needs the times that planners may
+    /// ask for ([`Config::wants_times`]), and they must be those of a disk that serves one request at a time.
+    Counterfactual,
+}
+
 /// When the right to overrule is taken from a foolish manager and when it is given back.
 ///
 /// The share of wrong decisions is an exponentially decaying mean over about `window` replacements: a
@@ -130,13 +140,15 @@ pub struct Config {
     pub revocation: Option<Revocation>,
     /// Give a prefetch up when it has not completed after this time (a plane whose fetches may vanish).
     pub fetch_timeout: Option<Nanos>,
+    /// What is found out beside.
+    pub beside: Beside,
     /// The limits of every table.
     pub limits: Limits,
 }
 
 impl Config {
     /// The defaults of the papers for a cache of `cache_blocks` blocks: LRU-SP, no prefetching,
-    /// B = 16, margin 4, ascending order, one disk, no revocation, exact residency.
+    /// B = 16, margin 4, ascending order, one disk, no revocation, exact residency, nothing beside.
     #[must_use]
     pub fn new(cache_blocks: u32) -> Config {
         Config {
@@ -152,8 +164,15 @@ impl Config {
             disks: 1,
             revocation: None,
             fetch_timeout: None,
+            beside: Beside::Nothing,
             limits: Limits::default(),
         }
+    }
+
+    /// Is [`crate::Input::Served`] and [`crate::Input::Computed`] asked for?
+    #[must_use]
+    pub fn wants_times(&self) -> bool {
+        self.prefetch.wants_times() || self.beside != Beside::Nothing
     }
 
     /// The horizon in force for fixed horizon, and for forestall's rule of that name.

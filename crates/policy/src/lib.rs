@@ -29,6 +29,7 @@ mod blocks;
 mod books;
 mod config;
 mod control;
+mod counterfactual;
 mod counters;
 mod engine;
 mod fetches;
@@ -48,7 +49,8 @@ mod replacement;
 mod shadow;
 
 pub use action::{Access, Action, Reason};
-pub use config::{Allocation, Config, Limits, Order, Residency, Revocation};
+pub use config::{Allocation, Beside, Config, Limits, Order, Residency, Revocation};
+pub use counterfactual::Counterfactual;
 pub use counters::{Counters, ManagerCounters};
 pub use engine::{Engine, Tap};
 pub use ids::{Block, DiskId, FileId, ManagerId, Nanos, ProcessId};

@@ -5,7 +5,7 @@
 
 use std::io::Read;
 
-use foretell_policy::{Allocation, Config, Limits, Nanos, Order, Prefetch, Residency, Revocation};
+use foretell_policy::{Allocation, Beside, Config, Limits, Nanos, Order, Prefetch, Residency, Revocation};
 
 use crate::decode::Bytes;
 use crate::encode::{name, number};
@@ -14,6 +14,7 @@ use crate::error::LogError;
 const RESIDENCIES: [Residency; 2] = [Residency::Exact, Residency::Advisory];
 const ALLOCATIONS: [Allocation; 4] =
     [Allocation::LruSp, Allocation::LruS, Allocation::AllocLru, Allocation::GlobalLru];
+const BESIDES: [Beside; 2] = [Beside::Nothing, Beside::Counterfactual];
 const ORDERS: [Order; 2] = [Order::Fcfs, Order::Ascending];
 
 pub(crate) fn write(out: &mut Vec<u8>, config: &Config) {
@@ -30,6 +31,7 @@ pub(crate) fn write(out: &mut Vec<u8>, config: &Config) {
         disks,
         revocation,
         fetch_timeout,
+        beside,
         limits,
     } = config;
     let place = |at: Option<usize>| at.map_or(u64::MAX, |at| at as u64);
@@ -52,6 +54,7 @@ pub(crate) fn write(out: &mut Vec<u8>, config: &Config) {
     }
     number(out, u64::from(fetch_timeout.is_some()));
     number(out, fetch_timeout.map_or(0, |timeout| timeout.0));
+    number(out, place(BESIDES.iter().position(|b| b == beside)));
     let Limits {
         files,
         processes,
@@ -98,6 +101,7 @@ pub(crate) fn read<R: Read>(bytes: &mut Bytes<R>) -> Result<Config, LogError> {
     };
     let has_timeout = bytes.one_of(&[false, true])?;
     let fetch_timeout = bytes.number()?;
+    let beside = bytes.one_of(&BESIDES)?;
     let limits = Limits {
         files: bytes.u32()?,
         processes: bytes.u32()?,
@@ -121,6 +125,7 @@ pub(crate) fn read<R: Read>(bytes: &mut Bytes<R>) -> Result<Config, LogError> {
         order,
         disks,
         revocation,
+        beside,
         fetch_timeout: has_timeout.then_some(Nanos(fetch_timeout)),
         limits,
     })

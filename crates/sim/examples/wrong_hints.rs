@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use clap::Parser;
 use foretell_device::catalogue;
+use foretell_policy::Beside;
 use foretell_sim::{Cell, Hints, Input, Outcome, PolicyName, in_parallel, simulate};
 use foretell_trace::{DEFAULT_BLOCK_BYTES, Workload};
 
@@ -122,6 +123,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let mut cell = Cell::new(t.policy, t.disks, &args.device, device.clone(), *cache_blocks);
             cell.seed = t.seed;
             cell.demand_first = !args.paper;
+            if t.policy == PolicyName::Informed {
+                cell.beside = Beside::Counterfactual;
+            }
             if let Some((kind, percent, lookahead)) = t.wrong {
                 cell.hints = hints(kind, percent, lookahead);
             }
@@ -140,6 +144,7 @@ fn report(args: &Args, tasks: &[Task], outcomes: &[Outcome]) {
         let best = plain.entry((task.workload, task.disks, task.seed)).or_insert(f64::INFINITY);
         *best = best.min(outcome.elapsed_s);
     }
+    estimates(tasks, outcomes);
     // Ratios by policy, kind and share.
     let mut columns: BTreeMap<(PolicyName, Kind, u32), Vec<f64>> = BTreeMap::new();
     let mut cells = Vec::new();
@@ -174,4 +179,42 @@ fn report(args: &Args, tasks: &[Task], outcomes: &[Outcome]) {
              {wasted_fetches} wasted)"
         );
     }
+}
+
+/// How near the estimates of Linux beside the policies are to Linux run by itself.
+fn estimates(tasks: &[Task], outcomes: &[Outcome]) {
+    let place = |t: &Task| (t.workload, t.disks, t.seed);
+    let linux: BTreeMap<_, &Outcome> = tasks
+        .iter()
+        .zip(outcomes)
+        .filter(|(t, _)| t.wrong.is_none() && t.policy == PolicyName::Linux)
+        .map(|(t, o)| (place(t), o))
+        .collect();
+    let mut columns: BTreeMap<(PolicyName, Kind, u32), Vec<(f64, f64)>> = BTreeMap::new();
+    for (t, o) in tasks.iter().zip(outcomes) {
+        let Some((kind, percent, _)) = t.wrong else { continue };
+        let (Some(elapsed_s), Some(stall_s)) = (o.estimated_linux_s, o.estimated_linux_stall_s) else {
+            continue;
+        };
+        let real = linux[&place(t)];
+        let (elapsed, stall) = (elapsed_s / real.elapsed_s, stall_s / real.stall_s);
+        if std::env::var_os("DETAIL").is_some() {
+            eprintln!("{:?} {kind:?} {percent} {elapsed:.3} {stall:.3}", place(t));
+        }
+        columns.entry((t.policy, kind, percent)).or_default().push((elapsed, stall));
+    }
+    println!("| policy | hints | Linux estimated: elapsed within 5% | stall within 10% | least | most |");
+    println!("| --- | --- | ---: | ---: | ---: | ---: |");
+    for ((policy, kind, percent), ratios) in &columns {
+        let near = |ratio: f64, by: f64| (ratio - 1.0).abs() <= by;
+        let elapsed = ratios.iter().filter(|r| near(r.0, 0.05)).count();
+        let stall = ratios.iter().filter(|r| near(r.1, 0.10)).count();
+        let least = ratios.iter().map(|r| r.0).fold(f64::INFINITY, f64::min);
+        let most = ratios.iter().map(|r| r.0).fold(0.0, f64::max);
+        println!(
+            "| {policy} | {kind:?} {percent}% | {elapsed} of {} | {stall} | {least:.2} | {most:.2} |",
+            ratios.len()
+        );
+    }
+    println!();
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use foretell_device::{DeviceParameters, Discipline};
-use foretell_policy::{Allocation, Revocation};
+use foretell_policy::{Allocation, Beside, Revocation};
 
 use crate::control::Control;
 use crate::hints::Hints;
@@ -87,6 +87,8 @@ pub struct Cell {
     pub cpu_speed: f64,
     /// Processor time of a fetch in ns.
     pub driver_ns: u64,
+    /// What is found out beside the policy.
+    pub beside: Beside,
     /// What is wrong with the hints.
     pub hints: Hints,
     /// Rules and a list; if `None`, all files are managed alike and the references are disclosed themselves.
@@ -127,6 +129,7 @@ impl Cell {
             horizon: None,
             stripe_blocks: 1,
             cpu_speed: 1.0,
+            beside: Beside::Nothing,
             hints: Hints::default(),
             control: None,
             allocation: Allocation::LruSp,

@@ -56,6 +56,10 @@ pub struct Outcome {
     /// Elapsed time over that of Linux (LRU and its readahead) with the same cache and array; `None` if that was not
     /// run.
     pub vs_linux: Option<f64>,
+    /// What Linux would take, as it was estimated beside this policy without running it; `None` unless asked for.
+    pub estimated_linux_s: Option<f64>,
+    /// The stall time in that.
+    pub estimated_linux_stall_s: Option<f64>,
     /// The order of the references is a guess from a description; only totals are the published ones.
     pub model: bool,
     /// Elapsed time in ns: exactly the sum of the next three.
@@ -103,6 +107,8 @@ impl Outcome {
             demand_opt_fetches: (cell.policy == PolicyName::DemandOpt).then_some(fetches),
             lower_bound_s: None,
             vs_linux: None,
+            estimated_linux_s: None,
+            estimated_linux_stall_s: None,
             model: survey.model,
             elapsed_ns: compute_ns,
             compute_ns,

@@ -130,6 +130,12 @@ impl PolicyName {
         )
     }
 
+    /// Does its planner ask for compute and access times?
+    #[must_use]
+    pub fn wants_times(self) -> bool {
+        self.prefetch().wants_times()
+    }
+
     pub(crate) fn prefetch(self) -> Prefetch {
         match self {
             _ if self.fetches_on_demand() => Prefetch::None,

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::num::NonZeroU32;
 
 use foretell_device::{DemandFirst, Device, Options, SubmitError};
-use foretell_policy::{Config, Engine, Layout, LimitReached, Order, Tap};
+use foretell_policy::{Config, Engine, Layout, LimitReached, Nanos, Order, Tap};
 use foretell_trace::{Blocks, TraceError, TraceReader};
 use thiserror::Error;
 
@@ -196,7 +196,7 @@ fn equip(cell: &Cell, survey: &Survey, tap: Option<Box<dyn Tap>>) -> Result<(Eng
         cpu_speed: cell.cpu_speed,
         control: cell.control.clone(),
         promotes: demand_first == DemandFirst::Promote,
-        reports_times: cell.policy.prefetch().wants_times(),
+        reports_times: engine.config().wants_times(),
     };
     Ok((engine, hardware))
 }
@@ -228,7 +228,7 @@ pub(crate) fn run(
         let lookahead = cell.hints.lookahead.map_or(usize::MAX, |n| n as usize);
         let mut feed = Feed { manager, list, fed: 0, lookahead };
         if let Some(reverse) = reverse {
-            feed.fed = engine.disclose(foretell_policy::Nanos(0), manager, &feed.list);
+            feed.fed = engine.disclose(Nanos(0), manager, &feed.list);
             engine.set_schedule(manager, reverse.fetch_references, reverse.batch);
         }
         feeds.push(feed);
@@ -246,6 +246,7 @@ fn outcome(cell: &Cell, survey: &Survey, run: &Run) -> Outcome {
     let Run { totals, engine, reverse } = run;
     let seconds = |ns: u64| ns as f64 / 1e9;
     let counters = engine.counters();
+    let (estimated, driver) = (engine.counterfactual(), Nanos(cell.driver_ns));
     let horizon = match cell.policy {
         PolicyName::FixedHorizon | PolicyName::Forestall | PolicyName::Informed => {
             Some(engine.config().fixed_horizon())
@@ -276,6 +277,8 @@ fn outcome(cell: &Cell, survey: &Survey, run: &Run) -> Outcome {
         demand_opt_fetches: None,
         lower_bound_s: None,
         vs_linux: None,
+        estimated_linux_s: estimated.map(|c| seconds(c.elapsed(driver).0)),
+        estimated_linux_stall_s: estimated.map(|c| seconds(c.stall(driver).0)),
         model: survey.model,
         elapsed_ns: totals.elapsed_ns,
         compute_ns: totals.compute_ns,
@@ -298,6 +301,7 @@ pub fn configure(cell: &Cell) -> Config {
     config.disks = cell.disks;
     config.readahead_blocks = (LINUX_READAHEAD_BYTES / cell.block_bytes.max(1)).max(1);
     config.allocation = cell.allocation;
+    config.beside = cell.beside;
     config.revocation = cell.revocation;
     // The driver's queue orders requests; the policy hands them over as they will be referenced.
     config.order = Order::Fcfs;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use foretell_device::{DeviceParameters, Discipline, catalogue};
 use foretell_output::Output;
-use foretell_policy::Tap;
+use foretell_policy::{Beside, Tap};
 use foretell_sim::{
     Batch, Cell, Control, DRIVER_NS, Hints, NO_DEVICE, Outcome, PolicyName, Reverse, SimError, configure,
     in_parallel, replace_only, replace_only_streamed, reproduce, simulate_streamed, simulate_tapped,
@@ -390,7 +390,17 @@ impl Plan {
                     let named = args.policy.as_deref().is_some_and(|p| p.contains("linux"));
                     let bare = policy == PolicyName::Linux && !named;
                     let control = control.clone().filter(|_| !bare);
-                    cells.push(Cell { policy, disks, cache_blocks, control, ..self.template.clone() });
+                    // Where it costs next to nothing: beside what asks for times anyway.
+                    let estimates = !args.paper && policy.wants_times();
+                    let beside = if estimates { Beside::Counterfactual } else { Beside::Nothing };
+                    cells.push(Cell {
+                        policy,
+                        disks,
+                        cache_blocks,
+                        control,
+                        beside,
+                        ..self.template.clone()
+                    });
                 }
             }
         }

@@ -194,7 +194,7 @@ fn plan(wanted: &Wanted, job: &Job, before: &[Night]) -> Result<Plan, String> {
     let recording = Recording::read(&job.recording()).map_err(|error| error.to_string())?;
     let means = Means {
         usable_bytes: memory::usable_bytes().unwrap_or(u64::MAX),
-        free_bytes: memory::free_bytes().unwrap_or(u64::MAX),
+        free_bytes: memory::free_bytes().unwrap_or(u64::MAX).saturating_sub(memory::own_mapped_bytes()),
         job_bytes: before.last().map_or(0, |night| night.resident_bytes),
         most_bytes: wanted.most_bytes,
     };

@@ -50,7 +50,8 @@ pub fn over(a: f64, b: Option<f64>) -> String {
 pub fn outcomes(outcomes: &[Outcome]) -> String {
     let Some(first) = outcomes.first() else { return String::new() };
     let one_cache = outcomes.iter().all(|o| o.cache_blocks == first.cache_blocks);
-    let mut table = plain([
+    let estimates = outcomes.iter().any(|o| o.estimated_linux_s.is_some());
+    let mut header = vec![
         "disks",
         "cache",
         "policy",
@@ -66,7 +67,9 @@ pub fn outcomes(outcomes: &[Outcome]) -> String {
         "fetch ms",
         "busy",
         "over bound",
-    ]);
+    ];
+    header.extend(estimates.then_some("linux est."));
+    let mut table = plain(header);
     for column in table.column_iter_mut().filter(|c| c.index != 2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -75,7 +78,7 @@ pub fn outcomes(outcomes: &[Outcome]) -> String {
         let same = outcomes.iter().filter(same);
         let fastest = same.map(|other| other.elapsed_ns).min() == Some(o.elapsed_ns);
         let fetches_over = over(o.fetches as f64, o.demand_opt_fetches.map(|f| f as f64));
-        let row = [
+        let mut row = vec![
             o.disks.to_string(),
             grouped(o.cache_blocks.into()),
             o.policy.to_string(),
@@ -92,6 +95,7 @@ pub fn outcomes(outcomes: &[Outcome]) -> String {
             format!("{:.0}%", 100.0 * o.utilization),
             over(o.elapsed_s, o.lower_bound_s),
         ];
+        row.extend(estimates.then(|| o.estimated_linux_s.map_or(String::new(), seconds)));
         let bold = |cell: Cell| if fastest { cell.add_attribute(Attribute::Bold) } else { cell };
         table.add_row(row.into_iter().map(|text| bold(Cell::new(text))));
     }
@@ -101,7 +105,7 @@ pub fn outcomes(outcomes: &[Outcome]) -> String {
 /// Published numbers beside ours; notes below, each once.
 #[must_use]
 pub fn findings(findings: &[Finding]) -> String {
-    let mut table = plain(["where", "what", "published", "ours", "difference", "verdict"]);
+    let mut table = plain(vec!["where", "what", "published", "ours", "difference", "verdict"]);
     let mut notes: Vec<&str> = Vec::new();
     for f in findings.iter().filter(|f| f.verdict != Verdict::CannotRun) {
         let verdict = match f.verdict {
@@ -138,7 +142,7 @@ pub fn findings(findings: &[Finding]) -> String {
     out
 }
 
-fn plain<const N: usize>(header: [&str; N]) -> Table {
+fn plain(header: Vec<&str>) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(header);

@@ -37,7 +37,7 @@ use crate::control::Managers;
 use crate::counters::{Counters, ManagerCounters};
 use crate::fetches::Fetches;
 use crate::frames::Frames;
-use crate::ids::{Block, FileId, ManagerId, Nanos, ProcessId};
+use crate::ids::{Block, DiskId, FileId, ManagerId, Nanos, ProcessId};
 use crate::input::LimitReached;
 use crate::knowledge::Knowledge;
 use crate::layout::Layout;
@@ -197,6 +197,11 @@ impl Books {
 
     pub(crate) fn find(&self, block: Block) -> Option<BlockId> {
         self.blocks.find(block)
+    }
+
+    /// Where a block is; `None` outside of its file.
+    pub(crate) fn place(&self, block: Block) -> Option<(DiskId, u64)> {
+        self.blocks.exists(block).then(|| self.blocks.place(block))
     }
 
     pub(crate) fn is_cached(&self, block: Block) -> bool {

@@ -5,7 +5,8 @@ mod short_forms;
 
 use crate::action::{Access, Action};
 use crate::books::{Books, Desk, Load};
-use crate::config::Config;
+use crate::config::{Beside, Config};
+use crate::counterfactual::{Counterfactual, Machine};
 use crate::counters::{Counters, ManagerCounters};
 use crate::ids::{Block, FileId, ManagerId, Nanos, ProcessId};
 use crate::input::{Answer, Input, LimitReached};
@@ -41,6 +42,8 @@ pub trait Tap: Send {
 pub struct Engine {
     books: Books,
     planner: Box<dyn Planner>,
+    /// The plain kernel's machine.
+    beside: Option<Box<Machine>>,
     tap: Option<Box<dyn Tap>>,
     /// The time of the last input: that of inputs that have none of their own.
     last: Nanos,
@@ -60,7 +63,8 @@ impl Engine {
     #[must_use]
     pub fn new(config: Config) -> Engine {
         let planner = config.prefetch.planner(&config);
-        Engine { books: Books::new(config), planner, tap: None, last: Nanos(0) }
+        let beside = (config.beside != Beside::Nothing).then(|| Box::new(Machine::new(&config)));
+        Engine { books: Books::new(config), planner, beside, tap: None, last: Nanos(0) }
     }
 
     /// The configuration in force.
@@ -83,6 +87,9 @@ impl Engine {
         self.last = now;
         if let Some(tap) = &mut self.tap {
             tap.input(now, &input);
+        }
+        if self.beside.is_some() {
+            self.tell_beside(&input);
         }
         match input {
             Input::Accessed { process, block, stalled } => {
@@ -221,7 +228,34 @@ impl Engine {
         self.planner.note(&mut Desk::new(&mut self.books, now), input);
     }
 
+    /// The machine beside is told what concerns it.
+    fn tell_beside(&mut self, input: &Input<'_>) {
+        let Some(machine) = &mut self.beside else { return };
+        match *input {
+            Input::Accessed { process, block, .. } if self.books.manager_of(process).is_some() => {
+                let books = &self.books;
+                machine.reference(block, |block| books.place(block));
+            }
+            Input::Loaded { block, by: None } => {
+                if let Some(place) = self.books.place(block) {
+                    machine.loaded(place);
+                }
+            }
+            Input::Served { disk, access } => machine.served(disk, access),
+            Input::Computed { compute, .. } => machine.computed(compute),
+            Input::CacheSize { cache_blocks } => machine.resize(cache_blocks),
+            _ => {}
+        }
+    }
+
     // ---- what can be asked ----
+
+    /// What the plain kernel would have done with the references so far; `None` unless [`Beside::Counterfactual`] was
+    /// configured.
+    #[must_use]
+    pub fn counterfactual(&self) -> Option<Counterfactual> {
+        self.beside.as_ref().map(|machine| machine.report())
+    }
 
     /// Is the block in the cache (not: on its way)?
     #[must_use]

@@ -16,6 +16,8 @@ mod one_block;
 mod reverse_aggressive;
 mod sequential;
 
+pub(crate) use sequential::Sequential as Windows;
+
 use crate::blocks::BlockId;
 use crate::books::Desk;
 use crate::config::Config;

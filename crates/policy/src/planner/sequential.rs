@@ -39,7 +39,7 @@ enum Rule {
 }
 
 #[derive(Debug)]
-pub(super) struct Sequential {
+pub(crate) struct Sequential {
     rule: Rule,
     /// How each file is being read. Files are dense numbers, as many as [`crate::Limits::files`].
     streams: Vec<Stream>,
@@ -57,7 +57,7 @@ impl Sequential {
         Sequential { rule: Rule::Bsd, streams: Vec::new() }
     }
 
-    pub(super) fn linux(_: &Config) -> Sequential {
+    pub(crate) fn linux(_: &Config) -> Sequential {
         Sequential { rule: Rule::Linux, streams: Vec::new() }
     }
 
@@ -97,7 +97,7 @@ impl Sequential {
     }
 
     /// What Linux reads ahead at this reference, with windows of at most `max` blocks.
-    fn linux_ahead(&mut self, block: Block, max: u32) -> Option<(u32, u32)> {
+    pub(crate) fn linux_ahead(&mut self, block: Block, max: u32) -> Option<(u32, u32)> {
         let s = self.stream(block);
         if block.index.saturating_add(1) == s.next {
             return None;
