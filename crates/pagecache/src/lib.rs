@@ -64,6 +64,7 @@ pub use kernel::{ChildrenUsage, children_usage};
 pub use observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig, ReadHook};
 pub use options::{
     HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec, default_batch,
+    default_ring_bytes,
 };
 pub use plane::{Disclosed, Plane};
 pub use report::{

@@ -64,7 +64,7 @@ fn tracepoints(types: &aya::Btf) -> Vec<Mechanism> {
     let name = |hook: &Hook| format!("tp_btf/{}", hook.tracepoint);
     let fentry_name = format!("fentry/{}", READ_FENTRY.1);
     let hooks = || std::iter::once(&READ_TRACEPOINT).chain(&HOOKS);
-    let mut object = match open_object(aya::EbpfLoader::new(), page_bytes()) {
+    let mut object = match open_object(aya::EbpfLoader::new(), page_bytes(), 1) {
         Ok(object) => object,
         Err(error) => {
             let failed = |name| Mechanism::fails(name, format!("not tried: {error}"), remedy(&error));

@@ -8,7 +8,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use aya_obj::btf::BtfKind;
 
 use super::privileges::{Capabilities, in_initial_pid_namespace};
-use super::{ObserveError, ObserverConfig, ReadHook};
+use super::{MANAGED_FILES, ObserveError, ObserverConfig, ReadHook};
 
 /// The object, built by `src/bpf/build`. Aligned, because an ELF parser reads it in place.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/observe.bpf.o");
@@ -69,7 +69,7 @@ pub(crate) fn has_tracepoint(types: &Btf, tracepoint: &str) -> bool {
 }
 
 /// Creates the maps and prepares the programs, without loading any.
-pub(crate) fn open_object(loader: EbpfLoader<'_>, ring_bytes: u32) -> Result<Ebpf, ObserveError> {
+pub(crate) fn open_object(loader: EbpfLoader<'_>, ring_bytes: u32, files: u32) -> Result<Ebpf, ObserveError> {
     if let Some(lacking) = Capabilities::current().lacking_for_bpf() {
         return Err(ObserveError::NotPermitted { lacking });
     }
@@ -83,6 +83,7 @@ pub(crate) fn open_object(loader: EbpfLoader<'_>, ring_bytes: u32) -> Result<Ebp
     loader
         .override_global("page_shift", &page_shift, true)
         .map_max_entries("ring", ring_bytes)
+        .map_max_entries("files", files)
         .load(OBJECT)
         .map_err(|source| {
             if is_not_permitted(&source) {
@@ -142,7 +143,9 @@ pub(super) fn load(config: &ObserverConfig) -> Result<Loaded, ObserveError> {
         (types.join(), loader)
     });
     let types = types.unwrap_or_else(|_| kernel_types())?;
-    let mut object = open_object(loader, config.ring_bytes)?;
+    // Who only watches has nothing to say about files; the table of the others takes 4 MiB.
+    let files = if config.watch_only { 1 } else { MANAGED_FILES };
+    let mut object = open_object(loader, config.ring_bytes, files)?;
     let mut sees_faults = true;
     for hook in HOOKS.iter().filter(|hook| !(config.watch_only && hook.program == REMOVALS)) {
         if has_tracepoint(&types, hook.tracepoint) {
