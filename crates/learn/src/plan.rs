@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use foretell_recording::{Fact, FileNumber, PAGE_BYTES, Recording, Role, Way, lanes};
+use foretell_recording::{Access, Fact, FileNumber, PAGE_BYTES, Recording, Role, Way, lanes_of};
 
 use crate::locate::Locator;
 
@@ -136,13 +136,14 @@ impl Plan {
         }
         let mut places = Places::new(recording);
         let (mut lists, mut list_of) = (Vec::new(), vec![None; recording.roles.len()]);
-        for lane in lanes(recording) {
+        let left_out = places.left_out.clone();
+        let is_data = |access: &Access| {
+            access.way != Way::Written && left_out.get(access.file.0 as usize) == Some(&false)
+        };
+        for lane in lanes_of(recording, is_data) {
             let mut list = Vec::new();
             for &at in &lane.accesses {
                 let Some(access) = recording.accesses.get(at as usize) else { continue };
-                if access.way == Way::Written {
-                    continue;
-                }
                 places.list(access.file, access.first_page, access.pages, &mut list);
             }
             if list.is_empty() {
@@ -329,7 +330,7 @@ fn start_set(recording: &Recording, locator: &mut Locator) -> Vec<StartRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foretell_recording::{Access, FileRecord, RoleId};
+    use foretell_recording::{FileRecord, RoleId};
     use std::path::Path;
 
     const MEANS: Means = Means { usable_bytes: 1 << 30, free_bytes: 1 << 28, job_bytes: 0, most_bytes: None };

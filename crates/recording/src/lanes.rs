@@ -11,7 +11,9 @@
 //! 2. else any of them;
 //! 3. else it begins a lane; the lane number [`LANES`] takes all further ones, overlapping or not.
 //!
-//! Among several, the one that ended last is taken, among those the lower number.
+//! Among several, one whose last role runs the same program is taken, among those the one that ended last, then the
+//! lower number. (The two ends of a pipe start and end together: without it the list of the one goes on with what the
+//! other one reads.)
 //!
 //! A parent that reads now and then between its children (a shell its script) overlaps all of them. It is not
 //! what the device is busy with: a role is *light* if its descendants made at least [`LIGHT`] times as many
@@ -54,7 +56,13 @@ struct Tail {
 /// The lanes of a recording, in the order of their first accesses. The result depends on nothing else.
 #[must_use]
 pub fn lanes(recording: &Recording) -> Vec<Lane> {
-    let spans = spans(recording);
+    lanes_of(recording, |_| true)
+}
+
+/// The same of those accesses that `counts` says: roles that only made others are in no lane.
+#[must_use]
+pub fn lanes_of(recording: &Recording, counts: impl Fn(&Access) -> bool) -> Vec<Lane> {
+    let spans = spans(recording, &counts);
     let tree = Tree::new(recording, &spans);
     let mut order: Vec<usize> = (0..spans.len()).filter(|&role| spans[role].accesses > 0).collect();
     order.sort_by_key(|&role| (spans[role].first_ns, role));
@@ -62,7 +70,8 @@ pub fn lanes(recording: &Recording) -> Vec<Lane> {
     let mut lane_of: Vec<Option<usize>> = vec![None; spans.len()];
     let mut tails: Vec<Tail> = Vec::new();
     for &role in order.iter().filter(|&&role| !tree.is_light(role, &spans)) {
-        let lane = place(role, &spans[role], &tails, &tree);
+        let same = |other: usize| recording.roles[other].name == recording.roles[role].name;
+        let lane = place(role, &spans[role], &tails, &tree, same);
         let tail = Tail { role, end_ns: spans[role].end_ns };
         match tails.get_mut(lane) {
             // In the last lane several may overlap.
@@ -92,7 +101,8 @@ pub fn lanes(recording: &Recording) -> Vec<Lane> {
             lanes[lane].roles.push(RoleId(role as u32));
         }
     }
-    let mut by_time: Vec<u32> = (0..recording.accesses.len() as u32).collect();
+    let counted = |&index: &u32| counts(&recording.accesses[index as usize]);
+    let mut by_time: Vec<u32> = (0..recording.accesses.len() as u32).filter(counted).collect();
     let at_ns = |&index: &u32| recording.accesses[index as usize].at_ns;
     if !by_time.is_sorted_by_key(at_ns) {
         by_time.sort_by_key(at_ns);
@@ -108,10 +118,10 @@ pub fn lanes(recording: &Recording) -> Vec<Lane> {
 }
 
 /// The lane that a role goes to; one more than there are begins a new one.
-fn place(role: usize, span: &Span, tails: &[Tail], tree: &Tree) -> usize {
+fn place(role: usize, span: &Span, tails: &[Tail], tree: &Tree, same: impl Fn(usize) -> bool) -> usize {
     let ended = tails.iter().enumerate().filter(|(_, tail)| tail.end_ns <= span.first_ns);
     let best = ended.max_by_key(|(lane, tail)| {
-        (tree.are_related(tail.role, role), tail.end_ns, std::cmp::Reverse(*lane))
+        (tree.are_related(tail.role, role), same(tail.role), tail.end_ns, std::cmp::Reverse(*lane))
     });
     match best {
         Some((lane, _)) => lane,
@@ -124,9 +134,9 @@ fn earlier(one: Option<usize>, other: Option<usize>, spans: &[Span]) -> Option<u
     [one, other].into_iter().flatten().min_by_key(|&role| (spans[role].first_ns, role))
 }
 
-fn spans(recording: &Recording) -> Vec<Span> {
+fn spans(recording: &Recording, counts: impl Fn(&Access) -> bool) -> Vec<Span> {
     let mut spans = vec![Span { first_ns: u64::MAX, end_ns: 0, accesses: 0 }; recording.roles.len()];
-    for &Access { role, at_ns, .. } in &recording.accesses {
+    for &Access { role, at_ns, .. } in recording.accesses.iter().filter(|&access| counts(access)) {
         if let Some(span) = spans.get_mut(role.0 as usize) {
             span.first_ns = span.first_ns.min(at_ns);
             span.end_ns = span.end_ns.max(at_ns);
@@ -295,6 +305,27 @@ mod tests {
         let accesses = [(3, 0), (4, 1), (3, 10), (4, 20), (5, 30), (5, 40)];
         let lanes = lanes(&recording(&parents, &accesses, &[]));
         assert_eq!(lanes.iter().map(roles).collect::<Vec<_>>(), [vec![3, 5], vec![4]]);
+    }
+
+    #[test]
+    fn both_ends_of_a_pipe_have_lists_of_their_own() {
+        // A shell starts `grep | tail` three times; tail ends after grep, and reads its libraries only.
+        let mut parents = vec![None];
+        let mut accesses = Vec::new();
+        for turn in 0..3_u32 {
+            parents.extend([Some(0), Some(0)]);
+            let (grep, tail, at_ns) = (1 + 2 * turn, 2 + 2 * turn, u64::from(turn) * 100);
+            accesses.extend([(grep, at_ns), (tail, at_ns + 1), (grep, at_ns + 50), (tail, at_ns + 51)]);
+        }
+        let mut recording = recording(&parents, &accesses, &[]);
+        for (at, role) in recording.roles.iter_mut().enumerate().skip(1) {
+            role.name = if at % 2 == 1 { "grep" } else { "tail" }.into();
+        }
+        let of_grep = |access: &Access| access.role.0 % 2 == 1;
+        assert_eq!(lanes(&recording).iter().map(roles).collect::<Vec<_>>(), [vec![1, 3, 5], vec![2, 4, 6]]);
+        let counted = lanes_of(&recording, of_grep);
+        assert_eq!(counted.iter().map(roles).collect::<Vec<_>>(), [vec![1, 3, 5]]);
+        assert_eq!(counted[0].accesses, [0, 2, 4, 6, 8, 10]);
     }
 
     #[test]

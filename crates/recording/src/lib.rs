@@ -26,7 +26,7 @@ use std::path::PathBuf;
 
 pub use error::{ReadError, WriteError};
 pub use format::is_recording;
-pub use lanes::{LANES, Lane, lanes};
+pub use lanes::{LANES, Lane, lanes, lanes_of};
 pub use lineage::Lineage;
 pub use similar::{agreement, agreement_in_order};
 pub use write::Writer;
