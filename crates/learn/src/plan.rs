@@ -163,9 +163,11 @@ impl Plan {
         let taken = OWN_BYTES + means.job_bytes + places.files.len() as u64 * FILE_BYTES;
         let most = means.free_bytes.saturating_sub(taken);
         let most = most - most / RING_SHARE;
-        // All of it and an eighth: what the lists do not name is cached as well.
-        let budget_bytes =
-            most.min(distinct_bytes + distinct_bytes / 8).min(means.most_bytes.unwrap_or(u64::MAX));
+        // The whole files: tonight the job may read other parts of them, and what is under control cannot be cached
+        // beyond the budget.
+        let files_bytes =
+            places.files.iter().map(|file| file.bytes.next_multiple_of(PAGE_BYTES)).sum::<u64>();
+        let budget_bytes = most.min(files_bytes).min(means.most_bytes.unwrap_or(u64::MAX));
         let budget_bytes = budget_bytes.max(LEAST_BUDGET_BYTES);
         if most < LEAST_BUDGET_BYTES {
             return Err(NoPlan::NoMemory { free_mib: means.free_bytes >> 20 });
@@ -424,14 +426,14 @@ mod tests {
         let recorded = recording(dir.path(), &files, &[(0, 0, pages, Way::Read)]);
         let budget =
             |means| Plan::new(&recorded, means).map(|plan| plan.budget_bytes.next_multiple_of(1 << 20) >> 20);
-        assert_eq!(budget(MEANS), Ok(72), "all of it and an eighth");
+        assert_eq!(budget(MEANS), Ok(64), "the whole file");
         assert_eq!(budget(Means { free_bytes: 48 << 20, ..MEANS }), Ok(28), "less what we need ourselves");
         assert_eq!(budget(Means { free_bytes: 48 << 20, job_bytes: 18 << 20, ..MEANS }), Ok(10));
         assert_eq!(budget(Means { most_bytes: Some(20 << 20), ..MEANS }), Ok(20));
         assert_eq!(budget(Means { free_bytes: 10 << 20, ..MEANS }), Err(NoPlan::NoMemory { free_mib: 10 }));
         let references = u64::from(pages) / BLOCK_PAGES;
         assert_eq!(budget(Means { usable_bytes: 1 << 20, ..MEANS }), Err(NoPlan::TooLong { references }));
-        assert_eq!(budget(Means { usable_bytes: 8 * 48 * references, ..MEANS }), Ok(72));
+        assert_eq!(budget(Means { usable_bytes: 8 * 48 * references, ..MEANS }), Ok(64));
         assert_eq!(Plan::new(&recording(dir.path(), &files, &[]), MEANS).unwrap_err(), NoPlan::Nothing);
     }
 }

@@ -191,7 +191,7 @@ fn decide(wanted: &Wanted, job: Option<&Job>, before: &[Night]) -> (How, String,
 }
 
 fn plan(wanted: &Wanted, job: &Job, before: &[Night]) -> Result<Plan, String> {
-    let recording = Recording::read(&job.recording()).map_err(|error| error.to_string())?;
+    let recording = Recording::read(job.recording()).map_err(|error| error.to_string())?;
     let means = Means {
         usable_bytes: memory::usable_bytes().unwrap_or(u64::MAX),
         free_bytes: memory::free_bytes().unwrap_or(u64::MAX).saturating_sub(memory::own_mapped_bytes()),
