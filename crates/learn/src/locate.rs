@@ -66,7 +66,7 @@ impl Locator {
         }
         let Component::Normal(name) = part else { return None };
         let folded = fold(name);
-        if folded.as_bytes() == name.as_bytes() || self.searches >= SEARCHES {
+        if !name.as_bytes().iter().any(u8::is_ascii_digit) || self.searches >= SEARCHES {
             return None;
         }
         self.searches += 1;
