@@ -31,7 +31,7 @@ impl Stage {
         let mut arguments = vec!["learn", "--name", "job", "--state", state.to_str().unwrap()];
         arguments.extend(options);
         arguments.extend(["--", "sh", "-c", script]);
-        foretell(arguments)
+        within_limits(&arguments)
     }
 
     fn reads(&self) -> String {
@@ -52,6 +52,15 @@ impl Stage {
     fn recording(&self) -> PathBuf {
         self.state().join("jobs/job/recording")
     }
+}
+
+/// Runs the command, for a minute and a half at most: a night that never ends is a failure and not a hang.
+fn within_limits(arguments: &[&str]) -> Ended {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", "90", FORETELL]).args(arguments);
+    let ended = Ended::from(command.stdin(Stdio::null()).output().unwrap());
+    assert_ne!(ended.code, Some(124), "it did not end: {}", ended.stderr);
+    ended
 }
 
 /// One line of ours and nothing else on standard error.

@@ -24,4 +24,4 @@ pub use locate::Locator;
 pub use night::{How, NIGHTS, Night};
 pub use plan::{Chunk, Means, NoPlan, Plan, PlannedFile, StartRange};
 pub use store::{Job, Store, StoreError, is_name};
-pub use verdict::{Tonight, WORSE, WORTH_S, tonight, usual_exit_code};
+pub use verdict::{Tonight, WORSE, WORTH_S, by_itself, tonight, usual_exit_code};

@@ -84,7 +84,7 @@ fn pause(nights: &[&Night]) -> Option<Tonight> {
         if night.how != How::Steered {
             continue;
         }
-        match by_itself(&nights[..at]) {
+        match by_itself(nights[..at].iter().copied()) {
             Some(plain) if night.elapsed_s > WORSE * plain => {
                 worse_in_a_row += 1;
                 last_worse = Some((at, night.elapsed_s, plain));
@@ -105,9 +105,9 @@ fn pause(nights: &[&Night]) -> Option<Tonight> {
     Some(if passed == 0 { Tonight::Watch(why) } else { Tonight::Alone(why) })
 }
 
-/// What the job takes by itself: the middle one of its last nights alone or watched.
-fn by_itself(nights: &[&Night]) -> Option<f64> {
-    let plain = nights.iter().rev().filter(|night| night.how != How::Steered).take(COMPARED);
+/// What the job takes by itself, in seconds: the middle one of its last nights alone or watched.
+pub fn by_itself<'a>(nights: impl DoubleEndedIterator<Item = &'a Night>) -> Option<f64> {
+    let plain = nights.rev().filter(|night| night.how != How::Steered).take(COMPARED);
     let mut plain: Vec<f64> = plain.map(|night| night.elapsed_s).collect();
     plain.sort_unstable_by(f64::total_cmp);
     plain.get(plain.len() / 2).copied()

@@ -3,59 +3,36 @@
 // A helper of a test may fail like the test itself.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use serde_json::Value;
 
-/// What each package may use of ours. A package that is missing here is an error: a new crate is
-/// given its place when it is made.
-const MAY_USE: &[(&str, &[&str])] = &[
-    ("foretell-policy", &[]),
-    ("foretell-device", &[]),
-    // How a file that somebody named is written.
-    ("foretell-output", &[]),
-    ("foretell-recording", &["foretell-output"]),
-    ("foretell-trace", &["foretell-output", "foretell-recording"]),
-    // Never the policy or the simulator, so that their agreement means something.
-    ("foretell-analytic", &["foretell-device"]),
-    // Makes the requests that the model's calibration asks for.
-    ("foretell-probe", &["foretell-analytic"]),
-    // The translator of C programs: what it makes has a runtime of its own, in C.
-    ("foretell-slicer", &[]),
-    ("foretell-slowdisk", &[]),
-    // What it names of the policy: the policies of pools. That crate brings no others with it.
-    ("foretell-protocol", &["foretell-policy"]),
-    // The protocol alone: what a program links against is small.
-    ("foretell-client", &["foretell-protocol"]),
-    ("foretell-capi", &["foretell-client"]),
-    ("foretell-python", &["foretell-client"]),
-    ("foretell-sim", &["foretell-device", "foretell-policy", "foretell-trace"]),
-    ("foretell-pagecache", &["foretell-output", "foretell-policy"]),
-    // What a policy was told, logged and told again: no plane is needed for that.
-    ("foretell-replay", &["foretell-policy"]),
-    ("foretelld", &["foretell-pagecache", "foretell-protocol"]),
-    ("foretell", ALL_LIBRARIES),
-    ("foretell-benchmarks", ALL_LIBRARIES),
-    ("foretell-testkit", &["foretell-policy"]),
-];
-
-const ALL_LIBRARIES: &[&str] = &[
-    "foretell-analytic",
-    "foretell-device",
-    "foretell-output",
-    "foretell-pagecache",
-    "foretell-policy",
-    "foretell-probe",
-    "foretell-protocol",
-    "foretell-recording",
-    "foretell-replay",
-    "foretell-sim",
-    "foretell-slicer",
-    "foretell-slowdisk",
-    "foretell-trace",
-    "foretelld",
-];
+/// What each package may use of ours, as the table "The crates" of ARCHITECTURE.md says: a row names the crate's
+/// directory, its package, what it is, and the directories of those that it knows.
+fn table() -> BTreeMap<String, BTreeSet<String>> {
+    let text = include_str!("../../../ARCHITECTURE.md");
+    let table = text.split("## The crates").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    let (mut packages, mut knows) = (BTreeMap::new(), BTreeMap::new());
+    for row in rows {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [directory, package, _, known] = cells[..] else { panic!("a row of four cells: {row}") };
+        let (directory, package) = (directory.trim_matches('`'), package.trim_matches('`').to_owned());
+        let known: BTreeSet<String> = match known {
+            "nothing" => BTreeSet::new(),
+            "all of the above" => packages.values().cloned().collect(),
+            some => some
+                .split(", ")
+                .map(|name| packages.get(name).unwrap_or_else(|| panic!("no '{name}' above {directory}")))
+                .cloned()
+                .collect(),
+        };
+        knows.insert(package.clone(), known);
+        packages.insert(directory, package);
+    }
+    knows
+}
 
 /// One package of the workspace: the packages of ours that it is built with, and those that only its
 /// tests are built with.
@@ -93,13 +70,18 @@ fn workspace() -> BTreeMap<String, Uses> {
 
 #[test]
 fn dependencies_follow_the_table() {
-    for (package, uses) in workspace() {
-        let Some((_, allowed)) = MAY_USE.iter().find(|(name, _)| *name == package) else {
-            panic!("{package} has no place in the architecture: add it to MAY_USE and to ARCHITECTURE.md");
-        };
+    let table = table();
+    let packages = workspace();
+    for (package, uses) in &packages {
+        let allowed = table.get(package);
+        let allowed =
+            allowed.unwrap_or_else(|| panic!("{package} has no row in the table of ARCHITECTURE.md"));
         for used in &uses.built_with {
-            assert!(allowed.contains(&used.as_str()), "{package} must not depend on {used}");
+            assert!(allowed.contains(used), "{package} must not depend on {used}");
         }
+    }
+    for package in table.keys() {
+        assert!(packages.contains_key(package), "{package} has a row in ARCHITECTURE.md and is not there");
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use foretell_learn::{How, Night, Store, memory, tonight};
+use foretell_learn::{How, Night, Store, by_itself, memory, tonight};
 use foretell_output::Output;
 use serde::Serialize;
 
@@ -185,7 +185,7 @@ fn list(store: &Store, json: bool) -> Result<u8> {
                 continue;
             }
         };
-        let by_itself_s = words::by_itself(&nights);
+        let by_itself_s = by_itself(nights.iter());
         listed.push(Listed { job, nights: nights.len(), last: nights.last().cloned(), by_itself_s });
     }
     if json {

@@ -1,14 +1,11 @@
 //! What is said of a night: three lines, and the same for machines.
 
-use foretell_learn::{How, Night};
+use foretell_learn::{How, Night, by_itself};
 use serde::Serialize;
 
 use super::{Done, Planned};
 use crate::size::human_bytes;
 use crate::stats::Stats;
-
-/// Nights by themselves of which the middle one is shown beside tonight.
-const COMPARED: usize = 5;
 
 /// The report for a person: what was done and why, what came of it, what is next.
 #[must_use]
@@ -17,7 +14,7 @@ pub fn report(done: &Done) -> String {
     let number = before.len() + 1;
     let mut lines = vec![format!("foretell: night {number} of '{name}', {}: {why}", night.how)];
     let mut took = format!("  it took {}", seconds(night.elapsed_s));
-    if let Some(plain) = by_itself(before).filter(|_| night.how == How::Steered) {
+    if let Some(plain) = by_itself(before.iter()).filter(|_| night.how == How::Steered) {
         took += &format!(", by itself {}", seconds(plain));
     }
     if let Some(wait_s) = night.wait_s {
@@ -38,9 +35,10 @@ fn steering(stats: &Stats, night: &Night, planned: Option<Planned>) -> String {
     if let Some(predicted) = night.predicted {
         parts.push(format!("{:.0}% of what was read had been predicted", 100.0 * predicted));
     }
-    // What was cached already is fetched by nobody: then there is nothing to compare.
+    // What was cached already is fetched by nobody, and on a night of another job little is compared at all.
     let fetches = stats.counts.prefetches + stats.counts.demand_fetches;
-    if let Some(optimum) = stats.belady_fetches.filter(|&optimum| optimum > 0 && fetches >= optimum) {
+    let comparable = |optimum: &u64| *optimum > 0 && fetches >= *optimum && night.predicted > Some(0.5);
+    if let Some(optimum) = stats.belady_fetches.filter(comparable) {
         let more = 100.0 * (fetches as f64 / optimum as f64 - 1.0);
         parts.push(format!("{more:+.1}% against the fewest fetches possible"));
     }
@@ -56,15 +54,6 @@ fn steering(stats: &Stats, night: &Night, planned: Option<Planned>) -> String {
         }
     }
     parts.join(", ")
-}
-
-/// The middle one of the last nights on which the job ran by itself.
-#[must_use]
-pub fn by_itself(nights: &[Night]) -> Option<f64> {
-    let plain = nights.iter().rev().filter(|night| night.how != How::Steered).take(COMPARED);
-    let mut plain: Vec<f64> = plain.map(|night| night.elapsed_s).collect();
-    plain.sort_unstable_by(f64::total_cmp);
-    plain.get(plain.len() / 2).copied()
 }
 
 fn seconds(seconds: f64) -> String {
