@@ -90,15 +90,29 @@ impl Program {
             .context("cannot make a socket to start the program with")?;
         listener.set_nonblocking(true)?;
         // By way of /proc: the same executable even if its file was replaced meanwhile.
-        let child = Command::new("/proc/self/exe")
+        let mut child = Command::new("/proc/self/exe")
             .arg0("foretell")
             .args([EXEC_WHEN_TOLD, &name])
             .arg(program)
             .args(arguments)
             .spawn()
             .context("cannot start a process")?;
-        let mut program = Program { pidfd: pidfd_of(&child)?, child, waiting: None };
-        program.waiting = Some(program.wait_for_connection(&listener)?);
+        // A child that is not waited for any more must not begin after all: it would when the listener is closed.
+        let pidfd = match pidfd_of(&child) {
+            Ok(pidfd) => pidfd,
+            Err(error) => {
+                end(&mut child);
+                return Err(error);
+            }
+        };
+        let mut program = Program { pidfd, child, waiting: None };
+        match program.wait_for_connection(&listener) {
+            Ok(connection) => program.waiting = Some(connection),
+            Err(error) => {
+                end(&mut program.child);
+                return Err(error);
+            }
+        }
         Ok(program)
     }
 
@@ -172,6 +186,13 @@ impl Program {
             Err(e) => Err(e.into()),
         }
     }
+}
+
+/// Ends a child that has not begun.
+fn end(child: &mut Child) {
+    // It may have ended by itself.
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 impl Drop for Program {

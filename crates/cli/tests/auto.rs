@@ -28,7 +28,7 @@ fn what_auto_means_is_printed() {
     let ended = print(&["--config", config.to_str().unwrap()]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.starts_with("# horizon ") && ended.stdout.contains("disk7200"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("\nbatch = 1024\n"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("\nbatch = 512\n"), "{}", ended.stdout);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `foretell learn` as its users start it: night after night, and whatever goes wrong on the way.
 
+#![allow(clippy::unwrap_used)]
+
 mod harness;
 
 use std::path::{Path, PathBuf};

@@ -17,6 +17,8 @@ use std::time::SystemTime;
 
 /// Entries of a directory that are looked at for one that is missing.
 const ENTRIES: usize = 1 << 14;
+/// Entries of a like name that are compared; the age of each is asked for.
+const ALIKE: usize = 256;
 /// Directories that are looked through; what is missing beyond stays missing.
 const SEARCHES: usize = 256;
 
@@ -25,6 +27,8 @@ const SEARCHES: usize = 256;
 pub struct Locator {
     /// What a path, of a directory or a file, is tonight; `None`: not there.
     found: HashMap<PathBuf, Option<PathBuf>>,
+    /// What stands for a name, without its digits, in a directory.
+    alike: HashMap<(PathBuf, OsString), Option<PathBuf>>,
     searches: usize,
     renamed: u64,
 }
@@ -65,18 +69,23 @@ impl Locator {
             return Some(path);
         }
         let Component::Normal(name) = part else { return None };
-        let folded = fold(name);
+        let folded = (directory.to_owned(), fold(name));
+        if let Some(known) = self.alike.get(&folded) {
+            return known.clone();
+        }
         if !name.as_bytes().iter().any(u8::is_ascii_digit) || self.searches >= SEARCHES {
             return None;
         }
         self.searches += 1;
         let entries = fs::read_dir(directory).ok()?.take(ENTRIES).flatten();
-        let alike = entries.filter(|entry| fold(&entry.file_name()) == folded);
+        let alike = entries.filter(|entry| fold(&entry.file_name()) == folded.1).take(ALIKE);
         let dated = alike.filter_map(|entry| {
             let changed = entry.metadata().ok()?.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             Some((changed, entry.file_name()))
         });
-        dated.max().map(|(_, name)| directory.join(name))
+        let best = dated.max().map(|(_, name)| directory.join(name));
+        self.alike.insert(folded, best.clone());
+        best
     }
 }
 

@@ -35,7 +35,8 @@ pub struct Night {
     pub began_s: u64,
     /// What was done.
     pub how: How,
-    /// How long it took, from its first instruction to its end, seconds.
+    /// How long it took, seconds: from its first instruction to its end; of a steered night with what we took to begin
+    /// and to end.
     pub elapsed_s: f64,
     /// What its threads slept for I/O in all, seconds; not known of a job that ran alone.
     pub wait_s: Option<f64>,

@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use foretell_recording::{Access, Fact, FileNumber, PAGE_BYTES, Recording, Role, Way, lanes_of};
 
@@ -24,10 +25,14 @@ const RING_SHARE: u64 = 32;
 /// What the kernel keeps for a cached file beside its pages: inode, directory entry, the tree of its pages. 1.1 KiB, 0.2
 /// and 0.6 on ext4 (`/proc/slabinfo`).
 const FILE_BYTES: u64 = 2 << 10;
+/// The job waits while its files are looked for. After this time the rest, which is read last, is left out.
+const PLAN_TIME: Duration = Duration::from_millis(300);
 /// A budget below this is not worth having: a few requests of the largest size.
 const LEAST_BUDGET_BYTES: u64 = 4 << 20;
 /// What a position of a list costs here and in the policy, bytes; a plan takes an eighth of the memory at most.
 const POSITION_BYTES: u64 = 48;
+/// Pages of a chunk at most, 8 MiB, but for one that was read at once: whoever hands chunks over can stop between two.
+const CHUNK_PAGES: u32 = 1 << 11;
 /// The policy's block, in pages: positions are counted in blocks of 8 KiB.
 const BLOCK_PAGES: u64 = 2;
 /// Start set: pages in all at most, 256 MiB.
@@ -88,6 +93,8 @@ pub struct Plan {
     pub renamed: u64,
     /// Files that are gone.
     pub missing: u64,
+    /// References of the recorded night, in blocks of the policy.
+    pub references: u64,
 }
 
 /// Why there is no plan.
@@ -103,7 +110,7 @@ pub enum NoPlan {
         references: u64,
     },
     /// There is no memory to steer with.
-    #[error("only {free_mib} MiB of memory are free")]
+    #[error("only {free_mib} MiB of memory are there for it")]
     NoMemory {
         /// How much there is.
         free_mib: u64,
@@ -160,22 +167,24 @@ impl Plan {
             return Err(NoPlan::Nothing);
         }
         let distinct_bytes = distinct_bytes(&lists);
-        let taken = OWN_BYTES + means.job_bytes + places.files.len() as u64 * FILE_BYTES;
+        let files = places.files.len() as u64;
+        let taken = OWN_BYTES.saturating_add(means.job_bytes).saturating_add(files * FILE_BYTES);
         let most = means.free_bytes.saturating_sub(taken);
         let most = most - most / RING_SHARE;
         // The whole files: tonight the job may read other parts of them, and what is under control cannot be cached
         // beyond the budget.
-        let files_bytes =
-            places.files.iter().map(|file| file.bytes.next_multiple_of(PAGE_BYTES)).sum::<u64>();
-        let budget_bytes = most.min(files_bytes).min(means.most_bytes.unwrap_or(u64::MAX));
-        let budget_bytes = budget_bytes.max(LEAST_BUDGET_BYTES);
+        let whole = |file: &PlannedFile| file.bytes.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES);
+        let files_bytes = places.files.iter().map(whole).fold(0, u64::saturating_add);
+        let most = most.min(means.most_bytes.unwrap_or(u64::MAX));
         if most < LEAST_BUDGET_BYTES {
-            return Err(NoPlan::NoMemory { free_mib: means.free_bytes >> 20 });
+            return Err(NoPlan::NoMemory { free_mib: most >> 20 });
         }
+        let budget_bytes = most.min(files_bytes).max(LEAST_BUDGET_BYTES);
         Ok(Plan {
-            start: start_set(recording, &mut places.locator),
+            start: start_set(recording, &mut places.locator, budget_bytes / 4),
             renamed: places.locator.renamed(),
             missing: places.missing,
+            references,
             files: places.files,
             lists,
             roles: recording.roles.clone(),
@@ -209,6 +218,7 @@ struct Places<'a> {
     files: Vec<PlannedFile>,
     locator: Locator,
     missing: u64,
+    began: Instant,
 }
 
 impl<'a> Places<'a> {
@@ -226,7 +236,7 @@ impl<'a> Places<'a> {
             *out |= file;
         }
         let (planned, files, locator) = (HashMap::new(), Vec::new(), Locator::default());
-        Places { recording, left_out, planned, files, locator, missing: 0 }
+        Places { recording, left_out, planned, files, locator, missing: 0, began: Instant::now() }
     }
 
     /// Appends what there is of some pages to a list; joins what follows the last chunk.
@@ -247,7 +257,7 @@ impl<'a> Places<'a> {
         if let Some(last) = list.last_mut()
             && last.file == file
             && last.first_page.checked_add(last.pages) == Some(first_page)
-            && let Some(joined) = last.pages.checked_add(pages)
+            && let Some(joined) = last.pages.checked_add(pages).filter(|joined| *joined <= CHUNK_PAGES)
         {
             last.pages = joined;
             return;
@@ -259,6 +269,10 @@ impl<'a> Places<'a> {
         let at = number.0 as usize;
         let recorded = self.recording.files.get(at)?;
         if self.left_out[at] {
+            return None;
+        }
+        if self.began.elapsed() >= PLAN_TIME {
+            self.missing += 1;
             return None;
         }
         let found = self.locator.find(&recorded.path);
@@ -290,7 +304,7 @@ fn distinct_bytes(lists: &[Vec<Chunk>]) -> u64 {
 }
 
 /// What of executables and libraries was used, joined, by file and place.
-fn start_set(recording: &Recording, locator: &mut Locator) -> Vec<StartRange> {
+fn start_set(recording: &Recording, locator: &mut Locator, most_bytes: u64) -> Vec<StartRange> {
     let executed = |fact: &Fact| match fact {
         Fact::Executed(file) => Some(*file),
         _ => None,
@@ -304,7 +318,7 @@ fn start_set(recording: &Recording, locator: &mut Locator) -> Vec<StartRange> {
             ranges.push((first, first + u64::from(access.pages)));
         }
     }
-    let (mut set, mut left) = (Vec::new(), START_PAGES);
+    let (mut set, mut left) = (Vec::new(), START_PAGES.min(most_bytes / PAGE_BYTES));
     for (file, mut ranges) in used {
         let Some(path) = recording.files.get(file.0 as usize).and_then(|f| locator.find(&f.path)) else {
             continue;
@@ -430,7 +444,7 @@ mod tests {
         assert_eq!(budget(Means { free_bytes: 48 << 20, ..MEANS }), Ok(28), "less what we need ourselves");
         assert_eq!(budget(Means { free_bytes: 48 << 20, job_bytes: 18 << 20, ..MEANS }), Ok(10));
         assert_eq!(budget(Means { most_bytes: Some(20 << 20), ..MEANS }), Ok(20));
-        assert_eq!(budget(Means { free_bytes: 10 << 20, ..MEANS }), Err(NoPlan::NoMemory { free_mib: 10 }));
+        assert_eq!(budget(Means { free_bytes: 10 << 20, ..MEANS }), Err(NoPlan::NoMemory { free_mib: 0 }));
         let references = u64::from(pages) / BLOCK_PAGES;
         assert_eq!(budget(Means { usable_bytes: 1 << 20, ..MEANS }), Err(NoPlan::TooLong { references }));
         assert_eq!(budget(Means { usable_bytes: 8 * 48 * references, ..MEANS }), Ok(64));

@@ -42,13 +42,11 @@ pub enum StoreError {
         /// Its name.
         name: String,
     },
-    /// Somebody else's.
-    #[error("{path} belongs to user {owner}; use another --state")]
+    /// Somebody else's, or open to others.
+    #[error("{path} is not a directory that only we may write in; use another --state")]
     NotOurs {
         /// The directory.
         path: PathBuf,
-        /// Whose it is.
-        owner: u32,
     },
     /// There is no such job.
     #[error("no job '{name}' is known in {directory}")]
@@ -251,14 +249,18 @@ impl Job {
         }
     }
 
-    /// A directory of another user's would let that user choose what we fetch and evict.
+    /// A directory that another user may write in would let that user choose what we fetch, and where we write.
     fn check_owner(&self) -> Result<(), StoreError> {
-        let owner = fs::metadata(&self.directory).map_err(system(&self.directory))?.uid();
         let ours = rustix::process::geteuid().as_raw();
-        if owner == ours {
-            return Ok(());
+        for directory in self.directory.ancestors().take(3) {
+            // The link itself, not where it leads to.
+            let found = fs::symlink_metadata(directory).map_err(system(directory))?;
+            let is_safe = found.is_dir() && found.uid() == ours && found.mode() & 0o022 == 0;
+            if !is_safe {
+                return Err(StoreError::NotOurs { path: directory.to_owned() });
+            }
         }
-        Err(StoreError::NotOurs { path: self.directory.clone(), owner })
+        Ok(())
     }
 }
 
@@ -330,6 +332,24 @@ mod tests {
         assert!(job.nights().unwrap_err().to_string().contains("too large"));
         job.add(night(7)).unwrap();
         assert_eq!(job.nights().unwrap(), [night(7)]);
+    }
+
+    #[test]
+    fn where_others_may_write_nothing_is_kept() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::new(dir.path());
+        store.begin("a").unwrap();
+        let jobs = dir.path().join("jobs");
+        for (path, mode) in [(dir.path().to_owned(), 0o777), (jobs.clone(), 0o770), (jobs.join("a"), 0o720)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            assert!(matches!(store.begin("a"), Err(StoreError::NotOurs { .. })), "{}", path.display());
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        fs::rename(jobs.join("a"), dir.path().join("b")).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("b"), jobs.join("a")).unwrap();
+        let said = store.begin("a").unwrap_err().to_string();
+        assert!(said.contains("is not a directory that only we may write in"), "{said}");
     }
 
     #[test]

@@ -70,6 +70,7 @@ pub use plane::{Disclosed, Plane};
 pub use report::{
     Counts, FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES, Report, readable_path,
 };
+pub use resolve::open_regular;
 pub use status::{FileStatus, ManagerStatus, ProcessStatus, Status};
 
 pub use foretell_policy::{Allocation, Order, PoolPolicy, Prefetch, Revocation};

@@ -32,6 +32,8 @@ use crate::workers::{Outcome, Workers};
 
 /// Observations taken in before decisions are handed out.
 const OBSERVATIONS_A_TIME: usize = 2048;
+/// Bytes of the shortest record of the ring.
+const RECORD_BYTES: usize = 32;
 /// Longest sleep while a disclosed list is being followed: a reference moves its cursor, and references alone
 /// do not wake us.
 const NAP: Duration = Duration::from_millis(1);
@@ -300,8 +302,11 @@ impl Plane {
     }
 
     /// Hands all that is observed to a recording as well, also what files that are not managed are read for. Gives
-    /// back the one before.
+    /// back the one before, which has heard of all that was observed up to now.
     pub fn listen(&mut self, gather: Option<Gather>) -> Option<Gather> {
+        if self.gather.is_some() {
+            self.take_in_all();
+        }
         std::mem::replace(&mut self.gather, gather)
     }
 
@@ -352,6 +357,16 @@ impl Plane {
             }
             steering.observe(observation);
         })
+    }
+
+    /// Takes in what has been observed up to now, and not what processes that outlive their job go on to do.
+    fn take_in_all(&mut self) {
+        let most = self.steering.options.ring_bytes as usize / RECORD_BYTES / OBSERVATIONS_A_TIME;
+        for _ in 0..=most {
+            if self.take_in() < OBSERVATIONS_A_TIME {
+                return;
+            }
+        }
     }
 
     /// What can be said only when the ring has been read to its end.
@@ -493,7 +508,7 @@ impl Plane {
     ///
     /// The second part says whether the record could be written.
     pub fn finish(mut self) -> (Report, Result<(), OpenError>) {
-        while self.take_in() == OBSERVATIONS_A_TIME {}
+        self.take_in_all();
         self.catch_up();
         for session in self.steering.sessions.ids() {
             self.end_session(session);

@@ -109,6 +109,13 @@ pub(crate) fn open_on_disk(path: &Path) -> io::Result<Result<File, &'static str>
     open_again(there).map(Ok)
 }
 
+/// Opens what lies at a path for reading, if it is a regular file on a disk, and nothing else: to open a device has
+/// effects. `None` otherwise.
+#[must_use]
+pub fn open_regular(path: &Path) -> Option<File> {
+    open_on_disk(path).ok()?.ok()
+}
+
 /// A second open file on the same inode: what is done to it does not show on the first.
 pub(crate) fn open_again(file: impl AsFd) -> io::Result<File> {
     open_quietly(Path::new(&format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())))

@@ -28,13 +28,22 @@ impl Recording {
     /// See [`ReadError`]: the file cannot be read, is no recording, of another version, cut short, damaged, or
     /// larger than a recording can be.
     pub fn read(path: impl AsRef<Path>) -> Result<Recording, ReadError> {
+        Recording::read_within(path, limits::ACCESSES)
+    }
+
+    /// The same for one with so many accesses at most (40 bytes each in memory): of a longer one no more is read.
+    ///
+    /// # Errors
+    /// As [`Recording::read`], and when it is longer.
+    pub fn read_within(path: impl AsRef<Path>, most_accesses: usize) -> Result<Recording, ReadError> {
         let path = path.as_ref();
         let io_error = |source| ReadError::Io { path: path.to_owned(), source };
         let file = File::open(path).map_err(io_error)?;
         if file.metadata().map_err(io_error)?.is_dir() {
             return Err(io_error(io::ErrorKind::IsADirectory.into()));
         }
-        Recording::read_from(path, BufReader::with_capacity(BUFFER_BYTES, file))
+        let bounds = Bounds { accesses: most_accesses.min(limits::ACCESSES), ..Bounds::default() };
+        read(path, BufReader::with_capacity(BUFFER_BYTES, file), bounds)
     }
 
     /// Reads a recording from its bytes; `path` is for the errors.

@@ -20,12 +20,19 @@ use crate::program::{Program, exit_code};
 use crate::stats::Stats;
 use crate::terminal::warn;
 
-/// Chunks handed over at a time: a file name is looked up for each, two microseconds.
-const CHUNKS_A_TIME: usize = 1024;
+/// Chunks handed over at a time: a file name is looked up for each, two microseconds, and a new file is opened.
+const CHUNKS_A_TIME: usize = 64;
+/// What is handed over in one go, before the job begins and while it runs.
+const FIRST_TIME: Duration = Duration::from_millis(200);
+const FEED_TIME: Duration = Duration::from_millis(10);
+/// References up to which the night is compared with the optimum: a tenth of a second and 32 MB at its end.
+const COMPARED_REFERENCES: u64 = 1 << 21;
 /// Lists reach this many times the cache ahead of their readers.
 const CACHES_AHEAD: u64 = 2;
 /// And this many blocks at least.
 const LEAST_AHEAD: u64 = 1 << 14;
+/// And no more than half of what a list of the policy may hold.
+const MOST_AHEAD: u64 = 1 << 21;
 /// The longest wait when nothing happens.
 const IDLE: Duration = Duration::from_millis(250);
 
@@ -37,32 +44,46 @@ struct Guide<'a> {
     next: Vec<usize>,
     /// Positions that a list has ahead of its reader, as far as it goes.
     window: usize,
-    skipped: u64,
+    /// Files that the plane has refused.
+    failed: Vec<bool>,
 }
 
 impl<'a> Guide<'a> {
     fn new(plan: &'a Plan, session: SessionId, block_bytes: u32) -> Guide<'a> {
         let cache_blocks = plan.budget_bytes / u64::from(block_bytes);
-        let window = (CACHES_AHEAD * cache_blocks).max(LEAST_AHEAD);
+        let window = (CACHES_AHEAD * cache_blocks).clamp(LEAST_AHEAD, MOST_AHEAD);
         let window = usize::try_from(window).unwrap_or(usize::MAX);
-        Guide { plan, session, next: vec![0; plan.lists.len()], window, skipped: 0 }
+        let (next, failed) = (vec![0; plan.lists.len()], vec![false; plan.files.len()]);
+        Guide { plan, session, next, window, failed }
     }
 
-    /// Hands over what the lists have room for.
-    fn feed(&mut self, plane: &mut Plane) {
+    /// Hands over what the lists have room for, for about as long as `time` says.
+    fn feed(&mut self, plane: &mut Plane, time: Duration) {
+        let until = Instant::now() + time;
         for (list, chunks) in self.plan.lists.iter().enumerate() {
             let Ok(number) = u32::try_from(list) else { return };
-            // A list begins when the one before has begun; all begin with the first call.
-            while self.next[list] < chunks.len() && plane.list_ahead(self.session, 0, number) < self.window {
-                let rest = &chunks[self.next[list]..];
-                let hints: Vec<HintChunk> = rest.iter().take(CHUNKS_A_TIME).map(|c| self.hint(*c)).collect();
+            // Also of a list for which there is no time yet: those after it have their numbers.
+            if self.next[list] == 0 && plane.disclose_list(self.session, 0, number, &[]).is_err() {
+                return;
+            }
+            while plane.list_ahead(self.session, 0, number) < self.window && Instant::now() < until {
+                let failed = |chunk: &&Chunk| self.failed[chunk.file as usize];
+                self.next[list] += chunks[self.next[list]..].iter().take_while(failed).count();
+                let rest = chunks[self.next[list]..].iter().take_while(|chunk| !failed(chunk));
+                let hints: Vec<HintChunk> = rest.take(CHUNKS_A_TIME).map(|c| self.hint(*c)).collect();
+                if hints.is_empty() {
+                    break;
+                }
                 match plane.disclose_list(self.session, 0, number, &hints) {
-                    Ok(taken) if taken.chunks == 0 => break,
+                    // The one before is still on its way.
+                    Ok(taken) if taken.chunks == 0 => return,
                     Ok(taken) => self.next[list] += taken.chunks,
-                    // That one cannot be followed (the file has shrunk, is gone); the next may.
                     Err(error) => {
-                        self.next[list] += error.chunk + 1;
-                        self.skipped += 1;
+                        // That file cannot be followed (it has shrunk, is gone, is on no disk); the next one may.
+                        self.next[list] += error.chunk;
+                        if let Some(chunk) = chunks.get(self.next[list]) {
+                            self.failed[chunk.file as usize] = true;
+                        }
                     }
                 }
             }
@@ -118,23 +139,21 @@ pub(super) fn steered(
     plane.listen(gather.ok());
     pass_signals_on(&program);
     if let Some(guide) = &mut guide {
-        guide.feed(&mut plane);
+        guide.feed(&mut plane, FIRST_TIME);
     }
     start::fetch(plan.start.clone());
     program.release();
     let started = Instant::now();
-    let steered = guide.is_some();
     let status = loop {
-        let Some(guiding) = &mut guide else { break program.wait()? };
-        // A defect of ours must not become one of the job's.
+        let Some(guiding) = &mut guide else { break None };
         let step = catch_unwind(AssertUnwindSafe(|| {
-            guiding.feed(&mut plane);
+            guiding.feed(&mut plane, FEED_TIME);
             plane.step(&[program.ended()], IDLE)
         }));
         let problem = match step {
             Ok(Ok(ready)) if ready.is_empty() => continue,
             Ok(Ok(_)) => match program.try_wait()? {
-                Some(status) => break status,
+                Some(status) => break Some(status),
                 None => continue,
             },
             Ok(Err(error)) => error.to_string(),
@@ -143,13 +162,42 @@ pub(super) fn steered(
         warn(&format!("steering has ended ({problem}); the job goes on by itself"));
         guide = None;
     };
+    let Some(status) = status else {
+        // What was changed is undone now, not when the job has ended.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(plane)));
+        let code = exit_code(program.wait()?);
+        let elapsed = started.elapsed();
+        return Ok(Ran {
+            how: How::Alone,
+            code,
+            elapsed,
+            wait_ns: None,
+            read_bytes: None,
+            predicted: None,
+            stats: None,
+        });
+    };
     let (elapsed, code) = (started.elapsed(), exit_code(status));
-    let gather = plane.listen(None);
-    let predicted = guide.as_ref().and_then(|guide| plane.predicted(guide.session, 0));
-    let (report, _) = plane.finish();
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        let gather = plane.listen(None);
+        let predicted = guide.as_ref().and_then(|guide| plane.predicted(guide.session, 0));
+        (gather, predicted, plane.finish().0)
+    }));
+    let Ok((gather, predicted, report)) = ended else {
+        warn("what was seen could not be kept (a defect of foretell)");
+        return Ok(Ran {
+            how: How::Steered,
+            code,
+            elapsed,
+            wait_ns: None,
+            read_bytes: None,
+            predicted: None,
+            stats: None,
+        });
+    };
     let stats = Stats { elapsed_s: elapsed.as_secs_f64(), ..Stats::from(report) };
     let wait_ns = (stats.wait_s * 1e9) as u64;
-    if let Some(gather) = gather.filter(|_| guide.is_some() && counts(code)) {
+    if let Some(gather) = gather.filter(|_| counts(code)) {
         let totals = Totals {
             elapsed,
             wait_ns,
@@ -161,9 +209,8 @@ pub(super) fn steered(
             warn(&format!("what was seen could not be kept ({error})"));
         }
     }
-    let how = if steered { How::Steered } else { How::Alone };
     Ok(Ran {
-        how,
+        how: How::Steered,
         code,
         elapsed,
         wait_ns: Some(wait_ns),
@@ -174,5 +221,10 @@ pub(super) fn steered(
 }
 
 fn options(plan: &Plan) -> Options {
-    Options { prefetch: Prefetch::Informed, follow_pressure: true, ..Options::new(plan.budget_bytes) }
+    Options {
+        prefetch: Prefetch::Informed,
+        follow_pressure: true,
+        compare_with_optimum: plan.references <= COMPARED_REFERENCES,
+        ..Options::new(plan.budget_bytes)
+    }
 }

@@ -16,6 +16,7 @@ mod watched;
 pub mod words;
 
 use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -23,7 +24,7 @@ use anyhow::Result;
 use foretell_learn::{
     How, Job, Means, Night, Plan, Store, StoreError, Tonight, memory, tonight, usual_exit_code,
 };
-use foretell_recording::Recording;
+use foretell_recording::{Access, Recording};
 
 use crate::program::{Program, exit_code};
 use crate::signals;
@@ -31,6 +32,11 @@ use crate::stats::Stats;
 use crate::terminal::warn;
 
 pub use name::job_name;
+
+/// A recording may take one part of the memory in so many while a plan is made of it; a longer one is not read.
+const MEMORY_SHARE: u64 = 8;
+/// Bytes of an access in memory.
+const ACCESS_BYTES: u64 = size_of::<Access>() as u64;
 
 /// What was asked for.
 #[derive(Debug)]
@@ -99,10 +105,13 @@ struct Ran {
 /// # Errors
 /// When the program could not be started. What fails on our side is said, and the job runs alone.
 pub fn run(wanted: &Wanted) -> Result<Done> {
+    let began = Instant::now();
     let began_s = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
     let job = known(wanted);
     let before = job.as_ref().map(nights).unwrap_or_default();
-    let (how, why, plan) = decide(wanted, job.as_ref(), &before);
+    // A defect of ours must not become one of the job's.
+    let decided = catch_unwind(AssertUnwindSafe(|| decide(wanted, job.as_ref(), &before)));
+    let (how, why, plan) = decided.unwrap_or_else(|_| (How::Alone, "a defect of foretell".to_owned(), None));
     let planned = plan.as_ref().map(|plan| Planned {
         distinct_bytes: plan.distinct_bytes,
         lists: plan.lists.len(),
@@ -125,7 +134,8 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
     let night = Night {
         began_s,
         how: ran.how,
-        elapsed_s: ran.elapsed.as_secs_f64(),
+        // What we take to begin and to end is part of what steering costs.
+        elapsed_s: if ran.how == How::Steered { began.elapsed() } else { ran.elapsed }.as_secs_f64(),
         wait_s: ran.wait_ns.map(|ns| ns as f64 / 1e9),
         read_bytes: ran.read_bytes.unwrap_or(used.read_bytes),
         resident_bytes: used.resident_bytes,
@@ -191,9 +201,12 @@ fn decide(wanted: &Wanted, job: Option<&Job>, before: &[Night]) -> (How, String,
 }
 
 fn plan(wanted: &Wanted, job: &Job, before: &[Night]) -> Result<Plan, String> {
-    let recording = Recording::read(job.recording()).map_err(|error| error.to_string())?;
+    let usable_bytes = memory::usable_bytes().unwrap_or(u64::MAX);
+    let most_accesses = usize::try_from(usable_bytes / MEMORY_SHARE / ACCESS_BYTES).unwrap_or(usize::MAX);
+    let recording =
+        Recording::read_within(job.recording(), most_accesses).map_err(|error| error.to_string())?;
     let means = Means {
-        usable_bytes: memory::usable_bytes().unwrap_or(u64::MAX),
+        usable_bytes,
         free_bytes: memory::free_bytes().unwrap_or(u64::MAX).saturating_sub(memory::own_mapped_bytes()),
         job_bytes: before.last().map_or(0, |night| night.resident_bytes),
         most_bytes: wanted.most_bytes,

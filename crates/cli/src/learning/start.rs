@@ -5,7 +5,7 @@
 //! begins at once, and what it needs first it fetches itself.
 
 use foretell_learn::StartRange;
-use rustix::fs::{Advice, Mode, OFlags, fadvise, open};
+use rustix::fs::{Advice, fadvise};
 
 /// Starts a thread that asks for the ranges. A thread that cannot be had, or a file that is gone, is no loss.
 pub(super) fn fetch(ranges: Vec<StartRange>) {
@@ -15,8 +15,7 @@ pub(super) fn fetch(ranges: Vec<StartRange>) {
     // Not waited for: it ends by itself, or with us.
     let _ = std::thread::Builder::new().name("start".into()).spawn(move || {
         for StartRange { path, offset, length } in ranges {
-            let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-            let Ok(file) = open(&path, flags, Mode::empty()) else { continue };
+            let Some(file) = foretell_pagecache::open_regular(&path) else { continue };
             let _ = fadvise(&file, offset, std::num::NonZeroU64::new(length), Advice::WillNeed);
         }
     });

@@ -1,5 +1,6 @@
 //! A night on which the job is watched, and nothing else is done.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Instant;
 
@@ -32,15 +33,20 @@ pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> 
     let started = Instant::now();
     let status = loop {
         let Some(watching) = &mut watcher else { break program.wait()? };
-        match watching.step(&[program.ended()]) {
-            Ok(ready) if ready.is_empty() => {}
-            Ok(_) => {
+        // A defect of ours must not become one of the job's.
+        match catch_unwind(AssertUnwindSafe(|| watching.step(&[program.ended()]))) {
+            Ok(Ok(ready)) if ready.is_empty() => {}
+            Ok(Ok(_)) => {
                 if let Some(status) = program.try_wait()? {
                     break status;
                 }
             }
-            Err(error) => {
+            Ok(Err(error)) => {
                 warn(&format!("the job is watched no longer ({error})"));
+                watcher = None;
+            }
+            Err(_) => {
+                warn("the job is watched no longer (a defect of foretell)");
                 watcher = None;
             }
         }

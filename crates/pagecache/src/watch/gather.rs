@@ -252,7 +252,10 @@ impl Gather {
         if self.nameless.get(&key).is_some_and(|&of| of == generation) {
             return None;
         }
-        let Some((record, executable)) = self.name(tgid, key, generation) else {
+        // Beyond the limit nothing is named any more: the writer would leave it out.
+        let room = (self.next_file as usize) < limits::FILES;
+        let named = if room { self.name(tgid, key, generation) } else { None };
+        let Some((record, executable)) = named else {
             if self.nameless.len() >= NAMELESS {
                 self.nameless.clear();
             }
