@@ -145,6 +145,8 @@ mod tests {
         let mut locator = Locator { searches: SEARCHES - 1, ..Locator::default() };
         fs::write(dir.path().join("a1"), "x").unwrap();
         assert!(locator.find(&dir.path().join("a0")).is_some());
-        assert!(locator.find(&dir.path().join("a9")).is_none(), "not looked for any more");
+        fs::write(dir.path().join("b1"), "x").unwrap();
+        assert!(locator.find(&dir.path().join("a9")).is_some(), "known already");
+        assert!(locator.find(&dir.path().join("b0")).is_none(), "not looked for any more");
     }
 }
