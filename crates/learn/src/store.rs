@@ -111,7 +111,7 @@ impl Store {
         Some(state.join("foretell"))
     }
 
-    /// The names of the jobs that are known, in order; [`JOBS`] at most.
+    /// The names of the jobs that are known, in order; 4,096 at most.
     ///
     /// # Errors
     /// When the directory cannot be read. One that does not exist holds no job.
