@@ -109,6 +109,9 @@ pub enum NoPlan {
         /// How many.
         references: u64,
     },
+    /// The kernel keeps all of it, and beside us there would not be room for it.
+    #[error("what it reads again stays in memory as it is, and would not beside us")]
+    Fits,
     /// There is no memory to steer with.
     #[error("only {free_mib} MiB of memory are there for it")]
     NoMemory {
@@ -180,6 +183,13 @@ impl Plan {
             return Err(NoPlan::NoMemory { free_mib: most >> 20 });
         }
         let budget_bytes = most.min(files_bytes).max(LEAST_BUDGET_BYTES);
+        // Read again, and yet hardly more from the device than there is of it: the kernel had room for all.
+        let read_bytes = recording.summary.device_read_bytes;
+        let is_read_again = references.saturating_mul(BLOCK_PAGES * PAGE_BYTES) / 3 > distinct_bytes / 2;
+        let was_kept = read_bytes > 0 && read_bytes <= distinct_bytes + distinct_bytes / 10;
+        if is_read_again && was_kept && budget_bytes < distinct_bytes {
+            return Err(NoPlan::Fits);
+        }
         Ok(Plan {
             start: start_set(recording, &mut places.locator, budget_bytes / 4),
             renamed: places.locator.renamed(),
@@ -430,6 +440,23 @@ mod tests {
             .map(|range| (range.path.file_name().unwrap().to_str().unwrap(), range.offset, range.length))
             .collect();
         assert_eq!(start, [("lib.so", 0, 4096), ("lib.so", 65_536, 65_536), ("locale", 0, 4096)]);
+    }
+
+    #[test]
+    fn what_fits_without_us_and_not_beside_us_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = [("a", 8192 * PAGE_BYTES)];
+        let read = [(0, 0, 8192, Way::Read), (0, 0, 8192, Way::Read)];
+        let mut recorded = recording(dir.path(), &files, &read);
+        let tight = Means { free_bytes: 40 << 20, ..MEANS };
+        recorded.summary.device_read_bytes = 33 << 20;
+        assert_eq!(Plan::new(&recorded, tight).unwrap_err(), NoPlan::Fits);
+        assert!(Plan::new(&recorded, MEANS).is_ok(), "there is room for both");
+        recorded.summary.device_read_bytes = 64 << 20;
+        assert!(Plan::new(&recorded, tight).is_ok(), "the kernel read it twice");
+        recorded.accesses.pop();
+        recorded.summary.device_read_bytes = 33 << 20;
+        assert!(Plan::new(&recorded, tight).is_ok(), "it is read once");
     }
 
     #[test]
