@@ -167,15 +167,7 @@ pub(super) fn steered(
         let _ = catch_unwind(AssertUnwindSafe(|| drop(plane)));
         let code = exit_code(program.wait()?);
         let elapsed = started.elapsed();
-        return Ok(Ran {
-            how: How::Alone,
-            code,
-            elapsed,
-            wait_ns: None,
-            read_bytes: None,
-            predicted: None,
-            stats: None,
-        });
+        return Ok(Ran::unseen(How::Alone, code, elapsed));
     };
     let (elapsed, code) = (started.elapsed(), exit_code(status));
     let ended = catch_unwind(AssertUnwindSafe(|| {
@@ -185,15 +177,7 @@ pub(super) fn steered(
     }));
     let Ok((gather, predicted, report)) = ended else {
         warn("what was seen could not be kept (a defect of foretell)");
-        return Ok(Ran {
-            how: How::Steered,
-            code,
-            elapsed,
-            wait_ns: None,
-            read_bytes: None,
-            predicted: None,
-            stats: None,
-        });
+        return Ok(Ran::unseen(How::Steered, code, elapsed));
     };
     let stats = Stats { elapsed_s: elapsed.as_secs_f64(), ..Stats::from(report) };
     let wait_ns = (stats.wait_s * 1e9) as u64;

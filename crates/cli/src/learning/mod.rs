@@ -100,6 +100,13 @@ struct Ran {
     stats: Option<Stats>,
 }
 
+impl Ran {
+    /// A job of which no more is known than a clock tells.
+    fn unseen(how: How, code: u8, elapsed: Duration) -> Ran {
+        Ran { how, code, elapsed, wait_ns: None, read_bytes: None, predicted: None, stats: None }
+    }
+}
+
 /// Runs the job, learns from it, and keeps what was learnt.
 ///
 /// # Errors
@@ -220,15 +227,7 @@ fn alone(wanted: &Wanted) -> Result<Ran> {
     let mut program = Program::start(wanted.program.as_os_str(), &wanted.arguments)?;
     pass_signals_on(&program);
     let status = program.wait()?;
-    Ok(Ran {
-        how: How::Alone,
-        code: exit_code(status),
-        elapsed: started.elapsed(),
-        wait_ns: None,
-        read_bytes: None,
-        predicted: None,
-        stats: None,
-    })
+    Ok(Ran::unseen(How::Alone, exit_code(status), started.elapsed()))
 }
 
 /// Our signals are the job's. Without it the job runs all the same.

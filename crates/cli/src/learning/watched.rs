@@ -53,15 +53,7 @@ pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> 
     };
     let (elapsed, code) = (started.elapsed(), exit_code(status));
     let Some(watcher) = watcher else {
-        return Ok(Ran {
-            how: How::Alone,
-            code,
-            elapsed,
-            wait_ns: None,
-            read_bytes: None,
-            predicted: None,
-            stats: None,
-        });
+        return Ok(Ran::unseen(How::Alone, code, elapsed));
     };
     let totals = Totals { elapsed, exit_code: Some(code.into()), ..watcher.totals() };
     if counts(code) {
