@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::io::Errno;
@@ -133,15 +134,19 @@ impl Drop for Listener {
     }
 }
 
-/// While this lives, what is made has the permissions that it is made with. The mask is the whole process's:
-/// the service listens before it has other threads.
+/// The mask is the whole process's: one changes it at a time.
+static MASK: Mutex<()> = Mutex::new(());
+
+/// While this lives, what is made has the permissions that it is made with.
 struct NoCreationMask {
     before: Mode,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl NoCreationMask {
     fn begin() -> NoCreationMask {
-        NoCreationMask { before: umask(Mode::empty()) }
+        let turn = MASK.lock().unwrap_or_else(PoisonError::into_inner);
+        NoCreationMask { before: umask(Mode::empty()), _turn: turn }
     }
 }
 
@@ -253,10 +258,14 @@ mod tests {
         let flags = inotify::CreateFlags::NONBLOCK | inotify::CreateFlags::CLOEXEC;
         let watch = inotify::init(flags).unwrap();
         inotify::add_watch(&watch, directory.path(), inotify::WatchFlags::ATTRIB).unwrap();
-        let before = umask(Mode::from_raw_mode(0o077));
+        let set_mask = |mode| {
+            let _turn = MASK.lock().unwrap();
+            umask(mode)
+        };
+        let before = set_mask(Mode::from_raw_mode(0o077));
         let listener = Listener::bind(&path);
         let made = Listener::bind(&directory.path().join("new/s"));
-        assert_eq!(umask(before), Mode::from_raw_mode(0o077), "the mask is as it was");
+        assert_eq!(set_mask(before), Mode::from_raw_mode(0o077), "the mask is as it was");
         let (_listener, _made) = (listener.unwrap(), made.unwrap());
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&path), 0o666);

@@ -343,7 +343,11 @@ impl Service {
             (RunRequest::Hints { manager, hints }, Some(run)) => {
                 run.hint(manager, hints).map(|()| run.offer(&mut self.plane))
             }
-            (RunRequest::Report, Some(run)) => Ok(Some(run.report(&self.plane))),
+            (RunRequest::Report, Some(run)) => {
+                // What the program read before it ended may still be in the ring.
+                self.plane.take_in_all();
+                Ok(Some(run.report(&self.plane)))
+            }
             (RunRequest::Hints { .. } | RunRequest::Report, None) => Err(early()),
         };
         match reply {

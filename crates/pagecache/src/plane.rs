@@ -359,8 +359,9 @@ impl Plane {
         })
     }
 
-    /// Takes in what has been observed up to now, and not what processes that outlive their job go on to do.
-    fn take_in_all(&mut self) {
+    /// Takes in what has been observed up to now, and not what processes that outlive their job go on to do. What is
+    /// reported next knows of it.
+    pub fn take_in_all(&mut self) {
         let most = self.steering.options.ring_bytes as usize / RECORD_BYTES / OBSERVATIONS_A_TIME;
         for _ in 0..=most {
             if self.take_in() < OBSERVATIONS_A_TIME {
