@@ -472,7 +472,8 @@ mod tests {
             budget in 1u64 << 20..1 << 30,
             batch in 1u32..=64,
             horizon in proptest::option::of(1u32..10_000),
-            globs in proptest::collection::vec("/[a-z]{1,3}/(\\*|\\*\\*|x\\.[a-z])", 0..4),
+            // Nothing that this machine may have as a link, such as /lib: a glob is printed where the link leads.
+            globs in proptest::collection::vec("/nowhere/[a-z]{1,3}/(\\*|\\*\\*|x\\.[a-z])", 0..4),
             hints in proptest::option::of("/[a-z \"]{1,8}"),
             names in proptest::collection::btree_set("[a-z]{1,5}", 0..3),
             revoke in any::<bool>(),
