@@ -93,7 +93,7 @@ pub struct Plan {
     pub renamed: u64,
     /// Files that are gone.
     pub missing: u64,
-    /// References of the recorded night, in blocks of the policy.
+    /// References of the recorded night to what could be listed, in blocks of the policy.
     pub references: u64,
 }
 
@@ -140,16 +140,17 @@ impl Plan {
     /// [`NoPlan`]: then there is nothing to steer.
     pub fn new(recording: &Recording, means: Means) -> Result<Plan, NoPlan> {
         let blocks = |pages: u64| pages.div_ceil(BLOCK_PAGES);
-        let references = recording.accesses.iter().map(|access| blocks(access.pages.into())).sum::<u64>();
-        if references.saturating_mul(POSITION_BYTES) > means.usable_bytes / 8 {
-            return Err(NoPlan::TooLong { references });
-        }
         let mut places = Places::new(recording);
         let (mut lists, mut list_of) = (Vec::new(), vec![None; recording.roles.len()]);
         let left_out = places.left_out.clone();
         let is_data = |access: &Access| {
             access.way != Way::Written && left_out.get(access.file.0 as usize) == Some(&false)
         };
+        let listed = recording.accesses.iter().filter(|access| is_data(access));
+        let references = listed.map(|access| blocks(access.pages.into())).sum::<u64>();
+        if references.saturating_mul(POSITION_BYTES) > means.usable_bytes / 8 {
+            return Err(NoPlan::TooLong { references });
+        }
         for lane in lanes_of(recording, is_data) {
             let mut list = Vec::new();
             for &at in &lane.accesses {

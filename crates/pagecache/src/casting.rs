@@ -2,18 +2,20 @@
 //!
 //! A job that is started again has other process numbers and, if it does the same, the same roles
 //! ([`foretell_recording::Lineage`]): the second `grep` that the shell starts is the second `grep` again. A process is
-//! put on the list of its role when it first references something. One whose role was not recorded is compared with
-//! all lists by what it reads ([`foretell_policy::Input::ReaderAssigned`]).
+//! put on the list of its role when it first references something. A job that starts a program more than when it was
+//! recorded has other numbers from there on: a role whose number was not recorded plays the next one of the same
+//! name and parent. One without any is compared with all lists by what it reads
+//! ([`foretell_policy::Input::ReaderAssigned`]).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use foretell_recording::{Lineage, Role, RoleId};
 
 /// The roles of a recorded run and their lists, and the processes of this one.
 #[derive(Debug)]
 pub struct Casting {
-    /// Recorded roles by what tells them apart: the recorded parent, the name, and how many-th of that name.
-    recorded: HashMap<(Option<RoleId>, String, u32), RoleId>,
+    /// Recorded roles by what tells them apart: the recorded parent and the name, then which of the parent's children.
+    recorded: HashMap<(Option<RoleId>, String), BTreeMap<u32, RoleId>>,
     /// The list of each recorded role.
     lists: Vec<Option<u32>>,
     lineage: Lineage,
@@ -25,11 +27,11 @@ impl Casting {
     /// The roles of a recording, and for each the number of its list, if it has one.
     #[must_use]
     pub fn new(roles: &[Role], lists: Vec<Option<u32>>) -> Casting {
-        let recorded = roles.iter().enumerate().filter_map(|(at, role)| {
-            let id = RoleId(u32::try_from(at).ok()?);
-            Some(((role.parent, role.name.clone(), role.ordinal), id))
-        });
-        Casting { recorded: recorded.collect(), lists, lineage: Lineage::default(), played: Vec::new() }
+        let mut recorded: HashMap<_, BTreeMap<u32, RoleId>> = HashMap::new();
+        for (id, role) in (0..).map(RoleId).zip(roles) {
+            recorded.entry((role.parent, role.name.clone())).or_default().insert(role.ordinal, id);
+        }
+        Casting { recorded, lists, lineage: Lineage::default(), played: Vec::new() }
     }
 
     /// The job's first process.
@@ -67,14 +69,22 @@ impl Casting {
                 // A role whose parent was not recorded was not either.
                 Some(parent) => self.played.get(parent.0 as usize).copied().flatten().map(Some),
             };
-            let recorded = parent.and_then(|parent| self.recorded.get(&(parent, role.name, role.ordinal)));
+            let siblings = parent.and_then(|parent| self.recorded.get(&(parent, role.name)));
+            let recorded = siblings.and_then(|of| nearest(of, role.ordinal));
             let at = id.0 as usize;
             if self.played.len() <= at {
                 self.played.resize(at + 1, None);
             }
-            self.played[at] = recorded.copied();
+            self.played[at] = recorded;
         }
     }
+}
+
+/// The role with an ordinal, or the nearest one; of two as near the earlier.
+fn nearest(siblings: &BTreeMap<u32, RoleId>, ordinal: u32) -> Option<RoleId> {
+    let before = siblings.range(..=ordinal).next_back();
+    let after = siblings.range(ordinal..).next();
+    [before, after].into_iter().flatten().min_by_key(|(of, _)| of.abs_diff(ordinal)).map(|(_, &role)| role)
 }
 
 #[cfg(test)]
@@ -107,6 +117,21 @@ mod tests {
             assert_eq!(casting.list(pid), list, "{name}");
         }
         assert_eq!(casting.list(700), None, "the shell read nothing when it was recorded");
+    }
+
+    #[test]
+    fn one_program_more_than_when_it_was_recorded_shifts_nobody_off_the_lists() {
+        let roles = recorded(&["cat", "cat", "cat"], 10);
+        let mut casting = Casting::new(&roles, vec![None, None, Some(0), Some(1), Some(2)]);
+        casting.begin(1);
+        casting.executed(1, "sh");
+        for (pid, name, list) in
+            [(2, "date", None), (3, "cat", Some(1)), (4, "cat", Some(2)), (5, "cat", Some(2))]
+        {
+            casting.forked(1, pid);
+            casting.executed(pid, name);
+            assert_eq!(casting.list(pid), list, "{name}");
+        }
     }
 
     #[test]

@@ -424,6 +424,10 @@ impl Plane {
     }
 
     pub(crate) fn apply_commands(&mut self) {
+        let settled = self.gather.as_mut().map(Gather::take_settled);
+        for key in settled.into_iter().flatten().filter(|key| self.steering.files.find(*key).is_none()) {
+            drop(self.observer.ignore(key));
+        }
         for command in self.steering.commands.drain(..) {
             match command {
                 // At the limit of files the kernel's side stays silent about this one: it is left to the

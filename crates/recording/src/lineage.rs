@@ -11,8 +11,11 @@
 //!
 //! - A forked child has no role until somebody asks for it ([`Lineage::role`]) or it forks itself; then it has
 //!   its parent's name and its reserved ordinal. Most children execute a program before that, and have its name.
-//! - A process with a role that executes a program gets a new role whose parent is the old one. This takes an
-//!   ordinal of the old role, as a child would.
+//! - A forked child that executes its first program gets a role with that name and the ordinal that is reserved for it,
+//!   whether somebody has asked before or not: what is asked must not change what the roles are called. (A child reads
+//!   the head of its program before it is that program, unless nobody listens any more.)
+//! - A process that executes another program after that gets a new role whose parent is the old one. This takes
+//!   an ordinal of the old role, as a child would.
 //! - What the job begins with, and a process that is not known but executes a program, has no parent; such
 //!   roles are counted among themselves.
 //!
@@ -47,9 +50,9 @@ pub struct Lineage {
 
 #[derive(Debug, Clone, Copy)]
 enum Process {
-    /// Forked, and nothing else yet.
-    Forked { parent: RoleId, ordinal: u32 },
-    /// Has a role.
+    /// Forked, and has executed nothing yet. Its role, if somebody has asked for it.
+    Forked { parent: RoleId, ordinal: u32, role: Option<RoleId> },
+    /// Has executed something, or was there from the beginning.
     Known(RoleId),
 }
 
@@ -103,7 +106,7 @@ impl Lineage {
         self.processes.remove(&child_pid);
         let Some(parent) = self.role(parent_pid) else { return };
         let ordinal = self.next_child(parent);
-        self.keep(child_pid, Process::Forked { parent, ordinal });
+        self.keep(child_pid, Process::Forked { parent, ordinal, role: None });
     }
 
     /// A process runs another program now. Gives its new role.
@@ -111,7 +114,7 @@ impl Lineage {
         let (parent, ordinal) = match self.processes.get(&pid) {
             None if self.is_overfull => return self.others(),
             None => return self.begin(pid, name),
-            Some(&Process::Forked { parent, ordinal }) => (parent, ordinal),
+            Some(&Process::Forked { parent, ordinal, .. }) => (parent, ordinal),
             Some(&Process::Known(old)) => (old, self.next_child(old)),
         };
         let role = self.add(Some(parent), name, ordinal);
@@ -124,11 +127,11 @@ impl Lineage {
         match self.processes.get(&pid) {
             None if self.is_overfull => Some(self.others()),
             None => None,
-            Some(&Process::Known(role)) => Some(role),
-            Some(&Process::Forked { parent, ordinal }) => {
+            Some(&Process::Known(role) | &Process::Forked { role: Some(role), .. }) => Some(role),
+            Some(&Process::Forked { parent, ordinal, role: None }) => {
                 let name = self.roles[parent.0 as usize].role.name.clone();
                 let role = self.add(Some(parent), &name, ordinal);
-                self.keep(pid, Process::Known(role));
+                self.keep(pid, Process::Forked { parent, ordinal, role: Some(role) });
                 Some(role)
             }
         }
@@ -137,7 +140,11 @@ impl Lineage {
     /// A process is gone. Gives its role, if it had one of its own, which ends with it.
     pub fn exited(&mut self, pid: u32) -> Option<RoleId> {
         match self.processes.remove(&pid) {
-            Some(Process::Known(role)) if self.others != Some(role) => Some(role),
+            Some(Process::Known(role) | Process::Forked { role: Some(role), .. })
+                if self.others != Some(role) =>
+            {
+                Some(role)
+            }
             _ => None,
         }
     }
@@ -242,6 +249,27 @@ mod tests {
         assert_eq!(roles(&mut lineage), []);
         assert_eq!(lineage.exited(4), Some(RoleId(1)));
         assert_eq!(lineage.role(4), None);
+    }
+
+    #[test]
+    fn a_child_has_the_same_role_whether_it_was_asked_about_before_it_executed_or_not() {
+        let named = |asked: bool| {
+            let mut lineage = Lineage::new();
+            lineage.begin(1, "xargs");
+            for child in [2, 3] {
+                lineage.forked(1, child);
+                if asked {
+                    lineage.role(child);
+                }
+                lineage.executed(child, "cat");
+                lineage.exited(child);
+            }
+            let mut cats = roles(&mut lineage);
+            cats.retain(|(_, name, _)| name == "cat");
+            cats
+        };
+        assert_eq!(named(true), named(false));
+        assert_eq!(named(true), [(Some(0), "cat".to_owned(), 0), (Some(0), "cat".to_owned(), 1)]);
     }
 
     #[test]

@@ -12,6 +12,10 @@
 //! A file is named when it is first seen: by the descriptors and mappings of the process, or by its number where the
 //! process has ended already. What cannot be named, or lies on no disk, is not recorded. Executables and libraries are
 //! told by how they are used: mapped, and executable or named like a library.
+//!
+//! Every process of a job maps its programs, libraries and tables of locales anew, in no order worth following, and a
+//! job of a thousand short processes does little else. Of these files only the first reference of each page is
+//! recorded (`programs.rs`), and [`Gather::take_settled`] says of which the kernel need not tell any more.
 
 use std::collections::HashMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -19,9 +23,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use foretell_recording::{
-    Access, Event, Fact, FileNumber, FileRecord, Lineage, RoleId, Summary, Way, WriteError, Writer, limits,
+    Access, Event, Fact, FileNumber, FileRecord, Lineage, PAGE_BYTES, RoleId, Summary, Way, WriteError,
+    Writer, limits,
 };
 
+use super::programs::{Programs, Told};
 use crate::descriptors::{Descriptors, Search};
 use crate::observe::{FileKey, Observation};
 use crate::resolve;
@@ -36,6 +42,9 @@ const THREADS: usize = 4096;
 /// Files that could not be named and are not looked for again. One more makes all of them unknown.
 const NAMELESS: usize = 1 << 16;
 
+/// Pages of a file that is taken for a table of a locale if it is only mapped: a MiB.
+const SMALL_PAGES: u32 = 256;
+
 /// What is known of a file.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
@@ -43,6 +52,10 @@ struct Seen {
     generation: u32,
     /// It would be an executable or a library if it were mapped.
     executable: bool,
+    /// Its pages, if it is one of those that every process maps anew.
+    pages: Option<u32>,
+    /// It was read or written as well.
+    read: bool,
 }
 
 /// Pages that one process referenced one after the other.
@@ -73,6 +86,7 @@ pub struct Gather {
     reads: HashMap<u32, (FileKey, u64, u64)>,
     /// What each thread has waited since its last reference.
     waits: HashMap<u32, u64>,
+    programs: Programs,
     descriptors: Descriptors,
     start: Instant,
     own_pid: u32,
@@ -94,6 +108,7 @@ impl Gather {
             runs: HashMap::new(),
             reads: HashMap::new(),
             waits: HashMap::new(),
+            programs: Programs::default(),
             descriptors: Descriptors::new(),
             start: Instant::now(),
             own_pid: std::process::id(),
@@ -165,6 +180,11 @@ impl Gather {
         }
     }
 
+    /// Files of which nothing new is to be expected, each once: programs and libraries that are mapped again and again.
+    pub fn take_settled(&mut self) -> impl Iterator<Item = FileKey> {
+        self.programs.take_settled()
+    }
+
     /// Ends the recording: from now on it bears its name.
     ///
     /// # Errors
@@ -206,6 +226,13 @@ impl Gather {
             Way::Mapped | Way::Read => {}
         }
         let number = seen.number;
+        if let Some(pages) = seen.pages {
+            if way != Way::Mapped {
+                self.files.entry(file.0).and_modify(|seen| seen.read = true);
+            } else if self.programs.map(file.0, pages, (first, last), seen.read) == Told::Before {
+                return;
+            }
+        }
         if let Some(run) = self.runs.get_mut(&tgid)
             && run.file == number
             && run.way == way
@@ -264,8 +291,10 @@ impl Gather {
         };
         let number = FileNumber(self.next_file);
         self.next_file += 1;
+        let record_pages = u32::try_from(record.size.div_ceil(PAGE_BYTES)).ok();
         self.write(&Event::File(number, record));
-        let seen = Seen { number, generation, executable };
+        let pages = record_pages.filter(|&pages| executable || pages <= SMALL_PAGES);
+        let seen = Seen { number, generation, executable, pages, read: false };
         self.files.insert(key, seen);
         Some(seen)
     }

@@ -8,6 +8,7 @@
 //! is learnt on without a second observer.
 
 mod gather;
+mod programs;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -79,10 +80,15 @@ impl Watcher {
     }
 
     fn take_in(&mut self) {
-        let gather = &mut self.gather;
         // What is in the ring now, and not what comes meanwhile for ever.
         for _ in 0..=RING_BYTES as usize / RECORD_BYTES / OBSERVATIONS_A_TIME {
-            if self.observer.drain(OBSERVATIONS_A_TIME, |seen| gather.take(&seen)) < OBSERVATIONS_A_TIME {
+            let gather = &mut self.gather;
+            let taken = self.observer.drain(OBSERVATIONS_A_TIME, |seen| gather.take(&seen));
+            for settled in gather.take_settled() {
+                // Refused only when the table is full: then it is told of on.
+                let _ = self.observer.ignore(settled);
+            }
+            if taken < OBSERVATIONS_A_TIME {
                 return;
             }
         }
