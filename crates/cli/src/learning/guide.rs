@@ -28,9 +28,9 @@ const FEED_TIME: Duration = Duration::from_millis(10);
 /// References up to which the night is compared with the optimum: a tenth of a second and 32 MB at its end.
 const COMPARED_REFERENCES: u64 = 1 << 21;
 /// Lists reach this many times the cache ahead of their readers.
-const CACHES_AHEAD: u64 = 2;
+const CACHES_AHEAD: u64 = 8;
 /// And this many blocks at least.
-const LEAST_AHEAD: u64 = 1 << 14;
+const LEAST_AHEAD: u64 = 1 << 16;
 /// And no more than half of what a list of the policy may hold.
 const MOST_AHEAD: u64 = 1 << 21;
 /// The longest wait when nothing happens.
