@@ -257,6 +257,19 @@ impl Lanes {
         self.lanes.iter().any(|lane| !lane.waiting.is_empty() && lane.disk.room().is_some())
     }
 
+    /// The program has asked for a block itself. Is it one by itself, it need not be asked for again: what is left of it
+    /// would cost a request of its own. In a run it stays.
+    fn overtaken(&mut self, serial: u32, index: u32) {
+        let next = index.checked_add(1);
+        for lane in &mut self.lanes {
+            let in_run = next.is_some_and(|next| lane.by_block.contains_key(&(serial, next)));
+            if let Some(&arrival) = lane.by_block.get(&(serial, index)).filter(|_| !in_run) {
+                lane.remove(arrival);
+                self.waiting -= 1;
+            }
+        }
+    }
+
     /// Drops what `drop_it` says; returns it in the order in which it came.
     fn cancel(&mut self, drop_it: impl Fn(&Fetch) -> bool) -> Vec<Fetch> {
         let mut dropped = Vec::new();
@@ -329,6 +342,11 @@ impl Fetching {
         // Whoever wakes up calls the next one.
         self.changed.notify_one();
         refused
+    }
+
+    /// The program has asked for a block itself: what waits for that alone is dropped.
+    pub(crate) fn overtaken(&self, serial: u32, index: u32) {
+        self.state().lanes.overtaken(serial, index);
     }
 
     /// Drops the prefetches that `drop_it` says and that have not been started; returns them.

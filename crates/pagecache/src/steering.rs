@@ -423,6 +423,9 @@ impl Steering {
                 }
                 // The program was faster than our prefetch: it fetches the block itself.
                 self.in_flight.remove(&block);
+                if let Some(managed) = self.files.get(id) {
+                    self.workers.overtaken(managed.serial, index);
+                }
                 self.tell(Input::FetchFailed { block });
             }
             let block_pages = self.pages(index);

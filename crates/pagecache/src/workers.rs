@@ -150,6 +150,11 @@ impl Workers {
         self.fetching.push(fetches)
     }
 
+    /// The program has asked for a block itself: what waits for that alone is dropped.
+    pub(crate) fn overtaken(&self, serial: u32, index: u32) {
+        self.fetching.overtaken(serial, index);
+    }
+
     /// Drops the prefetches that `drop_it` says and that have not been started; returns them.
     pub(crate) fn cancel(&self, drop_it: impl Fn(&Fetch) -> bool) -> Vec<Fetch> {
         self.fetching.cancel(drop_it)

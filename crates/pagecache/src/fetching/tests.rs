@@ -171,6 +171,18 @@ fn the_queue_takes_so_much_and_no_block_twice_and_lanes_without_work_are_given_u
     assert!(lanes.lanes.len() <= IDLE_LANES);
 }
 
+#[test]
+fn what_the_program_fetches_itself_is_not_fetched_again_unless_it_is_part_of_a_run() {
+    let disk = quick();
+    let mut lanes = Lanes::default();
+    lanes.push(fetches(&disk, 1, [3, 10, 11, 20]));
+    [3, 10, 11, 99].into_iter().for_each(|index| lanes.overtaken(1, index));
+    lanes.overtaken(2, 20);
+    assert_eq!(lanes.waiting, 2);
+    let left: Vec<u32> = lanes.cancel(|_| true).into_iter().map(|fetch| fetch.block.index).collect();
+    assert_eq!(left, [10, 20]);
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Push(Vec<(usize, u32, u32)>),
