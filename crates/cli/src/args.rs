@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    cc, daemon, device, doctor, learn, model, replay, run, sim, slice, slowdisk, status, top, trace,
+    cc, compare, daemon, device, doctor, learn, model, replay, run, sim, slice,
+    slowdisk, status, top, trace,
 };
 
 /// Lets programs that nobody may change run under a caching and prefetching policy.
@@ -22,6 +23,8 @@ pub enum Command {
     Run(Box<run::Args>),
     /// Run a job that runs again and again: watched the first night, faster from the second on.
     Learn(Box<learn::Args>),
+    /// Run a job on the plain kernel and under foretell in turn, and compare.
+    Compare(Box<compare::Args>),
     /// Serve programs that speak for themselves: one budget for all of them.
     Daemon(daemon::Args),
     /// Say what the service is doing.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! main ──► args ──► commands/{run, doctor, slowdisk}
-//! learn: learning (name, watched, guide, words)
+//! learn: learning (name, watched, guide, words)   compare: comparing (stage, run, figures, words, page)
 //! run:  config (flags + file → effective)   hints (check, feed)   scan   join (other runs)
 //!       program (held start)   signals   steer (own plane) | joined (another run's)   stats, report
 //! run, sim: input_log   replay: replayed (its words)
@@ -17,6 +17,7 @@ pub mod apply;
 pub mod args;
 pub mod backlog;
 pub mod commands;
+mod comparing;
 pub mod config;
 pub mod hints;
 mod input_log;
