@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    cc, compare, daemon, device, doctor, learn, model, replay, run, sim, slice,
+    advise, cc, compare, daemon, device, doctor, learn, model, replay, run, sim, slice,
     slowdisk, status, top, trace,
 };
 
@@ -23,6 +23,8 @@ pub enum Command {
     Run(Box<run::Args>),
     /// Run a job that runs again and again: watched the first night, faster from the second on.
     Learn(Box<learn::Args>),
+    /// Say what would help a job that was learnt, and by how much.
+    Advise(advise::Args),
     /// Run a job on the plain kernel and under foretell in turn, and compare.
     Compare(Box<compare::Args>),
     /// Serve programs that speak for themselves: one budget for all of them.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use foretell::args::{Cli, Command, one_line, with_causes};
 use foretell::commands::{
-    cc, compare, daemon, device, doctor, learn, model, replay, run, sim, slice,
+    advise, cc, compare, daemon, device, doctor, learn, model, replay, run, sim, slice,
     slowdisk, status, top, trace,
 };
 use foretell::program::{EXEC_WHEN_TOLD, NotRun, exec_when_told};
@@ -40,6 +40,7 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Run(args) => run::execute(args),
         Command::Learn(args) => learn::execute(args),
+        Command::Advise(args) => advise::execute(args),
         Command::Compare(args) => compare::execute(args),
         Command::Daemon(args) => daemon::execute(args),
         Command::Status(args) => status::execute(args),

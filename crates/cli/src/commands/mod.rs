@@ -1,5 +1,6 @@
 //! The subcommands, one file each: its arguments, and `execute`, which gives the exit code.
 
+pub mod advise;
 pub mod cc;
 pub mod compare;
 pub mod daemon;
