@@ -81,8 +81,11 @@ fn hint_files() {
         (format!("{a} 0 0\n"), "list:1: the length is 0"),
     ] {
         let list = tree.write("list", &text);
-        refused(&tree, &["--hints", &list.display().to_string()], says);
+        refused(&tree, &["--strict", "--hints", &list.display().to_string()], says);
     }
+    // What is no list at all is refused without being asked to.
+    let list = tree.write("list", "\"unclosed\nx y z\n");
+    refused(&tree, &["--hints", &list.display().to_string()], "list:1: the quoted path has no closing quote");
     let cut = tree.write("cut.gz", [0x1f, 0x8b, 8, 0, 0]);
     refused(&tree, &["--hints", &cut.display().to_string()], "cut.gz:1: cannot read on");
 }
