@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    advise, cc, compare, daemon, device, doctor, learn, model, replay, run, sim, slice,
+    advise, cc, compare, completions, daemon, device, doctor, learn, model, replay, run, sim, slice,
     slowdisk, status, top, trace,
 };
 
@@ -51,6 +51,10 @@ pub enum Command {
     Slice(slice::Args),
     /// Make a block device that is slow in a chosen way, for tests and benchmarks.
     Slowdisk(slowdisk::Args),
+    /// Print completions for bash, zsh or fish.
+    Completions(completions::Args),
+    /// Write manual pages into a directory.
+    Man(completions::ManArgs),
 }
 
 /// What clap says about a wrong command line, in one line: what, and the nearest thing that exists, or else

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use foretell::args::{Cli, Command, one_line, with_causes};
 use foretell::commands::{
-    advise, cc, compare, daemon, device, doctor, learn, model, replay, run, sim, slice,
+    advise, cc, compare, completions, daemon, device, doctor, learn, model, replay, run, sim, slice,
     slowdisk, status, top, trace,
 };
 use foretell::program::{EXEC_WHEN_TOLD, NotRun, exec_when_told};
@@ -54,6 +54,8 @@ fn main() -> ExitCode {
         Command::Cc(args) => cc::execute(args),
         Command::Slice(args) => slice::execute(args),
         Command::Slowdisk(args) => slowdisk::execute(args),
+        Command::Completions(args) => completions::execute(args),
+        Command::Man(args) => completions::man(args),
     };
     match done {
         Ok(code) => code.into(),

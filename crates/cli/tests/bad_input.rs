@@ -128,6 +128,51 @@ fn help_goes_to_stdout() {
 }
 
 #[test]
+fn every_command_explains_itself() {
+    let help = foretell(["--help"]).stdout;
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands: Vec<&str> = commands
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(commands.contains(&"compare") && commands.contains(&"slowdisk"), "{commands:?}");
+    // The arguments of cc are the compiler's.
+    for command in commands.iter().filter(|command| **command != "cc") {
+        let help = foretell([command, "--help"]);
+        assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""), "{command}");
+        let examples = help.stdout.split("Examples:").nth(1).unwrap_or_default();
+        assert!(examples.contains(&format!("foretell {command}")), "{command}: {}", help.stdout);
+    }
+    let mistyped = foretell(["comapre"]);
+    assert_eq!(mistyped.code, Some(2));
+    assert!(mistyped.stderr.contains("'compare'"), "{}", mistyped.stderr);
+
+    let tree = Tree::new(&[]);
+    let man = foretell(["man", tree.path().to_str().unwrap()]);
+    assert_eq!((man.code, man.stderr.as_str()), (Some(0), ""));
+    assert!(std::fs::read_to_string(tree.file("foretell.1")).unwrap().contains("foretell\\-compare(1)"));
+    for command in commands {
+        let page = std::fs::read_to_string(tree.file(&format!("foretell-{command}.1"))).unwrap();
+        assert!(page.starts_with(".ie") || page.contains(".TH"), "{command}: {page}");
+    }
+    refused_by(&["man", "/nonexistent"], "is no directory");
+    for (shell, says) in
+        [("bash", "complete -F"), ("zsh", "#compdef foretell"), ("fish", "complete -c foretell")]
+    {
+        let completions = foretell(["completions", shell]);
+        assert!(completions.stdout.contains(says) && completions.stdout.contains("read-ahead"), "{shell}");
+    }
+    refused_by(&["completions", "tcsh"], "bash");
+}
+
+fn refused_by(arguments: &[&str], says: &str) {
+    let ended = foretell(arguments);
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(2), 1), "{}", ended.stderr);
+    assert!(ended.stderr.contains(says), "{}", ended.stderr);
+}
+
+#[test]
 fn the_printed_configuration_reads_back_the_same() {
     let tree = Tree::new(&[("a", 10)]);
     let rule = tree.rule("mru");

@@ -3,6 +3,7 @@
 pub mod advise;
 pub mod cc;
 pub mod compare;
+pub mod completions;
 pub mod daemon;
 pub mod device;
 pub mod doctor;
