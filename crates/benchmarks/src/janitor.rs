@@ -9,8 +9,6 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::cgroup;
-
 /// Something to undo. Undoing it twice does no harm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Undo {
@@ -86,7 +84,7 @@ pub(crate) fn run() -> Result<()> {
     for undo in undos.into_iter().rev() {
         let outcome = match &undo {
             Undo::Write { path, value } => std::fs::write(path, value),
-            Undo::Group { path } => cgroup::remove(path),
+            Undo::Group { path } => foretell_cgroup::remove(path),
             Undo::Directory { path } => std::fs::remove_dir_all(path),
         };
         match outcome {

@@ -12,7 +12,6 @@
 
 mod arguments;
 mod cases;
-mod cgroup;
 mod cold;
 mod ideal;
 mod janitor;

@@ -7,10 +7,10 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
+use foretell_cgroup::{Controller, MemoryGroup, Place};
 use serde_json::Value;
 
-use crate::cgroup::MemoryGroup;
-use crate::janitor::Janitor;
+use crate::janitor::{Janitor, Undo};
 use crate::reader::Report;
 
 /// Who looks after the cache of a program.
@@ -119,7 +119,9 @@ impl Launcher {
 
     /// Starts a job.
     pub(crate) fn start(&self, janitor: &Janitor, job: Job) -> Result<Running> {
-        let group = MemoryGroup::new(janitor, &job.name, job.limit_bytes)?;
+        let place = Place::find(Controller::Memory, &group_name(&job.name))?;
+        janitor.remember_once(Undo::Group { path: place.path().to_owned() })?;
+        let group = MemoryGroup::new(place, Some(job.limit_bytes))?;
         let stats = self.scratch.join(format!("{}.stats.json", job.name));
         for old in job.report.iter().chain([&stats]) {
             match std::fs::remove_file(old) {
@@ -186,6 +188,11 @@ impl Drop for Running {
             let _ = self.child.wait();
         }
     }
+}
+
+/// The name of a group of ours: several benchmarks may run at a time.
+pub(crate) fn group_name(name: &str) -> String {
+    format!("foretell-bench-{}-{name}", std::process::id())
 }
 
 /// A reader's report.

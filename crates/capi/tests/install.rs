@@ -90,6 +90,9 @@ fn what_is_installed_works_from_where_it_lies_and_may_be_installed_again() {
     let service = format!("\nExecStart={}\n", prefix.join("bin/foretelld").display());
     assert!(unit.contains(&service), "{unit}");
     assert!(prefix.join("share/man/man3/foretell.3").is_file());
+    for page in ["man/man1/foretell.1", "man/man1/foretell-learn.1", "zsh/site-functions/_foretell"] {
+        assert!(prefix.join("share").join(page).is_file(), "{page}");
+    }
 
     let source = folder.path().join("program.c");
     fs::write(&source, PROGRAM).unwrap();

@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    cc, daemon, device, doctor, learn, model, replay, run, sim, slice, slowdisk, status, top, trace,
+    advise, cc, compare, completions, daemon, device, doctor, learn, model, replay, run, sim, slice,
+    slowdisk, status, top, trace,
 };
 
 /// Lets programs that nobody may change run under a caching and prefetching policy.
@@ -22,6 +23,10 @@ pub enum Command {
     Run(Box<run::Args>),
     /// Run a job that runs again and again: watched the first night, faster from the second on.
     Learn(Box<learn::Args>),
+    /// Say what would help a job that was learnt, and by how much.
+    Advise(advise::Args),
+    /// Run a job on the plain kernel and under foretell in turn, and compare.
+    Compare(Box<compare::Args>),
     /// Serve programs that speak for themselves: one budget for all of them.
     Daemon(daemon::Args),
     /// Say what the service is doing.
@@ -46,6 +51,10 @@ pub enum Command {
     Slice(slice::Args),
     /// Make a block device that is slow in a chosen way, for tests and benchmarks.
     Slowdisk(slowdisk::Args),
+    /// Print completions for bash, zsh or fish.
+    Completions(completions::Args),
+    /// Write manual pages into a directory.
+    Man(completions::ManArgs),
 }
 
 /// What clap says about a wrong command line, in one line: what, and the nearest thing that exists, or else

@@ -251,6 +251,7 @@ impl Outgoing {
                     }
                     Ok(Fed::Hints(_)) => {}
                     Ok(Fed::Warning(text)) => warn(&text),
+                    Ok(Fed::Skipped(lines)) => self.skipped += lines,
                     Ok(Fed::End { bad_lines, absent }) => {
                         self.skipped += bad_lines + absent;
                         *stream = None;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! main ──► args ──► commands/{run, doctor, slowdisk}
-//! learn: learning (name, watched, guide, words)
+//! learn: learning (name, watched, guide, words)   compare: comparing (stage, run, figures, words, page)
+//! advise: advising (profile, device, forecast, verdict, words)
 //! run:  config (flags + file → effective)   hints (check, feed)   scan   join (other runs)
 //!       program (held start)   signals   steer (own plane) | joined (another run's)   stats, report
 //! run, sim: input_log   replay: replayed (its words)
@@ -12,11 +13,13 @@
 //!
 //! It is a library as well so that its parsers can be fuzzed; it promises nothing to other crates.
 
+mod advising;
 pub mod against_sim;
 pub mod apply;
 pub mod args;
 pub mod backlog;
 pub mod commands;
+mod comparing;
 pub mod config;
 pub mod hints;
 mod input_log;

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use foretell::args::{Cli, Command, one_line, with_causes};
 use foretell::commands::{
-    cc, daemon, device, doctor, learn, model, replay, run, sim, slice, slowdisk, status, top, trace,
+    advise, cc, compare, completions, daemon, device, doctor, learn, model, replay, run, sim, slice,
+    slowdisk, status, top, trace,
 };
 use foretell::program::{EXEC_WHEN_TOLD, NotRun, exec_when_told};
 use foretell::terminal::warn;
@@ -39,6 +40,8 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Run(args) => run::execute(args),
         Command::Learn(args) => learn::execute(args),
+        Command::Advise(args) => advise::execute(args),
+        Command::Compare(args) => compare::execute(args),
         Command::Daemon(args) => daemon::execute(args),
         Command::Status(args) => status::execute(args),
         Command::Top(args) => top::execute(args),
@@ -51,6 +54,8 @@ fn main() -> ExitCode {
         Command::Cc(args) => cc::execute(args),
         Command::Slice(args) => slice::execute(args),
         Command::Slowdisk(args) => slowdisk::execute(args),
+        Command::Completions(args) => completions::execute(args),
+        Command::Man(args) => completions::man(args),
     };
     match done {
         Ok(code) => code.into(),

@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
 use std::time::{Duration, SystemTime};
 
 use crate::terminal::warn;
@@ -84,19 +84,25 @@ pub struct Program {
 impl Program {
     /// Starts `program`, held back until [`Program::release`].
     pub fn start_held(program: &OsStr, arguments: &[OsString]) -> Result<Program> {
+        Program::start_held_with(program, arguments, |_| {})
+    }
+
+    /// The same, with standard input, output and error as `set` says.
+    pub fn start_held_with(
+        program: &OsStr,
+        arguments: &[OsString],
+        set: impl FnOnce(&mut Command),
+    ) -> Result<Program> {
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let name = format!("foretell-start-{}-{}", std::process::id(), since.as_nanos());
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)
             .context("cannot make a socket to start the program with")?;
         listener.set_nonblocking(true)?;
         // By way of /proc: the same executable even if its file was replaced meanwhile.
-        let mut child = Command::new("/proc/self/exe")
-            .arg0("foretell")
-            .args([EXEC_WHEN_TOLD, &name])
-            .arg(program)
-            .args(arguments)
-            .spawn()
-            .context("cannot start a process")?;
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("foretell").args([EXEC_WHEN_TOLD, &name]).arg(program).args(arguments);
+        set(&mut command);
+        let mut child = command.spawn().context("cannot start a process")?;
         // A child that is not waited for any more must not begin after all: it would when the listener is closed.
         let pidfd = match pidfd_of(&child) {
             Ok(pidfd) => pidfd,
@@ -151,6 +157,16 @@ impl Program {
             // When the child is gone there is nobody to tell; waiting for it will say why.
             let _ = connection.write_all(b"!");
         }
+    }
+
+    /// Our end of its standard output, once, if that is a pipe.
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
+    }
+
+    /// Our end of its standard error, once, if that is a pipe.
+    pub fn take_stderr(&mut self) -> Option<ChildStderr> {
+        self.child.stderr.take()
     }
 
     /// Its process number.

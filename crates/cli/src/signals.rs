@@ -55,7 +55,7 @@ pub(crate) fn pass_on(pidfd: OwnedFd) -> Result<()> {
 }
 
 /// Bit `n - 1` is set when signal `n` is ignored (proc_pid_status(5), `SigIgn`).
-fn ignored_signals() -> u64 {
+pub(crate) fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

@@ -136,6 +136,7 @@ impl Stream {
         match fed {
             Fed::Hints(hints) => self.backlog.extend(hints),
             Fed::Warning(text) => warn(&text),
+            Fed::Skipped(lines) => self.skipped += lines,
             Fed::End { bad_lines, absent } => {
                 self.skipped += bad_lines + absent;
                 self.feed = None;

@@ -81,8 +81,11 @@ fn hint_files() {
         (format!("{a} 0 0\n"), "list:1: the length is 0"),
     ] {
         let list = tree.write("list", &text);
-        refused(&tree, &["--hints", &list.display().to_string()], says);
+        refused(&tree, &["--strict", "--hints", &list.display().to_string()], says);
     }
+    // What is no list at all is refused without being asked to.
+    let list = tree.write("list", "\"unclosed\nx y z\n");
+    refused(&tree, &["--hints", &list.display().to_string()], "list:1: the quoted path has no closing quote");
     let cut = tree.write("cut.gz", [0x1f, 0x8b, 8, 0, 0]);
     refused(&tree, &["--hints", &cut.display().to_string()], "cut.gz:1: cannot read on");
 }
@@ -122,6 +125,51 @@ fn help_goes_to_stdout() {
     assert!(foretell(["--version"]).stdout.starts_with("foretell "));
     assert_eq!(foretell::<&str>([]).code, Some(2));
     assert!(std::path::Path::new(FORETELL).exists());
+}
+
+#[test]
+fn every_command_explains_itself() {
+    let help = foretell(["--help"]).stdout;
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands: Vec<&str> = commands
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(commands.contains(&"compare") && commands.contains(&"slowdisk"), "{commands:?}");
+    // The arguments of cc are the compiler's.
+    for command in commands.iter().filter(|command| **command != "cc") {
+        let help = foretell([command, "--help"]);
+        assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""), "{command}");
+        let examples = help.stdout.split("Examples:").nth(1).unwrap_or_default();
+        assert!(examples.contains(&format!("foretell {command}")), "{command}: {}", help.stdout);
+    }
+    let mistyped = foretell(["comapre"]);
+    assert_eq!(mistyped.code, Some(2));
+    assert!(mistyped.stderr.contains("'compare'"), "{}", mistyped.stderr);
+
+    let tree = Tree::new(&[]);
+    let man = foretell(["man", tree.path().to_str().unwrap()]);
+    assert_eq!((man.code, man.stderr.as_str()), (Some(0), ""));
+    assert!(std::fs::read_to_string(tree.file("foretell.1")).unwrap().contains("foretell\\-compare(1)"));
+    for command in commands {
+        let page = std::fs::read_to_string(tree.file(&format!("foretell-{command}.1"))).unwrap();
+        assert!(page.starts_with(".ie") || page.contains(".TH"), "{command}: {page}");
+    }
+    refused_by(&["man", "/nonexistent"], "is no directory");
+    for (shell, says) in
+        [("bash", "complete -F"), ("zsh", "#compdef foretell"), ("fish", "complete -c foretell")]
+    {
+        let completions = foretell(["completions", shell]);
+        assert!(completions.stdout.contains(says) && completions.stdout.contains("read-ahead"), "{shell}");
+    }
+    refused_by(&["completions", "tcsh"], "bash");
+}
+
+fn refused_by(arguments: &[&str], says: &str) {
+    let ended = foretell(arguments);
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(2), 1), "{}", ended.stderr);
+    assert!(ended.stderr.contains(says), "{}", ended.stderr);
 }
 
 #[test]

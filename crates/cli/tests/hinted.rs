@@ -117,6 +117,35 @@ fn a_fifo_and_standard_input_do_not_hold_the_program_up() {
 }
 
 #[test]
+fn a_list_that_is_out_of_date_is_followed_as_far_as_it_goes() {
+    if !can_control("a_list_that_is_out_of_date_is_followed_as_far_as_it_goes") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 64 << 10), ("shrunk", 64 << 10)]);
+    let a = tree.file("a").display().to_string();
+    let list = format!("{a}\n{0}/shrunk 0 999999\n{0}\n{0}/gone\nno hint\n", tree.path().display());
+    let list = tree.write("list", list).display().to_string();
+    let stats = tree.file("stats.json");
+    tree.drop_cache();
+    let script = format!("cat '{a}' '{}' > /dev/null; exit 3", tree.file("shrunk").display());
+    let ended = foretell(
+        ["run", "-q", "--budget", "4M", "--hints", &list, "--stats", stats.to_str().unwrap(), "sh", "-c"]
+            .into_iter()
+            .chain([script.as_str()]),
+    );
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(3), 1), "{}", ended.stderr);
+    for says in
+        ["1 of 5 hints name files", "1 of 5 reach past the end", "2 of 5 cannot be followed", "line 2"]
+    {
+        assert!(ended.stderr.contains(says), "{says}: {}", ended.stderr);
+    }
+    let stats = statistics(&stats);
+    assert_eq!(number(&stats, "hints_skipped"), 3, "{stats}");
+    let strict = foretell(["run", "-q", "--strict", "--budget", "4M", "--hints", &list, "--", "true"]);
+    assert_eq!((strict.code, strict.stderr.lines().count()), (Some(2), 1), "{}", strict.stderr);
+}
+
+#[test]
 fn hints_for_absent_files_are_a_warning() {
     if !can_control("hints_for_absent_files_are_a_warning") {
         return;

@@ -172,6 +172,14 @@ fn a_job_without_a_home_runs_alone() {
 }
 
 #[test]
+fn statistics_that_cannot_be_written_do_not_stop_the_job() {
+    let stage = Stage::new();
+    let night = stage.night(&["-q", "--as", "alone", "--stats", "/nonexistent/stats"], "echo out; exit 3");
+    assert_eq!((night.code, night.stdout.as_str()), (Some(3), "out\n"), "{}", night.stderr);
+    assert!(one_line(&night).contains("the job runs all the same"), "{}", night.stderr);
+}
+
+#[test]
 fn wrong_arguments_are_told_in_one_line() {
     for (arguments, says) in [
         (&["learn"][..], "<JOB>"),

@@ -136,25 +136,31 @@ fn a_joined_program_goes_on_when_the_first_run_ends() {
 }
 
 #[test]
-fn a_conflicting_rule_is_refused_joined_or_not() {
-    if !can_control("a_conflicting_rule_is_refused_joined_or_not") {
+fn a_conflicting_rule_goes_uncontrolled_joined_or_not() {
+    if !can_control("a_conflicting_rule_goes_uncontrolled_joined_or_not") {
         return;
     }
     let tree = Tree::new(&[("a", 8192)]);
     let first = waiting(&tree, &[]);
     let pid = first.pid().to_string();
     let mark = tree.file("mark").display().to_string();
-    for join in [&["--join", &pid][..], &[]] {
-        let rule = tree.rule("lru");
-        let ended = foretell([&["run"][..], join, &["--rule", &rule, "--", "touch", &mark]].concat());
-        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    let rule = tree.rule("lru");
+    for (options, code) in [
+        (&["--strict", "--join", &pid][..], 2),
+        (&["--strict"], 2),
+        (&["--quiet", "--join", &pid], 0),
+        (&["--quiet"], 0),
+    ] {
+        let ended = foretell([&["run"][..], options, &["--rule", &rule, "--", "touch", &mark]].concat());
+        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
         assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
         assert!(
             ended.stderr.contains("conflict") && ended.stderr.contains(&format!("run {pid}")),
             "{}",
             ended.stderr
         );
-        assert!(!std::path::Path::new(&mark).exists());
+        assert_eq!(ended.stderr.contains("runs uncontrolled"), code == 0, "{}", ended.stderr);
+        assert_eq!(std::fs::remove_file(&mark).is_ok(), code == 0, "{}", ended.stderr);
     }
     // The same policy is no conflict.
     let ended = foretell(["run", "--quiet", "--budget", "1M", "--rule", &tree.rule("mru"), "--", "true"]);

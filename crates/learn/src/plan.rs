@@ -42,6 +42,11 @@ const START_PAGES: u64 = 1 << 16;
 /// sets, which every program of a job maps anew, in no order worth following.
 const SMALL_MAPPED_BYTES: u64 = 1 << 20;
 
+/// Memory that steering itself needs, bytes: so much less is there for files.
+pub const STEERING_BYTES: u64 = OWN_BYTES;
+/// With less memory than this nothing is steered.
+pub const LEAST_MEMORY_BYTES: u64 = OWN_BYTES + LEAST_BUDGET_BYTES;
+
 /// A file that will be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedFile {

@@ -13,6 +13,9 @@ use crate::policy::PolicyName;
 /// devices of its time say the same ([`DeviceParameters::driver_time_ns`]).
 pub const DRIVER_NS: u64 = 500_000;
 
+/// Linux's readahead window unless it is tuned (`read_ahead_kb`), in bytes.
+pub const LINUX_READAHEAD_BYTES: u32 = 128 << 10;
+
 /// How many prefetches make a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Batch {
@@ -81,6 +84,8 @@ pub struct Cell {
     pub batch: Batch,
     /// Horizon; the policy's own if `None`.
     pub horizon: Option<u32>,
+    /// Largest window of Linux's readahead in bytes (`read_ahead_kb`).
+    pub readahead_bytes: u32,
     /// Blocks of a stripe unit.
     pub stripe_blocks: u32,
     /// How many times as fast the processor is.
@@ -127,6 +132,7 @@ impl Cell {
             block_bytes: 8192,
             batch: Batch::Paper,
             horizon: None,
+            readahead_bytes: LINUX_READAHEAD_BYTES,
             stripe_blocks: 1,
             cpu_speed: 1.0,
             beside: Beside::Nothing,

@@ -28,7 +28,7 @@ mod reverse;
 mod run;
 mod sweep;
 
-pub use cell::{Batch, Cell, DRIVER_NS, Reverse};
+pub use cell::{Batch, Cell, DRIVER_NS, LINUX_READAHEAD_BYTES, Reverse};
 pub use control::Control;
 pub use hints::Hints;
 pub use input::{Input, InputReference, Optimum, Survey};

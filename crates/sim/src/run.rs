@@ -288,9 +288,6 @@ fn outcome(cell: &Cell, survey: &Survey, run: &Run) -> Outcome {
     }
 }
 
-/// Linux's readahead window unless it is tuned (`read_ahead_kb`), in bytes.
-const LINUX_READAHEAD_BYTES: u32 = 128 << 10;
-
 /// The configuration of a cell's engine.
 #[must_use]
 pub fn configure(cell: &Cell) -> Config {
@@ -299,7 +296,7 @@ pub fn configure(cell: &Cell) -> Config {
     config.batch = cell.batch.size(cell.disks);
     config.horizon = cell.horizon;
     config.disks = cell.disks;
-    config.readahead_blocks = (LINUX_READAHEAD_BYTES / cell.block_bytes.max(1)).max(1);
+    config.readahead_blocks = (cell.readahead_bytes / cell.block_bytes.max(1)).max(1);
     config.allocation = cell.allocation;
     config.beside = cell.beside;
     config.revocation = cell.revocation;

@@ -74,7 +74,7 @@ impl Queue {
             .is_ok_and(|text| text.split_whitespace().any(|one| one.trim_matches(['[', ']']) == scheduler))
     }
 
-    pub(super) fn write(&self, file: &str, value: &str) -> Result<()> {
+    pub(crate) fn write(&self, file: &str, value: &str) -> Result<()> {
         let path = self.directory.join(file);
         match fs::write(&path, value) {
             Ok(()) => Ok(()),

@@ -15,6 +15,9 @@ use crate::terminal::{note, say};
 
 /// Flags of `foretell daemon`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    foretell daemon --budget 4G\n  \
+    foretell daemon --budget 25% --socket /run/user/1000/foretelld.sock")]
 pub struct Args {
     /// Page cache that the programs' files may occupy, as 64M, 1.5G or 50% [default: 50%]
     #[arg(long, value_name = "SIZE")]

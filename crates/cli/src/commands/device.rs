@@ -13,6 +13,9 @@ use crate::terminal::say;
 
 /// List the device models, show one as a file to start from, or compare one with a measured drive.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    foretell device list\n  \
+    foretell device show nvme > my-drive.toml")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,

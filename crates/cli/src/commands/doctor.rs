@@ -11,6 +11,9 @@ use crate::terminal::say;
 /// Say which of the kernel's mechanisms work here, which are used, and what to do about the others. Each is
 /// tried, and taken back. Exit code 0 when 'foretell run' can work, 1 otherwise.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    foretell doctor\n  \
+    foretell doctor --json")]
 pub struct Args {
     /// Write JSON instead of a table
     #[arg(long)]

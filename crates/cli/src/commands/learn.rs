@@ -123,8 +123,10 @@ pub fn execute(args: &Args) -> Result<u8> {
         }
         None => job_name(job, arguments, &std::env::current_dir().unwrap_or_default()),
     };
-    let statistics =
-        args.stats.as_deref().map(Output::open).transpose().map_err(|e| anyhow!("--stats {e}"))?;
+    // The job comes first: what cannot be written is said now, and the job runs.
+    let statistics = args.stats.as_deref().and_then(|path| {
+        Output::open(path).map_err(|e| warn(&format!("--stats {e}; the job runs all the same"))).ok()
+    });
     let wanted = Wanted {
         program,
         arguments: arguments.to_vec(),

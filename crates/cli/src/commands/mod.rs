@@ -1,6 +1,9 @@
 //! The subcommands, one file each: its arguments, and `execute`, which gives the exit code.
 
+pub mod advise;
 pub mod cc;
+pub mod compare;
+pub mod completions;
 pub mod daemon;
 pub mod device;
 pub mod doctor;

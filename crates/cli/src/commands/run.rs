@@ -104,6 +104,10 @@ pub struct Args {
     #[arg(long, short)]
     quiet: bool,
 
+    /// Fail when the rules conflict with another run's, or a list is partly out of date, instead of doing without
+    #[arg(long, conflicts_with = "best_effort")]
+    strict: bool,
+
     /// Run the program uncontrolled when control is not possible here
     #[arg(long)]
     best_effort: bool,
@@ -172,14 +176,52 @@ pub fn execute(args: &Args) -> Result<u8> {
         bail!("no program; give one after '--'")
     };
     program::find(name)?;
-    let sources = check_hints(&effective.controlled, &working_directory)?;
+    let sources = check_hints(&effective.controlled, &working_directory, args.strict)?;
     let statistics = statistics_file(args)?;
     args.log_inputs.as_deref().map(InputLog::check).transpose()?;
     let mut allowance = Allowance::default();
     let rules: Vec<Rule> = effective.controlled.iter().flat_map(|c| c.rules.iter().cloned()).collect();
-    check_other_runs(&rules, &mut allowance)?;
-    let expected = expected_files(&effective.controlled, &mut allowance);
+    let conflict = check_other_runs(&rules, &mut allowance);
+    if args.strict {
+        conflict?;
+        return control(args, effective, &sources, statistics, rules, allowance, nothing_said);
+    }
+    if let Err(conflict) = conflict {
+        let why = format!("{conflict:#}");
+        warn(&format!(
+            "{why}; '{}' runs uncontrolled until then (--strict makes this an error)",
+            name.display()
+        ));
+        let outcome = uncontrolled(name, arguments, &why)?;
+        return finish(args, outcome, statistics, Instant::now());
+    }
+    control(args, effective, &sources, statistics, rules, allowance, nothing_said)
+}
 
+/// Runs the program without control.
+fn uncontrolled(name: &OsString, arguments: &[OsString], why: &str) -> Result<Outcome> {
+    let started = Instant::now();
+    let mut program = Program::start(name, arguments)?;
+    signals::pass_on(program.pidfd()?)?;
+    let code = program::exit_code(program.wait()?);
+    let stats = Stats { elapsed_s: started.elapsed().as_secs_f64(), ..Stats::uncontrolled(why) };
+    Ok(Outcome { code, stats })
+}
+
+/// Runs the program under control, its own or another run's.
+fn control(
+    args: &Args,
+    mut effective: Effective,
+    sources: &[HintSource],
+    statistics: Option<Output>,
+    rules: Vec<Rule>,
+    mut allowance: Allowance,
+    nothing_said: bool,
+) -> Result<u8> {
+    let Some((name, arguments)) = args.program.split_first() else {
+        bail!("no program; give one after '--'")
+    };
+    let expected = expected_files(&effective.controlled, &mut allowance);
     let begin = match args.join {
         Some(pid) => joined::join(pid, &effective.controlled, name, arguments).map(Begun::Joined),
         None if let Some(service) = running_service(args) => {
@@ -189,21 +231,18 @@ pub fn execute(args: &Args) -> Result<u8> {
             begin(args, &effective, rules, &expected, name, arguments).map(|own| Begun::Own(Box::new(own)))
         }
     };
-    if nothing_said && begin.is_ok() {
+    if nothing_said && begin.is_ok() && !args.quiet {
         warn(
             "no rules and no hints: all that it reads is kept under LRU, and the report says what would be best",
         );
     }
     let started = Instant::now();
     let mut outcome = match begin {
-        Ok(Begun::Own(controlled)) => controlled.run(&sources).map_err(NotRun::failed)?,
-        Ok(Begun::Joined(controlled)) => controlled.accompany(&sources).map_err(NotRun::failed)?,
+        Ok(Begun::Own(controlled)) => controlled.run(sources).map_err(NotRun::failed)?,
+        Ok(Begun::Joined(controlled)) => controlled.accompany(sources).map_err(NotRun::failed)?,
         Err(Refused::Unable(e)) if args.best_effort => {
             warn(&format!("{e:#}; '{}' runs uncontrolled (--best-effort)", name.display()));
-            let mut program = Program::start(name, arguments)?;
-            signals::pass_on(program.pidfd()?)?;
-            let code = program::exit_code(program.wait()?);
-            Outcome { code, stats: Stats::uncontrolled(&format!("{e:#}")) }
+            uncontrolled(name, arguments, &format!("{e:#}"))?
         }
         Err(Refused::Unable(e)) => {
             let advice = "'foretell doctor' says more, --best-effort runs the program uncontrolled";
@@ -211,7 +250,7 @@ pub fn execute(args: &Args) -> Result<u8> {
         }
         Err(Refused::Wrong(e)) => return Err(e),
     };
-    outcome.stats.chosen = effective.chosen;
+    outcome.stats.chosen = effective.chosen.take();
     finish(args, outcome, statistics, started)
 }
 
@@ -302,22 +341,18 @@ fn configuration(args: &Args, working_directory: &Path) -> Result<Effective> {
     })
 }
 
-fn check_hints(controlled: &[Controlled], working_directory: &Path) -> Result<Vec<HintSource>> {
+fn check_hints(controlled: &[Controlled], working_directory: &Path, strict: bool) -> Result<Vec<HintSource>> {
     let mut sources = Vec::new();
     for (manager, controlled) in controlled.iter().enumerate() {
         let Some(file) = &controlled.hints else { continue };
         let kind = check::kind(file)?;
         if kind == Kind::Regular {
             let summary = check::check(file, working_directory)?;
-            if let Some((path, line)) = &summary.first_absent {
-                warn(&format!(
-                    "{}: {} of {} hints name files that do not exist and are skipped unless they do when their \
-                     turn comes (the first: '{}', line {line})",
-                    file.display(),
-                    summary.absent,
-                    summary.hints,
-                    path.display()
-                ));
+            if let (true, Some((why, line))) = (strict, &summary.first_bad) {
+                bail!("{}:{line}: {why}", file.display());
+            }
+            if let Some(trouble) = summary.trouble(file) {
+                warn(&trouble);
             }
         }
         sources.push(HintSource { manager, file: file.clone(), kind, base: working_directory.to_owned() });

@@ -50,6 +50,9 @@ const KIMBREL96: &str = "kimbrel96";
 /// Say what each policy would do to a trace: elapsed time divided into compute, driver and stall time,
 /// fetches, disk utilization, and the distance from the best possible.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    foretell sim --workload cscope2 --disks 1,2,4 --html report.html\n  \
+    foretell sim --trace job.parquet --cache 25%,50% --policy linux,informed")]
 pub struct Args {
     /// A workload by name (synth, cscope1, zipf:alpha=0.8, ...); several run as processes at once
     #[arg(long, value_name = "NAME")]

@@ -16,6 +16,9 @@ const REFUSED: u8 = 3;
 
 /// Make a C program prefetch for itself: what its file accesses depend on becomes a slice that runs ahead.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    foretell slice main.c read.c -o sliced\n  \
+    foretell slice -p compile_commands.json -o sliced")]
 pub struct Args {
     /// The C files of the program, all of them
     #[arg(required_unless_present = "compile_commands")]

@@ -14,6 +14,10 @@ pub const HELPER: &str = "helper";
 /// Make a block device that is slow in a chosen way, for tests and benchmarks: a FUSE file that delays,
 /// under a loop device, under ext4. Needs root.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    foretell slowdisk up /mnt/slow --seek-ms 8 --mb-s 100 --channels 1\n  \
+    foretell slowdisk up /mnt/cloud --name cloud --latency-ms 1 --channels 8 --mb-s 200 --total-mb-s 250 --stay\n  \
+    foretell slowdisk down cloud")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,

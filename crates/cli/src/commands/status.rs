@@ -18,6 +18,9 @@ use crate::watch::figures::{percent, printable, share, span};
 /// Say how the service is: its budget, and a row a process and a file. Others than root see what is their
 /// own.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    foretell status\n  \
+    foretell status --json")]
 pub struct Args {
     /// The service's socket [default: $FORETELL_SOCKET, else /run/foretell/foretelld.sock]
     #[arg(long, value_name = "PATH")]

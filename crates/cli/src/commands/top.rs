@@ -18,6 +18,9 @@ const INTERVALS_S: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
 
 /// Watch the service: a row a process and a file, sorted, filtered, as often as wanted. '?' explains the keys.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    foretell top\n  \
+    foretell top --interval 0.5")]
 pub struct Args {
     /// The service's socket [default: $FORETELL_SOCKET, else /run/foretell/foretelld.sock]
     #[arg(long, value_name = "PATH")]

@@ -16,6 +16,10 @@ const WIDTH_CHARS: u16 = 80;
 /// Look into traces, and store them in one format. Reads Parquet (our own), recordings of jobs, LIRS, libCacheSim (oracleGeneral
 /// and CSV), MSR Cambridge, SPC, DiskSim, blkparse, fio and strace, compressed or not.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    foretell trace info job.trace\n  \
+    foretell trace show ~/.local/state/foretell/jobs/NAME/recording --svg pattern.svg\n  \
+    foretell trace convert strace.txt --to job.parquet")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,

@@ -1,5 +1,5 @@
-//! Reads a whole hint file before the program starts: every line must parse, and no range may lie beyond
-//! the end of its file. Streaming; what is kept is the sizes of the files seen last.
+//! Reads a whole hint file before the program starts, and counts what cannot be followed: a list that is a little out of
+//! date must not keep a program from running. Streaming; what is kept is the sizes of the files seen last.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -77,11 +77,17 @@ pub enum BadHint {
     NotAFile(PathBuf),
 }
 
-/// What a hint file holds, after [`check`] has passed it.
+/// What a hint file holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
-    /// Lines with a hint.
+    /// Lines with a hint, or with what was meant to be one.
     pub hints: u64,
+    /// Those of them that are no hint, or name what cannot be followed: left out.
+    pub wrong: u64,
+    /// Those that reach beyond the end of their file: cut there.
+    pub cut: u64,
+    /// The first that is wrong or cut, with its line.
+    pub first_bad: Option<(BadHint, u64)>,
     /// Hints for files that do not exist (yet).
     pub absent: u64,
     /// The first of them, with its line.
@@ -116,6 +122,9 @@ pub fn kind(file: &Path) -> Result<Kind, HintsError> {
 }
 
 /// Reads a regular hint file from beginning to end. Relative paths in it start at `base`.
+///
+/// # Errors
+/// The file cannot be read, or none of its lines is a hint.
 pub fn check(file: &Path, base: &Path) -> Result<Summary, HintsError> {
     let raw = File::open(file).map_err(|why| HintsError::Open { file: file.to_owned(), why })?;
     let unreadable = |line, why| HintsError::Read { file: file.to_owned(), line, why };
@@ -123,33 +132,76 @@ pub fn check(file: &Path, base: &Path) -> Result<Summary, HintsError> {
     let mut lines = Lines::new(stream);
     let mut reader = HintReader::new(base);
     let mut summary = Summary::default();
+    let mut parsed = false;
     loop {
         let next = lines.number() + 1;
         let found = match lines.next_line().map_err(|e| unreadable(next, e))? {
-            None => return Ok(summary),
+            None => break,
             Some(found) => found,
+        };
+        let mut bad = |why| {
+            summary.first_bad.get_or_insert((why, next));
         };
         match reader.read(&found) {
             Ok(None) => {}
             Ok(Some((hint, Presence::Present))) => {
                 debug_assert!(hint.path.is_absolute());
-                summary.hints += 1;
+                (summary.hints, parsed) = (summary.hints + 1, true);
+            }
+            Ok(Some((_, Presence::Cut(why)))) => {
+                bad(why);
+                (summary.hints, summary.cut, parsed) = (summary.hints + 1, summary.cut + 1, true);
             }
             Ok(Some((hint, Presence::Absent))) => {
-                summary.hints += 1;
-                summary.absent += 1;
+                (summary.hints, summary.absent, parsed) = (summary.hints + 1, summary.absent + 1, true);
                 summary.first_absent.get_or_insert_with(|| (hint.path.to_path_buf(), next));
             }
-            Err(why) => return Err(HintsError::Line { file: file.to_owned(), line: next, why }),
+            Err(why) => {
+                parsed |= matches!(why, BadHint::PastEnd { .. } | BadHint::NotAFile(_));
+                bad(why);
+                (summary.hints, summary.wrong) = (summary.hints + 1, summary.wrong + 1);
+            }
         }
+    }
+    match summary.first_bad {
+        Some((why, line)) if !parsed => Err(HintsError::Line { file: file.to_owned(), line, why }),
+        first_bad => Ok(Summary { first_bad, ..summary }),
+    }
+}
+
+impl Summary {
+    /// What is not as it should be, in a line.
+    #[must_use]
+    pub fn trouble(&self, file: &Path) -> Option<String> {
+        let Summary { hints, wrong, cut, absent, first_bad, first_absent } = self;
+        let mut parts = Vec::new();
+        if *absent > 0 {
+            parts.push(format!(
+                "{absent} of {hints} hints name files that do not exist and are skipped unless they do when their turn comes"
+            ));
+        }
+        if *cut > 0 {
+            parts.push(format!("{cut} of {hints} reach past the end of their files and are cut there"));
+        }
+        if *wrong > 0 {
+            parts.push(format!("{wrong} of {hints} cannot be followed and are left out"));
+        }
+        let first = match (first_bad, first_absent) {
+            (None, None) => return None,
+            (Some((why, line)), _) => format!("line {line}: {why}"),
+            (None, Some((path, line))) => format!("'{}', line {line}", path.display()),
+        };
+        Some(format!("{}: {} (the first: {first})", file.display(), parts.join("; ")))
     }
 }
 
 /// Does the hinted file exist now?
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Presence {
     /// Yes.
     Present,
+    /// Yes, and it ends within the range, which was cut there.
+    Cut(BadHint),
     /// No; the program may be about to make it.
     Absent,
 }
@@ -206,7 +258,13 @@ impl HintReader {
                 known.size = now;
                 match now {
                     Some(FileSize::Bytes(size)) if range.end() > size => {
-                        return Err(past_end(&known.path, range, size));
+                        let why = past_end(&known.path, range, size);
+                        if range.offset >= size {
+                            return Err(why);
+                        }
+                        let range = ByteRange { length: size - range.offset, ..range };
+                        let hint = Hint { path: known.path.clone(), range: Some(range) };
+                        return Ok(Some((hint, Presence::Cut(why))));
                     }
                     Some(_) => Presence::Present,
                     None => Presence::Absent,
@@ -261,13 +319,19 @@ mod tests {
 
     #[test]
     fn bad_lists_name_file_and_line() {
-        let past = check_text("data\ndata 50 51\n").unwrap_err();
-        assert_eq!(
-            past,
-            "/list:2: bytes 50 to 100 are past the end of '/data' (100 bytes); shorten the range"
+        let trouble = |text: &str| check_text(text).unwrap().trouble(Path::new("list")).unwrap();
+        let cut = trouble("data\ndata 50 51\n");
+        assert!(cut.starts_with("list: 1 of 2 reach past the end of their files and are cut there (the first: line 2: bytes 50 to 100 are past"), "{cut}");
+        let mixed = trouble("data\nx y\n.\nnew\ndata 100 1\n");
+        let says = "list: 1 of 5 hints name files that do not exist and are skipped unless they do when their turn comes; \
+                    3 of 5 cannot be followed and are left out (the first: line 2: neither 'path' nor";
+        assert!(mixed.starts_with(says), "{mixed}");
+        assert!(trouble(".\n").contains("is not a regular file"));
+        assert_eq!(check_text("data\n").unwrap().trouble(Path::new("list")), None);
+        assert!(
+            check_text("x y\n").unwrap_err().starts_with("/list:1: neither 'path' nor"),
+            "no list at all"
         );
-        assert!(check_text("data\nx y\n").unwrap_err().starts_with("/list:2: neither 'path' nor"));
-        assert!(check_text(".\n").unwrap_err().contains("is not a regular file"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::inotify;
 
 use super::Hint;
-use super::check::{HintReader, Kind, Presence};
+use super::check::{BadHint, HintReader, Kind, Presence};
 use super::lines::{Line, Lines, Packing, unpack};
 
 /// Hints sent together at most.
@@ -36,9 +36,11 @@ pub enum Fed {
     Hints(Vec<Hint>),
     /// The first bad line, ready to be shown: `file:line: what; what to do`.
     Warning(String),
+    /// So many more lines were skipped, in a file that is followed and has no end.
+    Skipped(u64),
     /// The end of the stream.
     End {
-        /// Bad lines skipped.
+        /// Bad lines skipped that were not told yet.
         bad_lines: u64,
         /// Hints for files that did not exist.
         absent: u64,
@@ -56,7 +58,8 @@ pub fn start(file: PathBuf, kind: Kind, base: PathBuf, wake: Arc<OwnedFd>) -> io
             batch: Vec::new(),
             sender,
             wake,
-            warned: false,
+            // A regular file was read as a whole before, and what is wrong with it was said.
+            warned: kind == Kind::Regular,
             bad_lines: 0,
             absent: 0,
         };
@@ -130,6 +133,10 @@ impl Feeder {
         lines.end_line();
         loop {
             self.flush()?;
+            let skipped = std::mem::take(&mut self.bad_lines) + std::mem::take(&mut self.absent);
+            if skipped > 0 {
+                self.send(Fed::Skipped(skipped))?;
+            }
             // An empty batch asks whether anybody still listens, and tells who waits for the first one that
             // there is none.
             self.send(Fed::Hints(Vec::new()))?;
@@ -157,27 +164,31 @@ impl Feeder {
         Ok(true)
     }
 
-    fn take(
-        &mut self,
-        read: Result<Option<(Hint, Presence)>, super::check::BadHint>,
-        line: u64,
-    ) -> Result<(), Stop> {
+    fn take(&mut self, read: Result<Option<(Hint, Presence)>, BadHint>, line: u64) -> Result<(), Stop> {
         match read {
             Ok(None) => {}
             Ok(Some((hint, Presence::Present))) => self.batch.push(hint),
+            Ok(Some((hint, Presence::Cut(why)))) => {
+                self.batch.push(hint);
+                self.bad(line, &why);
+            }
             Ok(Some((_, Presence::Absent))) => self.absent += 1,
             Err(why) => {
                 self.bad_lines += 1;
-                if !self.warned {
-                    self.warned = true;
-                    self.warn(format!(
-                        "{}:{line}: {why} (this line and others like it are skipped)",
-                        self.name
-                    ));
-                }
+                self.bad(line, &why);
             }
         }
         if self.batch.len() >= BATCH_HINTS { self.flush() } else { Ok(()) }
+    }
+
+    /// Says the first thing that is wrong.
+    fn bad(&mut self, line: u64, why: &BadHint) {
+        if !std::mem::replace(&mut self.warned, true) {
+            self.warn(format!(
+                "{}:{line}: {why} (this line and others like it are skipped or cut)",
+                self.name
+            ));
+        }
     }
 
     fn flush(&mut self) -> Result<(), Stop> {
@@ -240,6 +251,7 @@ mod tests {
                     }));
                 }
                 Fed::Warning(text) => warnings.push(text),
+                Fed::Skipped(_) => {}
                 end @ Fed::End { .. } => return (paths, warnings, Some(end)),
             }
         }
@@ -289,13 +301,13 @@ mod tests {
         writer.write_all(b"a\n").unwrap();
         assert_eq!(receive(&feed, 1).0, ["a"]);
         writer.write_all(b"x y\na 99 2\nabsent\nb\n").unwrap();
-        let (paths, warnings, _) = receive(&feed, 1);
-        assert_eq!(paths, ["b"]);
+        let (paths, warnings, _) = receive(&feed, 2);
+        assert_eq!(paths, ["a 99 1", "b"]);
         assert_eq!(warnings.len(), 1);
         assert!(warnings[0].contains("fifo:2: neither 'path' nor"), "{}", warnings[0]);
         drop(writer);
         let (.., end) = receive(&feed, 1);
-        assert_eq!(end, Some(Fed::End { bad_lines: 2, absent: 1 }));
+        assert_eq!(end, Some(Fed::End { bad_lines: 1, absent: 1 }));
     }
 
     #[test]

@@ -23,3 +23,4 @@ pub use panels::{Panel, Shown, bytes, ms, of_advice, of_prediction, value};
 pub use pattern::{picture, picture_shape};
 
 pub(crate) use draw::sheet_svg;
+pub(crate) use page::inlined;

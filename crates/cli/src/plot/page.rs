@@ -5,8 +5,9 @@ use std::fmt::Write;
 
 use foretell_device::DeviceParameters;
 
-use super::draw::{CARD, COMPUTE, COMPUTED, INK, LINE, SAVED, SOFT, WAIT, panel_svg};
+use super::draw::{CARD, COMPUTE, COMPUTED, INK, LINE, PANEL, SAVED, SOFT, WAIT, panel_svg};
 use super::panels::Panel;
+use super::pattern::shades;
 use crate::sweep::page::escape;
 use plotters::style::RGBColor;
 
@@ -102,11 +103,19 @@ pub fn page(page: &Page, panels: &[Panel]) -> Result<String, String> {
 }
 
 /// An SVG inside a page: it scales, it has a name, its colours are the page's.
-fn inlined(svg: &str, said: &str) -> String {
+pub(crate) fn inlined(svg: &str, said: &str) -> String {
     let from = svg.find("<svg").unwrap_or(0);
     let open = svg[from..].find('>').map_or(from, |at| from + at);
-    let (width, height) = super::draw::PANEL;
+    let size = |name: &str| {
+        let value = svg[from..open].split_once(&format!(" {name}=\""))?.1.split('"').next()?;
+        value.parse::<u32>().ok()
+    };
+    let (width, height) = (size("width").unwrap_or(PANEL.0), size("height").unwrap_or(PANEL.1));
     let mut body = svg[open..].to_owned();
+    for (color, variable, percent) in shades() {
+        let mixed = format!("\"color-mix(in srgb, var(--{variable}) {percent}%, var(--card))\"");
+        body = body.replace(&format!("\"{}\"", hex(color)), &mixed);
+    }
     for (color, variable) in [
         (CARD, "card"),
         (INK, "ink"),

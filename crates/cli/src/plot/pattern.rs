@@ -191,9 +191,25 @@ fn color(cell: &Cell, most: u32) -> Option<RGBColor> {
     // One and two look the same: blocks that do not fall on whole cells make one of the other.
     let share = f64::from(count).ln() / f64::from(most.max(FULL)).ln();
     let step = (share * f64::from(SHADES)).floor().min(f64::from(SHADES - 1));
-    let strength = LIGHTEST + (1.0 - LIGHTEST) * step / f64::from(SHADES - 1);
-    let mix = |part: u8| (255.0 - (255.0 - f64::from(part)) * strength).round() as u8;
-    Some(RGBColor(mix(full.0), mix(full.1), mix(full.2)))
+    Some(shade(full, step))
+}
+
+fn strength(step: f64) -> f64 {
+    LIGHTEST + (1.0 - LIGHTEST) * step / f64::from(SHADES - 1)
+}
+
+fn shade(full: RGBColor, step: f64) -> RGBColor {
+    let mix = |part: u8| (255.0 - (255.0 - f64::from(part)) * strength(step)).round() as u8;
+    RGBColor(mix(full.0), mix(full.1), mix(full.2))
+}
+
+/// The colours between the full ones and the paper: each with the page's variable that it is made of, and how much.
+pub(super) fn shades() -> Vec<(RGBColor, &'static str, f64)> {
+    let steps = || (0..SHADES - 1).map(f64::from);
+    let of = |full: RGBColor, name: &'static str| {
+        steps().map(move |step| (shade(full, step), name, (1000.0 * strength(step)).round() / 10.0))
+    };
+    of(COMPUTE, "compute").chain(of(WAIT, "stall")).collect()
 }
 
 #[cfg(test)]

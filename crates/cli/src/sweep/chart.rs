@@ -89,7 +89,7 @@ fn bar(svg: &mut String, o: &Outcome, top: f64, x: &impl Fn(f64) -> f64, fastest
 }
 
 /// Round numbers along the axis, three to six of them.
-fn ticks(scale_s: f64) -> Vec<f64> {
+pub(crate) fn ticks(scale_s: f64) -> Vec<f64> {
     if !(scale_s.is_finite() && scale_s > 0.0) {
         return Vec::new();
     }

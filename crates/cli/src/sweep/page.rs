@@ -8,7 +8,7 @@ use foretell_sim::Outcome;
 use super::table::over;
 use super::{baseline, chart, grouped, seconds};
 
-const STYLE: &str = include_str!("page.css");
+pub(crate) const STYLE: &str = include_str!("page.css");
 
 /// Text inside an element or an attribute.
 #[must_use]

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, anyhow, ensure};
 use foretell_analytic::calibrate::device_file;
 use foretell_analytic::predict::predict;
+use foretell_cgroup::{Controller, ThrottledGroup};
 use foretell_device::DeviceParameters;
 use foretell_probe::Target;
 use foretell_slowdisk::Timing;
@@ -13,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{Bench, MIB, Place, files};
 use super::job::{Job, Path};
-use crate::cgroup::ThrottledGroup;
 use crate::cold;
-use crate::program::read_report;
+use crate::janitor::Undo;
+use crate::program::{group_name, read_report};
 use crate::reader::BLOCK_BYTES;
 
 /// Files, one for each stream.
@@ -73,7 +74,9 @@ impl<'b> Stage<'b> {
         }
         let group = match kind {
             Kind::Throttled { bytes_per_s } => {
-                Some(ThrottledGroup::new(&bench.janitor, &place.device.numbers()?, bytes_per_s)?)
+                let group = foretell_cgroup::Place::find(Controller::Io, &group_name("throttled"))?;
+                bench.janitor.remember_once(Undo::Group { path: group.path().to_owned() })?;
+                Some(ThrottledGroup::new(group, &place.device.numbers()?, bytes_per_s)?)
             }
             _ => None,
         };

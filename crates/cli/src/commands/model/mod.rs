@@ -26,7 +26,14 @@ const MAX_DEVICE_FILE_BYTES: u64 = 4 << 20;
 
 /// Say how long reads take and why, without a trace: a closed-form model of file system and device.
 #[derive(Debug, clap::Args)]
-#[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
+#[command(
+    arg_required_else_help = true,
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  \
+    foretell model predict --device nvme --workload sequential,bytes=1G,request=64K\n  \
+    foretell model advise --device nvme --workload random,bytes=64M,request=4K\n  \
+    foretell model calibrate --help"
+)]
 pub struct Args {
     /// Compute a paper's tables and claims and compare: shriver99
     #[arg(long, value_name = "PAPER", group = "comparison")]
