@@ -10,7 +10,7 @@
 //! something to lose at the beginning, less of it for a list that explains little of what happens, and less at each trial.
 //!
 //! Only one process can be judged: the machine beside has one clock, and several processes do not wait for each other.
-//! As soon as there is a second one, nobody is suspended (two to four processes: 32 of 208 more than 2% slower than without
+//! As soon as there is a second one, nobody is suspended (two to four processes: 38 of 208 more than 2% slower than without
 //! hints, and 44 when they were judged).
 
 use crate::ids::{Block, ManagerId, Nanos, ProcessId};
