@@ -22,8 +22,8 @@ const LOSS_SHARE: f64 = 0.010;
 /// The share at which it is tried again.
 const TRIED_AGAIN_SHARE: f64 = 0.008;
 
-/// What may be lost at the beginning, in mean waits of the plain kernel. With complete hints 64 suspend `cscope3` and
-/// `glimpse` on one disk before the first batches have come, for 2% of their time.
+/// What may be lost at the beginning, in mean waits of the plain kernel. With fewer, complete hints of
+/// `cscope3` on one disk are suspended before the first batches have come, for 1.8% of the time.
 const BEGINNING_WAITS: f64 = 96.0;
 
 /// The same for a list that explains no more than [`DOUBTED`].
