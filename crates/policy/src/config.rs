@@ -45,6 +45,8 @@ pub enum Beside {
     /// What the plain kernel would have done: [`crate::Engine::counterfactual`]. It needs the times that planners may
     /// ask for ([`Config::wants_times`]), and they must be those of a disk that serves one request at a time.
     Counterfactual,
+    /// The same, and who has lost against it is not steered until that has become little ([`crate::Engine::is_suspended`]).
+    Guard,
 }
 
 /// When the right to overrule is taken from a foolish manager and when it is given back.

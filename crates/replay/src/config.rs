@@ -14,7 +14,7 @@ use crate::error::LogError;
 const RESIDENCIES: [Residency; 2] = [Residency::Exact, Residency::Advisory];
 const ALLOCATIONS: [Allocation; 4] =
     [Allocation::LruSp, Allocation::LruS, Allocation::AllocLru, Allocation::GlobalLru];
-const BESIDES: [Beside; 2] = [Beside::Nothing, Beside::Counterfactual];
+const BESIDES: [Beside; 3] = [Beside::Nothing, Beside::Counterfactual, Beside::Guard];
 const ORDERS: [Order; 2] = [Order::Fcfs, Order::Ascending];
 
 pub(crate) fn write(out: &mut Vec<u8>, config: &Config) {

@@ -50,6 +50,9 @@ struct Args {
     /// The papers' queues, in which a demand fetch waits for its turn.
     #[arg(long)]
     paper: bool,
+    /// Do not suspend what loses against the plain kernel.
+    #[arg(long)]
+    unguarded: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -124,7 +127,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             cell.seed = t.seed;
             cell.demand_first = !args.paper;
             if t.policy == PolicyName::Informed {
-                cell.beside = Beside::Counterfactual;
+                cell.beside = if args.unguarded { Beside::Counterfactual } else { Beside::Guard };
             }
             if let Some((kind, percent, lookahead)) = t.wrong {
                 cell.hints = hints(kind, percent, lookahead);
@@ -146,12 +149,12 @@ fn report(args: &Args, tasks: &[Task], outcomes: &[Outcome]) {
     }
     estimates(tasks, outcomes);
     // Ratios by policy, kind and share.
-    let mut columns: BTreeMap<(PolicyName, Kind, u32), Vec<f64>> = BTreeMap::new();
+    let mut columns: BTreeMap<(PolicyName, Kind, u32, u32), Vec<f64>> = BTreeMap::new();
     let mut cells = Vec::new();
     for (task, outcome) in tasks.iter().zip(outcomes) {
         let Some((kind, percent, lookahead)) = task.wrong else { continue };
         let ratio = outcome.elapsed_s / plain[&(task.workload, task.disks, task.seed)];
-        columns.entry((task.policy, kind, percent)).or_default().push(ratio);
+        columns.entry((task.policy, kind, percent, lookahead)).or_default().push(ratio);
         let place = format!("{}, {} disks, seed {}", args.workloads[task.workload], task.disks, task.seed);
         cells.push((
             ratio,
@@ -161,12 +164,13 @@ fn report(args: &Args, tasks: &[Task], outcomes: &[Outcome]) {
     }
     println!("| policy | hints | geometric mean | worst | slower than 2% |");
     println!("| --- | --- | ---: | ---: | ---: |");
-    for ((policy, kind, percent), ratios) in &columns {
+    for ((policy, kind, percent, lookahead), ratios) in &columns {
         let mean = (ratios.iter().map(|r| r.ln()).sum::<f64>() / ratios.len() as f64).exp();
         let worst = ratios.iter().copied().fold(0.0, f64::max);
         let slower = ratios.iter().filter(|r| **r > 1.02).count();
         println!(
-            "| {policy} | {kind:?} {percent}% | {mean:.3} | {worst:.2} | {slower} of {} |",
+            "| {policy} | {kind:?} {percent}%, {} | {mean:.3} | {worst:.2} | {slower} of {} |",
+            if *lookahead == 0 { "all".to_owned() } else { format!("{lookahead} ahead") },
             ratios.len()
         );
     }

@@ -96,6 +96,8 @@ pub struct Cell {
     pub beside: Beside,
     /// What is wrong with the hints.
     pub hints: Hints,
+    /// The same of single processes, by their number; what is not said here is `hints`.
+    pub hints_by_process: Vec<Hints>,
     /// Rules and a list; if `None`, all files are managed alike and the references are disclosed themselves.
     pub control: Option<Arc<Control>>,
     /// How blocks are allocated to managers.
@@ -137,6 +139,7 @@ impl Cell {
             cpu_speed: 1.0,
             beside: Beside::Nothing,
             hints: Hints::default(),
+            hints_by_process: Vec::new(),
             control: None,
             allocation: Allocation::LruSp,
             revocation: None,

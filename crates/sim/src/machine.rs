@@ -40,6 +40,8 @@ struct Process<R> {
     /// The reference that it makes when its present compute time is over.
     next: Option<InputReference>,
     doing: Doing,
+    /// When it ended, 0 before.
+    ended_ns: u64,
 }
 
 /// A process before it runs.
@@ -132,6 +134,7 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
             references,
             next: None,
             doing: Doing::Computing,
+            ended_ns: 0,
         };
         let processes: Vec<Process<R>> = actors.into_iter().map(process).collect();
         Machine {
@@ -153,8 +156,8 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         }
     }
 
-    /// Runs all processes to their end.
-    pub(crate) fn run(mut self) -> Result<(Totals, Engine), SimError> {
+    /// Runs all processes to their end; gives when each of them ended, too.
+    pub(crate) fn run(mut self) -> Result<(Totals, Vec<u64>, Engine), SimError> {
         for feed in 0..self.feeds.len() {
             self.feed(0, feed);
         }
@@ -187,7 +190,8 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         self.totals.fetches -= self.idle_fetches - idle_fetches;
         self.totals.elapsed_ns = end_ns;
         self.totals.busy_ns = self.hardware.disks.iter().map(|d| d.busy_ns(end_ns).min(end_ns)).sum();
-        Ok((self.totals, self.engine))
+        let ends_ns = self.processes.iter().map(|p| p.ended_ns).collect();
+        Ok((self.totals, ends_ns, self.engine))
     }
 
     fn all_done(&self) -> bool {
@@ -240,6 +244,7 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
             }
             None => {
                 process.doing = Doing::Done;
+                process.ended_ns = now.max(self.driver_until_ns);
                 let Enrolled { process, kernel, .. } = process.enrolled;
                 // An interrupt under way is finished first, as it is before a process goes on.
                 self.ended = Ended {

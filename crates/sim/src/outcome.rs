@@ -74,6 +74,9 @@ pub struct Outcome {
     /// Stall time in ns.
     #[serde(skip)]
     pub stall_ns: u64,
+    /// When each process ended, in ns; empty where no machine was simulated.
+    #[serde(skip)]
+    pub ends_ns: Vec<u64>,
     /// With what reverse aggressive made its schedule.
     #[serde(skip)]
     pub reverse: Option<Reverse>,
@@ -114,6 +117,7 @@ impl Outcome {
             compute_ns,
             driver_ns: 0,
             stall_ns: 0,
+            ends_ns: Vec::new(),
             reverse: None,
         }
     }

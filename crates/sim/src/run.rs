@@ -148,16 +148,18 @@ pub fn simulate_streamed(
     let (mut engine, hardware) = equip(cell, survey, tap)?;
     let actors = enrol(cell, &mut engine, 1)?.into_iter().zip([references]);
     let actors = actors.map(|(enrolled, references)| Actor { enrolled, references }).collect();
-    let (totals, engine) = Machine::new(engine, hardware, actors, Vec::new()).run()?;
+    let (totals, ends_ns, engine) = Machine::new(engine, hardware, actors, Vec::new()).run()?;
     match failed.take() {
         Some(e) => Err(e.into()),
-        None => Ok(outcome(cell, survey, &Run { totals, engine, reverse: None })),
+        None => Ok(outcome(cell, survey, &Run { totals, ends_ns, engine, reverse: None })),
     }
 }
 
 /// What a machine leaves.
 pub(crate) struct Run {
     pub(crate) totals: Totals,
+    /// When each process ended.
+    ends_ns: Vec<u64>,
     engine: Engine,
     pub(crate) reverse: Option<Reverse>,
 }
@@ -213,19 +215,20 @@ pub(crate) fn run(
     let control = cell.control.as_deref();
     let given = control.and_then(|control| control.list.as_ref());
     let mut feeds: Vec<Feed> = Vec::new();
-    for (references, enrolled) in input.processes.iter().zip(&enrolled) {
+    for (process, (references, enrolled)) in input.processes.iter().zip(&enrolled).enumerate() {
         let manager = enrolled.manager;
+        let hints = cell.hints_by_process.get(process).unwrap_or(&cell.hints);
         if !cell.policy.discloses() || feeds.iter().any(|f| f.manager == manager) {
             continue;
         }
         let mut list = match given {
             Some(list) => list.clone(),
-            None => cell.hints.disclosed(&input.survey, references, cell.seed),
+            None => hints.disclosed(&input.survey, references, cell.seed ^ ((process as u64) << 32)),
         };
         if let Some(control) = control {
             list.retain(|block| control.manages(block.file.0));
         }
-        let lookahead = cell.hints.lookahead.map_or(usize::MAX, |n| n as usize);
+        let lookahead = hints.lookahead.map_or(usize::MAX, |n| n as usize);
         let mut feed = Feed { manager, list, fed: 0, lookahead };
         if let Some(reverse) = reverse {
             feed.fed = engine.disclose(Nanos(0), manager, &feed.list);
@@ -237,13 +240,13 @@ pub(crate) fn run(
     let actors = enrolled.into_iter().zip(&input.processes);
     let actors =
         actors.map(|(enrolled, process)| Actor { enrolled, references: process.iter().copied() }).collect();
-    let (totals, engine) = Machine::new(engine, hardware, actors, feeds).run()?;
+    let (totals, ends_ns, engine) = Machine::new(engine, hardware, actors, feeds).run()?;
     debug_assert_eq!(totals.elapsed_ns, totals.compute_ns + totals.driver_ns + totals.stall_ns);
-    Ok(Run { totals, engine, reverse })
+    Ok(Run { totals, ends_ns, engine, reverse })
 }
 
 fn outcome(cell: &Cell, survey: &Survey, run: &Run) -> Outcome {
-    let Run { totals, engine, reverse } = run;
+    let Run { totals, ends_ns, engine, reverse } = run;
     let seconds = |ns: u64| ns as f64 / 1e9;
     let counters = engine.counters();
     let (estimated, driver) = (engine.counterfactual(), Nanos(cell.driver_ns));
@@ -284,6 +287,7 @@ fn outcome(cell: &Cell, survey: &Survey, run: &Run) -> Outcome {
         compute_ns: totals.compute_ns,
         driver_ns: totals.driver_ns,
         stall_ns: totals.stall_ns,
+        ends_ns: ends_ns.clone(),
         reverse: *reverse,
     }
 }

@@ -101,6 +101,21 @@ impl Books {
         }
     }
 
+    /// A manager is treated as the plain kernel treats it from now on, or as its lists say again: they say nothing of any
+    /// block meanwhile, and nobody is asked which block is to go.
+    pub(crate) fn suspend(&mut self, manager: ManagerId, suspended: bool) {
+        if self.knowledge.is_suspended(manager) == suspended {
+            return;
+        }
+        self.knowledge.suspend(manager, suspended);
+        let is_own =
+            |&b: &BlockId| self.blocks[b].owner() == Some(manager) && self.blocks[b].state == State::Cached;
+        let own: Vec<BlockId> = self.frames.iter().filter(is_own).collect();
+        for b in own {
+            self.settle(b);
+        }
+    }
+
     /// Matches a reference against the manager's lists; says whether one had predicted it. Blocks that it shows to be
     /// named in vain are the first that the manager gives up.
     pub(super) fn match_list(&mut self, manager: ManagerId, process: ProcessId, b: BlockId) -> bool {

@@ -191,6 +191,11 @@ impl Books {
 
     // ---- what can be asked ----
 
+    /// Had a list predicted the last reference?
+    pub(crate) fn was_predicted(&self) -> bool {
+        self.predicted
+    }
+
     pub(crate) fn find_or_add(&mut self, block: Block) -> Option<BlockId> {
         self.blocks.find_or_add(block)
     }

@@ -74,7 +74,8 @@ impl Books {
 
     /// Which of its blocks a manager gives up, `None` if it leaves the decision to the allocation.
     fn choice_of(&mut self, manager: ManagerId) -> Option<BlockId> {
-        if self.config.allocation == Allocation::GlobalLru || self.managers.is_revoked(manager) {
+        let is_asked = !self.managers.is_revoked(manager) && !self.knowledge.is_suspended(manager);
+        if self.config.allocation == Allocation::GlobalLru || !is_asked {
             return None;
         }
         let unlisted = self.managers.unlisted_chance(manager);

@@ -16,6 +16,7 @@
 //! left out. What was read of a file that is removed stays until it is replaced.
 
 mod disk;
+mod guard;
 
 use std::collections::HashMap;
 
@@ -25,6 +26,7 @@ use crate::planner::Windows;
 use crate::pool_policy::PoolPolicy;
 use crate::replacement::{Ranking, key_of};
 use disk::{AccessTimes, Disk};
+pub(crate) use guard::{Cost, Guard};
 
 /// What the plain kernel would have done with the references so far, as far as that can be known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -129,7 +131,19 @@ impl Machine {
     }
 
     /// A process references a block. `place` says where a block is, `None` outside of its file.
-    pub(crate) fn reference(&mut self, block: Block, place: impl Fn(Block) -> Option<Place>) {
+    /// Gives what it costs.
+    pub(crate) fn reference(&mut self, block: Block, place: impl Fn(Block) -> Option<Place>) -> Cost {
+        let before = self.report;
+        self.follow(block, place);
+        let after = self.report;
+        let fetches = after.fetches - before.fetches;
+        Cost {
+            waited: after.waited.0 - before.waited.0,
+            fetches_beside: fetches as i64 - (after.begun_in_waits - before.begun_in_waits) as i64,
+        }
+    }
+
+    fn follow(&mut self, block: Block, place: impl Fn(Block) -> Option<Place>) {
         let key = key_of(block);
         self.advance();
         let begun = self.begun();

@@ -6,7 +6,7 @@ mod short_forms;
 use crate::action::{Access, Action};
 use crate::books::{Books, Desk, Load};
 use crate::config::{Beside, Config};
-use crate::counterfactual::{Counterfactual, Machine};
+use crate::counterfactual::{Cost, Counterfactual, Guard, Machine};
 use crate::counters::{Counters, ManagerCounters};
 use crate::ids::{Block, FileId, ManagerId, Nanos, ProcessId};
 use crate::input::{Answer, Input, LimitReached};
@@ -44,6 +44,8 @@ pub struct Engine {
     planner: Box<dyn Planner>,
     /// The plain kernel's machine.
     beside: Option<Box<Machine>>,
+    /// Who compares us with it.
+    guard: Option<Box<Guard>>,
     tap: Option<Box<dyn Tap>>,
     /// The time of the last input: that of inputs that have none of their own.
     last: Nanos,
@@ -64,7 +66,8 @@ impl Engine {
     pub fn new(config: Config) -> Engine {
         let planner = config.prefetch.planner(&config);
         let beside = (config.beside != Beside::Nothing).then(|| Box::new(Machine::new(&config)));
-        Engine { books: Books::new(config), planner, beside, tap: None, last: Nanos(0) }
+        let guard = (config.beside == Beside::Guard).then(|| Box::new(Guard::new()));
+        Engine { books: Books::new(config), planner, beside, guard, tap: None, last: Nanos(0) }
     }
 
     /// The configuration in force.
@@ -88,12 +91,10 @@ impl Engine {
         if let Some(tap) = &mut self.tap {
             tap.input(now, &input);
         }
-        if self.beside.is_some() {
-            self.tell_beside(&input);
-        }
+        let cost = if self.beside.is_some() { self.tell_beside(&input) } else { Cost::default() };
         match input {
             Input::Accessed { process, block, stalled } => {
-                return Answer::Access(self.reference(now, process, block, stalled));
+                return Answer::Access(self.reference(now, process, block, stalled, cost));
             }
             Input::Loaded { block, by } => self.loaded(now, block, by),
             Input::FetchFailed { block } => {
@@ -124,7 +125,11 @@ impl Engine {
             Input::FileRemoved { file } => self.books.remove_file(file),
             Input::FetchesAllowed { file } => self.books.allow_fetches(file),
             Input::ManagerAdded { persistent } => {
-                return answer(self.books.add_manager(persistent).map(Answer::Manager));
+                let added = self.books.add_manager(persistent);
+                if let (Some(guard), Ok(manager)) = (&mut self.guard, added) {
+                    guard.open(manager);
+                }
+                return answer(added.map(Answer::Manager));
             }
             Input::ManagerRemoved { manager } => {
                 self.books.remove_manager(manager);
@@ -138,6 +143,10 @@ impl Engine {
             }
             Input::Disclosed { manager, list, blocks } => {
                 let taken = self.books.disclose(manager, list, blocks);
+                // Lists that were withdrawn may have taken the suspension with them.
+                if self.is_suspended(manager) {
+                    self.books.suspend(manager, true);
+                }
                 self.plan(now, manager, Occasion::Opportunity);
                 return Answer::Taken(taken);
             }
@@ -177,13 +186,26 @@ impl Engine {
 
     // ---- what inputs do ----
 
-    fn reference(&mut self, now: Nanos, process: ProcessId, block: Block, stalled: bool) -> Access {
+    fn reference(
+        &mut self,
+        now: Nanos,
+        process: ProcessId,
+        block: Block,
+        stalled: bool,
+        cost: Cost,
+    ) -> Access {
         let Some(manager) = self.books.manager_of(process) else { return Access::Miss };
         let Some(b) = self.books.find_or_add(block) else { return Access::Miss };
         if self.books.is_missing(b) {
             self.planner.before_demand(&mut Desk::new(&mut self.books, now), manager, b);
         }
         let access = self.books.reference(process, manager, b, stalled);
+        if let Some(guard) = &mut self.guard {
+            let how = (access != Access::Hit, self.books.was_predicted());
+            if guard.accessed(now, (process, manager), block, how, cost) {
+                self.books.suspend(manager, guard.is_suspended(manager));
+            }
+        }
         self.plan(now, manager, Occasion::Reference(block));
         access
     }
@@ -191,6 +213,9 @@ impl Engine {
     fn loaded(&mut self, now: Nanos, block: Block, by: Option<ProcessId>) {
         let Some(b) = self.books.find_or_add(block) else { return };
         if let Load::Completed(manager) = self.books.load(b, by) {
+            if let Some(guard) = &mut self.guard {
+                guard.loaded(now, manager, block);
+            }
             // The disk is free at this very instant, before a process that waited goes on.
             self.plan(now, manager, Occasion::Opportunity);
             if self.books.resume(b) {
@@ -229,12 +254,12 @@ impl Engine {
     }
 
     /// The machine beside is told what concerns it.
-    fn tell_beside(&mut self, input: &Input<'_>) {
-        let Some(machine) = &mut self.beside else { return };
+    fn tell_beside(&mut self, input: &Input<'_>) -> Cost {
+        let Some(machine) = &mut self.beside else { return Cost::default() };
         match *input {
             Input::Accessed { process, block, .. } if self.books.manager_of(process).is_some() => {
                 let books = &self.books;
-                machine.reference(block, |block| books.place(block));
+                return machine.reference(block, |block| books.place(block));
             }
             Input::Loaded { block, by: None } => {
                 if let Some(place) = self.books.place(block) {
@@ -242,19 +267,34 @@ impl Engine {
                 }
             }
             Input::Served { disk, access } => machine.served(disk, access),
-            Input::Computed { compute, .. } => machine.computed(compute),
+            Input::Computed { process, compute } => {
+                machine.computed(compute);
+                if let Some(guard) = &mut self.guard
+                    && let Some(manager) = self.books.manager_of(process)
+                {
+                    guard.computed(manager, compute);
+                }
+            }
             Input::CacheSize { cache_blocks } => machine.resize(cache_blocks),
             _ => {}
         }
+        Cost::default()
     }
 
     // ---- what can be asked ----
 
-    /// What the plain kernel would have done with the references so far; `None` unless [`Beside::Counterfactual`] was
+    /// What the plain kernel would have done with the references so far; `None` where [`Beside::Nothing`] was
     /// configured.
     #[must_use]
     pub fn counterfactual(&self) -> Option<Counterfactual> {
         self.beside.as_ref().map(|machine| machine.report())
+    }
+
+    /// Has the manager lost so much by its lists that it is treated as the plain kernel treats it? Never without
+    /// [`Beside::Guard`].
+    #[must_use]
+    pub fn is_suspended(&self, manager: ManagerId) -> bool {
+        self.guard.as_ref().is_some_and(|guard| guard.is_suspended(manager))
     }
 
     /// Is the block in the cache (not: on its way)?

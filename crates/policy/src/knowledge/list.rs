@@ -30,6 +30,8 @@ pub(crate) struct List {
     /// Share of the reader's last references that the list explained.
     explained_share: f64,
     dormant: bool,
+    /// The manager's lists do not count at present.
+    suspended: bool,
     pub(super) completion: Completion,
     /// What is appended continues a run.
     pub(super) continues: bool,
@@ -50,6 +52,7 @@ impl List {
             late: 0,
             explained_share: 1.0,
             dormant: false,
+            suspended: false,
             completion: Completion::default(),
             continues: false,
             cached: PositionSet::default(),
@@ -77,10 +80,10 @@ impl List {
         self.end - self.cursor
     }
 
-    /// Does the list explain nothing at present?
+    /// Does the list say nothing at present: it explains nothing, or does not count?
     #[inline]
     pub(crate) fn is_dormant(&self) -> bool {
-        self.dormant
+        self.dormant || self.suspended
     }
 
     /// The first position at or after `from` whose block is missing on `disk`.
@@ -150,6 +153,10 @@ impl List {
         let least = if self.dormant { BELIEVED_SHARE } else { LEAST_SHARE };
         let dormant = asleep || self.explained_share < least;
         std::mem::replace(&mut self.dormant, dormant) != dormant
+    }
+
+    pub(super) fn set_suspended(&mut self, suspended: bool) {
+        self.suspended = suspended;
     }
 
     /// Next uses of cached blocks, ascending.

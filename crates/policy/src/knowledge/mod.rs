@@ -54,6 +54,8 @@ struct Known {
     readers: Readers,
     /// By the number of the stream.
     lists: Vec<List>,
+    /// Nothing of what they say counts at present.
+    suspended: bool,
 }
 
 /// How a reference met the lists of its manager.
@@ -137,16 +139,32 @@ impl Knowledge {
             self.known.resize_with(slot + 1, || None);
         }
         let limits = self.limits;
-        let new = || Box::new(Known { readers: Readers::new(limits), lists: Vec::new() });
+        let new = || Box::new(Known { readers: Readers::new(limits), lists: Vec::new(), suspended: false });
         let known = self.known[slot].get_or_insert_with(new);
         while known.lists.len() <= list {
             if known.readers.add_stream().is_none() {
                 return false;
             }
             self.begun = self.begun.wrapping_add(1);
-            known.lists.push(List::new(self.disks, self.begun));
+            let mut list = List::new(self.disks, self.begun);
+            list.set_suspended(known.suspended);
+            known.lists.push(list);
         }
         true
+    }
+
+    /// A manager's lists say nothing of any block from now on, or speak again.
+    pub(crate) fn suspend(&mut self, manager: ManagerId, suspended: bool) {
+        let Some(known) = self.of_mut(manager) else { return };
+        known.suspended = suspended;
+        for list in &mut known.lists {
+            list.set_suspended(suspended);
+        }
+    }
+
+    /// Does what a manager's lists say not count at present?
+    pub(crate) fn is_suspended(&self, manager: ManagerId) -> bool {
+        self.of(manager).is_some_and(|known| known.suspended)
     }
 
     /// Puts a process on a list of its manager's; false when there is no such list or no room for a reader.
