@@ -29,7 +29,7 @@ const STREAMS: usize = 4096;
 
 /// A first read of a file that seems to begin within this many pages of its start is taken to have begun
 /// there: twice the 31 folios of the kernel's `PAGEVEC_SIZE`.
-const FIRST_GAP_PAGES: u64 = 62;
+pub(crate) const FIRST_GAP_PAGES: u64 = 62;
 
 /// What one thread last read of one file. Page numbers.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@
 //!  Observation ──► role of the process (Lineage) ──► file (named once, at first sight) ──► run ──► Writer
 //! ```
 //!
-//! The kernel tells of one read in pieces, and of a sequence of small reads one by one. Both are joined here into
+//! The kernel tells of one read in pieces, and of a sequence of small reads one by one (`reads.rs`). Both are joined into
 //! *runs*: as long as a process goes on where it was, in the same file and in the same way, its run grows, up to
 //! [`RUN_PAGES`]; a piece of what the run holds already adds nothing but its wait. A run is written when its process
 //! does something else, so a process's runs are in order.
@@ -28,6 +28,7 @@ use foretell_recording::{
 };
 
 use super::programs::{Programs, Told};
+use super::reads::Reads;
 use crate::descriptors::{Descriptors, Search};
 use crate::observe::{FileKey, Observation};
 use crate::resolve;
@@ -35,8 +36,7 @@ use crate::resolve;
 /// Pages of the longest run: a MiB. A longer one would hide when its parts were read.
 const RUN_PAGES: u32 = 256;
 
-/// Threads whose last read or wait is remembered; for one more, all is forgotten, and a piece of a read may be told
-/// twice.
+/// Threads whose wait is remembered; for one more, all is forgotten.
 const THREADS: usize = 4096;
 
 /// Files that could not be named and are not looked for again. One more makes all of them unknown.
@@ -82,8 +82,7 @@ pub struct Gather {
     next_file: u32,
     /// The run of each process.
     runs: HashMap<u32, Run>,
-    /// The last read of each thread: file, first and last page.
-    reads: HashMap<u32, (FileKey, u64, u64)>,
+    reads: Reads,
     /// What each thread has waited since its last reference.
     waits: HashMap<u32, u64>,
     programs: Programs,
@@ -106,7 +105,7 @@ impl Gather {
             nameless: HashMap::new(),
             next_file: 0,
             runs: HashMap::new(),
-            reads: HashMap::new(),
+            reads: Reads::default(),
             waits: HashMap::new(),
             programs: Programs::default(),
             descriptors: Descriptors::new(),
@@ -127,20 +126,15 @@ impl Gather {
     pub fn take(&mut self, observation: &Observation) {
         match *observation {
             Observation::Read { tgid, tid, file, first_page, last_page, generation, .. } => {
-                if self.reads.len() >= THREADS && !self.reads.contains_key(&tid) {
-                    self.reads.clear();
-                }
-                let before = self.reads.insert(tid, (file, first_page, last_page));
-                let further = before
-                    .is_some_and(|(f, first, last)| f == file && last == last_page && first < first_page);
-                if further {
+                let waited = self.waits.contains_key(&tid);
+                let Some(first_page) = self.reads.begin(tid, file, first_page, last_page, waited) else {
                     // A piece of the read that was told before: with it, only its wait is new.
                     let waited_ns = self.waits.remove(&tid).unwrap_or(0);
                     if let Some(run) = self.runs.get_mut(&tgid) {
                         run.waited_ns += waited_ns;
                     }
                     return;
-                }
+                };
                 self.reference(tgid, tid, (file, generation), first_page, last_page, Way::Read);
             }
             Observation::Fault { tgid, tid, file, page, generation, .. } => {
@@ -413,8 +407,10 @@ mod tests {
         let (_, a, _a) = file(dir.path(), "a");
         let tgid = std::process::id();
         let waited = |wait_ns| Observation::Waited { tgid, tid: 1, wait_ns };
-        let recording =
-            gathered(&[waited(5), read(a, 9, 9), waited(7), read(a, 2, 2)], &dir.path().join("recording"));
+        let recording = gathered(
+            &[waited(5), read(a, 90, 90), waited(7), read(a, 70, 70)],
+            &dir.path().join("recording"),
+        );
         let waits: Vec<u64> = recording.accesses.iter().map(|access| access.waited_ns).collect();
         assert_eq!(waits, [5, 7]);
     }

@@ -9,6 +9,7 @@
 
 mod gather;
 mod programs;
+mod reads;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;

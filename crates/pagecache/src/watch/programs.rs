@@ -92,7 +92,9 @@ mod tests {
     #[test]
     fn what_is_read_as_well_never_settles() {
         let mut programs = Programs::default();
-        (0..2 * QUIET).for_each(|_| drop(programs.map(FILE, 4, (3, 3), true)));
+        for _ in 0..2 * QUIET {
+            programs.map(FILE, 4, (3, 3), true);
+        }
         assert_eq!(programs.take_settled().count(), 0);
     }
 
