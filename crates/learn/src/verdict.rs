@@ -14,8 +14,6 @@ use crate::night::{How, Night};
 /// Seconds of waiting from which on it is worth to steer: to begin and to end takes up to a quarter of a second on a
 /// steered night, and what is saved must be several times that. Waits of threads beside each other count once.
 pub const WORTH_S: f64 = 1.0;
-/// Seconds that a steered night takes beside the job: 0.1 to 0.15 were measured.
-const BESIDE_S: f64 = 0.15;
 /// A share of the job's time that the waiting must be as well.
 const WORTH_SHARE: f64 = 0.05;
 /// A steered night may take so many times what the job takes by itself: the noise of a quiet machine.
@@ -87,7 +85,7 @@ fn pause(nights: &[&Night]) -> Option<Tonight> {
             continue;
         }
         match by_itself(nights[..at].iter().copied()) {
-            Some(plain) if night.elapsed_s + BESIDE_S > WORSE * plain => {
+            Some(plain) if night.elapsed_s > WORSE * plain => {
                 worse_in_a_row += 1;
                 last_worse = Some((at, night.elapsed_s, plain));
             }

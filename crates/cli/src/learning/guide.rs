@@ -15,6 +15,7 @@ use foretell_pagecache::watch::{Gather, Totals};
 use foretell_pagecache::{Casting, HintChunk, ManagerSpec, Options, Plane, Prefetch, SessionId, SessionSpec};
 use foretell_recording::PAGE_BYTES;
 
+use super::patience::Patience;
 use super::{Ran, Wanted, alone, pass_signals_on, start};
 use crate::program::{Program, exit_code};
 use crate::stats::Stats;
@@ -104,6 +105,7 @@ pub(super) fn steered(
     plan: &Plan,
     recording: &Path,
     counts: impl Fn(u8) -> bool,
+    mut patience: Patience,
 ) -> Result<Ran> {
     // The plane forks a helper: before there are threads.
     let mut plane = match Plane::open(options(plan)) {
@@ -144,8 +146,15 @@ pub(super) fn steered(
     start::fetch(plan.start.clone());
     program.release();
     let started = Instant::now();
+    let mut ended_as = How::Alone;
     let status = loop {
         let Some(guiding) = &mut guide else { break None };
+        let made = || plane.session_report(guiding.session).map_or(0, |report| report.counts.references);
+        if patience.is_over(started.elapsed(), made) {
+            warn("steering has ended: the job is slower than by itself, and goes on so");
+            (guide, ended_as) = (None, How::Steered);
+            continue;
+        }
         let step = catch_unwind(AssertUnwindSafe(|| {
             guiding.feed(&mut plane, FEED_TIME);
             plane.step(&[program.ended()], IDLE)
@@ -167,7 +176,7 @@ pub(super) fn steered(
         let _ = catch_unwind(AssertUnwindSafe(|| drop(plane)));
         let code = exit_code(program.wait()?);
         let elapsed = started.elapsed();
-        return Ok(Ran::unseen(How::Alone, code, elapsed));
+        return Ok(Ran::unseen(ended_as, code, elapsed));
     };
     let (elapsed, code) = (started.elapsed(), exit_code(status));
     let ended = catch_unwind(AssertUnwindSafe(|| {

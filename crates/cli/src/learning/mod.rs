@@ -11,6 +11,7 @@
 
 mod guide;
 mod name;
+mod patience;
 mod start;
 mod watched;
 pub mod words;
@@ -22,10 +23,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
 use foretell_learn::{
-    How, Job, Means, Night, Plan, Store, StoreError, Tonight, memory, tonight, usual_exit_code,
+    How, Job, Means, Night, Plan, Store, StoreError, Tonight, by_itself, memory, tonight, usual_exit_code,
 };
 use foretell_recording::{Access, Recording};
 
+use self::patience::Patience;
 use crate::program::{Program, exit_code};
 use crate::signals;
 use crate::stats::Stats;
@@ -131,7 +133,10 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
     let counts = move |code: u8| usual.is_none_or(|usual| usual == code);
     let recording = job.as_ref().map(Job::recording);
     let ran = match (how, plan, recording) {
-        (How::Steered, Some(plan), Some(recording)) => guide::steered(wanted, &plan, &recording, counts)?,
+        (How::Steered, Some(plan), Some(recording)) => {
+            let patience = Patience::new(by_itself(before.iter()), plan.references);
+            guide::steered(wanted, &plan, &recording, counts, patience)?
+        }
         (How::Watched, _, Some(recording)) => watched::watched(wanted, &recording, counts)?,
         _ => alone(wanted)?,
     };
