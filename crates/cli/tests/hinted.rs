@@ -62,7 +62,8 @@ fn lists_work_plain_and_packed() {
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{form}");
         let stats = statistics(&stats);
         assert_eq!(number(&stats, "references"), 64, "{form}");
-        assert_eq!(number(&stats, "demand_fetches") + number(&stats, "prefetches"), 64, "{form}");
+        // More if somebody else drops the cache meanwhile.
+        assert!(number(&stats, "demand_fetches") + number(&stats, "prefetches") >= 64, "{form}");
         assert!(number(&stats, "prefetches") >= 32, "{form}");
         assert_eq!(number(&stats, "hints_skipped"), 0, "{form}");
     }

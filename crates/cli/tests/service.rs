@@ -102,7 +102,7 @@ fn hints_reach_the_service() {
     if !can_control("hints_reach_the_service") {
         return;
     }
-    let tree = Tree::new(&[("a", 64 * 8192)]);
+    let tree = Tree::new(&[("a", 2048 * 8192)]);
     let service = Daemon::start(&["--budget", "4M", "--prefetch", "controlled-aggressive"]);
     let file = tree.file("a").display().to_string();
     let hints = tree.write("hints", format!("{file}\n")).display().to_string();
@@ -112,7 +112,7 @@ fn hints_reach_the_service() {
     let ended = service.foretell(&["run", "--hints", &hints, "--stats", &stats_path, "--", "cat", &file]);
     assert_eq!(ended.status.code(), Some(0), "{}", errors(&ended));
     let part = statistics(&stats);
-    assert_eq!((number(&part, "references"), number(&part, "hints_skipped")), (64, 0), "{part}");
+    assert_eq!((number(&part, "references"), number(&part, "hints_skipped")), (2048, 0), "{part}");
     assert!(number(&part, "prefetches") > 0, "{part}");
 }
 
