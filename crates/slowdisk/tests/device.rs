@@ -59,18 +59,21 @@ fn start(options: &Options) -> Slowdisk {
 
 /// What is left of a device: mounts, loop device, state, mount point, processes.
 fn traces(info: &Info) -> Vec<String> {
-    let mut traces = Vec::new();
     let device = info.device.display().to_string();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let name = &info.options.name;
-    let source = format!("foretell-slowdisk-{name} ");
-    traces
-        .extend(mounts.lines().filter(|line| line.contains(&format!("{device} ")) || line.contains(&source)));
-    let mut traces: Vec<String> = traces.into_iter().map(str::to_owned).collect();
-    // Another test may have taken the number in the meantime.
+    // Another test may have taken the number of the loop device in the meantime.
     let backing =
         PathBuf::from("/sys/block").join(info.device.file_name().unwrap()).join("loop/backing_file");
-    if fs::read_to_string(backing).is_ok_and(|file| file.contains(&format!("/{name}/"))) {
+    let is_backed = fs::read_to_string(backing).is_ok_and(|file| file.contains(&format!("/{name}/")));
+    let source = format!("foretell-slowdisk-{name} ");
+    let mount_point = format!(" {} ", info.options.mount_point.display());
+    let is_ours = |line: &&str| {
+        let is_on_it = is_backed && line.contains(&format!("{device} "));
+        is_on_it || line.contains(&source) || line.contains(&mount_point)
+    };
+    let mut traces: Vec<String> = mounts.lines().filter(is_ours).map(str::to_owned).collect();
+    if is_backed {
         traces.push(device);
     }
     let state = Path::new("/run/foretell/slowdisk").join(name);
