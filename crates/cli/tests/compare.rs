@@ -237,6 +237,7 @@ fn wrong_arguments_are_told_in_one_line() {
         (&[][..], 2, "<JOB>"),
         (&["--rounds", "0", "--", "true"], 2, "--rounds 0"),
         (&["--memory", "much", "--", "true"], 2, "--memory"),
+        (&["--memory", "1K", "--", "true"], 2, "foretell itself needs"),
         (&["--budget", "much", "--", "true"], 2, "--budget"),
         (&["--read-ahead", "x", "--", "true"], 2, "--read-ahead"),
         (&["--read-ahead", "8,8", "--", "true"], 2, "given twice"),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
-use foretell_learn::{Store, memory};
+use foretell_learn::{STEERING_BYTES, Store, memory};
 use foretell_trace::{PatternSurvey, ReadOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -15,7 +15,7 @@ use super::sim::command_line;
 use crate::comparing::{self, Agreement, Compared, Interrupted, Signals, Wanted, page, typed, words};
 use crate::plot::{self, Picture};
 use crate::program;
-use crate::size::Size;
+use crate::size::{Size, human_bytes};
 use crate::terminal::{say, warn};
 
 /// Rounds that are possible: what comes after is of no use to anybody.
@@ -156,6 +156,10 @@ fn wanted(args: &Args) -> Result<Wanted> {
     if let Some(budget) = &args.budget {
         memory("--budget", budget)?;
     }
+    let memory_bytes = args.memory.as_deref().map(|text| memory("--memory", text)).transpose()?;
+    if let (Some(text), Some(0..STEERING_BYTES)) = (&args.memory, memory_bytes) {
+        bail!("--memory {text}: foretell itself needs {} of that; give more", human_bytes(STEERING_BYTES));
+    }
     let state = args.state.clone().or_else(|| Store::usual_place(|name| std::env::var_os(name)));
     let learnt = match (&args.name, state) {
         (None, _) => None,
@@ -171,7 +175,7 @@ fn wanted(args: &Args) -> Result<Wanted> {
         arguments: arguments.to_vec(),
         command: typed(args.job.iter().map(OsString::as_os_str)),
         rounds: args.rounds,
-        memory_bytes: args.memory.as_deref().map(|text| memory("--memory", text)).transpose()?,
+        memory_bytes,
         read_ahead_kb: args.read_ahead.clone(),
         warm: args.warm,
         learnt,
