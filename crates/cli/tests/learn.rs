@@ -78,7 +78,8 @@ fn the_first_night_is_watched_and_the_second_can_be_steered() {
     }
     let stage = Stage::new();
     let plain = Command::new("sh").args(["-c", &stage.reads()]).output().unwrap();
-    let first = stage.night(&[], &stage.reads());
+    // The job begins before it is observed.
+    let first = stage.night(&[], &format!("sleep 0.5; {}", stage.reads()));
     assert_eq!(first.code, Some(0), "{}", first.stderr);
     assert_eq!(first.stdout.as_bytes(), plain.stdout);
     assert!(first.stderr.contains("night 1 of 'job', watched: nothing is known"), "{}", first.stderr);
@@ -117,7 +118,7 @@ fn the_exit_code_is_the_jobs_own_and_a_night_cut_short_teaches_nothing() {
         return;
     }
     let stage = Stage::new();
-    stage.night(&[], &stage.reads());
+    stage.night(&["--as", "watch"], &stage.reads());
     let kept = std::fs::read(stage.recording()).unwrap();
     for (script, code) in [("exit 7", 7), ("kill -KILL $$", 137)] {
         let short = stage.night(&["--as", "watch"], script);
@@ -248,24 +249,26 @@ fn a_job_outlives_a_killed_foretell() {
         return;
     }
     let stage = Stage::new();
-    stage.night(&[], &stage.reads());
+    stage.night(&["--as", "watch"], &stage.reads());
     let plain = Command::new("sh").args(["-c", &stage.reads()]).output().unwrap();
-    let (begun, done) = (stage.tree.file("begun"), stage.tree.file("done"));
     let reads = stage.reads();
-    let script = format!(
-        "touch '{}'; {{ {reads}; }} > '{1}.part' && mv '{1}.part' '{1}'",
-        begun.display(),
-        done.display()
-    );
     // `None`: before the job begins, if it does at all.
-    let moments = [None, Some(0), Some(3), Some(10), Some(30)];
-    for (how, after_ms) in ["watch", "steer"].iter().flat_map(|how| moments.map(|moment| (how, moment))) {
-        for left in [&begun, &done] {
-            let _ = std::fs::remove_file(left);
-        }
+    let moments = [None, Some(0), Some(3), Some(10), Some(30), Some(100)];
+    let ways: [(&str, &[&str]); 3] = [("new", &[]), ("job", &["--as", "watch"]), ("job", &["--as", "steer"])];
+    let rounds = ways.into_iter().flat_map(|way| moments.map(|moment| (way, moment)));
+    for (round, ((name, way), after_ms)) in rounds.enumerate() {
+        let (begun, done) =
+            (stage.tree.file(&format!("begun-{round}")), stage.tree.file(&format!("done-{round}")));
+        let script = format!(
+            "touch '{}'; {{ {reads}; }} > '{1}.part' && mv '{1}.part' '{1}'",
+            begun.display(),
+            done.display()
+        );
         stage.tree.drop_cache();
         let mut night = Command::new(FORETELL)
-            .args(["learn", "-q", "--as", how, "--name", "job", "--state"])
+            .args(["learn", "-q", "--name", name])
+            .args(way)
+            .arg("--state")
             .arg(stage.state())
             .args(["--", "sh", "-c", &script])
             .stdin(Stdio::null())
@@ -284,7 +287,11 @@ fn a_job_outlives_a_killed_foretell() {
         night.wait().unwrap();
         if after_ms.is_some() {
             harness::wait_until("the job has ended", || done.exists());
-            assert_eq!(std::fs::read(&done).unwrap(), plain.stdout, "{how} {after_ms:?}");
+            assert_eq!(std::fs::read(&done).unwrap(), plain.stdout, "{name} {way:?} {after_ms:?}");
+        }
+        if name == "new" {
+            // Each of its nights is a first one.
+            let _ = std::fs::remove_dir_all(stage.state().join("jobs/new"));
         }
     }
     let night = stage.night(&["-q", "--as", "steer"], &stage.reads());
@@ -312,7 +319,7 @@ fn files_that_bear_tonights_date_are_found() {
         }
     };
     make("2026-11-21");
-    assert_eq!(stage.night(&[], &read("2026-11-21")).code, Some(0));
+    assert_eq!(stage.night(&["--as", "watch"], &read("2026-11-21")).code, Some(0));
     std::fs::remove_dir_all(day_of(&stage, "2026-11-21")).unwrap();
     make("2026-11-22");
     let out = stage.tree.file("stats.json");

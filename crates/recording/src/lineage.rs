@@ -149,6 +149,17 @@ impl Lineage {
         }
     }
 
+    /// The processes that live and are told apart, in no order.
+    pub fn processes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.processes.keys().copied()
+    }
+
+    /// Whether a process belongs to the job and is told apart.
+    #[must_use]
+    pub fn knows(&self, pid: u32) -> bool {
+        self.processes.contains_key(&pid)
+    }
+
     /// The roles made since the last call, for the writer.
     pub fn take_new(&mut self) -> impl Iterator<Item = (RoleId, Role)> + '_ {
         let first = std::mem::replace(&mut self.next_new, self.roles.len());

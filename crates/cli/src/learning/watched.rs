@@ -6,14 +6,28 @@ use std::time::Instant;
 
 use anyhow::Result;
 use foretell_learn::How;
-use foretell_pagecache::watch::{Totals, Watcher};
+use foretell_pagecache::watch::{Beside, Totals, WatchError, Watcher};
 
 use super::{Ran, Wanted, alone, pass_signals_on};
 use crate::program::{Program, exit_code};
 use crate::terminal::warn;
 
 /// Runs the job and writes down what it reads. The recording is kept when `counts` says so of the exit code.
+///
+/// The job does not wait for us: what it reads in its first tenth of a second is not seen, and the next night learns it.
+/// Where watching was asked for the job is held, and all is seen.
 pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> bool) -> Result<Ran> {
+    let beside = if wanted.how == Some(How::Watched) { None } else { Beside::listen().ok() };
+    let Some(beside) = beside else { return held(wanted, recording, counts) };
+    let started = Instant::now();
+    let program = Program::start(wanted.program.as_os_str(), &wanted.arguments)?;
+    pass_signals_on(&program);
+    let watcher = beside.follow(program.pid(), recording);
+    follow(program, started, said(watcher), counts)
+}
+
+/// The same of a job that begins when the observer is there.
+fn held(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> bool) -> Result<Ran> {
     let held = Program::start_held(wanted.program.as_os_str(), &wanted.arguments);
     let mut program = match held {
         Ok(program) => program,
@@ -22,15 +36,27 @@ pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> 
             return alone(wanted);
         }
     };
-    let mut watcher = Watcher::start(program.pid(), recording)
-        .map_err(|error| warn(&format!("the job is not watched ({error})")))
-        .ok();
+    let mut watcher = said(Watcher::start(program.pid(), recording));
     pass_signals_on(&program);
     if let Some(watcher) = &mut watcher {
         watcher.begin();
     }
     program.release();
-    let started = Instant::now();
+    follow(program, Instant::now(), watcher, counts)
+}
+
+/// The watcher, or a line that says why there is none.
+fn said(watcher: Result<Watcher, WatchError>) -> Option<Watcher> {
+    watcher.map_err(|error| warn(&format!("the job is not watched ({error})"))).ok()
+}
+
+/// Watches until the job ends.
+fn follow(
+    mut program: Program,
+    started: Instant,
+    mut watcher: Option<Watcher>,
+    counts: impl Fn(u8) -> bool,
+) -> Result<Ran> {
     let status = loop {
         let Some(watching) = &mut watcher else { break program.wait()? };
         // A defect of ours must not become one of the job's.
@@ -42,7 +68,8 @@ pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> 
                 }
             }
             Ok(Err(error)) => {
-                warn(&format!("the job is watched no longer ({error})"));
+                let since = if watching.is_observing() { "watched no longer" } else { "not watched" };
+                warn(&format!("the job is {since} ({error})"));
                 watcher = None;
             }
             Err(_) => {
@@ -55,6 +82,7 @@ pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> 
     let Some(watcher) = watcher else {
         return Ok(Ran::unseen(How::Alone, code, elapsed));
     };
+    let is_observed = watcher.is_observing();
     let totals = Totals { elapsed, exit_code: Some(code.into()), ..watcher.totals() };
     if counts(code) {
         if let Err(error) = watcher.finish(totals) {
@@ -63,6 +91,8 @@ pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> 
     } else {
         watcher.discard();
     }
-    let (wait_ns, read_bytes) = (Some(totals.wait_ns), Some(totals.device_read_bytes));
+    // Of a job that was over before it was observed no more is known than of one alone.
+    let (wait_ns, read_bytes) =
+        if is_observed { (Some(totals.wait_ns), Some(totals.device_read_bytes)) } else { (None, None) };
     Ok(Ran { how: How::Watched, code, elapsed, wait_ns, read_bytes, predicted: None, stats: None })
 }

@@ -136,13 +136,19 @@ pub(super) fn load(config: &ObserverConfig) -> Result<Loaded, ObserveError> {
     if !in_initial_pid_namespace() {
         return Err(ObserveError::PidNamespace);
     }
-    // The loader reads the kernel's types for itself, whether it is given them or not: 40 ms each, side by side.
-    let (types, loader) = std::thread::scope(|scope| {
-        let types = scope.spawn(kernel_types);
+    let (types, loader) = if config.watch_only {
+        // Nobody waits for it, and one after the other needs half of the memory.
         let loader = EbpfLoader::new();
-        (types.join(), loader)
-    });
-    let types = types.unwrap_or_else(|_| kernel_types())?;
+        (kernel_types()?, loader)
+    } else {
+        // The loader reads the kernel's types for itself, whether it is given them or not: 40 ms each, side by side.
+        let (types, loader) = std::thread::scope(|scope| {
+            let types = scope.spawn(kernel_types);
+            let loader = EbpfLoader::new();
+            (types.join(), loader)
+        });
+        (types.unwrap_or_else(|_| kernel_types())?, loader)
+    };
     // Who only watches has nothing to say about files; the table of the others takes 4 MiB.
     let files = if config.watch_only { 1 } else { MANAGED_FILES };
     let mut object = open_object(loader, config.ring_bytes, files)?;

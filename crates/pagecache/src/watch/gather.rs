@@ -174,6 +174,16 @@ impl Gather {
         }
     }
 
+    /// The job's processes that live, in no order.
+    pub(super) fn processes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.lineage.processes()
+    }
+
+    /// Whether a process is one of the job's.
+    pub(super) fn knows(&self, tgid: u32) -> bool {
+        self.lineage.knows(tgid)
+    }
+
     /// Files of which nothing new is to be expected, each once: programs and libraries that are mapped again and again.
     pub fn take_settled(&mut self) -> impl Iterator<Item = FileKey> {
         self.programs.take_settled()

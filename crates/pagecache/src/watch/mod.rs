@@ -4,10 +4,17 @@
 //! what it sees to a [`Gather`]. It drops nothing from the cache, fetches nothing, changes no readahead and forks
 //! no helper: should it die, the kernel removes what it has loaded, and the job does not notice.
 //!
+//! To load the observer takes a tenth of a second, for which a job need not wait: [`Beside::listen`] before it begins,
+//! and [`Beside::follow`] when it has, loads it meanwhile (`loading.rs`). What the job reads until then is not seen. A
+//! job that ends sooner was not observed at all ([`Watcher::is_observing`]). Where that cannot be done
+//! [`Watcher::start`] takes a job that is held until it is watched.
+//!
 //! Under control the same [`Gather`] can listen to the plane ([`crate::Plane::listen`]), so that a job that is steered
 //! is learnt on without a second observer.
 
 mod gather;
+mod kin;
+mod loading;
 mod programs;
 mod reads;
 
@@ -20,6 +27,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 pub use gather::{Gather, Totals};
+
+use kin::Kin;
+use loading::Loading;
 
 use crate::observe::{ObserveError, Observer, ObserverConfig};
 
@@ -36,11 +46,53 @@ const OBSERVATIONS_A_TIME: usize = 4096;
 /// processes that come and go.
 const SLEEP: Duration = Duration::from_millis(10);
 
+/// What is needed to watch a job that begins before the observer is there.
+#[derive(Debug)]
+pub struct Beside {
+    kin: Kin,
+}
+
+impl Beside {
+    /// Listens to what processes do, on the whole machine.
+    ///
+    /// # Errors
+    /// The kernel has no process connector, or does not let us use it.
+    pub fn listen() -> Result<Beside, WatchError> {
+        Ok(Beside { kin: Kin::open().map_err(WatchError::Listen)? })
+    }
+
+    /// Watches the process `root`, which was started after [`Beside::listen`], as soon as the observer is there. The
+    /// recording will be called `path`.
+    ///
+    /// # Errors
+    /// The file cannot be written, or no thread can be had.
+    pub fn follow(self, root: u32, path: &Path) -> Result<Watcher, WatchError> {
+        let gather = Gather::create(path, root)?;
+        let loading = Loading::begin(self.kin, config()).map_err(WatchError::Listen)?;
+        Ok(Watcher { sight: Sight::Loading(loading), gather })
+    }
+}
+
 /// A job that is watched.
 #[derive(Debug)]
 pub struct Watcher {
-    observer: Observer,
+    sight: Sight,
     gather: Gather,
+}
+
+/// Where what is seen comes from.
+#[derive(Debug)]
+enum Sight {
+    /// The observer is on its way.
+    Loading(Loading),
+    /// It is there.
+    Observing(Box<Observer>),
+    /// It could not be loaded.
+    Blind,
+}
+
+fn config() -> ObserverConfig {
+    ObserverConfig { watch_only: true, ..ObserverConfig::with_ring(RING_BYTES) }
 }
 
 impl Watcher {
@@ -49,11 +101,10 @@ impl Watcher {
     /// # Errors
     /// When the kernel's side cannot be loaded, there is no such process, or the file cannot be written.
     pub fn start(root: u32, path: &Path) -> Result<Watcher, WatchError> {
-        let config = ObserverConfig { watch_only: true, ..ObserverConfig::with_ring(RING_BYTES) };
-        let mut observer = Observer::open(config).map_err(|e| WatchError::Observe(Box::new(e)))?;
+        let mut observer = Observer::open(config()).map_err(|e| WatchError::Observe(Box::new(e)))?;
         observer.track(root).map_err(|e| WatchError::Observe(Box::new(e)))?;
         let gather = Gather::create(path, root)?;
-        Ok(Watcher { observer, gather })
+        Ok(Watcher { sight: Sight::Observing(Box::new(observer)), gather })
     }
 
     /// The job begins now.
@@ -61,51 +112,73 @@ impl Watcher {
         self.gather.begin();
     }
 
+    /// Whether what the job reads is seen by now.
+    #[must_use]
+    pub fn is_observing(&self) -> bool {
+        matches!(self.sight, Sight::Observing(_))
+    }
+
     /// Waits until something happens, at most a short while, and takes in what was seen. Returns which of
     /// `descriptors` (positions in the slice) are readable.
     ///
     /// # Errors
-    /// When `poll(2)` fails.
+    /// When `poll(2)` fails, or the observer could not be loaded.
     pub fn step(&mut self, descriptors: &[BorrowedFd<'_>]) -> Result<Vec<usize>, WatchError> {
-        let mut fds = vec![PollFd::from_borrowed_fd(self.observer.fd(), PollFlags::IN)];
-        fds.extend(descriptors.iter().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
+        let own = match &self.sight {
+            Sight::Loading(loading) => loading.descriptors().to_vec(),
+            Sight::Observing(observer) => vec![observer.fd()],
+            Sight::Blind => Vec::new(),
+        };
+        let all = own.iter().chain(descriptors);
+        let mut fds: Vec<_> = all.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)).collect();
         let sleep = rustix::event::Timespec { tv_sec: 0, tv_nsec: SLEEP.subsec_nanos().into() };
         match poll(&mut fds, Some(&sleep)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(WatchError::Wait(error.into())),
         }
-        let ready = fds[1..].iter().enumerate().filter(|(_, fd)| !fd.revents().is_empty());
+        let ready = fds[own.len()..].iter().enumerate().filter(|(_, fd)| !fd.revents().is_empty());
         let ready = ready.map(|(at, _)| at).collect();
-        self.take_in();
+        drop(fds);
+        self.take_in()?;
         Ok(ready)
     }
 
-    fn take_in(&mut self) {
-        // What is in the ring now, and not what comes meanwhile for ever.
-        for _ in 0..=RING_BYTES as usize / RECORD_BYTES / OBSERVATIONS_A_TIME {
-            let gather = &mut self.gather;
-            let taken = self.observer.drain(OBSERVATIONS_A_TIME, |seen| gather.take(&seen));
-            for settled in gather.take_settled() {
-                // Refused only when the table is full: then it is told of on.
-                let _ = self.observer.ignore(settled);
-            }
-            if taken < OBSERVATIONS_A_TIME {
-                return;
+    fn take_in(&mut self) -> Result<(), WatchError> {
+        let Watcher { sight, gather } = self;
+        if let Sight::Loading(loading) = sight {
+            loading.take_in(gather);
+            if loading.is_over()
+                && let Sight::Loading(loading) = std::mem::replace(sight, Sight::Blind)
+            {
+                let observer = loading.take_over(gather).map_err(|e| WatchError::Observe(Box::new(e)))?;
+                *sight = Sight::Observing(Box::new(observer));
             }
         }
+        let Sight::Observing(observer) = sight else { return Ok(()) };
+        // What is in the ring now, and not what comes meanwhile for ever.
+        for _ in 0..=RING_BYTES as usize / RECORD_BYTES / OBSERVATIONS_A_TIME {
+            let taken = observer.drain(OBSERVATIONS_A_TIME, |seen| gather.take(&seen));
+            for settled in gather.take_settled() {
+                // Refused only when the table is full: then it is told of on.
+                let _ = observer.ignore(settled);
+            }
+            if taken < OBSERVATIONS_A_TIME {
+                break;
+            }
+        }
+        Ok(())
     }
 
-    /// What the job has waited for and read so far; `elapsed` and the exit code are the caller's to fill in.
+    /// What the job has waited for and read since it is observed; `elapsed` and the exit code are the caller's to fill in.
     #[must_use]
     pub fn totals(&self) -> Totals {
+        let Sight::Observing(observer) = &self.sight else { return Totals::default() };
+        // Less than what we read ourselves, which is next to nothing: names and directories.
+        let own_bytes = observer.device_read_bytes(std::process::id()).unwrap_or(0);
         Totals {
-            wait_ns: self.observer.total_wait_ns(),
-            // Less than what we read ourselves, which is next to nothing: names and directories.
-            device_read_bytes: self
-                .observer
-                .total_device_read_bytes()
-                .saturating_sub(self.observer.device_read_bytes(std::process::id()).unwrap_or(0)),
-            lost_events: self.observer.lost_events(),
+            wait_ns: observer.total_wait_ns(),
+            device_read_bytes: observer.total_device_read_bytes().saturating_sub(own_bytes),
+            lost_events: observer.lost_events(),
             ..Totals::default()
         }
     }
@@ -115,7 +188,10 @@ impl Watcher {
     /// # Errors
     /// When it could not be written.
     pub fn finish(mut self, totals: Totals) -> Result<(), WatchError> {
-        self.take_in();
+        // An observer that comes too late has nothing to add.
+        if self.is_observing() {
+            self.take_in()?;
+        }
         Ok(self.gather.finish(totals)?)
     }
 
@@ -132,6 +208,9 @@ pub enum WatchError {
     /// The recording.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// The processes of a job that runs already.
+    #[error("cannot follow what processes do: {0}")]
+    Listen(std::io::Error),
     /// Waiting for what happens next.
     #[error("cannot wait for what the job does: {0}")]
     Wait(std::io::Error),
