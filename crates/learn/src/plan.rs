@@ -44,8 +44,11 @@ const SMALL_MAPPED_BYTES: u64 = 1 << 20;
 
 /// Memory that steering itself needs, bytes: so much less is there for files.
 pub const STEERING_BYTES: u64 = OWN_BYTES;
-/// With less memory than this nothing is steered.
-pub const LEAST_MEMORY_BYTES: u64 = OWN_BYTES + LEAST_BUDGET_BYTES;
+/// With less memory than this beside the job's own nothing is watched or steered. To load the observer takes 34 MiB for a
+/// moment, most of it for the kernel's types, and in a memory cgroup in which that is all that is left, the kernel
+/// ends somebody.
+pub const LEAST_MEMORY_BYTES: u64 = 48 << 20;
+const _: () = assert!(LEAST_MEMORY_BYTES >= OWN_BYTES + LEAST_BUDGET_BYTES);
 
 /// A file that will be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,6 +181,9 @@ impl Plan {
         }
         let distinct_bytes = distinct_bytes(&lists);
         let files = places.files.len() as u64;
+        if means.free_bytes < LEAST_MEMORY_BYTES.saturating_add(means.job_bytes) {
+            return Err(NoPlan::NoMemory { free_mib: means.free_bytes >> 20 });
+        }
         let taken = OWN_BYTES.saturating_add(means.job_bytes).saturating_add(files * FILE_BYTES);
         let most = means.free_bytes.saturating_sub(taken);
         let most = most - most / RING_SHARE;
@@ -455,7 +461,7 @@ mod tests {
         let files = [("a", 8192 * PAGE_BYTES)];
         let read = [(0, 0, 8192, Way::Read), (0, 0, 8192, Way::Read)];
         let mut recorded = recording(dir.path(), &files, &read);
-        let tight = Means { free_bytes: 40 << 20, ..MEANS };
+        let tight = Means { free_bytes: 50 << 20, ..MEANS };
         recorded.summary.device_read_bytes = 33 << 20;
         assert_eq!(Plan::new(&recorded, tight).unwrap_err(), NoPlan::Fits);
         assert!(Plan::new(&recorded, MEANS).is_ok(), "there is room for both");
@@ -476,9 +482,12 @@ mod tests {
             |means| Plan::new(&recorded, means).map(|plan| plan.budget_bytes.next_multiple_of(1 << 20) >> 20);
         assert_eq!(budget(MEANS), Ok(64), "the whole file");
         assert_eq!(budget(Means { free_bytes: 58 << 20, ..MEANS }), Ok(28), "less what we need ourselves");
-        assert_eq!(budget(Means { free_bytes: 58 << 20, job_bytes: 18 << 20, ..MEANS }), Ok(10));
+        assert_eq!(budget(Means { free_bytes: 68 << 20, job_bytes: 18 << 20, ..MEANS }), Ok(20));
         assert_eq!(budget(Means { most_bytes: Some(20 << 20), ..MEANS }), Ok(20));
-        assert_eq!(budget(Means { free_bytes: 10 << 20, ..MEANS }), Err(NoPlan::NoMemory { free_mib: 0 }));
+        // Enough for a budget, and not for a start.
+        let little = Means { free_bytes: 58 << 20, job_bytes: 18 << 20, ..MEANS };
+        assert_eq!(budget(little), Err(NoPlan::NoMemory { free_mib: 58 }));
+        assert_eq!(budget(Means { free_bytes: 10 << 20, ..MEANS }), Err(NoPlan::NoMemory { free_mib: 10 }));
         let references = u64::from(pages) / BLOCK_PAGES;
         assert_eq!(budget(Means { usable_bytes: 1 << 20, ..MEANS }), Err(NoPlan::TooLong { references }));
         assert_eq!(budget(Means { usable_bytes: 8 * 48 * references, ..MEANS }), Ok(64));

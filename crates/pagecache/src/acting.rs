@@ -7,12 +7,13 @@
 
 use std::time::{Duration, Instant};
 
-use foretell_policy::{Action, Block, FileId, Input, ManagerId, Nanos};
+use foretell_policy::{Action, Block, DiskId, FileId, Input, ManagerId, Nanos};
 
 use crate::eviction::merge;
 use crate::fetching::{Fetch, Fetched};
 use crate::files::ManagedFile;
 use crate::folios::Folio;
+use crate::options::{Options, arm_batch, default_batch};
 use crate::steering::Steering;
 use crate::workers::{Eviction, Outcome};
 
@@ -193,9 +194,27 @@ impl Steering {
 
     fn judge_request(&mut self, fetched: &Fetched) {
         self.served(fetched);
-        let there = fetched.blocks.start.saturating_add(fetched.there);
-        for index in fetched.blocks.clone() {
-            self.judge_fetch(fetched.serial, Block::new(fetched.id, index), index < there);
+        for (blocks, there) in &fetched.runs {
+            let there = blocks.start.saturating_add(*there);
+            for index in blocks.clone() {
+                self.judge_fetch(fetched.serial, Block::new(fetched.id, index), index < there);
+            }
+        }
+        self.workers.take_in(fetched);
+        for index in fetched.gaps.iter().cloned().flatten() {
+            self.judge_gap(fetched.serial, Block::new(fetched.id, index));
+        }
+    }
+
+    /// What was read between two blocks should be gone again. Of what stays the policy hears now.
+    fn judge_gap(&mut self, serial: u32, block: Block) {
+        let pages = self.pages(block.index);
+        let Some(managed) = self.files.get_serial(block.file, serial) else { return };
+        if managed.folios.any_cached(pages)
+            && !self.in_flight.contains(&block)
+            && !self.engine.is_cached(block)
+        {
+            self.tell(Input::Loaded { block, by: None });
         }
     }
 
@@ -208,10 +227,29 @@ impl Steering {
         else {
             return;
         };
-        let (disk, _) = self.files.disk(dev);
-        for _ in 0..fetched.there {
+        let (disk, device) = self.files.disk(dev);
+        self.suit_batch(disk, device.has_arm());
+        for _ in 0..fetched.runs.iter().map(|(_, there)| there).sum() {
             self.answer(Input::Served { disk, access: Nanos(fetched.access_ns) });
         }
+    }
+
+    /// Lets more prefetches be under way to a disk that turns out to have an arm, and fewer again if it has none. What
+    /// was asked for by number stays.
+    fn suit_batch(&mut self, disk: DiskId, has_arm: bool) {
+        let Options { budget_bytes, block_bytes, batch, .. } = self.options;
+        let had_arm = self.arms.contains(&disk);
+        if has_arm == had_arm || batch != default_batch(budget_bytes, block_bytes) {
+            return;
+        }
+        let batch = if has_arm {
+            self.arms.push(disk);
+            arm_batch(budget_bytes, block_bytes).max(batch)
+        } else {
+            self.arms.retain(|&with_arm| with_arm != disk);
+            batch
+        };
+        self.answer(Input::DiskBatch { disk, batch });
     }
 
     fn judge_fetch(&mut self, serial: u32, block: Block, ok: bool) {

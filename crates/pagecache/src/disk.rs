@@ -15,7 +15,8 @@
 //! What follows from them. The *largest request* is the one of which positioning is a tenth: larger ones gain nothing,
 //! smaller ones waste the device. The *requests in flight* are as many as end within 20 ms, so that no demand read
 //! waits longer than that behind them. The device has an *arm* when scattered requests take 3 ms or more to position and
-//! two at a time are no quicker: then their order matters ([`crate::fetching`]).
+//! two at a time are no quicker: then their order matters, and what lies between two blocks is read along with them if
+//! that takes less than to position again ([`crate::fetching`]).
 //!
 //! [`Service`] is the estimate and knows no clock; [`Disk`] holds it for the threads.
 
@@ -51,6 +52,9 @@ const ARM_NS: f64 = 3e6;
 /// below which it is not any more. Two channels leave a half or less; requests in order on a disk about two thirds.
 const ARM_PART: f64 = 0.7;
 const NO_ARM_PART: f64 = 0.45;
+/// Part of the arm's movement that reading what it passes over may take: the estimate of either may be wrong by some,
+/// and what is read in vain takes memory for a moment.
+const GAP_PART: f64 = 0.75;
 /// Samples before an estimate is used.
 const ENOUGH: f64 = 2.5;
 /// Requests alone that are remembered. Not more: one is made in a second, and what changes should be seen.
@@ -252,6 +256,15 @@ impl Service {
         self.has_arm
     }
 
+    /// Bytes that are worth reading to save the arm a movement: those that take a part of its time. 0 without an arm.
+    pub(crate) fn gap_bytes(&self) -> u64 {
+        if !self.has_arm {
+            return 0;
+        }
+        let Line { positioning_ns, ns_a_byte, .. } = self.scattered;
+        (GAP_PART * positioning_ns / ns_a_byte) as u64
+    }
+
     /// Should the next request go out alone?
     fn is_probing(&self) -> bool {
         let (when_ns, begun) = self.probed;
@@ -311,6 +324,8 @@ pub(crate) struct Room {
     pub(crate) bytes: u64,
     /// Does the order of places matter?
     pub(crate) has_arm: bool,
+    /// Bytes that are read no slower than the arm passes over them.
+    pub(crate) gap_bytes: u64,
 }
 
 impl Disk {
@@ -336,7 +351,16 @@ impl Disk {
         let parts = service.largest_bytes().div_ceil(self.window_bytes).max(1);
         let places = self.queue / usize::try_from(parts).unwrap_or(usize::MAX);
         let room = service.under_way() < service.requests().min(places.max(1));
-        room.then(|| Room { bytes: service.next_bytes(), has_arm: service.has_arm() })
+        room.then(|| Room {
+            bytes: service.next_bytes(),
+            has_arm: service.has_arm(),
+            gap_bytes: service.gap_bytes(),
+        })
+    }
+
+    /// See [`Service::has_arm`].
+    pub(crate) fn has_arm(&self) -> bool {
+        self.service().has_arm()
     }
 
     /// See [`Service::begin`].

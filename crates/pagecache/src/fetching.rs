@@ -1,24 +1,19 @@
 //! The queue of prefetches, and the threads that work it off.
 //!
-//! Blocks come in the order of the policy, and go out in requests. A request begins with one block and takes along the
-//! blocks after it in the same file, then those before it, that wait anywhere in the queue, up to the largest
-//! request worth making on that device ([`crate::disk`]). Which block is next depends on the device:
-//!
-//! - Without an arm, it is the one that the policy gave first.
-//! - With an arm, it is the next one along the disk; behind the last one the sweep begins anew at the first (C-SCAN,
-//!   one-way elevator). A sweep ends after a bounded number of requests, however much comes in ahead of it, and a
-//!   block that has seen two sweeps begin goes before all others: nothing waits for ever.
-//!
-//! Each device has a lane of its own, with as many requests under way as it serves in a short time. A device that has
-//! enough to do is passed over, so no thread ever waits for room in one while another device has work.
+//! Blocks come in the order of the policy, and go out in requests, which are made up in [`lanes`].
 //!
 //! A thread takes one request, asks the kernel for it with `readahead(2)`, in as many calls as the kernel's window
 //! makes necessary, and waits for the last byte of each. Threads are started when there is work that all the others are
 //! too busy for. They have the lowest best-effort priority of I/O, for the schedulers that honour it.
+//!
+//! A request to a disk with an arm may hold *gaps*: blocks that nobody wants, read because the disk passes over them
+//! no quicker than it reads them. Their pages are dropped as soon as they are there. Until what became of the request
+//! has been taken in, [`Fetching::is_in_gap`] tells them from what was fetched. A gap of which something is cached is
+//! left out: who had it cached must not lose it.
 
 #![allow(unsafe_code)]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -28,17 +23,14 @@ use std::time::Instant;
 
 use foretell_policy::{Block, FileId, ManagerId};
 
-use crate::disk::{Disk, Room, Ticket};
+use self::lanes::Lanes;
+use crate::disk::{Disk, Ticket};
 use crate::kernel::PageCache;
+
+mod lanes;
 
 /// Prefetches that may wait to be started, in blocks; one more is refused (the policy asks again).
 pub(crate) const PREFETCH_QUEUE_BLOCKS: usize = 4096;
-/// Requests of one sweep at most.
-const SWEEP_REQUESTS: usize = PREFETCH_QUEUE_BLOCKS;
-/// A block that has seen so many sweeps begin goes first.
-const SWEEPS: u64 = 2;
-/// Lanes of devices for which nothing waits that are kept: their place on the disk is worth remembering.
-const IDLE_LANES: usize = 64;
 
 /// A block to be prefetched.
 #[derive(Debug, Clone)]
@@ -55,19 +47,48 @@ pub(crate) struct Fetch {
     pub(crate) place: u64,
 }
 
-/// Blocks next to each other, read together.
+/// Blocks next to each other that are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) blocks: Range<u32>,
+    offset: u64,
+    length: u64,
+}
+
+impl Run {
+    fn of(fetch: &Fetch) -> Run {
+        let index = fetch.block.index;
+        Run { blocks: index..index.saturating_add(1), offset: fetch.offset, length: fetch.length }
+    }
+
+    fn end(&self) -> u64 {
+        self.offset + self.length
+    }
+}
+
+/// Blocks of one file, read together.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) serial: u32,
     pub(crate) id: FileId,
-    pub(crate) blocks: Range<u32>,
+    /// What is wanted, in the order of the file: one run at least. Between two there is a gap.
+    pub(crate) runs: Vec<Run>,
     file: Arc<File>,
     disk: Arc<Disk>,
-    offset: u64,
-    length: u64,
     /// Bytes of each block but the last.
     block_bytes: u64,
     ticket: Ticket,
+}
+
+impl Request {
+    /// Blocks that are wanted.
+    fn wanted(&self) -> usize {
+        self.runs.iter().map(|run| run.blocks.len()).sum()
+    }
+
+    fn gaps(&self) -> impl Iterator<Item = (&Run, &Run)> {
+        self.runs.iter().zip(self.runs.iter().skip(1))
+    }
 }
 
 /// What became of a request.
@@ -76,215 +97,12 @@ pub(crate) struct Fetched {
     /// Number of the file's registration.
     pub(crate) serial: u32,
     pub(crate) id: FileId,
-    pub(crate) blocks: Range<u32>,
-    /// So many of them, from the first on, are there; the others will not be.
-    pub(crate) there: u32,
+    /// The blocks that were wanted, and how many of each run, from its first on, are there; the others will not be.
+    pub(crate) runs: Vec<(Range<u32>, u32)>,
+    /// The blocks of gaps that were read and dropped. [`Fetching::is_in_gap`] knows them until [`Fetching::take_in`].
+    pub(crate) gaps: Vec<Range<u32>>,
     /// What the disk took for each block, without queueing.
     pub(crate) access_ns: u64,
-}
-
-/// What waits for one device.
-#[derive(Debug)]
-struct Lane {
-    disk: Arc<Disk>,
-    /// By order of arrival, with the sweep in which it came.
-    waiting: BTreeMap<u64, (Fetch, u64)>,
-    by_block: BTreeMap<(u32, u32), u64>,
-    by_place: BTreeSet<(u64, u64)>,
-    /// Where the sweep has come, and its number.
-    head: u64,
-    sweep: u64,
-    /// Requests of this sweep.
-    swept: usize,
-    /// File and block after the last request.
-    end: Option<(u32, u32)>,
-}
-
-impl Lane {
-    fn new(disk: Arc<Disk>) -> Lane {
-        Lane {
-            disk,
-            waiting: BTreeMap::new(),
-            by_block: BTreeMap::new(),
-            by_place: BTreeSet::new(),
-            head: 0,
-            sweep: 0,
-            swept: 0,
-            end: None,
-        }
-    }
-
-    fn remove(&mut self, arrival: u64) -> Option<Fetch> {
-        let (fetch, _) = self.waiting.remove(&arrival)?;
-        self.by_block.remove(&(fetch.serial, fetch.block.index));
-        self.by_place.remove(&(fetch.place, arrival));
-        Some(fetch)
-    }
-
-    /// The block that the next request begins with.
-    fn next(&mut self, has_arm: bool) -> Option<u64> {
-        let (&oldest, &(_, sweep)) = self.waiting.first_key_value()?;
-        if !has_arm || sweep + SWEEPS <= self.sweep {
-            return Some(oldest);
-        }
-        let ahead = self.by_place.range((self.head, 0)..).next().filter(|_| self.swept < SWEEP_REQUESTS);
-        if let Some(&(_, arrival)) = ahead {
-            self.swept += 1;
-            return Some(arrival);
-        }
-        (self.sweep, self.swept) = (self.sweep + 1, 1);
-        self.by_place.first().map(|&(_, arrival)| arrival)
-    }
-
-    /// Takes a block out of the queue, if it waits there and goes with a request.
-    fn neighbour(&mut self, serial: u32, index: u32, goes: impl Fn(&Fetch) -> bool) -> Option<Fetch> {
-        let arrival = *self.by_block.get(&(serial, index))?;
-        self.waiting.get(&arrival).filter(|(fetch, _)| goes(fetch))?;
-        self.remove(arrival)
-    }
-
-    /// Takes the next request out of the queue, if the device has room for one.
-    fn take(&mut self, now_ns: u64) -> Option<Request> {
-        if self.waiting.is_empty() {
-            return None;
-        }
-        let Room { bytes, has_arm } = self.disk.room()?;
-        let arrival = self.next(has_arm)?;
-        let first = self.remove(arrival)?;
-        let (serial, index) = (first.serial, first.block.index);
-        let (mut offset, mut end, mut blocks) =
-            (first.offset, first.offset + first.length, index..index.saturating_add(1));
-        self.head = first.place;
-        let mut block_bytes = first.length;
-        while let Some(next) = self.neighbour(serial, blocks.end, |next| {
-            next.offset == end && next.offset + next.length - offset <= bytes
-        }) {
-            end = next.offset + next.length;
-            blocks.end = blocks.end.saturating_add(1);
-            block_bytes = block_bytes.max(next.length);
-            self.head = next.place;
-        }
-        // On a disk what lies behind has been passed.
-        while !has_arm
-            && let Some(index) = blocks.start.checked_sub(1)
-            && let Some(before) = self.neighbour(serial, index, |before| {
-                before.offset + before.length == offset && end - before.offset <= bytes
-            })
-        {
-            offset = before.offset;
-            blocks.start = index;
-            block_bytes = block_bytes.max(before.length);
-        }
-        self.head = self.head.saturating_add(1);
-        let scattered = self.end != Some((serial, blocks.start));
-        self.end = Some((serial, blocks.end));
-        let ticket = self.disk.begin(now_ns, end - offset, scattered);
-        Some(Request {
-            serial,
-            id: first.block.file,
-            blocks,
-            file: first.file,
-            disk: first.disk,
-            offset,
-            length: end - offset,
-            block_bytes,
-            ticket,
-        })
-    }
-}
-
-/// What waits, by device.
-#[derive(Debug, Default)]
-struct Lanes {
-    lanes: Vec<Lane>,
-    /// Blocks that wait, in all.
-    waiting: usize,
-    arrivals: u64,
-    /// The lane that is asked first next time.
-    turn: usize,
-}
-
-impl Lanes {
-    /// Takes in fetches in their order; returns those for which there was no room. A block that waits already is
-    /// not taken in twice.
-    fn push(&mut self, fetches: Vec<Fetch>) -> Vec<Fetch> {
-        let mut fetches = fetches.into_iter();
-        while self.waiting < PREFETCH_QUEUE_BLOCKS
-            && let Some(fetch) = fetches.next()
-        {
-            let lane = self.lane(&fetch.disk);
-            let block = (fetch.serial, fetch.block.index);
-            if lane.by_block.contains_key(&block) {
-                continue;
-            }
-            let arrival = self.arrivals;
-            self.arrivals += 1;
-            self.waiting += 1;
-            let lane = self.lane(&fetch.disk);
-            lane.by_block.insert(block, arrival);
-            lane.by_place.insert((fetch.place, arrival));
-            lane.waiting.insert(arrival, (fetch, lane.sweep));
-        }
-        fetches.collect()
-    }
-
-    fn lane(&mut self, disk: &Arc<Disk>) -> &mut Lane {
-        let known = self.lanes.iter().position(|lane| Arc::ptr_eq(&lane.disk, disk));
-        let at = known.unwrap_or_else(|| {
-            if self.lanes.len() >= IDLE_LANES {
-                self.lanes.retain(|lane| !lane.waiting.is_empty());
-            }
-            self.lanes.push(Lane::new(Arc::clone(disk)));
-            self.lanes.len() - 1
-        });
-        &mut self.lanes[at]
-    }
-
-    /// The next request to a device that has room for one; the devices take turns.
-    fn take(&mut self, now_ns: u64) -> Option<Request> {
-        let count = self.lanes.len();
-        let turn = self.turn;
-        let (at, request) = (0..count)
-            .map(|step| (turn + step) % count)
-            .find_map(|at| self.lanes[at].take(now_ns).map(|request| (at, request)))?;
-        self.turn = at + 1;
-        self.waiting -= request.blocks.len();
-        Some(request)
-    }
-
-    /// Is there a device with work and room for it?
-    fn has_more(&self) -> bool {
-        self.lanes.iter().any(|lane| !lane.waiting.is_empty() && lane.disk.room().is_some())
-    }
-
-    /// The program has asked for a block itself. Is it one by itself, it need not be asked for again: what is left of it
-    /// would cost a request of its own. In a run it stays.
-    fn overtaken(&mut self, serial: u32, index: u32) {
-        let next = index.checked_add(1);
-        for lane in &mut self.lanes {
-            let in_run = next.is_some_and(|next| lane.by_block.contains_key(&(serial, next)));
-            if let Some(&arrival) = lane.by_block.get(&(serial, index)).filter(|_| !in_run) {
-                lane.remove(arrival);
-                self.waiting -= 1;
-            }
-        }
-    }
-
-    /// Drops what `drop_it` says; returns it in the order in which it came.
-    fn cancel(&mut self, drop_it: impl Fn(&Fetch) -> bool) -> Vec<Fetch> {
-        let mut dropped = Vec::new();
-        for lane in &mut self.lanes {
-            let arrivals: Vec<u64> = lane
-                .waiting
-                .iter()
-                .filter(|(_, (fetch, _))| drop_it(fetch))
-                .map(|(&arrival, _)| arrival)
-                .collect();
-            dropped.extend(arrivals.into_iter().filter_map(|arrival| lane.remove(arrival)));
-        }
-        self.waiting -= dropped.len();
-        dropped
-    }
 }
 
 /// What the threads share under a lock.
@@ -303,6 +121,8 @@ pub(crate) struct Fetching {
     changed: Condvar,
     most_threads: usize,
     cache: Arc<dyn PageCache>,
+    /// Ends of the gaps that are read, by the number of the file's registration and the first block.
+    gaps: Mutex<BTreeMap<(u32, u32), u32>>,
     /// Takes what became of a request; must not wait.
     post: Box<dyn Fn(Fetched) + Send + Sync>,
     start: Instant,
@@ -329,6 +149,7 @@ impl Fetching {
             changed: Condvar::new(),
             most_threads: most_threads.max(1),
             cache,
+            gaps: Mutex::default(),
             post: Box::new(post),
             start: Instant::now(),
         });
@@ -347,6 +168,21 @@ impl Fetching {
     /// The program has asked for a block itself: what waits for that alone is dropped.
     pub(crate) fn overtaken(&self, serial: u32, index: u32) {
         self.state().lanes.overtaken(serial, index);
+    }
+
+    /// Whether a block is read only because what is wanted lies on both sides of it.
+    pub(crate) fn is_in_gap(&self, serial: u32, index: u32) -> bool {
+        let gaps = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = gaps.range((serial, 0)..=(serial, index)).next_back();
+        before.is_some_and(|(_, &end)| index < end)
+    }
+
+    /// What became of a request has been taken in.
+    pub(crate) fn take_in(&self, fetched: &Fetched) {
+        let mut gaps = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
+        for gap in &fetched.gaps {
+            gaps.remove(&(fetched.serial, gap.start));
+        }
     }
 
     /// Drops the prefetches that `drop_it` says and that have not been started; returns them.
@@ -387,21 +223,54 @@ impl Fetching {
     fn work(self: &Arc<Self>) {
         lower_priority();
         while let Some(request) = self.next() {
-            let bytes = read(&*self.cache, &request);
-            let access_ns = request.disk.end(self.now_ns(), request.ticket, bytes == request.length);
-            let count = u32::try_from(request.blocks.len()).unwrap_or(u32::MAX);
-            let there = match bytes {
-                bytes if bytes == request.length => count,
-                bytes => u32::try_from(bytes / request.block_bytes.max(1)).unwrap_or(0),
-            };
+            let asked = self.plan(&request);
+            let there: Vec<u64> = read(&*self.cache, &request, &asked.spans);
+            let is_whole = asked.spans.iter().zip(&there).all(|(span, &there)| there == span.end);
+            // What was read in several pieces says little of how the disk does with one.
+            let counts = is_whole && asked.spans.len() == 1;
+            let access_ns = request.disk.end(self.now_ns(), request.ticket, counts);
+            for (first, second) in request.gaps().filter(|(first, _)| asked.is_read_behind(first)) {
+                // What stays is found when the outcome is taken in.
+                let _ = self.cache.drop_range(&request.file, first.end(), second.offset - first.end());
+            }
+            let runs = request.runs.iter().map(|run| {
+                let at = asked.spans.partition_point(|span| span.end <= run.offset);
+                let bytes = there.get(at).map_or(0, |there| there.saturating_sub(run.offset)).min(run.length);
+                let whole = u32::try_from(run.blocks.len()).unwrap_or(u32::MAX);
+                let blocks = match bytes {
+                    bytes if bytes == run.length => whole,
+                    bytes => u32::try_from(bytes / request.block_bytes.max(1)).unwrap_or(0).min(whole),
+                };
+                (run.blocks.clone(), blocks)
+            });
             (self.post)(Fetched {
                 serial: request.serial,
                 id: request.id,
-                blocks: request.blocks,
-                there,
-                access_ns: access_ns / u64::from(count.max(1)),
+                runs: runs.collect(),
+                gaps: asked.gaps,
+                access_ns: access_ns / (request.wanted() as u64).max(1),
             });
         }
+    }
+
+    /// What is read for a request: all of it at once, but for gaps of which something is cached.
+    fn plan(&self, request: &Request) -> Asked {
+        let mut asked = Asked { spans: Vec::new(), gaps: Vec::new() };
+        let mut span = request.runs.first().map_or(0..0, |run| run.offset..run.end());
+        for (first, second) in request.gaps() {
+            let status = self.cache.status(&request.file, first.end(), second.offset - first.end());
+            // Before cachestat(2) nobody can tell, and gaps are left out.
+            if status.is_ok_and(|status| status.cached == 0) {
+                asked.gaps.push(first.blocks.end..second.blocks.start);
+                span.end = second.end();
+            } else {
+                asked.spans.push(std::mem::replace(&mut span, second.offset..second.end()));
+            }
+        }
+        asked.spans.push(span);
+        let mut gaps = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
+        gaps.extend(asked.gaps.iter().map(|gap| ((request.serial, gap.start), gap.end)));
+        asked
     }
 
     /// The next request; waits until there is one. `None` when there will be no more.
@@ -433,27 +302,44 @@ impl Fetching {
     }
 }
 
-/// Reads a request into the cache; returns how many of its bytes, from the first on, are there.
-fn read(cache: &dyn PageCache, request: &Request) -> u64 {
-    let Request { file, offset, length, .. } = request;
+/// What of a request is read.
+struct Asked {
+    /// Bytes, in the order of the file.
+    spans: Vec<Range<u64>>,
+    /// Blocks among them that nobody wants.
+    gaps: Vec<Range<u32>>,
+}
+
+impl Asked {
+    fn is_read_behind(&self, run: &Run) -> bool {
+        self.gaps.iter().any(|gap| gap.start == run.blocks.end)
+    }
+}
+
+/// Reads spans of a request's file into the cache; returns up to where each is there.
+fn read(cache: &dyn PageCache, request: &Request, spans: &[Range<u64>]) -> Vec<u64> {
+    let file = &request.file;
     let window_bytes = request.disk.window_bytes();
-    let mut asked = 0;
-    while asked < *length {
-        let part = window_bytes.min(length - asked);
-        if cache.start_read(file, offset + asked, part).is_err() {
-            break;
-        }
-        asked += part;
+    let parts = |span: &Range<u64>| {
+        let end = span.end;
+        let starts = std::iter::successors(Some(span.start), move |at| Some(at + window_bytes));
+        starts.take_while(move |&at| at < end).map(move |at| at..end.min(at + window_bytes))
+    };
+    let mut asked = Vec::with_capacity(spans.len());
+    for span in spans {
+        let started = parts(span)
+            .take_while(|part| cache.start_read(file, part.start, part.end - part.start).is_ok())
+            .count();
+        asked.push(started);
     }
-    let mut there = 0;
-    while there < asked {
-        let end = asked.min(there + window_bytes);
-        if !cache.await_page(file, offset + end - 1).unwrap_or(false) {
-            break;
-        }
-        there = end;
-    }
-    there
+    let awaited = spans.iter().zip(asked).map(|(span, started)| {
+        let there = parts(span)
+            .take(started)
+            .take_while(|part| cache.await_page(file, part.end - 1).unwrap_or(false))
+            .last();
+        there.map_or(span.start, |part| part.end)
+    });
+    awaited.collect()
 }
 
 /// Gives the calling thread the lowest best-effort priority of I/O. What a scheduler makes of it is its own affair.

@@ -71,6 +71,8 @@ pub(crate) struct Steering {
     /// To be prefetched when their eviction has been tried.
     pub(crate) deferred: Vec<(Block, ManagerId)>,
     pub(crate) fetches: Vec<Fetch>,
+    /// Disks with an arm, as the policy knows them.
+    pub(crate) arms: Vec<foretell_policy::DiskId>,
     pub(crate) waiting: Waiting,
     /// Folios that can go, by file.
     pub(crate) ready: BTreeMap<FileId, Vec<Folio>>,
@@ -150,6 +152,7 @@ impl Steering {
             arriving: None,
             deferred: Vec::new(),
             fetches: Vec::new(),
+            arms: Vec::new(),
             waiting: Waiting::new(waiting_blocks << block_order),
             ready: BTreeMap::new(),
             backlog: VecDeque::new(),
@@ -410,6 +413,7 @@ impl Steering {
             self.waiting.forget(id.0, stale);
         }
         managed.folios.add(page, order);
+        let serial = managed.serial;
         if by.is_some() && !managed.listed.is_empty() {
             let before = managed.added_up_to.filter(|(who, _)| *who == tgid).map_or(0, |(_, page)| page);
             managed.added_up_to = Some((tgid, before.max(pages.end - 1)));
@@ -427,6 +431,10 @@ impl Steering {
                     self.workers.overtaken(managed.serial, index);
                 }
                 self.tell(Input::FetchFailed { block });
+            }
+            // Gone again in a moment; if the program reads it meanwhile, the policy hears of that.
+            if tgid == self.own_pid && self.workers.is_in_gap(serial, index) {
+                continue;
             }
             let block_pages = self.pages(index);
             if let Some(managed) = self.files.get_mut(id)
@@ -456,7 +464,10 @@ impl Steering {
             let pages = self.pages(index);
             if self.files.get(id).is_some_and(|managed| !managed.folios.any_cached(pages)) {
                 let block = Block::new(id, index);
-                if !ours && let Some(pressure) = &mut self.pressure {
+                if !ours
+                    && self.engine.is_cached(block)
+                    && let Some(pressure) = &mut self.pressure
+                {
                     pressure.lost(1);
                 }
                 self.tell(if ours { Input::TakenAlong { block } } else { Input::Gone { block } });

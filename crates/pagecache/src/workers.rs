@@ -155,6 +155,16 @@ impl Workers {
         self.fetching.overtaken(serial, index);
     }
 
+    /// Whether a block is read only because what is wanted lies on both sides of it.
+    pub(crate) fn is_in_gap(&self, serial: u32, index: u32) -> bool {
+        self.fetching.is_in_gap(serial, index)
+    }
+
+    /// What became of a request has been taken in.
+    pub(crate) fn take_in(&self, fetched: &Fetched) {
+        self.fetching.take_in(fetched);
+    }
+
     /// Drops the prefetches that `drop_it` says and that have not been started; returns them.
     pub(crate) fn cancel(&self, drop_it: impl Fn(&Fetch) -> bool) -> Vec<Fetch> {
         self.fetching.cancel(drop_it)

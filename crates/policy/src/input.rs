@@ -68,6 +68,14 @@ pub enum Input<'a> {
         /// The time of the access.
         access: Nanos,
     },
+    /// So many prefetches of a disk may be under way from now on, whatever [`crate::Config::batch`] says. Heeded by
+    /// forestall and informed.
+    DiskBatch {
+        /// Which disk.
+        disk: DiskId,
+        /// Blocks, 1 at least.
+        batch: u32,
+    },
     /// A process computed this long between two references. Asked for as [`Input::Served`].
     Computed {
         /// Which process.

@@ -188,6 +188,7 @@ impl<R: Read> Bytes<R> {
             kind::EVICT_REFUSED => Input::EvictRefused { block: self.block(first, before)? },
             kind::PROCESS_EXITED => Input::ProcessExited { process: self.process(first, before)? },
             kind::SERVED => Input::Served { disk: DiskId(self.u16()?), access: Nanos(self.number()?) },
+            kind::DISK_BATCH => Input::DiskBatch { disk: DiskId(self.u16()?), batch: self.u32()? },
             kind::COMPUTED => {
                 Input::Computed { process: self.process(first, before)?, compute: Nanos(self.number()?) }
             }

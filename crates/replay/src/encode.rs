@@ -33,6 +33,7 @@ pub(crate) mod kind {
     pub(crate) const TEMPORARY_PRIORITY: u8 = 24;
     pub(crate) const FLUSHED: u8 = 25;
     pub(crate) const SCHEDULED: u8 = 26;
+    pub(crate) const DISK_BATCH: u8 = 27;
     // Not inputs.
     pub(crate) const ACTIONS: u8 = 29;
     pub(crate) const CHECK: u8 = 30;
@@ -165,6 +166,7 @@ pub(crate) fn input(out: &mut Vec<u8>, before: &mut Before, now: Nanos, input: &
             record.numbers(&[disk.0.into()]);
             number(record.out, access.0);
         }
+        Input::DiskBatch { disk, batch } => record.numbers(&[disk.0.into(), batch]),
         Input::Computed { process, compute } => {
             record.process(before, process);
             number(record.out, compute.0);
@@ -218,6 +220,7 @@ fn kind_of(input: &Input<'_>) -> u8 {
         Input::EvictRefused { .. } => kind::EVICT_REFUSED,
         Input::ProcessExited { .. } => kind::PROCESS_EXITED,
         Input::Served { .. } => kind::SERVED,
+        Input::DiskBatch { .. } => kind::DISK_BATCH,
         Input::Computed { .. } => kind::COMPUTED,
         Input::TimePassed => kind::TIME_PASSED,
         Input::FileAdded { .. } => kind::FILE_ADDED,

@@ -65,6 +65,8 @@ fn input() -> impl Strategy<Value = OwnedInput> {
         1 => process().prop_map(|process| Input::ProcessExited { process }),
         1 => (any::<u16>(), any::<u64>())
             .prop_map(|(disk, access)| Input::Served { disk: DiskId(disk), access: Nanos(access) }),
+        1 => (any::<u16>(), any::<u32>())
+            .prop_map(|(disk, batch)| Input::DiskBatch { disk: DiskId(disk), batch }),
         1 => (process(), any::<u64>())
             .prop_map(|(process, compute)| Input::Computed { process, compute: Nanos(compute) }),
         2 => Just(Input::TimePassed),

@@ -23,7 +23,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
 use foretell_learn::{
-    How, Job, Means, Night, Plan, Store, StoreError, Tonight, by_itself, memory, tonight, usual_exit_code,
+    How, Job, LEAST_MEMORY_BYTES, Means, Night, Plan, Store, StoreError, Tonight, by_itself, memory, tonight,
+    usual_exit_code,
 };
 use foretell_recording::{Access, Recording};
 
@@ -202,13 +203,20 @@ fn decide(wanted: &Wanted, job: Option<&Job>, before: &[Night]) -> (How, String,
         Some(How::Steered) if job.recording().exists() => Tonight::Steer(asked()),
         _ => tonight(before, job.recording().exists()),
     };
-    match verdict {
-        Tonight::Alone(why) => (How::Alone, why, None),
-        Tonight::Watch(why) => (How::Watched, why, None),
+    let why = match verdict {
+        Tonight::Alone(why) => return (How::Alone, why, None),
+        Tonight::Watch(why) => why,
         Tonight::Steer(why) => match plan(wanted, job, before) {
-            Ok(plan) => (How::Steered, why, Some(plan)),
-            Err(problem) => (How::Watched, problem, None),
+            Ok(plan) => return (How::Steered, why, Some(plan)),
+            Err(problem) => problem,
         },
+    };
+    match memory::free_bytes() {
+        Some(free) if free < LEAST_MEMORY_BYTES => {
+            let (free, needed) = (free >> 20, LEAST_MEMORY_BYTES >> 20);
+            (How::Alone, format!("{free} MiB of memory are free, and to watch it takes {needed}"), None)
+        }
+        _ => (How::Watched, why, None),
     }
 }
 

@@ -136,18 +136,23 @@ pub(super) fn load(config: &ObserverConfig) -> Result<Loaded, ObserveError> {
     if !in_initial_pid_namespace() {
         return Err(ObserveError::PidNamespace);
     }
-    let (types, loader) = if config.watch_only {
-        // Nobody waits for it, and one after the other needs half of the memory.
-        let loader = EbpfLoader::new();
-        (kernel_types()?, loader)
+    let types;
+    let loader = if config.watch_only {
+        // Nobody waits for it, and one after the other, the first forgotten, needs half of the memory.
+        let mut loader = EbpfLoader::new();
+        loader.btf(None);
+        types = kernel_types()?;
+        loader.btf(Some(&types));
+        loader
     } else {
         // The loader reads the kernel's types for itself, whether it is given them or not: 40 ms each, side by side.
-        let (types, loader) = std::thread::scope(|scope| {
+        let (read, loader) = std::thread::scope(|scope| {
             let types = scope.spawn(kernel_types);
             let loader = EbpfLoader::new();
             (types.join(), loader)
         });
-        (types.unwrap_or_else(|_| kernel_types())?, loader)
+        types = read.unwrap_or_else(|_| kernel_types())?;
+        loader
     };
     // Who only watches has nothing to say about files; the table of the others takes 4 MiB.
     let files = if config.watch_only { 1 } else { MANAGED_FILES };

@@ -116,7 +116,10 @@ impl Engine {
                     self.note(now, &Input::ManagerRemoved { manager });
                 }
             }
-            Input::Served { .. } | Input::Computed { .. } | Input::Scheduled { .. } => self.note(now, &input),
+            Input::Served { .. }
+            | Input::DiskBatch { .. }
+            | Input::Computed { .. }
+            | Input::Scheduled { .. } => self.note(now, &input),
             Input::TimePassed => self.time_passed(now),
             Input::FileAdded { layout } => {
                 return answer(self.books.add_file(layout.clone()).map(Answer::File));

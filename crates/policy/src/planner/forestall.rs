@@ -134,6 +134,8 @@ pub(super) struct Forestall {
     open: OpenBatches,
     /// The last access times, by disk.
     access_times: Vec<History>,
+    /// Prefetches that may be under way, by disk.
+    batches: Vec<u32>,
     /// By manager.
     watched: Vec<Watched>,
 }
@@ -143,6 +145,7 @@ impl Forestall {
         Forestall {
             open: OpenBatches::default(),
             access_times: vec![History::default(); config.disks.max(1) as usize],
+            batches: vec![config.batch.max(1); config.disks.max(1) as usize],
             watched: Vec::new(),
         }
     }
@@ -160,6 +163,11 @@ impl Planner for Forestall {
                     times.push(access.0);
                 }
             }
+            Input::DiskBatch { disk, batch } => {
+                if let Some(of_disk) = self.batches.get_mut(disk.0 as usize) {
+                    *of_disk = batch.max(1);
+                }
+            }
             Input::Computed { process, compute } => {
                 if let Some(manager) = desk.manager_of(process) {
                     watched(&mut self.watched, manager).compute_times.push(compute.0);
@@ -173,8 +181,8 @@ impl Planner for Forestall {
 impl Forestall {
     /// Fetches what is due, and what is within the horizon, if it is used with at least this chance.
     pub(super) fn fetch_due(&mut self, desk: &mut Desk<'_>, manager: ManagerId, least_chance: f64) {
-        let batch = desk.config().batch.max(1);
         let disks = self.access_times.len();
+        let batches = &self.batches;
         let Watched { compute_times, due } = watched(&mut self.watched, manager);
         let access_times = &self.access_times;
         for list in 0..desk.list_count(manager) {
@@ -184,12 +192,13 @@ impl Forestall {
             let due = &mut due[list];
             self.open.fill(desk, manager, list, None, least_chance, |desk, disk| {
                 let in_flight = desk.in_flight_from(disk);
+                let batch = batches[disk.0 as usize];
                 let fetch = fetch_references(&access_times[disk.0 as usize], compute_times);
                 let refill_at = if fetch.slow { batch / 4 * 3 } else { 0 };
                 let Some(l) = desk.list(manager, list) else { return 0 };
                 let reach = desk.config().cache_blocks.saturating_mul(2);
                 let due = &mut due[disk.0 as usize];
-                if in_flight <= refill_at && due.is_now(l, disk, reach, fetch) {
+                if in_flight <= refill_at && in_flight < batch && due.is_now(l, disk, reach, fetch) {
                     batch - in_flight
                 } else {
                     0

@@ -1,0 +1,261 @@
+//! What waits to be fetched, by device, and how it becomes requests.
+//!
+//! A request begins with one block and takes along the blocks after it in the same file, then those before it, that
+//! wait anywhere in the queue, up to the largest request worth making on that device ([`crate::disk`]). Which block
+//! is next depends on the device:
+//!
+//! - Without an arm, it is the one that the policy gave first.
+//! - With an arm, it is the next one along the disk; behind the last one the sweep begins anew at the first (C-SCAN,
+//!   one-way elevator). A sweep ends after a bounded number of requests, however much comes in ahead of it, and a
+//!   block that has seen two sweeps begin goes before all others: nothing waits for ever. Where what lies between two
+//!   blocks is read in less time than the arm takes to move, both belong to one request, and the gap with them.
+//!
+//! Each device has a lane of its own, with as many requests under way as it serves in a short time. A device that has
+//! enough to do is passed over, so no thread ever waits for room in one while another device has work.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Fetch, PREFETCH_QUEUE_BLOCKS, Request, Run};
+use crate::disk::{Disk, Room};
+
+/// Requests of one sweep at most.
+const SWEEP_REQUESTS: usize = PREFETCH_QUEUE_BLOCKS;
+/// A block that has seen so many sweeps begin goes first.
+const SWEEPS: u64 = 2;
+/// Lanes of devices for which nothing waits that are kept: their place on the disk is worth remembering.
+const IDLE_LANES: usize = 64;
+
+/// What waits for one device.
+#[derive(Debug)]
+struct Lane {
+    disk: Arc<Disk>,
+    /// By order of arrival, with the sweep in which it came.
+    waiting: BTreeMap<u64, (Fetch, u64)>,
+    by_block: BTreeMap<(u32, u32), u64>,
+    by_place: BTreeSet<(u64, u64)>,
+    /// Where the sweep has come, and its number.
+    head: u64,
+    sweep: u64,
+    /// Requests of this sweep.
+    swept: usize,
+    /// File and block after the last request.
+    end: Option<(u32, u32)>,
+}
+
+impl Lane {
+    fn new(disk: Arc<Disk>) -> Lane {
+        Lane {
+            disk,
+            waiting: BTreeMap::new(),
+            by_block: BTreeMap::new(),
+            by_place: BTreeSet::new(),
+            head: 0,
+            sweep: 0,
+            swept: 0,
+            end: None,
+        }
+    }
+
+    fn remove(&mut self, arrival: u64) -> Option<Fetch> {
+        let (fetch, _) = self.waiting.remove(&arrival)?;
+        self.by_block.remove(&(fetch.serial, fetch.block.index));
+        self.by_place.remove(&(fetch.place, arrival));
+        Some(fetch)
+    }
+
+    /// The block that the next request begins with.
+    fn next(&mut self, has_arm: bool) -> Option<u64> {
+        let (&oldest, &(_, sweep)) = self.waiting.first_key_value()?;
+        if !has_arm || sweep + SWEEPS <= self.sweep {
+            return Some(oldest);
+        }
+        let ahead = self.by_place.range((self.head, 0)..).next().filter(|_| self.swept < SWEEP_REQUESTS);
+        if let Some(&(_, arrival)) = ahead {
+            self.swept += 1;
+            return Some(arrival);
+        }
+        (self.sweep, self.swept) = (self.sweep + 1, 1);
+        self.by_place.first().map(|&(_, arrival)| arrival)
+    }
+
+    /// Takes a block out of the queue, if it waits there and goes with a request.
+    fn neighbour(&mut self, serial: u32, index: u32, goes: impl Fn(&Fetch) -> bool) -> Option<Fetch> {
+        let arrival = *self.by_block.get(&(serial, index))?;
+        self.waiting.get(&arrival).filter(|(fetch, _)| goes(fetch))?;
+        self.remove(arrival)
+    }
+
+    /// Takes the blocks behind a run out of the queue, up to the offset `most` of the file.
+    fn extend(&mut self, serial: u32, run: &mut Run, most: u64, block_bytes: &mut u64) {
+        while let Some(next) = self.neighbour(serial, run.blocks.end, |next| {
+            next.offset == run.end() && next.offset + next.length <= most
+        }) {
+            run.length += next.length;
+            run.blocks.end = run.blocks.end.saturating_add(1);
+            *block_bytes = next.length.max(*block_bytes);
+            self.head = next.place;
+        }
+    }
+
+    /// Takes the next block behind a run out of the queue, if what lies between is worth reading: no more than
+    /// `gap_bytes`, and no further apart on the disk than in the file.
+    fn beyond_a_gap(&mut self, serial: u32, run: &Run, most: u64, gap_bytes: u64) -> Option<Fetch> {
+        let (_, &arrival) = self.by_block.range((serial, run.blocks.end)..=(serial, u32::MAX)).next()?;
+        let (next, _) = self.waiting.get(&arrival)?;
+        let gap = next.offset.checked_sub(run.end())?;
+        let apart = next.place.checked_sub(self.head)?;
+        let goes = gap <= gap_bytes && apart <= gap + run.length && next.offset + next.length <= most;
+        if goes { self.remove(arrival) } else { None }
+    }
+
+    /// Takes the next request out of the queue, if the device has room for one.
+    fn take(&mut self, now_ns: u64) -> Option<Request> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let Room { bytes, has_arm, gap_bytes } = self.disk.room()?;
+        let arrival = self.next(has_arm)?;
+        let first = self.remove(arrival)?;
+        let (serial, mut block_bytes) = (first.serial, first.length);
+        self.head = first.place;
+        let most = first.offset.saturating_add(bytes);
+        let mut run = Run::of(&first);
+        self.extend(serial, &mut run, most, &mut block_bytes);
+        let mut runs = Vec::new();
+        if has_arm {
+            while let Some(next) = self.beyond_a_gap(serial, &run, most, gap_bytes) {
+                self.head = next.place;
+                runs.push(std::mem::replace(&mut run, Run::of(&next)));
+                self.extend(serial, &mut run, most, &mut block_bytes);
+            }
+        } else {
+            // On a disk what lies behind has been passed.
+            while let Some(index) = run.blocks.start.checked_sub(1)
+                && let Some(before) = self.neighbour(serial, index, |before| {
+                    before.offset + before.length == run.offset && run.end() - before.offset <= bytes
+                })
+            {
+                run = Run {
+                    blocks: index..run.blocks.end,
+                    offset: before.offset,
+                    length: run.end() - before.offset,
+                };
+                block_bytes = block_bytes.max(before.length);
+            }
+        }
+        runs.push(run);
+        self.head = self.head.saturating_add(1);
+        let (begin, end) = (runs[0].blocks.start, runs[runs.len() - 1].blocks.end);
+        let scattered = self.end != Some((serial, begin));
+        self.end = Some((serial, end));
+        let length = runs[runs.len() - 1].end() - runs[0].offset;
+        let ticket = self.disk.begin(now_ns, length, scattered);
+        Some(Request {
+            serial,
+            id: first.block.file,
+            runs,
+            file: first.file,
+            disk: first.disk,
+            block_bytes,
+            ticket,
+        })
+    }
+}
+
+/// What waits, by device.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    lanes: Vec<Lane>,
+    /// Blocks that wait, in all.
+    pub(super) waiting: usize,
+    arrivals: u64,
+    /// The lane that is asked first next time.
+    turn: usize,
+}
+
+impl Lanes {
+    /// Takes in fetches in their order; returns those for which there was no room. A block that waits already is
+    /// not taken in twice.
+    pub(super) fn push(&mut self, fetches: Vec<Fetch>) -> Vec<Fetch> {
+        let mut fetches = fetches.into_iter();
+        while self.waiting < PREFETCH_QUEUE_BLOCKS
+            && let Some(fetch) = fetches.next()
+        {
+            let lane = self.lane(&fetch.disk);
+            let block = (fetch.serial, fetch.block.index);
+            if lane.by_block.contains_key(&block) {
+                continue;
+            }
+            let arrival = self.arrivals;
+            self.arrivals += 1;
+            self.waiting += 1;
+            let lane = self.lane(&fetch.disk);
+            lane.by_block.insert(block, arrival);
+            lane.by_place.insert((fetch.place, arrival));
+            lane.waiting.insert(arrival, (fetch, lane.sweep));
+        }
+        fetches.collect()
+    }
+
+    fn lane(&mut self, disk: &Arc<Disk>) -> &mut Lane {
+        let known = self.lanes.iter().position(|lane| Arc::ptr_eq(&lane.disk, disk));
+        let at = known.unwrap_or_else(|| {
+            if self.lanes.len() >= IDLE_LANES {
+                self.lanes.retain(|lane| !lane.waiting.is_empty());
+            }
+            self.lanes.push(Lane::new(Arc::clone(disk)));
+            self.lanes.len() - 1
+        });
+        &mut self.lanes[at]
+    }
+
+    /// The next request to a device that has room for one; the devices take turns.
+    pub(super) fn take(&mut self, now_ns: u64) -> Option<Request> {
+        let count = self.lanes.len();
+        let turn = self.turn;
+        let (at, request) = (0..count)
+            .map(|step| (turn + step) % count)
+            .find_map(|at| self.lanes[at].take(now_ns).map(|request| (at, request)))?;
+        self.turn = at + 1;
+        self.waiting -= request.wanted();
+        Some(request)
+    }
+
+    /// Is there a device with work and room for it?
+    pub(super) fn has_more(&self) -> bool {
+        self.lanes.iter().any(|lane| !lane.waiting.is_empty() && lane.disk.room().is_some())
+    }
+
+    /// The program has asked for a block itself. Is it one by itself, it need not be asked for again: what is left of it
+    /// would cost a request of its own. In a run it stays.
+    pub(super) fn overtaken(&mut self, serial: u32, index: u32) {
+        let next = index.checked_add(1);
+        for lane in &mut self.lanes {
+            let in_run = next.is_some_and(|next| lane.by_block.contains_key(&(serial, next)));
+            if let Some(&arrival) = lane.by_block.get(&(serial, index)).filter(|_| !in_run) {
+                lane.remove(arrival);
+                self.waiting -= 1;
+            }
+        }
+    }
+
+    /// Drops what `drop_it` says; returns it in the order in which it came.
+    pub(super) fn cancel(&mut self, drop_it: impl Fn(&Fetch) -> bool) -> Vec<Fetch> {
+        let mut dropped = Vec::new();
+        for lane in &mut self.lanes {
+            let arrivals: Vec<u64> = lane
+                .waiting
+                .iter()
+                .filter(|(_, (fetch, _))| drop_it(fetch))
+                .map(|(&arrival, _)| arrival)
+                .collect();
+            dropped.extend(arrivals.into_iter().filter_map(|arrival| lane.remove(arrival)));
+        }
+        self.waiting -= dropped.len();
+        dropped
+    }
+}
+
+#[cfg(test)]
+mod tests;

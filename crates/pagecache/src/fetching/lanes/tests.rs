@@ -1,0 +1,277 @@
+//! The queue of prefetches against a naive one, and its order by hand.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use foretell_policy::ManagerId;
+use proptest::prelude::*;
+
+use super::*;
+use crate::fetching::tests::{BLOCK, fetch, fetches, quick, slow};
+
+/// Blocks so far apart that nobody reads what lies between: 8 MiB.
+const FAR: u32 = 1024;
+
+/// Takes a request and has it end at once.
+fn take(lanes: &mut Lanes) -> Option<Request> {
+    let request = lanes.take(1)?;
+    // Not counted: the estimate stays what it is.
+    request.disk.end(1, request.ticket, false);
+    Some(request)
+}
+
+fn taken(lanes: &mut Lanes) -> Vec<(u32, Range<u32>)> {
+    let runs = |request: Request| request.runs.into_iter().map(move |run| (request.serial, run.blocks));
+    std::iter::from_fn(|| take(lanes)).flat_map(runs).collect()
+}
+
+#[test]
+fn neighbours_anywhere_in_the_queue_become_one_request() {
+    let disk = quick();
+    let mut lanes = Lanes::default();
+    let mut all = fetches(&disk, 1, [7, 100, 5, 200]);
+    all.extend(fetches(&disk, 2, [6, 8]));
+    all.extend(fetches(&disk, 1, [8, 6, 101]));
+    assert!(lanes.push(all).is_empty());
+    assert_eq!(taken(&mut lanes), [(1, 5..9), (1, 100..102), (1, 200..201), (2, 6..7), (2, 8..9)]);
+    assert_eq!(lanes.waiting, 0);
+}
+
+#[test]
+fn a_request_is_no_larger_than_worth_making_and_a_short_block_ends_it() {
+    let disk = quick();
+    assert_eq!(disk.room().unwrap(), Room { bytes: 1 << 20, has_arm: false, gap_bytes: 0 });
+    let mut lanes = Lanes::default();
+    let mut all = fetches(&disk, 1, 0..300);
+    all[299].length = 100;
+    lanes.push(all);
+    let requests: Vec<Request> = std::iter::from_fn(|| take(&mut lanes)).collect();
+    let blocks: Vec<Range<u32>> = requests.iter().map(|request| request.runs[0].blocks.clone()).collect();
+    assert_eq!(blocks, [0..128, 128..256, 256..300]);
+    assert_eq!(requests[2].runs[0].length, 43 * BLOCK + 100);
+    assert_eq!(requests[2].block_bytes, BLOCK);
+}
+
+#[test]
+fn without_an_arm_the_policys_order_holds_and_with_one_the_sweeps() {
+    let far = |indexes: [u32; 5]| indexes.map(|index| FAR * index);
+    for (disk, wanted) in [(quick(), far([50, 10, 90, 70, 30])), (slow(), far([10, 30, 50, 70, 90]))] {
+        let mut lanes = Lanes::default();
+        lanes.push(fetches(&disk, 1, far([50, 10, 90, 70, 30])));
+        let order: Vec<u32> = taken(&mut lanes).into_iter().map(|(_, blocks)| blocks.start).collect();
+        assert_eq!(order, wanted);
+    }
+    // What comes in behind the sweep waits for the next one.
+    let disk = slow();
+    let mut lanes = Lanes::default();
+    lanes.push(fetches(&disk, 1, [50, 70, 90].map(|index| FAR * index)));
+    assert_eq!(take(&mut lanes).unwrap().runs[0].blocks.start, FAR * 50);
+    lanes.push(fetches(&disk, 1, [20, 49, 60].map(|index| FAR * index)));
+    let order: Vec<u32> = taken(&mut lanes).into_iter().map(|(_, blocks)| blocks.start).collect();
+    assert_eq!(order, far([60, 70, 90, 20, 49]));
+}
+
+#[test]
+fn whatever_comes_in_ahead_nothing_waits_for_more_than_three_sweeps() {
+    let disk = slow();
+    let mut lanes = Lanes::default();
+    lanes.push(fetches(&disk, 1, [1000 * FAR]));
+    take(&mut lanes).unwrap();
+    lanes.push(fetches(&disk, 1, [5 * FAR]));
+    let mut ahead = 2000;
+    let mut requests = 0;
+    loop {
+        // There is always one further ahead, or just behind where the next sweep begins.
+        ahead += 2;
+        lanes.push(fetches(&disk, 1, [ahead * FAR, ahead % 4 * FAR]));
+        let request = take(&mut lanes).unwrap();
+        requests += 1;
+        if request.runs[0].blocks.contains(&(5 * FAR)) {
+            break;
+        }
+        assert!(requests <= 3 * SWEEP_REQUESTS, "never");
+    }
+}
+
+#[test]
+fn a_device_that_is_busy_holds_up_no_other() {
+    let (busy, free) = (slow(), quick());
+    let mut lanes = Lanes::default();
+    lanes.push(fetches(&busy, 1, (0..400).map(|at| FAR * at)));
+    let under_way: Vec<Request> = std::iter::from_fn(|| lanes.take(1)).collect();
+    assert!(!under_way.is_empty() && under_way.len() <= 2);
+    assert!(!lanes.has_more());
+    lanes.push(fetches(&free, 2, [0, 2]));
+    assert!(lanes.has_more());
+    assert_eq!(lanes.take(1).unwrap().serial, 2);
+    assert_eq!(lanes.take(1).unwrap().serial, 2);
+    assert!(lanes.take(1).is_none());
+}
+
+#[test]
+fn the_queue_takes_so_much_and_no_block_twice_and_lanes_without_work_are_given_up() {
+    let disk = quick();
+    let mut lanes = Lanes::default();
+    assert!(lanes.push(fetches(&disk, 1, [1, 1, 1])).is_empty());
+    assert_eq!(lanes.waiting, 1);
+    let refused = lanes.push(fetches(&disk, 2, 0..PREFETCH_QUEUE_BLOCKS as u32));
+    assert_eq!(refused.len(), 1);
+    assert_eq!(refused[0].block.index, PREFETCH_QUEUE_BLOCKS as u32 - 1);
+    assert_eq!(lanes.cancel(|_| true).len(), PREFETCH_QUEUE_BLOCKS);
+    for _ in 0..2 * IDLE_LANES {
+        lanes.push(fetches(&Arc::new(Disk::new(1, 1)), 1, [1]));
+        lanes.cancel(|_| true);
+    }
+    assert!(lanes.lanes.len() <= IDLE_LANES);
+}
+
+#[test]
+fn what_the_program_fetches_itself_is_not_fetched_again_unless_it_is_part_of_a_run() {
+    let disk = quick();
+    let mut lanes = Lanes::default();
+    lanes.push(fetches(&disk, 1, [3, 10, 11, 20]));
+    [3, 10, 11, 99].into_iter().for_each(|index| lanes.overtaken(1, index));
+    lanes.overtaken(2, 20);
+    assert_eq!(lanes.waiting, 2);
+    let left: Vec<u32> = lanes.cancel(|_| true).into_iter().map(|fetch| fetch.block.index).collect();
+    assert_eq!(left, [10, 20]);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Push(Vec<(usize, u32, u32)>),
+    Take,
+    End(usize),
+    Cancel(u32),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => proptest::collection::vec((0..3_usize, 0..2_u32, prop_oneof![4 => 0..40_u32, 1 => 0..400_u32]), 0..20).prop_map(Step::Push),
+        4 => Just(Step::Take),
+        3 => any::<usize>().prop_map(Step::End),
+        1 => (0..2_u32).prop_map(Step::Cancel),
+    ];
+    proptest::collection::vec(step, 0..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Against a plain set of what waits: everything comes out exactly once or is cancelled, in requests that are
+    /// no larger than allowed and contiguous, but for gaps on the disk with an arm; there each begins where the sweep says.
+    #[test]
+    fn what_goes_in_comes_out_once(steps in steps()) {
+        let disks = [quick(), slow(), Arc::new(Disk::new(8, 128 << 10))];
+        let mut lanes = Lanes::default();
+        let mut waiting: HashSet<(u32, u32)> = HashSet::new();
+        let mut order: HashMap<usize, Vec<(u32, u32)>> = HashMap::new();
+        let mut under_way: Vec<Request> = Vec::new();
+        for step in steps {
+            match step {
+                Step::Push(blocks) => {
+                    let all = blocks.iter().map(|&(disk, file, index)| {
+                        // A file is on one device.
+                        let serial = 2 * disk as u32 + file;
+                        if waiting.insert((serial, index)) {
+                            order.entry(disk).or_default().push((serial, index));
+                        }
+                        Fetch { manager: ManagerId(index % 2), ..fetch(&disks[disk], serial, index) }
+                    });
+                    prop_assert!(lanes.push(all.collect()).is_empty());
+                }
+                Step::Take => {
+                    let heads: Vec<u64> = disks.iter().map(|disk| {
+                        lanes.lanes.iter().find(|lane| Arc::ptr_eq(&lane.disk, disk)).map_or(0, |l| l.head)
+                    }).collect();
+                    let Some(request) = lanes.take(1) else { continue };
+                    let at = disks.iter().position(|disk| Arc::ptr_eq(disk, &request.disk)).unwrap();
+                    let (serial, runs) = (request.serial, &request.runs);
+                    let (begin, end) = (runs[0].blocks.start, runs[runs.len() - 1].blocks.end);
+                    prop_assert!(u64::from(end - begin) * BLOCK <= 2 << 20);
+                    for run in runs {
+                        prop_assert_eq!(run.length, BLOCK * run.blocks.len() as u64);
+                        prop_assert_eq!(run.offset, BLOCK * u64::from(run.blocks.start));
+                    }
+                    for (first, second) in request.gaps() {
+                        prop_assert!(first.blocks.end < second.blocks.start && at == 1);
+                        let gap = u64::from(second.blocks.start - first.blocks.end) * BLOCK;
+                        prop_assert!(gap <= 6_000_000 / 5, "longer than three quarters of 8 ms at 5 ns a byte");
+                        let wanted = |index| waiting.contains(&(serial, index));
+                        prop_assert!(!(first.blocks.end..second.blocks.start).any(wanted));
+                    }
+                    let is_taken = |index: u32| runs.iter().any(|run| run.blocks.contains(&index));
+                    let order = order.get_mut(&at).unwrap();
+                    if at == 1 {
+                        let place = |s: u32, i: u32| (u64::from(s) << 32) | u64::from(i);
+                        let mut places: Vec<u64> = order.iter().map(|&(s, i)| place(s, i)).collect();
+                        places.sort_unstable();
+                        let ahead = places.iter().find(|&&place| place >= heads[1]).or(places.first());
+                        let (oldest, first) = (place(order[0].0, order[0].1), place(serial, begin));
+                        prop_assert!(Some(&first) == ahead || first == oldest);
+                    } else {
+                        prop_assert!(order[0].0 == serial && is_taken(order[0].1));
+                    }
+                    for index in (begin..end).filter(|&index| is_taken(index)) {
+                        prop_assert!(waiting.remove(&(serial, index)), "twice, or never asked for");
+                    }
+                    order.retain(|&(s, i)| s != serial || !is_taken(i));
+                    under_way.push(request);
+                }
+                Step::End(which) => {
+                    if !under_way.is_empty() {
+                        let request = under_way.swap_remove(which % under_way.len());
+                        request.disk.end(1, request.ticket, false);
+                    }
+                }
+                Step::Cancel(manager) => {
+                    for fetch in lanes.cancel(|fetch| fetch.manager.0 == manager) {
+                        prop_assert!(waiting.remove(&(fetch.serial, fetch.block.index)));
+                    }
+                    for order in order.values_mut() {
+                        order.retain(|&(_, index)| index % 2 != manager);
+                    }
+                }
+            }
+            prop_assert_eq!(lanes.waiting, waiting.len());
+        }
+        for request in under_way {
+            request.disk.end(1, request.ticket, false);
+        }
+        while let Some(request) = take(&mut lanes) {
+            for index in request.runs.iter().flat_map(|run| run.blocks.clone()) {
+                prop_assert!(waiting.remove(&(request.serial, index)));
+            }
+        }
+        prop_assert!(waiting.is_empty());
+    }
+}
+
+#[test]
+fn on_a_disk_with_an_arm_what_lies_between_is_read_if_that_takes_less_than_to_move() {
+    let disk = slow();
+    let Room { bytes, gap_bytes, .. } = disk.room().unwrap();
+    // 8 ms at 5 ns a byte are 1.6 MB; three quarters of it.
+    assert!((1_100_000..1_300_000).contains(&gap_bytes), "{gap_bytes}");
+    let gap_blocks = (gap_bytes / BLOCK) as u32;
+    let mut lanes = Lanes::default();
+    // Two together, one behind a small gap, one behind the longest gap, one behind a longer one.
+    let third = 10 + 1 + gap_blocks;
+    lanes.push(fetches(&disk, 1, [0, 1, 10, third, third + gap_blocks + 2]));
+    let first = take(&mut lanes).unwrap();
+    let blocks: Vec<Range<u32>> = first.runs.iter().map(|run| run.blocks.clone()).collect();
+    assert_eq!(blocks, [0..2, 10..11, third..third + 1]);
+    assert_eq!((first.wanted(), lanes.waiting), (4, 1));
+    // No more than a request may hold in all.
+    let mut lanes = Lanes::default();
+    lanes.push(fetches(&disk, 1, (0..1000).map(|at| 3 * at)));
+    let first = take(&mut lanes).unwrap();
+    let last = &first.runs[first.runs.len() - 1];
+    assert!(last.end() <= bytes && last.end() > bytes - 3 * BLOCK, "{} of {bytes}", last.end());
+    // Near in the file and far on the disk.
+    let mut lanes = Lanes::default();
+    let mut two = fetches(&disk, 1, [0, 10]);
+    two[1].place = 1 << 40;
+    lanes.push(two);
+    assert_eq!(take(&mut lanes).unwrap().wanted(), 1);
+}
