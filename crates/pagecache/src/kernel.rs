@@ -9,8 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-use crate::mappings;
-use crate::observe::FileKey;
+use crate::mappings::{self, Names};
 
 /// Pages of a range of a file, as `cachestat(2)` counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,7 +32,7 @@ pub(crate) trait PageCache: Send + Sync {
     fn drop_range(&self, file: &File, offset: u64, length: u64) -> io::Result<()>;
 
     /// Drops the pages of a range of a file that a process has mapped.
-    fn page_out(&self, pid: u32, key: FileKey, offset: u64, length: u64) -> io::Result<()>;
+    fn page_out(&self, pid: u32, file: &Names, offset: u64, length: u64) -> io::Result<()>;
 
     /// What is cached of a range of a file.
     fn status(&self, file: &File, offset: u64, length: u64) -> io::Result<CacheStatus>;
@@ -89,8 +88,8 @@ impl PageCache for Linux {
         advise(file, offset, length, libc::POSIX_FADV_DONTNEED)
     }
 
-    fn page_out(&self, pid: u32, key: FileKey, offset: u64, length: u64) -> io::Result<()> {
-        let ranges = mappings::of_file(pid, key, offset, length)?;
+    fn page_out(&self, pid: u32, file: &Names, offset: u64, length: u64) -> io::Result<()> {
+        let ranges = mappings::of_file(pid, file, offset, length)?;
         if ranges.is_empty() {
             return Ok(());
         }

@@ -32,7 +32,7 @@ pub(crate) mod load;
 pub(crate) mod privileges;
 mod record;
 mod ring;
-mod shared;
+pub(crate) mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -45,6 +45,8 @@ use aya::maps::{HashMap, MapData, MapError};
 
 pub use error::ObserveError;
 pub use event::{FileKey, Observation};
+
+use crate::identity::types::BtrfsPlaces;
 
 use load::{map_error, take_array, take_map, take_ring};
 use record::verdict;
@@ -173,7 +175,7 @@ impl Observer {
         crate::kernel::return_free_memory();
         control.wake_every.store(config.wake_every, Ordering::Relaxed);
         control.wake_wanted.store(1, Ordering::SeqCst);
-        Ok(Observer {
+        let observer = Observer {
             ring,
             control,
             tracked,
@@ -183,7 +185,21 @@ impl Observer {
             read_hook: loaded.read_hook,
             sees_faults: loaded.sees_faults,
             _object: object,
-        })
+        };
+        observer.learn_btrfs();
+        Ok(observer)
+    }
+
+    /// Says where btrfs keeps the device numbers of its subvolumes, as soon as there is a btrfs: its module may be
+    /// loaded later. Until then nothing is reported of files there.
+    fn learn_btrfs(&self) {
+        if self.control.btrfs_known.load(Ordering::Relaxed) == 0
+            && let Some(places) = BtrfsPlaces::of_this_kernel()
+        {
+            self.control.btrfs_root.store(places.root, Ordering::Relaxed);
+            self.control.btrfs_anon_dev.store(places.anon_dev, Ordering::Relaxed);
+            self.control.btrfs_known.store(1, Ordering::Release);
+        }
     }
 
     /// Through what buffered reads are seen on this kernel.
@@ -206,6 +222,7 @@ impl Observer {
         if self.tracked.contains(tgid) {
             return Ok(());
         }
+        self.learn_btrfs();
         if self.accounts.insert(tgid, [0, 0], 0).is_err() {
             self.control.accounts_overflow.fetch_add(1, Ordering::Relaxed);
         }

@@ -11,6 +11,7 @@
 
 use std::fs::File;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use foretell_policy::{Block, FileId, Input, Layout};
 
@@ -20,7 +21,7 @@ use crate::files::Registration;
 use crate::folios::Folio;
 use crate::kernel::{self, Linux, PageCache};
 use crate::observe::{FileKey, MANAGED_FILES};
-use crate::resolve;
+use crate::resolve::{self, Found};
 use crate::steering::{Command, Steering};
 
 /// Files remembered to be none of ours; a further one makes the oldest unknown again.
@@ -60,17 +61,32 @@ impl Steering {
             }
             return None;
         }
-        let found = self.take_over(tgid, key, generation);
-        if found.is_none() {
+        let found = resolve::find(tgid, key, generation, &mut self.files.descriptors, Search::Certain);
+        let Ok(found) = found else {
+            self.unfound.missed(key, Instant::now());
+            self.ignore(key);
+            return None;
+        };
+        self.unfound.found(key);
+        let taken = self.take_over(tgid, key, generation, found);
+        if taken.is_none() {
             self.ignore(key);
         }
-        found
+        taken
+    }
+
+    /// Files that could not be found are looked for when they are used again, if it is time.
+    pub(crate) fn look_again(&mut self) {
+        for key in self.unfound.due(Instant::now()) {
+            if self.ignored.remove(&key) {
+                self.ignored_order.retain(|ignored| *ignored != key);
+                self.commands.push(Command::Forget(key));
+            }
+        }
     }
 
     /// Puts a file under control if a rule or a list names it.
-    fn take_over(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<FileId> {
-        let found =
-            resolve::find(tgid, key, generation, &mut self.files.descriptors, Search::Certain).ok()?;
+    fn take_over(&mut self, tgid: u32, key: FileKey, generation: u32, found: Found) -> Option<FileId> {
         let path = found.path.clone();
         // A file named by a descriptor is that file, whatever comes to lie at its path.
         // Nor does an orphan have a successor.
@@ -85,7 +101,7 @@ impl Steering {
         }
         let new = Registration { key, generation, path, file, last_user: tgid, held: false };
         match successor_of {
-            Some(old) if self.is_deleted(old) => self.replace(old, new),
+            Some(old) if self.is_deleted(old) || self.is_covered(old) => self.replace(old, new),
             _ => self.register(new, Layout::Unknown),
         }
     }
@@ -103,6 +119,30 @@ impl Steering {
     fn is_deleted(&mut self, file: FileId) -> bool {
         self.files.refresh(file);
         self.files.get(file).is_some_and(|managed| managed.unlinked)
+    }
+
+    /// A file on an overlay has been copied up, or has been replaced there: its name leads to another inode.
+    fn is_covered(&self, file: FileId) -> bool {
+        self.files.get(file).is_some_and(|managed| {
+            managed.layered
+                && resolve::look(&managed.path).is_ok_and(|looks| looks.is_file && !looks.is(managed.key))
+        })
+    }
+
+    /// The copy of a file that was copied up takes its place, before anybody has read it.
+    pub(crate) fn follow_copy(&mut self, file: FileId) -> Option<FileId> {
+        if !self.is_covered(file) {
+            return None;
+        }
+        let managed = self.files.get(file).filter(|managed| managed.holders == 0 && !managed.is_orphan())?;
+        let (path, last_user) = (managed.path.clone(), managed.last_user);
+        let looks = resolve::look(&path).ok().filter(|looks| self.files.find(looks.key).is_none())?;
+        let copy = resolve::open_same(&path, looks.key).ok()?;
+        if resolve::obstacle(&copy).ok()?.is_some() {
+            return None;
+        }
+        let (key, generation) = (looks.key, looks.generation());
+        self.replace(file, Registration { key, generation, path, file: copy, last_user, held: false })
     }
 
     /// Puts a file under control.

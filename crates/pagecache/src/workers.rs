@@ -22,7 +22,7 @@ use foretell_policy::FileId;
 use crate::fetching::{Fetch, Fetched, Fetching, PREFETCH_QUEUE_BLOCKS};
 use crate::folios::Folio;
 use crate::kernel::PageCache;
-use crate::observe::FileKey;
+use crate::mappings::Names;
 use crate::schedule::Schedule;
 
 /// Evictions that may wait to be done, in runs of folios; what is more waits in the loop.
@@ -36,7 +36,7 @@ pub(crate) struct Eviction {
     /// Number of the file's registration.
     pub(crate) serial: u32,
     pub(crate) id: FileId,
-    pub(crate) key: FileKey,
+    pub(crate) names: Names,
     pub(crate) file: Arc<File>,
     pub(crate) folios: Vec<Folio>,
     /// Processes that have mapped the file.
@@ -207,7 +207,7 @@ fn evict(cache: &dyn PageCache, eviction: &Eviction) -> Vec<Folio> {
             break;
         }
         // Refused, or the process is gone: seen from what stays cached.
-        let _ = cache.page_out(pid, eviction.key, offset, length);
+        let _ = cache.page_out(pid, &eviction.names, offset, length);
     }
     // The same.
     let _ = cache.drop_range(&eviction.file, offset, length);

@@ -13,8 +13,14 @@ typedef unsigned long long u64;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct user_namespace {
+	int level;
+};
+
 struct super_block {
 	u32 s_dev;
+	unsigned long s_magic;
+	struct user_namespace *s_user_ns;
 };
 
 struct inode {
@@ -38,6 +44,20 @@ struct folio {
 
 struct file {
 	struct address_space *f_mapping;
+	struct inode *f_inode;
+};
+
+struct vm_area_struct {
+	struct file *vm_file;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
 };
 
 struct kiocb {
@@ -62,6 +82,7 @@ struct task_struct {
 	int tgid;
 	u32 in_iowait : 1;
 	struct signal_struct *signal;
+	struct files_struct *files;
 	char comm[16];
 };
 
@@ -86,6 +107,9 @@ enum pageflags {
 /* include/uapi/linux/stat.h */
 #define S_IFMT 00170000
 #define S_IFREG 0100000
+
+/* include/uapi/linux/magic.h */
+#define BTRFS_SUPER_MAGIC 0x9123683e
 
 /* include/linux/blk_types.h: the operation is in the low 8 bits of bi_opf, and 0 is a read. The flag's
  * enumeration has no name by which the loader could find it; it has had this value since Linux 5.2. */

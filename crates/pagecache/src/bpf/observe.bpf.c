@@ -21,8 +21,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#include "event.h"
-#include "kernel.h"
+#include "subject.h"
 
 /* Set by the loader. */
 const volatile u32 page_shift = 12;
@@ -164,8 +163,17 @@ static __always_inline bool find_subject(struct address_space *mapping, struct s
 	subject->inode = mapping ? mapping->host : NULL;
 	if (!subject->inode)
 		return false;
-	subject->key.dev = subject->inode->i_sb->s_dev;
 	subject->key.ino = subject->inode->i_ino;
+	subject->key.dev = subject->inode->i_sb->s_dev;
+	if (subject->inode->i_sb->s_magic == BTRFS_SUPER_MAGIC) {
+		struct control *shared = get_control();
+		/* As a number: the verifier lets nobody go from a known structure to an offset that it cannot see. */
+		struct inode *inode = BPF_CORE_READ(mapping, host);
+
+		subject->key.dev = shared ? subvolume_device(inode, &shared->btrfs) : 0;
+		/* Told under another device number it would be taken for another subvolume's file. */
+		return subject->key.dev != 0;
+	}
 	return true;
 }
 

@@ -14,7 +14,8 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use super::Mechanism;
 use crate::extents;
 use crate::kernel::{Linux, PageCache, page_bytes};
-use crate::observe::FileKey;
+use crate::mappings::Names;
+use crate::resolve::look_at;
 
 /// File systems that are the page cache, and have nothing behind it: `TMPFS_MAGIC`, `RAMFS_MAGIC`
 /// (`include/uapi/linux/magic.h`).
@@ -131,7 +132,9 @@ fn page_out(file: &File) -> Mechanism {
         mapped.touch();
         evict(file)?;
         let before = cached(file)?;
-        Linux.page_out(std::process::id(), FileKey::of(file)?, 0, bytes as u64)?;
+        let looks = look_at(file)?;
+        let names = Names { key: looks.key, shown: looks.shown() };
+        Linux.page_out(std::process::id(), &names, 0, bytes as u64)?;
         Ok(before.saturating_sub(cached(file)?))
     };
     match tried() {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::kernel::CacheStatus;
-use crate::observe::FileKey;
+use crate::mappings::Names;
 
 const BLOCK: u64 = 8192;
 
@@ -303,7 +303,7 @@ impl PageCache for Told {
         Ok(())
     }
 
-    fn page_out(&self, _: u32, _: FileKey, _: u64, _: u64) -> io::Result<()> {
+    fn page_out(&self, _: u32, _: &Names, _: u64, _: u64) -> io::Result<()> {
         Ok(())
     }
 

@@ -167,12 +167,12 @@ pub(super) fn load(config: &ObserverConfig) -> Result<Loaded, ObserveError> {
 }
 
 /// Takes the map `name` out of the object.
-pub(super) fn take_map(object: &mut Ebpf, name: &'static str) -> Result<Map, ObserveError> {
+pub(crate) fn take_map(object: &mut Ebpf, name: &'static str) -> Result<Map, ObserveError> {
     object.take_map(name).ok_or_else(|| map_error(name)(MapError::KeyNotFound))
 }
 
 /// Takes the array `name` out of the object, to be mapped.
-pub(super) fn take_array(object: &mut Ebpf, name: &'static str) -> Result<MapData, ObserveError> {
+pub(crate) fn take_array(object: &mut Ebpf, name: &'static str) -> Result<MapData, ObserveError> {
     match take_map(object, name)? {
         Map::Array(data) => Ok(data),
         _ => Err(map_error(name)(MapError::KeyNotFound)),
@@ -223,10 +223,18 @@ fn reason(error: &ProgramError) -> String {
         return one_line(error);
     };
     let log = verifier_log.to_string();
-    match log.lines().rev().find(|line| !line.is_empty() && !line.starts_with("processed ")) {
-        Some(last) => format!("{io_error}; {last}"),
+    match objection(&log) {
+        Some(objection) => format!("{io_error}; {objection}"),
         None => io_error.to_string(),
     }
+}
+
+/// The line of the verifier's log that says what it objected to: the last one that is no statistics
+/// (`print_verification_stats` of `kernel/bpf/verifier.c`).
+fn objection(log: &str) -> Option<&str> {
+    const STATISTICS: [&str; 4] = ["processed ", "stack depth ", "verification time ", "insns processed "];
+    let tells = |line: &&str| !line.is_empty() && !STATISTICS.iter().any(|start| line.starts_with(start));
+    log.lines().rev().find(tells)
 }
 
 fn one_line(error: &ProgramError) -> String {
@@ -238,4 +246,18 @@ fn one_line(error: &ProgramError) -> String {
         next = error.source();
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_objection_is_the_line_before_the_statistics() {
+        let log = "0: (79) r6 = *(u64 *)(r1 +0)\nR1 invalid mem access 'scalar'\nverification time 81 usec\n\
+                   stack depth 48\nprocessed 14 insns (limit 1000000) max_states_per_insn 0\n\n";
+        assert_eq!(objection(log), Some("R1 invalid mem access 'scalar'"));
+        assert_eq!(objection("processed 1 insns\n"), None);
+        assert_eq!(objection(""), None);
+    }
 }

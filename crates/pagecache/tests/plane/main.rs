@@ -5,6 +5,8 @@
 mod clients;
 mod evicting;
 mod files;
+mod layers;
+mod mounts;
 mod orphans;
 mod prefetching;
 mod processes;
