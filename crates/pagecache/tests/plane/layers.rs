@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use foretell_pagecache::{HintChunk, PoolPolicy};
 
-use crate::mounts::{Overlay, bind, disk, overlay, subvolume};
+use foretell_testkit::mounts::{Mount, Overlay, bind, disk, overlay, subvolume};
+
 use crate::stage::{
     BLOCK, Play, cached_blocks, cached_pages, chill, file_at, options, rule_below, stage, undisturbed,
 };
@@ -170,7 +171,7 @@ fn mapped_pages_of_a_file_on_an_overlay_or_btrfs_are_evicted() {
 }
 
 /// Two subvolumes in which the same inode numbers mean different files.
-fn twins(stage_directory: &Path) -> Result<(crate::mounts::Mount, [PathBuf; 2]), String> {
+fn twins(stage_directory: &Path) -> Result<(Mount, [PathBuf; 2]), String> {
     let btrfs = disk(stage_directory, "btrfs")?;
     let twins = [subvolume(&btrfs, "one")?, subvolume(&btrfs, "two")?];
     let numbers = twins.each_ref().map(|of| {

@@ -6,7 +6,6 @@ mod clients;
 mod evicting;
 mod files;
 mod layers;
-mod mounts;
 mod orphans;
 mod prefetching;
 mod processes;

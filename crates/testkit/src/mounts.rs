@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Something mounted, until drop.
-pub(crate) struct Mount {
-    pub(crate) at: PathBuf,
+#[derive(Debug)]
+pub struct Mount {
+    /// Where.
+    pub at: PathBuf,
 }
 
 impl Drop for Mount {
@@ -25,36 +27,55 @@ fn run(command: &mut Command) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(format!("{name}: {}", says.trim())) }
 }
 
-/// A file system of its own in a file of `directory`, made by `mkfs.KIND`. `Err` says what is not there.
-pub(crate) fn disk(directory: &Path, kind: &str) -> Result<Mount, String> {
+/// A file system of its own in a file of `directory`, made by `mkfs.KIND`.
+///
+/// # Errors
+/// What is not there, in words.
+///
+/// # Panics
+/// When `directory` cannot be written.
+pub fn disk(directory: &Path, kind: &str) -> Result<Mount, String> {
     let (image, at) = (directory.join(format!("{kind}.image")), directory.join(kind));
-    fs::File::create(&image).unwrap().set_len(400 << 20).unwrap();
-    fs::create_dir(&at).unwrap();
+    let made = fs::File::create(&image).and_then(|image| image.set_len(400 << 20));
+    made.and_then(|()| fs::create_dir(&at)).expect("room for a file system");
     run(Command::new(format!("mkfs.{kind}")).arg(&image))?;
     run(Command::new("mount").args(["-o", "loop"]).args([&image, &at]))?;
     Ok(Mount { at })
 }
 
 /// A subvolume of a btrfs.
-pub(crate) fn subvolume(of: &Mount, name: &str) -> Result<PathBuf, String> {
+///
+/// # Errors
+/// What is not there, in words.
+pub fn subvolume(of: &Mount, name: &str) -> Result<PathBuf, String> {
     let path = of.at.join(name);
     run(Command::new("btrfs").args(["subvolume", "create"]).arg(&path))?;
     Ok(path)
 }
 
 /// An overlay, merged at `directory/merged`, and its layers.
-pub(crate) struct Overlay {
-    pub(crate) lower: PathBuf,
-    pub(crate) upper: PathBuf,
-    pub(crate) merged: Mount,
+#[derive(Debug)]
+pub struct Overlay {
+    /// What is only read.
+    pub lower: PathBuf,
+    /// What is written.
+    pub upper: PathBuf,
+    /// What programs see.
+    pub merged: Mount,
 }
 
 /// An overlay of directories made below `directory`; `options` are those of mount besides the layers.
-pub(crate) fn overlay(directory: &Path, options: &str) -> Result<Overlay, String> {
+///
+/// # Errors
+/// What is not there, in words.
+///
+/// # Panics
+/// When `directory` cannot be written.
+pub fn overlay(directory: &Path, options: &str) -> Result<Overlay, String> {
     let [lower, upper, work, merged] = ["lower", "upper", "work", "merged"].map(|name| directory.join(name));
     for layer in [&lower, &upper, &work, &merged] {
         // The lower one may be there already, with files in it.
-        fs::create_dir_all(layer).unwrap();
+        fs::create_dir_all(layer).expect("room for a layer");
     }
     let layers = format!(
         "lowerdir={},upperdir={},workdir={}{options}",
@@ -67,8 +88,14 @@ pub(crate) fn overlay(directory: &Path, options: &str) -> Result<Overlay, String
 }
 
 /// The same directory once more.
-pub(crate) fn bind(directory: &Path, at: &Path) -> Result<Mount, String> {
-    fs::create_dir(at).unwrap();
+///
+/// # Errors
+/// What is not there, in words.
+///
+/// # Panics
+/// When there is no room for it.
+pub fn bind(directory: &Path, at: &Path) -> Result<Mount, String> {
+    fs::create_dir(at).expect("room for a directory");
     run(Command::new("mount").arg("--bind").args([directory, at]))?;
     Ok(Mount { at: at.to_owned() })
 }
