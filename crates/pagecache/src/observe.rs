@@ -105,18 +105,16 @@ impl Default for ObserverConfig {
 pub enum ReadHook {
     /// The tracepoint `mm_filemap_get_pages`: comes when the data is there, knows where the read ends.
     Tracepoint,
-    /// `fentry` on `filemap_read`, on kernels without the tracepoint: comes before the data is there, once
-    /// for each read, and `splice(2)` and `sendfile(2)` are not seen. Not exercised by any test yet: the
-    /// machines at hand have the tracepoint and refuse fentry. Its code did pass the verifier on Linux 6.18,
-    /// attached to the tracepoint `iomap_dio_rw_begin`, which has the same first two arguments.
-    Fentry,
+    /// `fexit` on `filemap_read` (and on `filemap_splice_read`, where that is another function), on kernels without the
+    /// tracepoint, before Linux 6.12: comes once for each read, when all its data is there, with what was read.
+    Exit,
 }
 
 impl std::fmt::Display for ReadHook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             ReadHook::Tracepoint => "tp_btf/mm_filemap_get_pages",
-            ReadHook::Fentry => "fentry/filemap_read",
+            ReadHook::Exit => "fexit/filemap_read",
         })
     }
 }
@@ -208,7 +206,7 @@ impl Observer {
         self.read_hook
     }
 
-    /// Whether [`Observation::Fault`] and [`Observation::MapPages`] are seen (Linux 6.12 and later).
+    /// Whether [`Observation::Fault`] and [`Observation::MapPages`] are seen.
     #[must_use]
     pub fn sees_faults(&self) -> bool {
         self.sees_faults

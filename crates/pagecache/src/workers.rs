@@ -189,12 +189,13 @@ fn post(sender: &SyncSender<Outcome>, bell: &OwnedFd, outcome: Outcome) {
 /// is what the kernel does with dirty pages that it wants to reclaim, and without it what a program writes would
 /// stay beyond the budget for half a minute.
 fn evict(cache: &dyn PageCache, eviction: &Eviction) -> Vec<Folio> {
-    let is_unclean = |folios: &[Folio]| {
+    let status = |folios: &[Folio]| {
         let (offset, length) = bytes(folios);
-        // Without cachestat(2), before Linux 6.5, nothing is known to be unclean.
-        cache.status(&eviction.file, offset, length).is_ok_and(|status| status.unclean > 0)
+        cache.status(&eviction.file, offset, length).unwrap_or_default()
     };
-    let unclean = if is_unclean(&eviction.folios) {
+    let is_unclean = |folios: &[Folio]| status(folios).unclean > 0;
+    let by_mincore = status(&eviction.folios).by_mincore;
+    let mut unclean = if is_unclean(&eviction.folios) {
         let folios = eviction.folios.iter().copied();
         folios.filter(|folio| is_unclean(std::slice::from_ref(folio))).collect()
     } else {
@@ -211,6 +212,11 @@ fn evict(cache: &dyn PageCache, eviction: &Eviction) -> Vec<Folio> {
     }
     // The same.
     let _ = cache.drop_range(&eviction.file, offset, length);
+    if by_mincore && !eviction.is_mapped() {
+        // Before Linux 6.5 nothing tells what is dirty. What stays was, most likely: it is being written back by now.
+        let stays = |folio: &&Folio| status(std::slice::from_ref(*folio)).cached > 0;
+        unclean = eviction.folios.iter().filter(stays).copied().collect();
+    }
     unclean
 }
 

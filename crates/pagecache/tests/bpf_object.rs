@@ -26,9 +26,20 @@ fn sections(object: &Path) -> BTreeMap<String, Vec<u8>> {
         String::from_utf8(name.iter().copied().take_while(|byte| *byte != 0).collect()).unwrap()
     };
     let decides = |name: &str| {
-        ["tp_btf/", ".reltp_btf/", "fentry/", ".relfentry/", "raw_tp/", ".relraw_tp/", ".text", ".rel.text"]
-            .iter()
-            .any(|start| name.starts_with(start))
+        [
+            "tp_btf/",
+            ".reltp_btf/",
+            "fentry/",
+            ".relfentry/",
+            "fexit/",
+            ".relfexit/",
+            "raw_tp/",
+            ".relraw_tp/",
+            ".text",
+            ".rel.text",
+        ]
+        .iter()
+        .any(|start| name.starts_with(start))
             || [".rodata", ".maps", ".BTF", ".BTF.ext", "license", ".comment"].contains(&name)
     };
     (1..count)

@@ -51,6 +51,11 @@ struct vm_area_struct {
 	struct file *vm_file;
 };
 
+struct vm_fault {
+	struct vm_area_struct *vma;
+	unsigned long pgoff;
+};
+
 struct fdtable {
 	unsigned int max_fds;
 	struct file **fd;
@@ -80,6 +85,7 @@ struct signal_struct {
 struct task_struct {
 	int pid;
 	int tgid;
+	unsigned int __state;
 	u32 in_iowait : 1;
 	struct signal_struct *signal;
 	struct files_struct *files;
@@ -107,6 +113,9 @@ enum pageflags {
 /* include/uapi/linux/stat.h */
 #define S_IFMT 00170000
 #define S_IFREG 0100000
+
+/* enum vm_fault_reason of include/linux/mm_types.h: a page was mapped. */
+#define VM_FAULT_NOPAGE 0x100
 
 /* include/uapi/linux/magic.h */
 #define BTRFS_SUPER_MAGIC 0x9123683e

@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 
 use super::Mechanism;
 use crate::extents;
-use crate::kernel::{Linux, PageCache, page_bytes};
+use crate::kernel::{self, Linux, PageCache, page_bytes};
 use crate::mappings::Names;
 use crate::resolve::look_at;
 
@@ -44,13 +44,13 @@ pub(super) fn examine() -> Vec<Mechanism> {
     ]
 }
 
-/// Without `cachestat(2)` nothing that is done can be verified.
+/// Without a file on a disk nothing that is done can be verified.
 pub(super) fn missing_for_run() -> Option<String> {
     let file = match scratch_file(1) {
         Ok(file) => file,
         Err(error) => return Some(format!("no file to try evictions on: {error}; {NO_PLACE}")),
     };
-    Linux.status(&file, 0, 0).err().map(|error| format!("cachestat(2) does not work ({error}): {OLD_KERNEL}"))
+    Linux.status(&file, 0, 0).err().map(|error| format!("neither cachestat(2) nor mincore(2) works: {error}"))
 }
 
 /// A nameless file of so many pages on a device, clean.
@@ -85,6 +85,15 @@ fn evict(file: &File) -> io::Result<()> {
 
 fn cachestat(file: &File) -> Mechanism {
     let name = "cachestat(2)";
+    if !kernel::has_cachestat(file) {
+        return Mechanism {
+            name: name.to_owned(),
+            works: false,
+            detail: "not in this kernel; mincore(2) takes its place".to_owned(),
+            used: false,
+            remedy: None,
+        };
+    }
     match load(file).and_then(|()| cached(file)) {
         Ok(PAGES) => Mechanism::works(name, "counts the cached pages of a file"),
         Ok(pages) => {
@@ -109,9 +118,16 @@ fn eviction(file: &File) -> Mechanism {
 fn readahead(file: &File) -> Mechanism {
     let name = "prefetch, readahead(2)";
     let bytes = PAGES * page_bytes();
-    // The last page is there when all before it have been asked for.
-    let tried = evict(file).and_then(|()| Linux.start_read(file, 0, bytes)).and_then(|()| cached(file));
-    match tried {
+    let tried = || -> io::Result<u64> {
+        evict(file)?;
+        Linux.start_read(file, 0, bytes)?;
+        if !kernel::has_cachestat(file) {
+            // mincore(2) does not count what is still being read. All of it is in one request, with its first page.
+            Linux.await_page(file, 0)?;
+        }
+        cached(file)
+    };
+    match tried() {
         Ok(0) => {
             let remedy = "use a file system with readahead; is read_ahead_kb of the device 0?";
             Mechanism::fails(name, "loaded nothing", remedy)
