@@ -142,7 +142,7 @@ impl Steering {
                     Some(file) if backlog.len() < BACKLOG_RUNS => backlog.push_back(Eviction {
                         serial: managed.serial,
                         id,
-                        key: managed.key,
+                        names: managed.names(),
                         file: std::sync::Arc::clone(file),
                         folios,
                         mapped_by: managed.mapped_by.clone(),

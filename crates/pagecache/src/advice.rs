@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use foretell_policy::ManagerId;
 
 use crate::closing::Closer;
-use crate::descriptors::Descriptors;
+use crate::descriptors::{self, Descriptors};
 use crate::guard::{Guard, NOTES, OpenFile, start_time};
 use crate::observe::FileKey;
+use crate::resolve;
 
 /// The open files whose readahead is off because of us.
 #[derive(Debug)]
@@ -45,14 +46,18 @@ impl ReadaheadOff {
             self.covered.insert((pid, key));
         }
         let Some(started) = start_time(pid) else { return 0 };
-        let file = |fd| OpenFile { pid, started, fd, dev: key.dev, ino: key.ino };
-        if let Some(fd) = told.filter(|_| !again)
-            && self.turn_off_one(file(fd), user, manager)
+        let file = |fd| {
+            let looks = resolve::look(&descriptors::link(pid, fd)).ok().filter(|looks| looks.is(key))?;
+            Some(OpenFile { pid, started, fd, dev: looks.stat.dev, ino: looks.stat.ino })
+        };
+        if let Some(told) = told.filter(|_| !again).and_then(file)
+            && self.turn_off_one(told, user, manager)
         {
             return 1;
         }
         let found = descriptors.find_all(pid, key, again);
-        found.into_iter().filter(|&fd| self.turn_off_one(file(fd), user, manager)).count()
+        let found: Vec<OpenFile> = found.into_iter().filter_map(file).collect();
+        found.into_iter().filter(|&file| self.turn_off_one(file, user, manager)).count()
     }
 
     fn turn_off_one(&mut self, file: OpenFile, user: u32, manager: ManagerId) -> bool {

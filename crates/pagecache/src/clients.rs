@@ -303,9 +303,9 @@ impl Steering {
         if !looks.is_file {
             return Err(HoldError::NotAFile);
         }
-        // Device numbers without a major number stand for no disk: memory, the network, programs that play a
-        // file system. Those are not asked anything more: they need not answer.
-        if looks.key.dev >> 20 == 0 {
+        // In memory, on the network, of a program that plays a file system. Those are not asked anything more: they
+        // need not answer.
+        if !looks.is_on_disk() {
             return Err(HoldError::NotOnDisk { what: "on no disk of this machine" });
         }
         let is_owner = rustix::fs::fstat(&descriptor)?.st_uid == user;

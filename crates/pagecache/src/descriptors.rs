@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::observe::FileKey;
-use crate::resolve::{self, Looks};
+use crate::resolve;
 
 /// Descriptors of a process that are looked at, 15 ms; a file that it has open beyond is found only if the
 /// program has told its number.
@@ -134,7 +134,7 @@ pub(crate) fn link(pid: u32, number: i32) -> PathBuf {
 
 /// Has the process this file open under this number?
 pub(crate) fn is_open_as(pid: u32, number: i32, key: FileKey) -> bool {
-    resolve::look(&link(pid, number)).ok() == Some(Looks { key, is_file: true })
+    resolve::look(&link(pid, number)).is_ok_and(|looks| looks.is(key))
 }
 
 fn key_of(pid: u32, number: i32) -> FileKey {

@@ -137,10 +137,7 @@ impl Steering {
     fn listed_file(&mut self, path: &Path, manager: ManagerId) -> Result<FileId, DiscloseProblem> {
         let known = self.files.find_path(path);
         // A name may lead to another file by now.
-        let same = |key: FileKey| {
-            use std::os::unix::fs::MetadataExt;
-            fs::metadata(path).is_ok_and(|found| FileKey::from_stat(found.dev(), found.ino()) == key)
-        };
+        let same = |key: FileKey| resolve::look(path).is_ok_and(|looks| looks.key == key);
         let known = known.filter(|&id| self.files.get(id).is_some_and(|managed| same(managed.key)));
         let file = match known {
             Some(file) => {

@@ -72,9 +72,7 @@ fn remedy(error: &ObserveError) -> &'static str {
         ObserveError::BtfAbsent { .. } => {
             "use a kernel built with CONFIG_DEBUG_INFO_BTF (distributions' are)"
         }
-        ObserveError::TracepointAbsent { .. } | ObserveError::ReadHookRefused { .. } => {
-            "use Linux 6.12 or later"
-        }
+        ObserveError::PlaceAbsent { .. } => "use Linux 6.1 or later",
         ObserveError::PidNamespace => "run on the host, or in a container with --pid=host",
         _ => "see the kernel's words",
     }

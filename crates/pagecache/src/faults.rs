@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use foretell_policy::PoolPolicy;
 
 use crate::kernel::{CacheStatus, Linux, PageCache};
-use crate::observe::FileKey;
+use crate::mappings::Names;
 use crate::options::{HintChunk, ManagerSpec, Options, Rule, SessionId, SessionSpec};
 use crate::plane::Plane;
 
@@ -43,7 +43,7 @@ impl PageCache for Faults {
         if self.deaf { Ok(()) } else { Linux.drop_range(file, offset, length) }
     }
 
-    fn page_out(&self, pid: u32, key: FileKey, offset: u64, length: u64) -> io::Result<()> {
+    fn page_out(&self, pid: u32, key: &Names, offset: u64, length: u64) -> io::Result<()> {
         Linux.page_out(pid, key, offset, length)
     }
 

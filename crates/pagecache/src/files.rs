@@ -19,6 +19,7 @@ use crate::extents::EXTENTS_IN_ALL;
 use crate::folios::FolioMap;
 use crate::handles::Mounts;
 use crate::listed_runs::ListedRuns;
+use crate::mappings::Names;
 use crate::observe::FileKey;
 use crate::orphans::Orphans;
 use crate::resolve;
@@ -32,6 +33,11 @@ const MAPPERS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct ManagedFile {
     pub(crate) key: FileKey,
+    /// The inode by which it is opened, where `/proc/PID/maps` may show that one.
+    pub(crate) shown: FileKey,
+    /// It is opened on an overlay: its path leads to another inode than the one that has its pages, and to yet another
+    /// one when it is copied up.
+    pub(crate) layered: bool,
     /// Number of this registration, never used again.
     pub(crate) serial: u32,
     /// Generation of the inode where it was seen, else 0.
@@ -81,6 +87,11 @@ impl ManagedFile {
     /// Nobody is interested in it any more, and some of it is still cached.
     pub(crate) fn is_orphan(&self) -> bool {
         self.orphan.is_some()
+    }
+
+    /// Under what processes that have mapped it show it.
+    pub(crate) fn names(&self) -> Names {
+        Names { key: self.key, shown: self.shown }
     }
 
     /// A process of a user's has read it.
@@ -209,7 +220,10 @@ impl FileTable {
     /// # Errors
     /// When the file cannot be looked at.
     pub(crate) fn insert(&mut self, file: FileId, new: Registration) -> std::io::Result<()> {
-        let metadata = new.file.metadata()?;
+        let looks = resolve::look_at(&new.file)?;
+        let generation = if new.generation == 0 { looks.generation() } else { new.generation };
+        let opened = self.with_pages(new.key, generation, new.file);
+        let metadata = opened.metadata()?;
         let (_, disk) = self.disk(new.key.dev);
         let at = file.0 as usize;
         // The policy's number, and what it keeps under it, stay.
@@ -228,8 +242,10 @@ impl FileTable {
         let unlinked = metadata.nlink() == 0;
         self.slots[at] = Some(ManagedFile {
             key: new.key,
+            shown: looks.shown(),
+            layered: looks.is_layered(),
             serial: self.next_serial,
-            generation: new.generation,
+            generation,
             path: new.path,
             size: metadata.len(),
             disk,
@@ -255,7 +271,7 @@ impl FileTable {
             recently_used: true,
         });
         if !unlinked {
-            self.keep_open(file, Arc::new(new.file));
+            self.keep_open(file, Arc::new(opened));
         }
         Ok(())
     }
@@ -319,18 +335,19 @@ impl FileTable {
         let by_path = (!managed.unlinked && managed.holders == 0)
             .then(|| resolve::open_same(&managed.path, key).ok())
             .flatten();
+        let generation = managed.generation;
         match by_path {
             Some(opened) => {
-                let opened = Arc::new(opened);
+                let opened = Arc::new(self.with_pages(key, generation, opened));
                 self.keep_open(file, Arc::clone(&opened));
                 Some(opened)
             }
             None => {
-                let (unlinked, user, generation) = (managed.unlinked, managed.last_user, managed.generation);
+                let (unlinked, user) = (managed.unlinked, managed.last_user);
                 let told = managed.told;
                 let told = told
                     .and_then(|(pid, number)| resolve::open_same(&descriptors::link(pid, number), key).ok());
-                let opened = Arc::new(match told.or_else(|| self.by_number(key, generation)) {
+                let opened = match told.or_else(|| self.by_number(key, generation)) {
                     Some(opened) => opened,
                     None => {
                         let (descriptors, search) = (&mut self.descriptors, Search::WithinTheShare);
@@ -342,7 +359,8 @@ impl FileTable {
                             }
                         }
                     }
-                });
+                };
+                let opened = Arc::new(self.with_pages(key, generation, opened));
                 // For one use only when it is deleted: a descriptor kept would keep its space.
                 if !unlinked {
                     self.keep_open(file, Arc::clone(&opened));
@@ -350,6 +368,14 @@ impl FileTable {
                 Some(opened)
             }
         }
+    }
+
+    /// The file that has the pages of an open one: that one itself, but on an overlay the file below, if its file system
+    /// can be reached and opens files by their number. Of the file above nothing tells what is dirty.
+    fn with_pages(&mut self, key: FileKey, generation: u32, file: File) -> File {
+        let layered = resolve::look_at(&file).is_ok_and(|looks| looks.is_layered());
+        let below = if layered { self.by_number(key, generation) } else { None };
+        below.unwrap_or(file)
     }
 
     /// Opens a file by the number of its inode. Without a generation it could be another one by now.
@@ -451,8 +477,7 @@ impl FileTable {
             }
             // Its old path leads elsewhere and nothing of it is cached: deleted, as far as we can tell.
             managed.unlinked |= managed.folios.cached_pages() == 0
-                && !std::fs::metadata(&managed.path)
-                    .is_ok_and(|m| FileKey::from_stat(m.dev(), m.ino()) == managed.key);
+                && !resolve::look(&managed.path).is_ok_and(|looks| looks.key == managed.key);
             return managed.unlinked;
         };
         let Ok(metadata) = descriptor.metadata() else { return false };
@@ -463,7 +488,9 @@ impl FileTable {
             self.open -= 1;
             return true;
         }
-        if let Some(path) = resolve::path_of(descriptor)
+        // The path of the file below is another one.
+        if !managed.layered
+            && let Some(path) = resolve::path_of(descriptor)
             && path != managed.path
         {
             let old = std::mem::replace(&mut managed.path, path.clone());
@@ -472,7 +499,8 @@ impl FileTable {
             }
             self.by_path.insert(path, file);
         }
-        resized
+        // Whether it was copied up is for the caller to find out.
+        resized || managed.layered
     }
 
     /// Descriptors open at present.

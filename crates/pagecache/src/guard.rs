@@ -37,7 +37,7 @@ pub(crate) struct OpenFile {
     /// When the process started, in clock ticks since boot: its number may be used again.
     pub(crate) started: u64,
     pub(crate) fd: i32,
-    /// Device and inode number, as in [`crate::observe::FileKey`].
+    /// Device (in the kernel's encoding) and inode number, as statx(2) gives them.
     pub(crate) dev: u64,
     pub(crate) ino: u64,
 }

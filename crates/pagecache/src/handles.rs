@@ -3,15 +3,18 @@
 //! thousands.
 //!
 //! A handle is what file systems give to NFS servers: inode number and generation, in the layouts of ext2 to
-//! ext4, XFS and others with 32-bit inode numbers (`FILEID_INO32_GEN`), and of XFS with 64-bit ones
-//! (`include/linux/exportfs.h`). A deleted file can be opened as long as somebody else has it open, and never
-//! again after that. It takes `CAP_DAC_READ_SEARCH`.
+//! ext4, XFS and others with 32-bit inode numbers (`FILEID_INO32_GEN`), of XFS with 64-bit ones, and of btrfs, where
+//! the number of the subvolume belongs to it (`include/linux/exportfs.h`, `fs/btrfs/export.h`). A deleted file can be
+//! opened as long as somebody else has it open, and never again after that. It takes `CAP_DAC_READ_SEARCH`.
+//!
+//! On btrfs the subvolume has to be mounted itself: of one that is only reached as a directory of another, nothing
+//! leads from its device number to it.
 
 #![allow(unsafe_code)]
 
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::observe::FileKey;
 use crate::resolve::{look_at, open_quietly};
@@ -29,19 +32,18 @@ impl Mounts {
     /// A descriptor of our own on the inode; `None` when there is no such inode any more, its file system is
     /// not mounted where we see it or knows no such handles, or it is not permitted.
     pub(crate) fn open(&mut self, key: FileKey, generation: u32) -> Option<File> {
-        /// `struct file_handle` with the longest handle used here.
-        #[repr(C)]
-        struct Handle {
-            bytes: u32,
-            kind: i32,
-            handle: [u32; 3],
-        }
         let mount = self.mount(key.dev)?;
         let handle = match u32::try_from(key.ino) {
-            Ok(ino) => Handle { bytes: 8, kind: 0x1, handle: [ino, generation, 0] },
+            _ if key.dev >> 20 == 0 => {
+                let subvolume = subvolume_of(&mount)?;
+                let ([low, high], [root_low, root_high]) = (halves(key.ino), halves(subvolume));
+                Handle { bytes: 20, kind: BTRFS, handle: [low, high, root_low, root_high, generation] }
+            }
+            Ok(ino) => Handle { bytes: 8, kind: 0x1, handle: [ino, generation, 0, 0, 0] },
             // `struct xfs_fid64` packs the inode number and the generation.
             Err(_) => {
-                Handle { bytes: 12, kind: 0x81, handle: [key.ino as u32, (key.ino >> 32) as u32, generation] }
+                let [low, high] = halves(key.ino);
+                Handle { bytes: 12, kind: 0x81, handle: [low, high, generation, 0, 0] }
             }
         };
         // SAFETY: the handle says how many bytes of it are good, and outlives the call.
@@ -57,23 +59,22 @@ impl Mounts {
         // SAFETY: the descriptor is fresh and nobody else's.
         let file = unsafe { File::from_raw_fd(descriptor) };
         let _ = crate::kernel::advise(&file, 0, 0, libc::POSIX_FADV_RANDOM);
-        look_at(&file).is_ok_and(|looks| looks.is_file && looks.key == key).then_some(file)
+        look_at(&file).is_ok_and(|looks| looks.is(key)).then_some(file)
     }
 
-    /// A directory of the file system, open.
+    /// Something on the file system, open.
     fn mount(&mut self, dev: u64) -> Option<File> {
-        let on_device = |point: &PathBuf| {
-            let mount = open_quietly(point).ok()?;
-            look_at(&mount).is_ok_and(|looks| looks.key.dev == dev).then_some(mount)
-        };
         if let Some(at) = self.points.iter().position(|(known, _)| *known == dev) {
-            if let Some(mount) = on_device(&self.points[at].1) {
+            if let Some(mount) = on_device(&self.points[at].1, dev) {
                 return Some(mount);
             }
             self.points.swap_remove(at);
         }
-        let point = mount_point(dev)?;
-        let mount = on_device(&point)?;
+        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let (point, mount) = mount_points(&mounts, dev).find_map(|point| {
+            let mount = on_device(&point, dev)?;
+            Some((point, mount))
+        })?;
         if self.points.len() >= REMEMBERED {
             self.points.clear();
         }
@@ -82,18 +83,60 @@ impl Mounts {
     }
 }
 
-/// A directory at which the file system of this device is mounted.
-fn mount_point(dev: u64) -> Option<PathBuf> {
+/// `struct file_handle` with the longest handle used here.
+#[repr(C)]
+struct Handle {
+    bytes: u32,
+    kind: i32,
+    handle: [u32; 5],
+}
+
+/// `FILEID_BTRFS_WITHOUT_PARENT`: inode number, number of the subvolume's tree, generation.
+const BTRFS: i32 = 0x4d;
+
+fn halves(number: u64) -> [u32; 2] {
+    [number as u32, (number >> 32) as u32]
+}
+
+/// Opens what a file system is mounted on, if that is a directory or a file on the device.
+fn on_device(point: &Path, dev: u64) -> Option<File> {
+    let kind = fs::symlink_metadata(point).ok()?.file_type();
+    if !kind.is_dir() && !kind.is_file() {
+        return None;
+    }
+    let mount = open_quietly(point).ok()?;
+    look_at(&mount).is_ok_and(|looks| looks.stat.dev == dev).then_some(mount)
+}
+
+/// The number of the btrfs subvolume on which something is: that of its tree, in the handle of whatever lies there.
+fn subvolume_of(file: &File) -> Option<u64> {
+    let mut handle = Handle { bytes: 20, kind: 0, handle: [0; 5] };
+    let mut mount_id = 0_i32;
+    // SAFETY: the handle says how many bytes there is room for; all pointers are good for the call.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_name_to_handle_at,
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            &raw mut handle,
+            &raw mut mount_id,
+            libc::AT_EMPTY_PATH,
+        )
+    };
+    let [.., low, high, _] = handle.handle;
+    (result == 0 && handle.kind == BTRFS).then_some(u64::from(high) << 32 | u64::from(low))
+}
+
+/// Where the file system of this device may be mounted, by a table of mounts in the format of mountinfo. btrfs is shown
+/// there under the device number of no subvolume, so that each of its mounts may be the one.
+fn mount_points(mounts: &str, dev: u64) -> impl Iterator<Item = PathBuf> {
     let device = format!("{}:{}", dev >> 20, dev & 0xf_ffff);
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ').skip(2);
-        if fields.next()? != device {
-            return None;
-        }
-        let point = PathBuf::from(unescape(fields.nth(1)?));
-        // Files can be mounted too.
-        point.is_dir().then_some(point)
+    mounts.lines().filter_map(move |line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        let mut fields = mount.split(' ').skip(2);
+        let shown = fields.next()?;
+        let may_be = shown == device || dev >> 20 == 0 && kind.starts_with("btrfs ");
+        may_be.then(|| fields.nth(1).map(|point| PathBuf::from(unescape(point))))?
     })
 }
 
@@ -125,6 +168,16 @@ mod tests {
     fn octal_escapes_are_undone() {
         assert_eq!(unescape("/mnt/a\\040b\\134"), "/mnt/a b\\");
         assert_eq!(unescape("/x\\04"), "/x\\04");
+    }
+
+    #[test]
+    fn a_device_may_be_mounted_in_several_places_and_btrfs_anywhere() {
+        let mounts = "27 1 254:0 / / rw - ext4 /dev/vda rw\n28 27 0:41 / /s\\040t rw shared:1 - btrfs /dev/vdb rw\n\
+                      29 27 0:42 / /o rw - overlay o rw\n30 27 254:0 /x /y rw - ext4 /dev/vda rw\n";
+        let of = |dev: u64| mount_points(mounts, dev).collect::<Vec<_>>();
+        assert_eq!(of(254 << 20), [PathBuf::from("/"), PathBuf::from("/y")]);
+        assert_eq!(of(43), [PathBuf::from("/s t")]);
+        assert_eq!(of(255 << 20), [] as [PathBuf; 0]);
     }
 
     #[test]

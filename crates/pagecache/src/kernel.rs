@@ -9,16 +9,18 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-use crate::mappings;
-use crate::observe::FileKey;
+use crate::mappings::{self, Names};
 
-/// Pages of a range of a file, as `cachestat(2)` counts them.
+/// Pages of a range of a file, as `cachestat(2)` counts them, or mincore(2) in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct CacheStatus {
     /// Cached.
     pub(crate) cached: u64,
-    /// Not yet written back, or being written back.
+    /// Not yet written back, or being written back; 0 where that is not told.
     pub(crate) unclean: u64,
+    /// By mincore(2), where `cachestat(2)` is missing: pages that are being read count as absent, and what is dirty is not
+    /// told.
+    pub(crate) by_mincore: bool,
 }
 
 /// The operations on the page cache. None of them is relied on to have an effect.
@@ -33,7 +35,7 @@ pub(crate) trait PageCache: Send + Sync {
     fn drop_range(&self, file: &File, offset: u64, length: u64) -> io::Result<()>;
 
     /// Drops the pages of a range of a file that a process has mapped.
-    fn page_out(&self, pid: u32, key: FileKey, offset: u64, length: u64) -> io::Result<()>;
+    fn page_out(&self, pid: u32, file: &Names, offset: u64, length: u64) -> io::Result<()>;
 
     /// What is cached of a range of a file.
     fn status(&self, file: &File, offset: u64, length: u64) -> io::Result<CacheStatus>;
@@ -89,8 +91,8 @@ impl PageCache for Linux {
         advise(file, offset, length, libc::POSIX_FADV_DONTNEED)
     }
 
-    fn page_out(&self, pid: u32, key: FileKey, offset: u64, length: u64) -> io::Result<()> {
-        let ranges = mappings::of_file(pid, key, offset, length)?;
+    fn page_out(&self, pid: u32, file: &Names, offset: u64, length: u64) -> io::Result<()> {
+        let ranges = mappings::of_file(pid, file, offset, length)?;
         if ranges.is_empty() {
             return Ok(());
         }
@@ -118,31 +120,97 @@ impl PageCache for Linux {
     }
 
     fn status(&self, file: &File, offset: u64, length: u64) -> io::Result<CacheStatus> {
-        /// `struct cachestat_range` of `include/uapi/linux/mman.h`.
-        #[repr(C)]
-        struct Range {
-            off: u64,
-            len: u64,
+        match cachestat(file, offset, length) {
+            Err(error) if is_missing(&error) => mincore_status(file, offset, length),
+            told => told,
         }
-        /// `struct cachestat` of the same.
-        #[repr(C)]
-        #[derive(Default)]
-        struct Stat {
-            nr_cache: u64,
-            nr_dirty: u64,
-            nr_writeback: u64,
-            nr_evicted: u64,
-            nr_recently_evicted: u64,
-        }
-        let (range, mut stat) = (Range { off: offset, len: length }, Stat::default());
-        // SAFETY: both structures have the kernel's layout and outlive the call.
-        let result =
-            unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut stat, 0_u32) };
-        if result < 0 {
+    }
+}
+
+/// What is cached of a range of a file, by `cachestat(2)`.
+pub(crate) fn cachestat(file: &File, offset: u64, length: u64) -> io::Result<CacheStatus> {
+    /// `struct cachestat_range` of `include/uapi/linux/mman.h`.
+    #[repr(C)]
+    struct Range {
+        off: u64,
+        len: u64,
+    }
+    /// `struct cachestat` of the same.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Stat {
+        nr_cache: u64,
+        nr_dirty: u64,
+        nr_writeback: u64,
+        nr_evicted: u64,
+        nr_recently_evicted: u64,
+    }
+    let (range, mut stat) = (Range { off: offset, len: length }, Stat::default());
+    // SAFETY: both structures have the kernel's layout and outlive the call.
+    let result =
+        unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), &raw const range, &raw mut stat, 0_u32) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let unclean = stat.nr_dirty + stat.nr_writeback;
+    Ok(CacheStatus { cached: stat.nr_cache, unclean, by_mincore: false })
+}
+
+/// Whether an error of `cachestat(2)` says that there is no such call: before Linux 6.5, or in a container whose filter
+/// of calls does not know it.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
+}
+
+/// Whether there is a `cachestat(2)`.
+pub(crate) fn has_cachestat(file: &File) -> bool {
+    !cachestat(file, 0, 1).is_err_and(|error| is_missing(&error))
+}
+
+/// Bytes that are mapped at a time to be looked at: 512 pages of 4 KiB take 25 us.
+const WINDOW_BYTES: u64 = 2 << 20;
+
+/// Calls `take` for each page of a range (a window at most) with whether it is cached.
+fn mincore(file: &File, offset: u64, length: u64, mut take: impl FnMut(u64, bool)) -> io::Result<()> {
+    let page = page_bytes();
+    let mut vector = vec![0_u8; length.div_ceil(page) as usize];
+    // SAFETY: a fresh mapping of `length` bytes at an address of the kernel's choice; only `mincore`
+    // looks at it, writing one byte a page into `vector`, and it is unmapped before anything else.
+    unsafe {
+        let address = libc::mmap(
+            std::ptr::null_mut(),
+            length as usize,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            offset.cast_signed(),
+        );
+        if address == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(CacheStatus { cached: stat.nr_cache, unclean: stat.nr_dirty + stat.nr_writeback })
+        let result = libc::mincore(address, length as usize, vector.as_mut_ptr());
+        let error = io::Error::last_os_error();
+        libc::munmap(address, length as usize);
+        if result != 0 {
+            return Err(error);
+        }
     }
+    vector.into_iter().zip(offset / page..).for_each(|(bits, page)| take(page, bits & 1 != 0));
+    Ok(())
+}
+
+/// What is cached of a range of a file, by mincore(2). A length of 0 stands for all up to the end.
+fn mincore_status(file: &File, offset: u64, length: u64) -> io::Result<CacheStatus> {
+    let size = file.metadata()?.len();
+    let end = if length == 0 { size } else { size.min(offset.saturating_add(length)) };
+    let mut status = CacheStatus { by_mincore: true, ..CacheStatus::default() };
+    let mut at = offset / page_bytes() * page_bytes();
+    while at < end {
+        let part = (end - at).min(WINDOW_BYTES);
+        mincore(file, at, part, |_, cached| status.cached += u64::from(cached))?;
+        at += part;
+    }
+    Ok(status)
 }
 
 /// Number of `cachestat(2)` (Linux 6.5), the same on every architecture; not in every libc.
@@ -170,59 +238,38 @@ pub(crate) fn page_bytes() -> u64 {
 
 /// Which pages of a file are cached, in ascending order, and whether these are all: at most `windows` pieces
 /// of 2 MiB are looked at closely. `cachestat(2)` finds them, by halves, so that the size of the file (which
-/// may be one great hole) does not matter.
+/// may be one great hole) does not matter. Where that is missing the file is gone through, [`BLIND_WINDOWS`] at most.
 ///
 /// # Errors
 /// When the file cannot be mapped.
 pub(crate) fn cached_pages(file: &File, size: u64, windows: usize) -> io::Result<(Vec<u64>, bool)> {
-    /// Mapped at a time: 512 pages of 4 KiB take 25 us.
-    const WINDOW_BYTES: u64 = 2 << 20;
-    let page = page_bytes();
+    let blind = !has_cachestat(file);
+    let windows = if blind { windows.min(BLIND_WINDOWS) } else { windows };
     let mut cached = Vec::new();
     let mut looked_at = 0;
     // Ranges to be looked at, the first one last; empty files have none.
     let mut ranges = vec![(0, size.next_multiple_of(WINDOW_BYTES))];
     while let Some((offset, span)) = ranges.pop() {
         let length = span.min(size.saturating_sub(offset));
-        if length == 0 || Linux.status(file, offset, length).is_ok_and(|status| status.cached == 0) {
+        if length == 0 || !blind && cachestat(file, offset, length).is_ok_and(|status| status.cached == 0) {
             continue;
+        }
+        if looked_at == windows {
+            return Ok((cached, false));
         }
         if span > WINDOW_BYTES {
             let half = (span / 2).next_multiple_of(WINDOW_BYTES);
             ranges.extend([(offset + half, span - half), (offset, half)]);
             continue;
         }
-        if looked_at == windows {
-            return Ok((cached, false));
-        }
         looked_at += 1;
-        let mut vector = vec![0_u8; length.div_ceil(page) as usize];
-        // SAFETY: a fresh mapping of `length` bytes at an address of the kernel's choice; only `mincore`
-        // looks at it, writing one byte a page into `vector`, and it is unmapped before anything else.
-        unsafe {
-            let address = libc::mmap(
-                std::ptr::null_mut(),
-                length as usize,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                offset.cast_signed(),
-            );
-            if address == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
-            }
-            let result = libc::mincore(address, length as usize, vector.as_mut_ptr());
-            let error = io::Error::last_os_error();
-            libc::munmap(address, length as usize);
-            if result != 0 {
-                return Err(error);
-            }
-        }
-        let base = offset / page;
-        cached.extend(vector.iter().zip(base..).filter(|(bits, _)| **bits & 1 != 0).map(|(_, page)| page));
+        mincore(file, offset, length, |page, is_cached| cached.extend(is_cached.then_some(page)))?;
     }
     Ok((cached, true))
 }
+
+/// Pieces of 2 MiB that are looked at where `cachestat(2)` is missing: 8 GiB, 100 ms.
+const BLIND_WINDOWS: usize = 4096;
 
 /// Has each large table mapped by itself, so that it grows in its place (`mremap`) and its memory is given back
 /// when it is freed. Left to itself, malloc(3) puts a table on the heap once one as large has been freed, and
@@ -269,6 +316,24 @@ mod tests {
         let last = (16384 + 8191) / page_bytes();
         assert_eq!(cached_pages(file, 1 << 20, 9).unwrap().0, (first..=last).collect::<Vec<_>>());
         assert!(!Linux.await_page(file, 1 << 20).unwrap(), "beyond the end");
+    }
+
+    #[test]
+    fn mincore_counts_as_cachestat_does_where_nothing_is_being_read() {
+        let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        file.write_all(&vec![1; (5 << 20) + 1]).unwrap();
+        let file = file.as_file();
+        file.sync_all().unwrap();
+        Linux.drop_range(file, 1 << 20, 2 << 20).unwrap();
+        let page = page_bytes();
+        for (offset, length) in [(0, 0), (0, 1 << 20), (1 << 20, 3 << 20), (5 << 20, page), (9 << 20, page)] {
+            let status = mincore_status(file, offset, length).unwrap();
+            assert!(status.by_mincore);
+            match cachestat(file, offset, length) {
+                Ok(told) => assert_eq!(told.cached, status.cached, "{offset} {length}"),
+                Err(error) => assert!(is_missing(&error), "{error}"),
+            }
+        }
     }
 
     #[test]

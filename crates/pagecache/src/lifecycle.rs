@@ -279,6 +279,8 @@ impl Steering {
     /// Regular work, a few times a second: what became of files, and readahead that is no longer to be off.
     pub(crate) fn tend(&mut self, files: usize) {
         for id in self.files.sweep(files) {
+            // What is cached of it is told when the observer knows of it.
+            self.follow_copy(id);
             let Some(managed) = self.files.get(id) else { continue };
             let named = managed.holders > 0 || !managed.listed.is_empty();
             let forgotten = managed.unlinked || managed.is_orphan();

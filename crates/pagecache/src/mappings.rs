@@ -5,10 +5,12 @@
 //! mapped behind that is not evicted.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::ops::Range;
+use std::path::Path;
 
 use crate::observe::FileKey;
+use crate::resolve;
 
 /// Bytes of `/proc/PID/maps` that are read: some two thousand mappings, far more than programs have, in two
 /// milliseconds.
@@ -19,13 +21,40 @@ const MAPS_BYTES: u64 = 256 << 10;
 ///
 /// # Errors
 /// When the process is gone or may not be looked at.
-pub(crate) fn of_file(pid: u32, key: FileKey, offset: u64, length: u64) -> io::Result<Vec<Range<usize>>> {
+pub(crate) fn of_file(pid: u32, file: &Names, offset: u64, length: u64) -> io::Result<Vec<Range<usize>>> {
     let maps = File::open(format!("/proc/{pid}/maps"))?;
-    found(maps, key, offset..offset.saturating_add(length))
+    let bytes = offset..offset.saturating_add(length);
+    let mut ranges = found(&maps, file.key, bytes.clone())?;
+    if file.shown != file.key {
+        let mut maps = maps;
+        maps.rewind()?;
+        let others = found(&maps, file.shown, bytes)?;
+        // btrfs shows all its subvolumes under one device number.
+        ranges.extend(others.into_iter().filter(|(_, whole)| is_mapped_at(pid, whole, file.key)));
+    }
+    Ok(ranges.into_iter().map(|(range, _)| range).collect())
 }
 
+/// Under what a file is shown as mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Names {
+    /// The inode that has its pages.
+    pub(crate) key: FileKey,
+    /// The inode that it was opened by, under its superblock's device number.
+    pub(crate) shown: FileKey,
+}
+
+/// Is it this file that a process has mapped from and to these addresses?
+fn is_mapped_at(pid: u32, whole: &Range<u64>, key: FileKey) -> bool {
+    let link = format!("/proc/{pid}/map_files/{:x}-{:x}", whole.start, whole.end);
+    resolve::look(Path::new(&link)).is_ok_and(|looks| looks.is(key))
+}
+
+/// The part of a mapping that was asked for, and all of it.
+type Mapped = (Range<usize>, Range<u64>);
+
 /// The same in a list of mappings. A line that was cut off is no line.
-fn found(maps: impl Read, key: FileKey, bytes: Range<u64>) -> io::Result<Vec<Range<usize>>> {
+fn found(maps: impl Read, key: FileKey, bytes: Range<u64>) -> io::Result<Vec<Mapped>> {
     let mut maps = BufReader::new(maps.take(MAPS_BYTES));
     let mut found = Vec::new();
     let mut line = Vec::new();
@@ -42,7 +71,7 @@ fn found(maps: impl Read, key: FileKey, bytes: Range<u64>) -> io::Result<Vec<Ran
 
 /// The addresses of the file's bytes `start..end` in one line of `/proc/PID/maps`
 /// (`start-end perms offset major:minor inode path`, all but the inode in hexadecimal; proc_pid_maps(5)).
-fn overlap(line: &str, key: FileKey, start: u64, end: u64) -> Option<Range<usize>> {
+fn overlap(line: &str, key: FileKey, start: u64, end: u64) -> Option<Mapped> {
     let mut fields = line.split_ascii_whitespace();
     let (low, high) = fields.next()?.split_once('-')?;
     let (low, high) = (u64::from_str_radix(low, 16).ok()?, u64::from_str_radix(high, 16).ok()?);
@@ -55,7 +84,7 @@ fn overlap(line: &str, key: FileKey, start: u64, end: u64) -> Option<Range<usize
     }
     let from = start.max(offset);
     let to = end.min(offset + (high - low));
-    (from < to).then(|| (low + (from - offset)) as usize..(low + (to - offset)) as usize)
+    (from < to).then(|| ((low + (from - offset)) as usize..(low + (to - offset)) as usize, low..high))
 }
 
 #[cfg(test)]
@@ -78,6 +107,7 @@ mod tests {
     #[test]
     fn the_part_of_a_mapping_that_holds_the_bytes() {
         let key = FileKey { dev: (0xfe << 20) | 1, ino: 1234 };
+        let overlap = |line, key, from, to| super::overlap(line, key, from, to).map(|(part, _)| part);
         let all = overlap(LINE, key, 0, u64::MAX);
         assert_eq!(all, Some(0x7f00_0001_0000..0x7f00_0002_0000));
         let part = overlap(LINE, key, 0x6000, 0x8000);

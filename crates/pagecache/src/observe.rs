@@ -32,7 +32,7 @@ pub(crate) mod load;
 pub(crate) mod privileges;
 mod record;
 mod ring;
-mod shared;
+pub(crate) mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -45,6 +45,8 @@ use aya::maps::{HashMap, MapData, MapError};
 
 pub use error::ObserveError;
 pub use event::{FileKey, Observation};
+
+use crate::identity::types::BtrfsPlaces;
 
 use load::{map_error, take_array, take_map, take_ring};
 use record::verdict;
@@ -103,18 +105,16 @@ impl Default for ObserverConfig {
 pub enum ReadHook {
     /// The tracepoint `mm_filemap_get_pages`: comes when the data is there, knows where the read ends.
     Tracepoint,
-    /// `fentry` on `filemap_read`, on kernels without the tracepoint: comes before the data is there, once
-    /// for each read, and `splice(2)` and `sendfile(2)` are not seen. Not exercised by any test yet: the
-    /// machines at hand have the tracepoint and refuse fentry. Its code did pass the verifier on Linux 6.18,
-    /// attached to the tracepoint `iomap_dio_rw_begin`, which has the same first two arguments.
-    Fentry,
+    /// `fexit` on `filemap_read` (and on `filemap_splice_read`, where that is another function), on kernels without the
+    /// tracepoint, before Linux 6.12: comes once for each read, when all its data is there, with what was read.
+    Exit,
 }
 
 impl std::fmt::Display for ReadHook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             ReadHook::Tracepoint => "tp_btf/mm_filemap_get_pages",
-            ReadHook::Fentry => "fentry/filemap_read",
+            ReadHook::Exit => "fexit/filemap_read",
         })
     }
 }
@@ -173,7 +173,7 @@ impl Observer {
         crate::kernel::return_free_memory();
         control.wake_every.store(config.wake_every, Ordering::Relaxed);
         control.wake_wanted.store(1, Ordering::SeqCst);
-        Ok(Observer {
+        let observer = Observer {
             ring,
             control,
             tracked,
@@ -183,7 +183,21 @@ impl Observer {
             read_hook: loaded.read_hook,
             sees_faults: loaded.sees_faults,
             _object: object,
-        })
+        };
+        observer.learn_btrfs();
+        Ok(observer)
+    }
+
+    /// Says where btrfs keeps the device numbers of its subvolumes, as soon as there is a btrfs: its module may be
+    /// loaded later. Until then nothing is reported of files there.
+    fn learn_btrfs(&self) {
+        if self.control.btrfs_known.load(Ordering::Relaxed) == 0
+            && let Some(places) = BtrfsPlaces::of_this_kernel()
+        {
+            self.control.btrfs_root.store(places.root, Ordering::Relaxed);
+            self.control.btrfs_anon_dev.store(places.anon_dev, Ordering::Relaxed);
+            self.control.btrfs_known.store(1, Ordering::Release);
+        }
     }
 
     /// Through what buffered reads are seen on this kernel.
@@ -192,7 +206,7 @@ impl Observer {
         self.read_hook
     }
 
-    /// Whether [`Observation::Fault`] and [`Observation::MapPages`] are seen (Linux 6.12 and later).
+    /// Whether [`Observation::Fault`] and [`Observation::MapPages`] are seen.
     #[must_use]
     pub fn sees_faults(&self) -> bool {
         self.sees_faults
@@ -206,6 +220,7 @@ impl Observer {
         if self.tracked.contains(tgid) {
             return Ok(());
         }
+        self.learn_btrfs();
         if self.accounts.insert(tgid, [0, 0], 0).is_err() {
             self.control.accounts_overflow.fetch_add(1, Ordering::Relaxed);
         }

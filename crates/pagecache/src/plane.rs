@@ -336,6 +336,7 @@ impl Plane {
         }
         self.steering.append_queues();
         self.steering.dispatch();
+        self.steering.look_again();
         if self.last_tended.elapsed() >= self.tend_every() {
             self.last_tended = Instant::now();
             self.steering.tend(TEND_FILES);

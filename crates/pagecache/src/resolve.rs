@@ -10,11 +10,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::descriptors::{self, Descriptors, Search, Unknown};
 use crate::handles::Mounts;
+use crate::identity::{self, Identity};
 use crate::observe::FileKey;
 
 /// Mappings of a process that are looked at, 2 ms; a file mapped beyond is looked for by its inode number.
@@ -36,6 +37,15 @@ enum Via {
 }
 
 impl Found {
+    /// Whether its pages come from a disk of this machine. Nothing is opened.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        let looks = match &self.via {
+            Via::Link(link) => look(link),
+            Via::Descriptor(file) => look_at(file),
+        };
+        looks.is_ok_and(|looks| looks.is_on_disk())
+    }
+
     /// A descriptor of our own on the file.
     ///
     /// # Errors
@@ -45,23 +55,58 @@ impl Found {
             Via::Link(link) => return open_same(&link, key),
             Via::Descriptor(file) => file,
         };
-        if FileKey::of(&file)? == key { Ok(file) } else { Err(io::ErrorKind::NotFound.into()) }
+        if look_at(&file)?.key == key { Ok(file) } else { Err(io::ErrorKind::NotFound.into()) }
     }
 }
 
-/// What can be told of a file without asking its file system.
+/// What can be told of a file without asking its file system (but an overlay, see [`identity`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Looks {
+    /// Who it is to the page cache.
     pub(crate) key: FileKey,
     /// A regular file.
     pub(crate) is_file: bool,
+    /// What statx(2) says: another device, and perhaps another number, on an overlay.
+    pub(crate) stat: FileKey,
+    /// What the kernel says that it is, if it had to be asked.
+    pub(crate) identity: Option<Identity>,
 }
 
 impl Looks {
-    fn of(found: &rustix::fs::Statx) -> Looks {
+    fn of(found: &rustix::fs::Statx, identify: impl FnOnce() -> Option<Identity>) -> Looks {
         let dev = (u64::from(found.stx_dev_major) << 20) | u64::from(found.stx_dev_minor);
-        let kind = rustix::fs::FileType::from_raw_mode(found.stx_mode.into());
-        Looks { key: FileKey { dev, ino: found.stx_ino }, is_file: kind.is_file() }
+        let is_file = rustix::fs::FileType::from_raw_mode(found.stx_mode.into()).is_file();
+        let stat = FileKey { dev, ino: found.stx_ino };
+        // Only such device numbers are not the superblock's.
+        let identity = if is_file && found.stx_dev_major == 0 { identify() } else { None };
+        Looks { key: identity.and_then(|identity| identity.key).unwrap_or(stat), is_file, stat, identity }
+    }
+
+    /// Whether it is this regular file.
+    pub(crate) fn is(&self, key: FileKey) -> bool {
+        self.is_file && self.key == key
+    }
+
+    /// Whether its pages come from a disk of this machine. Device numbers without a major one stand for none, but for
+    /// btrfs, which may have several.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        let on_btrfs = |identity: Identity| identity.magic == identity::BTRFS && identity.key.is_some();
+        self.key.dev >> 20 != 0 || self.identity.is_some_and(on_btrfs)
+    }
+
+    /// Whether its pages belong to a file below the one that was opened.
+    pub(crate) fn is_layered(&self) -> bool {
+        self.key != self.stat
+    }
+
+    /// Generation of the inode that has its pages, as far as told.
+    pub(crate) fn generation(&self) -> u32 {
+        self.identity.map_or(0, |identity| identity.generation)
+    }
+
+    /// Under which device and inode `/proc/PID/maps` may show it besides its key.
+    pub(crate) fn shown(&self) -> FileKey {
+        self.identity.map_or(self.key, |identity| identity.shown)
     }
 }
 
@@ -69,16 +114,21 @@ impl Looks {
 /// files that a stranger's process has open may be some whose file system, a program of the same stranger's,
 /// never answers.
 pub(crate) fn look(path: &Path) -> io::Result<Looks> {
-    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
     let wanted = StatxFlags::TYPE | StatxFlags::INO;
-    Ok(Looks::of(&statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted)?))
+    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted)?;
+    Ok(Looks::of(&found, || {
+        let there = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        identity::of(there)
+    }))
 }
 
 /// The same for an open file.
 pub(crate) fn look_at(file: impl AsFd) -> io::Result<Looks> {
     use rustix::fs::{AtFlags, StatxFlags, statx};
     let wanted = StatxFlags::TYPE | StatxFlags::INO;
-    Ok(Looks::of(&statx(file, "", AtFlags::STATX_DONT_SYNC | AtFlags::EMPTY_PATH, wanted)?))
+    let found = statx(&file, "", AtFlags::STATX_DONT_SYNC | AtFlags::EMPTY_PATH, wanted)?;
+    Ok(Looks::of(&found, || identity::of(file)))
 }
 
 /// Opens what a path leads to for reading, if it is the regular file `key`. What else may have come to lie
@@ -86,7 +136,7 @@ pub(crate) fn look_at(file: impl AsFd) -> io::Result<Looks> {
 pub(crate) fn open_same(path: &Path, key: FileKey) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags};
     let there = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    if look_at(&there)? != (Looks { key, is_file: true }) {
+    if !look_at(&there)?.is(key) {
         return Err(io::ErrorKind::NotFound.into());
     }
     open_again(there)
@@ -102,9 +152,9 @@ pub(crate) fn open_on_disk(path: &Path) -> io::Result<Result<File, &'static str>
     if !looks.is_file {
         return Ok(Err("not a regular file"));
     }
-    // Device numbers without a major number stand for no disk.
-    if looks.key.dev >> 20 == 0 {
-        return Ok(Err("on no disk of this machine"));
+    if !looks.is_on_disk() {
+        let unknown = looks.identity.and_then(|identity| identity.obstacle());
+        return Ok(Err(unknown.unwrap_or("on no disk of this machine")));
     }
     open_again(there).map(Ok)
 }
@@ -159,10 +209,7 @@ fn among_mappings(tgid: u32, key: FileKey) -> Option<Found> {
     let mappings = fs::read_dir(format!("/proc/{tgid}/map_files")).ok()?.filter_map(Result::ok);
     mappings.take(MAPPINGS).find_map(|entry| {
         let link = entry.path();
-        if look(&link).ok()? != (Looks { key, is_file: true }) {
-            return None;
-        }
-        found_at(link)
+        if look(&link).ok()?.is(key) { found_at(link) } else { None }
     })
 }
 
@@ -205,16 +252,23 @@ pub(crate) fn obstacle(file: &File) -> io::Result<Option<&'static str>> {
     if !kind.is_file() {
         return Ok(Some("not a regular file"));
     }
+    // What counts is the file system that has the pages.
+    let magic = match look_at(file)?.identity {
+        Some(identity) => match identity.obstacle() {
+            None => identity.magic,
+            unknown => return Ok(unknown),
+        },
+        None => rustix::fs::fstatfs(file)?.f_type.cast_unsigned() as u32,
+    };
     // include/uapi/linux/magic.h
-    Ok(match rustix::fs::fstatfs(file)?.f_type.cast_unsigned() as u32 {
+    Ok(match magic {
+        identity::OVERLAY => Some("a file on an overlay file system"),
         0x0102_1994 | 0x8584_58f6 | 0x9584_58f6 => Some("a file in memory"),
         0x9fa0 | 0x6265_6572 | 0x6462_6720 | 0x7472_6163 | 0x6367_7270 | 0x0027_e0eb => {
             Some("a file of the kernel's")
         }
-        // Its pages belong to the file below, which has another inode.
-        0x794c_7630 => Some("a file on an overlay file system"),
-        // st_dev of a subvolume is not the device that the kernel reports.
-        0x9123_683e => Some("a file on btrfs"),
+        // Inode numbers repeat in its snapshots, and nothing tells which of them a page belongs to.
+        0xca45_1a4e => Some("a file on bcachefs"),
         _ => None,
     })
 }
@@ -224,9 +278,7 @@ fn by_number(key: FileKey, generation: u32) -> Option<Found> {
     let file = Mounts::default().open(key, generation)?;
     let path = path_of(&file)?;
     // Opened by number, a file may not be connected to its directory: its path means nothing then.
-    let metadata = fs::metadata(&path).ok()?;
-    (FileKey::from_stat(metadata.dev(), metadata.ino()) == key)
-        .then_some(Found { path, via: Via::Descriptor(file) })
+    look(&path).is_ok_and(|looks| looks.key == key).then_some(Found { path, via: Via::Descriptor(file) })
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use crate::pressure::Pressure;
 use crate::recorder::{BlockList, History};
 use crate::sessions::{SESSIONS, Sessions};
 use crate::streams::{Run, Streams};
+use crate::unfound::Unfound;
 use crate::unwritten::{UNWRITTEN_SHARE, Unwritten};
 use crate::workers::{Eviction, Workers};
 
@@ -62,6 +63,7 @@ pub(crate) struct Steering {
     waited: Vec<u32>,
     pub(crate) ignored: HashSet<FileKey>,
     pub(crate) ignored_order: VecDeque<FileKey>,
+    pub(crate) unfound: Unfound,
     /// Files seen for the first time in this round.
     pub(crate) settling: Vec<FileId>,
     /// Blocks that are being prefetched.
@@ -147,6 +149,7 @@ impl Steering {
             waited: vec![0; WAITERS],
             ignored: HashSet::new(),
             ignored_order: VecDeque::new(),
+            unfound: Unfound::default(),
             settling: Vec::new(),
             in_flight: HashSet::new(),
             arriving: None,

@@ -110,7 +110,7 @@ impl Steering {
             // A reference may have taken the choice back, and the kernel may have dropped it by itself.
             let waiting = folios.into_iter().filter(|folio| managed.folios.is_put_off(*folio));
             let waiting: Vec<Folio> = waiting.collect();
-            let (key, mapped_by) = (managed.key, managed.mapped_by.clone());
+            let (names, mapped_by) = (managed.names(), managed.mapped_by.clone());
             let room = self.backlog.len().max(self.mapped_backlog.len()) < BACKLOG_RUNS;
             let wanted = is_due && !waiting.is_empty() && room;
             let Some(file) = wanted.then(|| self.files.descriptor(id)).flatten() else {
@@ -123,7 +123,7 @@ impl Steering {
                 run.iter().for_each(|folio| managed.folios.issue(*folio));
                 let (file, mapped_by) = (Arc::clone(&file), mapped_by.clone());
                 let backlog = if mapped_by.is_empty() { &mut self.backlog } else { &mut self.mapped_backlog };
-                backlog.push_back(Eviction { serial, id, key, file, folios: run, mapped_by, again: true });
+                backlog.push_back(Eviction { serial, id, names, file, folios: run, mapped_by, again: true });
             }
         }
     }

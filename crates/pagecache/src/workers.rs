@@ -22,7 +22,7 @@ use foretell_policy::FileId;
 use crate::fetching::{Fetch, Fetched, Fetching, PREFETCH_QUEUE_BLOCKS};
 use crate::folios::Folio;
 use crate::kernel::PageCache;
-use crate::observe::FileKey;
+use crate::mappings::Names;
 use crate::schedule::Schedule;
 
 /// Evictions that may wait to be done, in runs of folios; what is more waits in the loop.
@@ -36,7 +36,7 @@ pub(crate) struct Eviction {
     /// Number of the file's registration.
     pub(crate) serial: u32,
     pub(crate) id: FileId,
-    pub(crate) key: FileKey,
+    pub(crate) names: Names,
     pub(crate) file: Arc<File>,
     pub(crate) folios: Vec<Folio>,
     /// Processes that have mapped the file.
@@ -199,12 +199,13 @@ fn post(sender: &SyncSender<Outcome>, bell: &OwnedFd, outcome: Outcome) {
 /// is what the kernel does with dirty pages that it wants to reclaim, and without it what a program writes would
 /// stay beyond the budget for half a minute.
 fn evict(cache: &dyn PageCache, eviction: &Eviction) -> Vec<Folio> {
-    let is_unclean = |folios: &[Folio]| {
+    let status = |folios: &[Folio]| {
         let (offset, length) = bytes(folios);
-        // Without cachestat(2), before Linux 6.5, nothing is known to be unclean.
-        cache.status(&eviction.file, offset, length).is_ok_and(|status| status.unclean > 0)
+        cache.status(&eviction.file, offset, length).unwrap_or_default()
     };
-    let unclean = if is_unclean(&eviction.folios) {
+    let is_unclean = |folios: &[Folio]| status(folios).unclean > 0;
+    let by_mincore = status(&eviction.folios).by_mincore;
+    let mut unclean = if is_unclean(&eviction.folios) {
         let folios = eviction.folios.iter().copied();
         folios.filter(|folio| is_unclean(std::slice::from_ref(folio))).collect()
     } else {
@@ -217,10 +218,15 @@ fn evict(cache: &dyn PageCache, eviction: &Eviction) -> Vec<Folio> {
             break;
         }
         // Refused, or the process is gone: seen from what stays cached.
-        let _ = cache.page_out(pid, eviction.key, offset, length);
+        let _ = cache.page_out(pid, &eviction.names, offset, length);
     }
     // The same.
     let _ = cache.drop_range(&eviction.file, offset, length);
+    if by_mincore && !eviction.is_mapped() {
+        // Before Linux 6.5 nothing tells what is dirty. What stays was, most likely: it is being written back by now.
+        let stays = |folio: &&Folio| status(std::slice::from_ref(*folio)).cached > 0;
+        unclean = eviction.folios.iter().filter(stays).copied().collect();
+    }
     unclean
 }
 

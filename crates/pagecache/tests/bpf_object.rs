@@ -1,4 +1,4 @@
-//! The committed BPF object is the one that its source gives.
+//! The committed BPF objects are those that their sources give.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -26,7 +26,20 @@ fn sections(object: &Path) -> BTreeMap<String, Vec<u8>> {
         String::from_utf8(name.iter().copied().take_while(|byte| *byte != 0).collect()).unwrap()
     };
     let decides = |name: &str| {
-        ["tp_btf/", ".reltp_btf/", "fentry/", ".relfentry/"].iter().any(|start| name.starts_with(start))
+        [
+            "tp_btf/",
+            ".reltp_btf/",
+            "fentry/",
+            ".relfentry/",
+            "fexit/",
+            ".relfexit/",
+            "raw_tp/",
+            ".relraw_tp/",
+            ".text",
+            ".rel.text",
+        ]
+        .iter()
+        .any(|start| name.starts_with(start))
             || [".rodata", ".maps", ".BTF", ".BTF.ext", "license", ".comment"].contains(&name)
     };
     (1..count)
@@ -37,8 +50,8 @@ fn sections(object: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn the_committed_object_is_what_the_source_gives() {
-    let test = "the_committed_object_is_what_the_source_gives";
+fn the_committed_objects_are_what_the_sources_give() {
+    let test = "the_committed_objects_are_what_the_sources_give";
     let missing = ["clang", "llvm-strip", "llvm-objcopy"]
         .into_iter()
         .find(|tool| Command::new(tool).arg("--version").output().is_err());
@@ -54,26 +67,33 @@ fn the_committed_object_is_what_the_source_gives() {
         return;
     }
     assert!(built.status.success(), "{says}");
-    let (ours, theirs) = (
-        sections(&directory.path().join("observe.bpf.o")),
-        sections(Path::new(&format!("{SOURCE}/observe.bpf.o"))),
-    );
-    assert!(theirs.keys().filter(|name| name.starts_with("tp_btf/")).count() >= 10);
-    if ours[".comment"] != theirs[".comment"] {
-        let compiler = |of: &BTreeMap<String, Vec<u8>>| String::from_utf8_lossy(&of[".comment"]).into_owned();
-        println!("skipped: {test}: {} here, {} built the object", compiler(&ours), compiler(&theirs));
-        return;
+    for (object, kind, programs) in [("observe.bpf.o", "tp_btf/", 10), ("identify.bpf.o", "raw_tp/", 2)] {
+        let (ours, theirs) =
+            (sections(&directory.path().join(object)), sections(Path::new(&format!("{SOURCE}/{object}"))));
+        assert!(theirs.keys().filter(|name| name.starts_with(kind)).count() >= programs);
+        if ours[".comment"] != theirs[".comment"] {
+            let compiler =
+                |of: &BTreeMap<String, Vec<u8>>| String::from_utf8_lossy(&of[".comment"]).into_owned();
+            println!("skipped: {test}: {} here, {} built the object", compiler(&ours), compiler(&theirs));
+            return;
+        }
+        for (name, content) in &theirs {
+            assert_eq!(
+                ours.get(name),
+                Some(content),
+                "{object}: {name} differs: run src/bpf/build and commit the object"
+            );
+        }
+        assert_eq!(ours.len(), theirs.len());
     }
-    for (name, content) in &theirs {
-        assert_eq!(ours.get(name), Some(content), "{name} differs: run src/bpf/build and commit the object");
-    }
-    assert_eq!(ours.len(), theirs.len());
 }
 
 #[test]
-fn the_object_names_no_place_of_the_machine_that_built_it() {
-    let object = std::fs::read(format!("{SOURCE}/observe.bpf.o")).unwrap();
-    for place in [env!("CARGO_MANIFEST_DIR"), "/home/", "/usr/include", "/root/"] {
-        assert!(!object.windows(place.len()).any(|part| part == place.as_bytes()), "{place}");
+fn the_objects_name_no_place_of_the_machine_that_built_them() {
+    for name in ["observe.bpf.o", "identify.bpf.o"] {
+        let object = std::fs::read(format!("{SOURCE}/{name}")).unwrap();
+        for place in [env!("CARGO_MANIFEST_DIR"), "/home/", "/usr/include", "/root/"] {
+            assert!(!object.windows(place.len()).any(|part| part == place.as_bytes()), "{name}: {place}");
+        }
     }
 }

@@ -7,6 +7,7 @@
 //! - [`best_time`]: the shortest possible elapsed time in the unit-time model, by trying everything.
 //! - [`InstantPlane`] and [`unit_time`]: the two simplest worlds that an engine can be run in; a fetch takes
 //!   no time in the first, and a fixed number of references in the second.
+//! - [`mounts`]: file systems of a test's own, on loop devices and overlays.
 //! - [`best_alignment`]: how many references of a run a list predicts at best, with knowledge of the future.
 //! - [`perturb`]: jobs that nearly repeat, and what changes from one run to the next.
 //! - [`workload`]: reference strings, the papers' and random ones.
@@ -16,6 +17,7 @@
 pub mod alignment;
 pub mod fetches;
 mod instant;
+pub mod mounts;
 mod optimum;
 pub mod perturb;
 pub mod policies;

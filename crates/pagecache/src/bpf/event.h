@@ -89,12 +89,51 @@ LAYOUT(account, wait_ns, 8);
 LAYOUT_SIZE(account, 16);
 
 /*
+ * Where btrfs keeps the device number of a subvolume, bytes: its types may lie in a module, for which the loader
+ * moves no accesses. User space fills this in (src/identity/types.rs).
+ */
+struct btrfs_places {
+	int root;               /* from btrfs_inode.vfs_inode to btrfs_inode.root */
+	unsigned int anon_dev;  /* from btrfs_root to btrfs_root.anon_dev */
+	unsigned int known;     /* 0: not filled in */
+};
+LAYOUT(btrfs_places, root, 0);
+LAYOUT(btrfs_places, anon_dev, 4);
+LAYOUT(btrfs_places, known, 8);
+LAYOUT_SIZE(btrfs_places, 12);
+
+/* What identify.bpf.c is asked and answers, for one caller at a time. */
+struct question {
+	struct btrfs_places btrfs;
+	unsigned int answered;
+	unsigned long long shown_dev; /* of the inode that the descriptor is open on */
+	unsigned long long shown_ino;
+	unsigned long long dev; /* of the inode that has the pages */
+	unsigned long long ino;
+	unsigned int generation;
+	unsigned int magic;      /* of the file system of that inode */
+	unsigned int user_level; /* how deep the user namespace lies that it was mounted in; 0: the machine's own */
+	unsigned int unused;
+};
+LAYOUT(question, btrfs, 0);
+LAYOUT(question, answered, 12);
+LAYOUT(question, shown_dev, 16);
+LAYOUT(question, shown_ino, 24);
+LAYOUT(question, dev, 32);
+LAYOUT(question, ino, 40);
+LAYOUT(question, generation, 48);
+LAYOUT(question, magic, 52);
+LAYOUT(question, user_level, 56);
+LAYOUT_SIZE(question, 64);
+
+/*
  * The block that both sides map. The first line is read on the hot path and seldom written, the second is
  * written at wake-ups, the third counts what rarely happens: so that none slows the others down.
  */
 struct control {
 	unsigned int wake_every; /* wake the reader after so many records of one CPU; 0: never for that */
-	unsigned int unused_1[15];
+	struct btrfs_places btrfs;
+	unsigned int unused_1[12];
 	unsigned int wake_wanted; /* set by the reader when it has drained the ring, cleared by a wake-up */
 	unsigned int unused_2[15];
 	unsigned long long lost_events;
@@ -105,6 +144,7 @@ struct control {
 	unsigned long long unused_3[3];
 };
 LAYOUT(control, wake_every, 0);
+LAYOUT(control, btrfs, 4);
 LAYOUT(control, wake_wanted, 64);
 LAYOUT(control, lost_events, 128);
 LAYOUT(control, accounts_overflow, 136);

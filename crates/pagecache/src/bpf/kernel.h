@@ -13,8 +13,14 @@ typedef unsigned long long u64;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct user_namespace {
+	int level;
+};
+
 struct super_block {
 	u32 s_dev;
+	unsigned long s_magic;
+	struct user_namespace *s_user_ns;
 };
 
 struct inode {
@@ -38,6 +44,25 @@ struct folio {
 
 struct file {
 	struct address_space *f_mapping;
+	struct inode *f_inode;
+};
+
+struct vm_area_struct {
+	struct file *vm_file;
+};
+
+struct vm_fault {
+	struct vm_area_struct *vma;
+	unsigned long pgoff;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
 };
 
 struct kiocb {
@@ -60,8 +85,10 @@ struct signal_struct {
 struct task_struct {
 	int pid;
 	int tgid;
+	unsigned int __state;
 	u32 in_iowait : 1;
 	struct signal_struct *signal;
+	struct files_struct *files;
 	char comm[16];
 };
 
@@ -86,6 +113,12 @@ enum pageflags {
 /* include/uapi/linux/stat.h */
 #define S_IFMT 00170000
 #define S_IFREG 0100000
+
+/* enum vm_fault_reason of include/linux/mm_types.h: a page was mapped. */
+#define VM_FAULT_NOPAGE 0x100
+
+/* include/uapi/linux/magic.h */
+#define BTRFS_SUPER_MAGIC 0x9123683e
 
 /* include/linux/blk_types.h: the operation is in the low 8 bits of bi_opf, and 0 is a read. The flag's
  * enumeration has no name by which the loader could find it; it has had this value since Linux 5.2. */

@@ -21,8 +21,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#include "event.h"
-#include "kernel.h"
+#include "subject.h"
 
 /* Set by the loader. */
 const volatile u32 page_shift = 12;
@@ -164,8 +163,17 @@ static __always_inline bool find_subject(struct address_space *mapping, struct s
 	subject->inode = mapping ? mapping->host : NULL;
 	if (!subject->inode)
 		return false;
-	subject->key.dev = subject->inode->i_sb->s_dev;
 	subject->key.ino = subject->inode->i_ino;
+	subject->key.dev = subject->inode->i_sb->s_dev;
+	if (subject->inode->i_sb->s_magic == BTRFS_SUPER_MAGIC) {
+		struct control *shared = get_control();
+		/* As a number: the verifier lets nobody go from a known structure to an offset that it cannot see. */
+		struct inode *inode = BPF_CORE_READ(mapping, host);
+
+		subject->key.dev = shared ? subvolume_device(inode, &shared->btrfs) : 0;
+		/* Told under another device number it would be taken for another subvolume's file. */
+		return subject->key.dev != 0;
+	}
 	return true;
 }
 
@@ -255,15 +263,51 @@ int BPF_PROG(foretell_read, struct address_space *mapping, unsigned long index, 
 	return 0;
 }
 
-/* For kernels without that tracepoint; nothing of it is loaded otherwise. */
-SEC("fentry/filemap_read")
-int BPF_PROG(foretell_enter, struct kiocb *iocb, struct iov_iter *iter)
+/*
+ * For kernels without that tracepoint (before 6.12), of which nothing is loaded otherwise. At the end of the call it is
+ * known what was read: the position is behind it.
+ */
+static __always_inline void referenced_up_to(struct address_space *mapping, long long end, long long bytes)
 {
-	u64 position = iocb->ki_pos, count = iter->count;
+	if (bytes > 0 && end >= bytes)
+		reference(EVENT_READ, mapping, (end - bytes) >> page_shift, (end - 1) >> page_shift);
+}
 
-	if (count)
-		reference(EVENT_READ, iocb->ki_filp->f_mapping, position >> page_shift,
-			  (position + count - 1) >> page_shift);
+SEC("fexit/filemap_read")
+int BPF_PROG(foretell_read_end, struct kiocb *iocb, struct iov_iter *iter, long already_read, long result)
+{
+	/* What the file system has read past the page cache before counts as read here (direct I/O that is short). */
+	referenced_up_to(iocb->ki_filp->f_mapping, iocb->ki_pos, result - already_read);
+	return 0;
+}
+
+/* From 6.5 on splice(2) and sendfile(2) go past filemap_read. */
+SEC("fexit/filemap_splice_read")
+int BPF_PROG(foretell_splice_end, struct file *in, long long *position, void *pipe, unsigned long length,
+	     unsigned int flags, long result)
+{
+	long long end = 0;
+
+	if (!bpf_probe_read_kernel(&end, sizeof(end), position))
+		referenced_up_to(in->f_mapping, end, result);
+	return 0;
+}
+
+SEC("fentry/filemap_fault")
+int BPF_PROG(foretell_fault_enter, struct vm_fault *fault)
+{
+	unsigned long index = fault->pgoff;
+
+	reference(EVENT_FAULT, fault->vma->vm_file->f_mapping, index, index);
+	return 0;
+}
+
+/* If it has mapped nothing, filemap_fault comes next. */
+SEC("fexit/filemap_map_pages")
+int BPF_PROG(foretell_map_end, struct vm_fault *fault, unsigned long first, unsigned long last, unsigned int result)
+{
+	if (result & VM_FAULT_NOPAGE)
+		reference(EVENT_MAP_PAGES, fault->vma->vm_file->f_mapping, first, last);
 	return 0;
 }
 
@@ -427,13 +471,27 @@ static __always_inline void run_again(struct task_struct *task)
 }
 
 /* A task keeps in_iowait while it sleeps in io_schedule(), so that one bit answers for both sides. */
-SEC("tp_btf/sched_switch")
-int BPF_PROG(foretell_switch, bool preempted, struct task_struct *prev, struct task_struct *next, u32 prev_state)
+static __always_inline void switched(bool preempted, struct task_struct *prev, struct task_struct *next, u32 prev_state)
 {
 	if (BPF_CORE_READ_BITFIELD(prev, in_iowait) && !preempted && prev_state)
 		fall_asleep(prev);
 	if (BPF_CORE_READ_BITFIELD(next, in_iowait))
 		run_again(next);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(foretell_switch, bool preempted, struct task_struct *prev, struct task_struct *next, u32 prev_state)
+{
+	switched(preempted, prev, next, prev_state);
+	return 0;
+}
+
+/* Before 5.18 the state is not among the arguments. Who is woken just now is seen running already, and his wait not
+ * measured: it was none to speak of. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(foretell_switch_3, bool preempted, struct task_struct *prev, struct task_struct *next)
+{
+	switched(preempted, prev, next, prev->__state);
 	return 0;
 }
 

@@ -13,8 +13,9 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 
 use super::Mechanism;
 use crate::extents;
-use crate::kernel::{Linux, PageCache, page_bytes};
-use crate::observe::FileKey;
+use crate::kernel::{self, Linux, PageCache, page_bytes};
+use crate::mappings::Names;
+use crate::resolve::look_at;
 
 /// File systems that are the page cache, and have nothing behind it: `TMPFS_MAGIC`, `RAMFS_MAGIC`
 /// (`include/uapi/linux/magic.h`).
@@ -43,13 +44,13 @@ pub(super) fn examine() -> Vec<Mechanism> {
     ]
 }
 
-/// Without `cachestat(2)` nothing that is done can be verified.
+/// Without a file on a disk nothing that is done can be verified.
 pub(super) fn missing_for_run() -> Option<String> {
     let file = match scratch_file(1) {
         Ok(file) => file,
         Err(error) => return Some(format!("no file to try evictions on: {error}; {NO_PLACE}")),
     };
-    Linux.status(&file, 0, 0).err().map(|error| format!("cachestat(2) does not work ({error}): {OLD_KERNEL}"))
+    Linux.status(&file, 0, 0).err().map(|error| format!("neither cachestat(2) nor mincore(2) works: {error}"))
 }
 
 /// A nameless file of so many pages on a device, clean.
@@ -84,6 +85,15 @@ fn evict(file: &File) -> io::Result<()> {
 
 fn cachestat(file: &File) -> Mechanism {
     let name = "cachestat(2)";
+    if !kernel::has_cachestat(file) {
+        return Mechanism {
+            name: name.to_owned(),
+            works: false,
+            detail: "not in this kernel; mincore(2) takes its place".to_owned(),
+            used: false,
+            remedy: None,
+        };
+    }
     match load(file).and_then(|()| cached(file)) {
         Ok(PAGES) => Mechanism::works(name, "counts the cached pages of a file"),
         Ok(pages) => {
@@ -108,9 +118,16 @@ fn eviction(file: &File) -> Mechanism {
 fn readahead(file: &File) -> Mechanism {
     let name = "prefetch, readahead(2)";
     let bytes = PAGES * page_bytes();
-    // The last page is there when all before it have been asked for.
-    let tried = evict(file).and_then(|()| Linux.start_read(file, 0, bytes)).and_then(|()| cached(file));
-    match tried {
+    let tried = || -> io::Result<u64> {
+        evict(file)?;
+        Linux.start_read(file, 0, bytes)?;
+        if !kernel::has_cachestat(file) {
+            // mincore(2) does not count what is still being read. All of it is in one request, with its first page.
+            Linux.await_page(file, 0)?;
+        }
+        cached(file)
+    };
+    match tried() {
         Ok(0) => {
             let remedy = "use a file system with readahead; is read_ahead_kb of the device 0?";
             Mechanism::fails(name, "loaded nothing", remedy)
@@ -131,7 +148,9 @@ fn page_out(file: &File) -> Mechanism {
         mapped.touch();
         evict(file)?;
         let before = cached(file)?;
-        Linux.page_out(std::process::id(), FileKey::of(file)?, 0, bytes as u64)?;
+        let looks = look_at(file)?;
+        let names = Names { key: looks.key, shown: looks.shown() };
+        Linux.page_out(std::process::id(), &names, 0, bytes as u64)?;
         Ok(before.saturating_sub(cached(file)?))
     };
     match tried() {

@@ -4,10 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use super::{Mechanism, cache, remedy};
-use crate::observe::load::{
-    HOOKS, Hook, READ_FENTRY, READ_TRACEPOINT, attach, attach_fentry, has_tracepoint, kernel_types,
-    open_object, page_bytes,
-};
+use crate::observe::load::{Attached, Hook, SIGHTS, Sight, attach, kernel_types, open_object, page_bytes};
 use crate::observe::privileges::{Capabilities, Capability, in_initial_pid_namespace};
 use crate::observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig};
 
@@ -17,7 +14,7 @@ pub(super) fn examine() -> Vec<Mechanism> {
         Ok(types) => {
             let name = "kernel type information (BTF)";
             mechanisms.push(Mechanism::works(name, "/sys/kernel/btf/vmlinux"));
-            mechanisms.extend(tracepoints(&types));
+            mechanisms.extend(places(&types));
         }
         Err(error) => {
             mechanisms.push(Mechanism::fails(
@@ -59,53 +56,42 @@ fn pid_namespace() -> Mechanism {
     Mechanism::fails(name, "in a pid namespace of its own", remedy(&ObserveError::PidNamespace))
 }
 
-/// Attaches every program for a moment.
-fn tracepoints(types: &aya::Btf) -> Vec<Mechanism> {
-    let name = |hook: &Hook| format!("tp_btf/{}", hook.tracepoint);
-    let fentry_name = format!("fentry/{}", READ_FENTRY.1);
-    let hooks = || std::iter::once(&READ_TRACEPOINT).chain(&HOOKS);
+/// Attaches every program for a moment, as it is done for a run.
+fn places(types: &aya::Btf) -> Vec<Mechanism> {
     let mut object = match open_object(aya::EbpfLoader::new(), page_bytes(), 1) {
         Ok(object) => object,
         Err(error) => {
-            let failed = |name| Mechanism::fails(name, format!("not tried: {error}"), remedy(&error));
-            return hooks().map(name).map(failed).collect();
+            let hooks = SIGHTS.iter().flat_map(|sight| sight.ways[0]);
+            let failed = |hook: &Hook| {
+                Mechanism::fails(hook.place.to_string(), format!("not tried: {error}"), remedy(&error))
+            };
+            return hooks.map(failed).collect();
         }
     };
-    let mut mechanisms: Vec<_> = hooks()
-        .map(|hook| {
-            if !has_tracepoint(types, hook.tracepoint) {
-                let absent = ObserveError::TracepointAbsent { name: hook.tracepoint };
-                return Mechanism::fails(name(hook), "not in this kernel", remedy(&absent));
-            }
-            match attach(&mut object, types, hook) {
-                Ok(()) => Mechanism::works(name(hook), "loads and attaches"),
-                Err(error) => Mechanism::fails(name(hook), error.to_string(), remedy(&error)),
-            }
-        })
-        .collect();
-    let first_choice = mechanisms.first().is_some_and(|read| read.works);
-    mechanisms.push(match attach_fentry(&mut object, types) {
-        Ok(()) if first_choice => {
-            Mechanism::works(fentry_name, "loads and attaches; the fallback for mm_filemap_get_pages")
-                .unused()
-        }
-        Ok(()) => Mechanism::works(fentry_name, "loads and attaches, in place of mm_filemap_get_pages"),
-        Err(error) if first_choice => {
-            let reason = match error {
-                ObserveError::ReadHookRefused { reason, .. } => reason,
-                other => other.to_string(),
-            };
-            Mechanism {
-                name: fentry_name,
-                works: false,
-                detail: format!("refused ({reason}), and not needed here"),
-                used: false,
-                remedy: None,
+    SIGHTS.iter().flat_map(|sight| told(sight, attach(&mut object, types, sight))).collect()
+}
+
+/// What became of the ways to see something. What another way makes good for is no trouble.
+fn told(sight: &Sight, attached: Attached) -> Vec<Mechanism> {
+    let (way, tried) = (attached.way, attached.tried);
+    let used =
+        |hook: &Hook| way.is_some_and(|way| sight.ways[way].iter().any(|of| of.program == hook.program));
+    let mechanisms = tried.into_iter().map(|(hook, done)| {
+        let name = hook.place.to_string();
+        match done {
+            Ok(()) if used(&hook) => Mechanism::works(name, format!("loads and attaches: {}", sight.what)),
+            Ok(()) => Mechanism::works(name, "loads and attaches").unused(),
+            Err(error) => {
+                let detail = match &error {
+                    ObserveError::PlaceAbsent { .. } => "not in this kernel".to_owned(),
+                    other => other.to_string(),
+                };
+                let mechanism = Mechanism::fails(name, detail, remedy(&error));
+                if way.is_some() { Mechanism { remedy: None, ..mechanism } } else { mechanism }
             }
         }
-        Err(error) => Mechanism::fails(fentry_name, error.to_string(), remedy(&error)),
     });
-    mechanisms
+    mechanisms.collect()
 }
 
 /// Reads a byte of a file and waits for the record of it.

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use crate::kernel::CacheStatus;
-use crate::observe::FileKey;
+use crate::mappings::Names;
 
 pub(super) const BLOCK: u64 = 8192;
 
@@ -82,7 +82,7 @@ impl PageCache for Told {
         Ok(())
     }
 
-    fn page_out(&self, _: u32, _: FileKey, _: u64, _: u64) -> io::Result<()> {
+    fn page_out(&self, _: u32, _: &Names, _: u64, _: u64) -> io::Result<()> {
         Ok(())
     }
 

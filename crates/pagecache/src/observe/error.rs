@@ -1,7 +1,5 @@
 //! What can go wrong with an observer.
 
-use super::ReadHook;
-
 /// Why observation is not possible, or not for this file or process.
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
@@ -19,11 +17,11 @@ pub enum ObserveError {
         /// What reading it gave.
         source: Box<aya::BtfError>,
     },
-    /// A tracepoint that is needed is not in this kernel.
-    #[error("this kernel has no tracepoint {name}; Linux 6.5 or later has it")]
-    TracepointAbsent {
-        /// Its name.
-        name: &'static str,
+    /// A tracepoint or a function that is needed is not in this kernel.
+    #[error("this kernel has no {place}; Linux 6.1 or later has what is needed")]
+    PlaceAbsent {
+        /// Its kind and name.
+        place: String,
     },
     /// Process numbers here are not those that the kernel reports.
     #[error("the process numbers of this container are not the kernel's: run in the host's pid namespace")]
@@ -55,14 +53,6 @@ pub enum ObserveError {
     ProgramRefused {
         /// Name of the program.
         program: &'static str,
-        /// The kernel's or the loader's words.
-        reason: String,
-    },
-    /// The hook for buffered reads that this kernel has could not be used.
-    #[error("buffered reads can only be seen through {hook} on this kernel, which was refused: {reason}")]
-    ReadHookRefused {
-        /// Which.
-        hook: ReadHook,
         /// The kernel's or the loader's words.
         reason: String,
     },

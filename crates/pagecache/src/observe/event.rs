@@ -1,12 +1,11 @@
 //! What an [`Observer`](super::Observer) reports.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 
 /// A file as the page cache knows it: device and inode.
 ///
-/// `dev` is the kernel's own number of the file system's device (`super_block.s_dev`), which is encoded
-/// differently from `st_dev`: build keys with [`FileKey::from_stat`] or [`FileKey::of`]. Inode numbers are
+/// `dev` is the kernel's own number of the file system's device (`super_block.s_dev`; on btrfs that of the subvolume,
+/// as in `st_dev`), which is encoded differently from `st_dev`: build keys with [`FileKey::from_stat`] or [`FileKey::of`]. Inode numbers are
 /// reused after a file is deleted; [`Observation::Read`] carries the inode's generation of files that are
 /// still unknown, to tell one life of an inode from the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,22 +19,20 @@ pub struct FileKey {
 impl FileKey {
     /// The key of a file with this `st_dev` and `st_ino`.
     ///
-    /// Right for file systems whose `st_dev` is that of their superblock (ext4, XFS, F2FS, FUSE, NFS). btrfs
-    /// gives each subvolume its own `st_dev`, and on overlayfs the pages belong to the file below: there the
-    /// key that the kernel reports in the first observation is the one to use.
+    /// Right wherever the inode that stat(2) describes has the pages: everywhere but on an overlay, where they belong
+    /// to a file below ([`FileKey::of`] says to which).
     #[must_use]
     pub fn from_stat(st_dev: u64, st_ino: u64) -> FileKey {
         let (major, minor) = (u64::from(libc::major(st_dev)), u64::from(libc::minor(st_dev)));
         FileKey { dev: (major << 20) | minor, ino: st_ino }
     }
 
-    /// The key of an open file, by `fstat(2)`.
+    /// The key of an open file, as the page cache knows it: that of the inode which has its pages.
     ///
     /// # Errors
-    /// What `fstat(2)` says.
+    /// What `statx(2)` says.
     pub fn of(file: &File) -> std::io::Result<FileKey> {
-        let metadata = file.metadata()?;
-        Ok(FileKey::from_stat(metadata.dev(), metadata.ino()))
+        Ok(crate::resolve::look_at(file)?.key)
     }
 }
 

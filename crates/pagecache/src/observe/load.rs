@@ -3,7 +3,7 @@
 use std::io;
 
 use aya::maps::{Map, MapData, MapError};
-use aya::programs::{BtfTracePoint, FEntry, Program, ProgramError};
+use aya::programs::{Program, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader};
 use aya_obj::btf::BtfKind;
 
@@ -17,38 +17,124 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/observe.bpf.o");
 /// arithmetic (`RINGBUF_MAX_DATA_SZ` is 64 GiB, but `max_entries` has 32 bits).
 const RING_MAX_BYTES: u32 = 1 << 30;
 
+/// Where a program hangs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On a tracepoint.
+    Tracepoint(&'static str),
+    /// Where a function of the kernel is entered.
+    Enter(&'static str),
+    /// Where it has returned.
+    Exit(&'static str),
+}
+
+impl Place {
+    /// Whether the kernel has it.
+    pub(crate) fn is_there(self, types: &Btf) -> bool {
+        let (name, kind) = match self {
+            Place::Tracepoint(name) => (format!("btf_trace_{name}"), BtfKind::Typedef),
+            Place::Enter(name) | Place::Exit(name) => (name.to_owned(), BtfKind::Func),
+        };
+        types.id_by_type_name_kind(&name, kind).is_ok()
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Tracepoint(name) => write!(f, "tp_btf/{name}"),
+            Place::Enter(name) => write!(f, "fentry/{name}"),
+            Place::Exit(name) => write!(f, "fexit/{name}"),
+        }
+    }
+}
+
 /// A program of the object.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Hook {
     /// Name in the object.
     pub(crate) program: &'static str,
-    /// The tracepoint that it hangs on.
-    pub(crate) tracepoint: &'static str,
+    /// Where it hangs.
+    pub(crate) place: Place,
+    /// There is nothing to see there on kernels that do not have the place.
+    only_if_there: bool,
+}
+
+const fn on(program: &'static str, place: Place) -> Hook {
+    Hook { program, place, only_if_there: false }
+}
+
+/// Something to be seen, and the ways to see it, the best one first. All programs of a way belong together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sight {
+    /// What, in words.
+    pub(crate) what: &'static str,
+    pub(crate) ways: &'static [&'static [Hook]],
     /// Whether observation makes sense without it.
     pub(crate) required: bool,
 }
 
-/// The tracepoint for buffered reads (Linux 6.12 and later).
-pub(crate) const READ_TRACEPOINT: Hook =
-    Hook { program: "foretell_read", tracepoint: "mm_filemap_get_pages", required: false };
+use Place::{Enter, Exit, Tracepoint};
 
-/// All the others. The two for mapped files came with [`READ_TRACEPOINT`]; older kernels do without.
-pub(crate) const HOOKS: [Hook; 9] = [
-    Hook { program: "foretell_add", tracepoint: "mm_filemap_add_to_page_cache", required: true },
-    Hook { program: "foretell_remove", tracepoint: "mm_filemap_delete_from_page_cache", required: true },
-    Hook { program: "foretell_fault", tracepoint: "mm_filemap_fault", required: false },
-    Hook { program: "foretell_map", tracepoint: "mm_filemap_map_pages", required: false },
-    Hook { program: "foretell_fork", tracepoint: "sched_process_fork", required: true },
-    Hook { program: "foretell_exec", tracepoint: "sched_process_exec", required: true },
-    Hook { program: "foretell_exit", tracepoint: "sched_process_exit", required: true },
-    Hook { program: "foretell_switch", tracepoint: "sched_switch", required: true },
-    Hook { program: "foretell_bio", tracepoint: "block_bio_queue", required: true },
+/// Buffered reads. The tracepoint is there from Linux 6.12 on.
+pub(crate) const READS: Sight = Sight {
+    what: "reads",
+    ways: &[
+        &[on("foretell_read", Tracepoint("mm_filemap_get_pages"))],
+        &[
+            on("foretell_read_end", Exit("filemap_read")),
+            Hook {
+                program: "foretell_splice_end",
+                place: Exit("filemap_splice_read"),
+                // Before Linux 6.5 filemap_read is called for that too.
+                only_if_there: true,
+            },
+        ],
+    ],
+    required: true,
+};
+
+/// Faults on mapped files.
+const FAULTS: Sight = Sight {
+    what: "reads of mapped files",
+    ways: &[
+        &[
+            on("foretell_fault", Tracepoint("mm_filemap_fault")),
+            on("foretell_map", Tracepoint("mm_filemap_map_pages")),
+        ],
+        &[
+            on("foretell_fault_enter", Enter("filemap_fault")),
+            on("foretell_map_end", Exit("filemap_map_pages")),
+        ],
+    ],
+    required: false,
+};
+
+const fn always(what: &'static str, ways: &'static [&'static [Hook]]) -> Sight {
+    Sight { what, ways, required: true }
+}
+
+/// All that is to be seen.
+pub(crate) const SIGHTS: [Sight; 9] = [
+    READS,
+    always("pages that come", &[&[on("foretell_add", Tracepoint("mm_filemap_add_to_page_cache"))]]),
+    always(REMOVALS, &[&[on("foretell_remove", Tracepoint("mm_filemap_delete_from_page_cache"))]]),
+    FAULTS,
+    always("new processes", &[&[on("foretell_fork", Tracepoint("sched_process_fork"))]]),
+    always("new programs", &[&[on("foretell_exec", Tracepoint("sched_process_exec"))]]),
+    always("ends of processes", &[&[on("foretell_exit", Tracepoint("sched_process_exit"))]]),
+    always(
+        "waits",
+        &[
+            &[on("foretell_switch", Tracepoint("sched_switch"))],
+            &[on("foretell_switch_3", Tracepoint("sched_switch"))],
+        ],
+    ),
+    always("requests to devices", &[&[on("foretell_bio", Tracepoint("block_bio_queue"))]]),
 ];
 
-/// The program that tells of pages which leave the cache: one more call for each, on the whole machine.
-const REMOVALS: &str = "foretell_remove";
-
-/// The program and the function of the fallback for buffered reads.
-pub(crate) const READ_FENTRY: (&str, &str) = ("foretell_enter", "filemap_read");
+/// One more call for each page that leaves the cache, on the whole machine.
+const REMOVALS: &str = "pages that go";
 
 /// The object with its programs attached.
 pub(super) struct Loaded {
@@ -61,11 +147,6 @@ pub(super) struct Loaded {
 /// The kernel's own type information.
 pub(crate) fn kernel_types() -> Result<Btf, ObserveError> {
     Btf::from_sys_fs().map_err(|source| ObserveError::BtfAbsent { source: Box::new(source) })
-}
-
-/// Whether the kernel has `tracepoint` for BPF programs.
-pub(crate) fn has_tracepoint(types: &Btf, tracepoint: &str) -> bool {
-    types.id_by_type_name_kind(&format!("btf_trace_{tracepoint}"), BtfKind::Typedef).is_ok()
 }
 
 /// Creates the maps and prepares the programs, without loading any.
@@ -94,10 +175,24 @@ pub(crate) fn open_object(loader: EbpfLoader<'_>, ring_bytes: u32, files: u32) -
         })
 }
 
-/// Loads and attaches one program to its tracepoint.
-pub(crate) fn attach(object: &mut Ebpf, types: &Btf, hook: &Hook) -> Result<(), ObserveError> {
-    let program = tracepoint_program(object, hook)?;
-    program.load(hook.tracepoint, types).and_then(|()| program.attach()).map(drop).map_err(|source| {
+/// Loads and attaches one program.
+fn attach_one(object: &mut Ebpf, types: &Btf, hook: &Hook) -> Result<(), ObserveError> {
+    let done = match (object.program_mut(hook.program), hook.place) {
+        (Some(Program::BtfTracePoint(program)), Place::Tracepoint(name)) => {
+            program.load(name, types).and_then(|()| program.attach()).map(drop)
+        }
+        (Some(Program::FEntry(program)), Place::Enter(name)) => {
+            program.load(name, types).and_then(|()| program.attach()).map(drop)
+        }
+        (Some(Program::FExit(program)), Place::Exit(name)) => {
+            program.load(name, types).and_then(|()| program.attach()).map(drop)
+        }
+        _ => {
+            let reason = "it is not in the object that was built".to_owned();
+            return Err(ObserveError::ProgramRefused { program: hook.program, reason });
+        }
+    };
+    done.map_err(|source| {
         if is_not_permitted(&source) {
             refused()
         } else {
@@ -106,29 +201,53 @@ pub(crate) fn attach(object: &mut Ebpf, types: &Btf, hook: &Hook) -> Result<(), 
     })
 }
 
-fn tracepoint_program<'a>(object: &'a mut Ebpf, hook: &Hook) -> Result<&'a mut BtfTracePoint, ObserveError> {
-    match object.program_mut(hook.program) {
-        Some(Program::BtfTracePoint(program)) => Ok(program),
-        _ => Err(ObserveError::ProgramRefused {
-            program: hook.program,
-            reason: "it is not in the object that was built".to_owned(),
-        }),
+/// Goes through the ways to see something until one works, and says what became of each hook that was tried, and which way
+/// it is. It is the one place where that is decided: the doctor reports what it says.
+pub(crate) fn attach(object: &mut Ebpf, types: &Btf, sight: &Sight) -> Attached {
+    let mut tried = Vec::new();
+    for (number, way) in sight.ways.iter().enumerate() {
+        let wanted = way.iter().filter(|hook| !hook.only_if_there || hook.place.is_there(types));
+        let mut works = true;
+        for hook in wanted {
+            let done = if hook.place.is_there(types) {
+                attach_one(object, types, hook)
+            } else {
+                Err(ObserveError::PlaceAbsent { place: hook.place.to_string() })
+            };
+            works &= done.is_ok();
+            tried.push((*hook, done));
+            if !works {
+                break;
+            }
+        }
+        if works {
+            return Attached { way: Some(number), tried };
+        }
     }
+    Attached { way: None, tried }
 }
 
-/// Loads and attaches the fallback for buffered reads.
-pub(crate) fn attach_fentry(object: &mut Ebpf, types: &Btf) -> Result<(), ObserveError> {
-    let (name, function) = READ_FENTRY;
-    let refused = |reason: String| ObserveError::ReadHookRefused { hook: ReadHook::Fentry, reason };
-    let Some(Program::FEntry(program)) = object.program_mut(name) else {
-        return Err(refused("it is not in the object that was built".to_owned()));
-    };
-    let program: &mut FEntry = program;
-    program
-        .load(function, types)
-        .and_then(|()| program.attach())
-        .map(drop)
-        .map_err(|source| refused(reason(&source)))
+/// What became of a [`Sight`].
+pub(crate) struct Attached {
+    /// Which of its ways works.
+    pub(crate) way: Option<usize>,
+    pub(crate) tried: Vec<(Hook, Result<(), ObserveError>)>,
+}
+
+impl Attached {
+    /// Which way it is.
+    ///
+    /// # Errors
+    /// What the kernel said to the last one, if it has the place; else to the first one.
+    fn way(self) -> Result<usize, ObserveError> {
+        if let Some(way) = self.way {
+            return Ok(way);
+        }
+        let mut errors = self.tried.into_iter().filter_map(|(_, done)| done.err());
+        let first = errors.next();
+        let last = errors.filter(|error| !matches!(error, ObserveError::PlaceAbsent { .. })).last();
+        Err(last.or(first).unwrap_or_else(refused))
+    }
 }
 
 /// Everything at once.
@@ -157,33 +276,25 @@ pub(super) fn load(config: &ObserverConfig) -> Result<Loaded, ObserveError> {
     // Who only watches has nothing to say about files; the table of the others takes 4 MiB.
     let files = if config.watch_only { 1 } else { MANAGED_FILES };
     let mut object = open_object(loader, config.ring_bytes, files)?;
-    let mut sees_faults = true;
-    for hook in HOOKS.iter().filter(|hook| !(config.watch_only && hook.program == REMOVALS)) {
-        if has_tracepoint(&types, hook.tracepoint) {
-            attach(&mut object, &types, hook)?;
-        } else if hook.required {
-            return Err(ObserveError::TracepointAbsent { name: hook.tracepoint });
-        } else {
-            sees_faults = false;
+    let (mut read_hook, mut sees_faults) = (ReadHook::Tracepoint, true);
+    for sight in SIGHTS.iter().filter(|sight| !(config.watch_only && sight.what == REMOVALS)) {
+        match attach(&mut object, &types, sight).way() {
+            Ok(way) if sight.what == READS.what && way > 0 => read_hook = ReadHook::Exit,
+            Ok(_) => {}
+            Err(error) if sight.required => return Err(error),
+            Err(_) => sees_faults = false,
         }
     }
-    let read_hook = if has_tracepoint(&types, READ_TRACEPOINT.tracepoint) {
-        attach(&mut object, &types, &READ_TRACEPOINT)?;
-        ReadHook::Tracepoint
-    } else {
-        attach_fentry(&mut object, &types)?;
-        ReadHook::Fentry
-    };
     Ok(Loaded { object, read_hook, sees_faults })
 }
 
 /// Takes the map `name` out of the object.
-pub(super) fn take_map(object: &mut Ebpf, name: &'static str) -> Result<Map, ObserveError> {
+pub(crate) fn take_map(object: &mut Ebpf, name: &'static str) -> Result<Map, ObserveError> {
     object.take_map(name).ok_or_else(|| map_error(name)(MapError::KeyNotFound))
 }
 
 /// Takes the array `name` out of the object, to be mapped.
-pub(super) fn take_array(object: &mut Ebpf, name: &'static str) -> Result<MapData, ObserveError> {
+pub(crate) fn take_array(object: &mut Ebpf, name: &'static str) -> Result<MapData, ObserveError> {
     match take_map(object, name)? {
         Map::Array(data) => Ok(data),
         _ => Err(map_error(name)(MapError::KeyNotFound)),
@@ -234,10 +345,18 @@ fn reason(error: &ProgramError) -> String {
         return one_line(error);
     };
     let log = verifier_log.to_string();
-    match log.lines().rev().find(|line| !line.is_empty() && !line.starts_with("processed ")) {
-        Some(last) => format!("{io_error}; {last}"),
+    match objection(&log) {
+        Some(objection) => format!("{io_error}; {objection}"),
         None => io_error.to_string(),
     }
+}
+
+/// The line of the verifier's log that says what it objected to: the last one that is no statistics
+/// (`print_verification_stats` of `kernel/bpf/verifier.c`).
+fn objection(log: &str) -> Option<&str> {
+    const STATISTICS: [&str; 4] = ["processed ", "stack depth ", "verification time ", "insns processed "];
+    let tells = |line: &&str| !line.is_empty() && !STATISTICS.iter().any(|start| line.starts_with(start));
+    log.lines().rev().find(tells)
 }
 
 fn one_line(error: &ProgramError) -> String {
@@ -249,4 +368,51 @@ fn one_line(error: &ProgramError) -> String {
         next = error.source();
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kernels before 5.18 tell three things of a switch; every kernel takes a program that asks for three.
+    #[test]
+    fn waits_can_be_seen_without_the_state_among_the_arguments() {
+        let test = "waits_can_be_seen_without_the_state_among_the_arguments";
+        let made =
+            kernel_types().and_then(|types| Ok((open_object(EbpfLoader::new(), page_bytes(), 1)?, types)));
+        let (mut object, types) = match made {
+            Ok(made) => made,
+            Err(why) => return println!("skipped: {test}: {why}"),
+        };
+        let waits = SIGHTS.iter().find(|sight| sight.what == "waits").unwrap();
+        attach_one(&mut object, &types, &waits.ways[1][0]).unwrap();
+    }
+
+    #[test]
+    fn the_first_way_that_works_is_taken_and_what_lacks_is_named() {
+        let test = "the_first_way_that_works_is_taken_and_what_lacks_is_named";
+        let made =
+            kernel_types().and_then(|types| Ok((open_object(EbpfLoader::new(), page_bytes(), 1)?, types)));
+        let (mut object, types) = match made {
+            Ok(made) => made,
+            Err(why) => return println!("skipped: {test}: {why}"),
+        };
+        const ABSENT: &[Hook] = &[on("foretell_fork", Tracepoint("no_such_place"))];
+        const THERE: &[Hook] = &[on("foretell_fork", Tracepoint("sched_process_fork"))];
+        let sight = Sight { what: "forks", ways: &[ABSENT, THERE], required: true };
+        let attached = attach(&mut object, &types, &sight);
+        assert_eq!((attached.way, attached.tried.len()), (Some(1), 2));
+        let sight = Sight { ways: &[ABSENT, ABSENT], ..sight };
+        let error = attach(&mut object, &types, &sight).way().unwrap_err().to_string();
+        assert!(error.contains("tp_btf/no_such_place"), "{error}");
+    }
+
+    #[test]
+    fn the_objection_is_the_line_before_the_statistics() {
+        let log = "0: (79) r6 = *(u64 *)(r1 +0)\nR1 invalid mem access 'scalar'\nverification time 81 usec\n\
+                   stack depth 48\nprocessed 14 insns (limit 1000000) max_states_per_insn 0\n\n";
+        assert_eq!(objection(log), Some("R1 invalid mem access 'scalar'"));
+        assert_eq!(objection("processed 1 insns\n"), None);
+        assert_eq!(objection(""), None);
+    }
 }

@@ -5,7 +5,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// Process numbers that Linux can give: `PID_MAX_LIMIT` of `include/linux/threads.h`.
 const PROCESS_NUMBERS: u32 = 1 << 22;
@@ -13,7 +13,7 @@ const PROCESS_NUMBERS: u32 = 1 << 22;
 /// A mapped BPF array whose elements together are `T`.
 ///
 /// `T` holds atomics only, because the kernel writes to the same memory.
-struct Mapped<T> {
+pub(crate) struct Mapped<T> {
     at: NonNull<T>,
 }
 
@@ -25,7 +25,7 @@ unsafe impl<T: Sync> Sync for Mapped<T> {}
 impl<T> Mapped<T> {
     /// Maps the array behind `fd`, which must have been created with `BPF_F_MMAPABLE` and be at least as
     /// large as `T`; the kernel refuses with `EINVAL` what is larger than the array.
-    fn new(fd: BorrowedFd<'_>) -> io::Result<Mapped<T>> {
+    pub(crate) fn new(fd: BorrowedFd<'_>) -> io::Result<Mapped<T>> {
         // SAFETY: a new mapping at an address that the kernel chooses; no memory of ours is touched.
         let at = unsafe {
             libc::mmap(
@@ -43,7 +43,7 @@ impl<T> Mapped<T> {
         NonNull::new(at.cast()).map(|at| Mapped { at }).ok_or_else(|| io::Error::from(io::ErrorKind::Other))
     }
 
-    fn get(&self) -> &T {
+    pub(crate) fn get(&self) -> &T {
         // SAFETY: mapped until drop, page-aligned, at least size_of::<T>() bytes long, any bit pattern is a
         // value of `T` (atomic integers), and everybody who writes does so atomically.
         unsafe { self.at.as_ref() }
@@ -90,7 +90,10 @@ impl Tracked {
 #[repr(C)]
 pub(super) struct ControlBlock {
     pub(super) wake_every: AtomicU32,
-    unused_1: [u32; 15],
+    pub(super) btrfs_root: AtomicI32,
+    pub(super) btrfs_anon_dev: AtomicU32,
+    pub(super) btrfs_known: AtomicU32,
+    unused_1: [u32; 12],
     pub(super) wake_wanted: AtomicU32,
     unused_2: [u32; 15],
     pub(super) lost_events: AtomicU64,

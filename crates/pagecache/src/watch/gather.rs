@@ -304,11 +304,10 @@ impl Gather {
     }
 
     fn name(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<(FileRecord, bool)> {
-        // Device numbers without a major number stand for no disk.
-        if key.dev >> 20 == 0 {
+        let found = resolve::find(tgid, key, generation, &mut self.descriptors, Search::Certain).ok()?;
+        if !found.is_on_disk() {
             return None;
         }
-        let found = resolve::find(tgid, key, generation, &mut self.descriptors, Search::Certain).ok()?;
         let path = found.path.clone();
         let file = found.open(key).ok()?;
         if path.as_os_str().len() > limits::PATH_BYTES || resolve::obstacle(&file).ok()?.is_some() {

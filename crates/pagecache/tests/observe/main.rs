@@ -26,9 +26,8 @@ fn observer_with(test: &str, config: ObserverConfig) -> Option<Observer> {
         Err(
             why @ (ObserveError::NotPermitted { .. }
             | ObserveError::BtfAbsent { .. }
-            | ObserveError::TracepointAbsent { .. }
-            | ObserveError::PidNamespace
-            | ObserveError::ReadHookRefused { .. }),
+            | ObserveError::PlaceAbsent { .. }
+            | ObserveError::PidNamespace),
         ) => {
             println!("skipped: {test}: {why}");
             None

@@ -5,6 +5,7 @@
 mod clients;
 mod evicting;
 mod files;
+mod layers;
 mod orphans;
 mod prefetching;
 mod processes;

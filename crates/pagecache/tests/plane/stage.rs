@@ -38,19 +38,28 @@ pub(crate) fn stage(test: &str) -> Option<Stage> {
 impl Stage {
     /// A file of so many blocks, written back, with nothing of it cached.
     pub(crate) fn file(&self, name: &str, blocks: u64) -> PathBuf {
-        let path = self.directory.join(name);
-        let mut file = File::create(&path).unwrap();
-        for block in 0..blocks {
-            file.write_all(&[block as u8; BLOCK as usize]).unwrap();
-        }
-        file.sync_all().unwrap();
-        chill(&path);
-        path
+        file_at(self.directory.join(name), blocks)
     }
 
     pub(crate) fn rule(&self, policy: PoolPolicy) -> Vec<Rule> {
-        vec![Rule { glob: format!("{}/**", self.directory.display()), policy, priority: 0 }]
+        rule_below(&self.directory, policy)
     }
+}
+
+/// A file of so many blocks at a path, written back, with nothing of it cached.
+pub(crate) fn file_at(path: PathBuf, blocks: u64) -> PathBuf {
+    let mut file = File::create(&path).unwrap();
+    for block in 0..blocks {
+        file.write_all(&[block as u8; BLOCK as usize]).unwrap();
+    }
+    file.sync_all().unwrap();
+    chill(&path);
+    path
+}
+
+/// A rule for all that lies below a directory.
+pub(crate) fn rule_below(directory: &Path, policy: PoolPolicy) -> Vec<Rule> {
+    vec![Rule { glob: format!("{}/**", directory.display()), policy, priority: 0 }]
 }
 
 /// Drops what is cached of a file.
