@@ -26,6 +26,7 @@ mod owners;
 mod peer;
 mod run;
 mod service;
+mod shares;
 mod snapshot;
 mod speaker;
 mod turn;

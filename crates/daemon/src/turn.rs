@@ -42,7 +42,10 @@ impl Service {
             Some(speech) => Some(speech.ring.tail().map_err(|e| End::because(ErrorCode::RingCorrupt, e))?),
             None => None,
         };
-        for _ in 0..MESSAGES_A_ROUND {
+        for message in 0..MESSAGES_A_ROUND {
+            if message > 0 && self.turn_is_over() {
+                break;
+            }
             let Some(connection) = self.connections.get_mut(&id) else { return Ok(false) };
             let Some(frame) = connection.receive()? else {
                 self.count_half(id)?;
@@ -82,10 +85,10 @@ impl Service {
             // A client that has just greeted: its ring is looked at in the next turn.
             return Ok(matches!(connection.role, Role::Client(_)));
         };
-        let most = ENTRIES_A_ROUND.min(self.entries_left);
         let mut refusals = Vec::new();
         let mut taken = 0;
-        while taken < most
+        while taken < ENTRIES_A_ROUND
+            && (taken == 0 || Instant::now() < self.turn_ends)
             && let Some(entry) = speech.ring.take(tail)
         {
             taken += 1;
@@ -100,7 +103,6 @@ impl Service {
         }
         speech.ring.release();
         speech.taken += u64::from(taken);
-        self.entries_left -= taken;
         let more = speech.ring.head() < tail;
         self.unfinished |= more;
         speech.silent_rounds = if taken > 0 { 0 } else { speech.silent_rounds + 1 };
@@ -193,7 +195,7 @@ impl Service {
             }
         };
         self.opened += 1;
-        self.busy.insert(id);
+        self.want_turn(id);
         let welcome = Welcome {
             protocol: PROTOCOL,
             block_bytes: self.plane.options().block_bytes,
