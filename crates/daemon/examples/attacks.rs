@@ -108,6 +108,9 @@ struct Seen {
     worst_ms: f64,
 }
 
+/// A move, the blocks of its files, and its seed.
+type Played = (&'static str, u64, u64);
+
 struct Bench {
     program: PathBuf,
     directory: PathBuf,
@@ -126,7 +129,7 @@ impl Bench {
     }
 
     /// Plays some moves at a time against a fresh service.
-    fn play(&self, moves: &[(&str, u64, u64)]) -> Seen {
+    fn play(&self, moves: &[Played]) -> Seen {
         let socket = self.directory.join("s.sock");
         let theirs = self.directory.join("theirs");
         std::fs::create_dir(&theirs).unwrap();
@@ -135,7 +138,7 @@ impl Bench {
         let mut service = self.start(&["as-service", &path, &blocks], None, Stdio::piped());
         let mut line = [0; 8];
         std::io::Read::read_exact(service.stdout.as_mut().unwrap(), &mut line).unwrap();
-        let start_attacker = |&(name, blocks, seed): &(&str, u64, u64)| {
+        let start_attacker = |&(name, blocks, seed): &Played| {
             let (directory, blocks) = (theirs.display().to_string(), blocks.to_string());
             let words = ["as-attacker", name, &path, &directory, &blocks, &seed.to_string()];
             self.start(&words, Some(ATTACKER), Stdio::null())
@@ -192,12 +195,12 @@ fn bench(words: &[&str]) -> ExitCode {
     std::fs::copy("/proc/self/exe", &program).unwrap();
     let bench = Bench { program, directory: directory.path().to_owned(), wanted };
     let blocks = bench.wanted.blocks;
-    let mut rounds: Vec<(String, Vec<(&str, u64, u64)>)> = vec![("quiet".to_owned(), Vec::new())];
+    let mut rounds: Vec<(String, Vec<Played>)> = vec![("quiet".to_owned(), Vec::new())];
     rounds.extend(MOVES.iter().map(|(name, _)| ((*name).to_owned(), vec![(*name, blocks, 1)])));
     for seed in 0..bench.wanted.mixtures {
         let mut random = Random(seed + 1);
         let _ = (0..8).map(|_| random.below(2)).count();
-        let moves: Vec<(&str, u64, u64)> = (0..3 + random.below(3))
+        let moves: Vec<Played> = (0..3 + random.below(3))
             .map(|_| {
                 let (name, _) = MOVES[random.below(MOVES.len() as u64) as usize];
                 (name, (blocks >> random.below(4)).max(64), random.below(1 << 20))

@@ -374,6 +374,7 @@ impl Service {
     /// Gives the users turns, as long as the round lasts; see [`crate::shares`].
     fn take_turns(&mut self) {
         self.shares.pay();
+        self.plane.take_spent().into_iter().for_each(|(user, time)| self.shares.charge(user, time));
         let order = self.shares.order(self.busy.users(), self.last_user);
         let mut now = Instant::now();
         let round_ends = now + ROUND;

@@ -37,7 +37,13 @@ impl Service {
     /// soon.
     pub(crate) fn turn(&mut self, id: u64) -> Result<bool, End> {
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(false) };
-        // First the tail, then the socket, then the entries before the tail.
+        // First what is left of the entry before, then the tail, then the socket, then the entries before the tail.
+        if let Some(speech) = connection.speech()
+            && speech.rest.is_some()
+        {
+            let head = speech.ring.head();
+            return self.read_ring(id, Some(head)).map(|_| true);
+        }
         let tail = match connection.speech() {
             Some(speech) => Some(speech.ring.tail().map_err(|e| End::because(ErrorCode::RingCorrupt, e))?),
             None => None,
@@ -87,14 +93,20 @@ impl Service {
         };
         let mut refusals = Vec::new();
         let mut taken = 0;
-        while taken < ENTRIES_A_ROUND
-            && (taken == 0 || Instant::now() < self.turn_ends)
-            && let Some(entry) = speech.ring.take(tail)
-        {
-            taken += 1;
-            let done = match entry {
-                Ok(entry) => speech.apply(&mut self.plane, entry),
-                Err(error) => Err((ErrorCode::BadEntry, None, error.to_string())),
+        let (mut first, mut went_on) = (true, false);
+        while taken < ENTRIES_A_ROUND && (first || Instant::now() < self.turn_ends) {
+            first = false;
+            let done = if speech.rest.is_some() {
+                went_on = true;
+                speech.go_on(&mut self.plane)
+            } else if let Some(entry) = speech.ring.take(tail) {
+                taken += 1;
+                match entry {
+                    Ok(entry) => speech.apply(&mut self.plane, entry),
+                    Err(error) => Err((ErrorCode::BadEntry, None, error.to_string())),
+                }
+            } else {
+                break;
             };
             if let Err(refusal) = done {
                 speech.refused += 1;
@@ -103,11 +115,12 @@ impl Service {
         }
         speech.ring.release();
         speech.taken += u64::from(taken);
-        let more = speech.ring.head() < tail;
+        let more = speech.rest.is_some() || speech.ring.head() < tail;
         self.unfinished |= more;
-        speech.silent_rounds = if taken > 0 { 0 } else { speech.silent_rounds + 1 };
+        speech.silent_rounds = if taken > 0 || went_on { 0 } else { speech.silent_rounds + 1 };
         let sleeps = !more && speech.silent_rounds > SILENT_ROUNDS && speech.ring.sleep();
-        let due = speech.answer_at.take_if(|at| *at <= speech.ring.head()).is_some();
+        let head = speech.ring.head();
+        let due = speech.rest.is_none() && speech.answer_at.take_if(|at| *at <= head).is_some();
         for (code, handle, text) in refusals {
             connection.refuse_entry(code, handle, text)?;
         }
@@ -186,6 +199,7 @@ impl Service {
                     session,
                     ring,
                     files: std::collections::BTreeMap::new(),
+                    rest: None,
                     taken: 0,
                     refused: 0,
                     answer_at: None,

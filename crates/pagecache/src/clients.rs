@@ -37,7 +37,7 @@ const NOBODY: u32 = u32::MAX;
 /// A file that a session named by a descriptor ([`Plane::hold_file`]). Copies name the same file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HeldFile {
-    file: FileId,
+    pub(crate) file: FileId,
     /// Number of the registration: a file that was let go of is not taken for the next one in its place.
     serial: u32,
 }
@@ -131,8 +131,10 @@ impl Plane {
         let held = self.steering.hold(session, self.closer.guard(user, descriptor), number);
         self.apply_commands();
         // What is cached is told when the kernel's side knows the file.
-        self.steering.settle();
-        self.apply_commands();
+        if let Ok(held) = held {
+            self.steering.look_at_once(held.file);
+            self.apply_commands();
+        }
         held
     }
 
@@ -198,25 +200,6 @@ impl Plane {
         Ok(self.steering.engine.policy(self.steering.own_manager(session)?, priority))
     }
 
-    /// Gives the blocks of a range (those whose last byte lies in it) that are cached and the manager's own
-    /// another priority, until each is referenced or replaced.
-    ///
-    /// # Errors
-    /// When the session does not hold the file, or has as many priority levels as it may.
-    pub fn set_temporary_priority(
-        &mut self,
-        session: SessionId,
-        file: HeldFile,
-        range: ByteRange,
-        priority: i32,
-    ) -> Result<(), ControlError> {
-        let manager = self.steering.holder(session, file)?;
-        if let Some((first, last)) = self.steering.ended_blocks(file.file, range) {
-            self.steering.engine.set_temporary_priority(manager, file.file, first, last, priority)?;
-        }
-        Ok(())
-    }
-
     /// Appends a range of a file to the list of what the session's processes will read; `None` stands for
     /// the whole file as it is now. The blocks are taken into the policy's list as it has room, by
     /// [`Plane::step`].
@@ -230,28 +213,6 @@ impl Plane {
         range: Option<ByteRange>,
     ) -> Result<(), ControlError> {
         self.steering.disclose_held(session, file, range)
-    }
-
-    /// The session's processes have no further use for the blocks of a range (those whose last byte lies in
-    /// it): they are dropped as soon as the kernel does it, unless they are not the manager's own, or its list
-    /// names them.
-    ///
-    /// # Errors
-    /// When the session does not hold the file.
-    pub fn done_with(
-        &mut self,
-        session: SessionId,
-        file: HeldFile,
-        range: ByteRange,
-    ) -> Result<(), ControlError> {
-        let manager = self.steering.holder(session, file)?;
-        if let Some((first, last)) = self.steering.ended_blocks(file.file, range)
-            && self.steering.engine.flush(manager, file.file, first, last) > 0
-        {
-            self.steering.act();
-            self.steering.stirred = true;
-        }
-        Ok(())
     }
 
     /// Withdraws what the session has disclosed and its processes have not read yet.
@@ -274,7 +235,7 @@ impl Steering {
     }
 
     /// The same, if the session holds the file.
-    fn holder(&self, session: SessionId, file: HeldFile) -> Result<ManagerId, ControlError> {
+    pub(crate) fn holder(&self, session: SessionId, file: HeldFile) -> Result<ManagerId, ControlError> {
         let manager = self.own_manager(session)?;
         let holding = self.sessions.get(session).and_then(|session| session.held.get(&file.file));
         match (holding, self.files.get(file.file)) {
@@ -316,7 +277,7 @@ impl Steering {
                 self.files.offer(known, || second_open_file(descriptor));
                 known
             }
-            None => self.take_descriptor(looks.key, descriptor, last_user)?,
+            None => self.take_descriptor(looks.key, descriptor, (last_user, user))?,
         };
         let Some(managed) = self.files.get_mut(file) else {
             return Err(HoldError::TooManyFiles { limit: MANAGED_FILES });
@@ -338,7 +299,7 @@ impl Steering {
         if holding.times == 1 {
             managed.holders += 1;
         }
-        self.claim(file);
+        self.claim(file, user);
         Ok(HeldFile { file, serial })
     }
 
@@ -359,7 +320,7 @@ impl Steering {
         &mut self,
         key: FileKey,
         descriptor: ForeignFd,
-        last_user: u32,
+        (last_user, user): (u32, u32),
     ) -> Result<FileId, HoldError> {
         let file = second_open_file(descriptor);
         if let Some(what) = resolve::obstacle(&file)? {
@@ -371,7 +332,9 @@ impl Steering {
         let path = resolve::path_of(&file).unwrap_or_default();
         let generation = resolve::generation(&file);
         let new = Registration { key, generation, path, file, last_user, held: true };
-        self.register(new, layout).ok_or(HoldError::TooManyFiles { limit: MANAGED_FILES })
+        let id = self.register(new, layout).ok_or(HoldError::TooManyFiles { limit: MANAGED_FILES })?;
+        self.look_at(id, user, true);
+        Ok(id)
     }
 
     fn release(&mut self, session: SessionId, file: HeldFile) {
@@ -450,7 +413,7 @@ impl Steering {
     }
 
     /// The blocks whose last byte lies in a range, the last of a file at its end: the first and the last.
-    fn ended_blocks(&mut self, file: FileId, range: ByteRange) -> Option<(u32, u32)> {
+    pub(crate) fn ended_blocks(&mut self, file: FileId, range: ByteRange) -> Option<(u32, u32)> {
         let block_bytes = u64::from(self.options.block_bytes);
         let end = range.offset.saturating_add(range.length);
         let size = self.size_for(file, end);

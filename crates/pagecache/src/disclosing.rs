@@ -144,7 +144,7 @@ impl Steering {
         let known = known.filter(|&id| self.files.get(id).is_some_and(|managed| same(managed.key)));
         let file = match known {
             Some(file) => {
-                self.claim(file);
+                self.claim(file, 0);
                 file
             }
             None => self.open_listed(path)?,
@@ -168,7 +168,7 @@ impl Steering {
         }
         let key = FileKey::of(&file).map_err(open)?;
         if let Some(known) = self.files.find(key) {
-            self.claim(known);
+            self.claim(known, 0);
             return Ok(known);
         }
         let (disk, _) = self.files.disk(key.dev);

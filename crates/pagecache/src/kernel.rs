@@ -168,6 +168,9 @@ pub(crate) fn page_bytes() -> u64 {
     *BYTES.get_or_init(|| rustix::param::page_size() as u64)
 }
 
+/// Mapped at a time: 512 pages of 4 KiB take 25 us.
+pub(crate) const WINDOW_BYTES: u64 = 2 << 20;
+
 /// Which pages of a file are cached, in ascending order, and whether these are all: at most `windows` pieces
 /// of 2 MiB are looked at closely. `cachestat(2)` finds them, by halves, so that the size of the file (which
 /// may be one great hole) does not matter.
@@ -175,8 +178,6 @@ pub(crate) fn page_bytes() -> u64 {
 /// # Errors
 /// When the file cannot be mapped.
 pub(crate) fn cached_pages(file: &File, size: u64, windows: usize) -> io::Result<(Vec<u64>, bool)> {
-    /// Mapped at a time: 512 pages of 4 KiB take 25 us.
-    const WINDOW_BYTES: u64 = 2 << 20;
     let page = page_bytes();
     let mut cached = Vec::new();
     let mut looked_at = 0;
@@ -196,32 +197,41 @@ pub(crate) fn cached_pages(file: &File, size: u64, windows: usize) -> io::Result
             return Ok((cached, false));
         }
         looked_at += 1;
-        let mut vector = vec![0_u8; length.div_ceil(page) as usize];
-        // SAFETY: a fresh mapping of `length` bytes at an address of the kernel's choice; only `mincore`
-        // looks at it, writing one byte a page into `vector`, and it is unmapped before anything else.
-        unsafe {
-            let address = libc::mmap(
-                std::ptr::null_mut(),
-                length as usize,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                offset.cast_signed(),
-            );
-            if address == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
-            }
-            let result = libc::mincore(address, length as usize, vector.as_mut_ptr());
-            let error = io::Error::last_os_error();
-            libc::munmap(address, length as usize);
-            if result != 0 {
-                return Err(error);
-            }
-        }
         let base = offset / page;
-        cached.extend(vector.iter().zip(base..).filter(|(bits, _)| **bits & 1 != 0).map(|(_, page)| page));
+        let pages = resident(file, offset, length)?;
+        cached.extend(pages.into_iter().zip(base..).filter(|(there, _)| *there).map(|(_, page)| page));
     }
     Ok((cached, true))
+}
+
+/// Which pages of a part of a file are cached and read (`mincore(2)`): those that are still being read count as absent.
+///
+/// # Errors
+/// When the file cannot be mapped.
+pub(crate) fn resident(file: &File, offset: u64, length: u64) -> io::Result<Vec<bool>> {
+    let mut vector = vec![0_u8; length.div_ceil(page_bytes()) as usize];
+    // SAFETY: a fresh mapping of `length` bytes at an address of the kernel's choice; only `mincore`
+    // looks at it, writing one byte a page into `vector`, and it is unmapped before anything else.
+    unsafe {
+        let address = libc::mmap(
+            std::ptr::null_mut(),
+            length as usize,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            offset.cast_signed(),
+        );
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let result = libc::mincore(address, length as usize, vector.as_mut_ptr());
+        let error = io::Error::last_os_error();
+        libc::munmap(address, length as usize);
+        if result != 0 {
+            return Err(error);
+        }
+    }
+    Ok(vector.into_iter().map(|bits| bits & 1 != 0).collect())
 }
 
 /// Has each large table mapped by itself, so that it grows in its place (`mremap`) and its memory is given back

@@ -33,10 +33,12 @@ mod kernel;
 mod ledger;
 mod lifecycle;
 mod listed_runs;
+mod looks;
 mod mappings;
 pub mod observe;
 mod options;
 mod orphans;
+mod parts;
 mod plane;
 mod pressure;
 mod recorder;
@@ -66,6 +68,7 @@ pub use options::{
     HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec, default_batch,
     default_ring_bytes,
 };
+pub use parts::Rest;
 pub use plane::{Disclosed, Plane};
 pub use report::{
     Counts, FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES, Report, readable_path,

@@ -289,8 +289,9 @@ impl Steering {
                 self.resized(id, size);
             }
         }
-        if let Some(id) = self.files.next_to_audit() {
-            self.audit(id);
+        if let Some((id, at)) = self.files.next_to_audit() {
+            let next = self.audit(id, at);
+            self.files.audit_on(next);
         }
         let mut exhausted = Vec::new();
         for (session, at) in self.sessions.listing.clone() {

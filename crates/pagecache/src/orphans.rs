@@ -96,7 +96,7 @@ impl Steering {
 
     /// Somebody has named a file: if it is an orphan it is one no more. What the programs outside of our
     /// control have read of it meanwhile is found out about.
-    pub(crate) fn claim(&mut self, id: FileId) {
+    pub(crate) fn claim(&mut self, id: FileId, user: u32) {
         if !self.files.claim(id) {
             return;
         }
@@ -104,8 +104,7 @@ impl Steering {
         self.files.refresh(id);
         let size = self.files.get(id).map_or(0, |managed| managed.size);
         self.resized(id, size);
-        self.compare(id, true);
-        self.tell_of_cached(id);
+        self.look_at(id, user, true);
     }
 
     /// Rules have come: orphans that they match are managed by them.
@@ -118,7 +117,7 @@ impl Steering {
             if let Some(managed) = self.files.get_mut(id) {
                 managed.control = Some(control);
             }
-            self.claim(id);
+            self.claim(id, 0);
         }
     }
 }

@@ -334,6 +334,7 @@ impl Plane {
             self.steering.engine.handle_timeout(now);
             self.steering.act();
         }
+        self.steering.go_on_looking();
         self.steering.append_queues();
         self.steering.dispatch();
         if self.last_tended.elapsed() >= self.tend_every() {
@@ -346,6 +347,12 @@ impl Plane {
         }
         self.apply_commands();
         Ok(ready)
+    }
+
+    /// How much of the loop's time what was done on behalf of users has taken since this was asked last, apart from the
+    /// calls that were made for them: who drives the plane for several users may hold it against them.
+    pub fn take_spent(&mut self) -> std::collections::BTreeMap<u32, Duration> {
+        std::mem::take(&mut self.steering.spent)
     }
 
     /// Takes in what has been observed; how much it was.

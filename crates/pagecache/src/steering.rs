@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::{Range, RangeInclusive};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use foretell_policy::{Block, Config, Engine, FileId, Input, Limits, ManagerId, Nanos, Prefetch, ProcessId};
 
@@ -17,6 +17,7 @@ use crate::files::{DISKS, FileTable, ManagedFile};
 use crate::folios::Folio;
 use crate::kernel;
 use crate::ledger::Ledger;
+use crate::looks::Looks;
 use crate::observe::{FileKey, Observation};
 use crate::options::{Options, SessionId};
 use crate::orphans::ORPHANS;
@@ -64,6 +65,10 @@ pub(crate) struct Steering {
     pub(crate) ignored_order: VecDeque<FileKey>,
     /// Files seen for the first time in this round.
     pub(crate) settling: Vec<FileId>,
+    /// Files of which it is being looked up what is cached.
+    pub(crate) looks: Looks,
+    /// How much of the loop's time each user's doing has taken since that was asked last.
+    pub(crate) spent: BTreeMap<u32, Duration>,
     /// Blocks that are being prefetched.
     pub(crate) in_flight: HashSet<Block>,
     /// Blocks of a folio that has just been added, of which the policy has not been told yet.
@@ -146,6 +151,8 @@ impl Steering {
             ignored: HashSet::new(),
             ignored_order: VecDeque::new(),
             settling: Vec::new(),
+            looks: Looks::default(),
+            spent: BTreeMap::new(),
             in_flight: HashSet::new(),
             arriving: None,
             deferred: Vec::new(),
@@ -338,9 +345,16 @@ impl Steering {
             }
         } else if self.settling.contains(&block.file)
             && !self.engine.is_cached(block)
-            && self.files.get(block.file).is_some_and(|m| m.folios.any_cached(pages))
+            && self.files.get(block.file).is_some_and(|m| m.folios.any_cached(pages.clone()))
         {
             // Cached since before the file was seen.
+            self.tell(Input::Loaded { block, by: None });
+        } else if self.looks.is_pending(block.file) && !self.engine.is_cached(block) {
+            // Nobody was seen to load it: the same, and not looked at yet.
+            if let Some(managed) = self.files.get_mut(block.file) {
+                let unknown = pages.filter(|&page| !managed.folios.is_cached(page)).collect::<Vec<u64>>();
+                unknown.into_iter().for_each(|page| managed.folios.add_guessed(page));
+            }
             self.tell(Input::Loaded { block, by: None });
         }
     }

@@ -20,8 +20,11 @@ const RING: u32 = 4096;
 /// Files of a move that has many.
 const MANY: u32 = 2000;
 
-/// All moves: name, and what it does.
-pub(crate) const MOVES: [(&str, fn(&Scene)); 19] = [
+/// A move: its name, and what it does.
+pub(crate) type Move = (&'static str, fn(&Scene));
+
+/// All moves.
+pub(crate) const MOVES: [Move; 19] = [
     ("temporary-listed", temporary_listed),
     ("temporary-cached", temporary_cached),
     ("flush", flush),

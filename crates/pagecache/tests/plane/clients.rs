@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use foretell_pagecache::{
     ByteRange, ControlError, HeldFile, HoldError, ManagerSpec, Options, Plane, PoolPolicy, Prefetch,
-    QueueLimits, SessionError, SessionId, SessionSpec,
+    QueueLimits, Rest, SessionError, SessionId, SessionSpec,
 };
 
 use crate::program::Program;
@@ -38,6 +38,12 @@ impl Client {
 
     fn hold(&mut self, path: &Path) -> HeldFile {
         self.plane.hold_file(self.session, open(path), None).unwrap()
+    }
+
+    fn finish(&mut self, mut rest: Option<Rest>) {
+        while let Some(left) = rest {
+            rest = self.plane.go_on(self.session, left).unwrap();
+        }
     }
 
     fn run(&mut self, line: &str) {
@@ -123,7 +129,8 @@ fn what_is_disclosed_is_fetched_and_what_is_done_with_goes() {
     client.run(&format!("read f {} {}", 8 * BLOCK, 4 * BLOCK));
     // Block 8 ends behind the range, 11 is the last whose last byte lies in it.
     let range = ByteRange { offset: 9 * BLOCK, length: 3 * BLOCK + 10 };
-    client.plane.done_with(client.session, file, range).unwrap();
+    let rest = client.plane.done_with(client.session, file, range).unwrap();
+    client.finish(rest);
     client.until("the rest is dropped", |_| cached_blocks(&path) == [0, 8]);
     assert_eq!(client.plane.managers(client.session)[0].owned_blocks, 2);
 }
@@ -160,7 +167,8 @@ fn priorities_decide_who_goes_first() {
         // The hot blocks would have gone long ago.
         let kept = cached_blocks(&hot).len();
         // A temporary priority below all others makes them the first to go.
-        client.plane.set_temporary_priority(client.session, of_hot, blocks(0, 8), -1).unwrap();
+        let rest = client.plane.set_temporary_priority(client.session, of_hot, blocks(0, 8), -1).unwrap();
+        client.finish(rest);
         client.plane.release_file(client.session, of_cold);
         let _ = client.plane.hold_file(client.session, open(&cold), None).unwrap();
         client.run(&format!("pass c {BLOCK} 1"));

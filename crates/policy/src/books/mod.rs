@@ -209,6 +209,11 @@ impl Books {
         self.blocks.exists(block).then(|| self.blocks.place(block))
     }
 
+    /// See [`Blocks::part_end`].
+    pub(crate) fn part_end(&self, file: FileId, first: u32, last: u32, most: usize) -> u32 {
+        self.blocks.part_end(file, first, last, most)
+    }
+
     pub(crate) fn is_cached(&self, block: Block) -> bool {
         self.blocks.find(block).is_some_and(|b| self.blocks[b].state == State::Cached)
     }

@@ -303,6 +303,13 @@ impl Engine {
         self.books.is_cached(block)
     }
 
+    /// Where a part of a range of blocks ends in which no more than `most` blocks are known of: the last block of it. A
+    /// plane gives a directive over a long range part by part, so that nothing else has to wait for all of it.
+    #[must_use]
+    pub fn part_end(&self, file: FileId, first: u32, last: u32, most: usize) -> u32 {
+        self.books.part_end(file, first, last, most)
+    }
+
     /// Blocks in the cache or on their way.
     #[must_use]
     pub fn used_blocks(&self) -> u32 {
