@@ -134,7 +134,7 @@ impl Connection {
             if frame.is_some() {
                 return Ok(frame);
             }
-            let (closer, user) = (&self.closer, self.peer.user);
+            let (closer, user) = (&self.closer, self.peer.account);
             match self.reader.receive_as(self.socket.as_fd(), |descriptor| closer.guard(user, descriptor)) {
                 Ok(Arrival::Bytes) => {}
                 Ok(Arrival::Nothing) => return Ok(None),

@@ -29,6 +29,7 @@ mod service;
 mod shares;
 mod snapshot;
 mod speaker;
+mod subordinate;
 mod turn;
 mod watcher;
 

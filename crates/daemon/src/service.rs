@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use foretell_pagecache::{Counts, Options, Plane};
@@ -23,6 +23,7 @@ use crate::owners::Owners;
 use crate::peer::Peer;
 use crate::shares::{ROUND, Shares, Waiting};
 use crate::snapshot::Snapshot;
+use crate::subordinate::Subordinates;
 use crate::watcher::{Watched, Watcher};
 
 /// Longest wait while a ring is being watched: what comes there rings no bell.
@@ -116,6 +117,7 @@ pub struct Service {
     pub(crate) plane: Plane,
     pub(crate) limits: Limits,
     pub(crate) owners: Owners,
+    subordinates: Subordinates,
     pub(crate) connections: BTreeMap<u64, Connection>,
     /// Connections whose rings are being watched, or that have more to say than one turn.
     pub(crate) busy: Waiting,
@@ -188,6 +190,7 @@ impl Service {
             plane,
             limits,
             owners: Owners::default(),
+            subordinates: Subordinates::new(Path::new("/etc")),
             connections: BTreeMap::new(),
             busy: Waiting::default(),
             epoll,
@@ -329,11 +332,12 @@ impl Service {
 
     fn let_in(&mut self, socket: OwnedFd) {
         // Who has gone already, or lives in another world of process numbers, cannot be served.
-        let Ok(peer) = Peer::of(socket.as_fd()) else {
+        let Ok(mut peer) = Peer::of(socket.as_fd()) else {
             drop(self.plane.closer().guard(NOBODY, socket));
             return;
         };
-        let user = peer.user;
+        peer.account = self.subordinates.account(peer.user, peer.group);
+        let user = peer.account;
         let closer = self.plane.closer().clone();
         let socket = closer.guard(user, socket);
         let mut connection = Connection::new(socket, peer, &self.limits, closer);
@@ -367,7 +371,7 @@ impl Service {
     /// A connection may have something to say.
     pub(crate) fn want_turn(&mut self, id: u64) {
         if let Some(connection) = self.connections.get(&id) {
-            self.busy.insert(connection.peer.user, id);
+            self.busy.insert(connection.peer.account, id);
         }
     }
 
@@ -467,7 +471,7 @@ impl Service {
         if self.put_out.is_empty() {
             return;
         }
-        let theirs = |(_, connection): &(&u64, &Connection)| self.put_out.contains(&connection.peer.user);
+        let theirs = |(_, connection): &(&u64, &Connection)| self.put_out.contains(&connection.peer.account);
         let theirs: Vec<u64> = self.connections.iter().filter(theirs).map(|(id, _)| *id).collect();
         for id in theirs {
             self.end(id, End::because(ErrorCode::SlowClient, STUCK));
@@ -494,13 +498,13 @@ impl Service {
     /// Ends a connection and, with the last one of its process, its session.
     pub(crate) fn end(&mut self, id: u64, why: End) {
         let Some(mut connection) = self.connections.remove(&id) else { return };
-        self.busy.remove(connection.peer.user, id);
+        self.busy.remove(connection.peer.account, id);
         self.greeting.remove(&(connection.since, id));
         self.half.remove(&id);
         // Giving back cannot reach a limit.
-        let _ = self.owners.count_half(connection.peer.user, connection.half_counted, 0);
-        self.owners.remove_ring(connection.peer.user, connection.ring_bytes);
-        self.owners.leave(connection.peer.user);
+        let _ = self.owners.count_half(connection.peer.account, connection.half_counted, 0);
+        self.owners.remove_ring(connection.peer.account, connection.ring_bytes);
+        self.owners.leave(connection.peer.account);
         match std::mem::replace(&mut connection.role, Role::Unknown) {
             Role::Client(speech) => self.silence(id, &connection.peer, &speech),
             Role::Command(Some(run)) => {

@@ -76,7 +76,7 @@ impl Service {
             connection.half_since = Some(Instant::now());
             self.half.insert(id);
         }
-        let (user, before) = (connection.peer.user, connection.half_counted);
+        let (user, before) = (connection.peer.account, connection.half_counted);
         if now != before {
             self.owners.count_half(user, before, now).map_err(|(code, text)| End::Because(code, text))?;
             connection.half_counted = now;
@@ -152,7 +152,7 @@ impl Service {
             (Request::Forget { handle }, Role::Client(speech)) => {
                 if let Some(named) = speech.files.remove(&handle) {
                     self.plane.release_file(speech.session, named.file);
-                    self.owners.forget_files(connection.peer.user, 1, named.bytes);
+                    self.owners.forget_files(connection.peer.account, 1, named.bytes);
                 }
                 Ok(())
             }
@@ -191,7 +191,7 @@ impl Service {
                 let ring_bytes = ring_bytes(entries) as u64;
                 let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
                 self.owners
-                    .add_ring(connection.peer.user, ring_bytes, &self.limits)
+                    .add_ring(connection.peer.account, ring_bytes, &self.limits)
                     .map_err(|(code, text)| End::Because(code, text))?;
                 connection.ring_bytes = ring_bytes;
                 let session = self.speak(id)?;
@@ -225,7 +225,7 @@ impl Service {
     fn name_file(&mut self, id: u64, handle: Handle, number: u32, descriptor: ForeignFd) -> Result<(), End> {
         use foretell_pagecache::HoldError as E;
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
-        let user = connection.peer.user;
+        let user = connection.peer.account;
         let Role::Client(speech) = &mut connection.role else { return Ok(()) };
         let number = i32::try_from(number).ok();
         let held = match self.plane.hold_file(speech.session, descriptor.into_inner(), number) {

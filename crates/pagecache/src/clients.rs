@@ -11,6 +11,7 @@
 
 use std::fs::File;
 use std::os::fd::{OwnedFd, RawFd};
+use std::time::Duration;
 
 use foretell_policy::{FileId, Input, LimitReached, ManagerId, PoolPolicy};
 use rustix::fs::OFlags;
@@ -55,19 +56,20 @@ impl Plane {
     /// A session of its own for process `pid`, for all that it starts from now on, and for what it has
     /// started before (worker processes, say; of more than 256 not all are found), unless that has a session
     /// of its own. Who belongs to a session already is taken out of it until the new
-    /// one ends. `user` is whose limits count ([`crate::QueueLimits`]).
+    /// one ends. `user` is who it runs as, `account` whose limits ([`crate::QueueLimits`]) and time count: the same,
+    /// or who that number is lent to.
     ///
     /// To be sure that `pid` is who it is taken for, hold a pidfd of it and look whether it still lives
     /// after this call.
     ///
     /// # Errors
     /// When there is no such process, it has such a session already, or a table is full.
-    pub fn add_client(&mut self, pid: u32, user: u32) -> Result<SessionId, SessionError> {
+    pub fn add_client(&mut self, pid: u32, user: u32, account: u32) -> Result<SessionId, SessionError> {
         let name = present_name(pid)?;
         let enclosing = self.steering.enclosing(pid, true)?;
         let manager = ManagerSpec { name: name.clone(), ..ManagerSpec::default() };
         let prepared = Prepared::new(&[manager])?;
-        let origin = Origin { root: pid, user, enclosing, by_descriptors: true };
+        let origin = Origin { root: pid, user, account, enclosing, by_descriptors: true };
         let session = self.steering.begin_session(prepared, origin)?;
         if enclosing.is_some() {
             self.steering.move_to_session(pid, session);
@@ -127,7 +129,7 @@ impl Plane {
         descriptor: OwnedFd,
         number: Option<RawFd>,
     ) -> Result<HeldFile, HoldError> {
-        let user = self.steering.sessions.get(session).map_or(NOBODY, |client| client.origin.user);
+        let user = self.steering.sessions.get(session).map_or(NOBODY, |client| client.origin.account);
         let held = self.steering.hold(session, self.closer.guard(user, descriptor), number);
         self.apply_commands();
         // What is cached is told when the kernel's side knows the file.
@@ -144,6 +146,7 @@ impl Plane {
         self.steering.release(session, file);
         self.steering.stirred = true;
         self.apply_commands();
+        self.abandon(Duration::ZERO);
     }
 
     /// Size of a file that a session holds, in bytes, when it was last looked at.
@@ -255,7 +258,7 @@ impl Steering {
         number: Option<RawFd>,
     ) -> Result<HeldFile, HoldError> {
         let Some(client) = self.sessions.get(session) else { return Err(HoldError::NoSession { session }) };
-        let (last_user, user) = (client.origin.root, client.origin.user);
+        let Origin { root: last_user, user, account, .. } = client.origin;
         let flags = rustix::fs::fcntl_getfl(&descriptor)?;
         if flags.contains(OFlags::PATH) || flags & OFlags::RWMODE == OFlags::WRONLY {
             return Err(HoldError::NotReadable);
@@ -277,7 +280,7 @@ impl Steering {
                 self.files.offer(known, || second_open_file(descriptor));
                 known
             }
-            None => self.take_descriptor(looks.key, descriptor, (last_user, user))?,
+            None => self.take_descriptor(looks.key, descriptor, (last_user, account))?,
         };
         let Some(managed) = self.files.get_mut(file) else {
             return Err(HoldError::TooManyFiles { limit: MANAGED_FILES });
@@ -299,7 +302,7 @@ impl Steering {
         if holding.times == 1 {
             managed.holders += 1;
         }
-        self.claim(file, user);
+        self.claim(file, account);
         Ok(HeldFile { file, serial })
     }
 
@@ -320,7 +323,7 @@ impl Steering {
         &mut self,
         key: FileKey,
         descriptor: ForeignFd,
-        (last_user, user): (u32, u32),
+        (last_user, account): (u32, u32),
     ) -> Result<FileId, HoldError> {
         let file = second_open_file(descriptor);
         if let Some(what) = resolve::obstacle(&file)? {
@@ -333,7 +336,7 @@ impl Steering {
         let generation = resolve::generation(&file);
         let new = Registration { key, generation, path, file, last_user, held: true };
         let id = self.register(new, layout).ok_or(HoldError::TooManyFiles { limit: MANAGED_FILES })?;
-        self.look_at(id, user, true);
+        self.look_at(id, account, true);
         Ok(id)
     }
 
@@ -367,8 +370,8 @@ impl Steering {
             return Err(ControlError::NoSession { session });
         };
         let own = client.managers[0].queue.len();
-        let (all, of_user) = self.sessions.queued(client.origin.user);
-        let of_user = if client.origin.user == 0 { 0 } else { of_user };
+        let (all, of_user) = self.sessions.queued(client.origin.account);
+        let of_user = if client.origin.account == 0 { 0 } else { of_user };
         if own >= limits.session || of_user >= limits.user {
             let limit = limits.session.min(limits.user);
             return Err(ControlError::Queue { limit: limit as u64 });

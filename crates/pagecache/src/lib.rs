@@ -13,6 +13,7 @@
 mod acting;
 mod advice;
 mod casting;
+mod check;
 mod clients;
 mod closing;
 mod descriptors;

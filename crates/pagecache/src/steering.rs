@@ -4,7 +4,7 @@
 //! first of its pages arrives and as gone when none of them is left. Blocks that we prefetch are loaded when
 //! their data is there, which their worker thread sees, not when their empty pages are added.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ops::{Range, RangeInclusive};
 use std::time::{Duration, Instant};
 
@@ -65,6 +65,8 @@ pub(crate) struct Steering {
     pub(crate) ignored_order: VecDeque<FileKey>,
     /// Files seen for the first time in this round.
     pub(crate) settling: Vec<FileId>,
+    /// Files that somebody has let go of, and of which it was not looked yet whether that was the last.
+    pub(crate) let_go_of: BTreeSet<FileId>,
     /// Files of which it is being looked up what is cached.
     pub(crate) looks: Looks,
     /// How much of the loop's time each user's doing has taken since that was asked last.
@@ -91,6 +93,7 @@ pub(crate) struct Steering {
     referenced_at: Vec<Nanos>,
     /// The manager whose queue was appended to last.
     pub(crate) last_appended: (SessionId, usize),
+    pub(crate) last_appended_user: u32,
     /// The budget, if it follows the memory.
     pressure: Option<Pressure>,
     /// Something was asked from outside that the next round of the loop must not sleep before.
@@ -151,6 +154,7 @@ impl Steering {
             ignored: HashSet::new(),
             ignored_order: VecDeque::new(),
             settling: Vec::new(),
+            let_go_of: BTreeSet::new(),
             looks: Looks::default(),
             spent: BTreeMap::new(),
             in_flight: HashSet::new(),
@@ -166,6 +170,7 @@ impl Steering {
             unwritten: Unwritten::new((u64::from(cache_blocks) / UNWRITTEN_SHARE) << block_order),
             referenced_at: Vec::new(),
             last_appended: (SessionId(0), 0),
+            last_appended_user: 0,
             pressure: options.follow_pressure.then(|| Pressure::new(cache_blocks, Instant::now())),
             stirred: false,
             observed_at: Instant::now(),
@@ -402,8 +407,9 @@ impl Steering {
         }
         if overread || !self.readahead_off.covers(tgid, managed.key) {
             let told = managed.told.filter(|(pid, _)| *pid == tgid).map(|(_, number)| number);
-            let user = self.sessions.process(tgid).map_or(0, |process| process.user);
-            let open = (tgid, user, managed.key);
+            let account = self.sessions.process(tgid).and_then(|process| self.sessions.get(process.session));
+            let account = account.map_or(0, |session| session.origin.account);
+            let open = (tgid, account, managed.key);
             self.readahead_off.turn_off(open, told, overread, manager, &mut self.files.descriptors);
         }
     }

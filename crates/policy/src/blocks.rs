@@ -253,15 +253,16 @@ impl Blocks {
         }
     }
 
-    /// Forgets a file, at once or with the last record of its blocks.
-    pub(crate) fn remove_file(&mut self, file: FileId) {
-        if let Some(Some(f)) = self.files.get_mut(file.0 as usize) {
-            f.removed = true;
-            if f.records == 0 {
-                self.files[file.0 as usize] = None;
-                self.vacant_files.push(file.0);
-            }
+    /// Forgets a file, at once or with the last record of its blocks: says whether there are any.
+    pub(crate) fn remove_file(&mut self, file: FileId) -> bool {
+        let Some(Some(f)) = self.files.get_mut(file.0 as usize) else { return false };
+        f.removed = true;
+        if f.records == 0 {
+            self.files[file.0 as usize] = None;
+            self.vacant_files.push(file.0);
+            return false;
         }
+        true
     }
 
     pub(crate) fn set_length(&mut self, file: FileId, length_blocks: u32) {

@@ -24,7 +24,7 @@ const MANY: u32 = 2000;
 pub(crate) type Move = (&'static str, fn(&Scene));
 
 /// All moves.
-pub(crate) const MOVES: [Move; 19] = [
+pub(crate) const MOVES: [Move; 21] = [
     ("temporary-listed", temporary_listed),
     ("temporary-cached", temporary_cached),
     ("flush", flush),
@@ -44,6 +44,8 @@ pub(crate) const MOVES: [Move; 19] = [
     ("truncate", truncate),
     ("forks", forks),
     ("sweep", sweep),
+    ("jumps", jumps),
+    ("unlinked", unlinked),
 ];
 
 /// Where an attack takes place.
@@ -406,5 +408,42 @@ fn sweep(scene: &Scene) {
     loop {
         client.push(Entry::DiscloseFile { file });
         read_all(&path, 4 * scene.blocks);
+    }
+}
+
+/// Discloses all of a file and reads it here and there.
+fn jumps(scene: &Scene) {
+    let path = scene.hole("jumps", scene.blocks);
+    let mut client = scene.client();
+    let file = name(&mut client, 1, &path);
+    let mut random = scene.random();
+    let descriptor = File::open(&path).unwrap();
+    let mut buffer = vec![0; BLOCK as usize];
+    loop {
+        client.push(Entry::DiscloseFile { file });
+        let _ = client.statistics();
+        for _ in 0..2000 {
+            let start = random.below(scene.blocks);
+            for block in start..start + 8 {
+                let _ = descriptor.read_at(&mut buffer, block * BLOCK);
+            }
+        }
+    }
+}
+
+/// Reads a file, takes its name away, and lets go of it with all that is cached.
+fn unlinked(scene: &Scene) {
+    for round in 0.. {
+        let path = scene.hole(&format!("unlinked{round}"), scene.blocks);
+        let mut client = scene.client();
+        let file = name(&mut client, 1, &path);
+        let _ = client.statistics();
+        read_all(&path, scene.blocks);
+        let _ = client.statistics();
+        let kept = File::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        forget(&mut client, file);
+        let _ = client.statistics();
+        drop(kept);
     }
 }

@@ -32,7 +32,7 @@ impl Client {
     fn new(options: Options) -> Client {
         let mut plane = Plane::open(options).unwrap();
         let program = Program::start();
-        let session = plane.add_client(program.pid(), 7).unwrap();
+        let session = plane.add_client(program.pid(), 7, 7).unwrap();
         Client { plane, program, session }
     }
 
@@ -280,7 +280,7 @@ fn disclosures_beyond_the_limits_are_refused() {
     // The user has room for three more chunks.
     let others = [7, 8, 0].map(|user| {
         let program = Program::start();
-        let session = client.plane.add_client(program.pid(), user).unwrap();
+        let session = client.plane.add_client(program.pid(), user, user).unwrap();
         let file = client.plane.hold_file(session, open(&path), None).unwrap();
         (program, session, file)
     });
@@ -316,15 +316,15 @@ fn a_process_that_speaks_for_itself_leaves_the_session_of_its_parent() {
         ManagerSpec { name: "all".to_owned(), rules: stage.rule(PoolPolicy::Lru), process_names: vec![] };
     let outer = plane.add_session(SessionSpec::new(shell.id(), vec![manager])).unwrap();
     assert_eq!(plane.live_processes(outer), 2);
-    let inner = plane.add_client(child, 0).unwrap();
+    let inner = plane.add_client(child, 0, 0).unwrap();
     assert_eq!((plane.live_processes(outer), plane.live_processes(inner)), (1, 1));
     assert!(
-        matches!(plane.add_client(child, 0), Err(SessionError::AlreadyManaged { session, .. }) if session == inner)
+        matches!(plane.add_client(child, 0, 0), Err(SessionError::AlreadyManaged { session, .. }) if session == inner)
     );
     plane.hold_file(inner, open(&path), None).unwrap();
     plane.end_session(inner);
     assert_eq!(plane.live_processes(outer), 2, "it goes back");
-    let inner = plane.add_client(child, 0).unwrap();
+    let inner = plane.add_client(child, 0, 0).unwrap();
     plane.end_session(outer);
     assert_eq!(plane.live_processes(inner), 1, "and stays when the outer one ends");
     plane.end_session(inner);
@@ -357,13 +357,13 @@ fn what_a_client_has_started_before_is_its_own_unless_it_speaks_for_itself() {
     let (middle, leaf) = line.trim().split_once(' ').unwrap();
     let (middle, leaf): (u32, u32) = (middle.parse().unwrap(), leaf.parse().unwrap());
 
-    let client = plane.add_client(middle, 0).unwrap();
+    let client = plane.add_client(middle, 0, 0).unwrap();
     assert_eq!(plane.live_processes(client), 2);
     plane.end_session(client);
     assert_eq!(plane.status().processes, []);
 
-    let own = plane.add_client(leaf, 0).unwrap();
-    let client = plane.add_client(middle, 0).unwrap();
+    let own = plane.add_client(leaf, 0, 0).unwrap();
+    let client = plane.add_client(middle, 0, 0).unwrap();
     assert_eq!((plane.live_processes(client), plane.live_processes(own)), (1, 1));
     plane.end_session(own);
     plane.end_session(client);
@@ -371,7 +371,7 @@ fn what_a_client_has_started_before_is_its_own_unless_it_speaks_for_itself() {
     let manager = ManagerSpec { name: "all".to_owned(), ..ManagerSpec::default() };
     let run = plane.add_session(SessionSpec::new(shell.id(), vec![manager])).unwrap();
     assert_eq!(plane.live_processes(run), 3);
-    let client = plane.add_client(middle, 0).unwrap();
+    let client = plane.add_client(middle, 0, 0).unwrap();
     assert_eq!((plane.live_processes(run), plane.live_processes(client)), (1, 2));
     plane.end_session(client);
     assert_eq!(plane.live_processes(run), 3, "they go back");
@@ -392,7 +392,7 @@ fn thousands_of_sessions_come_and_go() {
     let child = std::process::Command::new("sleep").arg("600").spawn();
     let mut child = child.unwrap();
     for _ in 0..3000 {
-        let session = client.plane.add_client(child.id(), 9).unwrap();
+        let session = client.plane.add_client(child.id(), 9, 9).unwrap();
         let file = client.plane.hold_file(session, open(&path), None).unwrap();
         client.plane.set_priority(session, file, -1).unwrap();
         client.plane.end_session(session);

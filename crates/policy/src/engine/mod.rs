@@ -14,6 +14,11 @@ use crate::planner::{Occasion, Planner};
 use crate::pool_policy::PoolPolicy;
 use crate::shadow::ShadowReport;
 
+/// What withdrawn lists and removed files leave in the tables: positions and blocks that are taken out with each input,
+/// and when time passes.
+const TIDIED_WITH_EACH: usize = 8;
+const TIDIED_AT_A_TIME: usize = 2048;
+
 /// Sees every input before the policy does, to log it; see [`Engine::set_tap`].
 pub trait Tap: Send {
     /// An input comes in at `now`.
@@ -91,6 +96,9 @@ impl Engine {
         if let Some(tap) = &mut self.tap {
             tap.input(now, &input);
         }
+        if self.books.is_untidy() {
+            self.books.tidy(TIDIED_WITH_EACH);
+        }
         let cost = if self.beside.is_some() { self.tell_beside(&input) } else { Cost::default() };
         match input {
             Input::Accessed { process, block, stalled } => {
@@ -117,7 +125,10 @@ impl Engine {
                 }
             }
             Input::Served { .. } | Input::Computed { .. } | Input::Scheduled { .. } => self.note(now, &input),
-            Input::TimePassed => self.time_passed(now),
+            Input::TimePassed => {
+                self.books.tidy(TIDIED_AT_A_TIME);
+                self.time_passed(now);
+            }
             Input::FileAdded { layout } => {
                 return answer(self.books.add_file(layout.clone()).map(Answer::File));
             }
@@ -178,10 +189,11 @@ impl Engine {
         Some(action)
     }
 
-    /// When to tell [`Input::TimePassed`], if nothing happens before.
+    /// When to tell [`Input::TimePassed`], if nothing happens before: at once where a long list was withdrawn or a large
+    /// file removed, which leave the tables by and by.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Nanos> {
-        self.books.next_deadline()
+        if self.books.is_untidy() { Some(self.last) } else { self.books.next_deadline() }
     }
 
     // ---- what inputs do ----
@@ -332,6 +344,12 @@ impl Engine {
     #[must_use]
     pub fn list_ahead(&self, manager: ManagerId, list: u32) -> usize {
         self.books.list_ahead(manager, list)
+    }
+
+    /// Positions of withdrawn lists that are still in the tables.
+    #[must_use]
+    pub fn withdrawn_positions(&self) -> usize {
+        self.books.withdrawn_positions()
     }
 
     /// Blocks that a manager owns at present.
