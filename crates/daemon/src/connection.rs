@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use foretell_pagecache::{Closer, ForeignFd, HeldFile, SessionId};
+use foretell_pagecache::{Closer, ForeignFd, HeldFile, Rest, SessionId};
 use foretell_protocol::frame::{Arrival, Frame, ReceiveError};
 use foretell_protocol::{Consumer, ErrorCode, Handle, Outbox, Reader, Reply, Request, Statistics};
 
@@ -46,6 +46,8 @@ pub(crate) struct Speech {
     pub(crate) files: BTreeMap<Handle, Named>,
     pub(crate) taken: u64,
     pub(crate) refused: u64,
+    /// What is left of the entry that was taken last: none is taken before it is done.
+    pub(crate) rest: Option<(Handle, Rest)>,
     /// An answer to a request for statistics is due when the ring has been read up to here.
     pub(crate) answer_at: Option<u64>,
     /// What the client was shown last.
@@ -132,7 +134,7 @@ impl Connection {
             if frame.is_some() {
                 return Ok(frame);
             }
-            let (closer, user) = (&self.closer, self.peer.user);
+            let (closer, user) = (&self.closer, self.peer.account);
             match self.reader.receive_as(self.socket.as_fd(), |descriptor| closer.guard(user, descriptor)) {
                 Ok(Arrival::Bytes) => {}
                 Ok(Arrival::Nothing) => return Ok(None),

@@ -9,7 +9,7 @@ use crate::connection::Speech;
 pub(crate) type Refusal = (ErrorCode, Option<Handle>, String);
 
 impl Speech {
-    /// Does what an entry asks.
+    /// Does what an entry asks, or begins with it: then something is left in `rest`.
     ///
     /// # Errors
     /// When it has no effect.
@@ -21,16 +21,34 @@ impl Speech {
             Entry::SetPriority { file, priority } => plane.set_priority(session, of(self, file)?, priority),
             Entry::SetPolicy { priority, policy } => plane.set_policy(session, priority, policy),
             Entry::SetTemporaryPriority { file, range, priority } => {
-                plane.set_temporary_priority(session, of(self, file)?, bytes(range), priority)
+                plane.set_temporary_priority(session, of(self, file)?, bytes(range), priority).map(|rest| {
+                    self.rest = rest.map(|rest| (file, rest));
+                })
             }
             Entry::Disclose { file, range } => {
                 plane.disclose_held(session, of(self, file)?, Some(bytes(range)))
             }
             Entry::DiscloseFile { file } => plane.disclose_held(session, of(self, file)?, None),
-            Entry::DoneWith { file, range } => plane.done_with(session, of(self, file)?, bytes(range)),
+            Entry::DoneWith { file, range } => {
+                plane.done_with(session, of(self, file)?, bytes(range)).map(|rest| {
+                    self.rest = rest.map(|rest| (file, rest));
+                })
+            }
             Entry::Cancel => plane.cancel(session),
         };
         done.map_err(|error| (code_of(&error), handle, error.to_string()))
+    }
+
+    /// Goes on with what is left of the last entry, a part of it.
+    ///
+    /// # Errors
+    /// When it cannot be done; nothing is left then.
+    pub(crate) fn go_on(&mut self, plane: &mut Plane) -> Result<(), Refusal> {
+        let Some((handle, rest)) = self.rest.take() else { return Ok(()) };
+        let left = plane.go_on(self.session, rest);
+        let left = left.map_err(|error| (code_of(&error), Some(handle), error.to_string()))?;
+        self.rest = left.map(|rest| (handle, rest));
+        Ok(())
     }
 
     fn file(&self, handle: Handle) -> Result<HeldFile, Refusal> {

@@ -26,8 +26,10 @@ mod owners;
 mod peer;
 mod run;
 mod service;
+mod shares;
 mod snapshot;
 mod speaker;
+mod subordinate;
 mod turn;
 mod watcher;
 

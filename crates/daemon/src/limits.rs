@@ -95,8 +95,6 @@ pub(crate) const ACCEPTED_A_ROUND: usize = 64;
 pub(crate) const MESSAGES_A_ROUND: u32 = 32;
 /// Entries of one ring taken between two rounds.
 pub(crate) const ENTRIES_A_ROUND: u32 = 256;
-/// Entries of all rings taken between two rounds, some milliseconds; then the next ring's turn comes first.
-pub(crate) const ENTRIES_A_ROUND_IN_ALL: u32 = 8192;
 /// Levels of one manager: [`foretell_pagecache`]'s, told in the welcome.
 pub(crate) const LEVELS: u32 = 64;
 

@@ -20,6 +20,9 @@ const SO_PEERPIDFD: libc::c_int = 77;
 pub(crate) struct Peer {
     pub(crate) pid: u32,
     pub(crate) user: u32,
+    pub(crate) group: u32,
+    /// Whose limits count ([`crate::subordinate`]): the user, unless its number is lent to another one.
+    pub(crate) account: u32,
     /// Readable when the process has ended.
     pub(crate) pidfd: OwnedFd,
 }
@@ -39,7 +42,8 @@ impl Peer {
             }
             other => other?,
         };
-        let peer = Peer { pid: pid_of(pidfd.as_fd())?, user: credentials.uid.as_raw(), pidfd };
+        let (user, group) = (credentials.uid.as_raw(), credentials.gid.as_raw());
+        let peer = Peer { pid: pid_of(pidfd.as_fd())?, user, group, account: user, pidfd };
         if Pid::from_raw(peer.pid.cast_signed()) != Some(credentials.pid) {
             return Err(io::ErrorKind::NotFound.into());
         }

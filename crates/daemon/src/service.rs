@@ -1,14 +1,14 @@
 //! The loop: the plane's own, with all sockets on one epoll descriptor in it.
 //!
 //! After each round of the plane's loop the clients have their turns. A client's ring is read up to where it
-//! ended before its socket was looked at, so that the files that the entries name are known. What is taken
-//! from one client in a turn, and from all of them between two rounds of the plane, is bounded; who comes
-//! first moves on with every round. A ring in which nothing comes is left alone until its client rings.
+//! ended before its socket was looked at, so that the files that the entries name are known. How long a user's
+//! turn takes, and all of them between two rounds of the plane, is measured and bounded ([`crate::shares`]). A ring
+//! in which nothing comes is left alone until its client rings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use foretell_pagecache::{Counts, Options, Plane};
@@ -17,13 +17,13 @@ use rustix::event::epoll;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::connection::{Connection, End, Role};
-use crate::limits::{
-    ACCEPTED_A_ROUND, CLOSING, ENTRIES_A_ROUND_IN_ALL, HALF_DESCRIPTORS_OF_USER, HALF_MESSAGE, Limits,
-};
+use crate::limits::{ACCEPTED_A_ROUND, CLOSING, HALF_DESCRIPTORS_OF_USER, HALF_MESSAGE, Limits};
 use crate::listener::{ListenError, Listener};
 use crate::owners::Owners;
 use crate::peer::Peer;
+use crate::shares::{ROUND, Shares, Waiting};
 use crate::snapshot::Snapshot;
+use crate::subordinate::Subordinates;
 use crate::watcher::{Watched, Watcher};
 
 /// Longest wait while a ring is being watched: what comes there rings no bell.
@@ -117,16 +117,19 @@ pub struct Service {
     pub(crate) plane: Plane,
     pub(crate) limits: Limits,
     pub(crate) owners: Owners,
+    subordinates: Subordinates,
     pub(crate) connections: BTreeMap<u64, Connection>,
     /// Connections whose rings are being watched, or that have more to say than one turn.
-    pub(crate) busy: BTreeSet<u64>,
+    pub(crate) busy: Waiting,
     pub(crate) epoll: OwnedFd,
     pub(crate) started: Instant,
     pub(crate) opened: u64,
     pub(crate) refused: u64,
     pub(crate) runs: u32,
-    /// Entries that may still be taken in this round.
-    pub(crate) entries_left: u32,
+    /// The turn that is under way ends then, whatever there is left to do in it.
+    pub(crate) turn_ends: Instant,
+    /// How much of the loop's time each user has had.
+    pub(crate) shares: Shares,
     /// Something could not be done in this round: the next one does not wait.
     pub(crate) unfinished: bool,
     listener: Listener,
@@ -137,7 +140,7 @@ pub struct Service {
     stopping: bool,
     last_connection: u64,
     /// Who had the last turn.
-    last_turn: u64,
+    last_user: u32,
     greeting: BTreeSet<(Instant, u64)>,
     /// Connections that have sent descriptors with a message that is not complete.
     pub(crate) half: BTreeSet<u64>,
@@ -187,14 +190,16 @@ impl Service {
             plane,
             limits,
             owners: Owners::default(),
+            subordinates: Subordinates::new(Path::new("/etc")),
             connections: BTreeMap::new(),
-            busy: BTreeSet::new(),
+            busy: Waiting::default(),
             epoll,
             started: Instant::now(),
             opened: 0,
             refused: 0,
             runs: 0,
-            entries_left: 0,
+            turn_ends: Instant::now(),
+            shares: Shares::default(),
             unfinished: false,
             listener,
             watched,
@@ -202,7 +207,7 @@ impl Service {
             _told: told,
             stopping: false,
             last_connection: FIRST_CONNECTION,
-            last_turn: 0,
+            last_user: 0,
             greeting: BTreeSet::new(),
             half: BTreeSet::new(),
             put_out: BTreeSet::new(),
@@ -238,7 +243,6 @@ impl Service {
         while !self.stopping {
             let ready = self.plane.step(&[self.epoll.as_fd()], self.longest_wait())?;
             self.unfinished = false;
-            self.entries_left = ENTRIES_A_ROUND_IN_ALL;
             if !ready.is_empty() {
                 self.take_events()?;
             }
@@ -296,7 +300,7 @@ impl Service {
                     if flags
                         .intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR)
                     {
-                        self.busy.insert(id);
+                        self.want_turn(id);
                     }
                 }
             }
@@ -328,11 +332,12 @@ impl Service {
 
     fn let_in(&mut self, socket: OwnedFd) {
         // Who has gone already, or lives in another world of process numbers, cannot be served.
-        let Ok(peer) = Peer::of(socket.as_fd()) else {
+        let Ok(mut peer) = Peer::of(socket.as_fd()) else {
             drop(self.plane.closer().guard(NOBODY, socket));
             return;
         };
-        let user = peer.user;
+        peer.account = self.subordinates.account(peer.user, peer.group);
+        let user = peer.account;
         let closer = self.plane.closer().clone();
         let socket = closer.guard(user, socket);
         let mut connection = Connection::new(socket, peer, &self.limits, closer);
@@ -360,29 +365,54 @@ impl Service {
         }
         self.greeting.insert((connection.since, id));
         self.connections.insert(id, connection);
-        self.busy.insert(id);
+        self.busy.insert(user, id);
     }
 
-    /// Gives every busy connection a turn, as long as the round lasts.
+    /// A connection may have something to say.
+    pub(crate) fn want_turn(&mut self, id: u64) {
+        if let Some(connection) = self.connections.get(&id) {
+            self.busy.insert(connection.peer.account, id);
+        }
+    }
+
+    /// Gives the users turns, as long as the round lasts; see [`crate::shares`].
     fn take_turns(&mut self) {
-        let after = self.busy.range(self.last_turn + 1..).copied();
-        let turns: Vec<u64> = after.chain(self.busy.range(..=self.last_turn).copied()).collect();
-        for id in turns {
-            if self.entries_left == 0 {
+        self.shares.pay();
+        self.plane.take_spent().into_iter().for_each(|(user, time)| self.shares.charge(user, time));
+        let order = self.shares.order(self.busy.users(), self.last_user);
+        let mut now = Instant::now();
+        let round_ends = now + ROUND;
+        for user in order {
+            let left = self.shares.left(user);
+            if left.is_zero() || now >= round_ends {
                 self.unfinished = true;
-                break;
+                continue;
             }
-            self.last_turn = id;
-            match self.turn(id) {
-                Ok(more) => {
-                    if !more {
-                        self.busy.remove(&id);
-                    }
-                    self.flush(id);
+            self.last_user = user;
+            self.turn_ends = round_ends.min(now + left);
+            for id in self.busy.of_user(user) {
+                if now >= self.turn_ends {
+                    self.unfinished = true;
+                    break;
                 }
-                Err(end) => self.end(id, end),
+                self.busy.note(user, id);
+                match self.turn(id) {
+                    Ok(true) => self.flush(id),
+                    Ok(false) => {
+                        self.busy.remove(user, id);
+                        self.flush(id);
+                    }
+                    Err(end) => self.end(id, end),
+                }
+                let begun = std::mem::replace(&mut now, Instant::now());
+                self.shares.charge(user, now.saturating_duration_since(begun));
             }
         }
+    }
+
+    /// Has the turn that is under way lasted as long as it may?
+    pub(crate) fn turn_is_over(&self) -> bool {
+        Instant::now() >= self.turn_ends
     }
 
     /// What is due by the clock.
@@ -441,7 +471,7 @@ impl Service {
         if self.put_out.is_empty() {
             return;
         }
-        let theirs = |(_, connection): &(&u64, &Connection)| self.put_out.contains(&connection.peer.user);
+        let theirs = |(_, connection): &(&u64, &Connection)| self.put_out.contains(&connection.peer.account);
         let theirs: Vec<u64> = self.connections.iter().filter(theirs).map(|(id, _)| *id).collect();
         for id in theirs {
             self.end(id, End::because(ErrorCode::SlowClient, STUCK));
@@ -468,13 +498,13 @@ impl Service {
     /// Ends a connection and, with the last one of its process, its session.
     pub(crate) fn end(&mut self, id: u64, why: End) {
         let Some(mut connection) = self.connections.remove(&id) else { return };
-        self.busy.remove(&id);
+        self.busy.remove(connection.peer.account, id);
         self.greeting.remove(&(connection.since, id));
         self.half.remove(&id);
         // Giving back cannot reach a limit.
-        let _ = self.owners.count_half(connection.peer.user, connection.half_counted, 0);
-        self.owners.remove_ring(connection.peer.user, connection.ring_bytes);
-        self.owners.leave(connection.peer.user);
+        let _ = self.owners.count_half(connection.peer.account, connection.half_counted, 0);
+        self.owners.remove_ring(connection.peer.account, connection.ring_bytes);
+        self.owners.leave(connection.peer.account);
         match std::mem::replace(&mut connection.role, Role::Unknown) {
             Role::Client(speech) => self.silence(id, &connection.peer, &speech),
             Role::Command(Some(run)) => {

@@ -12,7 +12,7 @@ impl Service {
     /// The plane's session for a connection: the one that its process has, or a new one.
     pub(crate) fn speak(&mut self, id: u64) -> Result<SessionId, End> {
         let Some(connection) = self.connections.get(&id) else { return Err(End::Gone) };
-        let Peer { pid, user, .. } = connection.peer;
+        let Peer { pid, user, account, .. } = connection.peer;
         if let Some(speaker) = self.owners.speakers.get_mut(&pid) {
             let first = speaker.connections.first().and_then(|first| self.connections.get(first));
             if first.is_some_and(|first| first.peer.is_alive()) {
@@ -29,7 +29,7 @@ impl Service {
                 self.end(ended, End::Gone);
             }
         }
-        let session = self.plane.add_client(pid, user).map_err(|error| {
+        let session = self.plane.add_client(pid, user, account).map_err(|error| {
             let code = match &error {
                 SessionError::TooMany { .. } => ErrorCode::Sessions,
                 SessionError::NoProcess { .. } | SessionError::Observe { .. } => ErrorCode::Process,
@@ -49,17 +49,20 @@ impl Service {
     /// A client's connection is gone; with the last one of its process, so is the session.
     pub(crate) fn silence(&mut self, id: u64, peer: &Peer, speech: &Speech) {
         for named in speech.files.values() {
-            self.plane.release_file(speech.session, named.file);
-            self.owners.forget_files(peer.user, 1, named.bytes);
+            self.owners.forget_files(peer.account, 1, named.bytes);
         }
-        let Some(speaker) = self.owners.speakers.get_mut(&peer.pid) else { return };
-        if speaker.session != speech.session {
-            return;
-        }
-        speaker.connections.retain(|connection| *connection != id);
-        if speaker.connections.is_empty() {
-            self.owners.speakers.remove(&peer.pid);
-            self.plane.end_session(speech.session);
+        let speaker = self.owners.speakers.get_mut(&peer.pid).filter(|s| s.session == speech.session);
+        let others = speaker.map(|speaker| {
+            speaker.connections.retain(|connection| *connection != id);
+            !speaker.connections.is_empty()
+        });
+        match others {
+            // Its files with it.
+            Some(false) => {
+                self.owners.speakers.remove(&peer.pid);
+                self.plane.end_session(speech.session);
+            }
+            _ => speech.files.values().for_each(|named| self.plane.release_file(speech.session, named.file)),
         }
     }
 }

@@ -37,12 +37,21 @@ impl Service {
     /// soon.
     pub(crate) fn turn(&mut self, id: u64) -> Result<bool, End> {
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(false) };
-        // First the tail, then the socket, then the entries before the tail.
+        // First what is left of the entry before, then the tail, then the socket, then the entries before the tail.
+        if let Some(speech) = connection.speech()
+            && speech.rest.is_some()
+        {
+            let head = speech.ring.head();
+            return self.read_ring(id, Some(head)).map(|_| true);
+        }
         let tail = match connection.speech() {
             Some(speech) => Some(speech.ring.tail().map_err(|e| End::because(ErrorCode::RingCorrupt, e))?),
             None => None,
         };
-        for _ in 0..MESSAGES_A_ROUND {
+        for message in 0..MESSAGES_A_ROUND {
+            if message > 0 && self.turn_is_over() {
+                break;
+            }
             let Some(connection) = self.connections.get_mut(&id) else { return Ok(false) };
             let Some(frame) = connection.receive()? else {
                 self.count_half(id)?;
@@ -67,7 +76,7 @@ impl Service {
             connection.half_since = Some(Instant::now());
             self.half.insert(id);
         }
-        let (user, before) = (connection.peer.user, connection.half_counted);
+        let (user, before) = (connection.peer.account, connection.half_counted);
         if now != before {
             self.owners.count_half(user, before, now).map_err(|(code, text)| End::Because(code, text))?;
             connection.half_counted = now;
@@ -82,16 +91,22 @@ impl Service {
             // A client that has just greeted: its ring is looked at in the next turn.
             return Ok(matches!(connection.role, Role::Client(_)));
         };
-        let most = ENTRIES_A_ROUND.min(self.entries_left);
         let mut refusals = Vec::new();
         let mut taken = 0;
-        while taken < most
-            && let Some(entry) = speech.ring.take(tail)
-        {
-            taken += 1;
-            let done = match entry {
-                Ok(entry) => speech.apply(&mut self.plane, entry),
-                Err(error) => Err((ErrorCode::BadEntry, None, error.to_string())),
+        let (mut first, mut went_on) = (true, false);
+        while taken < ENTRIES_A_ROUND && (first || Instant::now() < self.turn_ends) {
+            first = false;
+            let done = if speech.rest.is_some() {
+                went_on = true;
+                speech.go_on(&mut self.plane)
+            } else if let Some(entry) = speech.ring.take(tail) {
+                taken += 1;
+                match entry {
+                    Ok(entry) => speech.apply(&mut self.plane, entry),
+                    Err(error) => Err((ErrorCode::BadEntry, None, error.to_string())),
+                }
+            } else {
+                break;
             };
             if let Err(refusal) = done {
                 speech.refused += 1;
@@ -100,12 +115,12 @@ impl Service {
         }
         speech.ring.release();
         speech.taken += u64::from(taken);
-        self.entries_left -= taken;
-        let more = speech.ring.head() < tail;
+        let more = speech.rest.is_some() || speech.ring.head() < tail;
         self.unfinished |= more;
-        speech.silent_rounds = if taken > 0 { 0 } else { speech.silent_rounds + 1 };
+        speech.silent_rounds = if taken > 0 || went_on { 0 } else { speech.silent_rounds + 1 };
         let sleeps = !more && speech.silent_rounds > SILENT_ROUNDS && speech.ring.sleep();
-        let due = speech.answer_at.take_if(|at| *at <= speech.ring.head()).is_some();
+        let head = speech.ring.head();
+        let due = speech.rest.is_none() && speech.answer_at.take_if(|at| *at <= head).is_some();
         for (code, handle, text) in refusals {
             connection.refuse_entry(code, handle, text)?;
         }
@@ -137,7 +152,7 @@ impl Service {
             (Request::Forget { handle }, Role::Client(speech)) => {
                 if let Some(named) = speech.files.remove(&handle) {
                     self.plane.release_file(speech.session, named.file);
-                    self.owners.forget_files(connection.peer.user, 1, named.bytes);
+                    self.owners.forget_files(connection.peer.account, 1, named.bytes);
                 }
                 Ok(())
             }
@@ -176,7 +191,7 @@ impl Service {
                 let ring_bytes = ring_bytes(entries) as u64;
                 let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
                 self.owners
-                    .add_ring(connection.peer.user, ring_bytes, &self.limits)
+                    .add_ring(connection.peer.account, ring_bytes, &self.limits)
                     .map_err(|(code, text)| End::Because(code, text))?;
                 connection.ring_bytes = ring_bytes;
                 let session = self.speak(id)?;
@@ -184,6 +199,7 @@ impl Service {
                     session,
                     ring,
                     files: std::collections::BTreeMap::new(),
+                    rest: None,
                     taken: 0,
                     refused: 0,
                     answer_at: None,
@@ -193,7 +209,7 @@ impl Service {
             }
         };
         self.opened += 1;
-        self.busy.insert(id);
+        self.want_turn(id);
         let welcome = Welcome {
             protocol: PROTOCOL,
             block_bytes: self.plane.options().block_bytes,
@@ -209,7 +225,7 @@ impl Service {
     fn name_file(&mut self, id: u64, handle: Handle, number: u32, descriptor: ForeignFd) -> Result<(), End> {
         use foretell_pagecache::HoldError as E;
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
-        let user = connection.peer.user;
+        let user = connection.peer.account;
         let Role::Client(speech) = &mut connection.role else { return Ok(()) };
         let number = i32::try_from(number).ok();
         let held = match self.plane.hold_file(speech.session, descriptor.into_inner(), number) {

@@ -5,6 +5,7 @@
 //! folio was in use, most likely by the very read that made it the victim. It is tried once more a moment
 //! later, then given back to the policy. What is not written back yet waits longer ([`crate::unwritten`]).
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use foretell_policy::{Action, Block, DiskId, FileId, Input, ManagerId, Nanos};
@@ -21,6 +22,11 @@ use crate::workers::{Eviction, Outcome};
 pub(crate) const CALL_PAGES: u64 = 512;
 /// Evictions that wait for room in the queue, in runs of folios; further ones are refused.
 pub(crate) const BACKLOG_RUNS: usize = 1 << 16;
+/// What a round may take to hand evictions on, and to judge what became of evictions and prefetches.
+const DISPATCHING: Duration = Duration::from_millis(1);
+const JUDGING: Duration = Duration::from_millis(1);
+/// Folios of one file that are handed on before the clock is looked at.
+const FOLIOS_A_TIME: usize = 1024;
 /// After this time what held a folio back (a read that copies from it) is over, most likely.
 const RETRY_AFTER: Duration = Duration::from_millis(1);
 
@@ -127,7 +133,11 @@ impl Steering {
 
     /// Hands what has been decided to the threads that do it.
     pub(crate) fn dispatch(&mut self) {
-        for (id, folios) in std::mem::take(&mut self.ready) {
+        let start = Instant::now();
+        while let Some((id, mut folios)) = self.ready.pop_first() {
+            if folios.len() > FOLIOS_A_TIME {
+                self.ready.insert(id, folios.split_off(FOLIOS_A_TIME));
+            }
             let descriptor = self.files.descriptor(id);
             if descriptor.is_none() && self.files.get(id).is_some_and(ManagedFile::is_orphan) {
                 self.retire(id);
@@ -150,6 +160,10 @@ impl Steering {
                     }),
                     _ => folios.into_iter().for_each(|folio| self.refuse(id, folio, false)),
                 }
+            }
+            if start.elapsed() >= DISPATCHING {
+                self.stirred |= !self.ready.is_empty();
+                break;
             }
         }
         if self.retry_at.is_some_and(|at| at <= Instant::now()) {
@@ -179,11 +193,16 @@ impl Steering {
     }
 
     /// Takes in what became of evictions and prefetches. All observations up to now must have been taken in.
-    pub(crate) fn judge(&mut self, outcomes: Vec<Outcome>) {
-        for outcome in outcomes {
+    /// What a round has no time for is left.
+    pub(crate) fn judge(&mut self, outcomes: &mut VecDeque<Outcome>) {
+        let start = Instant::now();
+        while let Some(outcome) = outcomes.pop_front() {
             match outcome {
                 Outcome::Evicted { eviction, unclean } => self.judge_eviction(eviction, &unclean),
                 Outcome::Fetched(fetched) => self.judge_request(&fetched),
+            }
+            if start.elapsed() >= JUDGING {
+                break;
             }
         }
         for (block, manager) in std::mem::take(&mut self.deferred) {

@@ -11,6 +11,7 @@
 
 use std::fs::File;
 use std::os::fd::{OwnedFd, RawFd};
+use std::time::Duration;
 
 use foretell_policy::{FileId, Input, LimitReached, ManagerId, PoolPolicy};
 use rustix::fs::OFlags;
@@ -37,7 +38,7 @@ const NOBODY: u32 = u32::MAX;
 /// A file that a session named by a descriptor ([`Plane::hold_file`]). Copies name the same file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HeldFile {
-    file: FileId,
+    pub(crate) file: FileId,
     /// Number of the registration: a file that was let go of is not taken for the next one in its place.
     serial: u32,
 }
@@ -55,19 +56,20 @@ impl Plane {
     /// A session of its own for process `pid`, for all that it starts from now on, and for what it has
     /// started before (worker processes, say; of more than 256 not all are found), unless that has a session
     /// of its own. Who belongs to a session already is taken out of it until the new
-    /// one ends. `user` is whose limits count ([`crate::QueueLimits`]).
+    /// one ends. `user` is who it runs as, `account` whose limits ([`crate::QueueLimits`]) and time count: the same,
+    /// or who that number is lent to.
     ///
     /// To be sure that `pid` is who it is taken for, hold a pidfd of it and look whether it still lives
     /// after this call.
     ///
     /// # Errors
     /// When there is no such process, it has such a session already, or a table is full.
-    pub fn add_client(&mut self, pid: u32, user: u32) -> Result<SessionId, SessionError> {
+    pub fn add_client(&mut self, pid: u32, user: u32, account: u32) -> Result<SessionId, SessionError> {
         let name = present_name(pid)?;
         let enclosing = self.steering.enclosing(pid, true)?;
         let manager = ManagerSpec { name: name.clone(), ..ManagerSpec::default() };
         let prepared = Prepared::new(&[manager])?;
-        let origin = Origin { root: pid, user, enclosing, by_descriptors: true };
+        let origin = Origin { root: pid, user, account, enclosing, by_descriptors: true };
         let session = self.steering.begin_session(prepared, origin)?;
         if enclosing.is_some() {
             self.steering.move_to_session(pid, session);
@@ -127,12 +129,14 @@ impl Plane {
         descriptor: OwnedFd,
         number: Option<RawFd>,
     ) -> Result<HeldFile, HoldError> {
-        let user = self.steering.sessions.get(session).map_or(NOBODY, |client| client.origin.user);
+        let user = self.steering.sessions.get(session).map_or(NOBODY, |client| client.origin.account);
         let held = self.steering.hold(session, self.closer.guard(user, descriptor), number);
         self.apply_commands();
         // What is cached is told when the kernel's side knows the file.
-        self.steering.settle();
-        self.apply_commands();
+        if let Ok(held) = held {
+            self.steering.look_at_once(held.file);
+            self.apply_commands();
+        }
         held
     }
 
@@ -142,6 +146,7 @@ impl Plane {
         self.steering.release(session, file);
         self.steering.stirred = true;
         self.apply_commands();
+        self.abandon(Duration::ZERO);
     }
 
     /// Size of a file that a session holds, in bytes, when it was last looked at.
@@ -198,25 +203,6 @@ impl Plane {
         Ok(self.steering.engine.policy(self.steering.own_manager(session)?, priority))
     }
 
-    /// Gives the blocks of a range (those whose last byte lies in it) that are cached and the manager's own
-    /// another priority, until each is referenced or replaced.
-    ///
-    /// # Errors
-    /// When the session does not hold the file, or has as many priority levels as it may.
-    pub fn set_temporary_priority(
-        &mut self,
-        session: SessionId,
-        file: HeldFile,
-        range: ByteRange,
-        priority: i32,
-    ) -> Result<(), ControlError> {
-        let manager = self.steering.holder(session, file)?;
-        if let Some((first, last)) = self.steering.ended_blocks(file.file, range) {
-            self.steering.engine.set_temporary_priority(manager, file.file, first, last, priority)?;
-        }
-        Ok(())
-    }
-
     /// Appends a range of a file to the list of what the session's processes will read; `None` stands for
     /// the whole file as it is now. The blocks are taken into the policy's list as it has room, by
     /// [`Plane::step`].
@@ -230,28 +216,6 @@ impl Plane {
         range: Option<ByteRange>,
     ) -> Result<(), ControlError> {
         self.steering.disclose_held(session, file, range)
-    }
-
-    /// The session's processes have no further use for the blocks of a range (those whose last byte lies in
-    /// it): they are dropped as soon as the kernel does it, unless they are not the manager's own, or its list
-    /// names them.
-    ///
-    /// # Errors
-    /// When the session does not hold the file.
-    pub fn done_with(
-        &mut self,
-        session: SessionId,
-        file: HeldFile,
-        range: ByteRange,
-    ) -> Result<(), ControlError> {
-        let manager = self.steering.holder(session, file)?;
-        if let Some((first, last)) = self.steering.ended_blocks(file.file, range)
-            && self.steering.engine.flush(manager, file.file, first, last) > 0
-        {
-            self.steering.act();
-            self.steering.stirred = true;
-        }
-        Ok(())
     }
 
     /// Withdraws what the session has disclosed and its processes have not read yet.
@@ -274,7 +238,7 @@ impl Steering {
     }
 
     /// The same, if the session holds the file.
-    fn holder(&self, session: SessionId, file: HeldFile) -> Result<ManagerId, ControlError> {
+    pub(crate) fn holder(&self, session: SessionId, file: HeldFile) -> Result<ManagerId, ControlError> {
         let manager = self.own_manager(session)?;
         let holding = self.sessions.get(session).and_then(|session| session.held.get(&file.file));
         match (holding, self.files.get(file.file)) {
@@ -294,7 +258,7 @@ impl Steering {
         number: Option<RawFd>,
     ) -> Result<HeldFile, HoldError> {
         let Some(client) = self.sessions.get(session) else { return Err(HoldError::NoSession { session }) };
-        let (last_user, user) = (client.origin.root, client.origin.user);
+        let Origin { root: last_user, user, account, .. } = client.origin;
         let flags = rustix::fs::fcntl_getfl(&descriptor)?;
         if flags.contains(OFlags::PATH) || flags & OFlags::RWMODE == OFlags::WRONLY {
             return Err(HoldError::NotReadable);
@@ -316,7 +280,7 @@ impl Steering {
                 self.files.offer(known, || second_open_file(descriptor));
                 known
             }
-            None => self.take_descriptor(looks.key, descriptor, last_user)?,
+            None => self.take_descriptor(looks.key, descriptor, (last_user, account))?,
         };
         let Some(managed) = self.files.get_mut(file) else {
             return Err(HoldError::TooManyFiles { limit: MANAGED_FILES });
@@ -338,7 +302,7 @@ impl Steering {
         if holding.times == 1 {
             managed.holders += 1;
         }
-        self.claim(file);
+        self.claim(file, account);
         Ok(HeldFile { file, serial })
     }
 
@@ -359,7 +323,7 @@ impl Steering {
         &mut self,
         key: FileKey,
         descriptor: ForeignFd,
-        last_user: u32,
+        (last_user, account): (u32, u32),
     ) -> Result<FileId, HoldError> {
         let file = second_open_file(descriptor);
         if let Some(what) = resolve::obstacle(&file)? {
@@ -371,7 +335,9 @@ impl Steering {
         let path = resolve::path_of(&file).unwrap_or_default();
         let generation = resolve::generation(&file);
         let new = Registration { key, generation, path, file, last_user, held: true };
-        self.register(new, layout).ok_or(HoldError::TooManyFiles { limit: MANAGED_FILES })
+        let id = self.register(new, layout).ok_or(HoldError::TooManyFiles { limit: MANAGED_FILES })?;
+        self.look_at(id, account, true);
+        Ok(id)
     }
 
     fn release(&mut self, session: SessionId, file: HeldFile) {
@@ -404,8 +370,8 @@ impl Steering {
             return Err(ControlError::NoSession { session });
         };
         let own = client.managers[0].queue.len();
-        let (all, of_user) = self.sessions.queued(client.origin.user);
-        let of_user = if client.origin.user == 0 { 0 } else { of_user };
+        let (all, of_user) = self.sessions.queued(client.origin.account);
+        let of_user = if client.origin.account == 0 { 0 } else { of_user };
         if own >= limits.session || of_user >= limits.user {
             let limit = limits.session.min(limits.user);
             return Err(ControlError::Queue { limit: limit as u64 });
@@ -450,7 +416,7 @@ impl Steering {
     }
 
     /// The blocks whose last byte lies in a range, the last of a file at its end: the first and the last.
-    fn ended_blocks(&mut self, file: FileId, range: ByteRange) -> Option<(u32, u32)> {
+    pub(crate) fn ended_blocks(&mut self, file: FileId, range: ByteRange) -> Option<(u32, u32)> {
         let block_bytes = u64::from(self.options.block_bytes);
         let end = range.offset.saturating_add(range.length);
         let size = self.size_for(file, end);

@@ -1,7 +1,9 @@
 //! Lists of what will be read: from chunks of files to the policy's blocks.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use foretell_policy::{Answer, Block, FileId, Input, ManagerId};
 
@@ -15,10 +17,15 @@ use crate::resolve;
 use crate::sessions::Chunk;
 use crate::steering::Steering;
 
-/// Blocks handed to the policy at a time.
-const BLOCKS_A_TIME: u32 = 4096;
-/// Blocks that one round of the loop appends to all lists, 10 ms at most: nobody's long list holds up the rest.
-const BLOCKS_A_ROUND: u32 = 16 * BLOCKS_A_TIME;
+/// Blocks handed to the policy at a time: a tenth of a millisecond, or some tenths with what is fetched for it.
+const BLOCKS_A_TIME: u32 = 512;
+/// Blocks that one round of the loop appends to all lists: nobody's long list holds up the rest.
+const BLOCKS_A_ROUND: u32 = 1 << 16;
+/// The same in time.
+const APPENDING: Duration = Duration::from_millis(1);
+/// Blocks and time that one of them gets before the next has its turn.
+const BLOCKS_A_TURN: u32 = 1 << 14;
+const TURN: Duration = Duration::from_micros(250);
 
 impl Steering {
     /// Takes as many chunks as there is room for; see [`crate::Plane::disclose`]. Prefetches that follow from
@@ -35,7 +42,7 @@ impl Steering {
             // It exists from now on, also if none of these can be taken: those after it have their numbers.
             self.tell(Input::Disclosed { manager: id, list, blocks: &[] });
         }
-        self.append_queue(session, manager, u32::MAX);
+        self.append_queue(session, manager, u32::MAX, None);
         for (chunk, hint) in hints.iter().enumerate() {
             let fail = |problem| DiscloseError { chunk, problem };
             let Some(target) = self.sessions.manager(session, manager) else {
@@ -53,14 +60,20 @@ impl Steering {
             taken.chunks += 1;
             taken.blocks += u64::from(end - next);
             self.sessions.queue(session, manager, Chunk { list, file, next, end });
-            self.append_queue(session, manager, u32::MAX);
+            self.append_queue(session, manager, u32::MAX, None);
         }
         Ok(taken)
     }
 
     /// Appends what waits in a manager's queue to the policy's list, as far as there is room and at most
-    /// `most` blocks; gives how many.
-    fn append_queue(&mut self, session: SessionId, manager: usize, most: u32) -> u32 {
+    /// `most` blocks, until then; gives how many, and whether the list would have taken more.
+    fn append_queue(
+        &mut self,
+        session: SessionId,
+        manager: usize,
+        most: u32,
+        until: Option<Instant>,
+    ) -> (u32, bool) {
         let mut appended = 0;
         while let Some(target) = self.sessions.manager(session, manager)
             && let Some(&Chunk { list, file, next, end }) = target.queue.front()
@@ -69,10 +82,13 @@ impl Steering {
             // The manager has let go of the file, whose number may mean another one by now.
             if !self.files.get(file).is_some_and(|managed| managed.listed.contains(&id)) {
                 self.sessions.unqueue(session, manager);
+                if until.is_some_and(|until| Instant::now() >= until) {
+                    return (appended, true);
+                }
                 continue;
             }
-            let until = end.min(next.saturating_add(BLOCKS_A_TIME.min(most - appended)));
-            let blocks: Vec<Block> = (next..until).map(|index| Block::new(file, index)).collect();
+            let last = end.min(next.saturating_add(BLOCKS_A_TIME.min(most - appended)));
+            let blocks: Vec<Block> = (next..last).map(|index| Block::new(file, index)).collect();
             let now = self.now();
             let disclosed = Input::Disclosed { manager: id, list, blocks: &blocks };
             let taken = match self.engine.tell(now, disclosed) {
@@ -91,41 +107,59 @@ impl Steering {
                 && let Some(first) = target.queue.front_mut()
             {
                 first.next = next;
-                if next < until || appended >= most {
-                    break;
+                if next < last {
+                    return (appended, false);
                 }
             }
+            if appended >= most || until.is_some_and(|until| Instant::now() >= until) {
+                let more = self.sessions.manager(session, manager).is_some_and(|m| !m.queue.is_empty());
+                return (appended, more);
+            }
         }
-        appended
+        (appended, false)
     }
 
-    /// Goes on with all queues, each in its turn, as far as a round of the loop may.
+    /// Goes on with all queues as far as a round of the loop may: the users in turn, and of each the sessions in turn.
     pub(crate) fn append_queues(&mut self) {
-        let waiting = |&(session, at): &(SessionId, usize)| {
-            self.sessions.manager(session, at).is_some_and(|manager| !manager.queue.is_empty())
-        };
-        let mut turns: Vec<(SessionId, usize)> =
-            self.sessions.listing.iter().copied().filter(waiting).collect();
-        if turns.is_empty() {
+        let mut waiting: BTreeMap<u32, VecDeque<(SessionId, usize)>> = BTreeMap::new();
+        for &(session, at) in &self.sessions.listing {
+            if self.sessions.manager(session, at).is_some_and(|manager| !manager.queue.is_empty()) {
+                let user = self.sessions.get(session).map_or(0, |session| session.origin.account);
+                waiting.entry(user).or_default().push_back((session, at));
+            }
+        }
+        if waiting.is_empty() {
             return;
         }
-        let first = turns.partition_point(|turn| *turn <= self.last_appended);
-        turns.rotate_left(first);
+        for turns in waiting.values_mut() {
+            let first = turns.partition_point(|turn| *turn <= self.last_appended);
+            turns.rotate_left(first);
+        }
         let ahead: usize = self.sessions.listing.iter().map(|&(session, at)| self.ahead(session, at)).sum();
+        let ahead = ahead + self.engine.withdrawn_positions();
         let mut room =
             self.options.list_blocks_in_all.saturating_sub(u32::try_from(ahead).unwrap_or(u32::MAX));
         room = room.min(BLOCKS_A_ROUND);
-        for (session, at) in turns {
-            // More than one get something in a round, unless the first wants little.
-            let most = room.min(BLOCKS_A_ROUND / 4);
-            if most == 0 {
-                break;
-            }
-            let appended = self.append_queue(session, at, most);
+        let mut now = Instant::now();
+        let ends = now + APPENDING;
+        while room > 0
+            && now < ends
+            && let Some(user) = next_user(&waiting, self.last_appended_user)
+        {
+            self.last_appended_user = user;
+            let Some((session, at)) = waiting.get_mut(&user).and_then(VecDeque::pop_front) else { break };
+            let (appended, more) = self.append_queue(session, at, room.min(BLOCKS_A_TURN), Some(now + TURN));
             room -= appended;
             self.last_appended = (session, at);
-            self.stirred |= appended == most;
+            match waiting.get_mut(&user) {
+                Some(turns) if more => turns.push_back((session, at)),
+                Some(turns) if turns.is_empty() => drop(waiting.remove(&user)),
+                _ => {}
+            }
+            let begun = std::mem::replace(&mut now, Instant::now());
+            self.spend(user, now - begun);
         }
+        self.stirred |= room > 0 && !waiting.is_empty();
     }
 
     /// Blocks ahead of the cursor of a manager's list.
@@ -141,7 +175,7 @@ impl Steering {
         let known = known.filter(|&id| self.files.get(id).is_some_and(|managed| same(managed.key)));
         let file = match known {
             Some(file) => {
-                self.claim(file);
+                self.claim(file, 0);
                 file
             }
             None => self.open_listed(path)?,
@@ -165,7 +199,7 @@ impl Steering {
         }
         let key = FileKey::of(&file).map_err(open)?;
         if let Some(known) = self.files.find(key) {
-            self.claim(known);
+            self.claim(known, 0);
             return Ok(known);
         }
         let (disk, _) = self.files.disk(key.dev);
@@ -201,4 +235,10 @@ impl Steering {
         let last = if end > hint.offset { cut(end.div_ceil(block_bytes)) } else { first };
         Ok((first, last))
     }
+}
+
+/// The first of the users behind `last`, in a circle.
+fn next_user<T>(users: &BTreeMap<u32, T>, last: u32) -> Option<u32> {
+    let after = last.checked_add(1).and_then(|from| users.range(from..).next());
+    after.or_else(|| users.first_key_value()).map(|(user, _)| *user)
 }

@@ -143,6 +143,7 @@ pub(crate) struct FileTable {
     close_hand: usize,
     sweep_hand: usize,
     audit_hand: usize,
+    audit_at: Option<u64>,
 }
 
 impl FileTable {
@@ -163,6 +164,7 @@ impl FileTable {
             close_hand: 0,
             sweep_hand: 0,
             audit_hand: 0,
+            audit_at: None,
         }
     }
 
@@ -455,12 +457,20 @@ impl FileTable {
         changed
     }
 
-    /// The next file whose books are to be compared with what is cached, in turn.
-    pub(crate) fn next_to_audit(&mut self) -> Option<FileId> {
+    /// The next file whose books are to be compared with what is cached, in turn, and from which byte on.
+    pub(crate) fn next_to_audit(&mut self) -> Option<(FileId, u64)> {
+        if let Some(at) = self.audit_at.take() {
+            return Some((FileId(self.audit_hand as u32), at));
+        }
         let from = self.audit_hand + 1;
         let places = (from..self.slots.len()).chain(0..from.min(self.slots.len()));
         self.audit_hand = places.into_iter().find(|&at| self.slots[at].is_some())?;
-        Some(FileId(self.audit_hand as u32))
+        Some((FileId(self.audit_hand as u32), 0))
+    }
+
+    /// The file that was compared last goes on there next time.
+    pub(crate) fn audit_on(&mut self, at: Option<u64>) {
+        self.audit_at = at;
     }
 
     /// Looks at one file; says whether its size or existence changed, or it is deleted.

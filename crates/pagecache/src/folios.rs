@@ -87,6 +87,17 @@ impl FolioMap {
         pages.into_iter().any(|page| self.is_cached(page))
     }
 
+    /// The first page from `page` on of a piece of 2 MiB of which something is cached.
+    pub(crate) fn first_cached(&self, page: u64) -> u64 {
+        let next = self.chunks.range(page / CHUNK_PAGES..).next();
+        next.map_or(u64::MAX, |(number, _)| (number * CHUNK_PAGES).max(page))
+    }
+
+    /// How many of these pages are cached.
+    pub(crate) fn cached_in(&self, pages: Range<u64>) -> u64 {
+        self.count(pages, |state| state & ORDER != 0)
+    }
+
     /// The first page of `pages` that is not cached, or its end.
     pub(crate) fn first_absent(&self, pages: Range<u64>) -> u64 {
         let end = pages.end;
@@ -99,7 +110,7 @@ impl FolioMap {
     }
 
     pub(crate) fn any_unread(&self, pages: Range<u64>) -> bool {
-        pages.into_iter().any(|page| self.get(page) & UNREAD != 0)
+        self.count(pages, |state| state & UNREAD != 0) > 0
     }
 
     /// The pages have been referenced.
@@ -157,7 +168,24 @@ impl FolioMap {
 
     /// Pages of the folio that are chosen.
     pub(crate) fn chosen(&self, folio: Folio) -> u64 {
-        folio.range().filter(|&page| self.get(page) & CHOSEN != 0).count() as u64
+        self.count(folio.range(), |state| state & CHOSEN != 0)
+    }
+
+    /// Pages whose state is so. Not page by page from the root of the tree: a large folio is looked at for each of
+    /// its blocks.
+    fn count(&self, pages: Range<u64>, is_so: impl Fn(u8) -> bool) -> u64 {
+        if pages.is_empty() {
+            return 0;
+        }
+        let chunks = self.chunks.range(pages.start / CHUNK_PAGES..=(pages.end - 1) / CHUNK_PAGES);
+        let mut count = 0;
+        for (number, chunk) in chunks {
+            let base = number * CHUNK_PAGES;
+            let cut = |page: u64| (page.clamp(base, base + CHUNK_PAGES) - base) as usize;
+            let states = &chunk.pages[cut(pages.start)..cut(pages.end)];
+            count += states.iter().filter(|state| is_so(**state)).count() as u64;
+        }
+        count
     }
 
     /// The folio has been handed to the thread that evicts.
@@ -173,7 +201,7 @@ impl FolioMap {
     /// Is this still a folio, all of it chosen, and not handed to the thread that evicts?
     pub(crate) fn is_put_off(&self, folio: Folio) -> bool {
         self.folio(folio.head) == Some(folio)
-            && folio.range().all(|page| self.get(page) & (CHOSEN | ISSUED) == CHOSEN)
+            && self.count(folio.range(), |state| state & (CHOSEN | ISSUED) == CHOSEN) == folio.pages
     }
 
     pub(crate) fn is_issued(&self, page: u64) -> bool {

@@ -167,38 +167,6 @@ pub(crate) fn has_cachestat(file: &File) -> bool {
     !cachestat(file, 0, 1).is_err_and(|error| is_missing(&error))
 }
 
-/// Bytes that are mapped at a time to be looked at: 512 pages of 4 KiB take 25 us.
-const WINDOW_BYTES: u64 = 2 << 20;
-
-/// Calls `take` for each page of a range (a window at most) with whether it is cached.
-fn mincore(file: &File, offset: u64, length: u64, mut take: impl FnMut(u64, bool)) -> io::Result<()> {
-    let page = page_bytes();
-    let mut vector = vec![0_u8; length.div_ceil(page) as usize];
-    // SAFETY: a fresh mapping of `length` bytes at an address of the kernel's choice; only `mincore`
-    // looks at it, writing one byte a page into `vector`, and it is unmapped before anything else.
-    unsafe {
-        let address = libc::mmap(
-            std::ptr::null_mut(),
-            length as usize,
-            libc::PROT_READ,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-            offset.cast_signed(),
-        );
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let result = libc::mincore(address, length as usize, vector.as_mut_ptr());
-        let error = io::Error::last_os_error();
-        libc::munmap(address, length as usize);
-        if result != 0 {
-            return Err(error);
-        }
-    }
-    vector.into_iter().zip(offset / page..).for_each(|(bits, page)| take(page, bits & 1 != 0));
-    Ok(())
-}
-
 /// What is cached of a range of a file, by mincore(2). A length of 0 stands for all up to the end.
 fn mincore_status(file: &File, offset: u64, length: u64) -> io::Result<CacheStatus> {
     let size = file.metadata()?.len();
@@ -207,7 +175,7 @@ fn mincore_status(file: &File, offset: u64, length: u64) -> io::Result<CacheStat
     let mut at = offset / page_bytes() * page_bytes();
     while at < end {
         let part = (end - at).min(WINDOW_BYTES);
-        mincore(file, at, part, |_, cached| status.cached += u64::from(cached))?;
+        status.cached += resident(file, at, part)?.into_iter().filter(|&there| there).count() as u64;
         at += part;
     }
     Ok(status)
@@ -236,6 +204,9 @@ pub(crate) fn page_bytes() -> u64 {
     *BYTES.get_or_init(|| rustix::param::page_size() as u64)
 }
 
+/// Mapped at a time: 512 pages of 4 KiB take 25 us.
+pub(crate) const WINDOW_BYTES: u64 = 2 << 20;
+
 /// Which pages of a file are cached, in ascending order, and whether these are all: at most `windows` pieces
 /// of 2 MiB are looked at closely. `cachestat(2)` finds them, by halves, so that the size of the file (which
 /// may be one great hole) does not matter. Where that is missing the file is gone through, [`BLIND_WINDOWS`] at most.
@@ -245,6 +216,7 @@ pub(crate) fn page_bytes() -> u64 {
 pub(crate) fn cached_pages(file: &File, size: u64, windows: usize) -> io::Result<(Vec<u64>, bool)> {
     let blind = !has_cachestat(file);
     let windows = if blind { windows.min(BLIND_WINDOWS) } else { windows };
+    let page = page_bytes();
     let mut cached = Vec::new();
     let mut looked_at = 0;
     // Ranges to be looked at, the first one last; empty files have none.
@@ -263,13 +235,45 @@ pub(crate) fn cached_pages(file: &File, size: u64, windows: usize) -> io::Result
             continue;
         }
         looked_at += 1;
-        mincore(file, offset, length, |page, is_cached| cached.extend(is_cached.then_some(page)))?;
+        let base = offset / page;
+        let pages = resident(file, offset, length)?;
+        cached.extend(pages.into_iter().zip(base..).filter(|(there, _)| *there).map(|(_, page)| page));
     }
     Ok((cached, true))
 }
 
 /// Pieces of 2 MiB that are looked at where `cachestat(2)` is missing: 8 GiB, 100 ms.
 const BLIND_WINDOWS: usize = 4096;
+
+/// Which pages of a part of a file are cached and read (`mincore(2)`): those that are still being read count as absent.
+///
+/// # Errors
+/// When the file cannot be mapped.
+pub(crate) fn resident(file: &File, offset: u64, length: u64) -> io::Result<Vec<bool>> {
+    let mut vector = vec![0_u8; length.div_ceil(page_bytes()) as usize];
+    // SAFETY: a fresh mapping of `length` bytes at an address of the kernel's choice; only `mincore`
+    // looks at it, writing one byte a page into `vector`, and it is unmapped before anything else.
+    unsafe {
+        let address = libc::mmap(
+            std::ptr::null_mut(),
+            length as usize,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            offset.cast_signed(),
+        );
+        if address == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let result = libc::mincore(address, length as usize, vector.as_mut_ptr());
+        let error = io::Error::last_os_error();
+        libc::munmap(address, length as usize);
+        if result != 0 {
+            return Err(error);
+        }
+    }
+    Ok(vector.into_iter().map(|bits| bits & 1 != 0).collect())
+}
 
 /// Has each large table mapped by itself, so that it grows in its place (`mremap`) and its memory is given back
 /// when it is freed. Left to itself, malloc(3) puts a table on the heap once one as large has been freed, and

@@ -13,6 +13,7 @@
 mod acting;
 mod advice;
 mod casting;
+mod check;
 mod clients;
 mod closing;
 mod descriptors;
@@ -34,10 +35,12 @@ mod kernel;
 mod ledger;
 mod lifecycle;
 mod listed_runs;
+mod looks;
 mod mappings;
 pub mod observe;
 mod options;
 mod orphans;
+mod parts;
 mod plane;
 mod pressure;
 mod recorder;
@@ -68,6 +71,7 @@ pub use options::{
     HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec, default_batch,
     default_ring_bytes,
 };
+pub use parts::Rest;
 pub use plane::{Disclosed, Plane};
 pub use report::{
     Counts, FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES, Report, readable_path,

@@ -100,22 +100,21 @@ impl Steering {
         };
         self.let_go(files, &ended);
         if self.sessions.len() == 0 {
-            self.retire_orphans();
+            self.let_all_orphans_lie();
         }
         pids
     }
 
-    /// Forgets what managers that have ended wanted of some files, and abandons those that nobody is
-    /// interested in any more.
+    /// Forgets what managers that have ended wanted of some files. Those that nobody is interested in any more are
+    /// abandoned by and by.
     pub(crate) fn let_go(&mut self, files: Vec<FileId>, ended: &[ManagerId]) {
         for id in files {
             let Some(managed) = self.files.get_mut(id) else { continue };
             // The numbers of managers are given out again.
             managed.listed.retain(|manager| !ended.contains(manager));
             managed.placed.retain(|manager| !ended.contains(manager));
-            let named = managed.holders > 0 || !managed.listed.is_empty();
-            if !named && self.sessions.rule_for(&managed.path).is_none() {
-                self.abandon(id);
+            if managed.holders == 0 && managed.listed.is_empty() {
+                self.let_lie(id);
             }
         }
     }
@@ -291,8 +290,9 @@ impl Steering {
                 self.resized(id, size);
             }
         }
-        if let Some(id) = self.files.next_to_audit() {
-            self.audit(id);
+        if let Some((id, at)) = self.files.next_to_audit() {
+            let next = self.audit(id, at);
+            self.files.audit_on(next);
         }
         let mut exhausted = Vec::new();
         for (session, at) in self.sessions.listing.clone() {

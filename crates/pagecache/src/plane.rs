@@ -4,16 +4,18 @@
 //! became of evictions and prefetches, since their traces are among the observations; and hands out what
 //! the policy has decided. Everything that may block is done by other threads ([`crate::workers`]).
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foretell_policy::{Config, Prefetch, Tap, belady_fetches};
+use foretell_policy::{Config, Tap, belady_fetches};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use crate::advice::ReadaheadOff;
+use crate::check;
 use crate::closing::Closer;
 use crate::error::{Conflict, DiscloseError, OpenError, RuleError, SessionError, StepError};
 use crate::guard::Guard;
@@ -32,6 +34,10 @@ use crate::workers::{Outcome, Workers};
 
 /// Observations taken in before decisions are handed out.
 const OBSERVATIONS_A_TIME: usize = 2048;
+/// The same in time: one may be of a read of many blocks, or of the end of a process.
+const OBSERVING: Duration = Duration::from_millis(1);
+/// Observations between two looks at the clock.
+const OBSERVATIONS_A_LOOK: usize = 32;
 /// Bytes of the shortest record of the ring.
 const RECORD_BYTES: usize = 32;
 /// Longest sleep while a disclosed list is being followed: a reference moves its cursor, and references alone
@@ -43,12 +49,12 @@ const SLEEP: Duration = Duration::from_millis(10);
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 /// Longest sleep then. What calls for action wakes us all the same, and so does a ring that fills up.
 const IDLE_SLEEP: Duration = Duration::from_millis(250);
+/// What a round may take to abandon files.
+const ABANDONING: Duration = Duration::from_micros(500);
 /// Time between two looks at what became of the files.
 const TEND_EVERY: Duration = Duration::from_millis(100);
 /// Files looked at each time: 128 take a quarter of a millisecond.
 const TEND_FILES: usize = 128;
-/// Largest block.
-const BLOCK_BYTES: u32 = 1 << 20;
 
 /// How much of a disclosed list was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -69,7 +75,7 @@ pub struct Plane {
     pub(crate) closer: Closer,
     schedule: Schedule,
     /// Outcomes that wait for the observations before them.
-    outcomes: Vec<Outcome>,
+    outcomes: VecDeque<Outcome>,
     /// There may be more in the ring than the last round took.
     behind: bool,
     lost_events: u64,
@@ -98,7 +104,7 @@ impl Plane {
 
     /// The same, on something that stands between the plane and the kernel's page cache.
     pub(crate) fn open_with(options: Options, cache: Arc<dyn PageCache>) -> Result<Plane, OpenError> {
-        check(&options)?;
+        check::options(&options)?;
         kernel::map_large_tables();
         let system = |what| move |source| OpenError::System { what, source };
         let list = match &options.record {
@@ -120,7 +126,7 @@ impl Plane {
             own_reads_at_start: observer.device_read_bytes(std::process::id()).unwrap_or(0),
             observer,
             schedule,
-            outcomes: Vec::new(),
+            outcomes: VecDeque::new(),
             behind: false,
             lost_events: 0,
             gather: None,
@@ -174,7 +180,8 @@ impl Plane {
                 }
             }
         }
-        let origin = Origin { root, user: user_of(root), enclosing, by_descriptors: false };
+        let user = user_of(root);
+        let origin = Origin { root, user, account: user, enclosing, by_descriptors: false };
         let session = self.steering.begin_session(prepared, origin)?;
         if let Some(mut casting) = spec.casting {
             casting.begin(root);
@@ -227,8 +234,23 @@ impl Plane {
             self.observer.untrack(pid);
         }
         self.apply_commands();
+        if self.steering.let_go_of.is_empty() {
+            self.release_memory();
+        }
+        self.abandon(Duration::ZERO);
+    }
+
+    /// Abandons files that were let go of.
+    pub(crate) fn abandon(&mut self, time: Duration) {
+        if self.steering.abandon_some(time) {
+            self.apply_commands();
+            self.release_memory();
+        }
+    }
+
+    /// Gives memory back when there is no session any more: a service may have nothing to do for days.
+    fn release_memory(&mut self) {
         if self.steering.sessions.len() == 0 {
-            // Nothing is left; a service may have nothing to do for days.
             self.steering.engine.release_memory();
             kernel::return_free_memory();
         }
@@ -319,8 +341,7 @@ impl Plane {
         self.schedule.check(self.steering.acted_at.elapsed() < WINDOW);
         let ready = self.wait(extra_fds, timeout.min(self.longest_sleep()))?;
         self.outcomes.extend(self.steering.workers.outcomes());
-        let taken = self.take_in();
-        self.behind = taken == OBSERVATIONS_A_TIME;
+        let taken = self.take_in_some();
         self.steering.stirred = false;
         if taken > 0 {
             self.steering.observed_at = Instant::now();
@@ -334,6 +355,8 @@ impl Plane {
             self.steering.engine.handle_timeout(now);
             self.steering.act();
         }
+        self.abandon(ABANDONING);
+        self.steering.go_on_looking();
         self.steering.append_queues();
         self.steering.dispatch();
         self.steering.look_again();
@@ -349,10 +372,30 @@ impl Plane {
         Ok(ready)
     }
 
+    /// How much of the loop's time what was done on behalf of users has taken since this was asked last, apart from the
+    /// calls that were made for them: who drives the plane for several users may hold it against them.
+    pub fn take_spent(&mut self) -> std::collections::BTreeMap<u32, Duration> {
+        std::mem::take(&mut self.steering.spent)
+    }
+
+    /// Takes in what has been observed, as much as a round may; how much it was.
+    fn take_in_some(&mut self) -> usize {
+        let start = Instant::now();
+        let mut all = 0;
+        loop {
+            let taken = self.take_in(OBSERVATIONS_A_LOOK);
+            all += taken;
+            self.behind = taken == OBSERVATIONS_A_LOOK;
+            if !self.behind || all >= OBSERVATIONS_A_TIME || start.elapsed() >= OBSERVING {
+                return all;
+            }
+        }
+    }
+
     /// Takes in what has been observed; how much it was.
-    fn take_in(&mut self) -> usize {
+    fn take_in(&mut self, most: usize) -> usize {
         let (observer, steering, gather) = (&mut self.observer, &mut self.steering, &mut self.gather);
-        observer.drain(OBSERVATIONS_A_TIME, |observation| {
+        observer.drain(most, |observation| {
             if let Some(gather) = gather {
                 gather.take(&observation);
             }
@@ -365,7 +408,7 @@ impl Plane {
     pub fn take_in_all(&mut self) {
         let most = self.steering.options.ring_bytes as usize / RECORD_BYTES / OBSERVATIONS_A_TIME;
         for _ in 0..=most {
-            if self.take_in() < OBSERVATIONS_A_TIME {
+            if self.take_in(OBSERVATIONS_A_TIME) < OBSERVATIONS_A_TIME {
                 return;
             }
         }
@@ -379,12 +422,12 @@ impl Plane {
             self.lost_events = lost_events;
             self.steering.resynchronise();
         }
-        self.steering.judge(std::mem::take(&mut self.outcomes));
+        self.steering.judge(&mut self.outcomes);
     }
 
     fn longest_sleep(&self) -> Duration {
         let steering = &self.steering;
-        if self.behind || steering.stirred {
+        if self.behind || steering.stirred || !self.outcomes.is_empty() {
             return Duration::ZERO;
         }
         let idle = steering.observed_at.elapsed() >= IDLE_AFTER;
@@ -519,6 +562,7 @@ impl Plane {
         for session in self.steering.sessions.ids() {
             self.end_session(session);
         }
+        self.abandon(Duration::MAX);
         let report = self.report();
         let recorded = match self.steering.list.take() {
             Some(list) => list.finish().map_err(OpenError::from),
@@ -532,42 +576,4 @@ impl Plane {
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))
-}
-
-fn check(options: &Options) -> Result<(), OpenError> {
-    let page_bytes = u32::try_from(kernel::page_bytes()).unwrap_or(u32::MAX);
-    let block_bytes = options.block_bytes;
-    if !block_bytes.is_power_of_two() || !(page_bytes..=BLOCK_BYTES).contains(&block_bytes) {
-        return Err(OpenError::BlockSize { block_bytes, page_bytes });
-    }
-    let out_of_range = |option, value: String, range| Err(OpenError::OutOfRange { option, value, range });
-    if !(1..=4096).contains(&options.batch) {
-        return out_of_range("batch", options.batch.to_string(), "from 1 to 4096");
-    }
-    if !options.ring_bytes.is_power_of_two() || u64::from(options.ring_bytes) < kernel::page_bytes() {
-        return out_of_range("ring_bytes", options.ring_bytes.to_string(), "a power of two from a page on");
-    }
-    if !(1..=64).contains(&options.prefetch_threads) {
-        return out_of_range("prefetch_threads", options.prefetch_threads.to_string(), "from 1 to 64");
-    }
-    if !(0.0..=0.95).contains(&options.realtime_share) {
-        return out_of_range("realtime_share", options.realtime_share.to_string(), "from 0 to 0.95");
-    }
-    if options.prefetch == Prefetch::ReverseAggressive {
-        let range = "an algorithm that needs no schedule made offline";
-        return out_of_range("prefetch", format!("{:?}", options.prefetch), range);
-    }
-    let budget_bytes = options.budget_bytes;
-    let least_bytes = u64::from(options.batch) * u64::from(block_bytes);
-    if budget_bytes < least_bytes {
-        return Err(OpenError::BudgetTooSmall { budget_bytes, least_bytes });
-    }
-    let memory = rustix::system::sysinfo();
-    let memory_bytes = u64::from(memory.mem_unit) * memory.totalram as u64;
-    // Blocks are counted in 32 bits, one number of which means none.
-    let most_bytes = memory_bytes.min((u64::from(u32::MAX) - 1) * u64::from(block_bytes));
-    if budget_bytes > most_bytes {
-        return Err(OpenError::BudgetTooLarge { budget_bytes, most_bytes });
-    }
-    Ok(())
 }

@@ -63,8 +63,10 @@ pub(crate) struct Holding {
 pub(crate) struct Origin {
     /// The process at the root.
     pub(crate) root: u32,
-    /// The user whose limits count.
+    /// The user that it is.
     pub(crate) user: u32,
+    /// Whose limits and time count: the user, unless who makes the session says otherwise.
+    pub(crate) account: u32,
     /// The session that its processes belonged to before and go back to.
     pub(crate) enclosing: Option<SessionId>,
     /// It names its files by descriptors, not by rules or paths.
@@ -288,7 +290,7 @@ impl Sessions {
         let Some(target) = self.sessions.get_mut(&session) else { return };
         let Some(manager) = target.managers.get_mut(at) else { return };
         manager.queue.push_back(chunk);
-        *self.queued.entry(target.origin.user).or_default() += 1;
+        *self.queued.entry(target.origin.account).or_default() += 1;
         self.queued_in_all += 1;
         self.listing.insert((session, at));
     }
@@ -310,7 +312,7 @@ impl Sessions {
     }
 
     fn unqueued(&mut self, session: SessionId, chunks: usize) {
-        let Some(user) = self.sessions.get(&session).map(|session| session.origin.user) else { return };
+        let Some(user) = self.sessions.get(&session).map(|session| session.origin.account) else { return };
         self.queued_in_all -= chunks;
         if let Some(queued) = self.queued.get_mut(&user) {
             *queued -= chunks;
@@ -487,8 +489,11 @@ mod tests {
         let prepared = Prepared::new(specs).unwrap();
         let ids: Vec<ManagerId> = (0..prepared.rule_sets().count() as u32).map(ManagerId).collect();
         let mut sessions = Sessions::default();
-        let id =
-            sessions.add(prepared, &ids, Origin { root: 1, user: 0, enclosing: None, by_descriptors: false });
+        let id = sessions.add(
+            prepared,
+            &ids,
+            Origin { root: 1, user: 0, account: 0, enclosing: None, by_descriptors: false },
+        );
         (sessions, id)
     }
 
@@ -550,7 +555,7 @@ mod tests {
     fn queues_are_counted_by_user() {
         let (mut sessions, first) = session(&[spec("a", &[])]);
         let prepared = Prepared::new(&[spec("b", &[])]).unwrap();
-        let origin = Origin { root: 2, user: 7, enclosing: Some(first), by_descriptors: true };
+        let origin = Origin { root: 2, user: 7, account: 7, enclosing: Some(first), by_descriptors: true };
         let second = sessions.add(prepared, &[ManagerId(9)], origin);
         let chunk = Chunk { list: 0, file: FileId(0), next: 0, end: 1 };
         (0..3).for_each(|_| sessions.queue(first, 0, chunk));
@@ -572,7 +577,7 @@ mod tests {
             sessions.add(
                 prepared,
                 &[ManagerId(9)],
-                Origin { root: 2, user: 0, enclosing: Some(enclosing), by_descriptors: true },
+                Origin { root: 2, user: 0, account: 0, enclosing: Some(enclosing), by_descriptors: true },
             )
         };
         let middle = nest(outer);

@@ -4,9 +4,9 @@
 //! first of its pages arrives and as gone when none of them is left. Blocks that we prefetch are loaded when
 //! their data is there, which their worker thread sees, not when their empty pages are added.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::ops::{Range, RangeInclusive};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use foretell_policy::{Block, Config, Engine, FileId, Input, Limits, ManagerId, Nanos, Prefetch, ProcessId};
 
@@ -17,6 +17,7 @@ use crate::files::{DISKS, FileTable, ManagedFile};
 use crate::folios::Folio;
 use crate::kernel;
 use crate::ledger::Ledger;
+use crate::looks::Looks;
 use crate::observe::{FileKey, Observation};
 use crate::options::{Options, SessionId};
 use crate::orphans::ORPHANS;
@@ -66,6 +67,12 @@ pub(crate) struct Steering {
     pub(crate) unfound: Unfound,
     /// Files seen for the first time in this round.
     pub(crate) settling: Vec<FileId>,
+    /// Files that somebody has let go of, and of which it was not looked yet whether that was the last.
+    pub(crate) let_go_of: BTreeSet<FileId>,
+    /// Files of which it is being looked up what is cached.
+    pub(crate) looks: Looks,
+    /// How much of the loop's time each user's doing has taken since that was asked last.
+    pub(crate) spent: BTreeMap<u32, Duration>,
     /// Blocks that are being prefetched.
     pub(crate) in_flight: HashSet<Block>,
     /// Blocks of a folio that has just been added, of which the policy has not been told yet.
@@ -90,6 +97,7 @@ pub(crate) struct Steering {
     referenced_at: Vec<Nanos>,
     /// The manager whose queue was appended to last.
     pub(crate) last_appended: (SessionId, usize),
+    pub(crate) last_appended_user: u32,
     /// The budget, if it follows the memory.
     pressure: Option<Pressure>,
     /// Something was asked from outside that the next round of the loop must not sleep before.
@@ -151,6 +159,9 @@ impl Steering {
             ignored_order: VecDeque::new(),
             unfound: Unfound::default(),
             settling: Vec::new(),
+            let_go_of: BTreeSet::new(),
+            looks: Looks::default(),
+            spent: BTreeMap::new(),
             in_flight: HashSet::new(),
             arriving: None,
             deferred: Vec::new(),
@@ -165,6 +176,7 @@ impl Steering {
             unwritten: Unwritten::new((u64::from(cache_blocks) / UNWRITTEN_SHARE) << block_order),
             referenced_at: Vec::new(),
             last_appended: (SessionId(0), 0),
+            last_appended_user: 0,
             pressure: options.follow_pressure.then(|| Pressure::new(cache_blocks, Instant::now())),
             stirred: false,
             observed_at: Instant::now(),
@@ -344,9 +356,16 @@ impl Steering {
             }
         } else if self.settling.contains(&block.file)
             && !self.engine.is_cached(block)
-            && self.files.get(block.file).is_some_and(|m| m.folios.any_cached(pages))
+            && self.files.get(block.file).is_some_and(|m| m.folios.any_cached(pages.clone()))
         {
             // Cached since before the file was seen.
+            self.tell(Input::Loaded { block, by: None });
+        } else if self.looks.is_pending(block.file) && !self.engine.is_cached(block) {
+            // Nobody was seen to load it: the same, and not looked at yet.
+            if let Some(managed) = self.files.get_mut(block.file) {
+                let unknown = pages.filter(|&page| !managed.folios.is_cached(page)).collect::<Vec<u64>>();
+                unknown.into_iter().for_each(|page| managed.folios.add_guessed(page));
+            }
             self.tell(Input::Loaded { block, by: None });
         }
     }
@@ -394,8 +413,9 @@ impl Steering {
         }
         if overread || !self.readahead_off.covers(tgid, managed.key) {
             let told = managed.told.filter(|(pid, _)| *pid == tgid).map(|(_, number)| number);
-            let user = self.sessions.process(tgid).map_or(0, |process| process.user);
-            let open = (tgid, user, managed.key);
+            let account = self.sessions.process(tgid).and_then(|process| self.sessions.get(process.session));
+            let account = account.map_or(0, |session| session.origin.account);
+            let open = (tgid, account, managed.key);
             self.readahead_off.turn_off(open, told, overread, manager, &mut self.files.descriptors);
         }
     }

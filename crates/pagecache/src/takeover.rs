@@ -27,15 +27,15 @@ use crate::steering::{Command, Steering};
 /// Files remembered to be none of ours; a further one makes the oldest unknown again.
 const IGNORED_FILES: usize = 1 << 16;
 
-/// Windows of 2 MiB of a file named by a descriptor in which what is cached already is looked up, 100 ms at
-/// most; the rest is learnt when it is read. (Files matched by rules are looked through completely.)
-const HELD_WINDOWS: usize = 4096;
-
-/// Pages by which the books on a file may be off before it is looked at: what is read in a millisecond.
+/// Pages by which the books on a part of a file may be off before it is looked at: what is read in a millisecond.
 const AUDIT_PAGES: u64 = 256;
+/// Part of a file that is compared at a time: 32,768 pages take half a millisecond.
+const AUDIT_BYTES: u64 = 128 << 20;
+/// Parts of one file that are compared at a time, as long as there is nothing in them.
+const AUDIT_PARTS: u32 = 256;
 
 /// Largest file that is looked at so where `cachestat(2)` is missing: 3 ms, ten times a second at most.
-const AUDIT_BYTES: u64 = 256 << 20;
+const BLIND_AUDIT_BYTES: u64 = 256 << 20;
 
 impl Steering {
     /// The file that a key stands for, put under control now if it should be; `None` if it is none of ours.
@@ -186,11 +186,13 @@ impl Steering {
             self.ignored_order.retain(|ignored| *ignored != key);
         }
         self.commands.push(Command::Manage(key));
+        if held {
+            // Looked at when the observer knows it ([`crate::looks`]).
+            return Some(());
+        }
         if let Some(descriptor) = self.files.descriptor(id) {
-            let most = if held { HELD_WINDOWS } else { usize::MAX };
-            let (cached, all) = kernel::cached_pages(&descriptor, size, most).unwrap_or_default();
+            let (cached, _) = kernel::cached_pages(&descriptor, size, usize::MAX).unwrap_or_default();
             let managed = self.files.get_mut(id)?;
-            managed.partly_known = !all;
             cached.into_iter().for_each(|page| managed.folios.add_guessed(page));
         }
         self.settling.push(id);
@@ -233,6 +235,7 @@ impl Steering {
         self.in_flight.retain(|block| block.file != id);
         self.deferred.retain(|(block, _)| block.file != id);
         self.fetches.retain(|fetch| fetch.block.file != id);
+        self.looks.remove(id);
         let counters = self.engine.file_counters(id);
         self.engine.remove_file(id);
         self.act();
@@ -246,7 +249,7 @@ impl Steering {
     pub(crate) fn settle(&mut self) {
         for id in std::mem::take(&mut self.settling) {
             // What left the cache after it was looked up and before the observer knew the file went unseen.
-            self.compare(id, false);
+            self.forget_gone(id);
             self.tell_of_cached(id);
         }
     }
@@ -266,37 +269,48 @@ impl Steering {
 
     /// Looks up what is cached of all files, after observations were lost.
     pub(crate) fn resynchronise(&mut self) {
-        let ids: Vec<(FileId, bool)> = self.files.iter().map(|(id, file)| (id, !file.is_orphan())).collect();
-        for (id, new) in ids {
-            self.compare(id, new);
-            self.tell_of_cached(id);
-        }
+        let all = self.files.iter().map(|(id, file)| (id, file.used_by.unwrap_or(0), !file.is_orphan()));
+        let all: Vec<(FileId, u32, bool)> = all.collect();
+        all.into_iter().for_each(|(id, user, new)| self.look_at(id, user, new));
     }
 
-    /// Looks up what is cached of one file if the books are far off: pages that came and went between the
-    /// look at a file and its first observation, or in a way that no tracepoint tells.
-    pub(crate) fn audit(&mut self, id: FileId) {
-        if self.files.get(id).is_none_or(|managed| managed.partly_known || managed.is_orphan()) {
-            return;
+    /// Has a file looked at if the books on it are far off: pages that came and went between the look at a file and its
+    /// first observation, or in a way that no tracepoint tells. A part of it is compared at a time, from `offset` on;
+    /// gives where the next one begins, `None` behind the last.
+    pub(crate) fn audit(&mut self, id: FileId, offset: u64) -> Option<u64> {
+        let managed = self.files.get(id)?;
+        let (size, user) = (managed.size, managed.used_by.unwrap_or(0));
+        if managed.partly_known || managed.is_orphan() || self.looks.is_pending(id) {
+            return None;
         }
-        let Some(descriptor) = self.files.descriptor(id) else { return };
-        let (known, size) =
-            self.files.get(id).map_or((0, 0), |managed| (managed.folios.cached_pages(), managed.size));
+        let descriptor = self.files.descriptor(id)?;
         // To go through a large file page by page would take too much of the time.
-        if size > AUDIT_BYTES && !kernel::has_cachestat(&descriptor) {
-            return;
+        if size > BLIND_AUDIT_BYTES && !kernel::has_cachestat(&descriptor) {
+            return None;
         }
-        let Ok(status) = Linux.status(&descriptor, 0, 0) else { return };
-        // Observations still under way explain small differences.
-        if status.cached.abs_diff(known) > (known / 16).max(AUDIT_PAGES) {
-            self.compare(id, true);
-            self.tell_of_cached(id);
+        let (mut at, page_bytes) = (offset, kernel::page_bytes());
+        for _ in 0..AUDIT_PARTS {
+            if at >= size {
+                return None;
+            }
+            let status = Linux.status(&descriptor, at, AUDIT_BYTES).ok()?;
+            let pages = at / page_bytes..(at + AUDIT_BYTES) / page_bytes;
+            let known = self.files.get(id)?.folios.cached_in(pages);
+            // Observations still under way explain small differences.
+            if status.cached.abs_diff(known) > (known / 16).max(AUDIT_PAGES) {
+                self.look_at(id, user, true);
+                return None;
+            }
+            at += AUDIT_BYTES;
+            if status.cached + known > 0 {
+                break;
+            }
         }
+        (at < size).then_some(at)
     }
 
-    /// Corrects the books on a file by what is cached: pages that are gone, and with `new` pages that are
-    /// not known yet.
-    pub(crate) fn compare(&mut self, id: FileId, new: bool) {
+    /// Takes pages of a file that are gone off the books.
+    fn forget_gone(&mut self, id: FileId) {
         let Some(descriptor) = self.files.descriptor(id) else { return };
         let Some(managed) = self.files.get(id) else { return };
         // Equal numbers of pages are taken for equal pages: a loss that balances is rare, and what it leaves
@@ -314,19 +328,6 @@ impl Steering {
             status.is_ok_and(|status| status.cached == 0 && certain(status.by_mincore))
         };
         let gone: Vec<Folio> = managed.folios.all_folios().into_iter().filter(is_gone).collect();
-        let size = descriptor.metadata().map_or(managed.size, |metadata| metadata.len());
-        let most = if managed.holders > 0 { HELD_WINDOWS } else { usize::MAX };
         gone.into_iter().for_each(|folio| self.removed(id, folio.range()));
-        if !new {
-            return;
-        }
-        let Ok((cached, all)) = kernel::cached_pages(&descriptor, size, most) else { return };
-        let Some(managed) = self.files.get_mut(id) else { return };
-        managed.partly_known |= !all;
-        for page in cached {
-            if !managed.folios.is_cached(page) {
-                managed.folios.add_guessed(page);
-            }
-        }
     }
 }

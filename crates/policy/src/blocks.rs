@@ -253,15 +253,16 @@ impl Blocks {
         }
     }
 
-    /// Forgets a file, at once or with the last record of its blocks.
-    pub(crate) fn remove_file(&mut self, file: FileId) {
-        if let Some(Some(f)) = self.files.get_mut(file.0 as usize) {
-            f.removed = true;
-            if f.records == 0 {
-                self.files[file.0 as usize] = None;
-                self.vacant_files.push(file.0);
-            }
+    /// Forgets a file, at once or with the last record of its blocks: says whether there are any.
+    pub(crate) fn remove_file(&mut self, file: FileId) -> bool {
+        let Some(Some(f)) = self.files.get_mut(file.0 as usize) else { return false };
+        f.removed = true;
+        if f.records == 0 {
+            self.files[file.0 as usize] = None;
+            self.vacant_files.push(file.0);
+            return false;
         }
+        true
     }
 
     pub(crate) fn set_length(&mut self, file: FileId, length_blocks: u32) {
@@ -364,6 +365,40 @@ impl Blocks {
         }
     }
 
+    /// Where a part of `first..=last` ends that is not too long to be gone through at once: the last block of it. It
+    /// has at most `most` records, or as many places where one could be.
+    pub(crate) fn part_end(&self, file: FileId, first: u32, last: u32, most: usize) -> u32 {
+        let Some(Some(f)) = self.files.get(file.0 as usize) else { return last };
+        let (first_branch, first_leaf, mut entry) = way(first);
+        let (mut records, mut looks) = (0, 0);
+        for (at, branch) in f.branches.iter().enumerate().skip(first_branch) {
+            let from = if at == first_branch { first_leaf } else { 0 };
+            looks += 1;
+            for (i, leaf) in branch.iter().flatten().enumerate().skip(from) {
+                let base = (at * BRANCH_LEAVES + i) * LEAF_BLOCKS;
+                if base > last as usize {
+                    return last;
+                }
+                looks += 1;
+                if let Some(leaf) = leaf {
+                    for (at, id) in leaf.iter().enumerate().skip(entry) {
+                        records += usize::from(*id != NONE);
+                        if records >= most {
+                            return u32::try_from(base + at).unwrap_or(u32::MAX).min(last);
+                        }
+                    }
+                }
+                entry = 0;
+                if looks >= most.max(LEAF_BLOCKS) {
+                    let end = base + LEAF_BLOCKS - 1;
+                    return u32::try_from(end).unwrap_or(u32::MAX).min(last);
+                }
+            }
+            entry = 0;
+        }
+        last
+    }
+
     /// The records of a file's blocks, in ascending order, within `first..=last`.
     pub(crate) fn of_file(&self, file: FileId, first: u32, last: u32) -> Vec<BlockId> {
         let Some(Some(f)) = self.files.get(file.0 as usize) else { return Vec::new() };
@@ -408,6 +443,32 @@ mod tests {
         }
         assert_eq!(blocks.find(Block::new(file, 1)), None);
         assert_eq!(blocks.find(Block::new(file, u32::MAX)), None);
+    }
+
+    #[test]
+    fn a_range_is_cut_into_parts_of_few_records() {
+        let mut blocks = Blocks::new(1);
+        let file = blocks.add_file(Layout::Unknown);
+        let mut indices: Vec<u32> = (0..3000).chain([65_535, 65_536, 1 << 31, u32::MAX - 1]).collect();
+        indices.extend((100_000..200_000).step_by(640));
+        indices.sort_unstable();
+        for &index in &indices {
+            blocks.find_or_add(Block::new(file, index)).unwrap();
+        }
+        for most in [1, 64, 1000] {
+            let (mut next, mut found) = (0, Vec::new());
+            loop {
+                let end = blocks.part_end(file, next, u32::MAX, most);
+                let part = blocks.of_file(file, next, end);
+                assert!(part.len() <= most && end >= next);
+                found.extend(part.into_iter().map(|b| blocks[b].block.index));
+                let Some(after) = end.checked_add(1) else { break };
+                next = after;
+            }
+            assert_eq!(found, indices, "{most} at a time");
+        }
+        assert_eq!(blocks.part_end(FileId(9), 3, 7, 1), 7, "no such file");
+        assert_eq!(blocks.part_end(file, 5, 6, 100), 6);
     }
 
     #[test]

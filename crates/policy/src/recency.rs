@@ -109,6 +109,26 @@ impl RecencyList {
         Some(self.places[self.tail - 1])
     }
 
+    /// The first block at `place` or behind it for which `wanted` holds, its place, and how many empty places were
+    /// walked over.
+    pub(crate) fn find_from(&self, place: u32, wanted: impl Fn(u32) -> bool) -> (Option<u32>, u32, usize) {
+        let from = self.head.max(place as usize).min(self.tail);
+        let mut empty = 0;
+        for (at, &block) in self.places[from..self.tail].iter().enumerate() {
+            if block == NONE {
+                empty += 1;
+            } else if wanted(block) {
+                return (Some(block), (from + at) as u32, empty);
+            }
+        }
+        (None, self.tail as u32, empty)
+    }
+
+    /// Gives up the empty places between blocks.
+    pub(crate) fn close_up(&mut self, moved: impl FnMut(u32, u32)) {
+        self.gather(moved);
+    }
+
     /// All blocks, least recently used first.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
         self.places[self.head..self.tail].iter().copied().filter(|&b| b != NONE)

@@ -2,7 +2,9 @@
 //! service of root's. Nobody else may notice, and the attacker learns nothing. `docs/security.md` is the list.
 
 mod descriptors;
+mod moves;
 mod oracles;
+mod time;
 
 use std::path::Path;
 use std::process::Child;
@@ -57,6 +59,7 @@ fn as_attacker() {
         "lingering-unread" => descriptors::leave_lingering(socket, paths[0]),
         "half" => descriptors::park(socket),
         "rings" => descriptors::take_rings(socket),
+        "move" => time::play(socket, &paths),
         "residency" => oracles::look_at_residency(socket, paths[0]),
         "child" => oracles::look_at_a_child(socket, paths[0]),
         other => panic!("{other}"),

@@ -56,8 +56,14 @@ impl Client {
 
     /// Greets, without waiting for the answer.
     pub(crate) fn hello(&mut self) {
-        let (ring, memory) = Producer::create(64).unwrap();
-        self.send_with(&Request::Hello { protocol: PROTOCOL, ring_entries: Some(64) }, &[memory.as_fd()]);
+        self.hello_with(64);
+    }
+
+    /// The same with a ring of so many entries.
+    pub(crate) fn hello_with(&mut self, entries: u32) {
+        let (ring, memory) = Producer::create(entries).unwrap();
+        let hello = Request::Hello { protocol: PROTOCOL, ring_entries: Some(entries) };
+        self.send_with(&hello, &[memory.as_fd()]);
         self.ring = Some(ring);
     }
 

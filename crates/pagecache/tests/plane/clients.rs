@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use foretell_pagecache::{
     ByteRange, ControlError, HeldFile, HoldError, ManagerSpec, Options, Plane, PoolPolicy, Prefetch,
-    QueueLimits, SessionError, SessionId, SessionSpec,
+    QueueLimits, Rest, SessionError, SessionId, SessionSpec,
 };
 
 use crate::program::Program;
@@ -32,12 +32,18 @@ impl Client {
     fn new(options: Options) -> Client {
         let mut plane = Plane::open(options).unwrap();
         let program = Program::start();
-        let session = plane.add_client(program.pid(), 7).unwrap();
+        let session = plane.add_client(program.pid(), 7, 7).unwrap();
         Client { plane, program, session }
     }
 
     fn hold(&mut self, path: &Path) -> HeldFile {
         self.plane.hold_file(self.session, open(path), None).unwrap()
+    }
+
+    fn finish(&mut self, mut rest: Option<Rest>) {
+        while let Some(left) = rest {
+            rest = self.plane.go_on(self.session, left).unwrap();
+        }
     }
 
     fn run(&mut self, line: &str) {
@@ -123,7 +129,8 @@ fn what_is_disclosed_is_fetched_and_what_is_done_with_goes() {
     client.run(&format!("read f {} {}", 8 * BLOCK, 4 * BLOCK));
     // Block 8 ends behind the range, 11 is the last whose last byte lies in it.
     let range = ByteRange { offset: 9 * BLOCK, length: 3 * BLOCK + 10 };
-    client.plane.done_with(client.session, file, range).unwrap();
+    let rest = client.plane.done_with(client.session, file, range).unwrap();
+    client.finish(rest);
     client.until("the rest is dropped", |_| cached_blocks(&path) == [0, 8]);
     assert_eq!(client.plane.managers(client.session)[0].owned_blocks, 2);
 }
@@ -160,7 +167,8 @@ fn priorities_decide_who_goes_first() {
         // The hot blocks would have gone long ago.
         let kept = cached_blocks(&hot).len();
         // A temporary priority below all others makes them the first to go.
-        client.plane.set_temporary_priority(client.session, of_hot, blocks(0, 8), -1).unwrap();
+        let rest = client.plane.set_temporary_priority(client.session, of_hot, blocks(0, 8), -1).unwrap();
+        client.finish(rest);
         client.plane.release_file(client.session, of_cold);
         let _ = client.plane.hold_file(client.session, open(&cold), None).unwrap();
         client.run(&format!("pass c {BLOCK} 1"));
@@ -272,7 +280,7 @@ fn disclosures_beyond_the_limits_are_refused() {
     // The user has room for three more chunks.
     let others = [7, 8, 0].map(|user| {
         let program = Program::start();
-        let session = client.plane.add_client(program.pid(), user).unwrap();
+        let session = client.plane.add_client(program.pid(), user, user).unwrap();
         let file = client.plane.hold_file(session, open(&path), None).unwrap();
         (program, session, file)
     });
@@ -308,15 +316,15 @@ fn a_process_that_speaks_for_itself_leaves_the_session_of_its_parent() {
         ManagerSpec { name: "all".to_owned(), rules: stage.rule(PoolPolicy::Lru), process_names: vec![] };
     let outer = plane.add_session(SessionSpec::new(shell.id(), vec![manager])).unwrap();
     assert_eq!(plane.live_processes(outer), 2);
-    let inner = plane.add_client(child, 0).unwrap();
+    let inner = plane.add_client(child, 0, 0).unwrap();
     assert_eq!((plane.live_processes(outer), plane.live_processes(inner)), (1, 1));
     assert!(
-        matches!(plane.add_client(child, 0), Err(SessionError::AlreadyManaged { session, .. }) if session == inner)
+        matches!(plane.add_client(child, 0, 0), Err(SessionError::AlreadyManaged { session, .. }) if session == inner)
     );
     plane.hold_file(inner, open(&path), None).unwrap();
     plane.end_session(inner);
     assert_eq!(plane.live_processes(outer), 2, "it goes back");
-    let inner = plane.add_client(child, 0).unwrap();
+    let inner = plane.add_client(child, 0, 0).unwrap();
     plane.end_session(outer);
     assert_eq!(plane.live_processes(inner), 1, "and stays when the outer one ends");
     plane.end_session(inner);
@@ -349,13 +357,13 @@ fn what_a_client_has_started_before_is_its_own_unless_it_speaks_for_itself() {
     let (middle, leaf) = line.trim().split_once(' ').unwrap();
     let (middle, leaf): (u32, u32) = (middle.parse().unwrap(), leaf.parse().unwrap());
 
-    let client = plane.add_client(middle, 0).unwrap();
+    let client = plane.add_client(middle, 0, 0).unwrap();
     assert_eq!(plane.live_processes(client), 2);
     plane.end_session(client);
     assert_eq!(plane.status().processes, []);
 
-    let own = plane.add_client(leaf, 0).unwrap();
-    let client = plane.add_client(middle, 0).unwrap();
+    let own = plane.add_client(leaf, 0, 0).unwrap();
+    let client = plane.add_client(middle, 0, 0).unwrap();
     assert_eq!((plane.live_processes(client), plane.live_processes(own)), (1, 1));
     plane.end_session(own);
     plane.end_session(client);
@@ -363,7 +371,7 @@ fn what_a_client_has_started_before_is_its_own_unless_it_speaks_for_itself() {
     let manager = ManagerSpec { name: "all".to_owned(), ..ManagerSpec::default() };
     let run = plane.add_session(SessionSpec::new(shell.id(), vec![manager])).unwrap();
     assert_eq!(plane.live_processes(run), 3);
-    let client = plane.add_client(middle, 0).unwrap();
+    let client = plane.add_client(middle, 0, 0).unwrap();
     assert_eq!((plane.live_processes(run), plane.live_processes(client)), (1, 2));
     plane.end_session(client);
     assert_eq!(plane.live_processes(run), 3, "they go back");
@@ -384,7 +392,7 @@ fn thousands_of_sessions_come_and_go() {
     let child = std::process::Command::new("sleep").arg("600").spawn();
     let mut child = child.unwrap();
     for _ in 0..3000 {
-        let session = client.plane.add_client(child.id(), 9).unwrap();
+        let session = client.plane.add_client(child.id(), 9, 9).unwrap();
         let file = client.plane.hold_file(session, open(&path), None).unwrap();
         client.plane.set_priority(session, file, -1).unwrap();
         client.plane.end_session(session);

@@ -17,7 +17,7 @@ struct Client {
 
 fn connect(plane: &mut Plane) -> Client {
     let program = Program::start();
-    let session = plane.add_client(program.pid(), 7).unwrap();
+    let session = plane.add_client(program.pid(), 7, 7).unwrap();
     Client { program, session }
 }
 

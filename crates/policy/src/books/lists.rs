@@ -84,18 +84,51 @@ impl Books {
         self.knowledge.list(manager, list as usize).map_or(0, |l| l.ahead() as usize)
     }
 
-    /// Withdraws a manager's lists: its cached blocks fall to the pools in order of recency.
-    pub(crate) fn cancel(&mut self, manager: ManagerId) {
-        let had_lists = self.knowledge.list_count(manager) > 0;
-        let mut cached = self.knowledge.discard(&mut self.blocks, manager);
-        for &b in &cached {
+    /// Blocks that a list names no more fall to the pools in order of recency.
+    fn settle_withdrawn(&mut self, mut named: Vec<BlockId>) {
+        for &b in &named {
             self.settle_credit(b, Credit::returned);
         }
-        cached.retain(|&b| self.blocks[b].state == State::Cached);
-        cached.sort_by_key(|&b| self.blocks[b].global_place);
-        for b in cached {
+        named.retain(|&b| self.blocks[b].state == State::Cached);
+        named.sort_by_key(|&b| self.blocks[b].global_place);
+        for b in named {
             self.settle(b);
         }
+    }
+
+    /// Is there something to do that need not be done at once?
+    #[inline]
+    pub(crate) fn is_untidy(&self) -> bool {
+        self.knowledge.is_withdrawing() || !self.removing.is_empty()
+    }
+
+    /// Does some of that: takes so many positions of withdrawn lists out, or blocks of removed files.
+    pub(crate) fn tidy(&mut self, most: usize) {
+        if self.knowledge.is_withdrawing() {
+            for (_, named) in self.knowledge.take_out(&mut self.blocks, most) {
+                self.settle_withdrawn(named);
+            }
+            return;
+        }
+        let Some((file, next)) = self.removing.pop_front() else { return };
+        let end = self.blocks.part_end(file, next, u32::MAX, most);
+        self.remove_part(file, next, end);
+        if let Some(next) = end.checked_add(1) {
+            self.removing.push_front((file, next));
+        }
+    }
+
+    /// Positions of withdrawn lists that are still in the tables.
+    pub(crate) fn withdrawn_positions(&self) -> usize {
+        self.knowledge.withdrawn_positions()
+    }
+
+    /// Withdraws a manager's lists: its cached blocks fall to the pools in order of recency, those of a long list by and
+    /// by.
+    pub(crate) fn cancel(&mut self, manager: ManagerId) {
+        let had_lists = self.knowledge.list_count(manager) > 0;
+        let named = self.knowledge.withdraw(&mut self.blocks, manager);
+        self.settle_withdrawn(named);
         if had_lists {
             self.actions.push_back(Action::CancelPrefetches { manager });
         }

@@ -45,6 +45,9 @@ use crate::placeholders::Placeholders;
 use crate::pool_policy::PoolPolicy;
 use crate::shadow::ShadowReport;
 
+/// Blocks of a removed file that leave the books at once: some tenths of a millisecond.
+const REMOVED_AT_ONCE: usize = 1024;
+
 /// All parts, and the actions that they lead to.
 #[derive(Debug)]
 pub(crate) struct Books {
@@ -60,6 +63,8 @@ pub(crate) struct Books {
     actions: VecDeque<Action>,
     /// Prefetches started since the planner was asked.
     batch: Vec<BlockId>,
+    /// Removed files with blocks that are still in the books, and from which on: they leave by and by.
+    removing: VecDeque<(FileId, u32)>,
     /// Had a list predicted the last reference?
     predicted: bool,
 }
@@ -77,6 +82,7 @@ impl Books {
             credit: Credit::new(config.cache_blocks),
             actions: VecDeque::new(),
             batch: Vec::new(),
+            removing: VecDeque::new(),
             predicted: false,
             config,
         }
@@ -107,6 +113,8 @@ impl Books {
             return Err(LimitReached { what: "files", limit });
         }
         let file = self.blocks.add_file(layout);
+        // Its number may be that of one whose blocks have left by themselves.
+        self.removing.retain(|(removed, _)| *removed != file);
         self.accounts.open_file(file);
         Ok(file)
     }
@@ -116,17 +124,26 @@ impl Books {
     }
 
     pub(crate) fn remove_file(&mut self, file: FileId) {
-        for b in self.blocks.of_file(file, 0, u32::MAX) {
+        let end = self.blocks.part_end(file, 0, u32::MAX, REMOVED_AT_ONCE);
+        self.remove_part(file, 0, end);
+        for pools in self.managers.all_pools() {
+            pools.forget_file(file);
+        }
+        if self.blocks.remove_file(file)
+            && let Some(next) = end.checked_add(1)
+        {
+            self.removing.push_back((file, next));
+        }
+    }
+
+    fn remove_part(&mut self, file: FileId, first: u32, last: u32) {
+        for b in self.blocks.of_file(file, first, last) {
             self.forget(b);
             self.placeholders.delete_of(&mut self.blocks, b);
             self.blocks[b].set(Mark::Unfetchable, true);
             self.knowledge.refresh(&self.blocks, b);
             self.blocks.forget_if_idle(b);
         }
-        for pools in self.managers.all_pools() {
-            pools.forget_file(file);
-        }
-        self.blocks.remove_file(file);
     }
 
     pub(crate) fn allow_fetches(&mut self, file: FileId) {
@@ -138,15 +155,20 @@ impl Books {
     }
 
     pub(crate) fn add_manager(&mut self, persistent: bool) -> Result<ManagerId, LimitReached> {
-        let mut place = self.managers.place(|m| self.fetches.of_manager(m) == 0);
+        let mut place = self.managers.place(|m| self.is_forgotten(m));
         if place.is_none() {
             self.disown_blocks_of_ended();
-            place = self.managers.place(|m| self.fetches.of_manager(m) == 0);
+            place = self.managers.place(|m| self.is_forgotten(m));
         }
         let place = place.ok_or(LimitReached { what: "managers", limit: self.managers.limit() })?;
         self.managers.enter(place, persistent);
         self.credit.open(place);
         Ok(place)
+    }
+
+    /// Does nothing speak of a manager that has ended any more?
+    fn is_forgotten(&self, manager: ManagerId) -> bool {
+        self.fetches.of_manager(manager) == 0 && !self.knowledge.is_withdrawing_of(manager)
     }
 
     pub(crate) fn remove_manager(&mut self, manager: ManagerId) {
@@ -207,6 +229,11 @@ impl Books {
     /// Where a block is; `None` outside of its file.
     pub(crate) fn place(&self, block: Block) -> Option<(DiskId, u64)> {
         self.blocks.exists(block).then(|| self.blocks.place(block))
+    }
+
+    /// See [`Blocks::part_end`].
+    pub(crate) fn part_end(&self, file: FileId, first: u32, last: u32, most: usize) -> u32 {
+        self.blocks.part_end(file, first, last, most)
     }
 
     pub(crate) fn is_cached(&self, block: Block) -> bool {

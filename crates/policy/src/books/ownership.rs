@@ -176,7 +176,8 @@ impl Books {
     /// Makes a manager a controlling one: its blocks so far fill its pools in order of recency.
     pub(super) fn control(&mut self, manager: ManagerId) {
         let (limits, cache_blocks) = (self.config.limits, self.config.cache_blocks);
-        let new = || Pools::new(limits.levels_per_manager, limits.file_records_per_manager, cache_blocks);
+        let new =
+            || Pools::new(manager, limits.levels_per_manager, limits.file_records_per_manager, cache_blocks);
         if !self.managers.take_control(manager, new) || self.managers.owned(manager) == 0 {
             return;
         }

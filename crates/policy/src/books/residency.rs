@@ -110,6 +110,7 @@ impl Books {
     pub(super) fn arrive(&mut self, b: BlockId) {
         self.fetches.end(&mut self.blocks, b);
         self.blocks[b].state = State::Cached;
+        self.frames.arrived(&self.blocks, b);
         self.knowledge.refresh(&self.blocks, b);
     }
 

@@ -30,7 +30,7 @@ impl Books {
         }
         let candidate = match placeholder {
             Some((to, _)) if self.blocks[to].state == State::Cached => Some(to),
-            _ => self.frames.least_recently_used(&self.blocks),
+            _ => self.frames.least_recently_used(&mut self.blocks),
         };
         let Some(candidate) = candidate else { return false };
         let victim = self.consult(candidate);
@@ -55,7 +55,7 @@ impl Books {
         self.credit.set_cache_blocks(cache_blocks);
         self.frames.set_cache_blocks(cache_blocks);
         while self.frames.is_overfull() {
-            let Some(candidate) = self.frames.least_recently_used(&self.blocks) else { return };
+            let Some(candidate) = self.frames.least_recently_used(&mut self.blocks) else { return };
             let victim = self.consult(candidate);
             self.evict(victim);
         }

@@ -14,6 +14,11 @@ use crate::planner::{Occasion, Planner};
 use crate::pool_policy::PoolPolicy;
 use crate::shadow::ShadowReport;
 
+/// What withdrawn lists and removed files leave in the tables: positions and blocks that are taken out with each input,
+/// and when time passes.
+const TIDIED_WITH_EACH: usize = 8;
+const TIDIED_AT_A_TIME: usize = 2048;
+
 /// Sees every input before the policy does, to log it; see [`Engine::set_tap`].
 pub trait Tap: Send {
     /// An input comes in at `now`.
@@ -91,6 +96,9 @@ impl Engine {
         if let Some(tap) = &mut self.tap {
             tap.input(now, &input);
         }
+        if self.books.is_untidy() {
+            self.books.tidy(TIDIED_WITH_EACH);
+        }
         let cost = if self.beside.is_some() { self.tell_beside(&input) } else { Cost::default() };
         match input {
             Input::Accessed { process, block, stalled } => {
@@ -120,7 +128,10 @@ impl Engine {
             | Input::DiskBatch { .. }
             | Input::Computed { .. }
             | Input::Scheduled { .. } => self.note(now, &input),
-            Input::TimePassed => self.time_passed(now),
+            Input::TimePassed => {
+                self.books.tidy(TIDIED_AT_A_TIME);
+                self.time_passed(now);
+            }
             Input::FileAdded { layout } => {
                 return answer(self.books.add_file(layout.clone()).map(Answer::File));
             }
@@ -181,10 +192,11 @@ impl Engine {
         Some(action)
     }
 
-    /// When to tell [`Input::TimePassed`], if nothing happens before.
+    /// When to tell [`Input::TimePassed`], if nothing happens before: at once where a long list was withdrawn or a large
+    /// file removed, which leave the tables by and by.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Nanos> {
-        self.books.next_deadline()
+        if self.books.is_untidy() { Some(self.last) } else { self.books.next_deadline() }
     }
 
     // ---- what inputs do ----
@@ -306,6 +318,13 @@ impl Engine {
         self.books.is_cached(block)
     }
 
+    /// Where a part of a range of blocks ends in which no more than `most` blocks are known of: the last block of it. A
+    /// plane gives a directive over a long range part by part, so that nothing else has to wait for all of it.
+    #[must_use]
+    pub fn part_end(&self, file: FileId, first: u32, last: u32, most: usize) -> u32 {
+        self.books.part_end(file, first, last, most)
+    }
+
     /// Blocks in the cache or on their way.
     #[must_use]
     pub fn used_blocks(&self) -> u32 {
@@ -328,6 +347,12 @@ impl Engine {
     #[must_use]
     pub fn list_ahead(&self, manager: ManagerId, list: u32) -> usize {
         self.books.list_ahead(manager, list)
+    }
+
+    /// Positions of withdrawn lists that are still in the tables.
+    #[must_use]
+    pub fn withdrawn_positions(&self) -> usize {
+        self.books.withdrawn_positions()
     }
 
     /// Blocks that a manager owns at present.

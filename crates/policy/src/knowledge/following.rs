@@ -160,13 +160,15 @@ impl Knowledge {
     /// The reader is somewhere else in its list: every next use is looked up anew, from the cursor on.
     fn rebuild(&mut self, blocks: &Blocks, manager: ManagerId, list: usize) {
         let Some(Some(mut known)) = self.known.get_mut(manager.0 as usize).map(Option::take) else { return };
+        // Not found by the list while that is taken out.
+        let number = known.base.wrapping_add(list as u16);
         if let Some(stream) = known.readers.stream(list) {
             let l = &mut known.lists[list];
             l.clear();
             let mut named = Vec::new();
             for position in 0..stream.len() {
                 let Some(b) = stream.block_at(position) else { break };
-                let Some(u) = self.find_use(blocks, manager, list, b) else { continue };
+                let Some(u) = self.find_numbered(blocks, manager, number, b) else { continue };
                 let first = &mut self.uses[u as usize].first;
                 if *first != NONE {
                     named.push(b);
@@ -177,13 +179,13 @@ impl Knowledge {
             let live = |&p: &u32| stream.is_live(p) && (counts || !stream.is_completed(p));
             for position in (l.passed()..stream.len()).rev().filter(live) {
                 let Some(b) = stream.block_at(position) else { break };
-                if let Some(u) = self.find_use(blocks, manager, list, b) {
+                if let Some(u) = self.find_numbered(blocks, manager, number, b) {
                     self.uses[u as usize].first = position;
                 }
             }
             for position in l.passed()..stream.len() {
                 let Some(b) = stream.block_at(position) else { break };
-                if let Some(u) = self.find_use(blocks, manager, list, b)
+                if let Some(u) = self.find_numbered(blocks, manager, number, b)
                     && self.uses[u as usize].first == position
                 {
                     l.place(blocks, b, manager, position);

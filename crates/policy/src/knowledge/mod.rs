@@ -24,6 +24,7 @@ mod completion;
 mod following;
 mod list;
 pub(crate) mod positions;
+mod withdrawn;
 
 pub(crate) use list::List;
 
@@ -32,6 +33,7 @@ use crate::blocks::{BlockId, Blocks};
 use crate::config::Limits;
 use crate::ids::{Block, ManagerId, ProcessId};
 use crate::recency::NONE;
+use withdrawn::Withdrawn;
 
 /// Predictions that a new list is taken to have made rightly.
 const TRUST: f64 = 4.0;
@@ -41,6 +43,7 @@ const TRUST: f64 = 4.0;
 struct Use {
     block: BlockId,
     manager: u16,
+    /// Counted from the manager's [`Known::base`].
     list: u16,
     /// Its next use: the first position still to come that names it, or `NONE`.
     first: u32,
@@ -56,6 +59,8 @@ struct Known {
     lists: Vec<List>,
     /// Nothing of what they say counts at present.
     suspended: bool,
+    /// The number of its first list in [`Use::list`]: lists that are being withdrawn have other numbers.
+    base: u16,
 }
 
 /// How a reference met the lists of its manager.
@@ -75,6 +80,9 @@ pub(crate) struct Met {
 #[derive(Debug)]
 pub(crate) struct Knowledge {
     known: Vec<Option<Box<Known>>>,
+    /// The base of each manager's next lists.
+    bases: Vec<u16>,
+    withdrawn: Withdrawn,
     uses: Vec<Use>,
     vacant: Vec<u32>,
     disks: u16,
@@ -98,6 +106,8 @@ impl Knowledge {
         };
         Knowledge {
             known: Vec::new(),
+            bases: Vec::new(),
+            withdrawn: Withdrawn::default(),
             uses: Vec::new(),
             vacant: Vec::new(),
             disks,
@@ -137,9 +147,11 @@ impl Knowledge {
         let slot = manager.0 as usize;
         if self.known.len() <= slot {
             self.known.resize_with(slot + 1, || None);
+            self.bases.resize(slot + 1, 0);
         }
-        let limits = self.limits;
-        let new = || Box::new(Known { readers: Readers::new(limits), lists: Vec::new(), suspended: false });
+        let (limits, base) = (self.limits, self.bases[slot]);
+        let new =
+            || Box::new(Known { readers: Readers::new(limits), lists: Vec::new(), suspended: false, base });
         let known = self.known[slot].get_or_insert_with(new);
         while known.lists.len() <= list {
             if known.readers.add_stream().is_none() {
@@ -230,7 +242,7 @@ impl Knowledge {
             Some(u) => self.uses[u as usize].first = position,
             None => {
                 let other = blocks[b].first_use;
-                let (manager, list) = (manager.0 as u16, list as u16);
+                let (manager, list) = (manager.0 as u16, known.base.wrapping_add(list as u16));
                 let first = if ignored { NONE } else { position };
                 let new = Use { block: b, manager, list, first, other };
                 let u = match self.vacant.pop() {
@@ -252,29 +264,6 @@ impl Knowledge {
         true
     }
 
-    /// Drops a manager's lists; gives the blocks that they still named, in ascending order of next use.
-    pub(crate) fn discard(&mut self, blocks: &mut Blocks, manager: ManagerId) -> Vec<BlockId> {
-        let Some(known) = self.known.get_mut(manager.0 as usize).and_then(Option::take) else {
-            return Vec::new();
-        };
-        let mut named = Vec::new();
-        for list in 0..known.lists.len() {
-            let Some(stream) = known.readers.stream(list) else { continue };
-            for position in 0..stream.len() {
-                let Some(b) = stream.block_at(position) else { continue };
-                // The first position of a block in the list gives its use back; the others find none.
-                let Some(u) = self.find_use(blocks, manager, list, b) else { continue };
-                if self.uses[u as usize].first != NONE {
-                    named.push((self.uses[u as usize].first, b));
-                }
-                self.unlink(blocks, u);
-                blocks.forget_if_idle(b);
-            }
-        }
-        named.sort_unstable();
-        named.into_iter().map(|(_, b)| b).collect()
-    }
-
     // ---- what is known of a block ----
 
     /// Does a list of the manager's name this block from here on?
@@ -285,7 +274,7 @@ impl Knowledge {
             let this = &self.uses[u as usize];
             if u32::from(this.manager) == manager.0
                 && this.first != NONE
-                && self.list(manager, this.list.into()).is_some_and(|l| !l.is_dormant())
+                && self.numbered(manager, this.list).is_some_and(|l| !l.is_dormant())
             {
                 return true;
             }
@@ -332,13 +321,14 @@ impl Knowledge {
         b: BlockId,
         distance: u32,
     ) -> bool {
+        let own = self.number(manager, list);
         let mut u = blocks[b].first_use;
         while u != NONE {
             let Use { manager: m, list: l, first, other, .. } = self.uses[u as usize];
             if u32::from(m) == manager.0
-                && usize::from(l) != list
+                && l != own
                 && first != NONE
-                && let Some(there) = self.list(manager, l.into()).filter(|l| !l.is_dormant())
+                && let Some(there) = self.numbered(manager, l).filter(|l| !l.is_dormant())
                 && first.saturating_sub(there.cursor()) < distance
             {
                 return true;
@@ -380,8 +370,8 @@ impl Knowledge {
             let Use { manager, list, first, other, .. } = self.uses[u as usize];
             if first != NONE
                 && let Some(Some(known)) = self.known.get_mut(usize::from(manager))
+                && let Some(l) = known.lists.get_mut(usize::from(list.wrapping_sub(known.base)))
             {
-                let l = &mut known.lists[usize::from(list)];
                 l.unplace(blocks, b, first);
                 l.place(blocks, b, ManagerId(manager.into()), first);
             }
@@ -417,15 +407,33 @@ impl Knowledge {
     /// The use of a block in one list.
     #[inline]
     fn find_use(&self, blocks: &Blocks, manager: ManagerId, list: usize, b: BlockId) -> Option<u32> {
+        self.find_numbered(blocks, manager, self.number(manager, list), b)
+    }
+
+    #[inline]
+    fn find_numbered(&self, blocks: &Blocks, manager: ManagerId, number: u16, b: BlockId) -> Option<u32> {
         let mut u = blocks[b].first_use;
         while u != NONE {
             let this = &self.uses[u as usize];
-            if u32::from(this.manager) == manager.0 && usize::from(this.list) == list {
+            if u32::from(this.manager) == manager.0 && this.list == number {
                 return Some(u);
             }
             u = this.other;
         }
         None
+    }
+
+    /// The number of a list in the uses.
+    #[inline]
+    fn number(&self, manager: ManagerId, list: usize) -> u16 {
+        self.of(manager).map_or(0, |known| known.base).wrapping_add(list as u16)
+    }
+
+    /// The list that a number in the uses stands for; `None` for one that is being withdrawn.
+    #[inline]
+    fn numbered(&self, manager: ManagerId, number: u16) -> Option<&List> {
+        let known = self.of(manager)?;
+        known.lists.get(usize::from(number.wrapping_sub(known.base)))
     }
 
     /// Takes a use out of its block's chain.

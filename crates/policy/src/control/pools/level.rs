@@ -55,13 +55,15 @@ pub(super) struct Level {
     order: Order,
     shadow: Option<Box<Shadow>>,
     room_blocks: u32,
+    /// Its blocks go to another level of the same priority, which has taken its place.
+    pub(super) retired: bool,
 }
 
 impl Level {
     pub(super) fn new(priority: i32, room_blocks: u32) -> Level {
         let policy = PoolPolicy::default();
         let order = Order::new(policy, room_blocks);
-        Level { priority, policy, order, shadow: None, room_blocks: room_blocks.max(1) }
+        Level { priority, policy, order, shadow: None, room_blocks: room_blocks.max(1), retired: false }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -75,28 +77,39 @@ impl Level {
         self.policy
     }
 
-    pub(super) fn set_policy(&mut self, blocks: &mut Blocks, policy: PoolPolicy) {
+    /// The level's policy is another one; gives which order its blocks are to be in from now on, if it changes.
+    pub(super) fn set_policy(&mut self, policy: PoolPolicy) -> Option<PoolPolicy> {
         if policy == self.policy {
-            return;
+            return None;
         }
         self.policy = policy;
         self.shadow = (policy == PoolPolicy::Adaptive).then(|| Box::new(Shadow::new(self.room_blocks)));
-        let follow = self.shadow.as_ref().map_or(policy, |shadow| shadow.following());
-        self.follow(blocks, follow);
+        Some(self.shadow.as_ref().map_or(policy, |shadow| shadow.following()))
+    }
+
+    /// A level of the same priority and policy, without blocks, in the order of `follow`: it goes on with what is known
+    /// of the policies, and this one is retired.
+    pub(super) fn successor(&mut self, follow: PoolPolicy) -> Level {
+        self.retired = true;
+        let order = Order::new(follow, self.room_blocks);
+        let shadow = self.shadow.take();
+        let (priority, policy, room_blocks) = (self.priority, self.policy, self.room_blocks);
+        Level { priority, policy, order, shadow, room_blocks, retired: false }
+    }
+
+    /// Are the blocks ordered by their last reference alone?
+    pub(super) fn is_by_recency(&self) -> bool {
+        matches!(self.order, Order::Recency { .. })
     }
 
     pub(super) fn shadow_report(&self) -> Option<ShadowReport> {
         self.shadow.as_ref().map(|shadow| shadow.report())
     }
 
-    /// A block of this level was referenced, cached or not.
+    /// A block of this level was referenced, cached or not; gives which order is the better one now, if that changes.
     #[inline]
-    pub(super) fn observe(&mut self, blocks: &mut Blocks, block: Block) {
-        if let Some(shadow) = &mut self.shadow
-            && let Some(policy) = shadow.reference(block)
-        {
-            self.follow(blocks, policy);
-        }
+    pub(super) fn observe(&mut self, block: Block) -> Option<PoolPolicy> {
+        self.shadow.as_mut()?.reference(block)
     }
 
     /// The blocks, from the one that would go first (least recently used under MRU, too).
@@ -166,6 +179,18 @@ impl Level {
         }
     }
 
+    /// A block comes from the level that this one has followed, to be replaced sooner than what is here, where the order
+    /// is one of recency.
+    pub(super) fn push_before(&mut self, blocks: &mut Blocks, b: BlockId) {
+        match &mut self.order {
+            Order::Recency { blocks: list, .. } => {
+                let place = list.push_front(b, |m, p| blocks[m].place = p);
+                blocks[b].place = place;
+            }
+            Order::Ranked { .. } => self.push(blocks, b),
+        }
+    }
+
     /// The block at `place` leaves.
     pub(super) fn remove(&mut self, place: u32) {
         match &mut self.order {
@@ -207,14 +232,19 @@ impl Level {
         }
     }
 
-    /// Puts the blocks in the order of a policy, as they come.
-    fn follow(&mut self, blocks: &mut Blocks, policy: PoolPolicy) {
+    /// Changes the order of the blocks without touching any: says whether that can be done.
+    pub(super) fn turn_to(&mut self, policy: PoolPolicy) -> bool {
         if let Order::Recency { newest_first, .. } = &mut self.order
             && matches!(policy, PoolPolicy::Lru | PoolPolicy::Mru)
         {
             *newest_first = policy == PoolPolicy::Mru;
-            return;
+            return true;
         }
+        false
+    }
+
+    /// Puts the blocks in the order of a policy, as they come.
+    pub(super) fn follow(&mut self, blocks: &mut Blocks, policy: PoolPolicy) {
         let members = self.members();
         self.order = Order::new(policy, self.room_blocks);
         for b in members {

@@ -13,18 +13,22 @@
 //! readahead, one-block look-ahead) wait in `arriving`: by recency they would be MRU's first victims
 //! just before they are used. Those waiting longest are given up first when they are more than
 //! half of the cache, which is a readahead that nobody reads.
+//!
+//! A directive that moves many blocks takes effect at once and moves them by and by ([`moving`]).
 
 mod level;
+mod moving;
 
 use std::collections::BTreeMap;
 
 use crate::blocks::{BlockId, Blocks, Mark, NO_POOL};
-use crate::ids::{Block, FileId};
+use crate::ids::{Block, FileId, ManagerId};
 use crate::input::LimitReached;
 use crate::pool_policy::PoolPolicy;
 use crate::recency::{NONE, RecencyList};
 use crate::shadow::ShadowReport;
 use level::Level;
+use moving::Moving;
 
 /// Pool number of the blocks that were loaded but not referenced yet.
 const ARRIVING: u16 = 0;
@@ -45,6 +49,8 @@ const ADAPTIVE_LEVELS: u32 = 8;
 /// Priorities, policies and pools of one manager.
 #[derive(Debug)]
 pub(crate) struct Pools {
+    /// Whose they are.
+    own: ManagerId,
     arriving: RecencyList,
     passed_over: RecencyList,
     /// Pool `FIRST_LEVEL + l` is level l.
@@ -58,21 +64,26 @@ pub(crate) struct Pools {
     cache_blocks: u32,
     /// Levels that are adaptive.
     adaptive: u32,
+    /// What directives have still to move.
+    moving: Moving,
 }
 
 impl Pools {
-    pub(crate) fn new(level_limit: u32, file_limit: u32, cache_blocks: u32) -> Pools {
+    pub(crate) fn new(own: ManagerId, level_limit: u32, file_limit: u32, cache_blocks: u32) -> Pools {
         let mut pools = Pools {
+            own,
             arriving: RecencyList::default(),
             passed_over: RecencyList::default(),
             levels: Vec::new(),
             ascending: Vec::new(),
             file_priorities: BTreeMap::new(),
-            level_limit: level_limit.clamp(1, u32::from(NO_POOL - FIRST_LEVEL) - 1),
+            // Each may have a second place for the blocks that come from its policy before.
+            level_limit: level_limit.clamp(1, u32::from(NO_POOL - FIRST_LEVEL) / 2 - 1),
             file_limit,
             arriving_limit: (cache_blocks / ARRIVING_SHARE) as usize,
             cache_blocks,
             adaptive: 0,
+            moving: Moving::default(),
         };
         pools.add_level(0);
         pools
@@ -110,7 +121,9 @@ impl Pools {
             return Err(LimitReached { what: "adaptive priority levels", limit: ADAPTIVE_LEVELS });
         }
         let level = self.level(priority)?;
-        self.levels[level as usize].set_policy(blocks, policy);
+        if let Some(follow) = self.levels[level as usize].set_policy(policy) {
+            self.follow(blocks, level, follow);
+        }
         self.adaptive = adaptive;
         Ok(())
     }
@@ -120,7 +133,9 @@ impl Pools {
     pub(crate) fn observe(&mut self, blocks: &mut Blocks, block: Block) {
         if self.adaptive > 0 {
             let level = self.home(block.file) - FIRST_LEVEL;
-            self.levels[level as usize].observe(blocks, block);
+            if let Some(follow) = self.levels[level as usize].observe(block) {
+                self.follow(blocks, level, follow);
+            }
         }
     }
 
@@ -145,16 +160,13 @@ impl Pools {
         {
             return Err(LimitReached { what: "files with a priority of their own", limit: self.file_limit });
         }
-        let to = self.level(priority)? + FIRST_LEVEL;
+        self.level(priority)?;
         if priority == 0 {
             self.file_priorities.remove(&file);
         } else {
             self.file_priorities.insert(file, priority);
         }
-        let from = self.level(old)?;
-        let of_file = |&b: &BlockId| blocks[b].block.file == file && !blocks[b].is(Mark::Temporary);
-        let moving = self.levels[from as usize].members().into_iter().filter(of_file).collect();
-        self.move_in(blocks, moving, to);
+        self.move_file(blocks, file);
         Ok(())
     }
 
@@ -177,6 +189,7 @@ impl Pools {
     /// A block enters the pools: loaded (`referenced` false: it waits among the arriving), or referenced
     /// for the last time that the disclosed list knows of.
     pub(crate) fn insert(&mut self, blocks: &mut Blocks, b: BlockId) {
+        self.move_some(blocks);
         let pool = if blocks[b].is(Mark::Referenced) { self.home(blocks[b].block.file) } else { ARRIVING };
         self.append(blocks, b, pool);
     }
@@ -188,9 +201,11 @@ impl Pools {
 
     /// A block in the pools is referenced: it ends a temporary priority and is the most recently used.
     pub(crate) fn touch(&mut self, blocks: &mut Blocks, b: BlockId) {
+        self.move_some(blocks);
         let record = &blocks[b];
         let pool = record.pool;
-        if record.is(Mark::Temporary) || pool < FIRST_LEVEL {
+        let home_elsewhere = || self.is_moving() && pool != self.home(record.block.file);
+        if record.is(Mark::Temporary) || pool < FIRST_LEVEL || home_elsewhere() {
             self.remove(blocks, b);
             let home = self.home(blocks[b].block.file);
             self.append(blocks, b, home);
@@ -245,6 +260,7 @@ impl Pools {
     /// Forgets a file's priority.
     pub(crate) fn forget_file(&mut self, file: FileId) {
         self.file_priorities.remove(&file);
+        self.moving.forget_file(file);
     }
 
     fn move_in(&mut self, blocks: &mut Blocks, moving: Vec<BlockId>, to: u16) {
@@ -283,13 +299,13 @@ impl Pools {
     }
 
     fn find_level(&self, priority: i32) -> Option<u16> {
-        self.levels.iter().position(|l| l.priority == priority).map(|l| l as u16)
+        self.levels.iter().position(|l| l.priority == priority && !l.retired).map(|l| l as u16)
     }
 
     fn level(&mut self, priority: i32) -> Result<u16, LimitReached> {
         match self.find_level(priority) {
             Some(level) => Ok(level),
-            None if self.levels.len() >= self.level_limit as usize => {
+            None if self.levels.iter().filter(|l| !l.retired).count() >= self.level_limit as usize => {
                 Err(LimitReached { what: "priority levels", limit: self.level_limit })
             }
             None => Ok(self.add_level(priority)),
@@ -297,10 +313,6 @@ impl Pools {
     }
 
     fn add_level(&mut self, priority: i32) -> u16 {
-        let level = self.levels.len() as u16;
-        self.levels.push(Level::new(priority, self.cache_blocks));
-        let at = self.ascending.partition_point(|&l| self.levels[l as usize].priority < priority);
-        self.ascending.insert(at, level);
-        level
+        self.place_level(Level::new(priority, self.cache_blocks))
     }
 }

@@ -1,0 +1,252 @@
+//! Looking up what is cached of files that programs have named: a part at a time.
+//!
+//! A file may be as large as the memory, and all of it cached; to go through it takes a tenth of a second for each few
+//! GiB. So a file is looked at in parts, the files of one user after another and those of several users in turn, for
+//! some hundred microseconds in a round of the loop. One that is small is looked at when it is named.
+//!
+//! The kernel's side reports of the file before it is looked at, so that what changes meanwhile is told by it. What a
+//! process reads of a part that was not looked at yet, and nobody was seen to load, was cached before.
+//!
+//! A look puts both right: pages that are cached and not known, and known ones that are gone.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use foretell_policy::{Block, FileId, Input};
+
+use crate::kernel::{self, Linux, PageCache, WINDOW_BYTES};
+use crate::steering::Steering;
+
+/// Windows of 2 MiB of a file named by a descriptor in which what is cached already is looked up; the rest is learnt
+/// when it is read.
+const WINDOWS: u32 = 4096;
+
+/// Longest part that is asked about at a time: 32,768 pages take half a millisecond.
+const SPAN_BYTES: u64 = 64 * WINDOW_BYTES;
+
+/// Parts of a file that are looked at when it is named.
+const PARTS_AT_ONCE: u32 = 8;
+
+/// What looks may take of a round, and one user's of that.
+const ROUND: Duration = Duration::from_micros(500);
+const TURN: Duration = Duration::from_micros(125);
+
+/// A look at a file, as far as it has come.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    id: FileId,
+    /// Byte.
+    next: u64,
+    span: u64,
+    windows: u32,
+    /// Pages that are not known are told of as well.
+    new: bool,
+}
+
+/// All looks under way: one a file.
+#[derive(Debug, Default)]
+pub(crate) struct Looks {
+    /// By user, then by the serial number of the file.
+    by_user: BTreeMap<u32, BTreeMap<u32, Look>>,
+    files: HashMap<FileId, (u32, u32)>,
+    last_user: u32,
+}
+
+impl Looks {
+    /// Is there something of the file that was not looked at yet?
+    pub(crate) fn is_pending(&self, file: FileId) -> bool {
+        !self.files.is_empty() && self.files.contains_key(&file)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    fn add(&mut self, user: u32, serial: u32, look: Look) {
+        self.remove(look.id);
+        self.files.insert(look.id, (user, serial));
+        self.by_user.entry(user).or_default().insert(serial, look);
+    }
+
+    /// The file is not looked at any more; gives how far that had come.
+    pub(crate) fn remove(&mut self, file: FileId) {
+        if let Some((user, serial)) = self.files.remove(&file)
+            && let Some(looks) = self.by_user.get_mut(&user)
+        {
+            looks.remove(&serial);
+            if looks.is_empty() {
+                self.by_user.remove(&user);
+            }
+        }
+    }
+
+    /// The look whose turn it is: whose, the file's serial number, and how far it has come.
+    fn next(&mut self) -> Option<(u32, u32, Look)> {
+        let after = self.last_user.checked_add(1).and_then(|from| self.by_user.range(from..).next());
+        let (&user, looks) = after.or_else(|| self.by_user.first_key_value())?;
+        let (&serial, &look) = looks.first_key_value()?;
+        self.last_user = user;
+        Some((user, serial, look))
+    }
+
+    fn put_back(&mut self, user: u32, serial: u32, look: Look) {
+        if let Some(place) = self.by_user.get_mut(&user).and_then(|looks| looks.get_mut(&serial)) {
+            *place = look;
+        }
+    }
+}
+
+impl Steering {
+    /// A file is to be looked at from its beginning, on behalf of a user. The observer must know it.
+    pub(crate) fn look_at(&mut self, id: FileId, user: u32, new: bool) {
+        let Some(managed) = self.files.get(id) else { return };
+        let look = Look { id, next: 0, span: SPAN_BYTES, windows: WINDOWS, new };
+        self.looks.add(user, managed.serial, look);
+    }
+
+    /// Looks at the first parts of a file that was just named: at all of it, if it is small.
+    pub(crate) fn look_at_once(&mut self, id: FileId) {
+        let Some(&(user, serial)) = self.looks.files.get(&id) else { return };
+        let look = self.looks.by_user.get(&user).and_then(|looks| looks.get(&serial)).copied();
+        let Some(mut look) = look else { return };
+        if (0..PARTS_AT_ONCE).any(|_| self.look_on(&mut look)) {
+            self.looks.remove(id);
+        } else {
+            self.looks.put_back(user, serial, look);
+        }
+    }
+
+    /// Goes on with the looks, each user's in turn, for a part of a round.
+    pub(crate) fn go_on_looking(&mut self) {
+        if self.looks.is_empty() {
+            return;
+        }
+        let start = Instant::now();
+        let mut now = start;
+        while now < start + ROUND
+            && let Some((user, serial, mut look)) = self.looks.next()
+        {
+            let begun = now;
+            let mut done = false;
+            while !done && now < begun + TURN {
+                done = self.files.get_serial(look.id, serial).is_none() || self.look_on(&mut look);
+                now = Instant::now();
+            }
+            if done {
+                self.looks.remove(look.id);
+            } else {
+                self.looks.put_back(user, serial, look);
+            }
+            self.spend(user, now - begun);
+        }
+        self.stirred |= !self.looks.is_empty();
+    }
+
+    /// Looks at the next part of a file; says whether that was the last.
+    fn look_on(&mut self, look: &mut Look) -> bool {
+        let Some(size) = self.files.get(look.id).map(|managed| managed.size) else { return true };
+        if look.next >= size {
+            return true;
+        }
+        if look.windows == 0 {
+            if let Some(managed) = self.files.get_mut(look.id) {
+                managed.partly_known = true;
+            }
+            return true;
+        }
+        let Some(descriptor) = self.files.descriptor(look.id) else { return true };
+        let (page_bytes, length) = (kernel::page_bytes(), look.span.min(size - look.next));
+        if look.span > WINDOW_BYTES {
+            match Linux.status(&descriptor, look.next, length) {
+                Ok(status) if status.cached == 0 => {
+                    let pages = look.next / page_bytes..(look.next + look.span) / page_bytes;
+                    if self.files.get(look.id).is_some_and(|m| m.folios.first_cached(pages.start) < pages.end)
+                    {
+                        self.removed(look.id, pages);
+                    }
+                    look.next += look.span;
+                    look.span = (2 * look.span).min(SPAN_BYTES);
+                }
+                _ => look.span = WINDOW_BYTES,
+            }
+            return false;
+        }
+        let Ok(there) = kernel::resident(&descriptor, look.next, length) else { return true };
+        let found = there.contains(&true);
+        self.look_at_window(look, &descriptor, &there);
+        look.windows -= u32::from(found);
+        look.next += look.span;
+        if !found {
+            look.span = 2 * WINDOW_BYTES;
+        }
+        false
+    }
+
+    /// Compares the books with the pages of a window.
+    fn look_at_window(&mut self, look: &Look, descriptor: &File, there: &[bool]) {
+        let (id, page_bytes) = (look.id, kernel::page_bytes());
+        let first = look.next / page_bytes;
+        let mut gone = Vec::new();
+        if let Some(managed) = self.files.get_mut(id) {
+            for (page, &there) in (first..).zip(there) {
+                match (there, managed.folios.is_cached(page)) {
+                    (true, false) if look.new => managed.folios.add_guessed(page),
+                    (false, true) => gone.extend(managed.folios.folio(page)),
+                    _ => {}
+                }
+            }
+        }
+        gone.dedup();
+        for folio in gone {
+            // It may just be being read.
+            let status = Linux.status(descriptor, folio.head * page_bytes, folio.pages * page_bytes);
+            let certain = |by_mincore: bool| {
+                !by_mincore || !self.files.get(id).is_some_and(|m| m.folios.any_unread(folio.range()))
+            };
+            if status.is_ok_and(|status| status.cached == 0 && certain(status.by_mincore)) {
+                self.removed(id, folio.range());
+            }
+        }
+        for index in self.blocks(&(first..first + there.len() as u64)) {
+            let (block, pages) = (Block::new(id, index), self.pages(index));
+            if !self.engine.is_cached(block)
+                && !self.in_flight.contains(&block)
+                && self
+                    .files
+                    .get(id)
+                    .is_some_and(|m| m.folios.any_cached(pages.clone()) && !m.folios.is_issued(pages.start))
+            {
+                self.tell(Input::Loaded { block, by: None });
+            }
+        }
+    }
+
+    /// A user's doing has taken some of the loop's time; see [`crate::Plane::take_spent`].
+    pub(crate) fn spend(&mut self, user: u32, time: Duration) {
+        *self.spent.entry(user).or_default() += time;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(file: u32) -> Look {
+        Look { id: FileId(file), next: 0, span: SPAN_BYTES, windows: WINDOWS, new: true }
+    }
+
+    #[test]
+    fn there_is_one_look_a_file_and_users_take_turns() {
+        let mut looks = Looks::default();
+        for serial in 0..1000 {
+            looks.add(7, serial, look(serial % 10));
+        }
+        looks.add(8, 2000, look(100));
+        assert_eq!((looks.files.len(), looks.by_user[&7].len()), (11, 10));
+        let users: Vec<u32> = (0..4).map(|_| looks.next().unwrap().0).collect();
+        assert_eq!(users, [7, 8, 7, 8]);
+        (0..10).chain([100]).for_each(|file| looks.remove(FileId(file)));
+        assert!(looks.by_user.is_empty() && looks.is_empty() && looks.next().is_none());
+    }
+}
