@@ -88,7 +88,7 @@ impl PageCache for Told {
 
     fn status(&self, _: &File, offset: u64, length: u64) -> io::Result<CacheStatus> {
         let cached = u64::from((offset..offset + length).contains(&self.cached));
-        Ok(CacheStatus { cached, unclean: 0 })
+        Ok(CacheStatus { cached, ..CacheStatus::default() })
     }
 }
 
