@@ -358,3 +358,42 @@ fn credit_comes_back_with_a_cancelled_list() {
         scene.plane.perform();
     }
 }
+
+#[test]
+fn a_disk_with_a_batch_of_its_own_is_filled_up_again_when_a_quarter_is_there() {
+    for (said, at_once) in [(None, 8..=70), (Some(500), 500..=500)] {
+        let config = Config { prefetch: Prefetch::Informed, batch: 8, ..Config::new(8192) };
+        let mut scene = Scene::new(config);
+        let now = scene.plane.now();
+        for _ in 0..200 {
+            // Quick accesses, and a process that computes hardly at all: all of it is due.
+            scene.plane.engine.tell(now, Input::Served { disk: DiskId(0), access: Nanos(1_000_000) });
+            scene.plane.engine.tell(now, Input::Computed { process: scene.process, compute: Nanos(1_000) });
+        }
+        if let Some(batch) = said {
+            scene.plane.engine.tell(now, Input::DiskBatch { disk: DiskId(0), batch });
+            // Of a disk that there is not.
+            scene.plane.engine.tell(now, Input::DiskBatch { disk: DiskId(9), batch: 1 });
+        }
+        let list = scene.blocks(&(0..4096).collect::<Vec<u32>>());
+        scene.plane.engine.disclose(now, scene.manager, &list);
+        let fetches = |scene: &mut Scene| {
+            let actions = std::iter::from_fn(|| scene.plane.engine.poll_action());
+            let fetch = |action| if let Action::Fetch { block, .. } = action { Some(block) } else { None };
+            actions.filter_map(fetch).collect::<Vec<Block>>()
+        };
+        let first = fetches(&mut scene);
+        assert!(at_once.contains(&first.len()), "{said:?}: {}", first.len());
+        let Some(batch) = said else { continue };
+        let quarter = batch as usize / 4;
+        for &block in &first[..quarter - 5] {
+            scene.plane.engine.tell(now, Input::Loaded { block, by: None });
+        }
+        assert_eq!(fetches(&mut scene).len(), 0, "most of it is under way");
+        for &block in &first[quarter - 5..quarter + 5] {
+            scene.plane.engine.tell(now, Input::Loaded { block, by: None });
+        }
+        let again = fetches(&mut scene).len();
+        assert!((quarter..=quarter + 5).contains(&again), "{again}");
+    }
+}

@@ -168,7 +168,7 @@ impl Lane {
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
     /// Blocks that wait, in all.
-    pub(super) waiting: usize,
+    waiting: usize,
     arrivals: u64,
     /// The lane that is asked first next time.
     turn: usize,

@@ -20,7 +20,8 @@
 //! - In a slow run of references F is small, and the next quick run would come as a surprise: F is taken
 //!   over the mean time between all references so far if that is less than the last 100's.
 //! - The horizon's rule keeps a busy disk from ever being free. So a batch is filled up again as soon as
-//!   a quarter of it is done, which also lets the disk choose among more requests.
+//!   a quarter of it is done, which also lets the disk choose among more requests. So is one of which it was said
+//!   how large it may be ([`Input::DiskBatch`]).
 //!
 //! The test first holds when the cursor reaches the least p_i - i F' over positions p_i of missing blocks.
 //! That *due* position is computed once and kept until a block of the disk within reach is evicted or
@@ -134,8 +135,8 @@ pub(super) struct Forestall {
     open: OpenBatches,
     /// The last access times, by disk.
     access_times: Vec<History>,
-    /// Prefetches that may be under way, by disk.
-    batches: Vec<u32>,
+    /// Prefetches that may be under way, by disk, where that was said.
+    batches: Vec<Option<u32>>,
     /// By manager.
     watched: Vec<Watched>,
 }
@@ -145,7 +146,7 @@ impl Forestall {
         Forestall {
             open: OpenBatches::default(),
             access_times: vec![History::default(); config.disks.max(1) as usize],
-            batches: vec![config.batch.max(1); config.disks.max(1) as usize],
+            batches: vec![None; config.disks.max(1) as usize],
             watched: Vec::new(),
         }
     }
@@ -165,7 +166,7 @@ impl Planner for Forestall {
             }
             Input::DiskBatch { disk, batch } => {
                 if let Some(of_disk) = self.batches.get_mut(disk.0 as usize) {
-                    *of_disk = batch.max(1);
+                    *of_disk = Some(batch.max(1));
                 }
             }
             Input::Computed { process, compute } => {
@@ -192,9 +193,10 @@ impl Forestall {
             let due = &mut due[list];
             self.open.fill(desk, manager, list, None, least_chance, |desk, disk| {
                 let in_flight = desk.in_flight_from(disk);
-                let batch = batches[disk.0 as usize];
+                let said = batches[disk.0 as usize];
+                let batch = said.unwrap_or_else(|| desk.config().batch.max(1));
                 let fetch = fetch_references(&access_times[disk.0 as usize], compute_times);
-                let refill_at = if fetch.slow { batch / 4 * 3 } else { 0 };
+                let refill_at = if fetch.slow || said.is_some() { batch / 4 * 3 } else { 0 };
                 let Some(l) = desk.list(manager, list) else { return 0 };
                 let reach = desk.config().cache_blocks.saturating_mul(2);
                 let due = &mut due[disk.0 as usize];
