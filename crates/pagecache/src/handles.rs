@@ -14,6 +14,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::PathBuf;
 
 use crate::observe::FileKey;
+use crate::proc_text;
 use crate::resolve::{look_at, open_quietly};
 
 /// Devices whose mount point is remembered; a further one makes all be looked up anew.
@@ -84,48 +85,14 @@ impl Mounts {
 
 /// A directory at which the file system of this device is mounted.
 fn mount_point(dev: u64) -> Option<PathBuf> {
-    let device = format!("{}:{}", dev >> 20, dev & 0xf_ffff);
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ').skip(2);
-        if fields.next()? != device {
-            return None;
-        }
-        let point = PathBuf::from(unescape(fields.nth(1)?));
-        // Files can be mounted too.
-        point.is_dir().then_some(point)
-    })
-}
-
-/// Undoes the octal escapes (`\040` for a space) of mountinfo.
-fn unescape(field: &str) -> std::ffi::OsString {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let code = after.get(..3).and_then(|d| std::str::from_utf8(d).ok());
-        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(code) if byte == b'\\' => {
-                bytes.push(code);
-                rest = &after[3..];
-            }
-            _ => {
-                bytes.push(byte);
-                rest = after;
-            }
-        }
-    }
-    std::os::unix::ffi::OsStringExt::from_vec(bytes)
+    let mounts = fs::read("/proc/self/mountinfo").ok()?;
+    // Files can be mounted too.
+    proc_text::mount_points(&mounts, dev).find(|point| point.is_dir())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn octal_escapes_are_undone() {
-        assert_eq!(unescape("/mnt/a\\040b\\134"), "/mnt/a b\\");
-        assert_eq!(unescape("/x\\04"), "/x\\04");
-    }
 
     #[test]
     fn an_inode_is_opened_by_its_number_until_it_is_gone() {
