@@ -89,8 +89,8 @@ pub(crate) const HALF_MESSAGE: Duration = Duration::from_secs(1);
 pub(crate) const HALF_DESCRIPTORS_OF_USER: u32 = 4 * foretell_protocol::limits::DESCRIPTORS as u32;
 /// How long it may take to close a descriptor that a client has sent. Then its user has to go.
 pub(crate) const CLOSING: Duration = Duration::from_secs(1);
-/// Connections let in between two rounds of the plane's loop.
-pub(crate) const ACCEPTED_A_ROUND: usize = 64;
+/// Time for letting in between two rounds of the plane's loop: some tens of connections.
+pub(crate) const ACCEPTING: Duration = Duration::from_micros(500);
 /// Messages of one connection taken between two rounds.
 pub(crate) const MESSAGES_A_ROUND: u32 = 32;
 /// Entries of one ring taken between two rounds.

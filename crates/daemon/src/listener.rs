@@ -226,10 +226,8 @@ fn holder(lock: &File) -> Option<u32> {
 
 /// Has a process ended, but for threads that cannot? Its number is not given to another one while it holds a lock.
 fn is_dead(process: Option<u32>) -> bool {
-    let stat = process.and_then(|pid| fs::read_to_string(format!("/proc/{pid}/stat")).ok());
-    // proc_pid_stat(5): the name, which may hold anything, in parentheses, then the state.
-    let state = stat.as_deref().and_then(|stat| stat.rsplit_once(") ")?.1.chars().next());
-    matches!(state, Some('Z' | 'X'))
+    let stat = process.and_then(|pid| fs::read(format!("/proc/{pid}/stat")).ok());
+    matches!(stat.as_deref().and_then(foretell_pagecache::proc_text::state), Some(b'Z' | b'X'))
 }
 
 /// Removes a lock file's name, if it is still that file's.

@@ -17,7 +17,7 @@ use rustix::event::epoll;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::connection::{Connection, End, Role};
-use crate::limits::{ACCEPTED_A_ROUND, CLOSING, HALF_DESCRIPTORS_OF_USER, HALF_MESSAGE, Limits};
+use crate::limits::{ACCEPTING, CLOSING, HALF_DESCRIPTORS_OF_USER, HALF_MESSAGE, Limits};
 use crate::listener::{ListenError, Listener};
 use crate::owners::Owners;
 use crate::peer::Peer;
@@ -291,7 +291,14 @@ impl Service {
                 LISTENER => self.accept()?,
                 STOP => self.stopping = true,
                 WATCHER => self.answer_watchers(),
-                _ if number % 2 == 1 => self.end(number / 2, End::Gone),
+                _ if number % 2 == 1 => {
+                    // Ended in its user's turn: to forget what it had may take long.
+                    let id = number / 2;
+                    if let Some(connection) = self.connections.get_mut(&id) {
+                        connection.is_gone = true;
+                    }
+                    self.want_turn(id);
+                }
                 _ => {
                     let id = number / 2;
                     if flags.contains(epoll::EventFlags::OUT) {
@@ -314,9 +321,15 @@ impl Service {
     }
 
     fn accept(&mut self) -> Result<(), ServiceError> {
-        for _ in 0..ACCEPTED_A_ROUND {
+        let mut now = Instant::now();
+        let ends = now + ACCEPTING;
+        while now < ends {
             match self.listener.accept() {
-                Ok(Some(socket)) => self.let_in(socket),
+                Ok(Some(socket)) => {
+                    let user = self.let_in(socket);
+                    let begun = std::mem::replace(&mut now, Instant::now());
+                    self.shares.charge(user, now - begun);
+                }
                 Ok(None) => return Ok(()),
                 // Nobody can be let in for want of descriptors or memory: knocking is not listened to for a
                 // while, or it would keep the loop awake.
@@ -330,11 +343,12 @@ impl Service {
         Ok(())
     }
 
-    fn let_in(&mut self, socket: OwnedFd) {
+    /// Lets somebody in, or says why not; gives whose doing that is.
+    fn let_in(&mut self, socket: OwnedFd) -> u32 {
         // Who has gone already, or lives in another world of process numbers, cannot be served.
         let Ok(mut peer) = Peer::of(socket.as_fd()) else {
             drop(self.plane.closer().guard(NOBODY, socket));
-            return;
+            return NOBODY;
         };
         peer.account = self.subordinates.account(peer.user, peer.group);
         let user = peer.account;
@@ -350,7 +364,7 @@ impl Service {
             self.refused += 1;
             connection.farewell(code, text);
             connection.shut();
-            return;
+            return user;
         }
         self.last_connection += 1;
         let id = self.last_connection;
@@ -361,11 +375,12 @@ impl Service {
             .and_then(|()| watch(connection.peer.pidfd.as_fd(), 2 * id + 1));
         if watched.is_err() {
             self.owners.leave(user);
-            return;
+            return user;
         }
         self.greeting.insert((connection.since, id));
         self.connections.insert(id, connection);
         self.busy.insert(user, id);
+        user
     }
 
     /// A connection may have something to say.

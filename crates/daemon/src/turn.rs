@@ -37,6 +37,9 @@ impl Service {
     /// soon.
     pub(crate) fn turn(&mut self, id: u64) -> Result<bool, End> {
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(false) };
+        if connection.is_gone {
+            return Err(End::Gone);
+        }
         // First what is left of the entry before, then the tail, then the socket, then the entries before the tail.
         if let Some(speech) = connection.speech()
             && speech.rest.is_some()

@@ -17,6 +17,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::{Path, PathBuf};
 
 use crate::observe::FileKey;
+use crate::proc_text;
 use crate::resolve::{look_at, open_quietly};
 
 /// Devices whose mount point is remembered; a further one makes all be looked up anew.
@@ -70,8 +71,8 @@ impl Mounts {
             }
             self.points.swap_remove(at);
         }
-        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-        let (point, mount) = mount_points(&mounts, dev).find_map(|point| {
+        let mounts = fs::read("/proc/self/mountinfo").ok()?;
+        let (point, mount) = proc_text::mount_points(&mounts, dev).find_map(|point| {
             let mount = on_device(&point, dev)?;
             Some((point, mount))
         })?;
@@ -127,58 +128,9 @@ fn subvolume_of(file: &File) -> Option<u64> {
     (result == 0 && handle.kind == BTRFS).then_some(u64::from(high) << 32 | u64::from(low))
 }
 
-/// Where the file system of this device may be mounted, by a table of mounts in the format of mountinfo. btrfs is shown
-/// there under the device number of no subvolume, so that each of its mounts may be the one.
-fn mount_points(mounts: &str, dev: u64) -> impl Iterator<Item = PathBuf> {
-    let device = format!("{}:{}", dev >> 20, dev & 0xf_ffff);
-    mounts.lines().filter_map(move |line| {
-        let (mount, kind) = line.split_once(" - ")?;
-        let mut fields = mount.split(' ').skip(2);
-        let shown = fields.next()?;
-        let may_be = shown == device || dev >> 20 == 0 && kind.starts_with("btrfs ");
-        may_be.then(|| fields.nth(1).map(|point| PathBuf::from(unescape(point))))?
-    })
-}
-
-/// Undoes the octal escapes (`\040` for a space) of mountinfo.
-fn unescape(field: &str) -> std::ffi::OsString {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let code = after.get(..3).and_then(|d| std::str::from_utf8(d).ok());
-        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(code) if byte == b'\\' => {
-                bytes.push(code);
-                rest = &after[3..];
-            }
-            _ => {
-                bytes.push(byte);
-                rest = after;
-            }
-        }
-    }
-    std::os::unix::ffi::OsStringExt::from_vec(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn octal_escapes_are_undone() {
-        assert_eq!(unescape("/mnt/a\\040b\\134"), "/mnt/a b\\");
-        assert_eq!(unescape("/x\\04"), "/x\\04");
-    }
-
-    #[test]
-    fn a_device_may_be_mounted_in_several_places_and_btrfs_anywhere() {
-        let mounts = "27 1 254:0 / / rw - ext4 /dev/vda rw\n28 27 0:41 / /s\\040t rw shared:1 - btrfs /dev/vdb rw\n\
-                      29 27 0:42 / /o rw - overlay o rw\n30 27 254:0 /x /y rw - ext4 /dev/vda rw\n";
-        let of = |dev: u64| mount_points(mounts, dev).collect::<Vec<_>>();
-        assert_eq!(of(254 << 20), [PathBuf::from("/"), PathBuf::from("/y")]);
-        assert_eq!(of(43), [PathBuf::from("/s t")]);
-        assert_eq!(of(255 << 20), [] as [PathBuf; 0]);
-    }
 
     #[test]
     fn an_inode_is_opened_by_its_number_until_it_is_gone() {

@@ -43,6 +43,7 @@ mod orphans;
 mod parts;
 mod plane;
 mod pressure;
+pub mod proc_text;
 mod recorder;
 mod report;
 mod resolve;

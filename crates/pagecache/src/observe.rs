@@ -374,8 +374,7 @@ impl Observer {
 }
 
 /// Whether the process exists and is not a zombie: field 3 of `/proc/PID/stat`, after the name in brackets.
-fn is_alive(tgid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{tgid}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X' | 'x'))
+pub(crate) fn is_alive(tgid: u32) -> bool {
+    let stat = std::fs::read(format!("/proc/{tgid}/stat")).unwrap_or_default();
+    crate::proc_text::state(&stat).is_some_and(|state| !matches!(state, b'Z' | b'X' | b'x'))
 }

@@ -105,7 +105,7 @@ impl Plane {
     /// The same, on something that stands between the plane and the kernel's page cache.
     pub(crate) fn open_with(options: Options, cache: Arc<dyn PageCache>) -> Result<Plane, OpenError> {
         check::options(&options)?;
-        kernel::map_large_tables();
+        kernel::adjust_allocator();
         let system = |what| move |source| OpenError::System { what, source };
         let list = match &options.record {
             Some(path) => Some(BlockList::create(path)?),

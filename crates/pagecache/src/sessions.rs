@@ -9,6 +9,7 @@ use foretell_policy::{FileId, ManagerId, ProcessId};
 use crate::casting::Casting;
 use crate::error::SessionError;
 use crate::options::{ManagerSpec, Rule, SessionId};
+use crate::proc_text::{self, Credentials};
 use crate::report::{Counts, ProcessReport};
 use crate::rules::RuleSet;
 
@@ -436,44 +437,13 @@ pub(crate) fn user_of(pid: u32) -> u32 {
     fs::metadata(format!("/proc/{pid}")).map_or(0, |metadata| metadata.uid())
 }
 
-/// Whose rights a process has (proc_pid_status(5)).
-#[derive(Debug, PartialEq, Eq)]
-struct Credentials {
-    /// Real, effective, saved, and for files.
-    users: [u32; 4],
-    groups: [u32; 4],
-    has_capabilities: bool,
-}
-
 fn credentials(pid: u32) -> Option<Credentials> {
-    credentials_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
-}
-
-fn credentials_in(status: &str) -> Option<Credentials> {
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-    let numbers = |text: &str| -> Option<[u32; 4]> {
-        let numbers: Vec<u32> = text.split_ascii_whitespace().map_while(|n| n.parse().ok()).collect();
-        numbers.try_into().ok()
-    };
-    let capabilities = u64::from_str_radix(field("CapPrm:")?.trim(), 16).ok()?;
-    Some(Credentials {
-        users: numbers(field("Uid:")?)?,
-        groups: numbers(field("Gid:")?)?,
-        has_capabilities: capabilities != 0,
-    })
-}
-
-impl Credentials {
-    /// Are these other rights than those of a program that `owner` starts?
-    fn are_foreign(&self, owner: u32) -> bool {
-        let other_group = self.groups.iter().any(|group| *group != self.groups[0]);
-        self.users != [owner; 4] || other_group || self.has_capabilities
-    }
+    Credentials::read(&fs::read(format!("/proc/{pid}/status")).ok()?)
 }
 
 /// The name of a process, `None` when there is none.
 pub(crate) fn name_of(pid: u32) -> Option<String> {
-    Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end_matches('\n').to_owned())
+    Some(proc_text::name(&fs::read(format!("/proc/{pid}/comm")).ok()?))
 }
 
 #[cfg(test)]
@@ -498,20 +468,20 @@ mod tests {
     }
 
     #[test]
-    fn rights_that_the_user_has_not_are_seen() {
-        let status = |users: &str, groups: &str, capabilities: &str| {
-            let text = format!("Name:\tUid: 0\nUid:\t{users}\nGid:\t{groups}\nCapPrm:\t{capabilities}\n");
-            credentials_in(&text).unwrap().are_foreign(7)
-        };
-        assert!(!status("7\t7\t7\t7", "9\t9\t9\t9", "0000000000000000"));
-        assert!(status("7\t0\t0\t0", "9\t9\t9\t9", "0000000000000000"), "set-user-ID");
-        assert!(status("0\t0\t0\t0", "9\t9\t9\t9", "0000000000000000"), "su");
-        assert!(status("7\t7\t7\t7", "9\t5\t5\t5", "0000000000000000"), "set-group-ID");
-        assert!(status("7\t7\t7\t7", "9\t9\t9\t9", "0000000000003000"), "file capabilities");
-        assert_eq!(credentials_in("Uid:\t1\t2\n"), None);
+    fn a_program_whose_name_is_no_text_is_known_as_others_are() {
+        use std::os::unix::ffi::OsStringExt;
         let own = credentials(std::process::id()).unwrap();
         assert_eq!(own.users[1], rustix::process::geteuid().as_raw());
         assert_eq!(credentials(u32::MAX), None);
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let program = directory.path().join(std::ffi::OsString::from_vec(b"\xff\xfe(".to_vec()));
+        fs::copy("/bin/sleep", &program).unwrap();
+        let mut child = std::process::Command::new(&program).arg("60").spawn().unwrap();
+        let (name, rights) = (name_of(child.id()), credentials(child.id()));
+        let alive = crate::observe::is_alive(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!((name.as_deref(), rights, alive), (Some("\u{fffd}\u{fffd}("), Some(own), true));
     }
 
     #[test]

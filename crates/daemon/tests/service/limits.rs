@@ -1,5 +1,7 @@
 //! Every limit: what is refused there, with which code, and that the next client is served.
 
+use std::path::Path;
+
 use foretell_pagecache::QueueLimits;
 use foretell_protocol::{Entry, ErrorCode, Part, Policy, Request};
 use foretelld::Limits;
@@ -23,6 +25,39 @@ fn connections_are_limited_by_process_and_in_all() {
     drop(_commands);
     service.until("there is room", |s| s.sessions_open == 2);
     Client::command(&service.socket);
+    service.end();
+}
+
+#[test]
+fn numbers_that_are_lent_to_a_user_count_as_that_user() {
+    let test = "numbers_that_are_lent_to_a_user_count_as_that_user";
+    if !Path::new("/etc/subuid").exists() {
+        println!("skipped: {test}: no /etc/subuid to put another one over");
+        return;
+    }
+    let Some(stage) = stage(test) else { return };
+    let path = stage.file("a", 8);
+    let limits = Limits { sessions_of_user: 1, ..Limits::default() };
+    let service = stage.service_with_subuid(64, limits, &format!("{NOBODY}:200000:65536\n"));
+    let mut first = start_with("speaker", &service.socket, &path, Some(200_007));
+    let snapshot = service.until("it speaks", |s| s.sessions.len() == 1);
+    assert_eq!(snapshot.sessions[0].user, 200_007, "it is who it is");
+    for (user, refused) in [(NOBODY, true), (265_535, true), (265_536, false)] {
+        let mut other = match refused {
+            true => start_with("refused", &service.socket, &path, Some(user)),
+            false => start_with("speaker", &service.socket, &path, Some(user)),
+        };
+        if refused {
+            let said = other.wait_with_output().unwrap();
+            assert!(String::from_utf8_lossy(&said.stdout).contains("SessionsOfUser"), "{said:?}");
+        } else {
+            service.until("who is somebody else speaks, too", |s| s.sessions.len() == 2);
+            other.kill().unwrap();
+            other.wait().unwrap();
+        }
+    }
+    first.kill().unwrap();
+    first.wait().unwrap();
     service.end();
 }
 

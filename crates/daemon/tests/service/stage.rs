@@ -79,6 +79,18 @@ impl Stage {
         Running::begun(child, socket)
     }
 
+    /// A service that sees another `/etc/subuid` (subuid(5)), in a mount namespace of its own.
+    pub(crate) fn service_with_subuid(&self, budget_blocks: u64, limits: Limits, subuid: &str) -> Running {
+        let (list, program) = (self.directory.join("subuid"), self.directory.join("service"));
+        fs::write(&list, subuid).unwrap();
+        fs::copy("/proc/self/exe", &program).unwrap();
+        let mut command = std::process::Command::new("unshare");
+        let script = r#"mount --bind "$0" /etc/subuid && exec "$@""#;
+        command.args(["--mount", "sh", "-c", script]).arg(list).arg(program);
+        let socket = self.socket();
+        Running::begun(start_command(command, "service", &socket, &words(budget_blocks, &limits)), socket)
+    }
+
     /// The same as the user `nobody` with some capabilities (`,+NAME,+NAME`).
     pub(crate) fn service_as_nobody(
         &self,

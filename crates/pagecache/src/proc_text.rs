@@ -1,0 +1,234 @@
+//! What the files of `/proc` say of processes and mounts (proc(5)).
+//!
+//! They are made by the kernel, but what stands in them is up to others: a program chooses its name, who mounts a file
+//! system its place, and both may be any bytes. So nothing here asks for text in UTF-8. The functions are public so that
+//! they can be fed made-up bytes.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Read};
+use std::ops::Range;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+use crate::observe::FileKey;
+
+/// Bytes of `/proc/PID/maps` that are read: some two thousand mappings, far more than programs have, in two
+/// milliseconds.
+pub(crate) const MAPS_BYTES: u64 = 256 << 10;
+
+/// The name of a process, as `/proc/PID/comm` has it; what is not UTF-8 in it is replaced.
+#[must_use]
+pub fn name(comm: &[u8]) -> String {
+    String::from_utf8_lossy(comm.strip_suffix(b"\n").unwrap_or(comm)).into_owned()
+}
+
+/// The state of a process in `/proc/PID/stat` (proc_pid_stat(5)): the field behind its name, which stands in
+/// parentheses and may hold anything.
+#[must_use]
+pub fn state(stat: &[u8]) -> Option<u8> {
+    let behind = stat.windows(2).rposition(|two| two == b") ")? + 2;
+    stat.get(behind).copied()
+}
+
+/// Whose rights a process has (proc_pid_status(5)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Credentials {
+    /// Users: real, effective, saved, and for files.
+    pub users: [u32; 4],
+    /// The same of groups.
+    pub groups: [u32; 4],
+    /// Has it any permitted capability?
+    pub has_capabilities: bool,
+}
+
+impl Credentials {
+    /// Those in `/proc/PID/status`.
+    #[must_use]
+    pub fn read(status: &[u8]) -> Option<Credentials> {
+        let field = |name: &str| {
+            let mut lines = status.split(|&byte| byte == b'\n');
+            lines.find_map(|line| std::str::from_utf8(line.strip_prefix(name.as_bytes())?).ok())
+        };
+        let numbers = |text: &str| -> Option<[u32; 4]> {
+            let numbers: Vec<u32> =
+                text.split_ascii_whitespace().take(5).map_while(|n| n.parse().ok()).collect();
+            numbers.try_into().ok()
+        };
+        let capabilities = u64::from_str_radix(field("CapPrm:")?.trim(), 16).ok()?;
+        Some(Credentials {
+            users: numbers(field("Uid:")?)?,
+            groups: numbers(field("Gid:")?)?,
+            has_capabilities: capabilities != 0,
+        })
+    }
+
+    /// Are these other rights than those of a program that `owner` starts?
+    #[must_use]
+    pub fn are_foreign(&self, owner: u32) -> bool {
+        let other_group = self.groups.iter().any(|group| *group != self.groups[0]);
+        self.users != [owner; 4] || other_group || self.has_capabilities
+    }
+}
+
+/// The places where the file system of a device (major number times 2^20, plus the minor one) may be mounted, in
+/// `/proc/PID/mountinfo` (proc_pid_mountinfo(5)). btrfs is shown there under the device number of no subvolume, so that
+/// each of its mounts may be the one.
+pub fn mount_points(mountinfo: &[u8], dev: u64) -> impl Iterator<Item = PathBuf> + '_ {
+    let device = format!("{}:{}", dev >> 20, dev & 0xf_ffff).into_bytes();
+    mountinfo.split(|&byte| byte == b'\n').filter_map(move |line| {
+        let mut fields = line.split(|&byte| byte == b' ').skip(2);
+        let (shown, point) = (fields.next()?, fields.nth(1)?);
+        // Behind the optional fields a hyphen, and then the kind of file system.
+        let kind = || fields.skip_while(|&field| field != b"-").nth(1);
+        let may_be = shown == device || dev >> 20 == 0 && kind() == Some(b"btrfs");
+        may_be.then(|| PathBuf::from(unescape(point)))
+    })
+}
+
+/// Undoes the octal escapes (`\040` for a space) of mountinfo.
+fn unescape(field: &[u8]) -> OsString {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|digits| digits.iter().all(|digit| (b'0'..b'8').contains(digit)));
+        let code =
+            digits.map(|digits| digits.iter().fold(0_u32, |code, digit| 8 * code + u32::from(digit - b'0')));
+        match code.and_then(|code| u8::try_from(code).ok()) {
+            Some(code) if byte == b'\\' => {
+                bytes.push(code);
+                rest = &after[3..];
+            }
+            _ => {
+                bytes.push(byte);
+                rest = after;
+            }
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
+/// The part of a mapping that was asked for, and all of it: addresses.
+pub type Mapped = (Range<usize>, Range<u64>);
+
+/// The mappings that hold bytes of a file, in a list of mappings (`/proc/PID/maps`), of which only the first part is
+/// read. A line that was cut off is no line.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn mapped(maps: impl Read, key: FileKey, bytes: Range<u64>) -> io::Result<Vec<Mapped>> {
+    let mut maps = BufReader::new(maps.take(MAPS_BYTES));
+    let mut found = Vec::new();
+    let mut line = Vec::new();
+    while maps.read_until(b'\n', &mut line)? > 0 {
+        // The path, at the end of the line, may be any bytes.
+        let text = String::from_utf8_lossy(&line);
+        if let Some(text) = text.strip_suffix('\n') {
+            found.extend(overlap(text, key, bytes.start, bytes.end));
+        }
+        line.clear();
+    }
+    Ok(found)
+}
+
+/// The addresses of the file's bytes `start..end` in one line of `/proc/PID/maps`
+/// (`start-end perms offset major:minor inode path`, all but the inode in hexadecimal; proc_pid_maps(5)).
+fn overlap(line: &str, key: FileKey, start: u64, end: u64) -> Option<Mapped> {
+    let mut fields = line.split_ascii_whitespace();
+    let (low, high) = fields.next()?.split_once('-')?;
+    let (low, high) = (u64::from_str_radix(low, 16).ok()?, u64::from_str_radix(high, 16).ok()?);
+    let offset = u64::from_str_radix(fields.nth(1)?, 16).ok()?;
+    let (major, minor) = fields.next()?.split_once(':')?;
+    let (major, minor) = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
+    let ino: u64 = fields.next()?.parse().ok()?;
+    if (FileKey { dev: (u64::from(major) << 20) | u64::from(minor), ino }) != key {
+        return None;
+    }
+    let from = start.max(offset);
+    let to = end.min(offset.checked_add(high.checked_sub(low)?)?);
+    let address = |at: u64| usize::try_from(low.checked_add(at - offset)?).ok();
+    if from < to { Some((address(from)?..address(to)?, low..high)) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "7f0000010000-7f0000020000 r--s 00004000 fe:01 1234      /data/a file";
+
+    #[test]
+    fn only_so_much_of_a_list_is_read() {
+        let key = FileKey { dev: (0xfe << 20) | 1, ino: 1234 };
+        let lines = MAPS_BYTES as usize / (LINE.len() + 1);
+        let endless = std::iter::repeat_n(format!("{LINE}\n"), 10 * lines).collect::<String>();
+        assert_eq!(mapped(endless.as_bytes(), key, 0..u64::MAX).unwrap().len(), lines);
+        assert!(mapped(LINE.as_bytes(), key, 0..u64::MAX).unwrap().is_empty(), "cut off");
+        let strange = [&LINE.as_bytes()[..LINE.len() - 1], b"\xff\n"].concat();
+        assert_eq!(mapped(&strange[..], key, 0..u64::MAX).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn the_part_of_a_mapping_that_holds_the_bytes() {
+        let key = FileKey { dev: (0xfe << 20) | 1, ino: 1234 };
+        let overlap = |line, key, from, to| super::overlap(line, key, from, to).map(|(part, _)| part);
+        let all = overlap(LINE, key, 0, u64::MAX);
+        assert_eq!(all, Some(0x7f00_0001_0000..0x7f00_0002_0000));
+        let part = overlap(LINE, key, 0x6000, 0x8000);
+        assert_eq!(part, Some(0x7f00_0001_2000..0x7f00_0001_4000));
+        assert_eq!(overlap(LINE, key, 0, 0x4000), None, "the mapping begins behind it");
+        assert_eq!(overlap(LINE, FileKey { ino: 1, ..key }, 0, u64::MAX), None);
+        assert_eq!(overlap("00400000-00401000 ---p 00000000 00:00 0", key, 0, 1), None);
+        for line in ["2-1 r--s 0 fe:01 1234", "0-ffffffffffffffff r--s ffffffffffffffff fe:01 1234"] {
+            assert_eq!(overlap(line, key, 0, u64::MAX), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn octal_escapes_are_undone() {
+        assert_eq!(unescape(b"/mnt/a\\040b\\134"), "/mnt/a b\\");
+        assert_eq!(unescape(b"/x\\04"), "/x\\04");
+        assert_eq!(unescape(b"/x\\777\\+12"), "/x\\777\\+12", "no byte, and no octal number");
+    }
+
+    #[test]
+    fn a_mount_whose_name_is_no_text_hides_no_other_one() {
+        let text =
+            b"22 1 0:30 / /mnt/\xff\xfe rw - fuse x rw\n23 1 8:1 / /mnt/a\\040b rw - ext4 /dev/sda1 rw\n\
+            24 1 8:1 / /mnt/\xff rw - ext4 /dev/sda1 rw\n25 1 8:1\n";
+        let points: Vec<PathBuf> = mount_points(text, (8 << 20) | 1).collect();
+        let strange = OsString::from_vec(b"/mnt/\xff".to_vec());
+        assert_eq!(points, [PathBuf::from("/mnt/a b"), PathBuf::from(strange)]);
+    }
+
+    #[test]
+    fn a_device_may_be_mounted_in_several_places_and_btrfs_anywhere() {
+        let mounts = b"27 1 254:0 / / rw - ext4 /dev/vda rw\n28 27 0:41 / /s\\040t rw shared:1 - btrfs /dev/vdb rw\n\
+                      29 27 0:42 / /o rw - overlay o rw\n30 27 254:0 /x /y rw - ext4 /dev/vda rw\n31 27 0:43 / /b rw -";
+        let of = |dev: u64| mount_points(mounts, dev).collect::<Vec<_>>();
+        assert_eq!(of(254 << 20), [PathBuf::from("/"), PathBuf::from("/y")]);
+        assert_eq!(of(44), [PathBuf::from("/s t")]);
+        assert_eq!(of(255 << 20), [] as [PathBuf; 0]);
+    }
+
+    #[test]
+    fn rights_that_the_user_has_not_are_seen() {
+        let status = |users: &str, groups: &str, capabilities: &str| {
+            let text = format!("Name:\tUid: 0\nUid:\t{users}\nGid:\t{groups}\nCapPrm:\t{capabilities}\n");
+            Credentials::read(text.as_bytes()).unwrap().are_foreign(7)
+        };
+        assert!(!status("7\t7\t7\t7", "9\t9\t9\t9", "0000000000000000"));
+        assert!(status("7\t0\t0\t0", "9\t9\t9\t9", "0000000000000000"), "set-user-ID");
+        assert!(status("0\t0\t0\t0", "9\t9\t9\t9", "0000000000000000"), "su");
+        assert!(status("7\t7\t7\t7", "9\t5\t5\t5", "0000000000000000"), "set-group-ID");
+        assert!(status("7\t7\t7\t7", "9\t9\t9\t9", "0000000000003000"), "file capabilities");
+        assert_eq!(Credentials::read(b"Uid:\t1\t2\n"), None);
+    }
+
+    #[test]
+    fn a_process_may_have_any_name() {
+        assert_eq!(name(b"a\xffb\n"), "a\u{fffd}b");
+        assert_eq!(state(b"7 (a) \xff) S 1 2"), Some(b'S'));
+        assert_eq!((state(b"7 (a)"), state(b""), state(b"7 (a) ")), (None, None, None));
+        let status = b"Name:\t\xff\xfe\nUid:\t7\t7\t7\t7\nGid:\t9\t9\t9\t9\nCapPrm:\t0\n";
+        assert!(!Credentials::read(status).unwrap().are_foreign(7));
+    }
+}
