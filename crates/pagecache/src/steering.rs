@@ -17,6 +17,7 @@ use crate::files::{DISKS, FileTable, ManagedFile};
 use crate::folios::Folio;
 use crate::kernel;
 use crate::ledger::Ledger;
+use crate::left_out::LeftOuts;
 use crate::observe::{FileKey, Observation};
 use crate::options::{Options, SessionId};
 use crate::orphans::ORPHANS;
@@ -64,6 +65,7 @@ pub(crate) struct Steering {
     pub(crate) ignored: HashSet<FileKey>,
     pub(crate) ignored_order: VecDeque<FileKey>,
     pub(crate) unfound: Unfound,
+    pub(crate) left_out: LeftOuts,
     /// Files seen for the first time in this round.
     pub(crate) settling: Vec<FileId>,
     /// Blocks that are being prefetched.
@@ -148,6 +150,7 @@ impl Steering {
             ignored: HashSet::new(),
             ignored_order: VecDeque::new(),
             unfound: Unfound::default(),
+            left_out: LeftOuts::default(),
             settling: Vec::new(),
             in_flight: HashSet::new(),
             arriving: None,
