@@ -55,6 +55,9 @@ pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> 
     let Some(watcher) = watcher else {
         return Ok(Ran::unseen(How::Alone, code, elapsed));
     };
+    if let Some(left_out) = watcher.left_out() {
+        warn(&left_out);
+    }
     let totals = Totals { elapsed, exit_code: Some(code.into()), ..watcher.totals() };
     if counts(code) {
         if let Err(error) = watcher.finish(totals) {

@@ -95,6 +95,12 @@ impl Watcher {
         }
     }
 
+    /// See [`Gather::left_out`].
+    #[must_use]
+    pub fn left_out(&self) -> Option<String> {
+        self.gather.left_out()
+    }
+
     /// What the job has waited for and read so far; `elapsed` and the exit code are the caller's to fill in.
     #[must_use]
     pub fn totals(&self) -> Totals {
