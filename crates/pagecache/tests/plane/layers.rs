@@ -10,7 +10,8 @@ use foretell_pagecache::{HintChunk, PoolPolicy};
 use foretell_testkit::mounts::{Mount, Overlay, bind, disk, overlay, subvolume};
 
 use crate::stage::{
-    BLOCK, Play, cached_blocks, cached_pages, chill, file_at, options, rule_below, stage, undisturbed,
+    BLOCK, Play, cached_blocks, cached_pages, chill, compute_us, file_at, options, rule_below, stage,
+    undisturbed,
 };
 
 /// What is there, or a line that says why the test cannot be.
@@ -21,19 +22,20 @@ fn or_skip<T>(test: &str, made: Result<T, String>) -> Option<T> {
 /// Cyclic passes over a file in the directory under MRU read what arithmetic says, and no more, from the device.
 fn scan_below(directory: &Path, path: &Path) {
     let (blocks, budget, passes) = (2048, 1024, 4);
-    let report = undisturbed(|| {
+    let (report, cached) = undisturbed(|| {
         chill(path);
         let mut play = Play::new(options(budget), rule_below(directory, PoolPolicy::Mru));
         play.run(&format!("open f {} random", path.display()));
-        play.run(&format!("pass f {BLOCK} {passes} 10"));
-        play.until("what was decided is done", |_| cached_blocks(path).len() as u64 <= budget + 64);
-        play.undisturbed_report()
+        play.run(&format!("pass f {BLOCK} {passes} {}", compute_us()));
+        let cached = play.settled(|| cached_blocks(path).len() as u64);
+        Some((play.undisturbed_report()?, cached))
     });
     let arithmetic = blocks + (passes - 1) * (blocks - budget);
     assert_eq!(report.counts.references, blocks * passes, "{report:?}");
     let off = |fetches: u64| fetches.abs_diff(arithmetic) as f64 / arithmetic as f64;
     assert!(off(report.counts.demand_fetches) <= 0.01, "{arithmetic}: {report:?}");
     assert!(off(report.device_read_bytes / BLOCK) <= 0.01, "{arithmetic}: {report:?}");
+    assert!(cached <= budget + 64, "{cached}");
 }
 
 #[test]
