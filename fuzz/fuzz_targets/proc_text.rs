@@ -17,8 +17,9 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(mount_points(text, KEY.dev).count() <= lines);
         }
         1 => {
-            for range in mapped(text, KEY, 4096..1 << 20).expect("bytes in memory can be read") {
+            for (range, whole) in mapped(text, KEY, 4096..1 << 20).expect("bytes in memory can be read") {
                 assert!(range.start < range.end && range.len() <= (1 << 20) - 4096);
+                assert!(whole.start <= range.start as u64 && range.end as u64 <= whole.end);
             }
         }
         2 => {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use foretell_output::Output;
 pub use foretell_pagecache::Counts;
-use foretell_pagecache::Report;
+use foretell_pagecache::{LeftOut, Report};
 use serde::{Deserialize, Serialize};
 
 /// A run. Counts are in blocks.
@@ -48,6 +48,9 @@ pub struct Stats {
     pub processes: Vec<ProcessStats>,
     /// The same by file.
     pub files: Vec<FileStats>,
+    /// Files that rules match and that cannot be steered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
 }
 
 /// One process.
@@ -109,6 +112,7 @@ impl From<Report> for Stats {
                 })
                 .collect(),
             files: report.files.into_iter().map(|f| FileStats { path: f.path, counts: f.counts }).collect(),
+            left_out: report.left_out,
         }
     }
 }

@@ -85,3 +85,78 @@ fn the_second_night_on_btrfs_is_steered() {
     put_files(&btrfs.at);
     two_nights(&tree, &btrfs.at, &btrfs.at);
 }
+
+/// What a run under a rule for the directory says on standard error.
+fn said_of_run(directory: &Path, script: &str) -> String {
+    let rule = format!("{}/**=mru", directory.display());
+    let ended =
+        foretell(["run", "--no-service", "--budget", "1M", "--rule", &rule, "--", "sh", "-c", script]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    ended.stderr
+}
+
+#[test]
+fn a_rule_that_can_have_no_effect_is_told_in_one_line() {
+    let test = "a_rule_that_can_have_no_effect_is_told_in_one_line";
+    if !can_control(test) {
+        return;
+    }
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let directory = memory.path().canonicalize().unwrap();
+    put_files(&directory);
+    let says = said_of_run(&directory, &reads(&directory));
+    let of_us: Vec<&str> = says.lines().filter(|line| line.contains("has no effect")).collect();
+    assert_eq!(of_us.len(), 1, "{says}");
+    let line = of_us[0];
+    assert!(line.contains("a file in memory") && line.contains("as others are that it matches"), "{line}");
+}
+
+#[test]
+fn files_that_are_read_past_the_page_cache_are_told() {
+    let test = "files_that_are_read_past_the_page_cache_are_told";
+    if !can_control(test) {
+        return;
+    }
+    let tree = Tree::new(&FILES);
+    let past = format!("dd if={}/a.dat of=/dev/null bs=64K iflag=direct status=none", tree.path().display());
+    let says = said_of_run(&tree.path(), &past);
+    assert!(says.contains("was read through the page cache"), "{says}");
+    let says = said_of_run(&tree.path(), &reads(&tree.path()));
+    assert!(!says.contains("was read through the page cache") && !says.contains("no effect"), "{says}");
+}
+
+#[test]
+fn a_rule_on_an_overlay_that_a_user_has_mounted_is_told_to_have_no_effect() {
+    let test = "a_rule_on_an_overlay_that_a_user_has_mounted_is_told_to_have_no_effect";
+    if !can_control(test) {
+        return;
+    }
+    let tree = Tree::new(&[]);
+    for layer in ["lower", "upper", "work", "merged"] {
+        std::fs::create_dir(tree.file(layer)).unwrap();
+    }
+    std::fs::write(tree.file("lower/line"), "x\n").unwrap();
+    let own = tree.path();
+    // A user namespace of its own, as rootless containers have it, where the files are read.
+    let script = format!(
+        "cd '{0}' && unshare --user --map-root-user --mount sh -c 'mount -t overlay o \
+         -o lowerdir=lower,upperdir=upper,workdir=work merged && cd merged && exec 3<line && read -r line <&3; \
+         sleep 1'",
+        own.display()
+    );
+    let made = Command::new("sh").args(["-c", &script]).output().unwrap();
+    if !made.status.success() {
+        return println!("skipped: {test}: {}", String::from_utf8_lossy(&made.stderr).trim());
+    }
+    // It is told of a file that is still open when we look: on a busy machine not each time, perhaps.
+    let told = "an overlay of which the kernel does not tell the file below";
+    let mut said = String::new();
+    let mut is_told = |says: String| {
+        said += &says;
+        says.contains(told) && says.contains("left to the kernel")
+    };
+    assert!((0..5).any(|_| is_told(said_of_run(&tree.file("merged"), &script))), "{said}");
+    let state = tree.file("state");
+    let watch = ["learn", "--as", "watch", "--state", state.to_str().unwrap(), "--", "sh", "-c", &script];
+    assert!((0..5).any(|_| is_told(foretell(watch).stderr)), "{said}");
+}

@@ -33,7 +33,12 @@ pub(crate) struct Descriptors {
     /// Numbers of regular files, and of what else there is ([`NO_FILE`]), in ascending order.
     processes: HashMap<u32, Vec<(i32, FileKey)>>,
     allowance: Allowance,
+    /// Open files that nobody can steer, and why: each when it is looked at.
+    unsteered: Vec<(PathBuf, &'static str)>,
 }
+
+/// Open files that cannot be steered and of which nobody has heard yet; further ones are not told.
+const UNSTEERED: usize = 16;
 
 /// The key of what is no regular file.
 const NO_FILE: FileKey = FileKey { dev: 0, ino: 0 };
@@ -58,7 +63,11 @@ pub(crate) enum Unknown {
 
 impl Descriptors {
     pub(crate) fn new() -> Descriptors {
-        Descriptors { processes: HashMap::new(), allowance: Allowance::new(Instant::now()) }
+        Descriptors {
+            processes: HashMap::new(),
+            allowance: Allowance::new(Instant::now()),
+            unsteered: Vec::new(),
+        }
     }
 
     /// A number under which a process has a file open.
@@ -85,6 +94,11 @@ impl Descriptors {
         let _ = self.go_through(pid, again, Search::WithinTheShare);
         let table = self.processes.get(&pid).into_iter().flatten();
         table.filter(|(_, seen)| *seen == key).map(|(number, _)| *number).collect()
+    }
+
+    /// What has been seen since the last time that cannot be steered.
+    pub(crate) fn take_unsteered(&mut self) -> Vec<(PathBuf, &'static str)> {
+        std::mem::take(&mut self.unsteered)
     }
 
     /// The process has ended.
@@ -118,7 +132,7 @@ impl Descriptors {
             .into_iter()
             .map(|number| {
                 let at = known.binary_search_by_key(&number, |(number, _)| *number);
-                let key = at.map_or_else(|_| key_of(pid, number), |at| known[at].1);
+                let key = at.map_or_else(|_| key_of(pid, number, &mut self.unsteered), |at| known[at].1);
                 (number, key)
             })
             .collect();
@@ -137,8 +151,16 @@ pub(crate) fn is_open_as(pid: u32, number: i32, key: FileKey) -> bool {
     resolve::look(&link(pid, number)).is_ok_and(|looks| looks.is(key))
 }
 
-fn key_of(pid: u32, number: i32) -> FileKey {
-    resolve::look(&link(pid, number)).ok().filter(|looks| looks.is_file).map_or(NO_FILE, |looks| looks.key)
+fn key_of(pid: u32, number: i32, unsteered: &mut Vec<(PathBuf, &'static str)>) -> FileKey {
+    let link = link(pid, number);
+    let Some(looks) = resolve::look(&link).ok().filter(|looks| looks.is_file) else { return NO_FILE };
+    if let Some(what) = looks.obstacle()
+        && unsteered.len() < UNSTEERED
+        && let Ok(path) = fs::read_link(link)
+    {
+        unsteered.push((path, what));
+    }
+    looks.key
 }
 
 /// A share of the time.

@@ -28,6 +28,7 @@ use aya::{Ebpf, EbpfLoader};
 
 use crate::observe::FileKey;
 use crate::observe::load::take_array;
+use crate::observe::privileges::Capabilities;
 use crate::observe::shared::Mapped;
 use types::BtrfsPlaces;
 
@@ -83,6 +84,10 @@ static IDENTIFIER: Mutex<Option<Option<Identifier>>> = Mutex::new(None);
 /// kernel cannot be asked: without privileges, without type information, before Linux 5.17.
 pub(crate) fn of(file: impl AsFd) -> Option<Identity> {
     let mut identifier = IDENTIFIER.lock().unwrap_or_else(PoisonError::into_inner);
+    // That is not remembered: other threads may have what this one lacks.
+    if identifier.is_none() && Capabilities::current().lacking_for_bpf().is_some() {
+        return None;
+    }
     let identifier = identifier.get_or_insert_with(Identifier::load).as_ref()?;
     identifier.identify(file.as_fd())
 }

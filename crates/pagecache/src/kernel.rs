@@ -314,7 +314,8 @@ mod tests {
         let file = file.as_file();
         let dirty = Linux.status(file, 0, 1 << 20).unwrap();
         assert_eq!(dirty.cached * page_bytes(), 1 << 20);
-        assert!(dirty.unclean > 0);
+        // Nothing tells before Linux 6.5.
+        assert!(dirty.unclean > 0 || !has_cachestat(file));
         file.sync_all().unwrap();
         Linux.drop_range(file, 0, 1 << 20).unwrap();
         assert_eq!(cached_pages(file, 1 << 20, 9).unwrap(), (vec![], true));
@@ -356,6 +357,10 @@ mod tests {
         }
         let wanted = offsets.map(|offset| offset / page_bytes());
         let (found, all) = cached_pages(file, size, usize::MAX).unwrap();
+        if !has_cachestat(file) {
+            assert!(!all && wanted[..2].iter().all(|page| found.contains(page)), "{found:?}");
+            return;
+        }
         assert!(all && wanted.iter().all(|page| found.contains(page)), "{found:?}");
         assert!(found.is_sorted());
         let (found, all) = cached_pages(file, size, 2).unwrap();

@@ -33,6 +33,7 @@ mod handles;
 mod identity;
 mod kernel;
 mod ledger;
+mod left_out;
 mod lifecycle;
 mod listed_runs;
 mod looks;
@@ -67,6 +68,7 @@ pub use error::{
     StepError,
 };
 pub use kernel::{ChildrenUsage, children_usage};
+pub use left_out::LeftOut;
 pub use observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig, ReadHook};
 pub use options::{
     HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec, default_batch,

@@ -71,6 +71,9 @@ impl Steering {
     /// another one go back to that.
     pub(crate) fn end_session(&mut self, id: SessionId, usage: impl Fn(u32) -> (u64, u64)) -> Vec<u32> {
         let Some((session, processes)) = self.sessions.remove(id) else { return Vec::new() };
+        if !self.options.list_ended {
+            self.left_out.forget(id);
+        }
         let mut pids = Vec::new();
         for (pid, process) in processes {
             let (wait_ns, device_read_bytes) = usage(pid);

@@ -539,6 +539,7 @@ impl Plane {
             belady_missing: optimum.err(),
             processes: steering.ledger.processes(processes.collect()),
             files: steering.ledger.files(files.collect()),
+            left_out: steering.left_out.all(),
         }
     }
 

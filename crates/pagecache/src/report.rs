@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use foretell_policy::Counters;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::left_out::LeftOut;
+
 /// Processes listed one by one in a report; the rest is summed up under `others`.
 pub const REPORTED_PROCESSES: usize = 4096;
 /// Files listed one by one in a report; the rest is summed up under `others`.
@@ -40,6 +42,9 @@ pub struct Report {
     pub processes: Vec<ProcessReport>,
     /// The same by file, in order of their appearance.
     pub files: Vec<FileReport>,
+    /// Files that rules match and that cannot be steered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOut>,
 }
 
 /// One process of a report.

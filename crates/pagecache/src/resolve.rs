@@ -99,6 +99,12 @@ impl Looks {
         self.key != self.stat
     }
 
+    /// Why it cannot be steered whoever asks for it, if that can be told without asking its file system.
+    pub(crate) fn obstacle(&self) -> Option<&'static str> {
+        let identity = self.identity?;
+        identity.obstacle().or_else(|| never_steered(identity.magic))
+    }
+
     /// Generation of the inode that has its pages, as far as told.
     pub(crate) fn generation(&self) -> u32 {
         self.identity.map_or(0, |identity| identity.generation)
@@ -253,15 +259,16 @@ pub(crate) fn obstacle(file: &File) -> io::Result<Option<&'static str>> {
         return Ok(Some("not a regular file"));
     }
     // What counts is the file system that has the pages.
-    let magic = match look_at(file)?.identity {
-        Some(identity) => match identity.obstacle() {
-            None => identity.magic,
-            unknown => return Ok(unknown),
-        },
-        None => rustix::fs::fstatfs(file)?.f_type.cast_unsigned() as u32,
-    };
-    // include/uapi/linux/magic.h
-    Ok(match magic {
+    let looks = look_at(file)?;
+    if looks.identity.is_some() {
+        return Ok(looks.obstacle());
+    }
+    Ok(never_steered(rustix::fs::fstatfs(file)?.f_type.cast_unsigned() as u32))
+}
+
+/// Why the pages of a file system cannot be steered, if they cannot (`include/uapi/linux/magic.h`).
+fn never_steered(magic: u32) -> Option<&'static str> {
+    match magic {
         identity::OVERLAY => Some("a file on an overlay file system"),
         0x0102_1994 | 0x8584_58f6 | 0x9584_58f6 => Some("a file in memory"),
         0x9fa0 | 0x6265_6572 | 0x6462_6720 | 0x7472_6163 | 0x6367_7270 | 0x0027_e0eb => {
@@ -270,7 +277,7 @@ pub(crate) fn obstacle(file: &File) -> io::Result<Option<&'static str>> {
         // Inode numbers repeat in its snapshots, and nothing tells which of them a page belongs to.
         0xca45_1a4e => Some("a file on bcachefs"),
         _ => None,
-    })
+    }
 }
 
 /// Opens an inode by its number, if its path can be told.

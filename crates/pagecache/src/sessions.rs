@@ -400,6 +400,15 @@ impl Sessions {
         all
     }
 
+    /// The sessions that have a rule for a path.
+    pub(crate) fn with_rule_for(&self, path: &Path) -> Vec<SessionId> {
+        let has_rule = |id: &&SessionId| {
+            let session = self.sessions.get(*id);
+            session.is_some_and(|of| of.managers.iter().any(|manager| manager.rules.find(path).is_some()))
+        };
+        self.by_path.iter().filter(has_rule).copied().collect()
+    }
+
     /// The first rule of any manager that matches a path.
     pub(crate) fn rule_for(&self, path: &Path) -> Option<&Rule> {
         let sessions = self.by_path.iter().filter_map(|id| self.sessions.get(id));

@@ -197,6 +197,7 @@ impl Plane {
             report.device_read_bytes += process.device_read_bytes;
         }
         report.processes = processes;
+        report.left_out = steering.left_out.of(session);
         Some(report)
     }
 

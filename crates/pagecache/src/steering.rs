@@ -17,6 +17,7 @@ use crate::files::{DISKS, FileTable, ManagedFile};
 use crate::folios::Folio;
 use crate::kernel;
 use crate::ledger::Ledger;
+use crate::left_out::LeftOuts;
 use crate::looks::Looks;
 use crate::observe::{FileKey, Observation};
 use crate::options::{Options, SessionId};
@@ -65,6 +66,7 @@ pub(crate) struct Steering {
     pub(crate) ignored: HashSet<FileKey>,
     pub(crate) ignored_order: VecDeque<FileKey>,
     pub(crate) unfound: Unfound,
+    pub(crate) left_out: LeftOuts,
     /// Files seen for the first time in this round.
     pub(crate) settling: Vec<FileId>,
     /// Files that somebody has let go of, and of which it was not looked yet whether that was the last.
@@ -158,6 +160,7 @@ impl Steering {
             ignored: HashSet::new(),
             ignored_order: VecDeque::new(),
             unfound: Unfound::default(),
+            left_out: LeftOuts::default(),
             settling: Vec::new(),
             let_go_of: BTreeSet::new(),
             looks: Looks::default(),

@@ -10,7 +10,7 @@
 //! by a new file of the same name, the new one takes its place in the lists that name it.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use foretell_policy::{Block, FileId, Input, Layout};
@@ -65,6 +65,9 @@ impl Steering {
             return None;
         }
         let found = resolve::find(tgid, key, generation, &mut self.files.descriptors, Search::Certain);
+        for (path, what) in self.files.descriptors.take_unsteered() {
+            self.leave_out(&path, what);
+        }
         let Ok(found) = found else {
             self.unfound.missed(key, Instant::now());
             self.ignore(key);
@@ -99,7 +102,8 @@ impl Steering {
             return None;
         }
         let file = found.open(key).ok()?;
-        if resolve::obstacle(&file).ok()?.is_some() {
+        if let Some(what) = resolve::obstacle(&file).ok()? {
+            self.leave_out(&path, what);
             return None;
         }
         let new = Registration { key, generation, path, file, last_user: tgid, held: false };
@@ -114,8 +118,20 @@ impl Steering {
         for path in paths {
             if self.sessions.rule_for(path).is_some() {
                 // Not there any more, or not on a disk: then there is nothing to expect of it.
-                let _ = self.open_listed(path);
+                let expected = self.open_listed(path);
+                if expected.is_err()
+                    && let Some(what) = resolve::look(path).ok().and_then(|looks| looks.obstacle())
+                {
+                    self.leave_out(path, what);
+                }
             }
+        }
+    }
+
+    /// A file cannot be steered: whose rules match it is to know.
+    fn leave_out(&mut self, path: &Path, what: &'static str) {
+        for session in self.sessions.with_rule_for(path) {
+            self.left_out.note(session, path, what);
         }
     }
 

@@ -21,7 +21,7 @@ use foretell_policy::FileId;
 
 use crate::fetching::{Fetch, Fetched, Fetching, PREFETCH_QUEUE_BLOCKS};
 use crate::folios::Folio;
-use crate::kernel::PageCache;
+use crate::kernel::{CacheStatus, PageCache};
 use crate::mappings::Names;
 use crate::schedule::Schedule;
 
@@ -203,14 +203,12 @@ fn evict(cache: &dyn PageCache, eviction: &Eviction) -> Vec<Folio> {
         let (offset, length) = bytes(folios);
         cache.status(&eviction.file, offset, length).unwrap_or_default()
     };
-    let is_unclean = |folios: &[Folio]| status(folios).unclean > 0;
-    let by_mincore = status(&eviction.folios).by_mincore;
-    let mut unclean = if is_unclean(&eviction.folios) {
+    let before = status(&eviction.folios);
+    let each = |of: &dyn Fn(CacheStatus) -> bool| -> Vec<Folio> {
         let folios = eviction.folios.iter().copied();
-        folios.filter(|folio| is_unclean(std::slice::from_ref(folio))).collect()
-    } else {
-        Vec::new()
+        folios.filter(|folio| of(status(std::slice::from_ref(folio)))).collect()
     };
+    let mut unclean = if before.unclean > 0 { each(&|status| status.unclean > 0) } else { Vec::new() };
     let (offset, length) = bytes(&eviction.folios);
     let start = Instant::now();
     for &pid in &eviction.mapped_by {
@@ -222,10 +220,9 @@ fn evict(cache: &dyn PageCache, eviction: &Eviction) -> Vec<Folio> {
     }
     // The same.
     let _ = cache.drop_range(&eviction.file, offset, length);
-    if by_mincore && !eviction.is_mapped() {
+    if before.by_mincore && !eviction.is_mapped() && status(&eviction.folios).cached > 0 {
         // Before Linux 6.5 nothing tells what is dirty. What stays was, most likely: it is being written back by now.
-        let stays = |folio: &&Folio| status(std::slice::from_ref(*folio)).cached > 0;
-        unclean = eviction.folios.iter().filter(stays).copied().collect();
+        unclean = each(&|status| status.cached > 0);
     }
     unclean
 }

@@ -83,6 +83,9 @@ fn follow(
         return Ok(Ran::unseen(How::Alone, code, elapsed));
     };
     let is_observed = watcher.is_observing();
+    if let Some(left_out) = watcher.left_out() {
+        warn(&left_out);
+    }
     let totals = Totals { elapsed, exit_code: Some(code.into()), ..watcher.totals() };
     if counts(code) {
         if let Err(error) = watcher.finish(totals) {

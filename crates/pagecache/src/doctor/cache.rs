@@ -13,6 +13,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 
 use super::Mechanism;
 use crate::extents;
+use crate::identity;
 use crate::kernel::{self, Linux, PageCache, page_bytes};
 use crate::mappings::Names;
 use crate::resolve::look_at;
@@ -41,6 +42,7 @@ pub(super) fn examine() -> Vec<Mechanism> {
         page_out(&file),
         open_file(&file),
         fiemap(&file),
+        inode(&file),
     ]
 }
 
@@ -188,6 +190,23 @@ fn fiemap(file: &File) -> Mechanism {
             let remedy = "none needed: batches are ordered by place in the file instead";
             Mechanism::fails(name, "the file system does not say where blocks are", remedy)
         }
+    }
+}
+
+/// Asks which inode has the pages of a file.
+fn inode(file: &File) -> Mechanism {
+    let name = "the inode behind a file, BPF_PROG_TEST_RUN";
+    let remedy = "needs Linux 5.17 and the privileges for BPF; without it files on overlays and btrfs are left to the kernel";
+    match identity::of(file) {
+        Some(identity) if look_at(file).is_ok_and(|looks| Some(looks.key) == identity.key) => {
+            Mechanism::works(name, "told, also of files on overlays and btrfs")
+        }
+        Some(_) => Mechanism::fails(
+            name,
+            "another inode than stat(2) describes",
+            "report the file system and the kernel",
+        ),
+        None => Mechanism::fails(name, "the kernel does not tell", remedy),
     }
 }
 

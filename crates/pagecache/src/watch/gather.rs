@@ -19,7 +19,7 @@
 
 use std::collections::HashMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use foretell_recording::{
@@ -79,6 +79,8 @@ pub struct Gather {
     lineage: Lineage,
     files: HashMap<FileKey, Seen>,
     nameless: HashMap<FileKey, u32>,
+    /// The first file that cannot be steered, what it is, and whether there are others.
+    left_out: Option<(PathBuf, &'static str, bool)>,
     next_file: u32,
     /// The run of each process.
     runs: HashMap<u32, Run>,
@@ -103,6 +105,7 @@ impl Gather {
             lineage: Lineage::default(),
             files: HashMap::new(),
             nameless: HashMap::new(),
+            left_out: None,
             next_file: 0,
             runs: HashMap::new(),
             reads: Reads::default(),
@@ -304,13 +307,22 @@ impl Gather {
     }
 
     fn name(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<(FileRecord, bool)> {
-        let found = resolve::find(tgid, key, generation, &mut self.descriptors, Search::Certain).ok()?;
+        let found = resolve::find(tgid, key, generation, &mut self.descriptors, Search::Certain);
+        for (path, what) in self.descriptors.take_unsteered() {
+            self.leave_out(&path, what);
+        }
+        let found = found.ok()?;
+        let path = found.path.clone();
         if !found.is_on_disk() {
+            self.leave_out(&path, "on no disk of this machine");
             return None;
         }
-        let path = found.path.clone();
         let file = found.open(key).ok()?;
-        if path.as_os_str().len() > limits::PATH_BYTES || resolve::obstacle(&file).ok()?.is_some() {
+        if let Some(what) = resolve::obstacle(&file).ok()? {
+            self.leave_out(&path, what);
+            return None;
+        }
+        if path.as_os_str().len() > limits::PATH_BYTES {
             return None;
         }
         let metadata = file.metadata().ok()?;
@@ -319,6 +331,21 @@ impl Gather {
         let record =
             FileRecord { path, dev: metadata.dev(), ino: metadata.ino(), size: metadata.len(), mtime_ns };
         Some((record, executable))
+    }
+
+    fn leave_out(&mut self, path: &Path, what: &'static str) {
+        match &mut self.left_out {
+            Some((first, _, others)) => *others |= first != path,
+            None => self.left_out = Some((path.to_owned(), what, false)),
+        }
+    }
+
+    /// Of the files that are used and cannot be steered the first one, and why, in one line.
+    #[must_use]
+    pub fn left_out(&self) -> Option<String> {
+        let (path, what, others) = self.left_out.as_ref()?;
+        let others = if *others { ", and others that are used cannot be steered either" } else { "" };
+        Some(format!("{} is {what}: it is left to the kernel{others}", path.display()))
     }
 
     /// Writes the roles that have been given out.
@@ -364,7 +391,6 @@ fn is_library(path: &Path) -> bool {
 mod tests {
     use super::*;
     use foretell_recording::Recording;
-    use std::path::PathBuf;
 
     /// A file of our own under its canonical path, with its key.
     fn file(dir: &Path, name: &str) -> (PathBuf, FileKey, std::fs::File) {

@@ -169,6 +169,12 @@ impl Watcher {
         Ok(())
     }
 
+    /// See [`Gather::left_out`].
+    #[must_use]
+    pub fn left_out(&self) -> Option<String> {
+        self.gather.left_out()
+    }
+
     /// What the job has waited for and read since it is observed; `elapsed` and the exit code are the caller's to fill in.
     #[must_use]
     pub fn totals(&self) -> Totals {

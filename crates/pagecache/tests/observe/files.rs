@@ -109,13 +109,28 @@ fn the_thread_that_reads_is_named() {
     reader.end();
 }
 
+/// On Linux 6.5 to 6.11 another function of the kernel's does that.
+#[test]
+fn what_is_sent_from_file_to_file_is_seen() {
+    let Some(mut observer) = observer("what_is_sent_from_file_to_file_is_seen") else { return };
+    let file = TestFile::new(128);
+    observer.manage(file.key).unwrap();
+    let mut reader = tracked_reader(&mut observer, &file);
+    reader.tell("advise-random");
+    reader.tell("sendfile 3 70");
+    let seen: BTreeSet<u64> = reads(&drain(&mut observer), reader.tgid(), file.key)
+        .into_iter()
+        .flat_map(|(first, last)| first..=last)
+        .collect();
+    assert_eq!(seen, (3..73).collect());
+    reader.end();
+}
+
 #[test]
 fn touched_pages_of_a_mapping_are_seen_as_faults() {
     let Some(mut observer) = observer("touched_pages_of_a_mapping_are_seen_as_faults") else { return };
     if !observer.sees_faults() {
-        println!(
-            "skipped: touched_pages_of_a_mapping_are_seen_as_faults: the kernel has no tracepoint for it"
-        );
+        println!("skipped: touched_pages_of_a_mapping_are_seen_as_faults: the kernel shows none");
         return;
     }
     let file = TestFile::new(64);

@@ -143,6 +143,16 @@ fn act() {
             "read-all" => {
                 std::io::copy(&mut &file, &mut std::io::sink()).unwrap();
             }
+            // From page, pages.
+            "sendfile" => {
+                let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
+                let mut offset = number(1) * page_bytes();
+                let end = offset + number(2) * page_bytes();
+                while offset < end {
+                    let rest = (end - offset) as usize;
+                    assert!(rustix::fs::sendfile(&nowhere, &file, Some(&mut offset), rest).unwrap() > 0);
+                }
+            }
             "read-in-thread" => {
                 std::thread::scope(|scope| {
                     scope.spawn(|| file.read_exact_at(&mut [0; 1], number(1)).unwrap());

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use foretell_pagecache::{Options, PoolPolicy};
 
 use crate::program::shuffled;
-use crate::stage::{BLOCK, Play, Stage, cached_blocks, cached_pages, chill, options, stage, undisturbed};
+use crate::stage::{
+    BLOCK, Play, Stage, cached_blocks, cached_pages, chill, compute_us, options, stage, undisturbed,
+};
 
 #[test]
 fn what_is_cached_is_what_the_policy_keeps() {
@@ -34,9 +36,9 @@ fn cyclic_scan(stage: &Stage, how: &str, blocks: u64, budget: u64, passes: u64) 
         chill(&path);
         let mut play = Play::new(options(budget), stage.rule(PoolPolicy::Mru));
         play.run(&format!("open f {} {how}", path.display()));
-        // Without computing, a program reads 3 GB/s, which no eviction keeps up with.
-        play.run(&format!("pass f {BLOCK} {passes} 10"));
-        Some((play.undisturbed_report()?, cached_blocks(&path).len() as u64))
+        play.run(&format!("pass f {BLOCK} {passes} {}", compute_us()));
+        let cached = play.settled(|| cached_blocks(&path).len() as u64);
+        Some((play.undisturbed_report()?, cached))
     });
     let arithmetic = blocks + (passes - 1) * (blocks - budget);
     assert_eq!(report.counts.references, blocks * passes);

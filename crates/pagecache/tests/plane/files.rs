@@ -15,7 +15,7 @@ fn a_renamed_file_stays_under_control() {
     play.run(&format!("read f 0 {BLOCK}"));
     fs::rename(&path, &new).unwrap();
     play.run(&format!("shuffled f {BLOCK} 1 0"));
-    assert_eq!(cached_blocks(&new).len(), 32);
+    play.until("what was decided is done", |_| cached_blocks(&new).len() == 32);
     play.until("the new name is known", |play| play.report().files[0].path == new);
     assert_eq!(play.report().files.len(), 1);
 }

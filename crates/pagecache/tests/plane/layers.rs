@@ -10,7 +10,8 @@ use foretell_pagecache::{HintChunk, PoolPolicy};
 use foretell_testkit::mounts::{Mount, Overlay, bind, disk, overlay, subvolume};
 
 use crate::stage::{
-    BLOCK, Play, cached_blocks, cached_pages, chill, file_at, options, rule_below, stage, undisturbed,
+    BLOCK, Play, cached_blocks, cached_pages, chill, compute_us, file_at, options, rule_below, stage,
+    undisturbed,
 };
 
 /// What is there, or a line that says why the test cannot be.
@@ -25,8 +26,9 @@ fn scan_below(directory: &Path, path: &Path) {
         chill(path);
         let mut play = Play::new(options(budget), rule_below(directory, PoolPolicy::Mru));
         play.run(&format!("open f {} random", path.display()));
-        play.run(&format!("pass f {BLOCK} {passes} 10"));
-        Some((play.undisturbed_report()?, cached_blocks(path).len() as u64))
+        play.run(&format!("pass f {BLOCK} {passes} {}", compute_us()));
+        let cached = play.settled(|| cached_blocks(path).len() as u64);
+        Some((play.undisturbed_report()?, cached))
     });
     let arithmetic = blocks + (passes - 1) * (blocks - budget);
     assert_eq!(report.counts.references, blocks * passes, "{report:?}");

@@ -46,6 +46,12 @@ impl Stage {
     }
 }
 
+/// Microseconds that a program computes after each read in a test that counts to the percent: without them it reads 3
+/// GB/s, which no eviction keeps up with. An emulated processor (`kernels/guest`) needs more of them.
+pub(crate) fn compute_us() -> u64 {
+    std::env::var("FORETELL_TEST_COMPUTE_US").map_or(10, |text| text.parse().unwrap())
+}
+
 /// A file of so many blocks at a path, written back, with nothing of it cached.
 pub(crate) fn file_at(path: PathBuf, blocks: u64) -> PathBuf {
     let mut file = File::create(&path).unwrap();
@@ -129,6 +135,18 @@ impl Play {
     pub(crate) fn settle(&mut self) {
         for _ in 0..20 {
             self.plane.step(&[], Duration::from_millis(2)).unwrap();
+        }
+    }
+
+    /// Steers until a number has stayed the same over twenty rounds, and gives it.
+    pub(crate) fn settled(&mut self, mut number: impl FnMut() -> u64) -> u64 {
+        let mut before = number();
+        loop {
+            self.settle();
+            let now = number();
+            if std::mem::replace(&mut before, now) == now {
+                return now;
+            }
         }
     }
 
