@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use foretell_device::{Device, DeviceEvent, DeviceParameters, Discipline, Model, Request};
+use foretell_device::{Class, Device, DeviceEvent, DeviceParameters, Discipline, Model, Request};
 use foretell_fuzz::one_line;
 use libfuzzer_sys::fuzz_target;
 
@@ -24,7 +24,8 @@ fuzz_target!(|text: &str| {
     for id in 0..16 {
         let sector = sectors / 16 * (id * 7 % 16);
         let length = u32::try_from(sectors - sector).unwrap_or(u32::MAX).min(64);
-        let request = Request { id, sector, sectors: length, write: id % 3 == 0 };
+        let class = if id % 5 == 0 { Class::Prefetch } else { Class::Demand };
+        let request = Request { id, sector, sectors: length, write: id % 3 == 0, class };
         waiting += u32::from(length > 0);
         assert_eq!(device.submit(0, request).is_ok(), length > 0);
     }

@@ -160,13 +160,17 @@ impl Steering {
         if look.span > WINDOW_BYTES {
             match Linux.status(&descriptor, look.next, length) {
                 Ok(status) if status.cached == 0 => {
-                    let pages = look.next / page_bytes..(look.next + look.span) / page_bytes;
-                    if self.files.get(look.id).is_some_and(|m| m.folios.first_cached(pages.start) < pages.end)
-                    {
-                        self.removed(look.id, pages);
+                    let known = self.files.get(look.id).map_or(u64::MAX, |managed| {
+                        managed.folios.first_cached(look.next / page_bytes).saturating_mul(page_bytes)
+                    });
+                    if known < look.next + look.span {
+                        // All that is known in it has gone: window by window, which is as long as each takes.
+                        look.next = known / WINDOW_BYTES * WINDOW_BYTES;
+                        look.span = WINDOW_BYTES;
+                    } else {
+                        look.next += look.span;
+                        look.span = (2 * look.span).min(SPAN_BYTES);
                     }
-                    look.next += look.span;
-                    look.span = (2 * look.span).min(SPAN_BYTES);
                 }
                 _ => look.span = WINDOW_BYTES,
             }

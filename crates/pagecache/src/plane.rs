@@ -36,8 +36,9 @@ use crate::workers::{Outcome, Workers};
 const OBSERVATIONS_A_TIME: usize = 2048;
 /// The same in time: one may be of a read of many blocks, or of the end of a process.
 const OBSERVING: Duration = Duration::from_millis(1);
-/// Observations between two looks at the clock.
-const OBSERVATIONS_A_LOOK: usize = 32;
+/// Observations between two looks at the clock. One of a large folio that has gone is of 256 blocks: most of a
+/// millisecond.
+const OBSERVATIONS_A_LOOK: usize = 4;
 /// Bytes of the shortest record of the ring.
 const RECORD_BYTES: usize = 32;
 /// Longest sleep while a disclosed list is being followed: a reference moves its cursor, and references alone

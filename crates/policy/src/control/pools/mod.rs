@@ -133,8 +133,12 @@ impl Pools {
     pub(crate) fn observe(&mut self, blocks: &mut Blocks, block: Block) {
         if self.adaptive > 0 {
             let level = self.home(block.file) - FIRST_LEVEL;
-            if let Some(follow) = self.levels[level as usize].observe(block) {
-                self.follow(blocks, level, follow);
+            let level = &mut self.levels[level as usize];
+            // All at once: by and by the blocks would come in another order than the one that was compared.
+            if let Some(follow) = level.observe(block)
+                && !level.turn_to(follow)
+            {
+                level.follow(blocks, follow);
             }
         }
     }
