@@ -34,9 +34,6 @@ const HELD_WINDOWS: usize = 4096;
 /// Pages by which the books on a file may be off before it is looked at: what is read in a millisecond.
 const AUDIT_PAGES: u64 = 256;
 
-/// Largest file that is looked at so where `cachestat(2)` is missing: 3 ms, ten times a second at most.
-const AUDIT_BYTES: u64 = 256 << 20;
-
 impl Steering {
     /// The file that a key stands for, put under control now if it should be; `None` if it is none of ours.
     pub(crate) fn sight(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<FileId> {
@@ -296,10 +293,9 @@ impl Steering {
             return;
         }
         let Some(descriptor) = self.files.descriptor(id) else { return };
-        let (known, size) =
-            self.files.get(id).map_or((0, 0), |managed| (managed.folios.cached_pages(), managed.size));
-        // To go through a large file page by page would take too much of the time.
-        if size > AUDIT_BYTES && !kernel::has_cachestat(&descriptor) {
+        let known = self.files.get(id).map_or(0, |managed| managed.folios.cached_pages());
+        // What mincore(2) says of pages that are on their way would be taken for a loss.
+        if !kernel::has_cachestat(&descriptor) {
             return;
         }
         let Ok(status) = Linux.status(&descriptor, 0, 0) else { return };
