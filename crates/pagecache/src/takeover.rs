@@ -34,9 +34,6 @@ const AUDIT_BYTES: u64 = 128 << 20;
 /// Parts of one file that are compared at a time, as long as there is nothing in them.
 const AUDIT_PARTS: u32 = 256;
 
-/// Largest file that is looked at so where `cachestat(2)` is missing: 3 ms, ten times a second at most.
-const BLIND_AUDIT_BYTES: u64 = 256 << 20;
-
 impl Steering {
     /// The file that a key stands for, put under control now if it should be; `None` if it is none of ours.
     pub(crate) fn sight(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<FileId> {
@@ -300,8 +297,8 @@ impl Steering {
             return None;
         }
         let descriptor = self.files.descriptor(id)?;
-        // To go through a large file page by page would take too much of the time.
-        if size > BLIND_AUDIT_BYTES && !kernel::has_cachestat(&descriptor) {
+        // What mincore(2) says of pages that are on their way would be taken for a loss.
+        if !kernel::has_cachestat(&descriptor) {
             return None;
         }
         let (mut at, page_bytes) = (offset, kernel::page_bytes());
