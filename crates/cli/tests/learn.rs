@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use foretell_cgroup::{Controller, MemoryGroup, Place};
 use harness::{Ended, FORETELL, Tree, can_control, foretell};
 use serde_json::Value;
 
@@ -300,6 +301,39 @@ fn a_job_outlives_a_killed_foretell() {
     let mut left: Vec<String> = left.map(|entry| entry.file_name().into_string().unwrap()).collect();
     left.retain(|name| !["lock", "nights", "recording"].contains(&name.as_str()));
     assert!(left.is_empty(), "{left:?}");
+}
+
+/// A small group is the job's: what we would take of it may be what the job lacks.
+#[test]
+fn in_a_memory_group_that_is_too_small_the_job_runs_alone() {
+    let test = "in_a_memory_group_that_is_too_small_the_job_runs_alone";
+    if !can_control(test) {
+        return;
+    }
+    let stage = Stage::new();
+    let script = format!("sleep 0.5; {}", stage.reads());
+    // Watched in the second one, steered in neither: 42 MiB are less than a plane takes to begin.
+    for (mib, options, how) in [
+        (24, &[][..], "alone: 2"),
+        (40, &[][..], "watched: nothing is known"),
+        (40, &["--as", "steer"][..], "watched: only 3"),
+    ] {
+        let group = Place::find(Controller::Memory, &format!("foretell-test-{}", std::process::id()))
+            .and_then(|place| MemoryGroup::new(place, Some(mib << 20)));
+        let Ok(group) = group else {
+            println!("skipped: {test}: memory cgroups need root and a mounted hierarchy");
+            return;
+        };
+        stage.tree.drop_cache();
+        let state = stage.state();
+        let mut night = Command::new("sh");
+        night.arg("-c").arg(format!("echo $$ > '{}'; exec \"$@\"", group.procs().display())).arg("sh");
+        night.args([FORETELL, "learn", "--name", "job", "--state", state.to_str().unwrap()]);
+        night.args(options).args(["--", "sh", "-c", &script]).stdin(Stdio::null());
+        let ended = Ended::from(night.output().unwrap());
+        assert_eq!(ended.code, Some(0), "{mib} MiB: {}", ended.stderr);
+        assert!(ended.stderr.contains(how), "{mib} MiB: {}", ended.stderr);
+    }
 }
 
 #[test]

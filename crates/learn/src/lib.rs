@@ -22,6 +22,8 @@ mod verdict;
 
 pub use locate::Locator;
 pub use night::{How, NIGHTS, Night};
-pub use plan::{Chunk, LEAST_MEMORY_BYTES, Means, NoPlan, Plan, PlannedFile, STEERING_BYTES, StartRange};
+pub use plan::{
+    Chunk, LEAST_MEMORY_BYTES, Means, NoPlan, Plan, PlannedFile, STEERING_BYTES, StartRange, WATCHING_BYTES,
+};
 pub use store::{Job, Store, StoreError, is_name};
 pub use verdict::{Tonight, WORSE, WORTH_S, by_itself, tonight, usual_exit_code};

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
 use foretell_learn::{
-    How, Job, LEAST_MEMORY_BYTES, Means, Night, Plan, Store, StoreError, Tonight, by_itself, memory, tonight,
+    How, Job, Means, Night, Plan, Store, StoreError, Tonight, WATCHING_BYTES, by_itself, memory, tonight,
     usual_exit_code,
 };
 use foretell_recording::{Access, Recording};
@@ -212,8 +212,8 @@ fn decide(wanted: &Wanted, job: Option<&Job>, before: &[Night]) -> (How, String,
         },
     };
     match memory::free_bytes() {
-        Some(free) if free < LEAST_MEMORY_BYTES => {
-            let (free, needed) = (free >> 20, LEAST_MEMORY_BYTES >> 20);
+        Some(free) if free < WATCHING_BYTES => {
+            let (free, needed) = (free >> 20, WATCHING_BYTES >> 20);
             (How::Alone, format!("{free} MiB of memory are free, and to watch it takes {needed}"), None)
         }
         _ => (How::Watched, why, None),

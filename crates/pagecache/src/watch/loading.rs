@@ -34,6 +34,8 @@ impl Loading {
     /// # Errors
     /// No pipe or no thread can be had.
     pub(super) fn begin(kin: Kin, config: ObserverConfig) -> io::Result<Loading> {
+        crate::kernel::adjust_allocator();
+        crate::kernel::use_one_heap();
         let (ended, held) = pipe_with(PipeFlags::CLOEXEC)?;
         let loader = std::thread::Builder::new().name("load".into()).spawn(move || {
             // 0: this thread, and not the process (setpriority(2), "C library/kernel differences"). Not granted: it
