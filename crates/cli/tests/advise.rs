@@ -113,7 +113,9 @@ fn all_jobs_are_advised_in_a_table() {
     assert!(advise(&["--state", state]).stdout.contains("No job is known yet"));
     let script = format!("cat '{}' > /dev/null", tree.file("a.dat").display());
     for name in ["first", "second"] {
-        let night = foretell(["learn", "-q", "--state", state, "--name", name, "--", "sh", "-c", &script]);
+        let night = foretell([
+            "learn", "-q", "--as", "watch", "--state", state, "--name", name, "--", "sh", "-c", &script,
+        ]);
         assert_eq!(night.code, Some(0), "{}", night.stderr);
     }
     std::fs::write(tree.file("state/jobs/second/recording"), "no recording").unwrap();

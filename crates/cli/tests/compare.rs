@@ -190,7 +190,9 @@ fn a_known_job_is_compared_and_not_changed() {
     let (tree, script) = stage();
     let state = tree.file("state");
     let state = state.to_str().unwrap();
-    let night = foretell(["learn", "-q", "--name", "job", "--state", state, "--", "sh", "-c", &script]);
+    let night = foretell([
+        "learn", "-q", "--as", "watch", "--name", "job", "--state", state, "--", "sh", "-c", &script,
+    ]);
     assert_eq!(night.code, Some(0), "{}", night.stderr);
     let nights = || std::fs::read(tree.file("state/jobs/job/nights")).unwrap();
     let before = nights();

@@ -45,7 +45,7 @@ fn two_nights(tree: &Tree, pages: &Path, directory: &Path) {
         arguments.extend(["--", "sh", "-c", &script]);
         foretell(arguments)
     };
-    let first = night(&[]);
+    let first = night(&["--as", "watch"]);
     assert_eq!((first.code, first.stdout.as_bytes()), (Some(0), &plain.stdout[..]), "{}", first.stderr);
     let second = night(&["--as", "steer", "--stats", stats.to_str().unwrap()]);
     assert_eq!((second.code, second.stdout.as_bytes()), (Some(0), &plain.stdout[..]), "{}", second.stderr);
