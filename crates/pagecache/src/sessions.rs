@@ -486,6 +486,12 @@ mod tests {
         let program = directory.path().join(std::ffi::OsString::from_vec(b"\xff\xfe(".to_vec()));
         fs::copy("/bin/sleep", &program).unwrap();
         let mut child = std::process::Command::new(&program).arg("60").spawn().unwrap();
+        // It is let go of a moment before it has its new name.
+        let before = crate::proc_text::name(&fs::read("/proc/thread-self/comm").unwrap());
+        let began = std::time::Instant::now();
+        while name_of(child.id()).as_ref() == Some(&before) && began.elapsed().as_secs() < 30 {
+            std::thread::yield_now();
+        }
         let (name, rights) = (name_of(child.id()), credentials(child.id()));
         let alive = crate::observe::is_alive(child.id());
         child.kill().unwrap();
