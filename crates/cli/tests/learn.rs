@@ -312,11 +312,11 @@ fn in_a_memory_group_that_is_too_small_the_job_runs_alone() {
     }
     let stage = Stage::new();
     let script = format!("sleep 0.5; {}", stage.reads());
-    // Watched in the second one, steered in neither: 42 MiB are less than a plane takes to begin.
+    // Watched in the second one, steered in neither: what is left of it is less than a plane takes to begin.
     for (mib, options, how) in [
-        (24, &[][..], "alone: 2"),
-        (40, &[][..], "watched: nothing is known"),
-        (40, &["--as", "steer"][..], "watched: only 3"),
+        (24, &[][..], "MiB of memory are free, and to watch it takes 32"),
+        (46, &[][..], "watched: nothing is known"),
+        (46, &["--as", "steer"][..], "MiB of memory are there for it"),
     ] {
         let group = Place::find(Controller::Memory, &format!("foretell-test-{}", std::process::id()))
             .and_then(|place| MemoryGroup::new(place, Some(mib << 20)));
