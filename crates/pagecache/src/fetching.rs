@@ -259,8 +259,8 @@ impl Fetching {
         let mut span = request.runs.first().map_or(0..0, |run| run.offset..run.end());
         for (first, second) in request.gaps() {
             let status = self.cache.status(&request.file, first.end(), second.offset - first.end());
-            // Before cachestat(2) nobody can tell, and gaps are left out.
-            if status.is_ok_and(|status| status.cached == 0) {
+            // mincore(2), before cachestat(2), takes what somebody is just reading for absent: then gaps are left out.
+            if status.is_ok_and(|status| status.cached == 0 && !status.by_mincore) {
                 asked.gaps.push(first.blocks.end..second.blocks.start);
                 span.end = second.end();
             } else {

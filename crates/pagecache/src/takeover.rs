@@ -80,12 +80,14 @@ impl Steering {
 
     /// Files that could not be found are looked for when they are used again, if it is time.
     pub(crate) fn look_again(&mut self) {
-        for key in self.unfound.due(Instant::now()) {
-            if self.ignored.remove(&key) {
-                self.ignored_order.retain(|ignored| *ignored != key);
-                self.commands.push(Command::Forget(key));
-            }
+        let due = self.unfound.due(Instant::now());
+        if due.is_empty() {
+            return;
         }
+        // Once through the order for all of them: it may be long, and so may they be many.
+        self.ignored_order.retain(|ignored| due.binary_search(ignored).is_err());
+        let ignored = due.into_iter().filter(|key| self.ignored.remove(key));
+        self.commands.extend(ignored.map(Command::Forget));
     }
 
     /// Puts a file under control if a rule or a list names it.
