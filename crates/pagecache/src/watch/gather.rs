@@ -9,8 +9,8 @@
 //! [`RUN_PAGES`]; a piece of what the run holds already adds nothing but its wait. A run is written when its process
 //! does something else, so a process's runs are in order.
 //!
-//! A file is named when it is first seen: by the descriptors and mappings of the process, or by its number where the
-//! process has ended already. What cannot be named, or lies on no disk, is not recorded. Executables and libraries are
+//! A file is named when it is first seen: by its number, or by the descriptors and mappings of the process where that
+//! cannot be. What cannot be named, or lies on no disk, is not recorded. Executables and libraries are
 //! told by how they are used: mapped, and executable or named like a library.
 //!
 //! Every process of a job maps its programs, libraries and tables of locales anew, in no order worth following, and a
@@ -30,6 +30,7 @@ use foretell_recording::{
 use super::programs::{Programs, Told};
 use super::reads::Reads;
 use crate::descriptors::{Descriptors, Search};
+use crate::handles::Mounts;
 use crate::observe::{FileKey, Observation};
 use crate::resolve;
 
@@ -89,6 +90,7 @@ pub struct Gather {
     waits: HashMap<u32, u64>,
     programs: Programs,
     descriptors: Descriptors,
+    mounts: Mounts,
     start: Instant,
     own_pid: u32,
 }
@@ -112,6 +114,7 @@ impl Gather {
             waits: HashMap::new(),
             programs: Programs::default(),
             descriptors: Descriptors::new(),
+            mounts: Mounts::default(),
             start: Instant::now(),
             own_pid: std::process::id(),
         };
@@ -307,7 +310,8 @@ impl Gather {
     }
 
     fn name(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<(FileRecord, bool)> {
-        let found = resolve::find(tgid, key, generation, &mut self.descriptors, Search::Certain);
+        let lists = (&mut self.descriptors, &mut self.mounts);
+        let found = resolve::find(tgid, key, generation, lists, Search::Certain);
         for (path, what) in self.descriptors.take_unsteered() {
             self.leave_out(&path, what);
         }
@@ -317,7 +321,7 @@ impl Gather {
             self.leave_out(&path, "on no disk of this machine");
             return None;
         }
-        let file = found.open(key).ok()?;
+        let file = found.open().ok()?;
         if let Some(what) = resolve::obstacle(&file).ok()? {
             self.leave_out(&path, what);
             return None;
