@@ -49,16 +49,18 @@ pub(crate) fn join(
 ) -> Result<Accompanied, Refused> {
     let client = Client::connect_to_started(run_pid).map_err(|e| Refused::Wrong(e.context("--join")))?;
     let program = Program::start_held(name, arguments).map_err(not_started)?;
-    accept(Partner::Run(client), program, format!("run {run_pid}"), controlled, name)
+    let who = format!("run {run_pid}");
+    // Its rules were asked for before, with those of all others.
+    accept(Partner::Run(client), program, who, controlled, name).map(|(accompanied, _)| accompanied)
 }
 
-/// The same by the service.
+/// The same by the service; with a conflict of rules, in words.
 pub(crate) fn serve(
     service: Service,
     controlled: &[Controlled],
     name: &OsString,
     arguments: &[OsString],
-) -> Result<Accompanied, Refused> {
+) -> Result<(Accompanied, Option<String>), Refused> {
     let program = Program::start_held(name, arguments).map_err(not_started)?;
     let root = program.pidfd().map_err(Refused::Wrong)?;
     accept(Partner::Service(service, root), program, "the service".to_owned(), controlled, name)
@@ -74,7 +76,7 @@ fn accept(
     who: String,
     controlled: &[Controlled],
     name: &OsString,
-) -> Result<Accompanied, Refused> {
+) -> Result<(Accompanied, Option<String>), Refused> {
     let managers = controlled.iter().map(|c| WireManager {
         name: manager_name(c, name),
         process: c.process.clone(),
@@ -83,7 +85,7 @@ fn accept(
     let request = Request::Join { root_pid: program.pid(), managers: managers.collect() };
     let answer = client.send(&request).and_then(|()| client.wait_for_answer(JOIN_TIMEOUT));
     match answer {
-        Ok(Reply::Joined) => Ok(Accompanied { client, program, who }),
+        Ok(Reply::Joined { conflict }) => Ok((Accompanied { client, program, who }, conflict)),
         Ok(other) => {
             Err(Refused::Wrong(anyhow!("{who} answered with {other:?}; is it of the same version?")))
         }
@@ -124,7 +126,7 @@ impl Accompanied {
             skipped_there: 0,
             farewell: None,
         };
-        if sources.iter().any(|source| source.kind == Kind::Regular) {
+        if sources.iter().any(|source| source.kind != Kind::Stream) {
             // An error here comes again in the loop, where it is dealt with.
             let _ = outgoing.send_first(&mut client, wake.as_fd());
         }

@@ -111,13 +111,13 @@ fn manager(manager: &WireManager) -> Result<RunManager> {
 
 fn understand(service: &Service, reply: RunReply) -> Reply {
     match reply {
-        RunReply::Started { budget_bytes } => {
+        RunReply::Started { budget_bytes, conflict } => {
             let budget = human_bytes(budget_bytes);
             warn(&format!(
                 "under the service at {}, which shares its budget of {budget} among all",
                 service.path().display()
             ));
-            Reply::Joined
+            Reply::Joined { conflict }
         }
         RunReply::Taken { skipped, problem } => Reply::Taken { skipped, problem },
         RunReply::Report { report, .. } => Reply::Report(Box::new(Stats::from(*report))),

@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 pub struct Stats {
     /// Was the program under control, from beginning to end?
     pub controlled: bool,
+    /// Was it only watched, because neither a rule nor a list says anything about its files?
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub watched: bool,
     /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncontrolled_because: Option<String>,
@@ -86,6 +89,7 @@ impl From<Report> for Stats {
     fn from(report: Report) -> Stats {
         Stats {
             controlled: true,
+            watched: false,
             uncontrolled_because: None,
             chosen: None,
             elapsed_s: report.elapsed_s,

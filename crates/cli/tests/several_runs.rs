@@ -136,31 +136,45 @@ fn a_joined_program_goes_on_when_the_first_run_ends() {
 }
 
 #[test]
-fn a_conflicting_rule_goes_uncontrolled_joined_or_not() {
-    if !can_control("a_conflicting_rule_goes_uncontrolled_joined_or_not") {
+fn files_under_conflicting_rules_are_left_alone_and_no_others() {
+    if !can_control("files_under_conflicting_rules_are_left_alone_and_no_others") {
         return;
     }
-    let tree = Tree::new(&[("a", 8192)]);
+    let tree = Tree::new(&[("a", 64 << 10)]);
+    let own = Tree::new(&[("b", 64 << 10)]);
     let first = waiting(&tree, &[]);
     let pid = first.pid().to_string();
-    let mark = tree.file("mark").display().to_string();
-    let rule = tree.rule("lru");
-    for (options, code) in [
-        (&["--strict", "--join", &pid][..], 2),
-        (&["--strict"], 2),
-        (&["--quiet", "--join", &pid], 0),
-        (&["--quiet"], 0),
-    ] {
-        let ended = foretell([&["run"][..], options, &["--rule", &rule, "--", "touch", &mark]].concat());
-        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
-        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    let [a, b, mark] =
+        [tree.file("a"), own.file("b"), own.file("mark")].map(|path| path.display().to_string());
+    let (rule, own_rule, stats) = (tree.rule("lru"), own.rule("lru"), own.file("stats"));
+    let rules = ["--rule", &rule, "--rule", &own_rule];
+    for options in [&["--strict", "--join", &pid][..], &["--strict"]] {
+        let ended = foretell([&["run"], options, &rules, &["--", "touch", &mark]].concat());
+        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(2), 1), "{}", ended.stderr);
+        assert!(ended.stderr.contains("conflict") && !own.file("mark").exists(), "{}", ended.stderr);
+    }
+    let stats_path = stats.display().to_string();
+    for options in [&["--join", &pid][..], &["--budget", "1M"]] {
+        let options = [options, &["--quiet", "--stats", &stats_path]].concat();
+        let ended = foretell([&["run"][..], &options, &rules, &["--", "cat", &a, &b]].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let said: Vec<&str> = ended.stderr.lines().collect();
+        assert!(said[0].contains("conflict") && said[0].contains(&format!("run {pid}")), "{}", ended.stderr);
+        assert!(said[0].contains("this run leaves such files alone"), "{}", ended.stderr);
+        let part = statistics(&stats);
+        assert_eq!(part["controlled"], true, "{part}");
+        if options.contains(&"--join") {
+            continue;
+        }
         assert!(
-            ended.stderr.contains("conflict") && ended.stderr.contains(&format!("run {pid}")),
+            said[1].starts_with(&format!("foretell: the rule for {a} has no effect")),
             "{}",
             ended.stderr
         );
-        assert_eq!(ended.stderr.contains("runs uncontrolled"), code == 0, "{}", ended.stderr);
-        assert_eq!(std::fs::remove_file(&mark).is_ok(), code == 0, "{}", ended.stderr);
+        let files = part["files"].as_array().unwrap();
+        let files: Vec<_> =
+            files.iter().map(|f| (f["path"].as_str().unwrap(), number(f, "references"))).collect();
+        assert_eq!(files, [(b.as_str(), 8)]);
     }
     // The same policy is no conflict.
     let ended = foretell(["run", "--quiet", "--budget", "1M", "--rule", &tree.rule("mru"), "--", "true"]);

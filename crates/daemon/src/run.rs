@@ -69,11 +69,43 @@ pub struct RunRule {
 #[serde(deny_unknown_fields)]
 pub struct RunHint {
     /// Absolute.
+    #[serde(with = "any_path")]
     pub path: PathBuf,
     /// First byte.
     pub offset: u64,
     /// Bytes; none for all up to the end.
     pub length: Option<u64>,
+}
+
+/// Paths of any bytes in JSON: as text where they are text, else as the list of their bytes.
+mod any_path {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Text(String),
+        Bytes(Vec<u8>),
+    }
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = match path.to_str() {
+            Some(text) => Written::Text(text.to_owned()),
+            None => Written::Bytes(path.as_os_str().as_bytes().to_owned()),
+        };
+        written.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        Ok(match Written::deserialize(deserializer)? {
+            Written::Text(text) => text.into(),
+            Written::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        })
+    }
 }
 
 /// What the service answers.
@@ -84,6 +116,9 @@ pub enum RunReply {
     Started {
         /// The service's budget, which it shares.
         budget_bytes: u64,
+        /// A file that a rule matches and that is under another one already, in words: such files are left alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conflict: Option<String>,
     },
     /// The hints were taken.
     Taken {
@@ -137,7 +172,10 @@ impl Run {
             rules: manager.rules.into_iter().map(rule).collect(),
             process_names: manager.process.into_iter().collect(),
         });
-        let spec = SessionSpec::new(root_pid, specs.collect());
+        let specs: Vec<ManagerSpec> = specs.collect();
+        let conflicts = specs.iter().flat_map(|spec| plane.conflicts(&spec.rules).unwrap_or_default());
+        let conflict = conflicts.map(|conflict| conflict.to_string()).next();
+        let spec = SessionSpec::new(root_pid, specs);
         let session = plane.add_session(spec).map_err(|error| {
             use foretell_pagecache::SessionError as E;
             let code = match &error {
@@ -155,7 +193,7 @@ impl Run {
             skipped: 0,
             problem: None,
         };
-        Ok((run, RunReply::Started { budget_bytes: plane.options().budget_bytes }))
+        Ok((run, RunReply::Started { budget_bytes: plane.options().budget_bytes, conflict }))
     }
 
     /// Takes hints in; they are passed on by [`Run::offer`].
@@ -220,4 +258,23 @@ pub(crate) fn parse(text: &str) -> Result<RunRequest, Refused> {
 /// Writes a reply.
 pub(crate) fn encode(reply: &RunReply) -> String {
     serde_json::to_string(reply).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStringExt;
+
+    #[test]
+    fn hints_name_files_of_any_name() {
+        let names =
+            [b"/plain".to_vec(), b"/a \"b\n".to_vec(), (1..=255).filter(|byte| *byte != b'/').collect()];
+        let hint = |name: Vec<u8>| RunHint {
+            path: std::ffi::OsString::from_vec(name).into(),
+            offset: 3,
+            length: Some(4),
+        };
+        let request = RunRequest::Hints { manager: 0, hints: names.map(hint).into() };
+        assert_eq!(parse(&serde_json::to_string(&request).unwrap()).unwrap(), request);
+    }
 }

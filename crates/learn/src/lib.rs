@@ -13,6 +13,7 @@
 //!
 //! Nothing in here starts a program or asks the kernel for more than names, sizes and free memory.
 
+mod lists;
 mod locate;
 pub mod memory;
 mod night;
@@ -20,10 +21,9 @@ mod plan;
 mod store;
 mod verdict;
 
+pub use lists::{Chunk, Lists, PlannedFile};
 pub use locate::Locator;
 pub use night::{How, NIGHTS, Night};
-pub use plan::{
-    Chunk, LEAST_MEMORY_BYTES, Means, NoPlan, Plan, PlannedFile, STEERING_BYTES, StartRange, WATCHING_BYTES,
-};
+pub use plan::{LEAST_MEMORY_BYTES, Means, NoPlan, Plan, STEERING_BYTES, StartRange, WATCHING_BYTES};
 pub use store::{Job, Store, StoreError, is_name};
-pub use verdict::{Tonight, WORSE, WORTH_S, by_itself, tonight, usual_exit_code};
+pub use verdict::{Tonight, WORSE, WORTH_S, by_itself, is_worth_steering, tonight, usual_exit_code};

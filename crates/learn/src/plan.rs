@@ -6,15 +6,14 @@
 //!  distinct bytes, free memory           ──►  the budget
 //! ```
 //!
-//! Left out are files that the job writes (what will be in them is not known, and where they lie is not either), files
-//! that are gone, and what lies beyond the end of a file that has shrunk.
+//! The lists are made in `lists.rs`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
-use foretell_recording::{Access, Fact, FileNumber, PAGE_BYTES, Recording, Role, Way, lanes_of};
+use foretell_recording::{Fact, FileNumber, PAGE_BYTES, Recording};
 
+use crate::lists::{BLOCK_PAGES, Lists, Places, PlannedFile, small_mapped};
 use crate::locate::Locator;
 
 /// What we need ourselves beside the cached pages, bytes: 14 to 18 MB of books were measured with 110,000 references over
@@ -26,21 +25,12 @@ const RING_SHARE: u64 = 32;
 /// What the kernel keeps for a cached file beside its pages: inode, directory entry, the tree of its pages. 1.1 KiB, 0.2
 /// and 0.6 on ext4 (`/proc/slabinfo`).
 const FILE_BYTES: u64 = 2 << 10;
-/// The job waits while its files are looked for. After this time the rest, which is read last, is left out.
-const PLAN_TIME: Duration = Duration::from_millis(300);
 /// A budget below this is not worth having: a few requests of the largest size.
 const LEAST_BUDGET_BYTES: u64 = 4 << 20;
 /// What a position of a list costs here and in the policy, bytes; a plan takes an eighth of the memory at most.
 const POSITION_BYTES: u64 = 48;
-/// Pages of a chunk at most, 8 MiB, but for one that was read at once: whoever hands chunks over can stop between two.
-const CHUNK_PAGES: u32 = 1 << 11;
-/// The policy's block, in pages: positions are counted in blocks of 8 KiB.
-const BLOCK_PAGES: u64 = 2;
 /// Start set: pages in all at most, 256 MiB.
 const START_PAGES: u64 = 1 << 16;
-/// A file up to this size that is mapped and never read belongs to the start set: tables of locales and of character
-/// sets, which every program of a job maps anew, in no order worth following.
-const SMALL_MAPPED_BYTES: u64 = 1 << 20;
 
 /// Memory that steering itself needs, bytes: so much less is there for files.
 pub const STEERING_BYTES: u64 = OWN_BYTES;
@@ -50,26 +40,6 @@ pub const LEAST_MEMORY_BYTES: u64 = 48 << 20;
 /// With less free memory than this no job is watched: it takes 28 MiB for a moment, and 3 then.
 pub const WATCHING_BYTES: u64 = 32 << 20;
 const _: () = assert!(LEAST_MEMORY_BYTES >= OWN_BYTES + LEAST_BUDGET_BYTES);
-
-/// A file that will be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedFile {
-    /// Where it is tonight.
-    pub path: PathBuf,
-    /// Its size tonight, bytes.
-    pub bytes: u64,
-}
-
-/// Neighbouring pages that will be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Chunk {
-    /// Which of [`Plan::files`].
-    pub file: u32,
-    /// First page.
-    pub first_page: u32,
-    /// How many, 1 at least; the last one may be cut by the end of the file.
-    pub pages: u32,
-}
 
 /// Pages of an executable or a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,26 +55,14 @@ pub struct StartRange {
 /// What a job will read, by whom, and with how much memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The files that the lists name.
-    pub files: Vec<PlannedFile>,
-    /// What will be read, a list for each reader, in order.
-    pub lists: Vec<Vec<Chunk>>,
-    /// The recorded roles.
-    pub roles: Vec<Role>,
-    /// The list of each of them.
-    pub list_of: Vec<Option<u32>>,
+    /// What will be read.
+    pub lists: Lists,
     /// What is fetched before the job begins.
     pub start: Vec<StartRange>,
     /// Bytes of page cache to steer with.
     pub budget_bytes: u64,
     /// Distinct bytes that the lists name.
     pub distinct_bytes: u64,
-    /// Files that bear another name tonight.
-    pub renamed: u64,
-    /// Files that are gone.
-    pub missing: u64,
-    /// References of the recorded night to what could be listed, in blocks of the policy.
-    pub references: u64,
 }
 
 /// Why there is no plan.
@@ -149,39 +107,18 @@ impl Plan {
     /// # Errors
     /// [`NoPlan`]: then there is nothing to steer.
     pub fn new(recording: &Recording, means: Means) -> Result<Plan, NoPlan> {
-        let blocks = |pages: u64| pages.div_ceil(BLOCK_PAGES);
-        let mut places = Places::new(recording);
-        let (mut lists, mut list_of) = (Vec::new(), vec![None; recording.roles.len()]);
-        let left_out = places.left_out.clone();
-        let is_data = |access: &Access| {
-            access.way != Way::Written && left_out.get(access.file.0 as usize) == Some(&false)
-        };
-        let listed = recording.accesses.iter().filter(|access| is_data(access));
-        let references = listed.map(|access| blocks(access.pages.into())).sum::<u64>();
+        let mut locator = Locator::default();
+        let places = Places::new(recording, &mut locator);
+        let references = places.references();
         if references.saturating_mul(POSITION_BYTES) > means.usable_bytes / 8 {
             return Err(NoPlan::TooLong { references });
         }
-        for lane in lanes_of(recording, is_data) {
-            let mut list = Vec::new();
-            for &at in &lane.accesses {
-                let Some(access) = recording.accesses.get(at as usize) else { continue };
-                places.list(access.file, access.first_page, access.pages, &mut list);
-            }
-            if list.is_empty() {
-                continue;
-            }
-            for role in lane.roles {
-                if let Some(of) = list_of.get_mut(role.0 as usize) {
-                    *of = u32::try_from(lists.len()).ok();
-                }
-            }
-            lists.push(list);
-        }
-        if lists.is_empty() {
+        let mut lists = places.by_reader();
+        if lists.lists.is_empty() {
             return Err(NoPlan::Nothing);
         }
-        let distinct_bytes = distinct_bytes(&lists);
-        let files = places.files.len() as u64;
+        let distinct_bytes = lists.distinct_bytes();
+        let files = lists.files.len() as u64;
         if means.free_bytes < LEAST_MEMORY_BYTES.saturating_add(means.job_bytes) {
             return Err(NoPlan::NoMemory { free_mib: means.free_bytes >> 20 });
         }
@@ -191,7 +128,7 @@ impl Plan {
         // The whole files: tonight the job may read other parts of them, and what is under control cannot be cached
         // beyond the budget.
         let whole = |file: &PlannedFile| file.bytes.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES);
-        let files_bytes = places.files.iter().map(whole).fold(0, u64::saturating_add);
+        let files_bytes = lists.files.iter().map(whole).fold(0, u64::saturating_add);
         let most = most.min(means.most_bytes.unwrap_or(u64::MAX));
         if most < LEAST_BUDGET_BYTES {
             return Err(NoPlan::NoMemory { free_mib: most >> 20 });
@@ -204,127 +141,10 @@ impl Plan {
         if is_read_again && was_kept && budget_bytes < distinct_bytes {
             return Err(NoPlan::Fits);
         }
-        Ok(Plan {
-            start: start_set(recording, &mut places.locator, budget_bytes / 4),
-            renamed: places.locator.renamed(),
-            missing: places.missing,
-            references,
-            files: places.files,
-            lists,
-            roles: recording.roles.clone(),
-            list_of,
-            budget_bytes,
-            distinct_bytes,
-        })
+        let start = start_set(recording, &mut locator, budget_bytes / 4);
+        lists.renamed = locator.renamed();
+        Ok(Plan { lists, start, budget_bytes, distinct_bytes })
     }
-}
-
-/// For each file: is it small, and only ever mapped?
-fn small_mapped(recording: &Recording) -> Vec<bool> {
-    let mut small: Vec<bool> = recording.files.iter().map(|file| file.size <= SMALL_MAPPED_BYTES).collect();
-    for access in &recording.accesses {
-        if access.way != Way::Mapped
-            && let Some(small) = small.get_mut(access.file.0 as usize)
-        {
-            *small = false;
-        }
-    }
-    small
-}
-
-/// Where the recorded files are tonight.
-struct Places<'a> {
-    recording: &'a Recording,
-    /// Files that no list names: written, or executed.
-    left_out: Vec<bool>,
-    /// What each recorded file is in the plan, once it was looked for.
-    planned: HashMap<FileNumber, Option<u32>>,
-    files: Vec<PlannedFile>,
-    locator: Locator,
-    missing: u64,
-    began: Instant,
-}
-
-impl<'a> Places<'a> {
-    fn new(recording: &'a Recording) -> Places<'a> {
-        let mut left_out = vec![false; recording.files.len()];
-        for fact in &recording.facts {
-            if let Fact::Written(file) | Fact::Executed(file) | Fact::Deleted(file) | Fact::Truncated(file) =
-                fact
-                && let Some(out) = left_out.get_mut(file.0 as usize)
-            {
-                *out = true;
-            }
-        }
-        for (file, out) in small_mapped(recording).into_iter().zip(&mut left_out) {
-            *out |= file;
-        }
-        let (planned, files, locator) = (HashMap::new(), Vec::new(), Locator::default());
-        Places { recording, left_out, planned, files, locator, missing: 0, began: Instant::now() }
-    }
-
-    /// Appends what there is of some pages to a list; joins what follows the last chunk.
-    fn list(&mut self, number: FileNumber, first_page: u32, pages: u32, list: &mut Vec<Chunk>) {
-        let file = match self.planned.get(&number) {
-            Some(&known) => known,
-            None => {
-                let found = self.look(number);
-                self.planned.insert(number, found);
-                found
-            }
-        };
-        let Some(file) = file else { return };
-        let end_page = self.files[file as usize].bytes.div_ceil(PAGE_BYTES);
-        let end = (u64::from(first_page) + u64::from(pages)).min(end_page);
-        let Some(pages) = end.checked_sub(first_page.into()).filter(|pages| *pages > 0) else { return };
-        let Ok(pages) = u32::try_from(pages) else { return };
-        if let Some(last) = list.last_mut()
-            && last.file == file
-            && last.first_page.checked_add(last.pages) == Some(first_page)
-            && let Some(joined) = last.pages.checked_add(pages).filter(|joined| *joined <= CHUNK_PAGES)
-        {
-            last.pages = joined;
-            return;
-        }
-        list.push(Chunk { file, first_page, pages });
-    }
-
-    fn look(&mut self, number: FileNumber) -> Option<u32> {
-        let at = number.0 as usize;
-        let recorded = self.recording.files.get(at)?;
-        if self.left_out[at] {
-            return None;
-        }
-        if self.began.elapsed() >= PLAN_TIME {
-            self.missing += 1;
-            return None;
-        }
-        let found = self.locator.find(&recorded.path);
-        let metadata = found.as_ref().and_then(|path| std::fs::metadata(path).ok());
-        let (Some(path), Some(metadata)) = (found, metadata.filter(std::fs::Metadata::is_file)) else {
-            self.missing += 1;
-            return None;
-        };
-        self.files.push(PlannedFile { path, bytes: metadata.len() });
-        u32::try_from(self.files.len() - 1).ok()
-    }
-}
-
-/// The bytes of the union of all chunks.
-fn distinct_bytes(lists: &[Vec<Chunk>]) -> u64 {
-    let mut chunks: Vec<Chunk> = lists.iter().flatten().copied().collect();
-    chunks.sort_unstable_by_key(|chunk| (chunk.file, chunk.first_page));
-    let (mut pages, mut file, mut covered) = (0_u64, u32::MAX, 0_u64);
-    for chunk in chunks {
-        if chunk.file != file {
-            (file, covered) = (chunk.file, 0);
-        }
-        let (first, end) =
-            (u64::from(chunk.first_page), u64::from(chunk.first_page) + u64::from(chunk.pages));
-        pages += end.saturating_sub(first.max(covered));
-        covered = covered.max(end);
-    }
-    pages * PAGE_BYTES
 }
 
 /// What of executables and libraries was used, joined, by file and place.
@@ -370,7 +190,7 @@ fn start_set(recording: &Recording, locator: &mut Locator, most_bytes: u64) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foretell_recording::{FileRecord, RoleId};
+    use foretell_recording::{Access, FileRecord, Role, RoleId, Way};
     use std::path::Path;
 
     const MEANS: Means = Means { usable_bytes: 1 << 30, free_bytes: 1 << 28, job_bytes: 0, most_bytes: None };
@@ -400,7 +220,7 @@ mod tests {
     }
 
     fn chunks(plan: &Plan) -> Vec<(u32, u32, u32)> {
-        plan.lists[0].iter().map(|chunk| (chunk.file, chunk.first_page, chunk.pages)).collect()
+        plan.lists.lists[0].iter().map(|chunk| (chunk.file, chunk.first_page, chunk.pages)).collect()
     }
 
     #[test]
@@ -412,8 +232,8 @@ mod tests {
         let plan = Plan::new(&recording(dir.path(), &files, &read), MEANS).unwrap();
         assert_eq!(chunks(&plan), [(0, 0, 16), (1, 4, 2), (0, 16, 4), (0, 0, 8)]);
         assert_eq!(plan.distinct_bytes, 22 * PAGE_BYTES);
-        assert_eq!(plan.list_of, [Some(0)]);
-        assert_eq!((plan.renamed, plan.missing), (0, 0));
+        assert_eq!(plan.lists.list_of, [Some(0)]);
+        assert_eq!((plan.lists.renamed, plan.lists.missing), (0, 0));
     }
 
     #[test]
@@ -426,7 +246,7 @@ mod tests {
         std::fs::File::create(dir.path().join("shrunk")).unwrap().set_len(3 * PAGE_BYTES + 1).unwrap();
         let plan = Plan::new(&recorded, MEANS).unwrap();
         assert_eq!(chunks(&plan), [(0, 38, 2), (1, 0, 4)]);
-        assert_eq!(plan.missing, 1);
+        assert_eq!(plan.lists.missing, 1);
     }
 
     #[test]
@@ -446,7 +266,7 @@ mod tests {
         recorded.facts = vec![Fact::Written(FileNumber(1)), Fact::Executed(FileNumber(2))];
         let plan = Plan::new(&recorded, MEANS).unwrap();
         let listed: Vec<&Path> =
-            plan.files.iter().map(|file| file.path.strip_prefix(dir.path()).unwrap()).collect();
+            plan.lists.files.iter().map(|file| file.path.strip_prefix(dir.path()).unwrap()).collect();
         assert_eq!(listed, [Path::new("data"), Path::new("mapped")]);
         let start: Vec<_> = plan
             .start

@@ -45,6 +45,7 @@ mod parts;
 mod plane;
 mod pressure;
 pub mod proc_text;
+mod read_starts;
 mod recorder;
 mod report;
 mod resolve;

@@ -11,7 +11,9 @@
 //! "a file" 0 8192
 //! ```
 //!
-//! [`mod@line`] reads one line and touches nothing else; [`lines`] cuts a stream of any of the three kinds into
+//! Or a recording of an earlier run, which names what it read without any text.
+//!
+//! [`mod@line`] reads and writes one line and touches nothing else; [`lines`] cuts a stream of any of the three kinds into
 //! lines in bounded memory; [`check`] reads a whole file before the program starts, so that a bad line is
 //! found then; [`feed`] hands hints over while the program runs, from a file that may grow, a FIFO or
 //! standard input.

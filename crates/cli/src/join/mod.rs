@@ -1,5 +1,5 @@
 //! Runs that know of each other: one may join another one's budget, and none takes a file that another
-//! one holds under a different policy.
+//! one holds under a different policy: the later run leaves such files alone.
 //!
 //! Every controlling run listens on the abstract Unix socket `foretell-run-PID` and answers one line of
 //! JSON with one line of JSON (`protocol`). Only the same user and root are answered (`SO_PEERCRED`), the
@@ -12,7 +12,7 @@ mod client;
 mod protocol;
 mod server;
 
-pub use client::{Client, check_other_runs};
+pub use client::{Client, Others, other_runs};
 pub use protocol::{MAX_MESSAGE_BYTES, Reply, Request, WireManager};
 pub(crate) use server::to_plane;
 pub use server::{MAX_CONNECTIONS, Server, part_of};

@@ -67,7 +67,11 @@ pub enum Reply {
         conflict: Option<String>,
     },
     /// The program is under control.
-    Joined,
+    Joined {
+        /// A file that a rule matches and that is under another one already, in words: such files are left alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conflict: Option<String>,
+    },
     /// The hints were taken.
     Taken {
         /// How many could not be followed, in all.

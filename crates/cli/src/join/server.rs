@@ -101,7 +101,9 @@ impl Server {
         self.accept();
         let mut at = 0;
         while at < self.connections.len() {
-            let own = self.rules.clone();
+            let joined = self.connections.iter().filter_map(|connection| connection.session.as_ref());
+            let own: Vec<Rule> =
+                self.rules.iter().chain(joined.flat_map(|joined| &joined.rules)).cloned().collect();
             let connection = &mut self.connections[at];
             if connection.serve(plane, &own).is_err() || connection.is_done() {
                 let gone = self.connections.remove(at);
@@ -196,9 +198,8 @@ impl Connection {
         match request {
             Request::Rules { rules } => {
                 let conflicts = plane.conflicts(&to_plane(&parse_rules(&rules)?))?;
-                let joined = self.session.iter().flat_map(|joined| &joined.rules);
                 Ok(Some(Reply::Rules {
-                    rules: own.iter().chain(joined).map(ToString::to_string).collect(),
+                    rules: own.iter().map(ToString::to_string).collect(),
                     conflict: conflicts.first().map(ToString::to_string),
                 }))
             }
@@ -207,7 +208,8 @@ impl Connection {
                     bail!("this connection has joined already; open another one for another program");
                 }
                 self.session = Some(self.join(root_pid, &managers, plane)?);
-                Ok(Some(Reply::Joined))
+                // Asked for before it joined.
+                Ok(Some(Reply::Joined { conflict: None }))
             }
             Request::Hints { manager, hints } => {
                 let joined = self.session.as_mut().context("join first, then send hints")?;
