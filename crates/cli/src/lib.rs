@@ -17,7 +17,6 @@ mod advising;
 pub mod against_sim;
 pub mod apply;
 pub mod args;
-pub mod backlog;
 pub mod commands;
 mod comparing;
 pub mod config;

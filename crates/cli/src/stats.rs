@@ -128,26 +128,6 @@ impl Stats {
         Stats { uncontrolled_because: Some(because.to_owned()), ..Stats::default() }
     }
 
-    /// The part of a shared run that belongs to the managers that `belongs` names. Files are shared by
-    /// all, and so is the optimum: both are left out.
-    #[must_use]
-    pub fn part(self, elapsed_s: f64, belongs: impl Fn(&str) -> bool) -> Stats {
-        let processes: Vec<_> = self.processes.into_iter().filter(|p| belongs(&p.manager)).collect();
-        let mut counts = Counts::default();
-        processes.iter().for_each(|p| counts += p.counts);
-        Stats {
-            elapsed_s,
-            wait_s: processes.iter().map(|p| p.wait_s).sum(),
-            device_read_bytes: processes.iter().map(|p| p.device_read_bytes).sum(),
-            counts,
-            belady_fetches: None,
-            belady_missing: Some("the budget is shared with another run, whose report has it".to_owned()),
-            processes,
-            files: Vec::new(),
-            ..self
-        }
-    }
-
     /// Writes the statistics as JSON.
     pub fn write(&self, output: Output) -> Result<()> {
         let text = serde_json::to_string_pretty(self)? + "\n";
@@ -169,19 +149,6 @@ mod tests {
             device_read_bytes: 10,
             counts,
         }
-    }
-
-    #[test]
-    fn a_part_is_the_sum_of_its_processes() {
-        let all = Stats {
-            controlled: true,
-            belady_fetches: Some(7),
-            processes: vec![process("a", 5), process("b", 6), process("a", 7)],
-            ..Stats::default()
-        };
-        let part = all.part(2.0, |manager| manager == "a");
-        assert_eq!((part.counts.references, part.counts.hits, part.device_read_bytes), (12, 2, 20));
-        assert_eq!((part.elapsed_s, part.wait_s, part.belady_fetches), (2.0, 1.0, None));
     }
 
     #[test]

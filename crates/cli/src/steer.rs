@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use foretell_pagecache::watch::{Gather, Totals};
-use foretell_pagecache::{Plane, SessionId};
+use foretell_pagecache::{Backlog, Plane, SessionId};
 
-use crate::backlog::Backlog;
 use crate::commands::run::{HintSource, Outcome, wake_descriptor};
 use crate::guide::{FEED_TIME, FIRST_TIME, Guide};
+use crate::hints::Hint;
 use crate::hints::check::Kind;
 use crate::hints::feed::{self, Fed};
 use crate::input_log::InputLog;
@@ -116,6 +116,10 @@ impl Steered {
         };
         let elapsed = started.elapsed();
         let gather = plane.listen(None);
+        plane.take_in_all();
+        if let Some(server) = server.take() {
+            server.farewell(&plane);
+        }
         let report = plane.finish();
         if let Some(gather) = gather {
             let totals = Totals {
@@ -140,9 +144,6 @@ impl Steered {
             stats.controlled = false;
             stats.uncontrolled_because = Some(failure);
         }
-        if let Some(server) = server {
-            server.farewell(&stats);
-        }
         Ok(Outcome { code: exit_code(status), stats })
     }
 }
@@ -163,7 +164,7 @@ impl Stream {
 
     fn take(&mut self, fed: Fed) {
         match fed {
-            Fed::Hints(hints) => self.backlog.extend(hints),
+            Fed::Hints(hints) => self.backlog.extend(hints.iter().map(Hint::to_chunk)),
             Fed::Warning(text) => warn(&text),
             Fed::Skipped(lines) => self.skipped += lines,
             Fed::End { bad_lines, absent } => {

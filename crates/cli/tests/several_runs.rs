@@ -197,9 +197,11 @@ fn malformed_messages_are_answered() {
         answer
     };
     assert!(ask("nonsense\n").contains("not a request"));
-    assert!(ask("{\"type\":\"report\"}\n").contains("join first"));
-    assert!(ask("{\"type\":\"hints\",\"manager\":0,\"hints\":[]}\n").contains("join first"));
-    assert!(ask("{\"type\":\"join\",\"root_pid\":1,\"managers\":[]}\n").contains("is not a child of"));
+    let about = |request: &str| ask(&format!("{{\"type\":\"run\",\"root_pid\":1,\"request\":{request}}}\n"));
+    assert!(about(r#"{"type":"report"}"#).contains("join first"));
+    assert!(about(r#"{"type":"hints","manager":0,"hints":[]}"#).contains("join first"));
+    assert!(about(r#"{"type":"start","managers":[]}"#).contains("is not a child of"));
+    assert!(about(r#"{"type":"start"}"#).contains("not a request"));
     assert!(ask(&"x".repeat((1 << 20) + 1)).contains("at most"));
     // Connections are bounded; one that is closed makes room.
     let mut idle: Vec<_> = (0..64).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
@@ -208,6 +210,6 @@ fn malformed_messages_are_answered() {
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("64 runs are connected already"), "{}", ended.stderr);
     idle.clear();
-    assert!(ask("{\"type\":\"rules\",\"rules\":[]}\n").contains("=mru"));
+    assert!(ask("{\"type\":\"rules\",\"rules\":[]}\n").contains("\"mru\""));
     assert_eq!(first.end().code, Some(0));
 }

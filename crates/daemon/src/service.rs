@@ -523,7 +523,7 @@ impl Service {
             Role::Client(speech) => self.silence(id, &connection.peer, &speech),
             Role::Command(Some(run)) => {
                 self.runs -= 1;
-                self.plane.end_session(run.session);
+                self.plane.end_session(run.session());
             }
             Role::Unknown | Role::Command(None) => {}
         }

@@ -17,7 +17,7 @@ use crate::program::{Job, Steering};
 use crate::reader::BLOCK_BYTES;
 
 /// Memory beside what the files are given: the programs, foretell, the kernel's own, MiB.
-const BESIDE_MIB: u64 = 64;
+const BESIDE_MIB: u64 = 40;
 /// The kernel's readahead, KiB: its default.
 const READ_AHEAD_KB: u32 = 128;
 /// Blocks of the file whose cached data is read, 64 MiB.

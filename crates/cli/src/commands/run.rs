@@ -484,7 +484,7 @@ fn begin(
     }
     let held = Program::start_held(name, arguments).map_err(|e| wrong(NotRun::failed(e).into()))?;
     let managers = effective.controlled.iter().map(|c| manager(c, name)).collect();
-    let yields_to = yields_to.iter().map(|rules| crate::join::to_plane(rules)).collect();
+    let yields_to = yields_to.iter().map(|rules| rules.iter().map(Into::into).collect()).collect();
     let casting = lists.map(|lists| Casting::new(&lists.roles, lists.list_of.clone()));
     let session = match plane.add_session(SessionSpec { root_pid: held.pid(), managers, casting, yields_to })
     {
@@ -521,7 +521,7 @@ fn options(effective: &Effective) -> Options {
 fn manager(controlled: &Controlled, program: &OsString) -> ManagerSpec {
     ManagerSpec {
         name: manager_name(controlled, program),
-        rules: crate::join::to_plane(&controlled.rules),
+        rules: controlled.rules.iter().map(Into::into).collect(),
         process_names: controlled.process.iter().cloned().collect(),
     }
 }

@@ -26,6 +26,9 @@ pub mod lines;
 use std::path::Path;
 use std::sync::Arc;
 
+use foretell_pagecache::HintChunk;
+use foretelld::RunHint;
+
 /// A range of bytes in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ByteRange {
@@ -50,4 +53,23 @@ pub struct Hint {
     pub path: Arc<Path>,
     /// What is read of it; `None` for all, from beginning to end.
     pub range: Option<ByteRange>,
+}
+
+impl Hint {
+    /// The same for a plane of our own.
+    #[must_use]
+    pub fn to_chunk(&self) -> HintChunk {
+        let RunHint { path, offset, length } = self.to_run();
+        HintChunk { path, offset, length }
+    }
+
+    /// The same for somebody else's.
+    #[must_use]
+    pub fn to_run(&self) -> RunHint {
+        RunHint {
+            path: self.path.to_path_buf(),
+            offset: self.range.map_or(0, |range| range.offset),
+            length: self.range.map(|range| range.length),
+        }
+    }
 }

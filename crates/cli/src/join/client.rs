@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
-use super::protocol::{Filled, Inbox, MAX_REPLY_BYTES, Reply, Request, encode, parse_rules};
+use super::protocol::{Filled, Inbox, MAX_REPLY_BYTES, Reply, Request, encode, read_rules};
 use super::server::socket_name;
 use crate::rule::Rule;
 use crate::scan::{self, Allowance, Verdict};
@@ -148,11 +148,11 @@ pub fn other_runs(rules: &[Rule], allowance: &mut Allowance) -> Others {
     for pid in numbers_of_runs() {
         let ask = || -> Result<Reply> {
             let mut client = Client::connect(pid)?;
-            client.send(&Request::Rules { rules: rules.iter().map(ToString::to_string).collect() })?;
+            client.send(&Request::Rules { rules: rules.iter().map(Into::into).collect() })?;
             client.wait_for_answer(RULES_TIMEOUT)
         };
         let Ok(Reply::Rules { rules: theirs, conflict }) = ask() else { continue };
-        let theirs = parse_rules(&theirs).unwrap_or_default();
+        let theirs = read_rules(theirs).unwrap_or_default();
         let advice = "use the same policy, or wait until that run has ended";
         if others.conflict.is_none() {
             others.conflict = match (conflict, scan::conflict(rules, &theirs, allowance)) {

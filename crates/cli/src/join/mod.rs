@@ -2,7 +2,7 @@
 //! one holds under a different policy: the later run leaves such files alone.
 //!
 //! Every controlling run listens on the abstract Unix socket `foretell-run-PID` and answers one line of
-//! JSON with one line of JSON (`protocol`). Only the same user and root are answered (`SO_PEERCRED`), the
+//! JSON with one line of JSON (`protocol`): what the service is asked about a program, and which rules hold. Only the same user and root are answered (`SO_PEERCRED`), the
 //! number of connections and the size of a message are bounded, and what does not parse is answered with
 //! an error. The joining side starts its own program; the program's process number and rules go to the run
 //! that it joins, which puts them under its plane as one more session. When the connection ends, so does
@@ -13,6 +13,5 @@ mod protocol;
 mod server;
 
 pub use client::{Client, Others, other_runs};
-pub use protocol::{MAX_MESSAGE_BYTES, Reply, Request, WireManager};
-pub(crate) use server::to_plane;
-pub use server::{MAX_CONNECTIONS, Server, part_of};
+pub use protocol::{MAX_MESSAGE_BYTES, Reply, Request};
+pub use server::{MAX_CONNECTIONS, Server};
