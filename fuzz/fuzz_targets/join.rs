@@ -1,19 +1,16 @@
 //! What another run says, line by line: a request that was understood is written as one line that reads
-//! back the same; its rules and hints are read as the listening run reads them.
+//! back the same; its rules are read as the listening run reads them.
 
 #![no_main]
 
-use std::path::Path;
-
-use foretell::hints::check::HintReader;
-use foretell::hints::lines::Line;
 use foretell::join::{Reply, Request};
 use foretell::rule::{self, Rule};
 use foretell_fuzz::one_line;
+use foretelld::{RunRequest, RunRule};
 use libfuzzer_sys::fuzz_target;
 
-fn rules(texts: &[String]) {
-    let rules: Result<Vec<Rule>, _> = texts.iter().map(|text| Rule::parse(text)).collect();
+fn rules(rules: &[RunRule]) {
+    let rules: Result<Vec<Rule>, _> = rules.iter().cloned().map(Rule::try_from).collect();
     let _ = rules.map(|rules| rule::check(&rules));
 }
 
@@ -25,17 +22,11 @@ fuzz_target!(|bytes: &[u8]| {
                 assert!(!written.contains('\n'));
                 assert_eq!(serde_json::from_str::<Request>(&written).expect(&written), request);
                 match &request {
-                    Request::Rules { rules: texts } => rules(texts),
-                    Request::Join { managers, .. } => managers.iter().for_each(|m| rules(&m.rules)),
-                    Request::Hints { hints, .. } => {
-                        let mut reader = HintReader::new(Path::new("/"));
-                        for hint in hints {
-                            if let Ok(Some((hint, _))) = reader.read(&Line::Whole(hint.as_bytes())) {
-                                assert!(hint.path.is_absolute());
-                            }
-                        }
+                    Request::Rules { rules: theirs } => rules(theirs),
+                    Request::Run { request: RunRequest::Start { managers }, .. } => {
+                        managers.iter().for_each(|manager| rules(&manager.rules));
                     }
-                    Request::Report => {}
+                    Request::Run { .. } => {}
                 }
             }
             Err(e) => {

@@ -74,6 +74,8 @@ pub(crate) enum Name {
     Hits,
     /// An uncontrolled program in its own cgroup beside a controlled scan
     Neighbour,
+    /// Jobs that are only watched, and recorded: waiting for 1 ms x 8 channels, and reading cached data
+    Watch,
     /// Unmodified jobs under foretell learn: first, second and a changed night, 1 ms x 8 channels
     Nights,
     /// `nights` on the 8 ms disk

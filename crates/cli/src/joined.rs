@@ -8,18 +8,21 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
+use foretell_pagecache::Report;
+use foretelld::{RunHint, RunManager, RunReply, RunRequest};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::commands::run::{HintSource, Outcome, Refused, manager_name, wake_descriptor};
 use crate::config::Controlled;
+use crate::hints::Hint;
 use crate::hints::check::Kind;
 use crate::hints::feed::{self, Fed};
-use crate::hints::{Hint, line};
-use crate::join::{Client, MAX_MESSAGE_BYTES, Reply, Request, WireManager};
-use crate::partner::Partner;
+use crate::join::{Client, MAX_MESSAGE_BYTES};
+use crate::partner::{Answer, Partner};
 use crate::program::{NotRun, Program, exit_code};
 use crate::service::Service;
 use crate::signals;
+use crate::size::human_bytes;
 use crate::stats::Stats;
 use crate::steer::FIRST_HINTS;
 use crate::terminal::warn;
@@ -28,8 +31,11 @@ use crate::terminal::warn;
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long it may take to report: it counts what optimal replacement would have done.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes of hints in one message; the rest of [`MAX_MESSAGE_BYTES`] is for quoting and the frame.
+/// Bytes of hints in one message; the rest of [`MAX_MESSAGE_BYTES`] is for what is around them.
 const HINT_BYTES: usize = MAX_MESSAGE_BYTES / 4;
+/// Bytes that a byte of a path takes at most (`\\u0001`), and a hint besides.
+const BYTES_OF_A_BYTE: usize = 6;
+const BYTES_OF_A_HINT: usize = 96;
 
 /// A program that another run controls and that has not begun.
 #[derive(Debug)]
@@ -49,41 +55,52 @@ pub(crate) fn join(
 ) -> Result<Accompanied, Refused> {
     let client = Client::connect_to_started(run_pid).map_err(|e| Refused::Wrong(e.context("--join")))?;
     let program = Program::start_held(name, arguments).map_err(not_started)?;
-    accept(Partner::Run(client), program, format!("run {run_pid}"), controlled, name)
+    let client = Partner::Run(client, program.pid());
+    // Its rules were asked for before, with those of all others.
+    accept(client, program, format!("run {run_pid}"), controlled, name).map(|started| started.0)
 }
 
-/// The same by the service.
+/// The same by the service; with a conflict of rules, in words.
 pub(crate) fn serve(
     service: Service,
     controlled: &[Controlled],
     name: &OsString,
     arguments: &[OsString],
-) -> Result<Accompanied, Refused> {
+) -> Result<(Accompanied, Option<String>), Refused> {
     let program = Program::start_held(name, arguments).map_err(not_started)?;
     let root = program.pidfd().map_err(Refused::Wrong)?;
-    accept(Partner::Service(service, root), program, "the service".to_owned(), controlled, name)
+    let place = service.path().display().to_string();
+    let client = Partner::Service(service, root);
+    let (accompanied, conflict, budget_bytes) =
+        accept(client, program, "the service".to_owned(), controlled, name)?;
+    let budget = human_bytes(budget_bytes);
+    warn(&format!("under the service at {place}, which shares its budget of {budget} among all"));
+    Ok((accompanied, conflict))
 }
 
 fn not_started(error: anyhow::Error) -> Refused {
     Refused::Wrong(NotRun::failed(error).into())
 }
 
+/// Has it taken under control; with a conflict of rules, in words, and the budget.
 fn accept(
     mut client: Partner,
     program: Program,
     who: String,
     controlled: &[Controlled],
     name: &OsString,
-) -> Result<Accompanied, Refused> {
-    let managers = controlled.iter().map(|c| WireManager {
+) -> Result<(Accompanied, Option<String>, u64), Refused> {
+    let managers = controlled.iter().map(|c| RunManager {
         name: manager_name(c, name),
         process: c.process.clone(),
-        rules: c.rules.iter().map(ToString::to_string).collect(),
+        rules: c.rules.iter().map(Into::into).collect(),
     });
-    let request = Request::Join { root_pid: program.pid(), managers: managers.collect() };
-    let answer = client.send(&request).and_then(|()| client.wait_for_answer(JOIN_TIMEOUT));
+    let request = RunRequest::Start { managers: managers.collect() };
+    let answer = client.send(request).and_then(|()| client.wait_for_answer(JOIN_TIMEOUT));
     match answer {
-        Ok(Reply::Joined) => Ok(Accompanied { client, program, who }),
+        Ok(RunReply::Started { budget_bytes, conflict }) => {
+            Ok((Accompanied { client, program, who }, conflict, budget_bytes))
+        }
         Ok(other) => {
             Err(Refused::Wrong(anyhow!("{who} answered with {other:?}; is it of the same version?")))
         }
@@ -94,8 +111,8 @@ fn accept(
 /// Hints on their way to the other run, one message at a time.
 struct Outgoing {
     streams: Vec<(usize, Option<Receiver<Fed>>)>,
-    /// Lines that the next messages of a manager are made of.
-    lines: Vec<String>,
+    /// What the next messages of a manager are made of.
+    hints: Vec<RunHint>,
     manager: usize,
     /// A message was sent and is not answered yet.
     under_way: bool,
@@ -117,14 +134,14 @@ impl Accompanied {
         }
         let mut outgoing = Outgoing {
             streams,
-            lines: Vec::new(),
+            hints: Vec::new(),
             manager: 0,
             under_way: false,
             skipped: 0,
             skipped_there: 0,
             farewell: None,
         };
-        if sources.iter().any(|source| source.kind == Kind::Regular) {
+        if sources.iter().any(|source| source.kind != Kind::Stream) {
             // An error here comes again in the loop, where it is dealt with.
             let _ = outgoing.send_first(&mut client, wake.as_fd());
         }
@@ -174,14 +191,25 @@ impl Accompanied {
 }
 
 fn last_report(client: &mut Partner, mut under_way: bool) -> Result<Stats> {
-    client.send(&Request::Report)?;
+    client.send(RunRequest::Report)?;
     loop {
         match client.wait_for_answer(REPORT_TIMEOUT)? {
-            Reply::Report(stats) => return Ok(*stats),
-            Reply::Taken { .. } if under_way => under_way = false,
-            other => return Err(anyhow!("an unexpected answer: {other:?}")),
+            RunReply::Report { report, .. } => return Ok(stats(client, *report)),
+            RunReply::Taken { .. } if under_way => under_way = false,
+            other @ (RunReply::Taken { .. } | RunReply::Started { .. }) => {
+                return Err(anyhow!("an unexpected answer: {other:?}"));
+            }
         }
     }
+}
+
+/// What was done for the program, as far as it is its own.
+fn stats(client: &Partner, report: Report) -> Stats {
+    let mut stats = Stats::from(report);
+    if matches!(client, Partner::Run(..)) {
+        stats.belady_missing = Some("the budget is shared with another run, whose report has it".to_owned());
+    }
+    stats
 }
 
 impl Outgoing {
@@ -201,39 +229,41 @@ impl Outgoing {
     fn advance(&mut self, client: &mut Partner) -> Result<()> {
         while let Some(reply) = client.receive()? {
             match reply {
-                Reply::Taken { skipped, problem } => {
+                Answer::Reply(RunReply::Taken { skipped, problem }) => {
                     self.under_way = false;
                     self.skipped_there = skipped;
                     if let Some(problem) = problem {
                         warn(&format!("a hint was skipped: {problem}"));
                     }
                 }
-                Reply::Report(stats) => self.farewell = Some(*stats),
+                Answer::Reply(RunReply::Report { report, .. }) => {
+                    self.farewell = Some(stats(client, *report));
+                }
                 // What was refused is lost, nothing else.
-                Reply::Error { message } => {
+                Answer::Refused(why) => {
                     self.under_way = false;
                     self.skipped += 1;
-                    warn(&format!("hints were refused: {message}"));
+                    warn(&format!("hints were refused: {why}"));
                 }
-                _ => {}
+                Answer::Reply(RunReply::Started { .. }) => {}
             }
         }
         if self.under_way {
             return Ok(());
         }
-        if self.lines.is_empty() {
+        if self.hints.is_empty() {
             self.collect();
         }
-        if !self.lines.is_empty() {
+        if !self.hints.is_empty() {
             let mut bytes = 0;
-            let fit = self.lines.iter().take_while(|line| {
-                bytes += line.len();
+            let fit = self.hints.iter().take_while(|hint| {
+                bytes += hint.path.as_os_str().len() * BYTES_OF_A_BYTE + BYTES_OF_A_HINT;
                 bytes <= HINT_BYTES
             });
-            // One line alone is always shorter than a message.
+            // One hint alone is always shorter than a message.
             let fit = fit.count().max(1);
-            let hints = self.lines.drain(..fit).collect();
-            client.send(&Request::Hints { manager: self.manager, hints }).context("sending hints")?;
+            let hints = self.hints.drain(..fit).collect();
+            client.send(RunRequest::Hints { manager: self.manager, hints }).context("sending hints")?;
             self.under_way = true;
         }
         Ok(())
@@ -246,7 +276,7 @@ impl Outgoing {
                 match feed.try_recv() {
                     Ok(Fed::Hints(hints)) if !hints.is_empty() => {
                         self.manager = *manager;
-                        self.lines = hints.iter().map(as_line).collect();
+                        self.hints = hints.iter().map(Hint::to_run).collect();
                         return;
                     }
                     Ok(Fed::Hints(_)) => {}
@@ -262,10 +292,4 @@ impl Outgoing {
             }
         }
     }
-}
-
-fn as_line(hint: &Hint) -> String {
-    use std::os::unix::ffi::OsStrExt;
-    let line = line::write(hint.path.as_os_str().as_bytes(), hint.range);
-    String::from_utf8_lossy(&line).into_owned()
 }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! main ──► args ──► commands/{run, doctor, slowdisk}
-//! learn: learning (name, watched, guide, words)   compare: comparing (stage, run, figures, words, page)
+//! learn: learning (name, watched, steered, words), guide   compare: comparing (stage, run, figures, words, page)
 //! advise: advising (profile, device, forecast, verdict, words)
 //! run:  config (flags + file → effective)   hints (check, feed)   scan   join (other runs)
-//!       program (held start)   signals   steer (own plane) | joined (another run's)   stats, report
+//!       program (held start)   signals   watched | steer (own plane) | joined (another run's)   stats, report
 //! run, sim: input_log   replay: replayed (its words)
 //! sim, trace, device:  sweep (sources, table, page, chart)
 //! model: workload (its text)   plot (pictures, pages)   apply (settings of a device)   against_sim
@@ -17,10 +17,10 @@ mod advising;
 pub mod against_sim;
 pub mod apply;
 pub mod args;
-pub mod backlog;
 pub mod commands;
 mod comparing;
 pub mod config;
+mod guide;
 pub mod hints;
 mod input_log;
 pub mod join;
@@ -43,4 +43,5 @@ pub mod sweep;
 pub mod terminal;
 pub mod top;
 pub mod watch;
+mod watched;
 pub mod workload;

@@ -12,8 +12,11 @@
 
 use std::fmt::Write;
 
+use foretell_learn::is_worth_steering;
+
 use crate::size::{Size, human_bytes};
 use crate::stats::{Counts, Stats};
+use crate::watch::figures::printable;
 
 /// Processes and files named one by one, those with the most fetches.
 const TOP: usize = 5;
@@ -49,8 +52,12 @@ pub fn render(stats: &Stats) -> String {
     };
     let block = Size::Bytes(stats.block_bytes.into());
     let blocks = stats.budget_bytes.checked_div(stats.block_bytes.into()).unwrap_or(0);
-    line("budget", human_bytes(stats.budget_bytes), format!("{} blocks of {block}", thousands(blocks)));
-    line("references", thousands(counts.references), "blocks that the program read".into());
+    if stats.budget_bytes > 0 {
+        line("budget", human_bytes(stats.budget_bytes), format!("{} blocks of {block}", thousands(blocks)));
+        line("references", thousands(counts.references), "blocks that the program read".into());
+    } else {
+        line("references", thousands(counts.references), format!("blocks of {block} that the program read"));
+    }
     let mut count = |label: &str, value: u64, what: String| {
         if value > 0 {
             line(label, thousands(value), what);
@@ -90,12 +97,25 @@ pub fn render(stats: &Stats) -> String {
     }
     let processes = stats.processes.iter().map(|p| {
         let pid = p.pid.map_or(String::new(), |pid| format!(" ({pid})"));
-        (format!("{}{pid}", p.name), p.counts)
+        (format!("{}{pid}", printable(&p.name)), p.counts)
     });
     top(&mut out, "process", processes.collect());
-    let files = stats.files.iter().map(|f| (f.path.display().to_string(), f.counts));
+    let files = stats.files.iter().map(|f| (printable(&f.path.to_string_lossy()), f.counts));
     top(&mut out, "file", files.collect());
+    if stats.watched {
+        let _ = writeln!(out, "  nothing was changed; {}", what_would_help(stats));
+    }
     out
+}
+
+/// What is worth trying for a program that was only watched.
+fn what_would_help(stats: &Stats) -> &'static str {
+    if is_worth_steering(stats.elapsed_s, stats.wait_s) {
+        "'foretell learn -- PROGRAM' fetches ahead what it reads, from its second run on; \
+         --record FILE and 'foretell advise FILE' say what else would help"
+    } else {
+        "it waits too little for storage to be made faster"
+    }
 }
 
 /// The few with the most fetches, when there is more than one and anything was fetched.
@@ -190,6 +210,27 @@ foretell: 12.3 s, of which 4.50 s waiting for reads; foretell itself used 0.20 s
   device reads             320 MiB
   distance from best         1.02x   40,960 fetches; optimal replacement: 40,157
 "
+        );
+    }
+
+    #[test]
+    fn what_was_only_watched_has_no_budget_and_ends_with_what_would_help() {
+        let watched = Stats {
+            controlled: false,
+            watched: true,
+            budget_bytes: 0,
+            belady_fetches: None,
+            elapsed_s: 6.0,
+            ..stats()
+        };
+        let text = render(&watched);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], "  references                51,200   blocks of 8K that the program read");
+        assert!(lines.last().unwrap().starts_with("  nothing was changed; 'foretell learn"), "{text}");
+        assert!(!text.contains("budget") && !text.contains("distance"), "{text}");
+        let quick = render(&Stats { wait_s: 0.9, ..watched });
+        assert!(
+            quick.ends_with("  nothing was changed; it waits too little for storage to be made faster\n")
         );
     }
 

@@ -180,6 +180,26 @@ impl Rule {
     }
 }
 
+impl From<&Rule> for foretelld::RunRule {
+    fn from(rule: &Rule) -> foretelld::RunRule {
+        foretelld::RunRule { glob: rule.glob.clone(), policy: rule.policy, priority: rule.priority }
+    }
+}
+
+impl From<&Rule> for foretell_pagecache::Rule {
+    fn from(rule: &Rule) -> foretell_pagecache::Rule {
+        foretell_pagecache::Rule { glob: rule.glob.clone(), policy: rule.policy, priority: rule.priority }
+    }
+}
+
+impl TryFrom<foretelld::RunRule> for Rule {
+    type Error = RuleError;
+
+    fn try_from(rule: foretelld::RunRule) -> Result<Rule, RuleError> {
+        Rule::new(&rule.glob, rule.policy.name(), rule.priority)
+    }
+}
+
 /// What stands after `=POLICY,` in a rule without its priority: an option that does not exist.
 fn unknown_option(body: &str) -> Option<&str> {
     body.match_indices('=').find_map(|(at, _)| {

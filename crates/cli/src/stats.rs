@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 pub struct Stats {
     /// Was the program under control, from beginning to end?
     pub controlled: bool,
+    /// Was it only watched, because neither a rule nor a list says anything about its files?
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub watched: bool,
     /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncontrolled_because: Option<String>,
@@ -86,6 +89,7 @@ impl From<Report> for Stats {
     fn from(report: Report) -> Stats {
         Stats {
             controlled: true,
+            watched: false,
             uncontrolled_because: None,
             chosen: None,
             elapsed_s: report.elapsed_s,
@@ -124,26 +128,6 @@ impl Stats {
         Stats { uncontrolled_because: Some(because.to_owned()), ..Stats::default() }
     }
 
-    /// The part of a shared run that belongs to the managers that `belongs` names. Files are shared by
-    /// all, and so is the optimum: both are left out.
-    #[must_use]
-    pub fn part(self, elapsed_s: f64, belongs: impl Fn(&str) -> bool) -> Stats {
-        let processes: Vec<_> = self.processes.into_iter().filter(|p| belongs(&p.manager)).collect();
-        let mut counts = Counts::default();
-        processes.iter().for_each(|p| counts += p.counts);
-        Stats {
-            elapsed_s,
-            wait_s: processes.iter().map(|p| p.wait_s).sum(),
-            device_read_bytes: processes.iter().map(|p| p.device_read_bytes).sum(),
-            counts,
-            belady_fetches: None,
-            belady_missing: Some("the budget is shared with another run, whose report has it".to_owned()),
-            processes,
-            files: Vec::new(),
-            ..self
-        }
-    }
-
     /// Writes the statistics as JSON.
     pub fn write(&self, output: Output) -> Result<()> {
         let text = serde_json::to_string_pretty(self)? + "\n";
@@ -165,19 +149,6 @@ mod tests {
             device_read_bytes: 10,
             counts,
         }
-    }
-
-    #[test]
-    fn a_part_is_the_sum_of_its_processes() {
-        let all = Stats {
-            controlled: true,
-            belady_fetches: Some(7),
-            processes: vec![process("a", 5), process("b", 6), process("a", 7)],
-            ..Stats::default()
-        };
-        let part = all.part(2.0, |manager| manager == "a");
-        assert_eq!((part.counts.references, part.counts.hits, part.device_read_bytes), (12, 2, 20));
-        assert_eq!((part.elapsed_s, part.wait_s, part.belady_fetches), (2.0, 1.0, None));
     }
 
     #[test]

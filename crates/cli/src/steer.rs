@@ -6,10 +6,12 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use foretell_pagecache::{Plane, SessionId};
+use foretell_pagecache::watch::{Gather, Totals};
+use foretell_pagecache::{Backlog, Plane, SessionId};
 
-use crate::backlog::Backlog;
 use crate::commands::run::{HintSource, Outcome, wake_descriptor};
+use crate::guide::{FEED_TIME, FIRST_TIME, Guide};
+use crate::hints::Hint;
 use crate::hints::check::Kind;
 use crate::hints::feed::{self, Fed};
 use crate::input_log::InputLog;
@@ -38,6 +40,8 @@ pub(crate) struct Steered {
     pub(crate) program: Program,
     /// Where other runs may join.
     pub(crate) server: Option<Server>,
+    /// The recording of what it reads.
+    pub(crate) gather: Option<Gather>,
     /// The log of what its policy is told.
     pub(crate) input_log: Option<InputLog>,
 }
@@ -53,19 +57,30 @@ impl Steered {
     /// Lets the program begin and steers until it has ended. When our side fails, the program goes on
     /// uncontrolled, and is still waited for.
     pub(crate) fn run(self, sources: &[HintSource]) -> Result<Outcome> {
-        let Steered { mut plane, session, mut program, mut server, input_log } = self;
+        let Steered { mut plane, session, mut program, mut server, gather, input_log } = self;
+        plane.listen(gather);
         let wake = wake_descriptor()?;
         let mut streams = Vec::new();
+        // One recording says more than an order: who reads what.
+        let sole = match sources {
+            [HintSource { lists: Some(lists), manager, .. }] => Some((lists, *manager)),
+            _ => None,
+        };
+        let mut guide = sole.map(|(lists, manager)| Guide::new(lists, session, manager, plane.options()));
+        let sources = if guide.is_some() { &[] } else { sources };
         for source in sources {
             let feed = feed::start(source.file.clone(), source.kind, source.base.clone(), wake.clone())?;
             streams.push(Stream { feed: Some(feed), backlog: Backlog::new(source.manager), skipped: 0 });
         }
         // What a regular file says first is known to the plane before the program reads.
         for (stream, source) in streams.iter_mut().zip(sources) {
-            if source.kind == Kind::Regular {
+            if source.kind != Kind::Stream {
                 stream.wait_for_first();
                 stream.advance(&mut plane, session);
             }
+        }
+        if let Some(guide) = &mut guide {
+            guide.feed(&mut plane, FIRST_TIME);
         }
         signals::pass_on(program.pidfd()?)?;
         program.release();
@@ -73,9 +88,10 @@ impl Steered {
         let (status, failure) = loop {
             let mut descriptors = vec![program.ended(), wake.as_fd()];
             descriptors.extend(server.iter().flat_map(Server::descriptors));
+            let idle = guide.as_ref().map_or(IDLE, |guide| guide.patience(IDLE));
             let pending = streams.iter().any(|s| !s.backlog.is_empty())
                 || server.as_ref().is_some_and(Server::is_pending);
-            let ready = match plane.step(&descriptors, if pending { PENDING } else { IDLE }) {
+            let ready = match plane.step(&descriptors, if pending { PENDING } else { idle }) {
                 Ok(ready) => ready,
                 Err(e) => {
                     warn(&format!("control has ended ({e}); the program goes on uncontrolled"));
@@ -87,6 +103,9 @@ impl Steered {
                 let _ = rustix::io::read(&wake, &mut [0; 8]);
             }
             streams.iter_mut().for_each(|stream| stream.advance(&mut plane, session));
+            if let Some(guide) = &mut guide {
+                guide.feed(&mut plane, FEED_TIME);
+            }
             if let Some(server) = &mut server
                 && (pending || ready.iter().any(|at| *at >= 2))
             {
@@ -96,23 +115,35 @@ impl Steered {
                 break (status, None);
             }
         };
-        let elapsed_s = started.elapsed().as_secs_f64();
-        let (report, recorded) = plane.finish();
-        if let Err(e) = recorded {
-            warn(&e.to_string());
+        let elapsed = started.elapsed();
+        let gather = plane.listen(None);
+        plane.take_in_all();
+        if let Some(server) = server.take() {
+            server.farewell(&plane);
+        }
+        let report = plane.finish();
+        if let Some(gather) = gather {
+            let totals = Totals {
+                elapsed,
+                wait_ns: (report.wait_s * 1e9) as u64,
+                device_read_bytes: report.device_read_bytes,
+                lost_events: report.lost_events,
+                exit_code: Some(exit_code(status).into()),
+            };
+            if let Err(e) = gather.finish(totals) {
+                warn(&format!("--record: {e}"));
+            }
         }
         if let Some(log) = input_log {
             log.finish();
         }
         let mut stats = Stats::from(report);
-        stats.elapsed_s = elapsed_s;
-        stats.hints_skipped = streams.iter().map(|s| s.skipped + s.backlog.skipped()).sum();
+        stats.elapsed_s = elapsed.as_secs_f64();
+        let skipped: u64 = streams.iter().map(|s| s.skipped + s.backlog.skipped()).sum();
+        stats.hints_skipped = skipped + guide.map_or(0, |guide| guide.failed());
         if let Some(failure) = failure {
             stats.controlled = false;
             stats.uncontrolled_because = Some(failure);
-        }
-        if let Some(server) = server {
-            server.farewell(&stats);
         }
         Ok(Outcome { code: exit_code(status), stats })
     }
@@ -134,7 +165,7 @@ impl Stream {
 
     fn take(&mut self, fed: Fed) {
         match fed {
-            Fed::Hints(hints) => self.backlog.extend(hints),
+            Fed::Hints(hints) => self.backlog.extend(hints.iter().map(Hint::to_chunk)),
             Fed::Warning(text) => warn(&text),
             Fed::Skipped(lines) => self.skipped += lines,
             Fed::End { bad_lines, absent } => {

@@ -163,3 +163,67 @@ fn hints_for_absent_files_are_a_warning() {
     assert!(stderr.contains("1 of 2 hints name files that do not exist"), "{stderr}");
     assert!(stderr.contains("line 2"), "{stderr}");
 }
+
+#[test]
+fn what_was_recorded_can_be_given_back_whatever_the_files_are_called() {
+    use std::os::unix::ffi::OsStrExt;
+    let test = "what_was_recorded_can_be_given_back_whatever_the_files_are_called";
+    if !can_control(test) {
+        return;
+    }
+    let tree = Tree::new(&[("plain", 64 << 10)]);
+    let every: Vec<u8> = (1..=255).filter(|byte| *byte != b'/').collect();
+    for name in every.chunks(200).chain([&b" \"a\\ b\" 0 1\n"[..], b"#"]) {
+        let path = tree.path().join(std::ffi::OsStr::from_bytes(name));
+        std::fs::write(&path, vec![7; 64 << 10]).unwrap();
+        std::fs::File::open(&path).unwrap().sync_all().unwrap();
+    }
+    let [recording, list, stats] =
+        ["r/recording", "r/list", "r/stats"].map(|name| tree.file(name).display().to_string());
+    std::fs::create_dir(tree.file("r")).unwrap();
+    let script = format!("cd {} && sleep 0.3 && cat ./plain ./[!pr]* > /dev/null", tree.path().display());
+    let run = |flags: &[&str]| {
+        tree.drop_cache();
+        let ended = foretell([&["run", "--quiet"], flags, &["--", "sh", "-c", &script]].concat());
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    };
+    run(&["--record", &recording]);
+    let text = foretell(["trace", "hints", &recording]);
+    assert_eq!((text.code, text.stderr.as_str()), (Some(0), ""));
+    std::fs::write(&list, text.stdout).unwrap();
+    for hints in [&recording, &list] {
+        run(&["--budget", "4M", "--hints", hints, "--stats", &stats]);
+        let stats = statistics(stats.as_ref());
+        assert_eq!(number(&stats, "hints_skipped"), 0, "{stats}");
+        // Five files of eight blocks, fetched while the program sleeps.
+        assert!(number(&stats, "prefetches") >= 40, "{stats}");
+    }
+}
+
+#[test]
+fn recordings_that_are_damaged_or_out_of_date_are_told_apart() {
+    if !can_control("recordings_that_are_damaged_or_out_of_date_are_told_apart") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 64 << 10), ("b", 64 << 10)]);
+    let [a, b, recording] = ["a", "b", "recording"].map(|name| tree.file(name).display().to_string());
+    let ended = foretell(["run", "--quiet", "--record", &recording, "--", "cat", &a, &b]);
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let whole = std::fs::read(&recording).unwrap();
+    let mark = tree.file("mark").display().to_string();
+    let mut other = whole.clone();
+    other[19] ^= 1;
+    for (bytes, says) in [(&whole[..whole.len() / 2], "cut short"), (&other, "version")] {
+        std::fs::write(&recording, bytes).unwrap();
+        let ended = foretell(["run", "--hints", &recording, "--", "touch", &mark]);
+        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(2), 1), "{}", ended.stderr);
+        assert!(ended.stderr.contains(says) && !Path::new(&mark).exists(), "{}", ended.stderr);
+    }
+    std::fs::write(&recording, &whole).unwrap();
+    std::fs::remove_file(&b).unwrap();
+    let ended = foretell(["run", "--quiet", "--hints", &recording, "--", "cat", &a]);
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(0), 1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("files that it names are gone"), "{}", ended.stderr);
+    let ended = foretell(["run", "--strict", "--hints", &recording, "--", "touch", &mark]);
+    assert_eq!((ended.code, Path::new(&mark).exists()), (Some(2), false), "{}", ended.stderr);
+}

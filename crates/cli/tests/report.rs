@@ -4,6 +4,7 @@
 
 mod harness;
 
+use foretell_recording::{FileNumber, FileRecord, Recording};
 use harness::{Tree, can_control, foretell, number, statistics};
 
 /// The keys of the statistics.
@@ -78,23 +79,65 @@ fn statistics_add_up() {
 }
 
 #[test]
-fn without_rules_all_that_is_read_is_seen() {
-    if !can_control("without_rules_all_that_is_read_is_seen") {
+fn with_neither_rule_nor_list_a_program_is_only_watched() {
+    if !can_control("with_neither_rule_nor_list_a_program_is_only_watched") {
         return;
     }
-    let tree = Tree::new(&[("a", 1 << 20)]);
-    let (a, record) = (tree.file("a").display().to_string(), tree.file("record").display().to_string());
-    let ended = foretell(["run", "--record", &record, "--", "cat", &a]);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(
-        ended.stderr.starts_with("foretell: no rules and no hints: all that it reads"),
-        "{}",
-        ended.stderr
-    );
-    assert!(ended.stderr.contains("distance from best"), "{}", ended.stderr);
-    let record = std::fs::read_to_string(record).unwrap();
-    assert!(record.lines().any(|line| line.starts_with(&a)), "{record}");
-    assert!(!record.contains("/foretell "), "what we run ourselves is not the program's: {record}");
+    let tree = Tree::new(&[("a", 1 << 20), ("b", 1 << 19)]);
+    let [a, b, record, stats] =
+        ["a", "b", "record", "stats"].map(|name| tree.file(name).display().to_string());
+    tree.drop_cache();
+    let script = format!("cat {a} {a} {b} | cksum; exit 3");
+    let ended = foretell(["run", "--record", &record, "--stats", &stats, "--", "sh", "-c", &script]);
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    assert!(ended.stderr.contains("  nothing was changed; "), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("budget"), "{}", ended.stderr);
+    let stats = statistics(stats.as_ref());
+    assert_eq!((&stats["watched"], &stats["controlled"]), (&true.into(), &false.into()), "{stats}");
+    for nothing in ["evictions", "prefetches", "lost_events", "budget_bytes"] {
+        assert_eq!(number(&stats, nothing), 0, "{nothing}: {stats}");
+    }
+    // Read from the device once, and found in the cache afterwards.
+    assert!(number(&stats, "device_read_bytes") >= 3 << 19, "{stats}");
+    for (file, references, fetches) in [(&a, 256, 128), (&b, 64, 64)] {
+        let of = stats["files"].as_array().unwrap().iter().find(|f| f["path"] == **file).unwrap();
+        assert_eq!((number(of, "references"), number(of, "demand_fetches")), (references, fetches), "{of}");
+    }
+    for part in ["files", "processes"] {
+        let sum: u64 = stats[part].as_array().unwrap().iter().map(|p| number(p, "references")).sum();
+        assert_eq!(sum, number(&stats, "references"), "{part}");
+    }
+    let recording = Recording::read(&record).unwrap();
+    let name = |number: FileNumber| recording.files[number.0 as usize].path.display().to_string();
+    let read: Vec<_> = recording
+        .accesses
+        .iter()
+        .map(|access| (name(access.file), access.first_page, access.pages))
+        .filter(|(file, ..)| *file == a || *file == b)
+        .collect();
+    // A file of a MiB, twice, and another.
+    let expected = [(a.clone(), 0, 256), (a, 0, 256), (b, 0, 128)];
+    assert_eq!(read, expected);
+    let ours = |file: &FileRecord| file.path.ends_with("foretell");
+    assert!(!recording.files.iter().any(ours), "what we run ourselves is not the program's");
+    assert_eq!(recording.summary.exit_code, Some(3));
+}
+
+#[test]
+fn what_does_not_apply_to_a_program_that_is_only_watched_is_said() {
+    if !can_control("what_does_not_apply_to_a_program_that_is_only_watched_is_said") {
+        return;
+    }
+    let tree = Tree::new(&[]);
+    let file = tree.write("policy.toml", "order = 'fcfs'\n").display().to_string();
+    let ended = foretell(["run", "--quiet", "--budget", "64M", "--config", &file, "--", "true"]);
+    assert_eq!(ended.code, Some(0));
+    let says =
+        "foretell: --budget and 'order' of the configuration file do not apply: neither a rule nor a list";
+    assert!(ended.stderr.starts_with(says) && ended.stderr.lines().count() == 1, "{}", ended.stderr);
+    let log = tree.file("log").display().to_string();
+    let ended = foretell(["run", "--log-inputs", &log, "--", "true"]);
+    assert_eq!((ended.code, ended.stderr.lines().count()), (Some(2), 1), "{}", ended.stderr);
 }
 
 #[test]

@@ -136,31 +136,45 @@ fn a_joined_program_goes_on_when_the_first_run_ends() {
 }
 
 #[test]
-fn a_conflicting_rule_goes_uncontrolled_joined_or_not() {
-    if !can_control("a_conflicting_rule_goes_uncontrolled_joined_or_not") {
+fn files_under_conflicting_rules_are_left_alone_and_no_others() {
+    if !can_control("files_under_conflicting_rules_are_left_alone_and_no_others") {
         return;
     }
-    let tree = Tree::new(&[("a", 8192)]);
+    let tree = Tree::new(&[("a", 64 << 10)]);
+    let own = Tree::new(&[("b", 64 << 10)]);
     let first = waiting(&tree, &[]);
     let pid = first.pid().to_string();
-    let mark = tree.file("mark").display().to_string();
-    let rule = tree.rule("lru");
-    for (options, code) in [
-        (&["--strict", "--join", &pid][..], 2),
-        (&["--strict"], 2),
-        (&["--quiet", "--join", &pid], 0),
-        (&["--quiet"], 0),
-    ] {
-        let ended = foretell([&["run"][..], options, &["--rule", &rule, "--", "touch", &mark]].concat());
-        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
-        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    let [a, b, mark] =
+        [tree.file("a"), own.file("b"), own.file("mark")].map(|path| path.display().to_string());
+    let (rule, own_rule, stats) = (tree.rule("lru"), own.rule("lru"), own.file("stats"));
+    let rules = ["--rule", &rule, "--rule", &own_rule];
+    for options in [&["--strict", "--join", &pid][..], &["--strict"]] {
+        let ended = foretell([&["run"], options, &rules, &["--", "touch", &mark]].concat());
+        assert_eq!((ended.code, ended.stderr.lines().count()), (Some(2), 1), "{}", ended.stderr);
+        assert!(ended.stderr.contains("conflict") && !own.file("mark").exists(), "{}", ended.stderr);
+    }
+    let stats_path = stats.display().to_string();
+    for options in [&["--join", &pid][..], &["--budget", "1M"]] {
+        let options = [options, &["--quiet", "--stats", &stats_path]].concat();
+        let ended = foretell([&["run"][..], &options, &rules, &["--", "cat", &a, &b]].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        let said: Vec<&str> = ended.stderr.lines().collect();
+        assert!(said[0].contains("conflict") && said[0].contains(&format!("run {pid}")), "{}", ended.stderr);
+        assert!(said[0].contains("this run leaves such files alone"), "{}", ended.stderr);
+        let part = statistics(&stats);
+        assert_eq!(part["controlled"], true, "{part}");
+        if options.contains(&"--join") {
+            continue;
+        }
         assert!(
-            ended.stderr.contains("conflict") && ended.stderr.contains(&format!("run {pid}")),
+            said[1].starts_with(&format!("foretell: the rule for {a} has no effect")),
             "{}",
             ended.stderr
         );
-        assert_eq!(ended.stderr.contains("runs uncontrolled"), code == 0, "{}", ended.stderr);
-        assert_eq!(std::fs::remove_file(&mark).is_ok(), code == 0, "{}", ended.stderr);
+        let files = part["files"].as_array().unwrap();
+        let files: Vec<_> =
+            files.iter().map(|f| (f["path"].as_str().unwrap(), number(f, "references"))).collect();
+        assert_eq!(files, [(b.as_str(), 8)]);
     }
     // The same policy is no conflict.
     let ended = foretell(["run", "--quiet", "--budget", "1M", "--rule", &tree.rule("mru"), "--", "true"]);
@@ -183,9 +197,11 @@ fn malformed_messages_are_answered() {
         answer
     };
     assert!(ask("nonsense\n").contains("not a request"));
-    assert!(ask("{\"type\":\"report\"}\n").contains("join first"));
-    assert!(ask("{\"type\":\"hints\",\"manager\":0,\"hints\":[]}\n").contains("join first"));
-    assert!(ask("{\"type\":\"join\",\"root_pid\":1,\"managers\":[]}\n").contains("is not a child of"));
+    let about = |request: &str| ask(&format!("{{\"type\":\"run\",\"root_pid\":1,\"request\":{request}}}\n"));
+    assert!(about(r#"{"type":"report"}"#).contains("join first"));
+    assert!(about(r#"{"type":"hints","manager":0,"hints":[]}"#).contains("join first"));
+    assert!(about(r#"{"type":"start","managers":[]}"#).contains("is not a child of"));
+    assert!(about(r#"{"type":"start"}"#).contains("not a request"));
     assert!(ask(&"x".repeat((1 << 20) + 1)).contains("at most"));
     // Connections are bounded; one that is closed makes room.
     let mut idle: Vec<_> = (0..64).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
@@ -194,6 +210,6 @@ fn malformed_messages_are_answered() {
     assert_eq!(ended.code, Some(2));
     assert!(ended.stderr.contains("64 runs are connected already"), "{}", ended.stderr);
     idle.clear();
-    assert!(ask("{\"type\":\"rules\",\"rules\":[]}\n").contains("=mru"));
+    assert!(ask("{\"type\":\"rules\",\"rules\":[]}\n").contains("\"mru\""));
     assert_eq!(first.end().code, Some(0));
 }

@@ -124,7 +124,7 @@ impl Connection {
     pub(crate) fn session(&self) -> Option<SessionId> {
         match &self.role {
             Role::Client(speech) => Some(speech.session),
-            Role::Command(Some(run)) => Some(run.session),
+            Role::Command(Some(run)) => Some(run.session()),
             Role::Unknown | Role::Command(None) => None,
         }
     }

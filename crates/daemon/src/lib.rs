@@ -36,7 +36,7 @@ mod watcher;
 pub use foretell_pagecache::{Counts, FileStatus, ManagerStatus, ProcessStatus, Status};
 pub use limits::Limits;
 pub use listener::ListenError;
-pub use run::{RunHint, RunManager, RunReply, RunRequest, RunRule};
+pub use run::{Run, RunHint, RunManager, RunRefused, RunReply, RunRequest, RunRule};
 pub use service::{Configuration, Service, ServiceError, Stop};
 pub use snapshot::{SessionStatus, Snapshot, StatusRequest};
 pub use watcher::Watcher;

@@ -1,14 +1,13 @@
-//! Programs under rules: `foretell run` through the service.
+//! Programs under rules: `foretell run` through the service, or through another run (`--join`), which is asked the same.
 //!
 //! The command starts its program held back, sends a pidfd of it together with its rules, lets it begin, and
 //! sends what it will read. Rules are patterns of paths and hints are paths, which the service follows with
 //! all of its rights: only root may do this.
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use foretell_pagecache::{
-    ForeignFd, HintChunk, ManagerSpec, Plane, PoolPolicy, Report, Rule, SessionId, SessionSpec,
+    Backlog, ForeignFd, HintChunk, ManagerSpec, Plane, PoolPolicy, Report, Rule, SessionId, SessionSpec,
 };
 use foretell_protocol::ErrorCode;
 use serde::{Deserialize, Serialize};
@@ -69,11 +68,43 @@ pub struct RunRule {
 #[serde(deny_unknown_fields)]
 pub struct RunHint {
     /// Absolute.
+    #[serde(with = "any_path")]
     pub path: PathBuf,
     /// First byte.
     pub offset: u64,
     /// Bytes; none for all up to the end.
     pub length: Option<u64>,
+}
+
+/// Paths of any bytes in JSON: as text where they are text, else as the list of their bytes.
+mod any_path {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Written {
+        Text(String),
+        Bytes(Vec<u8>),
+    }
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = match path.to_str() {
+            Some(text) => Written::Text(text.to_owned()),
+            None => Written::Bytes(path.as_os_str().as_bytes().to_owned()),
+        };
+        written.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<PathBuf, D::Error> {
+        Ok(match Written::deserialize(deserializer)? {
+            Written::Text(text) => text.into(),
+            Written::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        })
+    }
 }
 
 /// What the service answers.
@@ -84,6 +115,9 @@ pub enum RunReply {
     Started {
         /// The service's budget, which it shares.
         budget_bytes: u64,
+        /// A file that a rule matches and that is under another one already, in words: such files are left alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conflict: Option<String>,
     },
     /// The hints were taken.
     Taken {
@@ -103,42 +137,53 @@ pub enum RunReply {
 
 /// A program under rules.
 #[derive(Debug)]
-pub(crate) struct Run {
-    pub(crate) session: SessionId,
-    managers: usize,
-    waiting: VecDeque<HintChunk>,
-    /// For which manager they wait; an answer is due when they are taken.
-    manager: Option<usize>,
-    skipped: u64,
-    problem: Option<String>,
+pub struct Run {
+    session: SessionId,
+    /// Hints that wait for room, by manager.
+    backlogs: Vec<Backlog>,
+    /// For which manager an answer is due when they are taken.
+    unanswered: Option<usize>,
 }
 
 /// A refusal and its reason.
-type Refused = (ErrorCode, String);
+pub type RunRefused = (ErrorCode, String);
 
-fn wrong(text: impl Into<String>) -> Refused {
+fn wrong(text: impl Into<String>) -> RunRefused {
     (ErrorCode::BadSpecification, text.into())
 }
 
 impl Run {
-    /// Takes the program under control.
-    pub(crate) fn start(
+    /// Takes the program under control that a pidfd stands for.
+    pub(crate) fn start_behind(
         plane: &mut Plane,
         root: &ForeignFd,
         managers: Vec<RunManager>,
-    ) -> Result<(Run, RunReply), Refused> {
+    ) -> Result<(Run, RunReply), RunRefused> {
         use std::os::fd::AsFd;
         let gone =
             |_| (ErrorCode::Process, "the program has ended, or the descriptor is no pidfd".to_owned());
-        let root_pid = pid_of(root.as_fd()).map_err(gone)?;
-        let count = managers.len();
+        Run::start(plane, pid_of(root.as_fd()).map_err(gone)?, managers)
+    }
+
+    /// Takes a program under control, and says so.
+    ///
+    /// # Errors
+    /// What is wrong with the managers or the process; nothing has changed then.
+    pub fn start(
+        plane: &mut Plane,
+        root_pid: u32,
+        managers: Vec<RunManager>,
+    ) -> Result<(Run, RunReply), RunRefused> {
         let specs = managers.into_iter().map(|manager| ManagerSpec {
             name: manager.name,
-            rules: manager.rules.into_iter().map(rule).collect(),
+            rules: manager.rules.into_iter().map(Rule::from).collect(),
             process_names: manager.process.into_iter().collect(),
         });
-        let spec = SessionSpec::new(root_pid, specs.collect());
-        let session = plane.add_session(spec).map_err(|error| {
+        let specs: Vec<ManagerSpec> = specs.collect();
+        let backlogs = (0..specs.len()).map(Backlog::new).collect();
+        let conflicts = specs.iter().flat_map(|spec| plane.conflicts(&spec.rules).unwrap_or_default());
+        let conflict = conflicts.map(|conflict| conflict.to_string()).next();
+        let session = plane.add_session(SessionSpec::new(root_pid, specs)).map_err(|error| {
             use foretell_pagecache::SessionError as E;
             let code = match &error {
                 E::NoProcess { .. } | E::AlreadyManaged { .. } | E::Observe { .. } => ErrorCode::Process,
@@ -147,77 +192,98 @@ impl Run {
             };
             (code, error.to_string())
         })?;
-        let run = Run {
-            session,
-            managers: count,
-            waiting: VecDeque::new(),
-            manager: None,
-            skipped: 0,
-            problem: None,
-        };
-        Ok((run, RunReply::Started { budget_bytes: plane.options().budget_bytes }))
+        let reply = RunReply::Started { budget_bytes: plane.options().budget_bytes, conflict };
+        Ok((Run { session, backlogs, unanswered: None }, reply))
+    }
+
+    /// Its session.
+    #[must_use]
+    pub fn session(&self) -> SessionId {
+        self.session
     }
 
     /// Takes hints in; they are passed on by [`Run::offer`].
-    pub(crate) fn hint(&mut self, manager: usize, hints: Vec<RunHint>) -> Result<(), Refused> {
-        if manager >= self.managers {
+    ///
+    /// # Errors
+    /// There is no such manager, the last hints are not all taken, or these are too many.
+    pub fn hint(&mut self, manager: usize, hints: Vec<RunHint>) -> Result<(), RunRefused> {
+        let Some(backlog) = self.backlogs.get_mut(manager) else {
             return Err(wrong(format!("there is no manager {manager}")));
-        }
-        if self.manager.is_some() {
+        };
+        if self.unanswered.is_some() {
             return Err(wrong("the last hints are not all taken; wait for the answer before sending more"));
         }
         if hints.len() > HINTS_WAITING {
             return Err(wrong(format!("no more than {HINTS_WAITING} hints at a time")));
         }
         let chunk = |hint: RunHint| HintChunk { path: hint.path, offset: hint.offset, length: hint.length };
-        self.waiting.extend(hints.into_iter().map(chunk));
-        self.manager = Some(manager);
+        backlog.extend(hints.into_iter().map(chunk));
+        self.unanswered = Some(manager);
         Ok(())
     }
 
     /// Passes hints on as far as the list has room; the answer when all are taken.
-    pub(crate) fn offer(&mut self, plane: &mut Plane) -> Option<RunReply> {
-        let manager = self.manager?;
-        while !self.waiting.is_empty() {
-            match plane.disclose(self.session, manager, self.waiting.make_contiguous()) {
-                Ok(taken) if taken.chunks == 0 => return None,
-                Ok(taken) => drop(self.waiting.drain(..taken.chunks.min(self.waiting.len()))),
-                Err(error) => {
-                    self.waiting.drain(..(error.chunk + 1).min(self.waiting.len()));
-                    self.skipped += 1;
-                    self.problem.get_or_insert_with(|| error.to_string());
-                }
-            }
+    pub fn offer(&mut self, plane: &mut Plane) -> Option<RunReply> {
+        let backlog = self.backlogs.get_mut(self.unanswered?)?;
+        backlog.offer(plane, self.session);
+        if !backlog.is_empty() {
+            return None;
         }
-        self.manager = None;
-        // An empty text marks that it was told.
-        let problem = self.problem.as_mut().filter(|text| !text.is_empty()).map(std::mem::take);
-        Some(RunReply::Taken { skipped: self.skipped, problem })
+        self.unanswered = None;
+        let problem = backlog.take_problem();
+        Some(RunReply::Taken { skipped: self.skipped(), problem })
+    }
+
+    fn skipped(&self) -> u64 {
+        self.backlogs.iter().map(Backlog::skipped).sum()
     }
 
     /// Do hints wait for room?
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.manager.is_some()
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.unanswered.is_some()
     }
 
     /// What was done.
-    pub(crate) fn report(&self, plane: &Plane) -> RunReply {
+    #[must_use]
+    pub fn report(&self, plane: &Plane) -> RunReply {
         let report = plane.session_report(self.session).unwrap_or_default();
-        RunReply::Report { report: Box::new(report), skipped: self.skipped }
+        RunReply::Report { report: Box::new(report), skipped: self.skipped() }
     }
 }
 
-fn rule(rule: RunRule) -> Rule {
-    let RunRule { glob, policy, priority } = rule;
-    Rule { glob, policy, priority }
+impl From<RunRule> for Rule {
+    fn from(rule: RunRule) -> Rule {
+        let RunRule { glob, policy, priority } = rule;
+        Rule { glob, policy, priority }
+    }
 }
 
 /// Reads a request.
-pub(crate) fn parse(text: &str) -> Result<RunRequest, Refused> {
+pub(crate) fn parse(text: &str) -> Result<RunRequest, RunRefused> {
     serde_json::from_str(text).map_err(|error| wrong(format!("not a request: {error}")))
 }
 
 /// Writes a reply.
 pub(crate) fn encode(reply: &RunReply) -> String {
     serde_json::to_string(reply).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStringExt;
+
+    #[test]
+    fn hints_name_files_of_any_name() {
+        let names =
+            [b"/plain".to_vec(), b"/a \"b\n".to_vec(), (1..=255).filter(|byte| *byte != b'/').collect()];
+        let hint = |name: Vec<u8>| RunHint {
+            path: std::ffi::OsString::from_vec(name).into(),
+            offset: 3,
+            length: Some(4),
+        };
+        let request = RunRequest::Hints { manager: 0, hints: names.map(hint).into() };
+        assert_eq!(parse(&serde_json::to_string(&request).unwrap()).unwrap(), request);
+    }
 }

@@ -174,7 +174,6 @@ impl Service {
         // A service runs for months: it does not keep every reference, nor the names of all that has gone.
         options.compare_with_optimum = false;
         options.list_ended = false;
-        options.record = None;
         let plane = Plane::open(options)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let watched = Watched::new()?;
@@ -254,7 +253,7 @@ impl Service {
             self.end(id, End::because(ErrorCode::Stopping, "the service is being stopped"));
         }
         // Sessions have ended; what was changed in open files is restored.
-        let _ = self.plane.finish();
+        let _report = self.plane.finish();
         Ok(())
     }
 
@@ -524,7 +523,7 @@ impl Service {
             Role::Client(speech) => self.silence(id, &connection.peer, &speech),
             Role::Command(Some(run)) => {
                 self.runs -= 1;
-                self.plane.end_session(run.session);
+                self.plane.end_session(run.session());
             }
             Role::Unknown | Role::Command(None) => {}
         }

@@ -353,7 +353,7 @@ impl Service {
                 Err((ErrorCode::Runs, text))
             }
             (RunRequest::Start { managers }, None) => {
-                Run::start(&mut self.plane, root, managers).map(|(started, reply)| {
+                Run::start_behind(&mut self.plane, root, managers).map(|(started, reply)| {
                     self.runs += 1;
                     *run = Some(Box::new(started));
                     Some(reply)

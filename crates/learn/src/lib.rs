@@ -9,11 +9,13 @@
 //! - [`Store`]: where the knowledge of each job lies, one directory a job, for one user.
 //! - [`Night`]: what one run was like; [`tonight`] decides from them what to do next.
 //! - [`Plan`]: from a recording to what will be read, by whom, and with how much memory.
-//! - [`Finder`]: where its files are tonight, found while the job runs; [`Locator`]: those that bear another name.
+//! - [`Lists`]: what a recorded run read, without asking for its files.
+//! - [`Finder`]: where these files are tonight, found while the job runs; [`Locator`]: those that bear another name.
 //!
 //! Nothing in here starts a program or asks the kernel for more than names, sizes and free memory.
 
 mod finder;
+mod lists;
 mod locate;
 pub mod memory;
 mod night;
@@ -22,10 +24,9 @@ mod store;
 mod verdict;
 
 pub use finder::{Finder, Names, Place};
+pub use lists::{Chunk, Lists, PlannedFile};
 pub use locate::Locator;
 pub use night::{How, NIGHTS, Night};
-pub use plan::{
-    Chunk, LEAST_MEMORY_BYTES, Means, NoPlan, Plan, PlannedFile, STEERING_BYTES, StartRange, WATCHING_BYTES,
-};
+pub use plan::{LEAST_MEMORY_BYTES, Means, NoPlan, Plan, STEERING_BYTES, StartRange, WATCHING_BYTES};
 pub use store::{Job, Store, StoreError, is_name};
-pub use verdict::{Tonight, WORSE, WORTH_S, by_itself, tonight, usual_exit_code};
+pub use verdict::{Tonight, WORSE, WORTH_S, by_itself, is_worth_steering, tonight, usual_exit_code};

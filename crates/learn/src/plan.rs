@@ -6,16 +6,14 @@
 //!  distinct bytes, free memory           ──►  the budget
 //! ```
 //!
-//! Left out are files that the job writes: what will be in them is not known, and where they lie is not either. Nothing
-//! is asked of a file system, which would take its time while the job waits: where the files are tonight, and how large
-//! they are, the [`Finder`](crate::Finder) finds out while the job runs.
+//! The lists are made in `lists.rs`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use foretell_recording::{Access, Fact, FileNumber, PAGE_BYTES, Recording, Role, Way, lanes_of};
+use foretell_recording::{Fact, FileNumber, PAGE_BYTES, Recording};
 
+use crate::lists::{BLOCK_PAGES, Listing, Lists, PlannedFile, small_mapped};
 use crate::locate::Locator;
 
 /// What we need ourselves beside the cached pages, bytes: 14 to 18 MB of books were measured with 110,000 references over
@@ -31,15 +29,8 @@ const FILE_BYTES: u64 = 2 << 10;
 const LEAST_BUDGET_BYTES: u64 = 4 << 20;
 /// What a position of a list costs here and in the policy, bytes; a plan takes an eighth of the memory at most.
 const POSITION_BYTES: u64 = 48;
-/// Pages of a chunk at most, 8 MiB, but for one that was read at once: whoever hands chunks over can stop between two.
-const CHUNK_PAGES: u32 = 1 << 11;
-/// The policy's block, in pages: positions are counted in blocks of 8 KiB.
-const BLOCK_PAGES: u64 = 2;
 /// Start set: pages in all at most, 256 MiB.
 const START_PAGES: u64 = 1 << 16;
-/// A file up to this size that is mapped and never read belongs to the start set: tables of locales and of character
-/// sets, which every program of a job maps anew, in no order worth following.
-const SMALL_MAPPED_BYTES: u64 = 1 << 20;
 
 /// Memory that steering itself needs, bytes: so much less is there for files.
 pub const STEERING_BYTES: u64 = OWN_BYTES;
@@ -49,26 +40,6 @@ pub const LEAST_MEMORY_BYTES: u64 = 48 << 20;
 /// With less free memory than this no job is watched: it takes 28 MiB for a moment, and 3 then.
 pub const WATCHING_BYTES: u64 = 32 << 20;
 const _: () = assert!(LEAST_MEMORY_BYTES >= OWN_BYTES + LEAST_BUDGET_BYTES);
-
-/// A file that will be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedFile {
-    /// Where it was.
-    pub path: PathBuf,
-    /// Its size then, bytes, or as much more as was read of it.
-    pub bytes: u64,
-}
-
-/// Neighbouring pages that will be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Chunk {
-    /// Which of [`Plan::files`].
-    pub file: u32,
-    /// First page.
-    pub first_page: u32,
-    /// How many, 1 at least. The file may end before.
-    pub pages: u32,
-}
 
 /// Pages of an executable or a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,22 +55,14 @@ pub struct StartRange {
 /// What a job will read, by whom, and with how much memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The files that the lists name, in the order in which the job came to them.
-    pub files: Arc<[PlannedFile]>,
-    /// What will be read, a list for each reader, in order.
-    pub lists: Vec<Vec<Chunk>>,
-    /// The recorded roles.
-    pub roles: Vec<Role>,
-    /// The list of each of them.
-    pub list_of: Vec<Option<u32>>,
+    /// What will be read.
+    pub lists: Lists,
     /// What is fetched before the job begins.
     pub start: Vec<StartRange>,
     /// Bytes of page cache to steer with.
     pub budget_bytes: u64,
     /// Distinct bytes that the lists name.
     pub distinct_bytes: u64,
-    /// References of the recorded night to what could be listed, in blocks of the policy.
-    pub references: u64,
 }
 
 /// Why there is no plan.
@@ -144,49 +107,27 @@ impl Plan {
     /// # Errors
     /// [`NoPlan`]: then there is nothing to steer.
     pub fn new(recording: &Recording, means: Means) -> Result<Plan, NoPlan> {
-        let blocks = |pages: u64| pages.div_ceil(BLOCK_PAGES);
-        let (mut lists, mut list_of) = (Vec::new(), vec![None; recording.roles.len()]);
-        let left_out = left_out(recording);
-        let is_data = |access: &Access| {
-            access.way != Way::Written && left_out.get(access.file.0 as usize) == Some(&false)
-        };
-        let listed = recording.accesses.iter().filter(|access| is_data(access));
-        let references = listed.map(|access| blocks(access.pages.into())).sum::<u64>();
+        let listing = Listing::new(recording);
+        let references = listing.references();
         if references.saturating_mul(POSITION_BYTES) > means.usable_bytes / 8 {
             return Err(NoPlan::TooLong { references });
         }
-        let files = Files::new(recording, is_data);
-        for lane in lanes_of(recording, is_data) {
-            let mut list = Vec::new();
-            for &at in &lane.accesses {
-                let Some(access) = recording.accesses.get(at as usize) else { continue };
-                files.list(access, &mut list);
-            }
-            if list.is_empty() {
-                continue;
-            }
-            for role in lane.roles {
-                if let Some(of) = list_of.get_mut(role.0 as usize) {
-                    *of = u32::try_from(lists.len()).ok();
-                }
-            }
-            lists.push(list);
-        }
-        if lists.is_empty() {
+        let lists = listing.by_reader();
+        if lists.lists.is_empty() {
             return Err(NoPlan::Nothing);
         }
-        let distinct_bytes = distinct_bytes(&lists);
+        let distinct_bytes = lists.distinct_bytes();
+        let files = lists.files.len() as u64;
         if means.free_bytes < LEAST_MEMORY_BYTES.saturating_add(means.job_bytes) {
             return Err(NoPlan::NoMemory { free_mib: means.free_bytes >> 20 });
         }
-        let taken =
-            OWN_BYTES.saturating_add(means.job_bytes).saturating_add(files.planned.len() as u64 * FILE_BYTES);
+        let taken = OWN_BYTES.saturating_add(means.job_bytes).saturating_add(files * FILE_BYTES);
         let most = means.free_bytes.saturating_sub(taken);
         let most = most - most / RING_SHARE;
         // The whole files: tonight the job may read other parts of them, and what is under control cannot be cached
         // beyond the budget.
         let whole = |file: &PlannedFile| file.bytes.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES);
-        let files_bytes = files.planned.iter().map(whole).fold(0, u64::saturating_add);
+        let files_bytes = lists.files.iter().map(whole).fold(0, u64::saturating_add);
         let most = most.min(means.most_bytes.unwrap_or(u64::MAX));
         if most < LEAST_BUDGET_BYTES {
             return Err(NoPlan::NoMemory { free_mib: most >> 20 });
@@ -199,105 +140,8 @@ impl Plan {
         if is_read_again && was_kept && budget_bytes < distinct_bytes {
             return Err(NoPlan::Fits);
         }
-        Ok(Plan {
-            start: start_set(recording, budget_bytes / 4),
-            references,
-            files: files.planned.into(),
-            lists,
-            roles: recording.roles.clone(),
-            list_of,
-            budget_bytes,
-            distinct_bytes,
-        })
+        Ok(Plan { lists, start: start_set(recording, budget_bytes / 4), budget_bytes, distinct_bytes })
     }
-}
-
-/// For each file: is it small, and only ever mapped?
-fn small_mapped(recording: &Recording) -> Vec<bool> {
-    let mut small: Vec<bool> = recording.files.iter().map(|file| file.size <= SMALL_MAPPED_BYTES).collect();
-    for access in &recording.accesses {
-        if access.way != Way::Mapped
-            && let Some(small) = small.get_mut(access.file.0 as usize)
-        {
-            *small = false;
-        }
-    }
-    small
-}
-
-/// For each file: is it one that no list names, because it is written, or belongs to the start set?
-fn left_out(recording: &Recording) -> Vec<bool> {
-    let mut left_out = small_mapped(recording);
-    for fact in &recording.facts {
-        if let Fact::Written(file) | Fact::Executed(file) | Fact::Deleted(file) | Fact::Truncated(file) = fact
-            && let Some(out) = left_out.get_mut(file.0 as usize)
-        {
-            *out = true;
-        }
-    }
-    left_out
-}
-
-/// The files of the lists.
-struct Files {
-    /// What each recorded file is in the plan.
-    number_of: Vec<Option<u32>>,
-    planned: Vec<PlannedFile>,
-}
-
-impl Files {
-    fn new(recording: &Recording, is_data: impl Fn(&Access) -> bool) -> Files {
-        let mut files = Files { number_of: vec![None; recording.files.len()], planned: Vec::new() };
-        for access in recording.accesses.iter().filter(|access| is_data(access)) {
-            let at = access.file.0 as usize;
-            let (Some(record), Some(number)) = (recording.files.get(at), files.number_of.get_mut(at)) else {
-                continue;
-            };
-            let number = *number.get_or_insert_with(|| {
-                files.planned.push(PlannedFile { path: record.path.clone(), bytes: record.size });
-                files.planned.len() as u32 - 1
-            });
-            let end = (u64::from(access.first_page) + u64::from(access.pages)) * PAGE_BYTES;
-            let planned = &mut files.planned[number as usize];
-            // It may have grown while it was read; the last page need not be a whole one.
-            if end >= planned.bytes.saturating_add(PAGE_BYTES) {
-                planned.bytes = end;
-            }
-        }
-        files
-    }
-
-    /// Appends an access to a list; joins it to the last chunk if it follows it.
-    fn list(&self, access: &Access, list: &mut Vec<Chunk>) {
-        let &Access { first_page, pages, .. } = access;
-        let Some(&Some(file)) = self.number_of.get(access.file.0 as usize) else { return };
-        if let Some(last) = list.last_mut()
-            && last.file == file
-            && last.first_page.checked_add(last.pages) == Some(first_page)
-            && let Some(joined) = last.pages.checked_add(pages).filter(|joined| *joined <= CHUNK_PAGES)
-        {
-            last.pages = joined;
-            return;
-        }
-        list.push(Chunk { file, first_page, pages });
-    }
-}
-
-/// The bytes of the union of all chunks.
-fn distinct_bytes(lists: &[Vec<Chunk>]) -> u64 {
-    let mut chunks: Vec<Chunk> = lists.iter().flatten().copied().collect();
-    chunks.sort_unstable_by_key(|chunk| (chunk.file, chunk.first_page));
-    let (mut pages, mut file, mut covered) = (0_u64, u32::MAX, 0_u64);
-    for chunk in chunks {
-        if chunk.file != file {
-            (file, covered) = (chunk.file, 0);
-        }
-        let (first, end) =
-            (u64::from(chunk.first_page), u64::from(chunk.first_page) + u64::from(chunk.pages));
-        pages += end.saturating_sub(first.max(covered));
-        covered = covered.max(end);
-    }
-    pages * PAGE_BYTES
 }
 
 /// What of executables and libraries was used, joined, by file and place.
@@ -344,7 +188,7 @@ fn start_set(recording: &Recording, most_bytes: u64) -> Vec<StartRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foretell_recording::{FileRecord, RoleId};
+    use foretell_recording::{Access, FileRecord, Role, RoleId, Way};
     use std::path::Path;
 
     const MEANS: Means = Means { usable_bytes: 1 << 30, free_bytes: 1 << 28, job_bytes: 0, most_bytes: None };
@@ -374,7 +218,7 @@ mod tests {
     }
 
     fn chunks(plan: &Plan) -> Vec<(u32, u32, u32)> {
-        plan.lists[0].iter().map(|chunk| (chunk.file, chunk.first_page, chunk.pages)).collect()
+        plan.lists.lists[0].iter().map(|chunk| (chunk.file, chunk.first_page, chunk.pages)).collect()
     }
 
     #[test]
@@ -386,7 +230,7 @@ mod tests {
         let plan = Plan::new(&recording(dir.path(), &files, &read), MEANS).unwrap();
         assert_eq!(chunks(&plan), [(0, 0, 16), (1, 4, 2), (0, 16, 4), (0, 0, 8)]);
         assert_eq!(plan.distinct_bytes, 22 * PAGE_BYTES);
-        assert_eq!(plan.list_of, [Some(0)]);
+        assert_eq!(plan.lists.list_of, [Some(0)]);
     }
 
     #[test]
@@ -398,6 +242,7 @@ mod tests {
         let recorded = recording(dir.path(), &files, &read);
         let plan = Plan::new(&recorded, MEANS).unwrap();
         let named: Vec<_> = plan
+            .lists
             .files
             .iter()
             .map(|file| (file.path.file_name().unwrap().to_str().unwrap(), file.bytes))
@@ -423,7 +268,7 @@ mod tests {
         recorded.facts = vec![Fact::Written(FileNumber(1)), Fact::Executed(FileNumber(2))];
         let plan = Plan::new(&recorded, MEANS).unwrap();
         let listed: Vec<&Path> =
-            plan.files.iter().map(|file| file.path.strip_prefix(dir.path()).unwrap()).collect();
+            plan.lists.files.iter().map(|file| file.path.strip_prefix(dir.path()).unwrap()).collect();
         assert_eq!(listed, [Path::new("data"), Path::new("mapped")]);
         let start: Vec<_> = plan
             .start

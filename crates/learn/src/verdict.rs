@@ -48,6 +48,13 @@ pub fn usual_exit_code(nights: &[Night]) -> Option<u8> {
     nights.iter().rev().map(|night| night.exit_code).find(|&code| count(code) == most)
 }
 
+/// Whether a job waits for storage long enough that fetching ahead could pay; seconds.
+#[must_use]
+pub fn is_worth_steering(elapsed_s: f64, wait_s: f64) -> bool {
+    let waited = wait_s.min(elapsed_s);
+    waited >= WORTH_S && waited >= WORTH_SHARE * elapsed_s
+}
+
 /// Decides what to do tonight.
 #[must_use]
 pub fn tonight(nights: &[Night], has_recording: bool) -> Tonight {
@@ -59,7 +66,7 @@ pub fn tonight(nights: &[Night], has_recording: bool) -> Tonight {
     };
     let watched = nights[at];
     let waited = watched.wait_s.unwrap_or(0.0).min(watched.elapsed_s);
-    if waited < WORTH_S || waited < WORTH_SHARE * watched.elapsed_s {
+    if !is_worth_steering(watched.elapsed_s, watched.wait_s.unwrap_or(0.0)) {
         let alone = &nights[at + 1..];
         let more =
             |night: &&&Night| night.read_bytes > FEW_BYTES.max(MUCH_MORE.saturating_mul(watched.read_bytes));

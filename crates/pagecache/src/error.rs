@@ -3,7 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use foretell_output::OutputError;
 use foretell_policy::PoolPolicy;
 
 use crate::options::SessionId;
@@ -48,9 +47,6 @@ pub enum OpenError {
         /// What is accepted.
         range: &'static str,
     },
-    /// The record of references cannot be written.
-    #[error("the record of references: {0}")]
-    Record(#[from] OutputError),
     /// The program that observes the page cache cannot be loaded.
     #[error(transparent)]
     Observe(Box<dyn std::error::Error + Send + Sync>),
@@ -133,9 +129,6 @@ pub enum SessionError {
         /// The other.
         second: String,
     },
-    /// A rule names another policy for a file that is managed already.
-    #[error(transparent)]
-    Conflict(#[from] Conflict),
     /// A table is full.
     #[error("no more than {limit} {what}")]
     TooMany {

@@ -10,7 +10,10 @@ use crate::options::SessionId;
 /// Reasons that are kept, of all sessions; of further ones nothing is said.
 const REASONS: usize = 1024;
 
-/// Files that are left to the kernel for one reason.
+/// The reason when it is no property of the file.
+pub(crate) const UNDER_ANOTHERS_RULE: &str = "under another policy by a rule of another program's";
+
+/// Files that are left alone for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// The first of them.
@@ -25,12 +28,9 @@ pub struct LeftOut {
 impl std::fmt::Display for LeftOut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let others = if self.and_others { ", as others are that it matches" } else { "" };
-        write!(
-            f,
-            "the rule for {} has no effect: it is {}, which is left to the kernel{others}",
-            self.path.display(),
-            self.what
-        )
+        let left = if self.what == UNDER_ANOTHERS_RULE { "" } else { ", which is left to the kernel" };
+        let (path, what) = (self.path.display(), &self.what);
+        write!(f, "the rule for {path} has no effect: it is {what}{left}{others}")
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod acting;
 mod advice;
+mod backlog;
 mod casting;
 mod check;
 mod clients;
@@ -45,6 +46,7 @@ mod parts;
 mod plane;
 mod pressure;
 pub mod proc_text;
+mod read_starts;
 mod recorder;
 mod report;
 mod resolve;
@@ -60,6 +62,7 @@ mod unwritten;
 pub mod watch;
 mod workers;
 
+pub use backlog::Backlog;
 pub use casting::Casting;
 pub use clients::{ByteRange, HeldFile};
 pub use closing::{Closer, ForeignFd};

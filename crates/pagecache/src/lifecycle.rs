@@ -17,14 +17,14 @@ impl Steering {
     /// Adds a session without processes.
     pub(crate) fn begin_session(
         &mut self,
-        prepared: Prepared,
+        mut prepared: Prepared,
         origin: Origin,
     ) -> Result<SessionId, SessionError> {
         if self.sessions.len() >= SESSIONS {
             return Err(SessionError::TooMany { what: "sessions at a time", limit: SESSIONS as u32 });
         }
-        if let Some(conflict) = prepared.rule_sets().flat_map(|rules| self.conflicts(rules)).next() {
-            return Err(SessionError::Conflict(conflict));
+        if prepared.rule_sets().any(|rules| !rules.is_empty()) {
+            self.sessions.all_rules().iter().for_each(|earlier| prepared.yield_to(earlier));
         }
         let mut ids: Vec<ManagerId> = Vec::new();
         let added = prepared.rule_sets().try_for_each(|rules| {

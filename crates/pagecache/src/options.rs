@@ -42,9 +42,6 @@ pub struct Options {
     /// only when the others are busy; how many requests a device gets at a time is measured. Fewer threads are a
     /// limit to that.
     pub prefetch_threads: u32,
-    /// Write the references as a block list (`path offset length` a line), readable as hints, to this
-    /// file when the plane is finished.
-    pub record: Option<PathBuf>,
     /// Blocks of one manager's disclosed list that lie ahead of its cursor at most; what is disclosed beyond
     /// waits. 4 Mi, [`foretell_policy::Limits`]; a list is worth having as far as a few times the budget.
     pub list_blocks: u32,
@@ -80,7 +77,6 @@ impl Options {
             realtime_share: 0.5,
             ring_bytes: default_ring_bytes(budget_bytes),
             prefetch_threads: 32,
-            record: None,
             list_blocks: 1 << 22,
             list_blocks_in_all: u32::MAX,
             queue_limits: QueueLimits::default(),
@@ -194,13 +190,16 @@ pub struct SessionSpec {
     pub managers: Vec<ManagerSpec>,
     /// Which process follows which list of its manager's; `None`: found out by what each reads.
     pub casting: Option<Casting>,
+    /// Rules that hold elsewhere, a list for each owner: a file for which one of them says something else than the
+    /// session's own rules is left alone. So are those of the sessions that the plane has already.
+    pub yields_to: Vec<Vec<Rule>>,
 }
 
 impl SessionSpec {
-    /// A process tree without a casting.
+    /// A process tree without a casting, and without others to yield to.
     #[must_use]
     pub fn new(root_pid: u32, managers: Vec<ManagerSpec>) -> SessionSpec {
-        SessionSpec { root_pid, managers, casting: None }
+        SessionSpec { root_pid, managers, casting: None, yields_to: Vec::new() }
     }
 }
 

@@ -23,9 +23,8 @@ use crate::kernel::{self, Linux, PageCache};
 use crate::lifecycle::present_name;
 use crate::observe::{Observer, ObserverConfig};
 use crate::options::{HintChunk, Options, Rule, SessionId, SessionSpec};
-use crate::recorder::BlockList;
 use crate::report::{FileReport, Report};
-use crate::rules::RuleSet;
+use crate::rules::{Compiled, RuleSet};
 use crate::schedule::{Schedule, WINDOW};
 use crate::sessions::{Origin, Prepared, tree, user_of};
 use crate::steering::{Command, Steering};
@@ -108,10 +107,6 @@ impl Plane {
         check::options(&options)?;
         kernel::adjust_allocator();
         let system = |what| move |source| OpenError::System { what, source };
-        let list = match &options.record {
-            Some(path) => Some(BlockList::create(path)?),
-            None => None,
-        };
         let guard = Guard::start().map_err(system("fork the process that cleans up after a crash"))?;
         let observer = ObserverConfig::with_ring(options.ring_bytes);
         let observer = Observer::open(observer).map_err(|e| OpenError::Observe(Box::new(e)))?;
@@ -122,7 +117,7 @@ impl Plane {
         let schedule = schedule();
         let closer = Closer::start().map_err(system("start the thread that closes descriptors"))?;
         Ok(Plane {
-            steering: Steering::new(options, workers, ReadaheadOff::new(guard, closer.clone()), list),
+            steering: Steering::new(options, workers, ReadaheadOff::new(guard, closer.clone())),
             closer,
             own_reads_at_start: observer.device_read_bytes(std::process::id()).unwrap_or(0),
             observer,
@@ -166,11 +161,16 @@ impl Plane {
     /// has started by then stays there.
     ///
     /// # Errors
-    /// When a rule does not parse or conflicts with what holds, the root does not exist or is under
-    /// control already, or a table is full. Nothing has changed then.
+    /// When a rule does not parse, the root does not exist or is under control already, or a table is full. Nothing
+    /// has changed then.
     pub fn add_session(&mut self, spec: SessionSpec) -> Result<SessionId, SessionError> {
         let root = spec.root_pid;
-        let prepared = Prepared::new(&spec.managers)?;
+        let mut prepared = Prepared::new(&spec.managers)?;
+        for rules in &spec.yields_to {
+            let others = Compiled::new(rules)
+                .map_err(|source| SessionError::Rules { manager: "another's".to_owned(), source })?;
+            prepared.yield_to(&Arc::new(others));
+        }
         present_name(root)?;
         let enclosing = self.steering.enclosing(root, false)?;
         let pids = tree(root);
@@ -554,28 +554,21 @@ impl Plane {
         cpu_time().saturating_sub(self.cpu_at_start).as_secs_f64()
     }
 
-    /// Takes in what has been observed up to now, ends all sessions, restores what was changed, writes the
-    /// record of references.
-    ///
-    /// The second part says whether the record could be written.
-    pub fn finish(mut self) -> (Report, Result<(), OpenError>) {
+    /// Takes in what has been observed up to now, ends all sessions, and restores what was changed.
+    #[must_use]
+    pub fn finish(mut self) -> Report {
         self.take_in_all();
         self.catch_up();
         for session in self.steering.sessions.ids() {
             self.end_session(session);
         }
         self.abandon(Duration::MAX);
-        let report = self.report();
-        let recorded = match self.steering.list.take() {
-            Some(list) => list.finish().map_err(OpenError::from),
-            None => Ok(()),
-        };
-        (report, recorded)
+        self.report()
     }
 }
 
 /// Processor time of this process.
-fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }

@@ -1,17 +1,13 @@
-//! The references as they came: for the comparison with the optimum, and as a block list to be replayed.
+//! The references as they came, for the comparison with the optimum.
 //!
-//! For the optimum, only equality of blocks matters: each gets a number, 4 bytes a reference. Numbers are
+//! Only equality of blocks matters: each gets a number, 4 bytes a reference. Numbers are
 //! given out to runs of 64 neighbouring blocks at a time, so they stay dense while the table that gives
 //! them stays small. The first 2^20 references stay in memory, the rest goes to a temporary file without a
 //! name, and beyond 2^28 (1 GiB) the comparison is given up.
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-
-use foretell_output::{Output, OutputError, Writing};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 
 /// References kept in memory before they are written out.
 const IN_MEMORY: usize = 1 << 20;
@@ -107,68 +103,6 @@ fn available_memory() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Writes a block list, `path offset length` a line, neighbouring blocks joined. A regular file appears under
-/// its name when it is complete.
-#[derive(Debug)]
-pub(crate) struct BlockList {
-    path: PathBuf,
-    writer: BufWriter<Writing>,
-    /// The line to come: file, its path, offset, length.
-    line: Option<(u32, PathBuf, u64, u64)>,
-    error: Option<io::Error>,
-}
-
-impl BlockList {
-    /// Begins a list that will be called `path`.
-    ///
-    /// # Errors
-    /// When nothing can be written there.
-    pub(crate) fn create(path: &Path) -> Result<BlockList, OutputError> {
-        let writer = BufWriter::new(Output::open(path)?.begin()?);
-        Ok(BlockList { path: path.to_owned(), writer, line: None, error: None })
-    }
-
-    /// Bytes `offset..offset + length` of a file were referenced.
-    pub(crate) fn push(&mut self, serial: u32, path: &Path, offset: u64, length: u64) {
-        match &mut self.line {
-            Some((file, _, start, bytes)) if *file == serial && *start + *bytes == offset => {
-                *bytes += length;
-            }
-            _ => {
-                self.flush_line();
-                self.line = Some((serial, path.to_owned(), offset, length));
-            }
-        }
-    }
-
-    fn flush_line(&mut self) {
-        let Some((_, path, offset, length)) = self.line.take() else { return };
-        // A list has one line an entry: a path that holds a line break cannot be in it.
-        if self.error.is_some() || path.as_os_str().as_bytes().contains(&b'\n') {
-            return;
-        }
-        let written = self
-            .writer
-            .write_all(path.as_os_str().as_bytes())
-            .and_then(|()| writeln!(self.writer, " {offset} {length}"));
-        self.error = written.err();
-    }
-
-    /// Puts the list in its place.
-    ///
-    /// # Errors
-    /// When something could not be written.
-    pub(crate) fn finish(mut self) -> Result<(), OutputError> {
-        self.flush_line();
-        let failed = |source| OutputError::System { path: self.path.clone(), source };
-        if let Some(error) = self.error {
-            return Err(failed(error));
-        }
-        let writing = self.writer.into_inner().map_err(|e| failed(e.into_error()))?;
-        writing.finish().map(drop)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,20 +133,5 @@ mod tests {
         let mut history = History { count: KEPT, ..History::default() };
         history.push(0, 0);
         assert_eq!(history.all(), Err("more than 268435456 references".to_owned()));
-    }
-
-    #[test]
-    fn neighbours_share_a_line_and_the_list_appears_when_complete() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("list");
-        let mut list = BlockList::create(&path).unwrap();
-        let (a, b) = (Path::new("/a b"), Path::new("/b"));
-        list.push(0, a, 0, 8192);
-        list.push(0, a, 8192, 8192);
-        list.push(1, b, 0, 100);
-        list.push(0, a, 0, 8192);
-        assert!(!path.exists());
-        list.finish().unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "/a b 0 16384\n/b 0 100\n/a b 0 8192\n");
     }
 }

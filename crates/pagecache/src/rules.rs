@@ -1,6 +1,10 @@
-//! Rules, compiled.
+//! Rules, compiled, and what they leave to the rules of others.
+//!
+//! A file has one policy and one priority, whoever reads it: that of the rules that were there first. A later set of
+//! rules *yields*: it does not match a file for which the first matching rule of an earlier set says something else.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use foretell_policy::PoolPolicy;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -11,11 +15,45 @@ use crate::options::Rule;
 /// Rules of one manager: more make every new file slow to place.
 pub(crate) const RULES: usize = 1024;
 
-/// The rules of one manager, ready to match.
+/// Rules in their order, ready to match.
 #[derive(Debug)]
-pub(crate) struct RuleSet {
+pub(crate) struct Compiled {
     rules: Vec<Rule>,
     globs: GlobSet,
+}
+
+impl Compiled {
+    /// Compiles rules.
+    ///
+    /// # Errors
+    /// When a pattern does not parse.
+    pub(crate) fn new(rules: &[Rule]) -> Result<Compiled, RuleError> {
+        let pattern = |glob: &str, error: &globset::Error| RuleError::Pattern {
+            glob: glob.to_owned(),
+            reason: error.kind().to_string(),
+        };
+        let mut builder = GlobSetBuilder::new();
+        for rule in rules {
+            let glob = GlobBuilder::new(&rule.glob).literal_separator(true).build();
+            builder.add(glob.map_err(|error| pattern(&rule.glob, &error))?);
+        }
+        let globs = builder.build().map_err(|error| pattern(error.glob().unwrap_or_default(), &error))?;
+        Ok(Compiled { rules: rules.to_vec(), globs })
+    }
+
+    /// The first rule that matches the path.
+    fn find(&self, path: &Path) -> Option<&Rule> {
+        // Matches come in ascending order of the patterns.
+        self.globs.matches(path).first().map(|&at| &self.rules[at])
+    }
+}
+
+/// The rules of one manager.
+#[derive(Debug)]
+pub(crate) struct RuleSet {
+    own: Arc<Compiled>,
+    /// Those that were there first.
+    others: Vec<Arc<Compiled>>,
 }
 
 impl RuleSet {
@@ -28,13 +66,7 @@ impl RuleSet {
         if rules.len() > RULES {
             return Err(RuleError::TooMany { what: "rules of one manager", limit: RULES as u32 });
         }
-        let mut builder = GlobSetBuilder::new();
         for (at, rule) in rules.iter().enumerate() {
-            let pattern = |error: globset::Error| RuleError::Pattern {
-                glob: rule.glob.clone(),
-                reason: error.kind().to_string(),
-            };
-            builder.add(GlobBuilder::new(&rule.glob).literal_separator(true).build().map_err(pattern)?);
             let same_level = |other: &&Rule| other.priority == rule.priority && other.policy != rule.policy;
             if let Some(other) = rules[..at].iter().find(same_level) {
                 return Err(RuleError::LevelPolicy {
@@ -44,26 +76,41 @@ impl RuleSet {
                 });
             }
         }
-        let globs = builder.build().map_err(|error| RuleError::Pattern {
-            glob: error.glob().unwrap_or_default().to_owned(),
-            reason: error.kind().to_string(),
-        })?;
-        Ok(RuleSet { rules: rules.to_vec(), globs })
+        Ok(RuleSet { own: Arc::new(Compiled::new(rules)?), others: Vec::new() })
+    }
+
+    /// Leaves to `other` the files for which that says something else.
+    pub(crate) fn yield_to(&mut self, other: Arc<Compiled>) {
+        self.others.push(other);
+    }
+
+    /// The rules alone, for others to yield to.
+    pub(crate) fn compiled(&self) -> Arc<Compiled> {
+        Arc::clone(&self.own)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.own.rules.is_empty()
     }
 
-    /// The first rule that matches the path.
+    /// The first rule that matches the path, unless it yields.
     pub(crate) fn find(&self, path: &Path) -> Option<&Rule> {
-        // Matches come in ascending order of the patterns.
-        self.globs.matches(path).first().map(|&at| &self.rules[at])
+        self.own.find(path).filter(|rule| !self.yields_for(path, rule))
+    }
+
+    /// Whether a rule matches the path and yields.
+    pub(crate) fn yields(&self, path: &Path) -> bool {
+        !self.others.is_empty() && self.own.find(path).is_some_and(|rule| self.yields_for(path, rule))
+    }
+
+    fn yields_for(&self, path: &Path, rule: &Rule) -> bool {
+        let differs = |other: &Rule| (other.policy, other.priority) != (rule.policy, rule.priority);
+        self.others.iter().any(|others| others.find(path).is_some_and(differs))
     }
 
     /// The levels that the rules name, with their policies.
     pub(crate) fn levels(&self) -> impl Iterator<Item = (i32, PoolPolicy)> + '_ {
-        self.rules.iter().map(|rule| (rule.priority, rule.policy))
+        self.own.rules.iter().map(|rule| (rule.priority, rule.policy))
     }
 }
 
@@ -99,6 +146,25 @@ mod tests {
     fn a_pattern_that_does_not_parse_is_named() {
         let error = RuleSet::new(&[rule("/a/[", PoolPolicy::Lru, 0)]).unwrap_err().to_string();
         assert!(error.starts_with("pattern '/a/[': "), "{error}");
+    }
+
+    #[test]
+    fn later_rules_yield_where_earlier_ones_say_something_else() {
+        let first = [rule("/data/same", PoolPolicy::Lru, 0), rule("/data/**", PoolPolicy::Mru, 1)];
+        let mut later = RuleSet::new(&[rule("/**", PoolPolicy::Lru, 0)]).unwrap();
+        assert!(later.find(Path::new("/data/a")).is_some() && !later.yields(Path::new("/data/a")));
+        later.yield_to(RuleSet::new(&first).unwrap().compiled());
+        for (path, found, yields) in
+            [("/data/a", false, true), ("/data/same", true, false), ("/other", true, false)]
+        {
+            let path = Path::new(path);
+            assert_eq!(
+                (later.find(path).is_some(), later.yields(path)),
+                (found, yields),
+                "{}",
+                path.display()
+            );
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use foretell_policy::{FileId, ManagerId, ProcessId};
 
@@ -11,7 +12,7 @@ use crate::error::SessionError;
 use crate::options::{ManagerSpec, Rule, SessionId};
 use crate::proc_text::{self, Credentials};
 use crate::report::{Counts, ProcessReport};
-use crate::rules::RuleSet;
+use crate::rules::{Compiled, RuleSet};
 
 /// Sessions at a time.
 pub(crate) const SESSIONS: usize = 8192;
@@ -183,6 +184,12 @@ impl Prepared {
 
     pub(crate) fn rule_sets(&self) -> impl Iterator<Item = &RuleSet> {
         self.managers.iter().map(|(_, rules, _)| rules)
+    }
+
+    /// All of its rules leave to `other` the files for which that says something else.
+    pub(crate) fn yield_to(&mut self, other: &Arc<Compiled>) {
+        let with_rules = self.managers.iter_mut().filter(|(_, rules, _)| !rules.is_empty());
+        with_rules.for_each(|(_, rules, _)| rules.yield_to(Arc::clone(other)));
     }
 }
 
@@ -407,6 +414,22 @@ impl Sessions {
             session.is_some_and(|of| of.managers.iter().any(|manager| manager.rules.find(path).is_some()))
         };
         self.by_path.iter().filter(has_rule).copied().collect()
+    }
+
+    /// The sessions that have a rule for a path and leave it to another's.
+    pub(crate) fn yielding(&self, path: &Path) -> Vec<SessionId> {
+        let yields = |id: &&SessionId| {
+            let session = self.sessions.get(*id);
+            session.is_some_and(|of| of.managers.iter().any(|manager| manager.rules.yields(path)))
+        };
+        self.by_path.iter().filter(yields).copied().collect()
+    }
+
+    /// The rules of all managers that have some.
+    pub(crate) fn all_rules(&self) -> Vec<Arc<Compiled>> {
+        let sessions = self.by_path.iter().filter_map(|id| self.sessions.get(id));
+        let rules = sessions.flat_map(|session| &session.managers).map(|manager| &manager.rules);
+        rules.filter(|rules| !rules.is_empty()).map(RuleSet::compiled).collect()
     }
 
     /// The first rule of any manager that matches a path.

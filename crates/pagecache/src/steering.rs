@@ -17,13 +17,13 @@ use crate::files::{DISKS, FileTable, ManagedFile};
 use crate::folios::Folio;
 use crate::kernel;
 use crate::ledger::Ledger;
-use crate::left_out::LeftOuts;
+use crate::left_out::{LeftOuts, UNDER_ANOTHERS_RULE};
 use crate::looks::Looks;
 use crate::observe::{FileKey, Observation};
 use crate::options::{Options, SessionId};
 use crate::orphans::ORPHANS;
 use crate::pressure::Pressure;
-use crate::recorder::{BlockList, History};
+use crate::recorder::History;
 use crate::sessions::{SESSIONS, Sessions};
 use crate::streams::{Run, Streams};
 use crate::unfound::Unfound;
@@ -57,7 +57,6 @@ pub(crate) struct Steering {
     pub(crate) readahead_off: ReadaheadOff,
     pub(crate) commands: Vec<Command>,
     pub(crate) history: Option<History>,
-    pub(crate) list: Option<BlockList>,
     /// log2 of the pages of a block.
     pub(crate) block_order: u32,
     streams: Streams,
@@ -115,12 +114,7 @@ pub(crate) struct Steering {
 }
 
 impl Steering {
-    pub(crate) fn new(
-        options: Options,
-        workers: Workers,
-        readahead_off: ReadaheadOff,
-        list: Option<BlockList>,
-    ) -> Steering {
+    pub(crate) fn new(options: Options, workers: Workers, readahead_off: ReadaheadOff) -> Steering {
         let block_bytes = u64::from(options.block_bytes);
         // Checked when the plane was opened.
         let cache_blocks = u32::try_from(options.budget_bytes / block_bytes).unwrap_or(u32::MAX);
@@ -153,7 +147,6 @@ impl Steering {
             readahead_off,
             commands: Vec::new(),
             history: options.compare_with_optimum.then(History::default),
-            list,
             block_order,
             streams: Streams::new(),
             waited: vec![0; WAITERS],
@@ -378,14 +371,6 @@ impl Steering {
         if let Some(history) = &mut self.history {
             history.push(managed.serial, block.index);
         }
-        if let Some(list) = &mut self.list {
-            let block_bytes = u64::from(self.options.block_bytes);
-            let offset = u64::from(block.index) * block_bytes;
-            if offset < managed.size {
-                let length = block_bytes.min(managed.size - offset);
-                list.push(managed.serial, &managed.path, offset, length);
-            }
-        }
     }
 
     /// Tells the policy what a manager's rules say about a file, the first time it uses it.
@@ -399,6 +384,9 @@ impl Steering {
         // A manager without rules has nothing to say, and there may be thousands of them.
         let Some(rules) = rules.filter(|rules| !rules.is_empty()) else { return };
         managed.placed.push(manager);
+        if rules.yields(&managed.path) {
+            self.left_out.note(process.session, &managed.path, UNDER_ANOTHERS_RULE);
+        }
         if let Some(rule) = rules.find(&managed.path) {
             // At the limit of file records, the file has priority 0.
             let _ = self.engine.set_priority(manager, id, rule.priority);

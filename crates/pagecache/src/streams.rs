@@ -12,9 +12,8 @@
 //! * of the range of a record, only the pages that are cached have been handed out: the others will be
 //!   loaded first, and have records of their own;
 //! * the record of a batch that ends in a folio still being read is skipped, so a read may appear to begin
-//!   late. A gap is filled in when the thread has just waited for a page, has read sequentially so far, the
-//!   gap is shorter than its last read, and the pages of the gap have been loaded and not been referenced
-//!   since.
+//!   late. A gap is filled in (`read_starts.rs`) when the pages of the gap have been loaded and not been
+//!   referenced since.
 //!
 //! A read that repeats the tail of the one before it, by the same thread, cannot be told from its
 //! continuation and is not counted.
@@ -22,14 +21,11 @@
 use std::ops::{Range, RangeInclusive};
 
 use crate::folios::FolioMap;
+use crate::read_starts::LastRead;
 
 /// Threads and files followed at a time. Where two share a slot, the older is forgotten: at worst its next
 /// read counts a block twice or leaves a gap.
 const STREAMS: usize = 4096;
-
-/// A first read of a file that seems to begin within this many pages of its start is taken to have begun
-/// there: twice the 31 folios of the kernel's `PAGEVEC_SIZE`.
-pub(crate) const FIRST_GAP_PAGES: u64 = 62;
 
 /// What one thread last read of one file. Page numbers.
 #[derive(Debug, Clone, Copy)]
@@ -38,13 +34,9 @@ struct Stream {
     file: u32,
     /// Start of the last record.
     first: u64,
-    /// End of the last read, included.
-    last: u64,
     /// Last page counted.
     done: u64,
-    /// Pages of the last read.
-    pages: u64,
-    sequential: bool,
+    read: LastRead,
 }
 
 /// The pages that a record adds.
@@ -93,25 +85,14 @@ impl Streams {
         let slot = &mut self.slots[slot(tid, file)];
         let known = slot.filter(|s| s.tid == tid && s.file == file);
         let (start, request) = match known {
-            Some(s) if s.last == last && s.first < first && first <= s.last => {
+            Some(s) if s.read.last == last && s.first < first && first <= last => {
                 (s.done + 1, Stream { first, ..s })
             }
-            Some(s) => {
-                let next = s.last + 1;
-                let filled = waited
-                    && s.sequential
-                    && next < first
-                    && first - next < s.pages
-                    && folios.all_unread(next..first);
-                let start = if filled { next } else { first };
-                let sequential = start == next || start == s.last;
-                (start, Stream { first, last, pages: last + 1 - start, sequential, ..s })
-            }
-            None => {
-                let filled = waited && first > 0 && first <= FIRST_GAP_PAGES && folios.all_unread(0..first);
-                let start = if filled { 0 } else { first };
-                let pages = last + 1 - start;
-                (start, Stream { tid, file, first, last, done: start, pages, sequential: start == 0 })
+            before => {
+                let may_fill = |gap: Range<u64>| folios.all_unread(gap);
+                let (start, read) = LastRead::next(before.map(|s| s.read), (first, last), waited, may_fill);
+                let done = before.map_or(start, |s| s.done);
+                (start, Stream { tid, file, first, done, read })
             }
         };
         let end = folios.first_absent(first..last + 1).max(first + 1);

@@ -20,6 +20,7 @@ use crate::extents;
 use crate::files::Registration;
 use crate::folios::Folio;
 use crate::kernel::{self, Linux, PageCache};
+use crate::left_out::UNDER_ANOTHERS_RULE;
 use crate::observe::{FileKey, MANAGED_FILES};
 use crate::resolve::{self, Found};
 use crate::steering::{Command, Steering};
@@ -99,6 +100,7 @@ impl Steering {
         let alone = |id: FileId| self.files.get(id).is_some_and(|m| m.holders > 0 || m.is_orphan());
         let successor_of = self.files.find_path(&path).filter(|&id| !alone(id));
         if self.sessions.rule_for(&path).is_none() && successor_of.is_none() {
+            self.leave_to_others(&path);
             return None;
         }
         let file = found.open().ok()?;
@@ -116,6 +118,7 @@ impl Steering {
     /// Puts files that rules match under control before anybody reads them.
     pub(crate) fn expect(&mut self, paths: &[PathBuf]) {
         for path in paths {
+            self.leave_to_others(path);
             if self.sessions.rule_for(path).is_some() {
                 // Not there any more, or not on a disk: then there is nothing to expect of it.
                 let expected = self.open_listed(path);
@@ -132,6 +135,13 @@ impl Steering {
     fn leave_out(&mut self, path: &Path, what: &'static str) {
         for session in self.sessions.with_rule_for(path) {
             self.left_out.note(session, path, what);
+        }
+    }
+
+    /// Where the rules of others came first, that is to be known as well.
+    fn leave_to_others(&mut self, path: &Path) {
+        for session in self.sessions.yielding(path) {
+            self.left_out.note(session, path, UNDER_ANOTHERS_RULE);
         }
     }
 

@@ -9,6 +9,7 @@ mod nights;
 mod scan;
 mod slice;
 mod strategies;
+mod watch;
 
 pub(crate) use model::calibrate;
 
@@ -149,6 +150,7 @@ pub(crate) fn prepare<'b>(name: Name, bench: &'b Bench) -> Result<Box<dyn Case +
         Name::ModelReality => Box::new(model::Reality::prepare(bench)?),
         Name::ModelAdvice => Box::new(model::Sweep::prepare(bench)?),
         Name::ModelCalibration => Box::new(model::Repeated::prepare(bench)?),
+        Name::Watch => Box::new(watch::Watch::prepare(bench)?),
         Name::Slice => Box::new(slice::Slices::prepare(bench)?),
     })
 }

@@ -1,11 +1,11 @@
-//! `foretell run`: a program under a policy.
+//! `foretell run`: a program under a policy; with neither rule nor list it is only watched.
 //!
 //! ```text
 //!  flags, file ──► configuration ──► checks (nothing has started yet; exit code 2)
 //!                                      │
-//!                    plane opened, or another run joined ──► program held ──► under control ──► released
-//!                                      │                                                          │
-//!                                  steer::steer or joined::accompany, until the program has ended ◄┘
+//!    plane opened, or another run joined, or a watcher ──► program held ──► under control ──► released
+//!                                      │                                                         │
+//!                        steer, joined or watched: until the program has ended ◄─────────────────┘
 //!                                      │
 //!                                  report, statistics, the program's own exit code
 //! ```
@@ -17,13 +17,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
+use foretell_learn::{Lists, Names};
 use foretell_output::Output;
-use foretell_pagecache::{ManagerSpec, Options, Plane, SessionSpec};
+use foretell_pagecache::watch::Gather;
+use foretell_pagecache::{Casting, ManagerSpec, Options, Plane, SessionSpec};
+use foretell_recording::Recording;
 
 use crate::config::{self, Controlled, Effective, File, Flags, Number, Surroundings};
 use crate::hints::check::{self, Kind};
 use crate::input_log::InputLog;
-use crate::join::{Server, check_other_runs};
+use crate::join::{Server, other_runs};
 use crate::nearest::nearest;
 use crate::program::{self, NotRun, Program};
 use crate::rule::Rule;
@@ -31,6 +34,7 @@ use crate::scan::{self, Allowance, Verdict};
 use crate::service::{Service, socket_path};
 use crate::stats::Stats;
 use crate::terminal::{note, say, warn};
+use crate::watched::Held;
 use crate::{joined, report, signals, steer};
 
 /// Flags of `foretell run`, as they were typed; [`config::resolve`] gives them their meaning.
@@ -41,8 +45,10 @@ use crate::{joined, report, signals, steer};
         there is no such program, 126 when it cannot be executed, 125 when foretell itself fails, 2 when what was\n\
         asked for is wrong.\n\n\
         Examples:\n  \
+        foretell run -- ./job                                              only watched: what it reads and waits for\n  \
         foretell run --budget 64M --rule '/data/big/**=mru' -- ./scan /data/big\n  \
-        foretell run --budget 1G --hints reads.txt -- ./job"
+        foretell run --record reads -- ./job                               once\n  \
+        foretell run --budget 1G --hints reads -- ./job                    from then on"
 )]
 pub struct Args {
     /// Page cache that the files under control may occupy, as 64M, 1.5G or 50% [default: 50%]
@@ -58,8 +64,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// What the program will read: a list of paths or of 'path offset length', plain, gzip or zstd; a FIFO
-    /// or '-' is read while the program runs
+    /// What the program will read: a recording, or a list of paths or of 'path offset length', plain, gzip or
+    /// zstd; a FIFO or '-' is read while the program runs
     #[arg(long, value_name = "FILE|-")]
     hints: Option<PathBuf>,
 
@@ -88,7 +94,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     allocation: Option<String>,
 
-    /// Write the references as a block list, which --hints reads, to a file
+    /// Record what the program reads in a file, for --hints, 'foretell advise', 'foretell sim' and 'foretell trace'
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
@@ -104,7 +110,7 @@ pub struct Args {
     #[arg(long, short)]
     quiet: bool,
 
-    /// Fail when the rules conflict with another run's, or a list is partly out of date, instead of doing without
+    /// Fail when the rules conflict with another run's, or a list is partly out of date, instead of going without
     #[arg(long, conflicts_with = "best_effort")]
     strict: bool,
 
@@ -136,7 +142,7 @@ pub struct Args {
 }
 
 /// A list of hints, ready to be read while the program runs.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct HintSource {
     /// Whose: the manager's number in the session.
     pub(crate) manager: usize,
@@ -146,6 +152,8 @@ pub(crate) struct HintSource {
     pub(crate) kind: Kind,
     /// Where relative paths in it begin.
     pub(crate) base: PathBuf,
+    /// What it names, a list for each reader, if it is a recording.
+    pub(crate) lists: Option<Lists>,
 }
 
 /// How a program ended and what is known about it.
@@ -163,39 +171,65 @@ pub fn execute(args: &Args) -> Result<u8> {
     }
     let working_directory =
         std::env::current_dir().context("the working directory is gone; change to another")?;
-    let mut effective = configuration(args, &working_directory)?;
+    let (effective, asked) = configuration(args, &working_directory)?;
     if args.print_config {
         say(&effective.to_toml());
         return Ok(0);
     }
-    let nothing_said = effective.controlled.is_empty();
-    if nothing_said {
-        effective.controlled.push(Controlled::everything());
-    }
-    let Some((name, arguments)) = args.program.split_first() else {
-        bail!("no program; give one after '--'")
-    };
+    let Some((name, _)) = args.program.split_first() else { bail!("no program; give one after '--'") };
     program::find(name)?;
     let sources = check_hints(&effective.controlled, &working_directory, args.strict)?;
     let statistics = statistics_file(args)?;
+    args.record.as_deref().map(Output::open).transpose().map_err(|e| anyhow!("--record {e}"))?;
     args.log_inputs.as_deref().map(InputLog::check).transpose()?;
+    if effective.controlled.is_empty() {
+        return watch(args, asked, statistics);
+    }
     let mut allowance = Allowance::default();
     let rules: Vec<Rule> = effective.controlled.iter().flat_map(|c| c.rules.iter().cloned()).collect();
-    let conflict = check_other_runs(&rules, &mut allowance);
+    let others = other_runs(&rules, &mut allowance);
+    if let Some(conflict) = &others.conflict {
+        say_conflict(args, conflict)?;
+    }
+    control(args, (effective, &asked), &sources, statistics, (rules, others.rules), allowance)
+}
+
+/// Files that are under another policy elsewhere are left alone.
+fn say_conflict(args: &Args, conflict: &str) -> Result<()> {
     if args.strict {
-        conflict?;
-        return control(args, effective, &sources, statistics, rules, allowance, nothing_said);
+        bail!("{conflict}");
     }
-    if let Err(conflict) = conflict {
-        let why = format!("{conflict:#}");
-        warn(&format!(
-            "{why}; '{}' runs uncontrolled until then (--strict makes this an error)",
-            name.display()
-        ));
-        let outcome = uncontrolled(name, arguments, &why)?;
-        return finish(args, outcome, statistics, Instant::now());
+    warn(&format!("{conflict}; this run leaves such files alone (--strict makes this an error)"));
+    Ok(())
+}
+
+/// Runs the program and only watches: nothing says what to do with its files.
+fn watch(args: &Args, asked: Vec<String>, statistics: Option<Output>) -> Result<u8> {
+    if args.log_inputs.is_some() {
+        bail!(
+            "--log-inputs: with neither a rule nor a list there is no policy that could be told anything; give one"
+        );
     }
-    control(args, effective, &sources, statistics, rules, allowance, nothing_said)
+    let asked: Vec<String> = asked.into_iter().chain(args.join.map(|_| "--join".to_owned())).collect();
+    warn_without_effect(&asked, "neither a rule nor a list is given, and the program is only watched");
+    let (name, arguments) = args.program.split_first().context("no program; give one after '--'")?;
+    let started = Instant::now();
+    let outcome = match Held::start(name, arguments, args.record.as_deref()) {
+        Ok(held) => held.run().map_err(NotRun::failed)?,
+        Err(refused) => refused.or_uncontrolled(args, name, arguments)?,
+    };
+    finish(args, outcome, statistics, started)
+}
+
+/// Nothing that was asked for is left undone in silence.
+fn warn_without_effect(asked: &[String], why: &str) {
+    if let Some((last, others)) = asked.split_last() {
+        let (what, verb) = match others {
+            [] => (last.clone(), "does"),
+            others => (format!("{} and {last}", others.join(", ")), "do"),
+        };
+        warn(&format!("{what} {verb} not apply: {why}"));
+    }
 }
 
 /// Runs the program without control.
@@ -211,44 +245,38 @@ fn uncontrolled(name: &OsString, arguments: &[OsString], why: &str) -> Result<Ou
 /// Runs the program under control, its own or another run's.
 fn control(
     args: &Args,
-    mut effective: Effective,
+    (mut effective, asked): (Effective, &[String]),
     sources: &[HintSource],
     statistics: Option<Output>,
-    rules: Vec<Rule>,
+    (rules, yields_to): (Vec<Rule>, Vec<Vec<Rule>>),
     mut allowance: Allowance,
-    nothing_said: bool,
 ) -> Result<u8> {
     let Some((name, arguments)) = args.program.split_first() else {
         bail!("no program; give one after '--'")
     };
     let expected = expected_files(&effective.controlled, &mut allowance);
     let begin = match args.join {
-        Some(pid) => joined::join(pid, &effective.controlled, name, arguments).map(Begun::Joined),
-        None if let Some(service) = running_service(args) => {
-            joined::serve(service, &effective.controlled, name, arguments).map(Begun::Joined)
+        Some(pid) => {
+            warn_without_effect(asked, &format!("run {pid} has its own"));
+            joined::join(pid, &effective.controlled, name, arguments).map(Begun::Joined)
         }
-        None => {
-            begin(args, &effective, rules, &expected, name, arguments).map(|own| Begun::Own(Box::new(own)))
+        None if let Some(service) = running_service(args, asked) => {
+            match joined::serve(service, &effective.controlled, name, arguments) {
+                Ok((controlled, None)) => Ok(Begun::Joined(controlled)),
+                Ok((controlled, Some(conflict))) => {
+                    say_conflict(args, &conflict).map(|()| Begun::Joined(controlled)).map_err(Refused::Wrong)
+                }
+                Err(refused) => Err(refused),
+            }
         }
+        None => begin(args, &effective, (rules, &yields_to), &expected, sole(sources), (name, arguments))
+            .map(|own| Begun::Own(Box::new(own))),
     };
-    if nothing_said && begin.is_ok() && !args.quiet {
-        warn(
-            "no rules and no hints: all that it reads is kept under LRU, and the report says what would be best",
-        );
-    }
     let started = Instant::now();
     let mut outcome = match begin {
         Ok(Begun::Own(controlled)) => controlled.run(sources).map_err(NotRun::failed)?,
         Ok(Begun::Joined(controlled)) => controlled.accompany(sources).map_err(NotRun::failed)?,
-        Err(Refused::Unable(e)) if args.best_effort => {
-            warn(&format!("{e:#}; '{}' runs uncontrolled (--best-effort)", name.display()));
-            uncontrolled(name, arguments, &format!("{e:#}"))?
-        }
-        Err(Refused::Unable(e)) => {
-            let advice = "'foretell doctor' says more, --best-effort runs the program uncontrolled";
-            return Err(NotRun::Failed(format!("{e:#}; {advice}")).into());
-        }
-        Err(Refused::Wrong(e)) => return Err(e),
+        Err(refused) => refused.or_uncontrolled(args, name, arguments)?,
     };
     outcome.stats.chosen = effective.chosen.take();
     finish(args, outcome, statistics, started)
@@ -271,7 +299,7 @@ fn refuse_flag(name: &OsString) -> Result<()> {
 }
 
 /// The service, when one runs and can do what is asked for.
-fn running_service(args: &Args) -> Option<Service> {
+fn running_service(args: &Args, asked: &[String]) -> Option<Service> {
     // Rules are patterns of paths that the service would follow with all of its rights, so it takes them from
     // root alone; and it keeps no record of references or inputs.
     let own = args.record.is_some() || args.log_inputs.is_some();
@@ -282,17 +310,7 @@ fn running_service(args: &Args) -> Option<Service> {
         warn(&format!("{e:#}; this run controls its program itself"));
         None
     })?;
-    let own = [
-        ("--budget", args.budget.is_some()),
-        ("--prefetch", args.prefetch.is_some()),
-        ("--batch", args.batch.is_some()),
-        ("--horizon", args.horizon.is_some()),
-        ("--order", args.order.is_some()),
-        ("--allocation", args.allocation.is_some()),
-    ];
-    for (flag, _) in own.iter().filter(|(_, given)| *given) {
-        warn(&format!("{flag} does not apply: the service has its own (--no-service does without it)"));
-    }
+    warn_without_effect(asked, "the service has its own (--no-service does without it)");
     Some(service)
 }
 
@@ -305,12 +323,29 @@ pub(crate) enum Refused {
     Wrong(anyhow::Error),
 }
 
+impl Refused {
+    /// Runs the program without control if that is what to do; else says what is lacking.
+    fn or_uncontrolled(self, args: &Args, name: &OsString, arguments: &[OsString]) -> Result<Outcome> {
+        match self {
+            Refused::Unable(e) if args.best_effort => {
+                warn(&format!("{e:#}; '{}' runs uncontrolled (--best-effort)", name.display()));
+                uncontrolled(name, arguments, &format!("{e:#}"))
+            }
+            Refused::Unable(e) => {
+                let advice = "'foretell doctor' says more, --best-effort runs the program uncontrolled";
+                Err(NotRun::Failed(format!("{e:#}; {advice}")).into())
+            }
+            Refused::Wrong(e) => Err(e),
+        }
+    }
+}
+
 enum Begun {
     Own(Box<steer::Steered>),
     Joined(joined::Accompanied),
 }
 
-fn configuration(args: &Args, working_directory: &Path) -> Result<Effective> {
+fn configuration(args: &Args, working_directory: &Path) -> Result<(Effective, Vec<String>)> {
     let (file, file_directory) = match &args.config {
         None => (File::default(), working_directory.to_owned()),
         Some(path) => {
@@ -335,10 +370,11 @@ fn configuration(args: &Args, working_directory: &Path) -> Result<Effective> {
         file_directory: &file_directory,
         memory_bytes: foretell_learn::memory::usable_bytes().unwrap_or(u64::MAX),
     };
-    config::resolve(&flags, &file, around).map_err(|e| match &args.config {
+    let effective = config::resolve(&flags, &file, around).map_err(|e| match &args.config {
         Some(path) => anyhow!("{e:#} (flags and {})", path.display()),
         None => e,
-    })
+    })?;
+    Ok((effective, config::asked_for(&flags, &file)))
 }
 
 fn check_hints(controlled: &[Controlled], working_directory: &Path, strict: bool) -> Result<Vec<HintSource>> {
@@ -355,9 +391,32 @@ fn check_hints(controlled: &[Controlled], working_directory: &Path, strict: bool
                 warn(&trouble);
             }
         }
-        sources.push(HintSource { manager, file: file.clone(), kind, base: working_directory.to_owned() });
+        let lists = if kind == Kind::Recording { Some(recorded(file, strict)?) } else { None };
+        let base = working_directory.to_owned();
+        sources.push(HintSource { manager, file: file.clone(), kind, base, lists });
     }
     Ok(sources)
+}
+
+/// What a recording names. What is not there any more is said.
+fn recorded(file: &Path, strict: bool) -> Result<Lists> {
+    let lists = Lists::by_reader(&Recording::read(file)?);
+    let (located, Names { missing, .. }) = lists.located();
+    let there = located.files.len();
+    let trouble = match (there, missing) {
+        (_, 0) if there > 0 => return Ok(lists),
+        (0, _) => format!("{}: it names no file that could be read ahead and is still there", file.display()),
+        _ => format!(
+            "{}: {missing} of the {} files that it names are gone",
+            file.display(),
+            there as u64 + missing
+        ),
+    };
+    if strict {
+        bail!("{trouble}");
+    }
+    warn(&trouble);
+    Ok(lists)
 }
 
 /// Found out before the program runs for hours: can the statistics be written?
@@ -391,18 +450,26 @@ fn warn_of_nothing(rule: &Rule) {
     warn(&format!("rule '{rule}' matches no file at present{advice}"));
 }
 
+/// The lists of a recording when nothing else says what will be read: then each reader follows its own.
+fn sole(sources: &[HintSource]) -> Option<&Lists> {
+    match sources {
+        [source] => source.lists.as_ref(),
+        _ => None,
+    }
+}
+
 /// Opens the plane, starts the program held back and puts it under control.
 fn begin(
     args: &Args,
     effective: &Effective,
-    rules: Vec<Rule>,
+    (rules, yields_to): (Vec<Rule>, &[Vec<Rule>]),
     expected: &[PathBuf],
-    name: &OsString,
-    arguments: &[OsString],
+    lists: Option<&Lists>,
+    (name, arguments): (&OsString, &[OsString]),
 ) -> Result<steer::Steered, Refused> {
     let unable = |e: anyhow::Error| Refused::Unable(e);
     let wrong = |e: anyhow::Error| Refused::Wrong(e);
-    let mut plane = match Plane::open(options(args, effective)) {
+    let mut plane = match Plane::open(options(effective)) {
         Ok(plane) => plane,
         Err(
             e @ (foretell_pagecache::OpenError::Observe(_) | foretell_pagecache::OpenError::System { .. }),
@@ -418,7 +485,10 @@ fn begin(
     }
     let held = Program::start_held(name, arguments).map_err(|e| wrong(NotRun::failed(e).into()))?;
     let managers = effective.controlled.iter().map(|c| manager(c, name)).collect();
-    let session = match plane.add_session(SessionSpec::new(held.pid(), managers)) {
+    let yields_to = yields_to.iter().map(|rules| rules.iter().map(Into::into).collect()).collect();
+    let casting = lists.map(|lists| Casting::new(&lists.roles, lists.list_of.clone()));
+    let session = match plane.add_session(SessionSpec { root_pid: held.pid(), managers, casting, yields_to })
+    {
         Ok(session) => session,
         Err(e) => {
             let unable_here = matches!(e, foretell_pagecache::SessionError::Observe { .. });
@@ -426,12 +496,15 @@ fn begin(
         }
     };
     plane.expect(expected);
+    let gather = args.record.as_deref().map(|path| Gather::create(path, held.pid())).transpose();
+    let mut gather = gather.map_err(|e| wrong(anyhow!(e).context("--record")))?;
+    gather.iter_mut().for_each(|gather| gather.hold(held.pid()));
     let server =
         Server::bind(rules).map_err(|e| warn(&format!("{e:#}; no other run can join this one"))).ok();
-    Ok(steer::Steered { plane, session, program: held, server, input_log })
+    Ok(steer::Steered { plane, session, program: held, server, gather, input_log })
 }
 
-fn options(args: &Args, effective: &Effective) -> Options {
+fn options(effective: &Effective) -> Options {
     Options {
         block_bytes: effective.block_bytes,
         prefetch: effective.prefetch,
@@ -442,7 +515,6 @@ fn options(args: &Args, effective: &Effective) -> Options {
         revocation: effective.revocation,
         realtime: effective.realtime,
         prefetch_threads: effective.prefetch_threads,
-        record: args.record.clone(),
         ..Options::new(effective.budget_bytes)
     }
 }
@@ -450,7 +522,7 @@ fn options(args: &Args, effective: &Effective) -> Options {
 fn manager(controlled: &Controlled, program: &OsString) -> ManagerSpec {
     ManagerSpec {
         name: manager_name(controlled, program),
-        rules: crate::join::to_plane(&controlled.rules),
+        rules: controlled.rules.iter().map(Into::into).collect(),
         process_names: controlled.process.iter().cloned().collect(),
     }
 }

@@ -1,14 +1,18 @@
 //! `foretell trace`: look into traces, and store them in one format.
 
 use std::num::NonZeroU32;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
+use foretell_learn::Lists;
+use foretell_recording::Recording;
 use foretell_trace::{GRIDS, PatternSurvey, TraceReader};
 
+use crate::hints::{ByteRange, line};
 use crate::plot::{self, Picture};
 use crate::sweep::sources::{self, Reading, Source, said};
-use crate::terminal::{say, width_chars};
+use crate::terminal::{say, warn, width_chars};
 
 /// Width of a drawing that goes to a pipe, unless COLUMNS says otherwise.
 const WIDTH_CHARS: u16 = 80;
@@ -56,6 +60,11 @@ enum Action {
         /// Draw into a PNG instead
         #[arg(long, value_name = "FILE")]
         png: Option<PathBuf>,
+    },
+    /// List what a recording names as hints, a line each, for 'foretell run --hints'
+    Hints {
+        /// The recording
+        file: PathBuf,
     },
     /// List the first references of a trace
     Head {
@@ -130,6 +139,24 @@ fn show(from: &From, files: usize, svg: Option<&Path>, png: Option<&Path>) -> Re
     Ok(())
 }
 
+/// Writes what a recording names as a text that people can read and change.
+fn hints(file: &Path) -> Result<()> {
+    let (lists, names) = Lists::in_order(&Recording::read(file)?).located();
+    let mut text = Vec::new();
+    for &chunk in lists.lists.iter().flatten() {
+        let (offset, length) = lists.bytes(chunk);
+        let path = lists.files[chunk.file as usize].path.as_os_str().as_bytes();
+        text.extend_from_slice(&line::write(path, Some(ByteRange { offset, length })));
+        text.push(b'\n');
+    }
+    if names.missing > 0 {
+        warn(&format!("{}: {} files that it names are gone", file.display(), names.missing));
+    }
+    // A hint is always UTF-8.
+    say(&String::from_utf8_lossy(&text));
+    Ok(())
+}
+
 /// Does what the arguments say.
 ///
 /// # Errors
@@ -146,6 +173,7 @@ pub fn execute(args: &Args) -> Result<u8> {
             say(&format!("{}: {references} references in {bytes} bytes\n", to.display()));
         }
         Action::Show { from, files, svg, png } => show(from, *files, svg.as_deref(), png.as_deref())?,
+        Action::Hints { file } => hints(file)?,
         Action::Head { from, count, json } => {
             let head = foretell_trace::head(&mut from.open()?, *count).map_err(said)?;
             say(&if *json { serde_json::to_string_pretty(&head)? + "\n" } else { head.to_string() });

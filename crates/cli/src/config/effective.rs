@@ -61,16 +61,6 @@ pub struct Controlled {
     pub hints: Option<PathBuf>,
 }
 
-impl Controlled {
-    /// All processes and all files under LRU: what is done when nothing is asked for, to see what a program
-    /// reads and how far that is from the best.
-    #[must_use]
-    pub fn everything() -> Controlled {
-        let all = Rule { glob: "/**".to_owned(), policy: foretell_policy::PoolPolicy::Lru, priority: 0 };
-        Controlled { process: None, rules: vec![all], hints: None }
-    }
-}
-
 /// What will be done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effective {
@@ -180,6 +170,27 @@ pub fn resolve(flags: &Flags, file: &File, around: Surroundings<'_>) -> Result<E
         revocation: file.revocation.map(revocation).transpose()?,
         controlled,
     })
+}
+
+/// What flags and file say of how to control, but not of whom, as it was written: a flag, or a key of the file.
+#[must_use]
+pub fn asked_for(flags: &Flags, file: &File) -> Vec<String> {
+    let all = [
+        ("budget", flags.budget.is_some(), file.budget.is_some()),
+        ("block", false, file.block.is_some()),
+        ("prefetch", flags.prefetch.is_some(), file.prefetch.is_some()),
+        ("batch", flags.batch.is_some(), file.batch.is_some()),
+        ("horizon", flags.horizon.is_some(), file.horizon.is_some()),
+        ("order", flags.order.is_some(), file.order.is_some()),
+        ("allocation", flags.allocation.is_some(), file.allocation.is_some()),
+        ("revocation", false, file.revocation.is_some()),
+    ];
+    let name = |(name, flag, key)| match (flag, key) {
+        (true, _) => Some(format!("--{name}")),
+        (false, true) => Some(format!("'{name}' of the configuration file")),
+        (false, false) => None,
+    };
+    all.into_iter().filter_map(name).collect()
 }
 
 /// What the model has chosen of what was asked for.

@@ -12,7 +12,7 @@ mod names;
 mod number;
 
 pub use chosen::{Chosen, DEVICE_DIRECTORY};
-pub use effective::{Controlled, Effective, Flags, Surroundings, resolve};
+pub use effective::{Controlled, Effective, Flags, Surroundings, asked_for, resolve};
 pub use file::{ConfigError, File, ProcessTable, RevocationTable, RuleEntry};
 pub use names::{ALLOCATIONS, ORDERS, PREFETCHES, name_of, value_of};
 pub use number::{Auto, NotANumber, Number};

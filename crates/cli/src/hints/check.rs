@@ -3,10 +3,12 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+use foretell_recording::is_recording;
 
 use super::line::{self, LineError};
 use super::lines::{Line, Lines, MAX_LINE_BYTES, unpack};
@@ -14,6 +16,9 @@ use super::{ByteRange, Hint};
 
 /// Files whose size is remembered; the table is emptied when it is full, so only time is lost.
 const REMEMBERED_SIZES: usize = 1 << 16;
+
+/// The first bytes of a file that tell whether it is a recording.
+const MAGIC_BYTES: u64 = 19;
 
 /// What is wrong with a hint file. Every message says where, what, and what to do instead.
 #[derive(Debug, thiserror::Error)]
@@ -101,9 +106,11 @@ pub enum Kind {
     Regular,
     /// A FIFO, a terminal, standard input: read while the program runs.
     Stream,
+    /// A recording: what a run of the program read.
+    Recording,
 }
 
-/// Tells a regular file from a stream. `-` is standard input, always a stream.
+/// Tells a list, a recording and a stream from each other. `-` is standard input, always a stream.
 pub fn kind(file: &Path) -> Result<Kind, HintsError> {
     if file == Path::new("-") {
         return Ok(Kind::Stream);
@@ -115,7 +122,10 @@ pub fn kind(file: &Path) -> Result<Kind, HintsError> {
         rustix::fs::access(file, rustix::fs::Access::READ_OK).map_err(|e| open(e.into()))?;
         Ok(Kind::Stream)
     } else if kind.is_file() {
-        Ok(Kind::Regular)
+        let mut first = Vec::new();
+        let opened = File::open(file).map_err(open)?;
+        opened.take(MAGIC_BYTES).read_to_end(&mut first).map_err(open)?;
+        Ok(if is_recording(&first) { Kind::Recording } else { Kind::Regular })
     } else {
         Err(HintsError::Kind(file.to_owned()))
     }

@@ -18,9 +18,12 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify;
 
-use super::Hint;
+use foretell_learn::Lists;
+use foretell_recording::Recording;
+
 use super::check::{BadHint, HintReader, Kind, Presence};
 use super::lines::{Line, Lines, Packing, unpack};
+use super::{ByteRange, Hint};
 
 /// Hints sent together at most.
 pub const BATCH_HINTS: usize = 1024;
@@ -59,7 +62,7 @@ pub fn start(file: PathBuf, kind: Kind, base: PathBuf, wake: Arc<OwnedFd>) -> io
             sender,
             wake,
             // A regular file was read as a whole before, and what is wrong with it was said.
-            warned: kind == Kind::Regular,
+            warned: kind != Kind::Stream,
             bad_lines: 0,
             absent: 0,
         };
@@ -105,13 +108,34 @@ impl Feeder {
             let (_, stream) = unpack(io::stdin())?;
             return self.read_stream(stream);
         }
+        if kind == Kind::Recording {
+            return self.read_recording(file);
+        }
         let raw = File::open(file)?;
         let (packing, stream) = unpack(raw)?;
         match (kind, packing) {
             (Kind::Regular, Packing::Plain) => self.follow(file, stream),
             (Kind::Regular, _) => self.read_stream(stream),
-            (Kind::Stream, _) => self.read_stream(stream),
+            (Kind::Stream | Kind::Recording, _) => self.read_stream(stream),
         }
+    }
+
+    /// Gives what a recording names, in the order of time.
+    fn read_recording(&mut self, file: &Path) -> Result<(), Stop> {
+        let recording = Recording::read(file).map_err(|e| Stop::Failed(io::Error::other(e)))?;
+        let (lists, names) = Lists::in_order(&recording).located();
+        drop(recording);
+        let paths: Vec<Arc<Path>> = lists.files.iter().map(|file| Arc::from(file.path.as_path())).collect();
+        for &chunk in lists.lists.iter().flatten() {
+            let (offset, length) = lists.bytes(chunk);
+            let path = Arc::clone(&paths[chunk.file as usize]);
+            self.batch.push(Hint { path, range: Some(ByteRange { offset, length }) });
+            if self.batch.len() >= BATCH_HINTS {
+                self.flush()?;
+            }
+        }
+        self.absent = names.missing;
+        self.flush()
     }
 
     /// Reads to the end. Hints are sent when the batch is full or when nothing more is there to read.

@@ -11,7 +11,9 @@
 //! "a file" 0 8192
 //! ```
 //!
-//! [`mod@line`] reads one line and touches nothing else; [`lines`] cuts a stream of any of the three kinds into
+//! Or a recording of an earlier run, which names what it read without any text.
+//!
+//! [`mod@line`] reads and writes one line and touches nothing else; [`lines`] cuts a stream of any of the three kinds into
 //! lines in bounded memory; [`check`] reads a whole file before the program starts, so that a bad line is
 //! found then; [`feed`] hands hints over while the program runs, from a file that may grow, a FIFO or
 //! standard input.
@@ -23,6 +25,9 @@ pub mod lines;
 
 use std::path::Path;
 use std::sync::Arc;
+
+use foretell_pagecache::HintChunk;
+use foretelld::RunHint;
 
 /// A range of bytes in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,4 +53,23 @@ pub struct Hint {
     pub path: Arc<Path>,
     /// What is read of it; `None` for all, from beginning to end.
     pub range: Option<ByteRange>,
+}
+
+impl Hint {
+    /// The same for a plane of our own.
+    #[must_use]
+    pub fn to_chunk(&self) -> HintChunk {
+        let RunHint { path, offset, length } = self.to_run();
+        HintChunk { path, offset, length }
+    }
+
+    /// The same for somebody else's.
+    #[must_use]
+    pub fn to_run(&self) -> RunHint {
+        RunHint {
+            path: self.path.to_path_buf(),
+            offset: self.range.map_or(0, |range| range.offset),
+            length: self.range.map(|range| range.length),
+        }
+    }
 }

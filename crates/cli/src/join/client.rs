@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
-use super::protocol::{Filled, Inbox, MAX_REPLY_BYTES, Reply, Request, encode, parse_rules};
+use super::protocol::{Filled, Inbox, MAX_REPLY_BYTES, Reply, Request, encode, read_rules};
 use super::server::socket_name;
 use crate::rule::Rule;
 use crate::scan::{self, Allowance, Verdict};
@@ -127,34 +127,46 @@ impl Client {
     }
 }
 
-/// Looks at all other runs that may be talked to: is one of the files that `rules` match under another
-/// policy there? Runs that do not answer, and globs that match more files than can be looked at, are let pass.
-pub fn check_other_runs(rules: &[Rule], allowance: &mut Allowance) -> Result<()> {
+/// What holds in other runs.
+#[derive(Debug, Default)]
+pub struct Others {
+    /// The rules of each of them.
+    pub rules: Vec<Vec<Rule>>,
+    /// The first file for which they say something else than ours, in words.
+    pub conflict: Option<String>,
+}
+
+/// Looks at all other runs that may be talked to: which rules hold there, and is one of the files that `rules` match under
+/// another policy? Runs that do not answer are let pass; of globs that match more files than can be looked at no conflict
+/// is found.
+#[must_use]
+pub fn other_runs(rules: &[Rule], allowance: &mut Allowance) -> Others {
+    let mut others = Others::default();
     if rules.is_empty() {
-        return Ok(());
+        return others;
     }
-    for pid in other_runs() {
+    for pid in numbers_of_runs() {
         let ask = || -> Result<Reply> {
             let mut client = Client::connect(pid)?;
-            client.send(&Request::Rules { rules: rules.iter().map(ToString::to_string).collect() })?;
+            client.send(&Request::Rules { rules: rules.iter().map(Into::into).collect() })?;
             client.wait_for_answer(RULES_TIMEOUT)
         };
         let Ok(Reply::Rules { rules: theirs, conflict }) = ask() else { continue };
-        if let Some(conflict) = conflict {
-            bail!(
-                "conflict with run {pid}: {conflict}; use the same policy, or wait until that run has ended"
-            );
+        let theirs = read_rules(theirs).unwrap_or_default();
+        let advice = "use the same policy, or wait until that run has ended";
+        if others.conflict.is_none() {
+            others.conflict = match (conflict, scan::conflict(rules, &theirs, allowance)) {
+                (Some(conflict), _) => Some(format!("conflict with run {pid}: {conflict}; {advice}")),
+                (None, Verdict::Found((path, our, their))) => Some(format!(
+                    "rule '{our}' conflicts with rule '{their}' of run {pid} on {}; {advice}",
+                    path.display()
+                )),
+                (None, Verdict::Nothing | Verdict::Unknown) => None,
+            };
         }
-        let theirs = parse_rules(&theirs).unwrap_or_default();
-        if let Verdict::Found((path, our, their)) = scan::conflict(rules, &theirs, allowance) {
-            bail!(
-                "rule '{our}' conflicts with rule '{their}' of run {pid} on {}; \
-                 use the same policy, or wait until that run has ended",
-                path.display()
-            );
-        }
+        others.rules.push(theirs);
     }
-    Ok(())
+    others
 }
 
 /// How long ago a process was started, if it runs (proc_pid_stat(5): the third field is its state, the 22nd the time
@@ -171,7 +183,7 @@ fn age(pid: u32) -> Option<Duration> {
 }
 
 /// The process numbers of all runs that listen (proc_net(5), `/proc/net/unix`: abstract names begin with '@').
-fn other_runs() -> BTreeSet<u32> {
+fn numbers_of_runs() -> BTreeSet<u32> {
     let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
     runs_in(&sockets).filter(|pid| *pid != std::process::id()).collect()
 }
@@ -234,8 +246,9 @@ mod tests {
         assert!(!waiting.is_empty());
         let error = Client::connect(NOBODY).unwrap_err().to_string();
         assert!(error.ends_with("it lets nobody in"), "{error}");
-        assert!(other_runs().contains(&NOBODY), "every run with a rule asks it");
-        check_other_runs(&[Rule::parse("/nowhere/**=mru").unwrap()], &mut Allowance::default()).unwrap();
+        assert!(numbers_of_runs().contains(&NOBODY), "every run with a rule asks it");
+        let others = other_runs(&[Rule::parse("/nowhere/**=mru").unwrap()], &mut Allowance::default());
+        assert_eq!(others.conflict, None);
     }
 
     #[test]

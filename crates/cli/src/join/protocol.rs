@@ -2,10 +2,10 @@
 
 use std::io::{self, Read};
 
+use foretelld::{RunReply, RunRequest, RunRule};
 use serde::{Deserialize, Serialize};
 
 use crate::rule::{self, Rule, RuleError};
-use crate::stats::Stats;
 
 /// The longest request, in bytes; a longer one ends the connection.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
@@ -15,44 +15,22 @@ pub(super) const MAX_REPLY_BYTES: usize = 64 << 20;
 pub(super) const MAX_MANAGERS: usize = 257;
 
 /// From the run that connects.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
     /// Which rules hold, and is a file managed already to which these would give another policy? Answered
     /// with [`Reply::Rules`].
     Rules {
-        /// `GLOB=POLICY[,priority=N]`, absolute.
-        rules: Vec<String>,
+        /// Absolute.
+        rules: Vec<RunRule>,
     },
-    /// Take a program under control. Answered with [`Reply::Joined`]. Once a connection.
-    Join {
-        /// The program's process, a child of the process that connects; it has not begun yet.
+    /// What the service is asked as well. Answered with [`Reply::Run`].
+    Run {
+        /// The program's process, a child of the process that connects; it has not begun when it is started.
         root_pid: u32,
-        /// Under whose rules its processes are.
-        managers: Vec<WireManager>,
+        /// What about it.
+        request: RunRequest,
     },
-    /// What the processes of a manager will read. Answered with [`Reply::Taken`] when the list had room for
-    /// all; nothing more may be sent until then, except [`Request::Report`].
-    Hints {
-        /// Which of the managers of [`Request::Join`], from 0.
-        manager: usize,
-        /// Lines of a hint file, with absolute paths.
-        hints: Vec<String>,
-    },
-    /// What has been done for this program. Answered with [`Reply::Report`].
-    Report,
-}
-
-/// A manager of a joining run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WireManager {
-    /// A name for reports.
-    pub name: String,
-    /// The executable's name of its processes; none for all that no other one names.
-    pub process: Option<String>,
-    /// `GLOB=POLICY[,priority=N]`, absolute.
-    pub rules: Vec<String>,
 }
 
 /// From the run that listens.
@@ -61,22 +39,16 @@ pub struct WireManager {
 pub enum Reply {
     /// The rules that hold here.
     Rules {
-        /// `GLOB=POLICY[,priority=N]`, absolute.
-        rules: Vec<String>,
+        /// Absolute.
+        rules: Vec<RunRule>,
         /// A file that is managed already and would get another policy, in words.
         conflict: Option<String>,
     },
-    /// The program is under control.
-    Joined,
-    /// The hints were taken.
-    Taken {
-        /// How many could not be followed, in all.
-        skipped: u64,
-        /// The first reason, once.
-        problem: Option<String>,
+    /// What the service answers as well. A report is also sent unasked when the run ends before the program that joined it.
+    Run {
+        /// The answer.
+        reply: RunReply,
     },
-    /// What was done. Also sent unasked when the run ends before the program that joined it.
-    Report(Box<Stats>),
     /// The request was refused, and nothing was changed.
     Error {
         /// Why, and what to do.
@@ -85,12 +57,11 @@ pub enum Reply {
 }
 
 /// Reads rules that came over the wire.
-pub(super) fn parse_rules(texts: &[String]) -> Result<Vec<Rule>, RuleError> {
-    let rules = texts.iter().map(|text| Rule::parse(text)).collect::<Result<Vec<_>, _>>()?;
-    if rules.len() > rule::MAX_RULES {
+pub(super) fn read_rules(rules: Vec<RunRule>) -> Result<Vec<Rule>, RuleError> {
+    if rules.len() > MAX_MANAGERS * rule::MAX_RULES {
         return Err(RuleError::TooMany(rules.len()));
     }
-    Ok(rules)
+    rules.into_iter().map(Rule::try_from).collect()
 }
 
 /// One line of JSON.
@@ -154,17 +125,16 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foretelld::RunManager;
 
     #[test]
     fn messages_are_one_line_and_read_back() {
-        let join = Request::Join {
-            root_pid: 7,
-            managers: vec![WireManager { name: "a\nb".into(), process: None, rules: vec!["/x=mru".into()] }],
-        };
+        let managers = vec![RunManager { name: "a\nb".into(), process: None, rules: Vec::new() }];
+        let join = Request::Run { root_pid: 7, request: RunRequest::Start { managers } };
         let line = encode(&join).unwrap();
         assert_eq!(line.iter().filter(|b| **b == b'\n').count(), 1);
         assert_eq!(serde_json::from_slice::<Request>(&line).unwrap(), join);
-        let report = Reply::Report(Box::default());
+        let report = Reply::Run { reply: RunReply::Report { report: Box::default(), skipped: 3 } };
         assert_eq!(serde_json::from_slice::<Reply>(&encode(&report).unwrap()).unwrap(), report);
     }
 

@@ -5,18 +5,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
-use anyhow::{Context, Result, bail};
-use foretell_pagecache::{ManagerSpec, Plane, SessionId, SessionSpec};
+use anyhow::{Context, Result, anyhow, bail};
+use foretell_pagecache::Plane;
+use foretelld::{Run, RunManager, RunRefused, RunReply, RunRequest};
 
 use super::protocol::{
-    Filled, Inbox, MAX_MANAGERS, MAX_MESSAGE_BYTES, MAX_REPLY_BYTES, Reply, Request, WireManager, encode,
-    parse_rules,
+    Filled, Inbox, MAX_MANAGERS, MAX_MESSAGE_BYTES, MAX_REPLY_BYTES, Reply, Request, encode, read_rules,
 };
-use crate::backlog::Backlog;
-use crate::hints::check::HintReader;
-use crate::hints::lines::Line;
 use crate::rule::{self, Rule};
-use crate::stats::Stats;
 
 /// Connections at a time, and so joined runs; further ones are told so and closed.
 pub const MAX_CONNECTIONS: usize = 64;
@@ -40,35 +36,16 @@ struct Connection {
     closing: bool,
 }
 
+/// A program that another run has brought.
 #[derive(Debug)]
 struct Joined {
-    id: SessionId,
+    run: Run,
     rules: Vec<Rule>,
-    backlogs: Vec<Backlog>,
-    /// The hints of this manager are not all taken, so their request is not answered yet.
-    unanswered: Option<usize>,
-    started: std::time::Instant,
-}
-
-impl Joined {
-    /// What was done for the program that run `peer_pid` brought.
-    fn part(&self, stats: Stats, peer_pid: u32) -> Stats {
-        let elapsed_s = self.started.elapsed().as_secs_f64();
-        let mut part = stats.part(elapsed_s, |manager| part_of(manager, peer_pid));
-        part.hints_skipped = self.backlogs.iter().map(Backlog::skipped).sum();
-        part
-    }
 }
 
 /// Name of the abstract socket of run `pid`.
 pub(super) fn socket_name(pid: u32) -> String {
     format!("{}{pid}", super::client::SOCKET_PREFIX)
-}
-
-/// Does `manager` belong to the run that joined as `run_pid`? The names of its managers end so.
-#[must_use]
-pub fn part_of(manager: &str, run_pid: u32) -> bool {
-    manager.rsplit_once('@').is_some_and(|(_, pid)| pid.parse() == Ok(run_pid))
 }
 
 impl Server {
@@ -91,9 +68,9 @@ impl Server {
     /// Is something unfinished that needs another call soon, whether or not a descriptor is readable?
     #[must_use]
     pub fn is_pending(&self) -> bool {
-        self.connections.iter().any(|c| {
-            !c.outbox.is_empty() || c.session.as_ref().is_some_and(|joined| joined.unanswered.is_some())
-        })
+        self.connections
+            .iter()
+            .any(|c| !c.outbox.is_empty() || c.session.as_ref().is_some_and(|joined| joined.run.is_waiting()))
     }
 
     /// Accepts, reads, answers. `plane` is where joined programs are controlled.
@@ -101,12 +78,14 @@ impl Server {
         self.accept();
         let mut at = 0;
         while at < self.connections.len() {
-            let own = self.rules.clone();
+            let joined = self.connections.iter().filter_map(|connection| connection.session.as_ref());
+            let own: Vec<Rule> =
+                self.rules.iter().chain(joined.flat_map(|joined| &joined.rules)).cloned().collect();
             let connection = &mut self.connections[at];
             if connection.serve(plane, &own).is_err() || connection.is_done() {
                 let gone = self.connections.remove(at);
                 if let Some(joined) = gone.session {
-                    plane.end_session(joined.id);
+                    plane.end_session(joined.run.session());
                 }
             } else {
                 at += 1;
@@ -114,13 +93,13 @@ impl Server {
         }
     }
 
-    /// The run ends: every joined program's part of `stats` is sent to it unasked, and all connections are
-    /// closed. A peer that does not read is not waited for.
-    pub fn farewell(mut self, stats: &Stats) {
+    /// The run ends: what was done for each joined program is sent to it unasked, and all connections are closed. A peer
+    /// that does not read is not waited for.
+    pub fn farewell(mut self, plane: &Plane) {
         for connection in &mut self.connections {
             if let Some(joined) = &connection.session {
-                let part = joined.part(stats.clone(), connection.peer_pid);
-                connection.answer(&Reply::Report(Box::new(part)));
+                let reply = joined.run.report(plane);
+                connection.answer(&Reply::Run { reply });
                 let _ = connection.flush();
             }
         }
@@ -195,44 +174,40 @@ impl Connection {
     fn handle(&mut self, request: Request, plane: &mut Plane, own: &[Rule]) -> Result<Option<Reply>> {
         match request {
             Request::Rules { rules } => {
-                let conflicts = plane.conflicts(&to_plane(&parse_rules(&rules)?))?;
-                let joined = self.session.iter().flat_map(|joined| &joined.rules);
+                let rules: Vec<_> = read_rules(rules)?.iter().map(Into::into).collect();
+                let conflicts = plane.conflicts(&rules)?;
                 Ok(Some(Reply::Rules {
-                    rules: own.iter().chain(joined).map(ToString::to_string).collect(),
+                    rules: own.iter().map(Into::into).collect(),
                     conflict: conflicts.first().map(ToString::to_string),
                 }))
             }
-            Request::Join { root_pid, managers } => {
-                if self.session.is_some() {
-                    bail!("this connection has joined already; open another one for another program");
-                }
-                self.session = Some(self.join(root_pid, &managers, plane)?);
-                Ok(Some(Reply::Joined))
-            }
-            Request::Hints { manager, hints } => {
-                let joined = self.session.as_mut().context("join first, then send hints")?;
-                if joined.unanswered.is_some() {
-                    bail!("the last hints are not all taken; wait for the answer before sending more");
-                }
-                let backlog = joined.backlogs.get_mut(manager).context("there is no such manager")?;
-                let mut reader = HintReader::new(std::path::Path::new("/"));
-                for line in &hints {
-                    if let Some((hint, _)) = reader.read(&Line::Whole(line.as_bytes()))? {
-                        backlog.extend([hint]);
-                    }
-                }
-                joined.unanswered = Some(manager);
-                Ok(None)
-            }
-            Request::Report => {
-                let joined = self.session.as_ref().context("join first, then ask for a report")?;
-                let part = joined.part(Stats::from(plane.report_so_far()), self.peer_pid);
-                Ok(Some(Reply::Report(Box::new(part))))
+            Request::Run { root_pid, request } => {
+                Ok(self.run(root_pid, request, plane)?.map(|reply| Reply::Run { reply }))
             }
         }
     }
 
-    fn join(&self, root_pid: u32, managers: &[WireManager], plane: &mut Plane) -> Result<Joined> {
+    fn run(&mut self, root_pid: u32, request: RunRequest, plane: &mut Plane) -> Result<Option<RunReply>> {
+        let refused = |(_, text): RunRefused| anyhow!(text);
+        match (request, &mut self.session) {
+            (RunRequest::Start { .. }, Some(_)) => {
+                bail!("this connection has joined already; open another one for another program")
+            }
+            (RunRequest::Start { managers }, None) => self.join(root_pid, managers, plane).map(Some),
+            (_, None) => bail!("join first"),
+            (RunRequest::Hints { manager, hints }, Some(joined)) => {
+                joined.run.hint(manager, hints).map_err(refused)?;
+                Ok(None)
+            }
+            (RunRequest::Report, Some(joined)) => {
+                // What the program read before it ended may still be in the ring.
+                plane.take_in_all();
+                Ok(Some(joined.run.report(plane)))
+            }
+        }
+    }
+
+    fn join(&mut self, root_pid: u32, managers: Vec<RunManager>, plane: &mut Plane) -> Result<RunReply> {
         if managers.len() > MAX_MANAGERS {
             bail!("{} managers; use at most {MAX_MANAGERS}", managers.len());
         }
@@ -240,32 +215,25 @@ impl Connection {
         if parent_of(root_pid) != Some(self.peer_pid) {
             bail!("process {root_pid} is not a child of process {}, which asks for it", self.peer_pid);
         }
-        let mut specs = Vec::new();
         let mut rules = Vec::new();
-        for manager in managers {
-            let parsed = parse_rules(&manager.rules)?;
-            rule::check(&parsed)?;
-            specs.push(ManagerSpec {
-                name: format!("{}@{}", manager.name, self.peer_pid),
-                rules: to_plane(&parsed),
-                process_names: manager.process.iter().cloned().collect(),
-            });
-            rules.extend(parsed);
+        for manager in &managers {
+            let own = read_rules(manager.rules.clone())?;
+            rule::check(&own)?;
+            rules.extend(own);
         }
-        let id = plane.add_session(SessionSpec::new(root_pid, specs))?;
-        let backlogs = (0..managers.len()).map(Backlog::new).collect();
-        Ok(Joined { id, rules, backlogs, unanswered: None, started: std::time::Instant::now() })
+        let named = managers.into_iter().map(|manager| {
+            let name = format!("{}@{}", manager.name, self.peer_pid);
+            RunManager { name, ..manager }
+        });
+        let (run, reply) = Run::start(plane, root_pid, named.collect()).map_err(|(_, text)| anyhow!(text))?;
+        self.session = Some(Joined { run, rules });
+        Ok(reply)
     }
 
     fn offer_hints(&mut self, plane: &mut Plane) {
         let Some(joined) = &mut self.session else { return };
-        let Some(manager) = joined.unanswered else { return };
-        let backlog = &mut joined.backlogs[manager];
-        backlog.offer(plane, joined.id);
-        if backlog.is_empty() {
-            joined.unanswered = None;
-            let reply = Reply::Taken { skipped: backlog.skipped(), problem: backlog.take_problem() };
-            self.answer(&reply);
+        if let Some(reply) = joined.run.offer(plane) {
+            self.answer(&Reply::Run { reply });
         }
     }
 
@@ -293,16 +261,6 @@ impl Connection {
     }
 }
 
-/// Rules as the plane takes them.
-pub(crate) fn to_plane(rules: &[Rule]) -> Vec<foretell_pagecache::Rule> {
-    let convert = |rule: &Rule| foretell_pagecache::Rule {
-        glob: rule.glob.clone(),
-        policy: rule.policy,
-        priority: rule.priority,
-    };
-    rules.iter().map(convert).collect()
-}
-
 /// The parent of a process (proc_pid_stat(5): the fourth field, after the name in brackets).
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -312,13 +270,6 @@ fn parent_of(pid: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn managers_of_a_joined_run_carry_its_number() {
-        assert!(part_of("cscope@12", 12));
-        assert!(!part_of("cscope@123", 12) && !part_of("cscope", 12));
-        assert!(part_of("odd@name@12", 12));
-    }
 
     #[test]
     fn the_parent_is_read() {

@@ -3,16 +3,16 @@
 //! ```text
 //!  commands/learn ──► name ──► Store ──► tonight? ──┬─ alone ─────────────────────────────┐
 //!                                                   ├─ watched: Watcher ──► recording ────┤──► night, three lines
-//!                                                   └─ steered: Plan ──► guide: Plane ────┘
+//!                                                   └─ steered: Plan ──► Guide: Plane ────┘
 //! ```
 //!
 //! **The job comes first.** Whatever fails on our side, before it begins or while it runs, costs one line on standard
 //! error, and the job runs on the kernel alone. Nothing of ours lies between the job and its files.
 
-mod guide;
 mod name;
 mod patience;
 mod start;
+mod steered;
 mod watched;
 pub mod words;
 
@@ -30,9 +30,9 @@ use foretell_recording::{Access, Recording};
 
 use self::patience::Patience;
 use crate::program::{Program, exit_code};
-use crate::signals;
 use crate::stats::Stats;
 use crate::terminal::warn;
+use crate::watched::pass_signals_on;
 
 pub use name::job_name;
 
@@ -125,7 +125,7 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
     let (how, why, plan) = decided.unwrap_or_else(|_| (How::Alone, "a defect of foretell".to_owned(), None));
     let planned = plan.as_ref().map(|plan| Planned {
         distinct_bytes: plan.distinct_bytes,
-        lists: plan.lists.len(),
+        lists: plan.lists.lists.len(),
         names: Names::default(),
     });
     let budget_bytes = plan.as_ref().map(|plan| plan.budget_bytes);
@@ -135,8 +135,8 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
     let recording = job.as_ref().map(Job::recording);
     let ran = match (how, plan, recording) {
         (How::Steered, Some(plan), Some(recording)) => {
-            let patience = Patience::new(by_itself(before.iter()), plan.references);
-            guide::steered(wanted, &plan, &recording, counts, patience)?
+            let patience = Patience::new(by_itself(before.iter()), plan.lists.references);
+            steered::steered(wanted, &plan, &recording, counts, patience)?
         }
         (How::Watched, _, Some(recording)) => watched::watched(wanted, &recording, counts)?,
         _ => alone(wanted)?,
@@ -242,11 +242,4 @@ fn alone(wanted: &Wanted) -> Result<Ran> {
     pass_signals_on(&program);
     let status = program.wait()?;
     Ok(Ran::unseen(How::Alone, exit_code(status), started.elapsed()))
-}
-
-/// Our signals are the job's. Without it the job runs all the same.
-fn pass_signals_on(program: &Program) {
-    if let Err(error) = program.pidfd().and_then(signals::pass_on) {
-        warn(&format!("signals are not passed on to the job ({error:#})"));
-    }
 }

@@ -1,6 +1,5 @@
 //! A night on which the job is watched, and nothing else is done.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Instant;
 
@@ -8,9 +7,10 @@ use anyhow::Result;
 use foretell_learn::How;
 use foretell_pagecache::watch::{Beside, Totals, WatchError, Watcher};
 
-use super::{Ran, Wanted, alone, pass_signals_on};
+use super::{Ran, Wanted, alone};
 use crate::program::{Program, exit_code};
 use crate::terminal::warn;
+use crate::watched::{Ended, pass_signals_on, until_end};
 
 /// Runs the job and writes down what it reads. The recording is kept when `counts` says so of the exit code.
 ///
@@ -36,7 +36,7 @@ fn held(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> bool) -> Resul
             return alone(wanted);
         }
     };
-    let mut watcher = said(Watcher::start(program.pid(), recording));
+    let mut watcher = said(Watcher::start(program.pid(), Some(recording)));
     pass_signals_on(&program);
     if let Some(watcher) = &mut watcher {
         watcher.begin();
@@ -52,33 +52,13 @@ fn said(watcher: Result<Watcher, WatchError>) -> Option<Watcher> {
 
 /// Watches until the job ends.
 fn follow(
-    mut program: Program,
+    program: Program,
     started: Instant,
-    mut watcher: Option<Watcher>,
+    watcher: Option<Watcher>,
     counts: impl Fn(u8) -> bool,
 ) -> Result<Ran> {
-    let status = loop {
-        let Some(watching) = &mut watcher else { break program.wait()? };
-        // A defect of ours must not become one of the job's.
-        match catch_unwind(AssertUnwindSafe(|| watching.step(&[program.ended()]))) {
-            Ok(Ok(ready)) if ready.is_empty() => {}
-            Ok(Ok(_)) => {
-                if let Some(status) = program.try_wait()? {
-                    break status;
-                }
-            }
-            Ok(Err(error)) => {
-                let since = if watching.is_observing() { "watched no longer" } else { "not watched" };
-                warn(&format!("the job is {since} ({error})"));
-                watcher = None;
-            }
-            Err(_) => {
-                warn("the job is watched no longer (a defect of foretell)");
-                watcher = None;
-            }
-        }
-    };
-    let (elapsed, code) = (started.elapsed(), exit_code(status));
+    let Ended { status, elapsed, watcher } = until_end(program, started, watcher)?;
+    let code = exit_code(status);
     let Some(watcher) = watcher else {
         return Ok(Ran::unseen(How::Alone, code, elapsed));
     };

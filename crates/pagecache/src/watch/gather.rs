@@ -16,6 +16,8 @@
 //! Every process of a job maps its programs, libraries and tables of locales anew, in no order worth following, and a
 //! job of a thousand short processes does little else. Of these files only the first reference of each page is
 //! recorded (`programs.rs`), and [`Gather::take_settled`] says of which the kernel need not tell any more.
+//!
+//! The same is added up by process and by file (`tally.rs`), whether or not a recording is kept.
 
 use std::collections::HashMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -29,9 +31,11 @@ use foretell_recording::{
 
 use super::programs::{Programs, Told};
 use super::reads::Reads;
+use super::tally::Tally;
 use crate::descriptors::{Descriptors, Search};
 use crate::handles::Mounts;
-use crate::observe::{FileKey, Observation};
+use crate::observe::{FileKey, Observation, Observer};
+use crate::report::{Counts, FileReport, ProcessReport};
 use crate::resolve;
 
 /// Pages of the longest run: a MiB. A longer one would hide when its parts were read.
@@ -71,10 +75,21 @@ struct Run {
     waited_ns: u64,
 }
 
-/// Writes a recording from observations. One that is dropped without [`Gather::finish`] leaves no file behind.
+impl Run {
+    /// Whether what begins at this page continues the run. A read that goes back is another read; pages are mapped in
+    /// pieces that overlap, and a fault is told of again when it is retried.
+    fn goes_on_at(&self, page: u32) -> bool {
+        let end = self.first + self.pages;
+        let from = if self.way == Way::Read { end - 1 } else { self.first };
+        (from..=end).contains(&page)
+    }
+}
+
+/// Writes a recording from observations, and adds them up. A recording that is dropped without [`Gather::finish`] leaves
+/// no file behind.
 #[derive(Debug)]
 pub struct Gather {
-    /// `None` once writing has failed: the job goes on, the recording does not.
+    /// `None` where none is wanted, and once writing has failed: the job goes on, the recording does not.
     writer: Option<Writer>,
     failed: Option<WriteError>,
     lineage: Lineage,
@@ -91,6 +106,9 @@ pub struct Gather {
     programs: Programs,
     descriptors: Descriptors,
     mounts: Mounts,
+    tally: Tally,
+    /// The process that becomes the job: what it does until then is ours.
+    held: Option<u32>,
     start: Instant,
     own_pid: u32,
 }
@@ -101,8 +119,18 @@ impl Gather {
     /// # Errors
     /// When the file cannot be written.
     pub fn create(path: &Path, root: u32) -> Result<Gather, WriteError> {
+        Ok(Gather::new(Some(Writer::create(path)?), root))
+    }
+
+    /// Only adds up what the job does whose first process is `root`.
+    #[must_use]
+    pub fn without_recording(root: u32) -> Gather {
+        Gather::new(None, root)
+    }
+
+    fn new(writer: Option<Writer>, root: u32) -> Gather {
         let mut gather = Gather {
-            writer: Some(Writer::create(path)?),
+            writer,
             failed: None,
             lineage: Lineage::default(),
             files: HashMap::new(),
@@ -115,12 +143,20 @@ impl Gather {
             programs: Programs::default(),
             descriptors: Descriptors::new(),
             mounts: Mounts::default(),
+            tally: Tally::default(),
+            held: None,
             start: Instant::now(),
             own_pid: std::process::id(),
         };
         gather.lineage.begin(root, super::ROOT_NAME);
+        gather.tally.began(root, super::ROOT_NAME);
         gather.tell_roles();
-        Ok(gather)
+        gather
+    }
+
+    /// The process `root` is still held: what it reads before it executes the job is not the job's.
+    pub fn hold(&mut self, root: u32) {
+        self.held = Some(root);
     }
 
     /// The job's first instruction comes now: what is told as time counts from here.
@@ -140,6 +176,9 @@ impl Gather {
         observation: &Observation,
         known: &dyn Fn(FileKey) -> Option<PathBuf>,
     ) {
+        if self.is_before_the_job(observation) {
+            return;
+        }
         match *observation {
             Observation::Read { tgid, tid, file, first_page, last_page, generation, .. } => {
                 let waited = self.waits.contains_key(&tid);
@@ -160,27 +199,32 @@ impl Gather {
                 self.reference((tgid, tid), (file, generation, known), first_page, last_page, Way::Mapped);
             }
             Observation::Added { tgid, tid, file, first_page, order, appended, generation, .. } => {
+                let pages = 1_u64 << order.min(16);
                 if appended && tgid != self.own_pid {
-                    let last_page = first_page + (1_u64 << order.min(16)) - 1;
-                    self.reference(
-                        (tgid, tid),
-                        (file, generation, known),
-                        first_page,
-                        last_page,
-                        Way::Written,
-                    );
+                    let (named, last_page) = ((file, generation, known), first_page + pages - 1);
+                    self.reference((tgid, tid), named, first_page, last_page, Way::Written);
+                } else if tgid != self.own_pid
+                    && let Some(seen) = self.seen(tgid, (file, generation, known))
+                {
+                    self.tally.fetched(tgid, seen.number.0, pages);
                 }
             }
             Observation::Removed { .. } => {}
-            Observation::Forked { parent, child } => self.lineage.forked(parent, child),
+            Observation::Forked { parent, child } => {
+                self.lineage.forked(parent, child);
+                self.tally.forked(parent, child);
+            }
             Observation::Exec { tgid, comm } => {
                 self.end_run(tgid);
                 let end = comm.iter().position(|&byte| byte == 0).unwrap_or(comm.len());
-                self.lineage.executed(tgid, &String::from_utf8_lossy(&comm[..end]));
+                let name = String::from_utf8_lossy(&comm[..end]);
+                self.lineage.executed(tgid, &name);
+                self.tally.began(tgid, &name);
                 self.tell_roles();
             }
-            Observation::Exited { tgid, .. } => {
+            Observation::Exited { tgid, device_read_bytes, wait_ns } => {
                 self.end_run(tgid);
+                self.tally.exited(tgid, device_read_bytes, wait_ns);
                 self.descriptors.forget_process(tgid);
                 if let Some(role) = self.lineage.exited(tgid) {
                     let at_ns = self.now_ns();
@@ -194,6 +238,34 @@ impl Gather {
                 *self.waits.entry(tid).or_default() += wait_ns;
             }
         }
+    }
+
+    /// Whether an observation is of the process that is held and has not become the job yet.
+    fn is_before_the_job(&mut self, observation: &Observation) -> bool {
+        let Some(held) = self.held else { return false };
+        match *observation {
+            Observation::Exec { tgid, .. } | Observation::Exited { tgid, .. } => {
+                if tgid == held {
+                    self.held = None;
+                }
+                false
+            }
+            Observation::Read { tgid, .. }
+            | Observation::Fault { tgid, .. }
+            | Observation::MapPages { tgid, .. }
+            | Observation::Added { tgid, .. }
+            | Observation::Waited { tgid, .. } => tgid == held,
+            Observation::Removed { .. } | Observation::Forked { .. } => false,
+        }
+    }
+
+    /// What was counted, with what those processes have read and waited that live.
+    pub(super) fn counted(
+        &mut self,
+        observer: Option<&Observer>,
+    ) -> (Counts, Vec<ProcessReport>, Vec<FileReport>) {
+        self.end_runs();
+        (self.tally.counts(), self.tally.processes(observer), self.tally.files())
     }
 
     /// The job's processes that live, in no order.
@@ -216,9 +288,7 @@ impl Gather {
     /// # Errors
     /// When it could not be written, now or before.
     pub fn finish(mut self, totals: Totals) -> Result<(), WriteError> {
-        let mut runs: Vec<Run> = self.runs.drain().map(|(_, run)| run).collect();
-        runs.sort_unstable_by_key(|run| (run.at_ns, run.role, run.file, run.first));
-        runs.into_iter().for_each(|run| self.write_run(run));
+        self.end_runs();
         match (self.writer, self.failed) {
             (_, Some(error)) => Err(error),
             (None, None) => Ok(()),
@@ -242,7 +312,7 @@ impl Gather {
     fn reference(&mut self, (tgid, tid): (u32, u32), file: Named<'_>, first: u64, last: u64, way: Way) {
         let waited_ns = self.waits.remove(&tid).unwrap_or(0);
         let (Ok(first), Ok(last)) = (u32::try_from(first), u32::try_from(last)) else { return };
-        if self.writer.is_none() || last == u32::MAX {
+        if last == u32::MAX {
             return;
         }
         let Some(seen) = self.seen(tgid, file) else { return };
@@ -262,8 +332,7 @@ impl Gather {
         if let Some(run) = self.runs.get_mut(&tgid)
             && run.file == number
             && run.way == way
-            && first >= run.first
-            && first <= run.first + run.pages
+            && run.goes_on_at(first)
         {
             let end = last + 1;
             if end <= run.first + run.pages {
@@ -284,8 +353,18 @@ impl Gather {
         self.runs.insert(tgid, run);
     }
 
+    /// Ends all runs, in an order that does not depend on chance.
+    fn end_runs(&mut self) {
+        let mut running: Vec<(u64, u32)> = self.runs.iter().map(|(&tgid, run)| (run.at_ns, tgid)).collect();
+        running.sort_unstable();
+        running.into_iter().for_each(|(_, tgid)| self.end_run(tgid));
+    }
+
     fn end_run(&mut self, tgid: u32) {
         if let Some(run) = self.runs.remove(&tgid) {
+            if run.way != Way::Written {
+                self.tally.referenced(tgid, run.file.0, run.first, run.pages);
+            }
             self.write_run(run);
         }
     }
@@ -319,6 +398,7 @@ impl Gather {
         let number = FileNumber(self.next_file);
         self.next_file += 1;
         let record_pages = u32::try_from(record.size.div_ceil(PAGE_BYTES)).ok();
+        self.tally.add_file(record.path.clone());
         self.write(&Event::File(number, record));
         let pages = record_pages.filter(|&pages| executable || pages <= SMALL_PAGES);
         let seen = Seen { number, generation, executable, pages, read: false };
@@ -467,6 +547,62 @@ mod tests {
         assert_eq!(runs, [(0, 0, 34), (1, 5, 1), (0, 34, 1)]);
         assert_eq!(recording.files[0].path, a_path);
         assert_eq!(recording.files[0].size, 1 << 20);
+    }
+
+    #[test]
+    fn what_is_read_again_is_told_again() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let (_, a, _a) = file(dir.path(), "a");
+        let out = dir.path().join("recording");
+        let recording =
+            gathered(&[read(a, 0, 31), read(a, 0, 31), read(a, 8, 9), read(a, 9, 9), read(a, 3, 3)], &out);
+        let runs: Vec<(u32, u32)> = recording.accesses.iter().map(|a| (a.first_page, a.pages)).collect();
+        assert_eq!(runs, [(0, 32), (0, 32), (8, 2), (3, 1)]);
+    }
+
+    #[test]
+    fn what_a_held_process_does_before_it_becomes_the_job_is_not_the_jobs() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let (_, a, _a) = file(dir.path(), "a");
+        let tgid = std::process::id();
+        let mut gather = Gather::create(&dir.path().join("recording"), tgid).unwrap();
+        gather.hold(tgid);
+        let waited = Observation::Waited { tgid, tid: 1, wait_ns: 5 };
+        let exec = Observation::Exec { tgid, comm: *b"cat\0............" };
+        [waited, read(a, 0, 3), exec, read(a, 7, 7)].iter().for_each(|seen| gather.take(seen));
+        assert_eq!(gather.counted(None).0.references, 1);
+        gather.finish(Totals::default()).unwrap();
+        let accesses = Recording::read(dir.path().join("recording")).unwrap().accesses;
+        assert_eq!(accesses.len(), 1);
+        assert_eq!((accesses[0].first_page, accesses[0].waited_ns), (7, 0));
+    }
+
+    #[test]
+    fn without_a_recording_there_are_sums() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let (path, a, _a) = file(dir.path(), "a");
+        let (tgid, tid) = (std::process::id(), 1);
+        let mut gather = Gather::without_recording(tgid);
+        // Another process: what our own fetches is not the job's.
+        let child = Observation::Forked { parent: tgid, child: tgid + 1 };
+        let added = Observation::Added {
+            tgid: tgid + 1,
+            tid,
+            file: a,
+            first_page: 0,
+            order: 3,
+            appended: false,
+            known: false,
+            generation: 0,
+        };
+        [read(a, 0, 15), child, added].iter().for_each(|seen| gather.take(seen));
+        let (counts, processes, files) = gather.counted(None);
+        assert_eq!((counts.references, counts.hits, counts.demand_fetches), (8, 4, 4));
+        assert_eq!(files[0].path, path);
+        let by_process: Vec<_> =
+            processes.iter().map(|p| (p.counts.references, p.counts.demand_fetches)).collect();
+        assert_eq!(by_process, [(8, 0), (0, 4)]);
+        gather.finish(Totals::default()).unwrap();
     }
 
     #[test]

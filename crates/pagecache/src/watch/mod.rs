@@ -17,6 +17,7 @@ mod kin;
 mod loading;
 mod programs;
 mod reads;
+mod tally;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -32,6 +33,8 @@ use kin::Kin;
 use loading::Loading;
 
 use crate::observe::{ObserveError, Observer, ObserverConfig};
+use crate::plane::cpu_time;
+use crate::report::Report;
 
 /// The name of the job's first process before it executes anything: the same for every run.
 pub(crate) const ROOT_NAME: &str = "job";
@@ -69,7 +72,7 @@ impl Beside {
     pub fn follow(self, root: u32, path: &Path) -> Result<Watcher, WatchError> {
         let gather = Gather::create(path, root)?;
         let loading = Loading::begin(self.kin, config()).map_err(WatchError::Listen)?;
-        Ok(Watcher { sight: Sight::Loading(loading), gather })
+        Ok(Watcher::new(Sight::Loading(loading), gather))
     }
 }
 
@@ -78,6 +81,15 @@ impl Beside {
 pub struct Watcher {
     sight: Sight,
     gather: Gather,
+    begun: Begun,
+}
+
+/// What there was when the job began.
+#[derive(Debug, Clone, Copy, Default)]
+struct Begun {
+    wait_ns: u64,
+    device_read_bytes: u64,
+    cpu: Duration,
 }
 
 /// Where what is seen comes from.
@@ -96,19 +108,31 @@ fn config() -> ObserverConfig {
 }
 
 impl Watcher {
-    /// Watches the process `root` and all that it starts from now on. The recording will be called `path`.
+    /// Watches the process `root`, which is held and has not executed the job yet, and all that it starts from now on.
+    /// The recording will be called `path`; without one nothing is recorded, and what is seen is only counted.
     ///
     /// # Errors
     /// When the kernel's side cannot be loaded, there is no such process, or the file cannot be written.
-    pub fn start(root: u32, path: &Path) -> Result<Watcher, WatchError> {
+    pub fn start(root: u32, path: Option<&Path>) -> Result<Watcher, WatchError> {
         let mut observer = Observer::open(config()).map_err(|e| WatchError::Observe(Box::new(e)))?;
         observer.track(root).map_err(|e| WatchError::Observe(Box::new(e)))?;
-        let gather = Gather::create(path, root)?;
-        Ok(Watcher { sight: Sight::Observing(Box::new(observer)), gather })
+        let mut gather = match path {
+            Some(path) => Gather::create(path, root)?,
+            None => Gather::without_recording(root),
+        };
+        gather.hold(root);
+        Ok(Watcher::new(Sight::Observing(Box::new(observer)), gather))
+    }
+
+    fn new(sight: Sight, gather: Gather) -> Watcher {
+        Watcher { sight, gather, begun: Begun { cpu: cpu_time(), ..Begun::default() } }
     }
 
     /// The job begins now.
     pub fn begin(&mut self) {
+        self.begun = Begun::default();
+        let Totals { wait_ns, device_read_bytes, .. } = self.totals();
+        self.begun = Begun { wait_ns, device_read_bytes, cpu: cpu_time() };
         self.gather.begin();
     }
 
@@ -144,7 +168,7 @@ impl Watcher {
     }
 
     fn take_in(&mut self) -> Result<(), WatchError> {
-        let Watcher { sight, gather } = self;
+        let Watcher { sight, gather, .. } = self;
         if let Sight::Loading(loading) = sight {
             loading.take_in(gather);
             if loading.is_over()
@@ -182,14 +206,42 @@ impl Watcher {
         // Less than what we read ourselves, which is next to nothing: names and directories.
         let own_bytes = observer.device_read_bytes(std::process::id()).unwrap_or(0);
         Totals {
-            wait_ns: observer.total_wait_ns(),
-            device_read_bytes: observer.total_device_read_bytes().saturating_sub(own_bytes),
+            wait_ns: observer.total_wait_ns().saturating_sub(self.begun.wait_ns),
+            device_read_bytes: observer
+                .total_device_read_bytes()
+                .saturating_sub(own_bytes)
+                .saturating_sub(self.begun.device_read_bytes),
             lost_events: observer.lost_events(),
             ..Totals::default()
         }
     }
 
-    /// Ends the recording.
+    /// What the job has done up to now. There is no budget, nothing is evicted, and all that was fetched was fetched on
+    /// demand; `elapsed` is the caller's to know.
+    pub fn report(&mut self, elapsed: Duration) -> Report {
+        // What cannot be taken in any more is not counted.
+        let _ = self.is_observing().then(|| self.take_in());
+        let Totals { wait_ns, device_read_bytes, lost_events, .. } = self.totals();
+        let observer = match &self.sight {
+            Sight::Observing(observer) => Some(&**observer),
+            Sight::Loading(_) | Sight::Blind => None,
+        };
+        let (counts, processes, files) = self.gather.counted(observer);
+        Report {
+            elapsed_s: elapsed.as_secs_f64(),
+            wait_s: wait_ns as f64 / 1e9,
+            daemon_cpu_s: cpu_time().saturating_sub(self.begun.cpu).as_secs_f64(),
+            block_bytes: tally::BLOCK_BYTES,
+            counts,
+            lost_events,
+            device_read_bytes,
+            processes,
+            files,
+            ..Report::default()
+        }
+    }
+
+    /// Ends the recording, if there is one.
     ///
     /// # Errors
     /// When it could not be written.

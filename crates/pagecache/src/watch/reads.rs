@@ -4,18 +4,15 @@
 //! things follow for somebody who wants to know what was read, and not when which of it was there:
 //!
 //! * a record with the end of the one before it, and a later start, is the same read going on: nothing new;
-//! * of a batch that ends in a folio which is still being fetched the kernel does not tell (`mm/filemap.c`, the error
-//!   path of `filemap_get_pages`), so that a read may seem to begin late. This happens wherever somebody fetches ahead,
-//!   and a recording of such a night would have holes, more of them every night. A gap is filled in when the thread has
-//!   just waited, has read the file in sequence so far, and the gap is shorter than its last read; or when it is the
-//!   first read of a file and seems to begin close to its start.
+//! * a read may seem to begin late, and a recording of a night on which somebody fetched ahead would have holes, more of
+//!   them every night. They are filled in (`read_starts.rs`).
 //!
 //! The plane does the same with more knowledge, for it knows what is cached (`streams.rs`).
 
 use std::collections::HashMap;
 
 use crate::observe::FileKey;
-use crate::streams::FIRST_GAP_PAGES;
+use crate::read_starts::LastRead;
 
 /// Threads and files that are followed; for one more all are forgotten: a piece may be told twice, a gap may stay.
 const FOLLOWED: usize = 1 << 14;
@@ -25,9 +22,7 @@ const FOLLOWED: usize = 1 << 14;
 struct Last {
     /// Where its last piece began.
     first: u64,
-    last: u64,
-    pages: u64,
-    sequential: bool,
+    read: LastRead,
 }
 
 /// The threads that read.
@@ -48,27 +43,18 @@ impl Reads {
         waited: bool,
     ) -> Option<u64> {
         let before = self.last.get(&(tid, file)).copied();
-        let (start, sequential) = match before {
-            Some(before) if before.last == last && before.first < first => {
-                self.last.insert((tid, file), Last { first, ..before });
-                return None;
-            }
-            Some(before) => {
-                let next = before.last.saturating_add(1);
-                let late = waited && before.sequential && next < first && first - next < before.pages;
-                let start = if late { next } else { first };
-                (start, start == next || start == before.last)
-            }
-            None => {
-                let start = if waited && first <= FIRST_GAP_PAGES { 0 } else { first };
-                (start, start == 0)
-            }
-        };
+        if let Some(before) = before
+            && before.read.last == last
+            && before.first < first
+        {
+            self.last.insert((tid, file), Last { first, ..before });
+            return None;
+        }
         if before.is_none() && self.last.len() >= FOLLOWED {
             self.last.clear();
         }
-        let pages = last.saturating_sub(start).saturating_add(1);
-        self.last.insert((tid, file), Last { first, last, pages, sequential });
+        let (start, read) = LastRead::next(before.map(|before| before.read), (first, last), waited, |_| true);
+        self.last.insert((tid, file), Last { first, read });
         Some(start)
     }
 }

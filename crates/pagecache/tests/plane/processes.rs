@@ -1,13 +1,14 @@
 //! Process trees, managers, sessions, conflicts, and the report about them.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use foretell_pagecache::{
-    ManagerSpec, OpenError, Options, Plane, PoolPolicy, Rule, SessionError, SessionSpec,
-};
+use foretell_pagecache::watch::{Gather, Totals};
+use foretell_pagecache::{ManagerSpec, OpenError, Options, Plane, PoolPolicy, Rule, SessionSpec};
+use foretell_recording::{Recording, Way};
 
 use crate::program::Program;
-use crate::stage::{BLOCK, Play, cached_blocks, options, stage};
+use crate::stage::{BLOCK, Play, cached_blocks, file_at, options, rule_below, stage};
 
 #[test]
 fn what_the_program_starts_belongs_to_it() {
@@ -65,34 +66,46 @@ fn processes_have_the_manager_that_names_them() {
     plane.add_session(SessionSpec::new(program.pid(), managers)).unwrap();
     program.tell(&format!("child cat {}", path.display()));
     while plane.step(&[program.answers()], Duration::from_millis(10)).unwrap().is_empty() {}
-    let (report, recorded) = plane.finish();
-    recorded.unwrap();
+    let report = plane.finish();
     let cat = report.processes.iter().find(|process| process.counts.references > 0).unwrap();
     assert_eq!((cat.name.as_str(), cat.manager.as_str()), ("cat", "cats"));
 }
 
 #[test]
-fn the_record_of_a_run_is_a_block_list() {
-    let Some(stage) = stage("the_record_of_a_run_is_a_block_list") else { return };
+fn a_run_is_recorded_while_it_is_steered() {
+    let Some(stage) = stage("a_run_is_recorded_while_it_is_steered") else { return };
     let path = stage.file("a", 8);
-    let record = stage.directory.join("record");
-    let wanted = Options { record: Some(record.clone()), ..options(32) };
-    let mut play = Play::new(wanted, stage.rule(PoolPolicy::Lru));
+    let other = stage.file("b", 8);
+    let recording = stage.directory.join("recording");
+    // No rule matches the other file.
+    let rule = Rule { glob: path.display().to_string(), policy: PoolPolicy::Lru, priority: 0 };
+    let mut play = Play::new(options(32), vec![rule]);
+    let gather = Gather::create(&recording, play.program.pid()).unwrap();
+    play.plane.listen(Some(gather));
+    play.run(&format!("open g {}", other.display()));
+    play.run(&format!("read g 0 {BLOCK}"));
     play.run(&format!("open f {}", path.display()));
     play.run(&format!("pass f {BLOCK} 1"));
     play.run(&format!("read f {} {BLOCK}", 5 * BLOCK));
-    let Play { plane, program, .. } = play;
-    plane.finish().1.unwrap();
+    let Play { mut plane, program, .. } = play;
+    plane.listen(None).unwrap().finish(Totals::default()).unwrap();
     drop(program);
-    let name = path.display();
-    let expected = format!("{name} 0 {}\n{name} {} {BLOCK}\n", 8 * BLOCK, 5 * BLOCK);
-    assert_eq!(std::fs::read_to_string(record).unwrap(), expected);
+    let Recording { files, accesses, .. } = Recording::read(&recording).unwrap();
+    let read: Vec<_> = accesses
+        .iter()
+        .filter(|access| access.way == Way::Read)
+        .map(|access| (files[access.file.0 as usize].path.as_path(), access.first_page, access.pages))
+        .filter(|(file, ..)| file.starts_with(&stage.directory))
+        .collect();
+    assert_eq!(read, [(other.as_path(), 0, 2), (&path, 0, 16), (&path, 10, 2)]);
 }
 
 #[test]
-fn another_policy_for_a_managed_file_is_a_conflict() {
-    let Some(stage) = stage("another_policy_for_a_managed_file_is_a_conflict") else { return };
+fn where_another_rule_holds_a_later_session_leaves_files_alone() {
+    let Some(stage) = stage("where_another_rule_holds_a_later_session_leaves_files_alone") else { return };
     let path = stage.file("a", 8);
+    let elsewhere = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let elsewhere = std::fs::canonicalize(elsewhere.path()).unwrap();
     let mut play = Play::new(options(32), stage.rule(PoolPolicy::Lru));
     play.run(&format!("open f {}", path.display()));
     play.run(&format!("read f 0 {BLOCK}"));
@@ -107,11 +120,48 @@ fn another_policy_for_a_managed_file_is_a_conflict() {
             stage.directory.display()
         )
     );
-    let second = Program::start();
-    let manager =
-        ManagerSpec { name: "b".to_owned(), rules: stage.rule(PoolPolicy::Mru), process_names: Vec::new() };
-    let spec = SessionSpec::new(second.pid(), vec![manager]);
-    assert!(matches!(play.plane.add_session(spec), Err(SessionError::Conflict(_))));
+    let other = file_at(elsewhere.join("b"), 8);
+    let mut second = Program::start();
+    let rules =
+        [rule_below(&stage.directory, PoolPolicy::Mru), rule_below(&elsewhere, PoolPolicy::Mru)].concat();
+    let manager = ManagerSpec { name: "b".to_owned(), rules: rules.clone(), process_names: Vec::new() };
+    let session = play.plane.add_session(SessionSpec::new(second.pid(), vec![manager])).unwrap();
+    let left_out = read_both(&mut play.plane, &mut second, &path, &other);
+    assert_eq!(left_out, [(path.clone(), true)]);
+    let by_file: Vec<_> =
+        play.plane.report().files.into_iter().map(|f| (f.path, f.counts.references)).collect();
+    assert_eq!(by_file, [(path.clone(), 2), (other.clone(), 1)], "{session:?}");
+
+    // The same where they have planes of their own: the file is none of the second one's.
+    drop(play);
+    let mut plane = Plane::open(options(32)).unwrap();
+    let mut third = Program::start();
+    let manager = ManagerSpec { name: "c".to_owned(), rules, process_names: Vec::new() };
+    let spec = SessionSpec {
+        yields_to: vec![stage.rule(PoolPolicy::Lru)],
+        ..SessionSpec::new(third.pid(), vec![manager])
+    };
+    plane.add_session(spec).unwrap();
+    assert_eq!(read_both(&mut plane, &mut third, &path, &other), [(path, true)]);
+    let files = plane.report().files;
+    assert_eq!(files.iter().map(|file| &file.path).collect::<Vec<_>>(), [&other]);
+}
+
+/// Reads a block of each of two files; what was left out then, and whether that is said to be for another's rule.
+fn read_both(plane: &mut Plane, program: &mut Program, a: &Path, b: &Path) -> Vec<(PathBuf, bool)> {
+    for line in [
+        format!("open a {}", a.display()),
+        format!("read a 0 {BLOCK}"),
+        format!("open b {}", b.display()),
+        format!("read b 0 {BLOCK}"),
+    ] {
+        program.tell(&line);
+        while plane.step(&[program.answers()], Duration::from_millis(10)).unwrap().is_empty() {}
+        assert_eq!(program.answer(), "done");
+    }
+    (0..20).for_each(|_| drop(plane.step(&[], Duration::from_millis(2)).unwrap()));
+    let left_out = plane.report().left_out;
+    left_out.into_iter().map(|left| (left.path, left.what.contains("another policy"))).collect()
 }
 
 #[test]
@@ -165,6 +215,4 @@ fn options_out_of_range_are_refused() {
     assert!(matches!(refused(Options { block_bytes: 5000, ..good() }), OpenError::BlockSize { .. }));
     assert!(matches!(refused(Options { batch: 0, ..good() }), OpenError::OutOfRange { option: "batch", .. }));
     assert!(matches!(refused(Options { realtime_share: f64::NAN, ..good() }), OpenError::OutOfRange { .. }));
-    let nowhere = Options { record: Some("/nonexistent/record".into()), ..good() };
-    assert!(matches!(refused(nowhere), OpenError::Record { .. }));
 }

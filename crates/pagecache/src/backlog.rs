@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
-use foretell_pagecache::{HintChunk, Plane, SessionId};
-
-use crate::hints::Hint;
+use crate::options::{HintChunk, SessionId};
+use crate::plane::Plane;
 
 /// The hints of one manager that have not been taken yet, in order.
 #[derive(Debug)]
@@ -23,12 +22,8 @@ impl Backlog {
     }
 
     /// Adds hints at the end. Whoever adds waits until [`Backlog::is_empty`]: that bounds it.
-    pub fn extend(&mut self, hints: impl IntoIterator<Item = Hint>) {
-        self.waiting.extend(hints.into_iter().map(|hint| HintChunk {
-            path: hint.path.to_path_buf(),
-            offset: hint.range.map_or(0, |range| range.offset),
-            length: hint.range.map(|range| range.length),
-        }));
+    pub fn extend(&mut self, hints: impl IntoIterator<Item = HintChunk>) {
+        self.waiting.extend(hints);
     }
 
     /// Has everything been taken or skipped?

@@ -1,0 +1,155 @@
+//! A night on which the job is steered by what is known of it.
+//!
+//! The plan's lists are handed to the plane (`guide.rs`), and a recording is made of the night as well: what the job did
+//! tonight is what is known tomorrow.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use foretell_learn::{How, Plan};
+use foretell_pagecache::watch::{Gather, Totals};
+use foretell_pagecache::{Casting, ManagerSpec, Options, Plane, Prefetch, SessionSpec};
+
+use super::patience::Patience;
+use super::{Ran, Wanted, alone, start};
+use crate::guide::{FEED_TIME, FIRST_TIME, Guide};
+use crate::program::{Program, exit_code};
+use crate::stats::Stats;
+use crate::terminal::warn;
+use crate::watched::pass_signals_on;
+
+/// References up to which the night is compared with the optimum: a tenth of a second and 32 MB at its end.
+const COMPARED_REFERENCES: u64 = 1 << 21;
+/// The longest wait when nothing happens.
+const IDLE: Duration = Duration::from_millis(250);
+
+/// Runs the job by a plan, and records it anew.
+pub(super) fn steered(
+    wanted: &Wanted,
+    plan: &Plan,
+    recording: &Path,
+    counts: impl Fn(u8) -> bool,
+    mut patience: Patience,
+) -> Result<Ran> {
+    // The plane forks a helper: before there are threads.
+    let mut plane = match Plane::open(options(plan)) {
+        Ok(plane) => plane,
+        Err(error) => {
+            warn(&format!("the job is not steered ({error})"));
+            return alone(wanted);
+        }
+    };
+    let mut program = match Program::start_held(wanted.program.as_os_str(), &wanted.arguments) {
+        Ok(program) => program,
+        Err(error) => {
+            warn(&format!("the job is not steered ({error:#})"));
+            drop(plane);
+            return alone(wanted);
+        }
+    };
+    let name = wanted.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let spec = SessionSpec {
+        root_pid: program.pid(),
+        managers: vec![ManagerSpec { name, ..ManagerSpec::default() }],
+        casting: Some(Casting::new(&plan.lists.roles, plan.lists.list_of.clone())),
+        yields_to: Vec::new(),
+    };
+    let mut guide = match plane.add_session(spec) {
+        Ok(session) => Some(Guide::new(&plan.lists, session, 0, plane.options())),
+        Err(error) => {
+            warn(&format!("the job is not steered ({error})"));
+            None
+        }
+    };
+    match Gather::create(recording, program.pid()) {
+        Ok(mut gather) => {
+            gather.hold(program.pid());
+            plane.listen(Some(gather));
+        }
+        Err(error) => warn(&format!("what is seen tonight cannot be kept ({error})")),
+    }
+    pass_signals_on(&program);
+    if let Some(guide) = &mut guide {
+        guide.feed(&mut plane, FIRST_TIME);
+    }
+    start::fetch(plan.start.clone());
+    program.release();
+    let started = Instant::now();
+    let mut ended_as = How::Alone;
+    let status = loop {
+        let Some(guiding) = &mut guide else { break None };
+        let made = || plane.session_report(guiding.session()).map_or(0, |report| report.counts.references);
+        if patience.is_over(started.elapsed(), made) {
+            warn("steering has ended: the job is slower than by itself, and goes on so");
+            (guide, ended_as) = (None, How::Steered);
+            continue;
+        }
+        let step = catch_unwind(AssertUnwindSafe(|| {
+            guiding.feed(&mut plane, FEED_TIME);
+            plane.step(&[program.ended()], guiding.patience(IDLE))
+        }));
+        let problem = match step {
+            Ok(Ok(ready)) if ready.is_empty() => continue,
+            Ok(Ok(_)) => match program.try_wait()? {
+                Some(status) => break Some(status),
+                None => continue,
+            },
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "a defect of foretell".to_owned(),
+        };
+        warn(&format!("steering has ended ({problem}); the job goes on by itself"));
+        guide = None;
+    };
+    let Some(status) = status else {
+        // What was changed is undone now, not when the job has ended.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(plane)));
+        let code = exit_code(program.wait()?);
+        let elapsed = started.elapsed();
+        return Ok(Ran::unseen(ended_as, code, elapsed));
+    };
+    let (elapsed, code) = (started.elapsed(), exit_code(status));
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        let gather = plane.listen(None);
+        let predicted = guide.as_ref().and_then(|guide| plane.predicted(guide.session(), 0));
+        (gather, predicted, plane.finish())
+    }));
+    let Ok((gather, predicted, report)) = ended else {
+        warn("what was seen could not be kept (a defect of foretell)");
+        return Ok(Ran::unseen(How::Steered, code, elapsed));
+    };
+    let stats = Stats { elapsed_s: elapsed.as_secs_f64(), ..Stats::from(report) };
+    let wait_ns = (stats.wait_s * 1e9) as u64;
+    if let Some(gather) = gather.filter(|_| counts(code)) {
+        let totals = Totals {
+            elapsed,
+            wait_ns,
+            device_read_bytes: stats.device_read_bytes,
+            lost_events: stats.lost_events,
+            exit_code: Some(code.into()),
+        };
+        if let Err(error) = gather.finish(totals) {
+            warn(&format!("what was seen could not be kept ({error})"));
+        }
+    }
+    Ok(Ran {
+        how: How::Steered,
+        code,
+        elapsed,
+        wait_ns: Some(wait_ns),
+        read_bytes: Some(stats.device_read_bytes),
+        predicted,
+        stats: Some(stats),
+        names: guide.map(|guide| guide.names()).unwrap_or_default(),
+    })
+}
+
+fn options(plan: &Plan) -> Options {
+    Options {
+        prefetch: Prefetch::Informed,
+        follow_pressure: true,
+        compare_with_optimum: plan.lists.references <= COMPARED_REFERENCES,
+        ..Options::new(plan.budget_bytes)
+    }
+}

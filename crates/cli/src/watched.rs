@@ -1,0 +1,124 @@
+//! A program that is only watched: nothing is fetched, evicted or changed for it. So runs `foretell run` with neither rule
+//! nor list, and a job on its first night (`learning/watched.rs`).
+
+use std::ffi::OsString;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use foretell_learn::{WATCHING_BYTES, memory};
+use foretell_pagecache::watch::{Totals, WatchError, Watcher};
+
+use crate::commands::run::{Outcome, Refused};
+use crate::program::{NotRun, Program, exit_code};
+use crate::signals;
+use crate::stats::Stats;
+use crate::terminal::warn;
+
+/// A program that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// How.
+    pub(crate) status: ExitStatus,
+    /// After which time.
+    pub(crate) elapsed: Duration,
+    /// Who watched it; `None` when that has failed, which was said.
+    pub(crate) watcher: Option<Watcher>,
+}
+
+/// Watches a program that was started at `started`, until it has ended.
+///
+/// # Errors
+/// It cannot be waited for.
+pub(crate) fn until_end(
+    mut program: Program,
+    started: Instant,
+    mut watcher: Option<Watcher>,
+) -> Result<Ended> {
+    let status = loop {
+        let Some(watching) = &mut watcher else { break program.wait()? };
+        // A defect of ours must not become one of the program's.
+        match catch_unwind(AssertUnwindSafe(|| watching.step(&[program.ended()]))) {
+            Ok(Ok(ready)) if ready.is_empty() => {}
+            Ok(Ok(_)) => {
+                if let Some(status) = program.try_wait()? {
+                    break status;
+                }
+            }
+            Ok(Err(error)) => {
+                let since = if watching.is_observing() { "watched no longer" } else { "not watched" };
+                warn(&format!("the job is {since} ({error})"));
+                watcher = None;
+            }
+            Err(_) => {
+                warn("the job is watched no longer (a defect of foretell)");
+                watcher = None;
+            }
+        }
+    };
+    Ok(Ended { status, elapsed: started.elapsed(), watcher })
+}
+
+/// Our signals are the program's. Without it it runs all the same.
+pub(crate) fn pass_signals_on(program: &Program) {
+    if let Err(error) = program.pidfd().and_then(signals::pass_on) {
+        warn(&format!("signals are not passed on to the job ({error:#})"));
+    }
+}
+
+/// A program that is watched and has not begun.
+#[derive(Debug)]
+pub(crate) struct Held {
+    program: Program,
+    watcher: Watcher,
+}
+
+impl Held {
+    /// Starts a program, held until it is watched. The recording will be called `recording`.
+    ///
+    /// # Errors
+    /// It cannot be watched here, or what was asked for is wrong.
+    pub(crate) fn start(
+        name: &OsString,
+        arguments: &[OsString],
+        recording: Option<&Path>,
+    ) -> Result<Held, Refused> {
+        if let Some(free) = memory::free_bytes().filter(|free| *free < WATCHING_BYTES) {
+            let (free, needed) = (free >> 20, WATCHING_BYTES >> 20);
+            let why = anyhow!("cannot watch: {free} MiB of memory are free, and it takes {needed}");
+            return Err(Refused::Unable(why));
+        }
+        let program =
+            Program::start_held(name, arguments).map_err(|e| Refused::Wrong(NotRun::failed(e).into()))?;
+        match Watcher::start(program.pid(), recording) {
+            Ok(watcher) => Ok(Held { program, watcher }),
+            Err(WatchError::Write(error)) => Err(Refused::Wrong(anyhow!(error).context("--record"))),
+            Err(error) => Err(Refused::Unable(anyhow!(error).context("cannot watch"))),
+        }
+    }
+
+    /// Lets the program begin and watches it until it has ended.
+    ///
+    /// # Errors
+    /// It cannot be waited for.
+    pub(crate) fn run(self) -> Result<Outcome> {
+        let Held { mut program, mut watcher } = self;
+        pass_signals_on(&program);
+        watcher.begin();
+        program.release();
+        let Ended { status, elapsed, watcher } = until_end(program, Instant::now(), Some(watcher))?;
+        let code = exit_code(status);
+        let Some(mut watcher) = watcher else {
+            let stats = Stats::uncontrolled("it was only watched, and not to its end");
+            return Ok(Outcome { code, stats: Stats { elapsed_s: elapsed.as_secs_f64(), ..stats } });
+        };
+        let stats = Stats { controlled: false, watched: true, ..Stats::from(watcher.report(elapsed)) };
+        let totals = Totals { elapsed, exit_code: Some(code.into()), ..watcher.totals() };
+        if let Err(error) = watcher.finish(totals) {
+            warn(&format!("--record: {error}"));
+        }
+        Ok(Outcome { code, stats })
+    }
+}
