@@ -293,7 +293,8 @@ mod tests {
             .map(|&chunk| (chunk.file, lists.bytes(chunk).0, lists.bytes(chunk).1))
             .collect();
         let page = PAGE_BYTES;
-        assert_eq!(bytes, [(0, 0, 2 * page), (1, 2 * page, page + 1000), (0, 2 * page, 2 * page)]);
+        // Numbered as they were written down.
+        assert_eq!(bytes, [(1, 0, 2 * page), (0, 2 * page, page + 1000), (1, 2 * page, 2 * page)]);
         assert_eq!(lists.distinct_bytes(), 6 * PAGE_BYTES);
         assert_eq!((lists.references, Lists::by_reader(&recording).lists.len()), (3, 2));
     }

@@ -42,8 +42,11 @@ pub struct Night {
     pub wait_s: Option<f64>,
     /// Bytes read from devices for it.
     pub read_bytes: u64,
-    /// The largest resident memory of one of its processes, bytes.
+    /// The largest resident memory of one of its processes, bytes, with what it had mapped of files.
     pub resident_bytes: u64,
+    /// Memory that its processes had of their own at one time, bytes; not known of a job that ran alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
     /// How it ended: its exit code, or 128 + the signal.
     pub exit_code: u8,
     /// Memory that it was steered with, bytes.

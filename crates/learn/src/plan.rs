@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use foretell_recording::{Fact, FileNumber, PAGE_BYTES, Recording};
+use foretell_recording::{Fact, FileNumber, PAGE_BYTES, Recording, Way};
 
 use crate::lists::{BLOCK_PAGES, Listing, Lists, PlannedFile, small_mapped};
 use crate::locate::Locator;
@@ -29,6 +29,8 @@ const FILE_BYTES: u64 = 2 << 10;
 const LEAST_BUDGET_BYTES: u64 = 4 << 20;
 /// What a position of a list costs here and in the policy, bytes; a plan takes an eighth of the memory at most.
 const POSITION_BYTES: u64 = 48;
+/// A job that maps more than this share of what it reads is one that maps.
+const MAPPED_SHARE: f64 = 0.5;
 /// Start set: pages in all at most, 256 MiB.
 const START_PAGES: u64 = 1 << 16;
 
@@ -80,6 +82,11 @@ pub enum NoPlan {
     /// The kernel keeps all of it, and beside us there would not be room for it.
     #[error("what it reads again stays in memory as it is, and would not beside us")]
     Fits,
+    /// It reads again what it has mapped, and there is more of it than memory.
+    #[error(
+        "most of what it reads is mapped and read again, and more than fits: the kernel sees more of that than we do"
+    )]
+    Mapped,
     /// There is no memory to steer with.
     #[error("only {free_mib} MiB of memory are there for it")]
     NoMemory {
@@ -140,8 +147,21 @@ impl Plan {
         if is_read_again && was_kept && budget_bytes < distinct_bytes {
             return Err(NoPlan::Fits);
         }
+        // Of a mapped page neither the kernel nor we are told each use, and it cannot be dropped while it is mapped. To
+        // fetch such pages ahead pays, to choose which of them stay does not.
+        if mapped_share(recording) > MAPPED_SHARE && is_read_again && budget_bytes < distinct_bytes {
+            return Err(NoPlan::Mapped);
+        }
         Ok(Plan { lists, start: start_set(recording, budget_bytes / 4), budget_bytes, distinct_bytes })
     }
+}
+
+/// How much of what a recorded run referenced was mapped, from 0 to 1.
+fn mapped_share(recording: &Recording) -> f64 {
+    let pages = |of: &dyn Fn(Way) -> bool| -> u64 {
+        recording.accesses.iter().filter(|access| of(access.way)).map(|access| u64::from(access.pages)).sum()
+    };
+    pages(&|way| way == Way::Mapped) as f64 / pages(&|way| way != Way::Written).max(1) as f64
 }
 
 /// What of executables and libraries was used, joined, by file and place.
@@ -188,7 +208,7 @@ fn start_set(recording: &Recording, most_bytes: u64) -> Vec<StartRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foretell_recording::{Access, FileRecord, Role, RoleId, Way};
+    use foretell_recording::{Access, FileRecord, Role, RoleId};
     use std::path::Path;
 
     const MEANS: Means = Means { usable_bytes: 1 << 30, free_bytes: 1 << 28, job_bytes: 0, most_bytes: None };
@@ -293,6 +313,21 @@ mod tests {
         recorded.accesses.pop();
         recorded.summary.device_read_bytes = 33 << 20;
         assert!(Plan::new(&recorded, tight).is_ok(), "it is read once");
+    }
+
+    #[test]
+    fn what_is_mapped_again_and_again_and_does_not_fit_is_left_to_the_kernel() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = [("model", 16384 * PAGE_BYTES)];
+        let read = |way| [(0, 0, 16384, way), (0, 0, 16384, way)];
+        let tight = Means { free_bytes: 70 << 20, ..MEANS };
+        let plan = |recorded: &Recording, means| Plan::new(recorded, means).map(|_| ());
+        let mapped = recording(dir.path(), &files, &read(Way::Mapped));
+        assert_eq!(plan(&mapped, tight), Err(NoPlan::Mapped));
+        assert_eq!(plan(&mapped, MEANS), Ok(()), "it fits: it is only fetched ahead");
+        assert_eq!(plan(&recording(dir.path(), &files, &read(Way::Read)), tight), Ok(()));
+        let once = recording(dir.path(), &files, &[(0, 0, 16384, Way::Mapped)]);
+        assert_eq!(plan(&once, tight), Ok(()), "read once");
     }
 
     #[test]

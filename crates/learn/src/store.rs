@@ -277,6 +277,7 @@ mod tests {
             wait_s: Some(1.5),
             read_bytes: 3,
             resident_bytes: 4,
+            memory_bytes: None,
             exit_code: 0,
             budget_bytes: None,
             prefetched: None,

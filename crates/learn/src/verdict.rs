@@ -132,6 +132,7 @@ mod tests {
             wait_s: (how != How::Alone).then_some(wait_s),
             read_bytes: 100 << 20,
             resident_bytes: 0,
+            memory_bytes: None,
             exit_code: 0,
             budget_bytes: None,
             prefetched: None,

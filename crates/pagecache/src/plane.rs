@@ -363,6 +363,9 @@ impl Plane {
         self.steering.look_again();
         if self.last_tended.elapsed() >= self.tend_every() {
             self.last_tended = Instant::now();
+            if let Some(gather) = &mut self.gather {
+                gather.look_at_memory();
+            }
             self.steering.tend(TEND_FILES);
             self.steering.follow_pressure();
             if self.steering.workers.are_dead() {

@@ -70,6 +70,26 @@ impl Credentials {
     }
 }
 
+/// Memory that a process has for itself, and not of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnMemory {
+    /// Its own.
+    pub private_bytes: u64,
+    /// Shared with other processes.
+    pub shared_bytes: u64,
+}
+
+/// What `/proc/PID/status` says of it; a process that is ending has none.
+#[must_use]
+pub fn own_memory(status: &[u8]) -> Option<OwnMemory> {
+    let bytes = |name: &str| -> Option<u64> {
+        let mut lines = status.split(|&byte| byte == b'\n');
+        let line = lines.find_map(|line| std::str::from_utf8(line.strip_prefix(name.as_bytes())?).ok())?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    };
+    Some(OwnMemory { private_bytes: bytes("RssAnon:")?, shared_bytes: bytes("RssShmem:")? })
+}
+
 /// The places where the file system of a device (major number times 2^20, plus the minor one) may be mounted, in
 /// `/proc/PID/mountinfo` (proc_pid_mountinfo(5)). btrfs is shown there under the device number of no subvolume, so that
 /// each of its mounts may be the one.
@@ -154,6 +174,15 @@ mod tests {
     use super::*;
 
     const LINE: &str = "7f0000010000-7f0000020000 r--s 00004000 fe:01 1234      /data/a file";
+
+    #[test]
+    fn memory_of_its_own_is_told_from_that_of_files() {
+        let status = b"Name:\tRssAnon: 7 kB\nVmRSS:\t  30 kB\nRssAnon:\t      12 kB\nRssFile:\t 17 kB\nRssShmem:\t 1 kB\n";
+        let memory = OwnMemory { private_bytes: 12 << 10, shared_bytes: 1 << 10 };
+        assert_eq!(own_memory(status), Some(memory));
+        assert_eq!(own_memory(b"Name:\tzombie\n"), None);
+        assert_eq!(own_memory(b"RssAnon: 18446744073709551615 kB\nRssShmem: 0 kB\n"), None);
+    }
 
     #[test]
     fn only_so_much_of_a_list_is_read() {

@@ -96,6 +96,7 @@ struct Ran {
     elapsed: Duration,
     wait_ns: Option<u64>,
     read_bytes: Option<u64>,
+    memory_bytes: Option<u64>,
     /// The share of the references that a list had predicted.
     predicted: Option<f64>,
     stats: Option<Stats>,
@@ -106,8 +107,17 @@ struct Ran {
 impl Ran {
     /// A job of which no more is known than a clock tells.
     fn unseen(how: How, code: u8, elapsed: Duration) -> Ran {
-        let names = Names::default();
-        Ran { how, code, elapsed, wait_ns: None, read_bytes: None, predicted: None, stats: None, names }
+        Ran {
+            how,
+            code,
+            elapsed,
+            wait_ns: None,
+            read_bytes: None,
+            memory_bytes: None,
+            predicted: None,
+            stats: None,
+            names: Names::default(),
+        }
     }
 }
 
@@ -153,6 +163,7 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
         wait_s: ran.wait_ns.map(|ns| ns as f64 / 1e9),
         read_bytes: ran.read_bytes.unwrap_or(used.read_bytes),
         resident_bytes: used.resident_bytes,
+        memory_bytes: ran.memory_bytes,
         exit_code: ran.code,
         budget_bytes: budget_bytes.filter(|_| ran.how == How::Steered),
         prefetched: counts.map(|counts| counts.prefetches),
@@ -229,10 +240,16 @@ fn plan(wanted: &Wanted, job: &Job, before: &[Night]) -> Result<Plan, String> {
     let means = Means {
         usable_bytes,
         free_bytes: memory::free_bytes().unwrap_or(u64::MAX).saturating_sub(memory::own_mapped_bytes()),
-        job_bytes: before.last().map_or(0, |night| night.resident_bytes),
+        job_bytes: own_bytes(before),
         most_bytes: wanted.most_bytes,
     };
     Plan::new(&recording, means).map_err(|problem| problem.to_string())
+}
+
+/// What the job needs for itself, as far as it is known: of the last night on which that was looked at.
+fn own_bytes(before: &[Night]) -> u64 {
+    let seen = before.iter().rev().find_map(|night| night.memory_bytes);
+    seen.or(before.last().map(|night| night.resident_bytes)).unwrap_or(0)
 }
 
 /// The job by itself.

@@ -62,7 +62,7 @@ fn follow(
     let Some(watcher) = watcher else {
         return Ok(Ran::unseen(How::Alone, code, elapsed));
     };
-    let is_observed = watcher.is_observing();
+    let (is_observed, memory_bytes) = (watcher.is_observing(), watcher.memory_bytes());
     if let Some(left_out) = watcher.left_out() {
         warn(&left_out);
     }
@@ -77,5 +77,6 @@ fn follow(
     // Of a job that was over before it was observed no more is known than of one alone.
     let (wait_ns, read_bytes) =
         if is_observed { (Some(totals.wait_ns), Some(totals.device_read_bytes)) } else { (None, None) };
-    Ok(Ran { how: How::Watched, wait_ns, read_bytes, ..Ran::unseen(How::Watched, code, elapsed) })
+    let unseen = Ran::unseen(How::Watched, code, elapsed);
+    Ok(Ran { wait_ns, read_bytes, memory_bytes, ..unseen })
 }

@@ -29,6 +29,7 @@ use foretell_recording::{
     Writer, limits,
 };
 
+use super::memory::OwnMemory;
 use super::programs::{Programs, Told};
 use super::reads::Reads;
 use super::tally::Tally;
@@ -106,6 +107,7 @@ pub struct Gather {
     programs: Programs,
     descriptors: Descriptors,
     mounts: Mounts,
+    memory: OwnMemory,
     tally: Tally,
     /// The process that becomes the job: what it does until then is ours.
     held: Option<u32>,
@@ -143,6 +145,7 @@ impl Gather {
             programs: Programs::default(),
             descriptors: Descriptors::new(),
             mounts: Mounts::default(),
+            memory: OwnMemory::new(),
             tally: Tally::default(),
             held: None,
             start: Instant::now(),
@@ -212,6 +215,8 @@ impl Gather {
             Observation::Removed { .. } => {}
             Observation::Forked { parent, child } => {
                 self.lineage.forked(parent, child);
+                // The parent has its role now at the latest, and may end without another word.
+                self.tell_roles();
                 self.tally.forked(parent, child);
             }
             Observation::Exec { tgid, comm } => {
@@ -271,6 +276,17 @@ impl Gather {
     /// The job's processes that live, in no order.
     pub(super) fn processes(&self) -> impl Iterator<Item = u32> + '_ {
         self.lineage.processes()
+    }
+
+    /// Looks at the memory of the job's processes, if it is time.
+    pub(crate) fn look_at_memory(&mut self) {
+        self.memory.look(self.lineage.processes());
+    }
+
+    /// Memory that the job has had of its own at one time, bytes; `None` if it was too short to be looked at.
+    #[must_use]
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.memory.most_bytes()
     }
 
     /// Whether a process is one of the job's.
@@ -651,6 +667,22 @@ mod tests {
         let facts: Vec<Fact> =
             recording.facts.into_iter().filter(|fact| !matches!(fact, Fact::Ended { .. })).collect();
         assert_eq!(facts, [Fact::Executed(FileNumber(0)), Fact::Written(FileNumber(1))]);
+    }
+
+    #[test]
+    fn a_process_that_only_forks_may_end_without_having_read() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let tgid = std::process::id();
+        let (child, grandchild) = (u32::MAX - 2, u32::MAX - 1);
+        let seen = [
+            Observation::Forked { parent: tgid, child },
+            Observation::Forked { parent: child, child: grandchild },
+            Observation::Exited { tgid: child, device_read_bytes: 0, wait_ns: 0 },
+        ];
+        let recording = gathered(&seen, &dir.path().join("recording"));
+        let parents: Vec<_> = recording.roles.iter().map(|role| role.parent).collect();
+        assert_eq!(parents, [None, Some(RoleId(0))]);
+        assert!(matches!(recording.facts[..], [Fact::Ended { role: RoleId(1), .. }]));
     }
 
     #[test]

@@ -15,6 +15,7 @@
 mod gather;
 mod kin;
 mod loading;
+mod memory;
 mod programs;
 mod reads;
 mod tally;
@@ -164,6 +165,7 @@ impl Watcher {
         let ready = ready.map(|(at, _)| at).collect();
         drop(fds);
         self.take_in()?;
+        self.gather.look_at_memory();
         Ok(ready)
     }
 
@@ -239,6 +241,12 @@ impl Watcher {
             files,
             ..Report::default()
         }
+    }
+
+    /// See [`Gather::memory_bytes`].
+    #[must_use]
+    pub fn memory_bytes(&self) -> Option<u64> {
+        self.gather.memory_bytes()
     }
 
     /// Ends the recording, if there is one.
