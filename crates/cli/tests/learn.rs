@@ -101,6 +101,26 @@ fn the_first_night_is_watched_and_the_second_can_be_steered() {
     assert_eq!(nights[0]["how"], "watched");
 }
 
+/// Each file is open for a moment only.
+#[test]
+fn every_night_knows_all_of_many_small_files() {
+    if !can_control("every_night_knows_all_of_many_small_files") {
+        return;
+    }
+    let names: Vec<String> = (0..400).map(|n| format!("small-{n:03}.dat")).collect();
+    let files: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 20_000)).collect();
+    let stage = Stage { tree: Tree::new(&files) };
+    let script = format!("cd '{}' && cat small-*.dat | cksum", stage.tree.path().display());
+    for how in ["watch", "steer", "steer"] {
+        let night = stage.night(&["--as", how], &script);
+        assert_eq!(night.code, Some(0), "{}", night.stderr);
+        assert!(!night.stderr.contains("gone"), "{}", night.stderr);
+        let info = foretell(["trace", "info", "--json", stage.recording().to_str().unwrap()]);
+        let info: Value = serde_json::from_str(&info.stdout).unwrap();
+        assert!(info["files"].as_u64().unwrap() >= 400, "{how}: {info}");
+    }
+}
+
 #[test]
 fn what_has_nothing_to_gain_runs_alone() {
     if !can_control("what_has_nothing_to_gain_runs_alone") {
