@@ -6,12 +6,13 @@
 //!  distinct bytes, free memory           ──►  the budget
 //! ```
 //!
-//! Left out are files that the job writes (what will be in them is not known, and where they lie is not either), files
-//! that are gone, and what lies beyond the end of a file that has shrunk.
+//! Left out are files that the job writes: what will be in them is not known, and where they lie is not either. Nothing
+//! is asked of a file system, which would take its time while the job waits: where the files are tonight, and how large
+//! they are, the [`Finder`](crate::Finder) finds out while the job runs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use foretell_recording::{Access, Fact, FileNumber, PAGE_BYTES, Recording, Role, Way, lanes_of};
 
@@ -26,8 +27,6 @@ const RING_SHARE: u64 = 32;
 /// What the kernel keeps for a cached file beside its pages: inode, directory entry, the tree of its pages. 1.1 KiB, 0.2
 /// and 0.6 on ext4 (`/proc/slabinfo`).
 const FILE_BYTES: u64 = 2 << 10;
-/// The job waits while its files are looked for. After this time the rest, which is read last, is left out.
-const PLAN_TIME: Duration = Duration::from_millis(300);
 /// A budget below this is not worth having: a few requests of the largest size.
 const LEAST_BUDGET_BYTES: u64 = 4 << 20;
 /// What a position of a list costs here and in the policy, bytes; a plan takes an eighth of the memory at most.
@@ -54,9 +53,9 @@ const _: () = assert!(LEAST_MEMORY_BYTES >= OWN_BYTES + LEAST_BUDGET_BYTES);
 /// A file that will be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedFile {
-    /// Where it is tonight.
+    /// Where it was.
     pub path: PathBuf,
-    /// Its size tonight, bytes.
+    /// Its size then, bytes, or as much more as was read of it.
     pub bytes: u64,
 }
 
@@ -67,7 +66,7 @@ pub struct Chunk {
     pub file: u32,
     /// First page.
     pub first_page: u32,
-    /// How many, 1 at least; the last one may be cut by the end of the file.
+    /// How many, 1 at least. The file may end before.
     pub pages: u32,
 }
 
@@ -85,8 +84,8 @@ pub struct StartRange {
 /// What a job will read, by whom, and with how much memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The files that the lists name.
-    pub files: Vec<PlannedFile>,
+    /// The files that the lists name, in the order in which the job came to them.
+    pub files: Arc<[PlannedFile]>,
     /// What will be read, a list for each reader, in order.
     pub lists: Vec<Vec<Chunk>>,
     /// The recorded roles.
@@ -99,10 +98,6 @@ pub struct Plan {
     pub budget_bytes: u64,
     /// Distinct bytes that the lists name.
     pub distinct_bytes: u64,
-    /// Files that bear another name tonight.
-    pub renamed: u64,
-    /// Files that are gone.
-    pub missing: u64,
     /// References of the recorded night to what could be listed, in blocks of the policy.
     pub references: u64,
 }
@@ -111,7 +106,7 @@ pub struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoPlan {
     /// It read nothing that could be read ahead.
-    #[error("it read no file that is still there")]
+    #[error("it read no file")]
     Nothing,
     /// The plan would take more than an eighth of the memory.
     #[error("it makes {references} references, more than can be planned in the memory that there is")]
@@ -150,9 +145,8 @@ impl Plan {
     /// [`NoPlan`]: then there is nothing to steer.
     pub fn new(recording: &Recording, means: Means) -> Result<Plan, NoPlan> {
         let blocks = |pages: u64| pages.div_ceil(BLOCK_PAGES);
-        let mut places = Places::new(recording);
         let (mut lists, mut list_of) = (Vec::new(), vec![None; recording.roles.len()]);
-        let left_out = places.left_out.clone();
+        let left_out = left_out(recording);
         let is_data = |access: &Access| {
             access.way != Way::Written && left_out.get(access.file.0 as usize) == Some(&false)
         };
@@ -161,11 +155,12 @@ impl Plan {
         if references.saturating_mul(POSITION_BYTES) > means.usable_bytes / 8 {
             return Err(NoPlan::TooLong { references });
         }
+        let files = Files::new(recording, is_data);
         for lane in lanes_of(recording, is_data) {
             let mut list = Vec::new();
             for &at in &lane.accesses {
                 let Some(access) = recording.accesses.get(at as usize) else { continue };
-                places.list(access.file, access.first_page, access.pages, &mut list);
+                files.list(access, &mut list);
             }
             if list.is_empty() {
                 continue;
@@ -181,17 +176,17 @@ impl Plan {
             return Err(NoPlan::Nothing);
         }
         let distinct_bytes = distinct_bytes(&lists);
-        let files = places.files.len() as u64;
         if means.free_bytes < LEAST_MEMORY_BYTES.saturating_add(means.job_bytes) {
             return Err(NoPlan::NoMemory { free_mib: means.free_bytes >> 20 });
         }
-        let taken = OWN_BYTES.saturating_add(means.job_bytes).saturating_add(files * FILE_BYTES);
+        let taken =
+            OWN_BYTES.saturating_add(means.job_bytes).saturating_add(files.planned.len() as u64 * FILE_BYTES);
         let most = means.free_bytes.saturating_sub(taken);
         let most = most - most / RING_SHARE;
         // The whole files: tonight the job may read other parts of them, and what is under control cannot be cached
         // beyond the budget.
         let whole = |file: &PlannedFile| file.bytes.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES);
-        let files_bytes = places.files.iter().map(whole).fold(0, u64::saturating_add);
+        let files_bytes = files.planned.iter().map(whole).fold(0, u64::saturating_add);
         let most = most.min(means.most_bytes.unwrap_or(u64::MAX));
         if most < LEAST_BUDGET_BYTES {
             return Err(NoPlan::NoMemory { free_mib: most >> 20 });
@@ -205,11 +200,9 @@ impl Plan {
             return Err(NoPlan::Fits);
         }
         Ok(Plan {
-            start: start_set(recording, &mut places.locator, budget_bytes / 4),
-            renamed: places.locator.renamed(),
-            missing: places.missing,
+            start: start_set(recording, budget_bytes / 4),
             references,
-            files: places.files,
+            files: files.planned.into(),
             lists,
             roles: recording.roles.clone(),
             list_of,
@@ -232,52 +225,52 @@ fn small_mapped(recording: &Recording) -> Vec<bool> {
     small
 }
 
-/// Where the recorded files are tonight.
-struct Places<'a> {
-    recording: &'a Recording,
-    /// Files that no list names: written, or executed.
-    left_out: Vec<bool>,
-    /// What each recorded file is in the plan, once it was looked for.
-    planned: HashMap<FileNumber, Option<u32>>,
-    files: Vec<PlannedFile>,
-    locator: Locator,
-    missing: u64,
-    began: Instant,
+/// For each file: is it one that no list names, because it is written, or belongs to the start set?
+fn left_out(recording: &Recording) -> Vec<bool> {
+    let mut left_out = small_mapped(recording);
+    for fact in &recording.facts {
+        if let Fact::Written(file) | Fact::Executed(file) | Fact::Deleted(file) | Fact::Truncated(file) = fact
+            && let Some(out) = left_out.get_mut(file.0 as usize)
+        {
+            *out = true;
+        }
+    }
+    left_out
 }
 
-impl<'a> Places<'a> {
-    fn new(recording: &'a Recording) -> Places<'a> {
-        let mut left_out = vec![false; recording.files.len()];
-        for fact in &recording.facts {
-            if let Fact::Written(file) | Fact::Executed(file) | Fact::Deleted(file) | Fact::Truncated(file) =
-                fact
-                && let Some(out) = left_out.get_mut(file.0 as usize)
-            {
-                *out = true;
+/// The files of the lists.
+struct Files {
+    /// What each recorded file is in the plan.
+    number_of: Vec<Option<u32>>,
+    planned: Vec<PlannedFile>,
+}
+
+impl Files {
+    fn new(recording: &Recording, is_data: impl Fn(&Access) -> bool) -> Files {
+        let mut files = Files { number_of: vec![None; recording.files.len()], planned: Vec::new() };
+        for access in recording.accesses.iter().filter(|access| is_data(access)) {
+            let at = access.file.0 as usize;
+            let (Some(record), Some(number)) = (recording.files.get(at), files.number_of.get_mut(at)) else {
+                continue;
+            };
+            let number = *number.get_or_insert_with(|| {
+                files.planned.push(PlannedFile { path: record.path.clone(), bytes: record.size });
+                files.planned.len() as u32 - 1
+            });
+            let end = (u64::from(access.first_page) + u64::from(access.pages)) * PAGE_BYTES;
+            let planned = &mut files.planned[number as usize];
+            // It may have grown while it was read; the last page need not be a whole one.
+            if end >= planned.bytes.saturating_add(PAGE_BYTES) {
+                planned.bytes = end;
             }
         }
-        for (file, out) in small_mapped(recording).into_iter().zip(&mut left_out) {
-            *out |= file;
-        }
-        let (planned, files, locator) = (HashMap::new(), Vec::new(), Locator::default());
-        Places { recording, left_out, planned, files, locator, missing: 0, began: Instant::now() }
+        files
     }
 
-    /// Appends what there is of some pages to a list; joins what follows the last chunk.
-    fn list(&mut self, number: FileNumber, first_page: u32, pages: u32, list: &mut Vec<Chunk>) {
-        let file = match self.planned.get(&number) {
-            Some(&known) => known,
-            None => {
-                let found = self.look(number);
-                self.planned.insert(number, found);
-                found
-            }
-        };
-        let Some(file) = file else { return };
-        let end_page = self.files[file as usize].bytes.div_ceil(PAGE_BYTES);
-        let end = (u64::from(first_page) + u64::from(pages)).min(end_page);
-        let Some(pages) = end.checked_sub(first_page.into()).filter(|pages| *pages > 0) else { return };
-        let Ok(pages) = u32::try_from(pages) else { return };
+    /// Appends an access to a list; joins it to the last chunk if it follows it.
+    fn list(&self, access: &Access, list: &mut Vec<Chunk>) {
+        let &Access { first_page, pages, .. } = access;
+        let Some(&Some(file)) = self.number_of.get(access.file.0 as usize) else { return };
         if let Some(last) = list.last_mut()
             && last.file == file
             && last.first_page.checked_add(last.pages) == Some(first_page)
@@ -287,26 +280,6 @@ impl<'a> Places<'a> {
             return;
         }
         list.push(Chunk { file, first_page, pages });
-    }
-
-    fn look(&mut self, number: FileNumber) -> Option<u32> {
-        let at = number.0 as usize;
-        let recorded = self.recording.files.get(at)?;
-        if self.left_out[at] {
-            return None;
-        }
-        if self.began.elapsed() >= PLAN_TIME {
-            self.missing += 1;
-            return None;
-        }
-        let found = self.locator.find(&recorded.path);
-        let metadata = found.as_ref().and_then(|path| std::fs::metadata(path).ok());
-        let (Some(path), Some(metadata)) = (found, metadata.filter(std::fs::Metadata::is_file)) else {
-            self.missing += 1;
-            return None;
-        };
-        self.files.push(PlannedFile { path, bytes: metadata.len() });
-        u32::try_from(self.files.len() - 1).ok()
     }
 }
 
@@ -328,7 +301,8 @@ fn distinct_bytes(lists: &[Vec<Chunk>]) -> u64 {
 }
 
 /// What of executables and libraries was used, joined, by file and place.
-fn start_set(recording: &Recording, locator: &mut Locator, most_bytes: u64) -> Vec<StartRange> {
+fn start_set(recording: &Recording, most_bytes: u64) -> Vec<StartRange> {
+    let mut locator = Locator::default();
     let executed = |fact: &Fact| match fact {
         Fact::Executed(file) => Some(*file),
         _ => None,
@@ -413,20 +387,23 @@ mod tests {
         assert_eq!(chunks(&plan), [(0, 0, 16), (1, 4, 2), (0, 16, 4), (0, 0, 8)]);
         assert_eq!(plan.distinct_bytes, 22 * PAGE_BYTES);
         assert_eq!(plan.list_of, [Some(0)]);
-        assert_eq!((plan.renamed, plan.missing), (0, 0));
     }
 
     #[test]
-    fn what_is_gone_or_beyond_the_end_is_left_out() {
+    fn files_have_the_order_in_which_they_are_needed_and_the_size_that_was_read() {
         let dir = tempfile::tempdir().unwrap();
-        let files = [("a", 40 * PAGE_BYTES), ("gone", 4096), ("shrunk", 40 * PAGE_BYTES)];
-        let read = [(0, 38, 2, Way::Read), (1, 0, 1, Way::Read), (2, 0, 8, Way::Read), (2, 20, 4, Way::Read)];
+        let files = [("never", 4096), ("late", 4096), ("early", 3 * PAGE_BYTES + 1), ("grown", 4096)];
+        let read = [(2, 0, 4), (3, 4, 2), (1, 0, 1), (2, 0, 4)];
+        let read: Vec<_> = read.map(|(file, first, pages)| (file, first, pages, Way::Read)).into();
         let recorded = recording(dir.path(), &files, &read);
-        std::fs::remove_file(dir.path().join("gone")).unwrap();
-        std::fs::File::create(dir.path().join("shrunk")).unwrap().set_len(3 * PAGE_BYTES + 1).unwrap();
         let plan = Plan::new(&recorded, MEANS).unwrap();
-        assert_eq!(chunks(&plan), [(0, 38, 2), (1, 0, 4)]);
-        assert_eq!(plan.missing, 1);
+        let named: Vec<_> = plan
+            .files
+            .iter()
+            .map(|file| (file.path.file_name().unwrap().to_str().unwrap(), file.bytes))
+            .collect();
+        assert_eq!(named, [("early", 3 * PAGE_BYTES + 1), ("grown", 6 * PAGE_BYTES), ("late", 4096)]);
+        assert_eq!(chunks(&plan), [(0, 0, 4), (1, 4, 2), (2, 0, 1), (0, 0, 4)]);
     }
 
     #[test]

@@ -133,7 +133,7 @@ pub(crate) struct FileTable {
     /// Where programs have their files open.
     pub(crate) descriptors: Descriptors,
     pub(crate) orphans: Orphans,
-    mounts: Mounts,
+    pub(crate) mounts: Mounts,
     next_serial: u32,
     /// Extents of all files.
     extents: usize,
@@ -352,9 +352,9 @@ impl FileTable {
                 let opened = match told.or_else(|| self.by_number(key, generation)) {
                     Some(opened) => opened,
                     None => {
-                        let (descriptors, search) = (&mut self.descriptors, Search::WithinTheShare);
-                        match resolve::find(user, key, generation, descriptors, search) {
-                            Ok(found) => found.open(key).ok()?,
+                        let lists = (&mut self.descriptors, &mut self.mounts);
+                        match resolve::find(user, key, generation, lists, Search::WithinTheShare) {
+                            Ok(found) => found.open().ok()?,
                             Err(why) => {
                                 self.get_mut(file)?.lost = unlinked && why == Unknown::NotOpen;
                                 return None;
@@ -378,6 +378,12 @@ impl FileTable {
         let layered = resolve::look_at(&file).is_ok_and(|looks| looks.is_layered());
         let below = if layered { self.by_number(key, generation) } else { None };
         below.unwrap_or(file)
+    }
+
+    /// Where a file under control lies, as far as known.
+    pub(crate) fn path(&self, key: FileKey) -> Option<PathBuf> {
+        let managed = self.get(self.find(key)?)?;
+        (!managed.unlinked).then(|| managed.path.clone())
     }
 
     /// Opens a file by the number of its inode. Without a generation it could be another one by now.

@@ -2,15 +2,16 @@
 //!
 //! The plan's lists are handed to the plane, one for each reader, as far ahead as is worth it: the policy needs to know
 //! what comes within a few times the cache, and a list of millions of positions would take memory that the job can use
-//! better. The casting says which process follows which list. A recording is made of the night as well: what the job
+//! better. Where a file is tonight a [`Finder`] has found out, or a list waits for it. The casting says which process follows which list. A recording is made of the night as well: what the job
 //! did tonight is what is known tomorrow.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use foretell_learn::{Chunk, How, Plan};
+use foretell_learn::{Chunk, Finder, How, Place, Plan};
 use foretell_pagecache::watch::{Gather, Totals};
 use foretell_pagecache::{Casting, HintChunk, ManagerSpec, Options, Plane, Prefetch, SessionId, SessionSpec};
 use foretell_recording::PAGE_BYTES;
@@ -23,8 +24,8 @@ use crate::terminal::warn;
 
 /// Chunks handed over at a time: a file name is looked up for each, two microseconds, and a new file is opened.
 const CHUNKS_A_TIME: usize = 64;
-/// What is handed over in one go, before the job begins and while it runs.
-const FIRST_TIME: Duration = Duration::from_millis(200);
+/// What is handed over in one go: before the job begins, of which it loses that much, and while it runs.
+const FIRST_TIME: Duration = Duration::from_millis(20);
 const FEED_TIME: Duration = Duration::from_millis(10);
 /// References up to which the night is compared with the optimum: a tenth of a second and 32 MB at its end.
 const COMPARED_REFERENCES: u64 = 1 << 21;
@@ -36,10 +37,13 @@ const LEAST_AHEAD: u64 = 1 << 16;
 const MOST_AHEAD: u64 = 1 << 21;
 /// The longest wait when nothing happens.
 const IDLE: Duration = Duration::from_millis(250);
+/// The same while a list waits for a file to be found, which takes a disk some milliseconds.
+const SOUGHT: Duration = Duration::from_millis(2);
 
 /// Hands the lists of a plan to a session of a plane.
 struct Guide<'a> {
     plan: &'a Plan,
+    finder: Finder,
     session: SessionId,
     /// The next chunk of each list.
     next: Vec<usize>,
@@ -47,6 +51,8 @@ struct Guide<'a> {
     window: usize,
     /// Files that the plane has refused.
     failed: Vec<bool>,
+    /// A list waits for a file that is being looked for.
+    is_waiting: bool,
 }
 
 impl<'a> Guide<'a> {
@@ -55,12 +61,14 @@ impl<'a> Guide<'a> {
         let window = (CACHES_AHEAD * cache_blocks).clamp(LEAST_AHEAD, MOST_AHEAD);
         let window = usize::try_from(window).unwrap_or(usize::MAX);
         let (next, failed) = (vec![0; plan.lists.len()], vec![false; plan.files.len()]);
-        Guide { plan, session, next, window, failed }
+        let finder = Finder::start(Arc::clone(&plan.files));
+        Guide { plan, finder, session, next, window, failed, is_waiting: false }
     }
 
     /// Hands over what the lists have room for, for about as long as `time` says.
     fn feed(&mut self, plane: &mut Plane, time: Duration) {
         let until = Instant::now() + time;
+        self.is_waiting = false;
         for (list, chunks) in self.plan.lists.iter().enumerate() {
             let Ok(number) = u32::try_from(list) else { return };
             // Also of a list for which there is no time yet: those after it have their numbers.
@@ -68,34 +76,56 @@ impl<'a> Guide<'a> {
                 return;
             }
             while plane.list_ahead(self.session, 0, number) < self.window && Instant::now() < until {
-                let failed = |chunk: &&Chunk| self.failed[chunk.file as usize];
-                self.next[list] += chunks[self.next[list]..].iter().take_while(failed).count();
-                let rest = chunks[self.next[list]..].iter().take_while(|chunk| !failed(chunk));
-                let hints: Vec<HintChunk> = rest.take(CHUNKS_A_TIME).map(|c| self.hint(*c)).collect();
+                let (hints, end) = self.hints(chunks, self.next[list]);
                 if hints.is_empty() {
+                    self.next[list] = end;
                     break;
                 }
-                match plane.disclose_list(self.session, 0, number, &hints) {
+                let (at, hints): (Vec<usize>, Vec<HintChunk>) = hints.into_iter().unzip();
+                self.next[list] = match plane.disclose_list(self.session, 0, number, &hints) {
                     // The one before is still on its way.
                     Ok(taken) if taken.chunks == 0 => return,
-                    Ok(taken) => self.next[list] += taken.chunks,
+                    Ok(taken) => at.get(taken.chunks).copied().unwrap_or(end),
                     Err(error) => {
-                        // That file cannot be followed (it has shrunk, is gone, is on no disk); the next one may.
-                        self.next[list] += error.chunk;
-                        if let Some(chunk) = chunks.get(self.next[list]) {
+                        // That file cannot be followed (it has shrunk, is on no disk); the next one may.
+                        let refused = at.get(error.chunk).copied().unwrap_or(end);
+                        if let Some(chunk) = chunks.get(refused) {
                             self.failed[chunk.file as usize] = true;
                         }
+                        refused
                     }
-                }
+                };
             }
         }
     }
 
-    fn hint(&self, chunk: Chunk) -> HintChunk {
-        let file = &self.plan.files[chunk.file as usize];
-        let offset = u64::from(chunk.first_page) * PAGE_BYTES;
-        let length = (u64::from(chunk.pages) * PAGE_BYTES).min(file.bytes.saturating_sub(offset));
-        HintChunk { path: file.path.clone(), offset, length: Some(length) }
+    /// The next few chunks that can be handed over, each with its place in the list, and where the list goes on behind
+    /// them. Left out is what is gone, and what lies beyond the end of a file that has shrunk.
+    fn hints(&mut self, chunks: &[Chunk], from: usize) -> (Vec<(usize, HintChunk)>, usize) {
+        let mut hints = Vec::with_capacity(CHUNKS_A_TIME);
+        for (at, chunk) in chunks.iter().enumerate().skip(from) {
+            if hints.len() >= CHUNKS_A_TIME {
+                return (hints, at);
+            }
+            if self.failed[chunk.file as usize] {
+                continue;
+            }
+            match self.finder.place(chunk.file) {
+                Place::Sought => {
+                    self.is_waiting = true;
+                    return (hints, at);
+                }
+                Place::Gone => self.failed[chunk.file as usize] = true,
+                Place::There(path, bytes) => {
+                    let offset = u64::from(chunk.first_page) * PAGE_BYTES;
+                    let length = (u64::from(chunk.pages) * PAGE_BYTES).min(bytes.saturating_sub(offset));
+                    if length > 0 {
+                        hints.push((at, HintChunk { path, offset, length: Some(length) }));
+                    }
+                }
+            }
+        }
+        (hints, chunks.len())
     }
 }
 
@@ -157,7 +187,7 @@ pub(super) fn steered(
         }
         let step = catch_unwind(AssertUnwindSafe(|| {
             guiding.feed(&mut plane, FEED_TIME);
-            plane.step(&[program.ended()], IDLE)
+            plane.step(&[program.ended()], if guiding.is_waiting { SOUGHT } else { IDLE })
         }));
         let problem = match step {
             Ok(Ok(ready)) if ready.is_empty() => continue,
@@ -210,6 +240,7 @@ pub(super) fn steered(
         read_bytes: Some(stats.device_read_bytes),
         predicted,
         stats: Some(stats),
+        names: guide.map(|guide| guide.finder.names()).unwrap_or_default(),
     })
 }
 

@@ -9,8 +9,8 @@
 //! [`RUN_PAGES`]; a piece of what the run holds already adds nothing but its wait. A run is written when its process
 //! does something else, so a process's runs are in order.
 //!
-//! A file is named when it is first seen: by the descriptors and mappings of the process, or by its number where the
-//! process has ended already. What cannot be named, or lies on no disk, is not recorded. Executables and libraries are
+//! A file is named when it is first seen: by its number, or by the descriptors and mappings of the process where that
+//! cannot be. What cannot be named, or lies on no disk, is not recorded. Executables and libraries are
 //! told by how they are used: mapped, and executable or named like a library.
 //!
 //! Every process of a job maps its programs, libraries and tables of locales anew, in no order worth following, and a
@@ -30,6 +30,7 @@ use foretell_recording::{
 use super::programs::{Programs, Told};
 use super::reads::Reads;
 use crate::descriptors::{Descriptors, Search};
+use crate::handles::Mounts;
 use crate::observe::{FileKey, Observation};
 use crate::resolve;
 
@@ -89,6 +90,7 @@ pub struct Gather {
     waits: HashMap<u32, u64>,
     programs: Programs,
     descriptors: Descriptors,
+    mounts: Mounts,
     start: Instant,
     own_pid: u32,
 }
@@ -112,6 +114,7 @@ impl Gather {
             waits: HashMap::new(),
             programs: Programs::default(),
             descriptors: Descriptors::new(),
+            mounts: Mounts::default(),
             start: Instant::now(),
             own_pid: std::process::id(),
         };
@@ -127,6 +130,16 @@ impl Gather {
 
     /// Takes an observation in.
     pub fn take(&mut self, observation: &Observation) {
+        self.take_knowing(observation, &|_| None);
+    }
+
+    /// The same where the paths of some files are known already. Of these the kernel does not tell the generation, by which
+    /// they could be found once they are closed.
+    pub(crate) fn take_knowing(
+        &mut self,
+        observation: &Observation,
+        known: &dyn Fn(FileKey) -> Option<PathBuf>,
+    ) {
         match *observation {
             Observation::Read { tgid, tid, file, first_page, last_page, generation, .. } => {
                 let waited = self.waits.contains_key(&tid);
@@ -138,18 +151,24 @@ impl Gather {
                     }
                     return;
                 };
-                self.reference(tgid, tid, (file, generation), first_page, last_page, Way::Read);
+                self.reference((tgid, tid), (file, generation, known), first_page, last_page, Way::Read);
             }
             Observation::Fault { tgid, tid, file, page, generation, .. } => {
-                self.reference(tgid, tid, (file, generation), page, page, Way::Mapped);
+                self.reference((tgid, tid), (file, generation, known), page, page, Way::Mapped);
             }
             Observation::MapPages { tgid, tid, file, first_page, last_page, generation, .. } => {
-                self.reference(tgid, tid, (file, generation), first_page, last_page, Way::Mapped);
+                self.reference((tgid, tid), (file, generation, known), first_page, last_page, Way::Mapped);
             }
             Observation::Added { tgid, tid, file, first_page, order, appended, generation, .. } => {
                 if appended && tgid != self.own_pid {
                     let last_page = first_page + (1_u64 << order.min(16)) - 1;
-                    self.reference(tgid, tid, (file, generation), first_page, last_page, Way::Written);
+                    self.reference(
+                        (tgid, tid),
+                        (file, generation, known),
+                        first_page,
+                        last_page,
+                        Way::Written,
+                    );
                 }
             }
             Observation::Removed { .. } => {}
@@ -220,13 +239,13 @@ impl Gather {
     }
 
     /// A process referenced pages of a file.
-    fn reference(&mut self, tgid: u32, tid: u32, file: (FileKey, u32), first: u64, last: u64, way: Way) {
+    fn reference(&mut self, (tgid, tid): (u32, u32), file: Named<'_>, first: u64, last: u64, way: Way) {
         let waited_ns = self.waits.remove(&tid).unwrap_or(0);
         let (Ok(first), Ok(last)) = (u32::try_from(first), u32::try_from(last)) else { return };
         if self.writer.is_none() || last == u32::MAX {
             return;
         }
-        let Some(seen) = self.seen(tgid, file.0, file.1) else { return };
+        let Some(seen) = self.seen(tgid, file) else { return };
         match way {
             Way::Written => self.write(&Event::Fact(Fact::Written(seen.number))),
             Way::Mapped if seen.executable => self.write(&Event::Fact(Fact::Executed(seen.number))),
@@ -277,7 +296,8 @@ impl Gather {
     }
 
     /// What is known of a file, which is named now if it is new.
-    fn seen(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<Seen> {
+    fn seen(&mut self, tgid: u32, file: Named<'_>) -> Option<Seen> {
+        let (key, generation, _) = file;
         if let Some(&seen) = self.files.get(&key)
             && (generation == 0 || seen.generation == 0 || seen.generation == generation)
         {
@@ -288,7 +308,7 @@ impl Gather {
         }
         // Beyond the limit nothing is named any more: the writer would leave it out.
         let room = (self.next_file as usize) < limits::FILES;
-        let named = if room { self.name(tgid, key, generation) } else { None };
+        let named = if room { self.name(tgid, file) } else { None };
         let Some((record, executable)) = named else {
             if self.nameless.len() >= NAMELESS {
                 self.nameless.clear();
@@ -306,8 +326,15 @@ impl Gather {
         Some(seen)
     }
 
-    fn name(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<(FileRecord, bool)> {
-        let found = resolve::find(tgid, key, generation, &mut self.descriptors, Search::Certain);
+    fn name(&mut self, tgid: u32, (key, generation, known): Named<'_>) -> Option<(FileRecord, bool)> {
+        if let Some(path) = known(key)
+            && resolve::look(&path).is_ok_and(|looks| looks.is(key))
+            && let Ok(metadata) = path.metadata()
+        {
+            return record(path, &metadata);
+        }
+        let lists = (&mut self.descriptors, &mut self.mounts);
+        let found = resolve::find(tgid, key, generation, lists, Search::Certain);
         for (path, what) in self.descriptors.take_unsteered() {
             self.leave_out(&path, what);
         }
@@ -317,20 +344,12 @@ impl Gather {
             self.leave_out(&path, "on no disk of this machine");
             return None;
         }
-        let file = found.open(key).ok()?;
+        let file = found.open().ok()?;
         if let Some(what) = resolve::obstacle(&file).ok()? {
             self.leave_out(&path, what);
             return None;
         }
-        if path.as_os_str().len() > limits::PATH_BYTES {
-            return None;
-        }
-        let metadata = file.metadata().ok()?;
-        let executable = metadata.permissions().mode() & 0o111 != 0 || is_library(&path);
-        let mtime_ns = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
-        let record =
-            FileRecord { path, dev: metadata.dev(), ino: metadata.ino(), size: metadata.len(), mtime_ns };
-        Some((record, executable))
+        record(path, &file.metadata().ok()?)
     }
 
     fn leave_out(&mut self, path: &Path, what: &'static str) {
@@ -364,6 +383,20 @@ impl Gather {
             self.failed = Some(error);
         }
     }
+}
+
+/// A file, its generation where that is told, and who knows paths of files.
+type Named<'a> = (FileKey, u32, &'a dyn Fn(FileKey) -> Option<PathBuf>);
+
+/// What a recording says of a file, and whether it is a program or a library.
+fn record(path: PathBuf, metadata: &std::fs::Metadata) -> Option<(FileRecord, bool)> {
+    if path.as_os_str().len() > limits::PATH_BYTES {
+        return None;
+    }
+    let executable = metadata.permissions().mode() & 0o111 != 0 || is_library(&path);
+    let mtime_ns = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
+    let (dev, ino, size) = (metadata.dev(), metadata.ino(), metadata.len());
+    Some((FileRecord { path, dev, ino, size, mtime_ns }, executable))
 }
 
 /// What only the end of a job tells.
