@@ -70,6 +70,9 @@ fn told(input: &Input<'_>) -> String {
         Input::ReaderAssigned { process, list } => {
             format!("reader-assigned process {} list {list}", process.0)
         }
+        Input::OneProcess { process, first } => {
+            format!("one-process process {} process {}", process.0, first.0)
+        }
         Input::Cancelled { manager } => format!("cancelled manager {}", manager.0),
         Input::Priority { manager, file, priority } => {
             format!("priority manager {} file {} {priority}", manager.0, file.0)

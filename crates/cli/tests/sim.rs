@@ -276,6 +276,71 @@ fn what_is_deployed_can_be_simulated() {
     assert!(elapsed(&["--hints", &write("half", &half)]) > own);
 }
 
+/// Half of the hints wrong: the guard is on unless it is switched off, and in the paper's setting it never is.
+#[test]
+fn informed_is_simulated_with_its_guard() {
+    let base = [
+        "--workload",
+        "ld",
+        "--policy",
+        "informed",
+        "--device",
+        "hp97560",
+        "--hints-drop",
+        "50%",
+        "--cache",
+        "1280",
+    ];
+    let run = |more: &[&str]| results(&[&base[..], more].concat()).pop().unwrap();
+    let (with, without) = (run(&[]), run(&["--no-guard"]));
+    let ratio = |r: &Value| r["vs_linux"].as_f64().unwrap();
+    assert!(ratio(&with) < 1.05 && ratio(&without) > 1.2, "{} and {}", ratio(&with), ratio(&without));
+    assert_eq!(run(&["--paper"])["elapsed_s"], run(&["--paper", "--no-guard"])["elapsed_s"]);
+    // With a processor each, two processes compute at the same time.
+    let both = |processors: &str| {
+        let together =
+            ["--workload", "dinero", "--workload", "ld", "--policy", "linux", "--processors", processors];
+        results(&together).pop().unwrap()
+    };
+    let (one, two) = (both("1"), both("2"));
+    let number = |r: &Value, key: &str| r[key].as_f64().unwrap();
+    assert!(number(&two, "elapsed_s") < 0.95 * number(&one, "elapsed_s"));
+    let sum = ["compute_s", "driver_s", "stall_s"].map(|key| number(&two, key)).iter().sum::<f64>();
+    assert!((sum - 2.0 * number(&two, "elapsed_s")).abs() < 1e-6);
+    refused(&["sim", "--workload", "ld", "--processors", "1025"], "--processors 1025: no more than 1024");
+    refused(&["sim", "--workload", "ld", "--processors", "0"], "--processors");
+}
+
+#[test]
+fn the_kernels_faults_come_from_one_seed() {
+    let base = [
+        "--workload",
+        "cscope2",
+        "--policy",
+        "informed",
+        "--device",
+        "hp97560",
+        "--cache",
+        "1280",
+        "--advisory",
+    ];
+    let run = |more: &[&str]| results(&[&base[..], more].concat()).pop().unwrap();
+    let (faultless, faulty) = (run(&[]), run(&["--faults", "7"]));
+    assert_eq!(
+        (faultless["advised"]["lost"].as_u64(), faultless["advised"]["differing"].as_u64()),
+        (Some(0), Some(0))
+    );
+    assert!(
+        faulty["advised"]["lost"].as_u64() > Some(10) && faulty["advised"]["vanished"].as_u64() > Some(10)
+    );
+    assert_eq!(faulty["advised"]["differing"], 0);
+    assert_eq!(run(&["--faults", "7"]), faulty);
+    assert!(faulty["vs_linux"].as_f64().unwrap() < 0.8, "{faulty}");
+    refused(&["sim", "--workload", "ld", "--faults", "1"], "--advisory");
+    refused(&["sim", "--workload", "ld", "--advisory", "--device", "none"], "--advisory: without a device");
+    refused(&["sim", "--workload", "ld", "--advisory", "--policy", "demand-opt"], "--advisory: demand-opt");
+}
+
 /// Passes over the blocks of `/data/big`, as strace writes them.
 fn trace_of(passes: u64, blocks: u64) -> String {
     let mut out = String::from("1 1.000000 openat(AT_FDCWD, \"/data/big\", O_RDONLY) = 3 <0.000010>\n");

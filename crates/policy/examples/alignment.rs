@@ -1,12 +1,16 @@
 //! How much of what the best alignment finds the streams find, when jobs nearly repeat.
 //!
 //! `cargo run --release -p foretell-policy --example alignment` prints the smallest share over bases and seeds, for each
-//! perturbation and rate; `-- --bases` prints every base.
+//! perturbation and rate; `-- --bases` prints every base; `-- --readers` has 2, 4 and 8 readers that take turns at random,
+//! each with another base: as processes of their own, which are not known and must find their streams, and as threads of
+//! one process, whose recording is interleaved in another way than the live run.
 
-use foretell_policy::Block;
-use foretell_policy::alignment::{Limits, Match, Reference, Stream};
+use foretell_policy::alignment::{Limits, Match, Readers, Reference, Stream};
+use foretell_policy::{Block, FileId};
 use foretell_testkit::best_alignment;
-use foretell_testkit::perturb::{BASES, Base, FOREIGN, Marked, PERTURBATIONS, Perturbation, Random};
+use foretell_testkit::perturb::{
+    BASES, Base, FOREIGN, Marked, PERTURBATIONS, Perturbation, Random, interleave,
+};
 use std::collections::BTreeMap;
 
 const RATES: [f64; 4] = [0.01, 0.05, 0.20, 0.50];
@@ -83,7 +87,95 @@ fn cell(base: Base, perturbation: Perturbation, rate: f64) -> Figures {
     worst
 }
 
+/// The files of each reader are its own: file numbers from here on times the reader's number.
+const FILES_OF_A_READER: u32 = 1 << 22;
+
+/// Lists and live runs of some readers, each with a base of its own.
+fn several(readers: usize, perturbation: Perturbation, rate: f64, seed: u64) -> Vec<[Vec<Marked>; 2]> {
+    let reader = |reader: usize| {
+        let seed = seed + 10 * reader as u64;
+        let (list, live) = BASES[reader % BASES.len()].generate(seed);
+        let (list, live) = perturbation.apply(&list, &live, rate, seed + 100);
+        let of_reader = |all: Vec<Marked>| -> Vec<Marked> {
+            let file = |m: &Marked| FileId(m.block.file.0 + FILES_OF_A_READER * reader as u32);
+            all.iter().map(|m| Marked { block: Block::new(file(m), m.block.index), ..*m }).collect()
+        };
+        [of_reader(list), of_reader(live)]
+    };
+    (0..readers).map(reader).collect()
+}
+
+/// Matches of 2 to 8 readers over those of the best alignments, as processes of their own and as threads of one.
+fn several_found(readers: usize, perturbation: Perturbation, rate: f64, seed: u64) -> [f64; 2] {
+    let runs = several(readers, perturbation, rate, seed);
+    let lists: Vec<Vec<Marked>> = runs.iter().map(|[list, _]| list.clone()).collect();
+    let lives: Vec<Vec<Marked>> = runs.iter().map(|[_, live]| live.clone()).collect();
+    let weights = vec![1; readers];
+    let (list, live) = (interleave(&lists, &weights, seed), interleave(&lives, &weights, seed + 1));
+    let blocks = |all: &[(usize, Marked)]| all.iter().map(|(_, m)| m.block).collect::<Vec<_>>();
+    let best = best_alignment(&blocks(&list), &blocks(&live)).max(1) as f64;
+    let mut ids = Ids::default();
+    let listed: Vec<(usize, Reference)> = list.iter().map(|(r, m)| (*r, ids.reference(m.block))).collect();
+    let window = (ids.0.len() / 4) as u32;
+    let mut found = [0.0; 2];
+    for (way, found) in found.iter_mut().enumerate() {
+        let mut all = Readers::new(Limits { window, ..Limits::default() });
+        for stream in 0..if way == 0 { readers } else { 1 } {
+            all.add_stream();
+            let of_stream = listed.iter().filter(|(reader, _)| way == 1 || *reader == stream);
+            if let Some(stream) = all.stream_mut(stream) {
+                for (_, r) in of_stream {
+                    stream.append(*r);
+                }
+            }
+        }
+        let mut matched = 0;
+        for (reader, m) in &live {
+            let reader = if way == 0 { 1000 + *reader as u32 } else { 0 };
+            if way == 1 {
+                all.assign(reader, 0);
+            }
+            all.reference(reader, ids.reference(m.block), |_, _, how| {
+                matched += u32::from(matches!(how, Match::At(_)));
+            });
+            for stream in 0..readers {
+                while all.stream_mut(stream).and_then(Stream::take_moved).is_some() {}
+            }
+        }
+        *found = f64::from(matched) / best;
+    }
+    found
+}
+
+fn print_several() {
+    println!("found: matches over those of the best alignment, in per cent, one seed.\n");
+    let mut tables = [String::new(), String::new()];
+    for perturbation in PERTURBATIONS {
+        for table in &mut tables {
+            *table += &format!("| {perturbation:?} |");
+        }
+        for readers in [2, 4, 8] {
+            for rate in RATES {
+                let found = several_found(readers, perturbation, rate, 1);
+                for (table, found) in tables.iter_mut().zip(found) {
+                    *table += &format!(" {:.1} |", 100.0 * found.min(9.99));
+                }
+            }
+        }
+        for table in &mut tables {
+            *table += "\n";
+        }
+    }
+    for (name, table) in ["processes of their own", "threads of one process"].iter().zip(tables) {
+        println!("| {name} | 2: 1% | 5% | 20% | 50% | 4: 1% | 5% | 20% | 50% | 8: 1% | 5% | 20% | 50% |");
+        println!("| --- |{}\n{table}", " ---: |".repeat(12));
+    }
+}
+
 fn main() {
+    if std::env::args().any(|a| a == "--readers") {
+        return print_several();
+    }
     let every_base = std::env::args().any(|a| a == "--bases");
     println!(
         "found: matches over those of the best alignment; explained: the same with references of positions that"

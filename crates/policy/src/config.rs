@@ -138,6 +138,10 @@ pub struct Config {
     pub order: Order,
     /// Number of disks that [`crate::Layout`]s may name, 1 at least.
     pub disks: u16,
+    /// Number of processors that the processes share, 1 at least. Only what is found out beside depends on it.
+    pub processors: u16,
+    /// Processor time of a fetch. Only what is found out beside depends on it.
+    pub driver: Nanos,
     /// When to revoke the control of a foolish manager; `None` for never, as in the papers.
     pub revocation: Option<Revocation>,
     /// Give a prefetch up when it has not completed after this time (a plane whose fetches may vanish).
@@ -164,6 +168,8 @@ impl Config {
             readahead_blocks: 16,
             order: Order::Ascending,
             disks: 1,
+            processors: 1,
+            driver: Nanos(0),
             revocation: None,
             fetch_timeout: None,
             beside: Beside::Nothing,

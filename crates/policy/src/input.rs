@@ -126,6 +126,14 @@ pub enum Input<'a> {
         /// Whose.
         manager: ManagerId,
     },
+    /// One process under two managers, as what it makes references to is another's: `process` makes its references in
+    /// turn with `first`. Only what is found out beside depends on it.
+    OneProcess {
+        /// Who.
+        process: ProcessId,
+        /// As whom it is known, too; of this one compute times are told.
+        first: ProcessId,
+    },
     /// The cache has another size from now on; what is too much is evicted at once.
     CacheSize {
         /// Blocks that may be in the cache or on their way into it, at least 1.

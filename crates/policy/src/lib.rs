@@ -57,6 +57,6 @@ pub use ids::{Block, DiskId, FileId, ManagerId, Nanos, ProcessId};
 pub use input::{Answer, Input, LimitReached};
 pub use layout::{Extent, Layout};
 pub use optimal::belady_fetches;
-pub use planner::{Prefetch, UnknownPrefetch};
+pub use planner::{KernelReadahead, Prefetch, UnknownPrefetch};
 pub use pool_policy::{PoolPolicy, UnknownPoolPolicy};
 pub use shadow::ShadowReport;

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use foretell_policy::Block;
 use foretell_policy::alignment::{Class, Limits, Match, Moved, Readers, Reference, Stream};
+use foretell_policy::{Block, FileId};
 use foretell_testkit::perturb::{Base, FOREIGN, Marked, Perturbation, Random, interleave};
 use foretell_testkit::{best_alignment, seeded};
 use proptest::prelude::*;
@@ -287,6 +287,37 @@ proptest! {
             if let Some(p) = stream.next_use(r(l).block) {
                 prop_assert!(stream.is_live(p));
             }
+        }
+    }
+}
+
+/// Of each reader's first references some are of files that the lists do not know.
+#[test]
+fn readers_that_begin_with_something_new_find_their_streams() {
+    for new in [1, 30, 100, 5000] {
+        let mut ids = Ids::default();
+        let mut readers = Readers::new(Limits::default());
+        let mut lives = Vec::new();
+        for seed in 0..4u32 {
+            let (mut list, _) = Base::Scan.generate(u64::from(seed));
+            for m in &mut list {
+                m.block.file.0 += 1000 * seed;
+            }
+            let stream = readers.add_stream().unwrap();
+            for m in &list {
+                readers.stream_mut(stream).unwrap().append(ids.reference(m.block)).unwrap();
+            }
+            let foreign = (0..new)
+                .map(|i| Marked { block: Block::new(FileId(900_000 + seed), 7 * i), origin: FOREIGN });
+            let at = 20.min(list.len());
+            list.splice(at..at, foreign);
+            lives.push(list);
+        }
+        for (reader, m) in &interleave(&lives, &[1; 4], 5) {
+            readers.reference(*reader as u32, ids.reference(m.block), |_, _, _| {});
+        }
+        for reader in 0..4 {
+            assert_eq!(readers.stream_of(reader), Some(reader as usize), "{new} new ones");
         }
     }
 }

@@ -29,6 +29,8 @@ pub(crate) fn write(out: &mut Vec<u8>, config: &Config) {
         readahead_blocks,
         order,
         disks,
+        processors,
+        driver,
         revocation,
         fetch_timeout,
         beside,
@@ -46,6 +48,8 @@ pub(crate) fn write(out: &mut Vec<u8>, config: &Config) {
     number(out, (*readahead_blocks).into());
     number(out, place(ORDERS.iter().position(|o| o == order)));
     number(out, (*disks).into());
+    number(out, (*processors).into());
+    number(out, driver.0);
     number(out, u64::from(revocation.is_some()));
     if let Some(Revocation { window, revoke_above, reinstate_below }) = revocation {
         number(out, (*window).into());
@@ -94,6 +98,8 @@ pub(crate) fn read<R: Read>(bytes: &mut Bytes<R>) -> Result<Config, LogError> {
     let readahead_blocks = bytes.u32()?;
     let order = bytes.one_of(&ORDERS)?;
     let disks = bytes.u16()?;
+    let processors = bytes.u16()?;
+    let driver = Nanos(bytes.number()?);
     let revocation = if bytes.one_of(&[false, true])? {
         Some(Revocation { window: bytes.u32()?, revoke_above: bytes.f64()?, reinstate_below: bytes.f64()? })
     } else {
@@ -124,6 +130,8 @@ pub(crate) fn read<R: Read>(bytes: &mut Bytes<R>) -> Result<Config, LogError> {
         readahead_blocks,
         order,
         disks,
+        processors,
+        driver,
         revocation,
         beside,
         fetch_timeout: has_timeout.then_some(Nanos(fetch_timeout)),

@@ -213,6 +213,9 @@ impl<R: Read> Bytes<R> {
             kind::READER_ASSIGNED => {
                 Input::ReaderAssigned { process: self.process(first, before)?, list: self.u32()? }
             }
+            kind::ONE_PROCESS => {
+                Input::OneProcess { process: self.process(first, before)?, first: ProcessId(self.u32()?) }
+            }
             kind::CANCELLED => Input::Cancelled { manager: self.manager()? },
             kind::PRIORITY => {
                 Input::Priority { manager: self.manager()?, file: self.file()?, priority: self.i32()? }

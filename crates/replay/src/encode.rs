@@ -34,6 +34,7 @@ pub(crate) mod kind {
     pub(crate) const FLUSHED: u8 = 25;
     pub(crate) const SCHEDULED: u8 = 26;
     pub(crate) const DISK_BATCH: u8 = 27;
+    pub(crate) const ONE_PROCESS: u8 = 28;
     // Not inputs.
     pub(crate) const ACTIONS: u8 = 29;
     pub(crate) const CHECK: u8 = 30;
@@ -190,6 +191,10 @@ pub(crate) fn input(out: &mut Vec<u8>, before: &mut Before, now: Nanos, input: &
             record.process(before, process);
             record.numbers(&[list]);
         }
+        Input::OneProcess { process, first } => {
+            record.process(before, process);
+            record.numbers(&[first.0]);
+        }
         Input::Priority { manager, file, priority } => {
             record.numbers(&[manager.0, file.0]);
             record.signed(priority);
@@ -234,6 +239,7 @@ fn kind_of(input: &Input<'_>) -> u8 {
         Input::MemoryReleased => kind::MEMORY_RELEASED,
         Input::Disclosed { .. } => kind::DISCLOSED,
         Input::ReaderAssigned { .. } => kind::READER_ASSIGNED,
+        Input::OneProcess { .. } => kind::ONE_PROCESS,
         Input::Cancelled { .. } => kind::CANCELLED,
         Input::Priority { .. } => kind::PRIORITY,
         Input::Policy { .. } => kind::POLICY,

@@ -79,6 +79,7 @@ fn input() -> impl Strategy<Value = OwnedInput> {
         1 => (0u32..30).prop_map(|cache_blocks| Input::CacheSize { cache_blocks }),
         1 => Just(Input::MemoryReleased),
         1 => (process(), id()).prop_map(|(process, list)| Input::ReaderAssigned { process, list }),
+        1 => (process(), process()).prop_map(|(process, first)| Input::OneProcess { process, first }),
         1 => manager().prop_map(|manager| Input::Cancelled { manager }),
         2 => (manager(), file(), priority())
             .prop_map(|(manager, file, priority)| Input::Priority { manager, file, priority }),
@@ -148,7 +149,9 @@ fn config() -> impl Strategy<Value = Config> {
                 disks,
                 revocation,
                 fetch_timeout,
-                beside: if small { Beside::Counterfactual } else { Beside::Nothing },
+                processors: disks,
+                driver: Nanos(u64::from(batch)),
+                beside: if small { Beside::Guard } else { Beside::Nothing },
                 ..Config::new(cache_blocks)
             };
             if small {

@@ -26,6 +26,9 @@ struct Args {
     /// Seeds of layouts and errors.
     #[arg(long, value_delimiter = ',', default_value = "1,2,3")]
     seeds: Vec<u64>,
+    /// Processors of the simulated machine.
+    #[arg(long, default_value_t = 1)]
+    processors: u16,
     /// Threads.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -66,7 +69,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let input = &inputs[input];
         let policy = if wrong.is_some() { PolicyName::Informed } else { PolicyName::Linux };
         let mut cell = Cell::new(policy, disks, "hp97560", device.clone(), 1280);
-        (cell.seed, cell.demand_first) = (seed, true);
+        (cell.seed, cell.demand_first, cell.processors) = (seed, true, args.processors);
         if let Some((drop_share, perturb_share)) = wrong {
             cell.beside = if args.unguarded { Beside::Counterfactual } else { Beside::Guard };
             let others = Hints { drop_share, perturb_share, ..Hints::default() };

@@ -58,6 +58,13 @@ pub struct Reverse {
     pub batch: u32,
 }
 
+/// An advisory plane: the kernel holds the blocks, reads ahead by itself, and is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Advisory {
+    /// Seed of its faults; none if `None`.
+    pub faults: Option<u64>,
+}
+
 /// What to simulate.
 #[derive(Debug, Clone)]
 pub struct Cell {
@@ -90,8 +97,12 @@ pub struct Cell {
     pub stripe_blocks: u32,
     /// How many times as fast the processor is.
     pub cpu_speed: f64,
+    /// Processors that the processes share.
+    pub processors: u16,
     /// Processor time of a fetch in ns.
     pub driver_ns: u64,
+    /// The kernel holds the blocks; exact if `None`.
+    pub advisory: Option<Advisory>,
     /// What is found out beside the policy.
     pub beside: Beside,
     /// What is wrong with the hints.
@@ -137,6 +148,8 @@ impl Cell {
             readahead_bytes: LINUX_READAHEAD_BYTES,
             stripe_blocks: 1,
             cpu_speed: 1.0,
+            processors: 1,
+            advisory: None,
             beside: Beside::Nothing,
             hints: Hints::default(),
             hints_by_process: Vec::new(),

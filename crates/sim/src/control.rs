@@ -5,7 +5,7 @@
 //! manager of its own, under the rules; if a list is given, the processes share one manager, because one list
 //! says in which order all of them read.
 
-use foretell_policy::{Block, Engine, FileId, ManagerId, PoolPolicy, ProcessId};
+use foretell_policy::{Block, Engine, FileId, Input, ManagerId, Nanos, PoolPolicy, ProcessId};
 
 use crate::cell::Cell;
 use crate::run::SimError;
@@ -61,11 +61,12 @@ pub(crate) fn enrol(cell: &Cell, engine: &mut Engine, processes: usize) -> Resul
             None => managed(control, engine)?,
         };
         shared = control.list.is_some().then_some(manager);
-        enrolled.push(Enrolled {
-            manager,
-            process: engine.add_process(manager),
-            kernel: kernel.map(|kernel| engine.add_process(kernel)),
-        });
+        let process = engine.add_process(manager);
+        let kernel = kernel.map(|kernel| engine.add_process(kernel));
+        if let Some(kernel) = kernel {
+            engine.tell(Nanos(0), Input::OneProcess { process: kernel, first: process });
+        }
+        enrolled.push(Enrolled { manager, process, kernel });
     }
     Ok(enrolled)
 }

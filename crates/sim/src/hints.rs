@@ -47,6 +47,7 @@ impl Hints {
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, seeded, the same everywhere.
+#[derive(Debug)]
 pub(crate) struct SplitMix(pub(crate) u64);
 
 impl SplitMix {
@@ -58,7 +59,7 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    fn share(&mut self) -> f64 {
+    pub(crate) fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 

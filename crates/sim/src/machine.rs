@@ -1,10 +1,10 @@
-//! The machine: one processor, some processes, some disks.
+//! The machine: processors, one of them unless said otherwise, some processes, some disks.
 //!
-//! A process computes, references a block, waits if the block is not there, computes again. The
+//! A process computes, references a block, waits if the block is not there, computes again. A
 //! processor runs one process at a time, to the end of its compute time, in the order in which they
-//! became ready. Every fetch costs driver time when its disk starts it: an interrupt that takes the
-//! processor, so it delays whoever computes, and is hidden where everybody waits (that instant, not the
-//! issue or the completion, gives the published figures).
+//! became ready. Every fetch costs driver time when its disk starts it: an interrupt that takes a
+//! processor, so it delays whoever computes there, and is hidden where nobody does (that instant, not the
+//! issue or the completion, gives the published figures). Of several processors it takes one that is free, if any is.
 //!
 //! Each disk serves its queue by its discipline. The engine is told when a fetch completes, together
 //! with its access time, and asked for actions after every event. An event looks only at the disks that
@@ -22,6 +22,7 @@ use foretell_policy::{
 use crate::agenda::Agenda;
 use crate::control::{Control, Enrolled};
 use crate::input::InputReference;
+use crate::kernel::{Advised, Kernel};
 use crate::run::SimError;
 
 /// Where a process is.
@@ -71,6 +72,15 @@ pub(crate) struct Totals {
     pub(crate) busy_ns: u64,
 }
 
+/// What is left when all processes have ended.
+pub(crate) struct Finished {
+    pub(crate) totals: Totals,
+    /// When each process ended.
+    pub(crate) ends_ns: Vec<u64>,
+    pub(crate) engine: Engine,
+    pub(crate) advised: Option<Advised>,
+}
+
 /// How the machine is equipped.
 pub(crate) struct Hardware {
     pub(crate) disks: Vec<Device>,
@@ -78,34 +88,25 @@ pub(crate) struct Hardware {
     pub(crate) layouts: Vec<Layout>,
     /// Processor time of one fetch.
     pub(crate) driver_ns: u64,
+    /// How many processors there are.
+    pub(crate) processors: u16,
     /// Divides compute times: the paper's processor twice as fast.
     pub(crate) cpu_speed: f64,
     /// Which files are left to the kernel, if any.
     pub(crate) control: Option<Arc<Control>>,
+    /// The kernel, if the plane is advisory.
+    pub(crate) kernel: Option<Kernel>,
+    /// Blocks of each file.
+    pub(crate) file_blocks: Vec<u32>,
     /// The disks promote prefetches that a process waits for.
     pub(crate) promotes: bool,
     /// Tell the engine compute and access times (forestall asks for them).
     pub(crate) reports_times: bool,
 }
 
-/// The end of a process.
+/// One processor.
 #[derive(Debug, Clone, Copy, Default)]
-struct Ended {
-    at_ns: u64,
-    idle_driver_ns: u64,
-    idle_fetches: u64,
-}
-
-pub(crate) struct Machine<R> {
-    engine: Engine,
-    hardware: Hardware,
-    /// When each disk has its next event.
-    agenda: Agenda,
-    /// Disks that were given a request since they were looked at; each once.
-    touched: Vec<u16>,
-    processes: Vec<Process<R>>,
-    feeds: Vec<Feed>,
-    ready: VecDeque<usize>,
+struct Processor {
     running: Option<usize>,
     /// When the running process's compute time is over, driver time included.
     run_end_ns: u64,
@@ -115,10 +116,29 @@ pub(crate) struct Machine<R> {
     idle_driver_ns: u64,
     /// Fetches that started in it.
     idle_fetches: u64,
-    /// When the last process ended; its last driver time and the fetches begun until then.
-    ended: Ended,
     /// The driver has the idle processor until then.
     driver_until_ns: u64,
+}
+
+/// When the last process ended, and how the processors were then.
+#[derive(Debug, Clone, Default)]
+struct Ended {
+    at_ns: u64,
+    processors: Vec<Processor>,
+}
+
+pub(crate) struct Machine<R> {
+    pub(crate) engine: Engine,
+    pub(crate) hardware: Hardware,
+    /// When each disk has its next event.
+    agenda: Agenda,
+    /// Disks that were given a request since they were looked at; each once.
+    touched: Vec<u16>,
+    processes: Vec<Process<R>>,
+    feeds: Vec<Feed>,
+    ready: VecDeque<usize>,
+    processors: Vec<Processor>,
+    ended: Ended,
     totals: Totals,
 }
 
@@ -141,23 +161,18 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
             engine,
             agenda: Agenda::new(hardware.disks.len()),
             touched: Vec::with_capacity(hardware.disks.len()),
+            processors: vec![Processor::default(); hardware.processors.max(1) as usize],
             hardware,
             processes,
             feeds,
             ready: VecDeque::new(),
-            running: None,
-            run_end_ns: 0,
-            idle_since_ns: 0,
-            idle_driver_ns: 0,
-            idle_fetches: 0,
             ended: Ended::default(),
-            driver_until_ns: 0,
             totals: Totals::default(),
         }
     }
 
-    /// Runs all processes to their end; gives when each of them ended, too.
-    pub(crate) fn run(mut self) -> Result<(Totals, Vec<u64>, Engine), SimError> {
+    /// Runs all processes to their end.
+    pub(crate) fn run(mut self) -> Result<Finished, SimError> {
         for feed in 0..self.feeds.len() {
             self.feed(0, feed);
         }
@@ -168,43 +183,70 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         self.dispatch(0);
         loop {
             let disk_ns = self.agenda.next_ns();
-            let run_ns = self.running.map(|_| self.run_end_ns);
-            match (disk_ns, run_ns) {
-                (Some(disk), run) if run.is_none_or(|run| disk <= run) => {
-                    if self.running.is_none() && self.ready.is_empty() && self.all_done() {
+            let running = self.next_to_refer();
+            if let Some(timer) = self.timer_ns()
+                && disk_ns.is_none_or(|disk| timer < disk)
+                && running.is_none_or(|(run, _)| timer < run)
+            {
+                if running.is_none() && self.ready.is_empty() && self.all_done() {
+                    break;
+                }
+                self.timer(timer)?;
+                continue;
+            }
+            match (disk_ns, running) {
+                (Some(disk), run) if run.is_none_or(|(run, _)| disk <= run) => {
+                    if running.is_none() && self.ready.is_empty() && self.all_done() {
                         break;
                     }
                     self.disk_events(disk)?;
                 }
-                (_, Some(run)) => self.reference(run)?,
+                (_, Some((run, processor))) => self.reference(run, processor)?,
                 (_, None) => break,
             }
         }
         if !self.all_done() {
             return Err(SimError::Stuck);
         }
-        let Ended { at_ns: end_ns, idle_driver_ns, idle_fetches } = self.ended;
-        self.totals.stall_ns += end_ns - self.idle_since_ns - idle_driver_ns;
-        // What started after that is none of the run's fetches.
-        self.totals.driver_ns -= self.idle_driver_ns - idle_driver_ns;
-        self.totals.fetches -= self.idle_fetches - idle_fetches;
+        let Ended { at_ns: end_ns, processors } = std::mem::take(&mut self.ended);
+        for (processor, then) in self.processors.iter().zip(&processors) {
+            // Another processor's interrupt may go on when the last process has ended.
+            let beyond = then.driver_until_ns.saturating_sub(end_ns).min(then.idle_driver_ns);
+            let idle_driver_ns = then.idle_driver_ns - beyond;
+            self.totals.stall_ns += end_ns - processor.idle_since_ns - idle_driver_ns;
+            // What started after that is none of the run's fetches.
+            self.totals.driver_ns -= processor.idle_driver_ns - idle_driver_ns;
+            self.totals.fetches -= processor.idle_fetches - then.idle_fetches;
+        }
         self.totals.elapsed_ns = end_ns;
         self.totals.busy_ns = self.hardware.disks.iter().map(|d| d.busy_ns(end_ns).min(end_ns)).sum();
         let ends_ns = self.processes.iter().map(|p| p.ended_ns).collect();
-        Ok((self.totals, ends_ns, self.engine))
+        let totals = self.totals;
+        let advised = self.come_to_rest()?;
+        Ok(Finished { totals, ends_ns, engine: self.engine, advised })
     }
 
     fn all_done(&self) -> bool {
         self.processes.iter().all(|p| p.doing == Doing::Done)
     }
 
-    /// The running process's compute time is over: it references its block.
-    fn reference(&mut self, now: u64) -> Result<(), SimError> {
-        let Some(p) = self.running.take() else { return Ok(()) };
-        self.idle_since_ns = now;
+    /// When a process makes its reference next, and on which processor.
+    #[inline]
+    fn next_to_refer(&self) -> Option<(u64, usize)> {
+        let processors = self.processors.iter().enumerate();
+        processors.filter(|(_, p)| p.running.is_some()).map(|(i, p)| (p.run_end_ns, i)).min()
+    }
+
+    /// The compute time of a processor's process is over: it references its block.
+    fn reference(&mut self, now: u64, processor: usize) -> Result<(), SimError> {
+        let Some(p) = self.processors[processor].running.take() else { return Ok(()) };
+        self.processors[processor].idle_since_ns = now;
         let Some(next) = self.processes[p].next.take() else { return Ok(()) };
         let block = Block::new(FileId(next.file), next.block);
         let who = self.who(p, next.file);
+        if self.hardware.kernel.is_some() {
+            return self.reference_advised(now, p, who, block);
+        }
         let access = self.engine.access(Nanos(now), who, block);
         if !self.feeds.is_empty() {
             for feed in 0..self.feeds.len() {
@@ -222,6 +264,23 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         }
         self.dispatch(now);
         Ok(())
+    }
+
+    /// A process waits for the block that it references, or has it.
+    pub(crate) fn wait_or_go_on(&mut self, now: u64, p: usize, block: Block, has_it: bool) {
+        self.processes[p].doing = Doing::Waiting(block);
+        if has_it {
+            self.compute_next(now, p);
+        }
+    }
+
+    pub(crate) fn feed_count(&self) -> usize {
+        self.feeds.len()
+    }
+
+    /// When a disk has its next event.
+    pub(crate) fn next_disk_ns(&self) -> Option<u64> {
+        self.agenda.next_ns()
     }
 
     /// As whom a process references a file: what is left to the kernel is not its manager's.
@@ -244,14 +303,11 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
             }
             None => {
                 process.doing = Doing::Done;
-                process.ended_ns = now.max(self.driver_until_ns);
-                let Enrolled { process, kernel, .. } = process.enrolled;
                 // An interrupt under way is finished first, as it is before a process goes on.
-                self.ended = Ended {
-                    at_ns: now.max(self.driver_until_ns),
-                    idle_driver_ns: self.idle_driver_ns,
-                    idle_fetches: self.idle_fetches,
-                };
+                let driver_until_ns = self.processors.iter().map(|p| p.driver_until_ns).min().unwrap_or(0);
+                process.ended_ns = now.max(driver_until_ns);
+                self.ended = Ended { at_ns: process.ended_ns, processors: self.processors.clone() };
+                let Enrolled { process, kernel, .. } = process.enrolled;
                 for process in [Some(process), kernel].into_iter().flatten() {
                     self.engine.tell(Nanos(now), Input::ProcessExited { process });
                 }
@@ -259,31 +315,39 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         }
     }
 
-    /// Gives the processor to the next ready process.
-    fn dispatch(&mut self, now: u64) {
-        if self.running.is_some() {
-            return;
-        }
-        let Some(p) = self.ready.pop_front() else { return };
-        let compute_ns = self.processes[p].next.map_or(0, |r| r.compute_ns);
-        let compute_ns = match self.hardware.cpu_speed {
-            1.0 => compute_ns,
-            speed => (compute_ns as f64 / speed).round() as u64,
-        };
-        let start = now.max(self.driver_until_ns);
-        self.totals.stall_ns += start - self.idle_since_ns - self.idle_driver_ns;
-        self.totals.compute_ns += compute_ns;
-        (self.idle_driver_ns, self.idle_fetches) = (0, 0);
-        self.running = Some(p);
-        self.run_end_ns = start + compute_ns;
-        if self.hardware.reports_times {
-            let process = self.processes[p].enrolled.process;
-            self.engine.tell(Nanos(now), Input::Computed { process, compute: Nanos(compute_ns) });
+    /// Gives free processors to the processes that are ready.
+    pub(crate) fn dispatch(&mut self, now: u64) {
+        while !self.ready.is_empty()
+            && let Some(free) = self.free_processor()
+            && let Some(p) = self.ready.pop_front()
+        {
+            let compute_ns = self.processes[p].next.map_or(0, |r| r.compute_ns);
+            let compute_ns = match self.hardware.cpu_speed {
+                1.0 => compute_ns,
+                speed => (compute_ns as f64 / speed).round() as u64,
+            };
+            let processor = &mut self.processors[free];
+            let start = now.max(processor.driver_until_ns);
+            self.totals.stall_ns += start - processor.idle_since_ns - processor.idle_driver_ns;
+            self.totals.compute_ns += compute_ns;
+            (processor.idle_driver_ns, processor.idle_fetches) = (0, 0);
+            processor.running = Some(p);
+            processor.run_end_ns = start + compute_ns;
+            if self.hardware.reports_times {
+                let process = self.processes[p].enrolled.process;
+                self.engine.tell(Nanos(now), Input::Computed { process, compute: Nanos(compute_ns) });
+            }
         }
     }
 
+    /// The processor on which nobody runs, and of several the one that the driver leaves first.
+    fn free_processor(&self) -> Option<usize> {
+        let free = (0..self.processors.len()).filter(|&i| self.processors[i].running.is_none());
+        free.min_by_key(|&i| self.processors[i].driver_until_ns)
+    }
+
     /// Hands more of a disclosed list to the engine, as far as it may reach ahead.
-    fn feed(&mut self, now: u64, feed: usize) {
+    pub(crate) fn feed(&mut self, now: u64, feed: usize) {
         let f = &mut self.feeds[feed];
         let room = f.lookahead.saturating_sub(self.engine.disclosed_ahead(f.manager));
         let end = f.fed.saturating_add(room).min(f.list.len());
@@ -297,12 +361,24 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
     }
 
     /// Does what the engine asks for.
-    fn act(&mut self, now: u64) -> Result<(), SimError> {
+    pub(crate) fn act(&mut self, now: u64) -> Result<(), SimError> {
         let mut asked = false;
         while let Some(action) = self.engine.poll_action() {
-            if let Action::Fetch { block, reason, .. } = action {
-                self.submit(now, block, reason)?;
-                asked = true;
+            match action {
+                Action::Fetch { block, reason, .. } => {
+                    // The kernel may have it, or fetch it already.
+                    let kernel = self.hardware.kernel.as_mut();
+                    if kernel.is_none_or(|kernel| kernel.fetch(now, block, None, false)) {
+                        self.submit(now, block, reason)?;
+                        asked = true;
+                    }
+                }
+                Action::Evict { block } => {
+                    if let Some(kernel) = &mut self.hardware.kernel {
+                        kernel.evict(now, block);
+                    }
+                }
+                Action::CancelPrefetches { .. } => {}
             }
         }
         if asked {
@@ -317,7 +393,7 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         (disk, (u64::from(block.file.0) << 32) | u64::from(block.index), address)
     }
 
-    fn submit(&mut self, now: u64, block: Block, reason: Reason) -> Result<(), SimError> {
+    pub(crate) fn submit(&mut self, now: u64, block: Block, reason: Reason) -> Result<(), SimError> {
         let (disk, id, address) = self.place(block);
         let sectors = self.hardware.block_sectors;
         let class = match reason {
@@ -333,7 +409,7 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
     }
 
     /// Lets disks start what was just queued.
-    fn start_requests(&mut self, now: u64) {
+    pub(crate) fn start_requests(&mut self, now: u64) {
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();
         for disk in touched.drain(..) {
@@ -347,33 +423,36 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         self.hardware.disks[disk as usize].advance(now);
         while let Some(event) = self.hardware.disks[disk as usize].poll() {
             match event {
-                DeviceEvent::Started(_) => self.charge(now),
+                DeviceEvent::Started(_) => self.charge(now, disk),
                 DeviceEvent::Completed(done) => self.complete(now, disk, &done),
             }
         }
         self.agenda.set(disk, self.hardware.disks[disk as usize].next_event_ns());
     }
 
-    fn disk_events(&mut self, now: u64) -> Result<(), SimError> {
+    pub(crate) fn disk_events(&mut self, now: u64) -> Result<(), SimError> {
         while let Some(disk) = self.agenda.take_due(now) {
             self.advance(now, disk);
         }
+        self.drain(now)?;
         self.act(now)?;
         self.dispatch(now);
         Ok(())
     }
 
-    /// A disk starts a fetch: the driver takes the processor.
-    fn charge(&mut self, now: u64) {
+    /// A disk starts a fetch: the driver takes a processor.
+    fn charge(&mut self, now: u64, disk: u16) {
         let driver_ns = self.hardware.driver_ns;
         self.totals.fetches += 1;
         self.totals.driver_ns += driver_ns;
-        if self.running.is_some() {
-            self.run_end_ns += driver_ns;
+        if let Some(free) = self.free_processor() {
+            let processor = &mut self.processors[free];
+            processor.driver_until_ns = now.max(processor.driver_until_ns) + driver_ns;
+            processor.idle_driver_ns += driver_ns;
+            processor.idle_fetches += 1;
         } else {
-            self.driver_until_ns = now.max(self.driver_until_ns) + driver_ns;
-            self.idle_driver_ns += driver_ns;
-            self.idle_fetches += 1;
+            let busy = disk as usize % self.processors.len();
+            self.processors[busy].run_end_ns += driver_ns;
         }
     }
 
@@ -384,9 +463,18 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
             let access = Nanos(done.service_ns());
             self.engine.tell(Nanos(now), Input::Served { disk: DiskId(disk), access });
         }
-        self.engine.tell(Nanos(now), Input::Loaded { block, by: None });
+        match &mut self.hardware.kernel {
+            None => {
+                self.engine.tell(Nanos(now), Input::Loaded { block, by: None });
+            }
+            Some(kernel) => kernel.arrived(now, block),
+        }
         for p in 0..self.processes.len() {
             if self.processes[p].doing == Doing::Waiting(block) {
+                let who = self.who(p, block.file.0);
+                if let Some(kernel) = &mut self.hardware.kernel {
+                    kernel.resumed(now, who, block);
+                }
                 self.compute_next(now, p);
             }
         }

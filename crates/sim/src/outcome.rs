@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::cell::{Cell, Reverse};
 use crate::input::Survey;
+use crate::kernel::Advised;
 use crate::policy::PolicyName;
 
 /// Result of one simulation. Times in seconds, blocks in blocks of the input.
@@ -60,6 +61,9 @@ pub struct Outcome {
     pub estimated_linux_s: Option<f64>,
     /// The stall time in that.
     pub estimated_linux_stall_s: Option<f64>,
+    /// What the kernel did by itself in an advisory plane; `None` in an exact one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advised: Option<Advised>,
     /// The order of the references is a guess from a description; only totals are the published ones.
     pub model: bool,
     /// Elapsed time in ns: exactly the sum of the next three.
@@ -112,6 +116,7 @@ impl Outcome {
             vs_linux: None,
             estimated_linux_s: None,
             estimated_linux_stall_s: None,
+            advised: None,
             model: survey.model,
             elapsed_ns: compute_ns,
             compute_ns,

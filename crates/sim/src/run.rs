@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::num::NonZeroU32;
 
 use foretell_device::{DemandFirst, Device, Options, SubmitError};
-use foretell_policy::{Config, Engine, Layout, LimitReached, Nanos, Order, Tap};
+use foretell_policy::{Beside, Config, Engine, Layout, LimitReached, Nanos, Order, Residency, Tap};
 use foretell_trace::{Blocks, TraceError, TraceReader};
 use thiserror::Error;
 
@@ -12,7 +12,8 @@ use crate::cell::{Cell, Reverse};
 use crate::control::enrol;
 use crate::hints::SplitMix;
 use crate::input::{Input, InputReference, Survey};
-use crate::machine::{Actor, Feed, Hardware, Machine, Totals};
+use crate::kernel::{Advised, Kernel};
+use crate::machine::{Actor, Feed, Finished, Hardware, Machine, Totals};
 use crate::outcome::Outcome;
 use crate::policy::PolicyName;
 use crate::reverse;
@@ -26,6 +27,9 @@ const OPTIMUM_REFERENCES: u64 = 1 << 27;
 
 /// Requests that the queue of a simulated disk may hold.
 const QUEUE_LIMIT: usize = 1 << 22;
+
+/// When an advisory engine gives a prefetch up.
+const FETCH_TIMEOUT: Nanos = Nanos(10_000_000_000);
 
 /// Why a cell cannot be simulated.
 #[derive(Debug, Error)]
@@ -79,6 +83,9 @@ pub enum SimError {
     /// A device refused a request.
     #[error(transparent)]
     Device(SubmitError),
+    /// The plane does not come to rest: a defect of the policy or of the plane.
+    #[error("internal: the plane does not come to rest")]
+    Restless,
     /// A process waits for a block that nobody fetches: a defect of the policy.
     #[error("internal: a process waits for a block that nothing fetches")]
     Stuck,
@@ -108,7 +115,8 @@ pub fn simulate_tapped(cell: &Cell, input: &Input, tap: Option<Box<dyn Tap>>) ->
         outcome.distinct_blocks = Some(optimum.distinct_blocks);
         outcome.demand_opt_fetches = Some(optimum.fetches);
         let least_driver_ns = optimum.fetches * cell.driver_ns;
-        outcome.lower_bound_s = Some((run.totals.compute_ns + least_driver_ns) as f64 / 1e9);
+        let least_ns = (run.totals.compute_ns + least_driver_ns) / u64::from(cell.processors.max(1));
+        outcome.lower_bound_s = Some(least_ns as f64 / 1e9);
     }
     Ok(outcome)
 }
@@ -148,10 +156,11 @@ pub fn simulate_streamed(
     let (mut engine, hardware) = equip(cell, survey, tap)?;
     let actors = enrol(cell, &mut engine, 1)?.into_iter().zip([references]);
     let actors = actors.map(|(enrolled, references)| Actor { enrolled, references }).collect();
-    let (totals, ends_ns, engine) = Machine::new(engine, hardware, actors, Vec::new()).run()?;
+    let Finished { totals, ends_ns, engine, advised } =
+        Machine::new(engine, hardware, actors, Vec::new()).run()?;
     match failed.take() {
         Some(e) => Err(e.into()),
-        None => Ok(outcome(cell, survey, &Run { totals, ends_ns, engine, reverse: None })),
+        None => Ok(outcome(cell, survey, &Run { totals, ends_ns, engine, advised, reverse: None })),
     }
 }
 
@@ -161,6 +170,7 @@ pub(crate) struct Run {
     /// When each process ended.
     ends_ns: Vec<u64>,
     engine: Engine,
+    advised: Option<Advised>,
     pub(crate) reverse: Option<Reverse>,
 }
 
@@ -195,8 +205,13 @@ fn equip(cell: &Cell, survey: &Survey, tap: Option<Box<dyn Tap>>) -> Result<(Eng
         block_sectors,
         layouts,
         driver_ns: cell.driver_ns,
+        processors: cell.processors,
         cpu_speed: cell.cpu_speed,
         control: cell.control.clone(),
+        kernel: cell.advisory.map(|advisory| {
+            Kernel::new(cell.cache_blocks, engine.config().readahead_blocks, advisory.faults)
+        }),
+        file_blocks: survey.file_blocks.clone(),
         promotes: demand_first == DemandFirst::Promote,
         reports_times: engine.config().wants_times(),
     };
@@ -240,16 +255,18 @@ pub(crate) fn run(
     let actors = enrolled.into_iter().zip(&input.processes);
     let actors =
         actors.map(|(enrolled, process)| Actor { enrolled, references: process.iter().copied() }).collect();
-    let (totals, ends_ns, engine) = Machine::new(engine, hardware, actors, feeds).run()?;
-    debug_assert_eq!(totals.elapsed_ns, totals.compute_ns + totals.driver_ns + totals.stall_ns);
-    Ok(Run { totals, ends_ns, engine, reverse })
+    let Finished { totals, ends_ns, engine, advised } =
+        Machine::new(engine, hardware, actors, feeds).run()?;
+    let processor_ns = totals.elapsed_ns * u64::from(cell.processors.max(1));
+    debug_assert_eq!(processor_ns, totals.compute_ns + totals.driver_ns + totals.stall_ns);
+    Ok(Run { totals, ends_ns, engine, advised, reverse })
 }
 
 fn outcome(cell: &Cell, survey: &Survey, run: &Run) -> Outcome {
-    let Run { totals, ends_ns, engine, reverse } = run;
+    let Run { totals, ends_ns, engine, advised, reverse } = run;
     let seconds = |ns: u64| ns as f64 / 1e9;
     let counters = engine.counters();
-    let (estimated, driver) = (engine.counterfactual(), Nanos(cell.driver_ns));
+    let estimated = engine.counterfactual();
     let horizon = match cell.policy {
         PolicyName::FixedHorizon | PolicyName::Forestall | PolicyName::Informed => {
             Some(engine.config().fixed_horizon())
@@ -280,8 +297,9 @@ fn outcome(cell: &Cell, survey: &Survey, run: &Run) -> Outcome {
         demand_opt_fetches: None,
         lower_bound_s: None,
         vs_linux: None,
-        estimated_linux_s: estimated.map(|c| seconds(c.elapsed(driver).0)),
-        estimated_linux_stall_s: estimated.map(|c| seconds(c.stall(driver).0)),
+        estimated_linux_s: estimated.map(|c| seconds(c.elapsed.0)),
+        estimated_linux_stall_s: estimated.map(|c| seconds(c.stall.0)),
+        advised: *advised,
         model: survey.model,
         elapsed_ns: totals.elapsed_ns,
         compute_ns: totals.compute_ns,
@@ -300,9 +318,18 @@ pub fn configure(cell: &Cell) -> Config {
     config.batch = cell.batch.size(cell.disks);
     config.horizon = cell.horizon;
     config.disks = cell.disks;
+    config.driver = Nanos(cell.driver_ns);
+    config.processors = cell.processors.max(1);
     config.readahead_blocks = (cell.readahead_bytes / cell.block_bytes.max(1)).max(1);
     config.allocation = cell.allocation;
     config.beside = cell.beside;
+    if cell.advisory.is_some() {
+        config.residency = Residency::Advisory;
+        // A fetch whose end was not seen is given up, as in the live plane.
+        config.fetch_timeout = Some(FETCH_TIMEOUT);
+        // The live plane does not ask for the machine beside.
+        config.beside = Beside::Nothing;
+    }
     config.revocation = cell.revocation;
     // The driver's queue orders requests; the policy hands them over as they will be referenced.
     config.order = Order::Fcfs;

@@ -48,3 +48,46 @@ fn hints_of_another_job_cost_less_than_2_per_cent() {
         assert!(guarded.elapsed_s < 1.02 * shadow, "{} of {shadow}", guarded.elapsed_s);
     }
 }
+
+#[test]
+fn nobody_pays_for_what_its_neighbours_fetch_ahead() {
+    // All hints are complete. What three others fetch ahead, and when they compute, is in the way of the first one.
+    let input = input(&["cscope1", "cscope2", "glimpse", "ld"]);
+    let linux = run(&input, PolicyName::Linux, 4, Beside::Nothing, &[]);
+    let worst = |beside| {
+        let with = run(&input, PolicyName::Informed, 4, beside, &[0.0; 4]);
+        let ratios =
+            with.ends_ns.iter().zip(&linux.ends_ns).map(|(with, plain)| *with as f64 / *plain as f64);
+        ratios.fold(0.0, f64::max)
+    };
+    let (left_alone, guarded) = (worst(Beside::Counterfactual), worst(Beside::Guard));
+    assert!(left_alone > 1.3 && guarded < 1.02, "{left_alone} without the guard, {guarded} with it");
+}
+
+#[test]
+fn the_plain_kernel_beside_several_processes_is_the_plain_kernel() {
+    // Steered by nothing, so that the times that are measured are those of the same requests.
+    for (workloads, processors) in [(&["cscope1", "ld"][..], 1), (&["cscope1", "cscope2", "ld"], 2)] {
+        let input = input(workloads);
+        let device = catalogue::find("hp97560").unwrap();
+        let mut cell = Cell::new(PolicyName::Linux, 2, "hp97560", device, 1280);
+        (cell.demand_first, cell.beside, cell.processors) = (true, Beside::Counterfactual, processors);
+        let linux = simulate(&cell, &input).unwrap();
+        let ratio = linux.estimated_linux_s.unwrap() / linux.elapsed_s;
+        assert!((0.97..1.03).contains(&ratio), "{workloads:?}: {ratio}");
+    }
+}
+
+#[test]
+fn a_process_whose_files_are_the_kernels_in_part_is_one_process() {
+    let input = input(&["cscope2"]);
+    let device = catalogue::find("hp97560").unwrap();
+    let mut cell = Cell::new(PolicyName::Linux, 1, "hp97560", device, 1280);
+    (cell.demand_first, cell.beside) = (true, Beside::Counterfactual);
+    let whole = simulate(&cell, &input).unwrap();
+    // Every other file is left to the kernel.
+    let files = (0..input.survey.file_blocks.len()).map(|file| (file % 2 == 0).then_some(0)).collect();
+    cell.control = Some(std::sync::Arc::new(foretell_sim::Control { files, ..Default::default() }));
+    let parts = simulate(&cell, &input).unwrap();
+    assert_eq!((parts.elapsed_ns, parts.estimated_linux_s), (whole.elapsed_ns, whole.estimated_linux_s));
+}

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use foretell_device::{DeviceParameters, Discipline, catalogue};
+use foretell_policy::Beside;
 use foretell_sim::{
     Batch, Cell, Hints, Input, PolicyName, Survey, replace_only, replace_only_streamed, simulate,
     simulate_streamed,
@@ -67,8 +68,9 @@ fn cell() -> impl Strategy<Value = Cell> {
     let device = prop_oneof![Just(hp97560()), Just(uniform()), Just(catalogue::find("nvme").unwrap())];
     let numbers = (1u16..5, 1u32..20, 1u32..12, prop::option::of(1u32..80), 1u32..4);
     let classes = (any::<bool>(), any::<bool>());
-    (policy, (discipline, classes), hints, device, numbers).prop_map(
-        |(policy, queue, hints, device, numbers)| {
+    let machine = (prop_oneof![2 => Just(1u16), 1 => 2u16..5], any::<bool>());
+    (policy, (discipline, classes), hints, device, numbers, machine).prop_map(
+        |(policy, queue, hints, device, numbers, machine)| {
             let (discipline, (demand_first, promote)) = queue;
             let (disks, cache_blocks, batch, horizon, stripe_blocks) = numbers;
             let (drop_share, insert_share, perturb_share, lookahead) = hints;
@@ -78,6 +80,8 @@ fn cell() -> impl Strategy<Value = Cell> {
             cell.batch = Batch::Fixed(batch);
             cell.horizon = horizon;
             cell.stripe_blocks = stripe_blocks;
+            cell.processors = machine.0;
+            cell.beside = if machine.1 { Beside::Guard } else { Beside::Nothing };
             cell.hints = Hints { drop_share, insert_share, perturb_share, lookahead };
             cell
         },
@@ -95,14 +99,17 @@ fn references() -> impl Strategy<Value = Vec<(u32, u32, u64)>> {
 proptest! {
     #![proptest_config(seeded(600))]
 
-    /// Elapsed time is compute, driver and stall time, whatever the policy, the hints and the processes; every
+    /// The time of all processors is compute, driver and stall time, whatever the policy, the hints and the processes; every
     /// reference is made; no run ends stuck; nothing is fetched more often than there was reason to.
     #[test]
     fn every_run_adds_up(references in references(), cell in cell()) {
         let input = Input::read(Given::new(&references), DEFAULT_BLOCK_BYTES).unwrap();
         let outcome = simulate(&cell, &input).unwrap();
-        prop_assert_eq!(outcome.elapsed_ns, outcome.compute_ns + outcome.driver_ns + outcome.stall_ns);
-        prop_assert_eq!(outcome.driver_ns, outcome.fetches * cell.driver_ns);
+        let processors = u64::from(cell.processors);
+        prop_assert_eq!(processors * outcome.elapsed_ns, outcome.compute_ns + outcome.driver_ns + outcome.stall_ns);
+        let driver_ns = outcome.fetches * cell.driver_ns;
+        // What other processors still do when the last process has ended is left out.
+        prop_assert!(outcome.driver_ns <= driver_ns && (processors > 1 || outcome.driver_ns == driver_ns));
         prop_assert_eq!(outcome.compute_ns, input.compute_ns());
         prop_assert_eq!(outcome.references, references.len() as u64);
         prop_assert!(outcome.fetches >= outcome.distinct_blocks.unwrap());

@@ -1,7 +1,7 @@
 //! `foretell sim`: what would each policy do to a trace?
 
 use std::io::IsTerminal;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,8 +10,9 @@ use foretell_device::{DeviceParameters, Discipline, catalogue};
 use foretell_output::Output;
 use foretell_policy::{Beside, Tap};
 use foretell_sim::{
-    Batch, Cell, Control, DRIVER_NS, Hints, NO_DEVICE, Outcome, PolicyName, Reverse, SimError, configure,
-    in_parallel, replace_only, replace_only_streamed, reproduce, simulate_streamed, simulate_tapped,
+    Advisory, Batch, Cell, Control, DRIVER_NS, Hints, NO_DEVICE, Outcome, PolicyName, Reverse, SimError,
+    configure, in_parallel, replace_only, replace_only_streamed, reproduce, simulate_streamed,
+    simulate_tapped,
 };
 use foretell_trace::Blocks;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -28,6 +29,9 @@ use crate::terminal::{say, warn};
 
 /// The largest array.
 const MAX_DISKS: u16 = 64;
+
+/// The most processors.
+const MAX_PROCESSORS: u16 = 1024;
 
 /// The paper's cache: 10 MB (section 3.1).
 const PAPER_CACHE_BLOCKS: u32 = 1280;
@@ -123,6 +127,18 @@ pub struct Args {
     /// Blocks of a stripe unit
     #[arg(long, value_name = "BLOCKS", default_value = "1")]
     stripe: NonZeroU32,
+    /// Processors that the processes share
+    #[arg(long, value_name = "N", default_value = "1")]
+    processors: NonZeroU16,
+    /// Let informed steer on where it loses against the plain kernel; with --paper it does anyway
+    #[arg(long)]
+    no_guard: bool,
+    /// The kernel holds the blocks and reads ahead by itself, as beside 'foretell run'; there is no guard
+    #[arg(long, conflicts_with = "paper")]
+    advisory: bool,
+    /// Seed of the kernel's faults: blocks that vanish, evictions refused, observations late and lost
+    #[arg(long, value_name = "SEED", requires = "advisory")]
+    faults: Option<u64>,
     /// How many times as fast the processor is
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     cpu_speed: f64,
@@ -302,10 +318,28 @@ impl Plan {
         if !args.paper && !counted && !policies.contains(&PolicyName::Linux) {
             policies.insert(0, PolicyName::Linux);
         }
+        ensure!(
+            !args.advisory || !counted,
+            "--advisory: without a device nothing is on its way; give a --device"
+        );
+        let offline = [PolicyName::ReverseAggressive, PolicyName::DemandOpt];
+        if args.advisory {
+            let named = args.policy.as_deref().is_some_and(|names| names != "all");
+            ensure!(
+                !named || !policies.iter().any(|policy| offline.contains(policy)),
+                "--advisory: demand-opt and reverse-aggressive decide what is fetched when; the kernel does that here"
+            );
+            policies.retain(|policy| !offline.contains(policy));
+        }
         let discipline: Discipline = args.schedule.parse().map_err(|_| {
             let names = Discipline::ALL.map(Discipline::name);
             anyhow!("--schedule: unknown order '{}'{}", args.schedule, suggestion(&args.schedule, names))
         })?;
+        ensure!(
+            args.processors.get() <= MAX_PROCESSORS,
+            "--processors {}: no more than {MAX_PROCESSORS}",
+            args.processors
+        );
         ensure!(
             args.cpu_speed.is_finite() && (0.001..=1000.0).contains(&args.cpu_speed),
             "--cpu-speed {}: give a factor from 0.001 to 1000",
@@ -336,6 +370,8 @@ impl Plan {
         template.horizon = args.horizon.map(NonZeroU32::get).or(effective.horizon);
         template.stripe_blocks = args.stripe.get();
         template.cpu_speed = args.cpu_speed;
+        template.processors = args.processors.get();
+        template.advisory = args.advisory.then_some(Advisory { faults: args.faults });
         template.hints = Hints {
             drop_share: share("--hints-drop", &args.hints_drop)?,
             insert_share: share("--hints-insert", &args.hints_insert)?,
@@ -392,15 +428,23 @@ impl Plan {
                     // What is compared with knows nothing of rules, unless it was asked for by name.
                     let named = args.policy.as_deref().is_some_and(|p| p.contains("linux"));
                     let bare = policy == PolicyName::Linux && !named;
+                    // The plain kernel needs no engine beside it, and so no advice.
+                    let advisory = self.template.advisory.filter(|_| policy != PolicyName::Linux);
                     let control = control.clone().filter(|_| !bare);
                     // Where it costs next to nothing: beside what asks for times anyway.
-                    let estimates = !args.paper && policy.wants_times();
-                    let beside = if estimates { Beside::Counterfactual } else { Beside::Nothing };
+                    let estimates = !args.paper && !args.advisory && policy.wants_times();
+                    let guarded = policy == PolicyName::Informed && !args.no_guard;
+                    let beside = match (estimates, guarded) {
+                        (true, true) => Beside::Guard,
+                        (true, false) => Beside::Counterfactual,
+                        (false, _) => Beside::Nothing,
+                    };
                     cells.push(Cell {
                         policy,
                         disks,
                         cache_blocks,
                         control,
+                        advisory,
                         beside,
                         ..self.template.clone()
                     });

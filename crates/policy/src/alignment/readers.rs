@@ -2,8 +2,10 @@
 //!
 //! A reader whose role is known is put on its stream. Another one is watched for its first references: each run of
 //! them is looked up in every stream, and a stream scores for a run that it names, and again for one that follows the
-//! run before in its order. The best one that explains half of them is the reader's, and what was watched is matched
-//! there. A stream that another live reader is on counts half.
+//! run before in its order. The best one that explains half of them is the reader's, or else one that has a few in its
+//! order, and what was watched is matched there. A stream that another live reader is on counts half. A reader that fits
+//! none is watched again after as many references, then after twice as many, and so on: it may have begun with something
+//! new.
 
 use super::list::NONE;
 use super::runs::{Joins, Runs};
@@ -19,13 +21,19 @@ const FOLLOWS: u32 = 64;
 /// Runs that must be explained.
 const ENOUGH_RUNS: u32 = 2;
 
+/// Runs that follow each other in a stream's order, which is enough where most runs are new: so many, and a quarter of all.
+const ENOUGH_IN_ORDER: u32 = 3;
+
+/// A reader that fits no stream is let be for so many references at most.
+const LONGEST_PAUSE: u32 = 1 << 14;
+
 #[derive(Debug)]
 enum State {
-    /// Not known yet: what it referenced so far.
-    New(Vec<Reference>),
+    /// Not known yet: what it referenced so far, and how long it is let be if that fits no stream.
+    New(Vec<Reference>, u32),
     On(usize),
-    /// No stream fits; how many references ago that was found.
-    Nowhere,
+    /// No stream fits: references until it is watched again, and for how many it was let be.
+    Nowhere(u32, u32),
 }
 
 #[derive(Debug)]
@@ -106,7 +114,8 @@ impl Readers {
                 let stream = *stream;
                 found(stream, r, self.streams[stream].reference(r));
             }
-            State::New(watched) => {
+            State::New(watched, pause) => {
+                let pause = *pause;
                 watched.push(r);
                 if watched.len() < WATCHED {
                     return;
@@ -119,10 +128,16 @@ impl Readers {
                         }
                         State::On(stream)
                     }
-                    None => State::Nowhere,
+                    None => State::Nowhere(pause, pause),
                 };
             }
-            State::Nowhere => {}
+            State::Nowhere(left, pause) => {
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    let pause = (*pause * 2).min(LONGEST_PAUSE);
+                    self.readers[at].state = State::New(Vec::new(), pause);
+                }
+            }
         }
     }
 
@@ -131,7 +146,7 @@ impl Readers {
             Ok(at) => Some(at),
             Err(_) if self.readers.len() >= self.limits.readers as usize => None,
             Err(at) => {
-                self.readers.insert(at, Reader { id: reader, state: State::New(Vec::new()) });
+                self.readers.insert(at, Reader { id: reader, state: State::New(Vec::new(), WATCHED as u32) });
                 Some(at)
             }
         }
@@ -151,7 +166,8 @@ impl Readers {
     }
 }
 
-/// Runs that the stream names, and those that follow the run before there; 0 when it does not explain half of them.
+/// Runs that the stream names, and those that follow the run before there; 0 when it explains neither half of them, nor
+/// half of the references, nor some in its order.
 fn score(stream: &Stream, watched: &[Reference]) -> u32 {
     let mut runs = Runs::default();
     let (mut begun, mut named, mut follow, mut length) = (0, 0, 0, 0);
@@ -170,8 +186,10 @@ fn score(stream: &Stream, watched: &[Reference]) -> u32 {
             last = r.block;
         }
     }
-    let one_run = begun == 1 && length as usize * 2 >= WATCHED;
-    if (named >= ENOUGH_RUNS && named * 2 >= begun) || one_run { named + follow } else { 0 }
+    let half_of_the_runs = named >= ENOUGH_RUNS && named * 2 >= begun;
+    let half_of_the_references = length as usize * 2 >= WATCHED;
+    let in_order = follow >= ENOUGH_IN_ORDER && follow * 4 >= begun;
+    if half_of_the_runs || half_of_the_references || in_order { named + follow } else { 0 }
 }
 
 /// Does one of the first positions of a block come shortly after one of the other?

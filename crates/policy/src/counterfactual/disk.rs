@@ -3,6 +3,11 @@
 //! The time of a request depends on how far it is from the one before. Distances are put into classes: the next block,
 //! and powers of two of blocks in either direction. Each class has the mean of what was measured in it lately; one in
 //! which nothing was measured has the nearest one's that is further, or else nearer.
+//!
+//! A device that serves several requests at a time is one with as many *channels*. How many is seen from what ours did:
+//! the most services of which the times overlapped.
+
+use std::collections::VecDeque;
 
 use crate::ids::DiskId;
 
@@ -26,6 +31,17 @@ fn class(from: u64, to: u64) -> usize {
     }
 }
 
+/// Services of a disk that are compared with a new one.
+const COMPARED: usize = 32;
+
+/// A service of one of our disks: when it began and ended, and how many were under way when it began.
+#[derive(Debug, Clone, Copy)]
+struct Service {
+    begun: u64,
+    ended: u64,
+    beside: usize,
+}
+
 /// What was measured.
 #[derive(Debug)]
 pub(super) struct AccessTimes {
@@ -33,14 +49,47 @@ pub(super) struct AccessTimes {
     heads: Vec<Option<u64>>,
     /// Mean in ns, and how many it was taken of.
     classes: [(f64, f64); CLASSES],
+    /// The last services of each disk, as long as they may overlap with one to come.
+    services: Vec<VecDeque<Service>>,
+    /// Requests that a disk serves at a time.
+    channels: usize,
 }
 
 impl AccessTimes {
     pub(super) fn new(disks: u16) -> AccessTimes {
-        AccessTimes { heads: vec![None; disks.max(1) as usize], classes: [(0.0, 0.0); CLASSES] }
+        let disks = disks.max(1) as usize;
+        AccessTimes {
+            heads: vec![None; disks],
+            classes: [(0.0, 0.0); CLASSES],
+            services: vec![VecDeque::new(); disks],
+            channels: 1,
+        }
     }
 
-    /// A disk of ours has served this address.
+    /// A disk of ours has ended a service at `now` that took so long.
+    pub(super) fn served(&mut self, now: u64, disk: DiskId, ns: u64) {
+        let Some(services) = self.services.get_mut(disk.0 as usize) else { return };
+        let begun = now.saturating_sub(ns);
+        if services.back().is_none_or(|last| last.ended <= begun) {
+            services.clear();
+        }
+        let mut new = Service { begun, ended: now, beside: 1 };
+        for other in services.iter_mut() {
+            if (begun..now).contains(&other.begun) {
+                other.beside += 1;
+                self.channels = self.channels.max(other.beside.min(COMPARED));
+            } else if other.begun < begun && begun < other.ended {
+                new.beside += 1;
+            }
+        }
+        self.channels = self.channels.max(new.beside.min(COMPARED));
+        if services.len() == COMPARED {
+            services.pop_front();
+        }
+        services.push_back(new);
+    }
+
+    /// The service that has just ended was of this address.
     pub(super) fn measured(&mut self, disk: DiskId, address: u64, ns: u64) {
         let Some(head) = self.heads.get_mut(disk.0 as usize) else { return };
         let before = head.replace(address);
@@ -70,66 +119,68 @@ struct Request {
     address: u64,
 }
 
-/// A disk with its queue. One demand fetch at most waits at a time, as the process that asked for it does.
+/// A disk with its queues.
 #[derive(Debug, Default)]
 pub(super) struct Disk {
     head: Option<u64>,
-    serving: Option<(Request, u64)>,
-    /// Requests begun so far.
-    begun: u64,
-    demand: Option<Request>,
-    /// Readahead that waits, in no order.
+    /// What is being served, and when that ends: as many as there are channels.
+    serving: Vec<(Request, u64)>,
+    /// Demand fetches and readahead that wait, in no order. A process waits for one block at a time.
+    demand: Vec<Request>,
     queue: Vec<Request>,
 }
 
 impl Disk {
-    /// When the present request ends.
+    /// When the next request ends.
     pub(super) fn busy_until(&self) -> Option<u64> {
-        self.serving.map(|(_, end)| end)
+        self.serving.iter().map(|&(_, end)| end).min()
     }
 
-    /// Requests that wait.
+    /// Requests of readahead that wait.
     pub(super) fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    /// Requests begun so far.
-    pub(super) fn begun(&self) -> u64 {
-        self.begun
+    /// Takes a request; says how many are begun at once.
+    pub(super) fn submit(
+        &mut self,
+        now: u64,
+        key: u64,
+        address: u64,
+        demand: bool,
+        times: &AccessTimes,
+    ) -> usize {
+        let queue = if demand { &mut self.demand } else { &mut self.queue };
+        queue.push(Request { key, address });
+        self.start(now, times)
     }
 
-    pub(super) fn submit(&mut self, now: u64, key: u64, address: u64, demand: bool, times: &AccessTimes) {
-        let request = Request { key, address };
-        match (demand, self.demand) {
-            (true, None) => self.demand = Some(request),
-            _ => self.queue.push(request),
+    /// Ends the request that ends first, if it has ended by `now`; gives its key, and how many are begun then.
+    pub(super) fn end_one(&mut self, now: u64, times: &AccessTimes) -> Option<(u64, usize)> {
+        let first = (0..self.serving.len()).min_by_key(|&i| self.serving[i].1)?;
+        if self.serving[first].1 > now {
+            return None;
         }
-        if self.serving.is_none() {
-            self.start(now, times);
-        }
+        let (request, end) = self.serving.swap_remove(first);
+        Some((request.key, self.start(end, times)))
     }
 
-    /// Everything that ends up to `now`; the keys of what has ended go to `arrived`.
-    pub(super) fn advance(&mut self, now: u64, times: &AccessTimes, arrived: &mut Vec<u64>) {
-        while let Some((request, end)) = self.serving.filter(|(_, end)| *end <= now) {
-            arrived.push(request.key);
-            self.serving = None;
-            self.start(end, times);
-        }
-    }
-
-    /// Starts the demand fetch, or the next address in the direction of the arm, or the first one.
-    fn start(&mut self, now: u64, times: &AccessTimes) {
-        let request = self.demand.take().or_else(|| {
+    /// Starts demand fetches, then readahead, on the channels that are free; of each the next address in the direction of
+    /// the arm, or the first one.
+    fn start(&mut self, now: u64, times: &AccessTimes) -> usize {
+        let mut begun = 0;
+        while self.serving.len() < times.channels {
             let head = self.head.unwrap_or(0);
-            let next = self.queue.iter().enumerate().min_by_key(|(_, r)| (r.address < head, r.address))?.0;
-            Some(self.queue.swap_remove(next))
-        });
-        let Some(request) = request else { return };
-        let end = now.saturating_add(times.expected(self.head, request.address));
-        self.head = Some(request.address);
-        self.begun += 1;
-        self.serving = Some((request, end));
+            let queue = if self.demand.is_empty() { &mut self.queue } else { &mut self.demand };
+            let next = queue.iter().enumerate().min_by_key(|(_, r)| (r.address < head, r.address));
+            let Some((next, _)) = next else { break };
+            let request = queue.swap_remove(next);
+            let end = now.saturating_add(times.expected(self.head, request.address));
+            self.head = Some(request.address);
+            self.serving.push((request, end));
+            begun += 1;
+        }
+        begun
     }
 }
 
@@ -171,9 +222,29 @@ mod tests {
         {
             disk.submit(0, key, address, demand, &times);
         }
-        let mut arrived = Vec::new();
-        disk.advance(1000, &times, &mut arrived);
+        let arrived: Vec<u64> =
+            std::iter::from_fn(|| disk.end_one(1000, &times).map(|(key, _)| key)).collect();
         assert_eq!(arrived, [1, 5, 2, 4, 3]);
         assert_eq!(disk.busy_until(), None);
+    }
+
+    #[test]
+    fn channels_are_seen_where_services_overlap() {
+        let mut times = AccessTimes::new(2);
+        // One after the other, on two disks at once.
+        for now in [10, 20, 30] {
+            times.served(now, DiskId(0), 10);
+            times.served(now, DiskId(1), 10);
+        }
+        assert_eq!(times.channels, 1);
+        // From 30 to 44, 31 to 45 and 33 to 48; then one behind them.
+        for (now, ns) in [(44, 14), (45, 14), (48, 15), (58, 10)] {
+            times.served(now, DiskId(0), ns);
+        }
+        assert_eq!(times.channels, 3);
+        times.measured(DiskId(0), 0, 10);
+        let mut disk = Disk::default();
+        let begun: usize = (0..5).map(|key| disk.submit(0, key, 100 * key, false, &times)).sum();
+        assert_eq!((begun, disk.queued(), disk.busy_until()), (3, 2, Some(10)));
     }
 }

@@ -6,60 +6,63 @@
 //!    ([`crate::planner`], the same windows). Both are exact, not sampled: a window is a property of all references.
 //! 2. Its disks ([`disk`]) serve a queue each in one direction (CSCAN), and a demand fetch overtakes queued readahead. The
 //!    time of a request is what requests at the same distance from the one before have been measured to take.
-//! 3. Its clock is its own: it advances by the compute times that are told, and by what a reference waits.
+//! 3. Each process has a clock of its own ([`clocks`]), which advances by the compute times that are told, by what its
+//!    references wait, and by what it waits for a processor. Disks, cache and processors are shared, so that it is seen
+//!    what processes would have waited beside each other without lists.
 //!
-//! What it cannot know is the processor time of a fetch, which the plane adds: all of it for a fetch that a disk began
-//! while the process computed, none for one that it began while the process waited. Processes take turns as they do in reality, which was shaped by
-//! our waits and not by its own. Before the first measured time a request takes none.
+//! A fetch takes [`Config::driver`] of a processor's time when its disk begins it. Before the first measured time a
+//! request takes none.
 //!
-//! Memory: as many records as the cache has blocks, and a queue of no more requests for each disk; further readahead is
-//! left out. What was read of a file that is removed stays until it is replaced.
+//! Memory: as many records as the cache has blocks, a queue of no more requests for each disk (further readahead is left
+//! out), and for each process the references that it has made here and not yet there. What was read of a file that is
+//! removed stays until it is replaced.
 
+mod clocks;
 mod disk;
 mod guard;
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use crate::config::Config;
-use crate::ids::{Block, DiskId, Nanos};
+use crate::ids::{Block, DiskId, Nanos, ProcessId};
 use crate::planner::Windows;
 use crate::pool_policy::PoolPolicy;
 use crate::replacement::{Ranking, key_of};
+use clocks::Clocks;
 use disk::{AccessTimes, Disk};
-pub(crate) use guard::{Cost, Guard};
+pub(crate) use guard::Guard;
 
 /// What the plain kernel would have done with the references so far, as far as that can be known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counterfactual {
-    /// Time that references would have waited, the processor time of the fetches begun meanwhile included.
+    /// Time that references would have waited.
     pub waited: Nanos,
     /// References that would have waited.
     pub waits: u64,
-    /// Fetches that disks would have begun while a reference waited.
-    pub begun_in_waits: u64,
     /// Blocks that would have been fetched, on demand and by readahead.
     pub fetches: u64,
-    /// Compute time that was told.
-    pub computed: Nanos,
-}
-
-impl Counterfactual {
-    /// Time in which the processor would have had nothing to do, where each fetch takes so much of it.
-    #[must_use]
-    pub fn stall(&self, driver: Nanos) -> Nanos {
-        Nanos(self.waited.0.saturating_sub(driver.0.saturating_mul(self.begun_in_waits)))
-    }
-
-    /// Elapsed time, where each fetch takes so much of the processor's.
-    #[must_use]
-    pub fn elapsed(&self, driver: Nanos) -> Nanos {
-        let busy = self.computed.0.saturating_add(driver.0.saturating_mul(self.fetches));
-        Nanos(busy.saturating_add(self.stall(driver).0))
-    }
+    /// Time until its processes would have come as far: until the last one's end, if all have ended.
+    pub elapsed: Nanos,
+    /// Time within that in which a processor would have had nothing to do, of all processors together.
+    pub stall: Nanos,
 }
 
 /// Where a block is: its disk, and its address there.
 pub(crate) type Place = (DiskId, u64);
+
+/// A reference that the machine beside has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Followed {
+    pub(crate) process: ProcessId,
+    /// When it was made here, and when it would have been made there, in ns.
+    pub(crate) here: u64,
+    pub(crate) there: u64,
+    /// What the one before would have waited.
+    pub(crate) waited: u64,
+}
+
+/// Numbers of processes that may stand for another one ([`crate::Limits::processes`] are no more).
+const PROCESSES: usize = 1 << 16;
 
 /// The machine beside.
 #[derive(Debug)]
@@ -70,14 +73,20 @@ pub(crate) struct Machine {
     most_readahead: u32,
     disks: Vec<Disk>,
     times: AccessTimes,
-    /// Blocks that are queued or being fetched, by key, with their disk. Only looked up: nothing depends on its order.
-    on_their_way: HashMap<u64, usize>,
-    /// Blocks whose fetch has ended, to be taken from there.
-    arrived: Vec<u64>,
-    clock: u64,
+    /// Processor time of a fetch, in ns.
+    driver: u64,
+    /// Blocks that are queued or being fetched, by key. Only looked up: nothing depends on its order.
+    on_their_way: HashSet<u64>,
+    clocks: Clocks,
+    /// As whom each process is known here, up to the last one that has two numbers.
+    known_as: Vec<ProcessId>,
     /// The access time that a disk has just told, until the block is named.
     served: Option<(DiskId, u64)>,
-    report: Counterfactual,
+    /// To be taken from there.
+    followed: Vec<Followed>,
+    waited: u64,
+    waits: u64,
+    fetches: u64,
 }
 
 impl Machine {
@@ -89,26 +98,53 @@ impl Machine {
             most_readahead: config.readahead_blocks.max(1),
             disks: (0..config.disks.max(1)).map(|_| Disk::default()).collect(),
             times: AccessTimes::new(config.disks),
-            on_their_way: HashMap::new(),
-            arrived: Vec::new(),
-            clock: 0,
+            driver: config.driver.0,
+            on_their_way: HashSet::new(),
+            clocks: Clocks::new(config.processors),
+            known_as: Vec::new(),
             served: None,
-            report: Counterfactual::default(),
+            followed: Vec::new(),
+            waited: 0,
+            waits: 0,
+            fetches: 0,
         }
     }
 
     pub(crate) fn report(&self) -> Counterfactual {
-        self.report
+        Counterfactual {
+            waited: Nanos(self.waited),
+            waits: self.waits,
+            fetches: self.fetches,
+            elapsed: Nanos(self.clocks.now()),
+            stall: Nanos(self.clocks.idle()),
+        }
+    }
+
+    /// Two numbers of one process.
+    pub(crate) fn one_process(&mut self, process: ProcessId, first: ProcessId) {
+        let slot = process.0 as usize;
+        if slot >= PROCESSES {
+            return;
+        }
+        for new in self.known_as.len()..=slot {
+            self.known_as.push(ProcessId(new as u32));
+        }
+        self.known_as[slot] = first;
+    }
+
+    /// As whom a process is known here.
+    pub(crate) fn known_as(&self, process: ProcessId) -> ProcessId {
+        self.known_as.get(process.0 as usize).copied().unwrap_or(process)
     }
 
     /// A process computed.
-    pub(crate) fn computed(&mut self, compute: Nanos) {
-        self.clock = self.clock.saturating_add(compute.0);
-        self.report.computed = Nanos(self.report.computed.0.saturating_add(compute.0));
+    pub(crate) fn computed(&mut self, process: ProcessId, compute: Nanos) {
+        self.clocks.computed(process, compute.0);
     }
 
     /// A disk of ours has served a request.
-    pub(crate) fn served(&mut self, disk: DiskId, access: Nanos) {
+    pub(crate) fn served(&mut self, now: Nanos, disk: DiskId, access: Nanos) {
+        self.times.served(now.0, disk, access.0);
         self.served = Some((disk, access.0));
     }
 
@@ -130,33 +166,88 @@ impl Machine {
         self.make_room(0);
     }
 
-    /// A process references a block. `place` says where a block is, `None` outside of its file.
-    /// Gives what it costs.
-    pub(crate) fn reference(&mut self, block: Block, place: impl Fn(Block) -> Option<Place>) -> Cost {
-        let before = self.report;
-        self.follow(block, place);
-        let after = self.report;
-        let fetches = after.fetches - before.fetches;
-        Cost {
-            waited: after.waited.0 - before.waited.0,
-            fetches_beside: fetches as i64 - (after.begun_in_waits - before.begun_in_waits) as i64,
+    /// A process references a block. `place` says where a block is, `None` outside of its file. What can be
+    /// followed now is to be had from [`Machine::take_followed`].
+    pub(crate) fn reference(
+        &mut self,
+        now: Nanos,
+        process: ProcessId,
+        block: Block,
+        place: impl Fn(Block) -> Option<Place>,
+    ) {
+        self.clocks.told(process, block, now.0);
+        self.go_on(&place);
+    }
+
+    /// A process ended.
+    pub(crate) fn exited(&mut self, process: ProcessId, place: impl Fn(Block) -> Option<Place>) {
+        if let Some(known_as) = self.known_as.get_mut(process.0 as usize) {
+            *known_as = process;
+        }
+        self.clocks.exited(process);
+        self.go_on(&place);
+    }
+
+    /// The references that the machine has come to since this was asked, in its order.
+    pub(crate) fn take_followed(&mut self) -> std::vec::Drain<'_, Followed> {
+        self.followed.drain(..)
+    }
+
+    /// Goes on as far as it is known what all processes do.
+    fn go_on(&mut self, place: &impl Fn(Block) -> Option<Place>) {
+        loop {
+            self.clocks.dispatch();
+            let disks = self.disks.iter().enumerate();
+            let disk = disks.filter_map(|(number, disk)| Some((disk.busy_until()?, number))).min();
+            let reference = self.clocks.next_reference();
+            let until = self.clocks.known_until();
+            match (disk, reference) {
+                (Some((end, number)), reference) if reference.is_none_or(|at| end <= at) => {
+                    if end >= until {
+                        return;
+                    }
+                    self.end_one(end, number);
+                }
+                (_, Some(at)) => {
+                    if at >= until {
+                        return;
+                    }
+                    self.refer(at, place);
+                }
+                (_, None) => return,
+            }
         }
     }
 
-    fn follow(&mut self, block: Block, place: impl Fn(Block) -> Option<Place>) {
+    /// A disk has ended a request.
+    fn end_one(&mut self, now: u64, number: usize) {
+        let Some((key, begun)) = self.disks[number].end_one(now, &self.times) else { return };
+        self.clocks.interrupt(now, begun, self.driver);
+        self.on_their_way.remove(&key);
+        let (waits, waited) = self.clocks.arrived(now, key);
+        self.waits += waits;
+        self.waited = self.waited.saturating_add(waited);
+    }
+
+    /// The next process makes its reference.
+    fn refer(&mut self, now: u64, place: &impl Fn(Block) -> Option<Place>) {
+        let Some((process, told, waited)) = self.clocks.refer() else { return };
+        self.followed.push(Followed { process, here: told.at, there: now, waited });
+        let block = told.block;
         let key = key_of(block);
-        self.advance();
-        let begun = self.begun();
         let Some(cache) = &mut self.cache else { return };
-        let waits_for = match cache.find(key) {
+        let waits = match cache.find(key) {
             Some(slot) => {
                 cache.hit(slot);
-                self.on_their_way.get(&key).copied()
+                self.on_their_way.contains(&key)
             }
-            None => {
-                let Some(place) = place(block) else { return };
-                Some(self.fetch(key, place, true))
-            }
+            None => match place(block) {
+                Some(place) => {
+                    self.fetch(now, key, place, true);
+                    true
+                }
+                None => return self.clocks.go_on(now, process),
+            },
         };
         // Readahead is submitted with the demand fetch, before the wait.
         if let Some((from, to)) = self.windows.linux_ahead(block, self.most_readahead) {
@@ -168,45 +259,27 @@ impl Machine {
                     && let Some(place) = place(ahead)
                     && self.disks[place.0.0 as usize % self.disks.len()].queued() < self.cache_blocks as usize
                 {
-                    self.fetch(ahead_key, place, false);
+                    self.fetch(now, ahead_key, place, false);
                 }
             }
         }
-        if let Some(disk) = waits_for {
-            self.wait(key, disk);
-            self.report.begun_in_waits += self.begun() - begun;
+        if waits {
+            self.clocks.wait(process, key);
+        } else {
+            self.clocks.go_on(now, process);
         }
     }
 
-    /// Requests that the disks have begun.
-    fn begun(&self) -> u64 {
-        self.disks.iter().map(Disk::begun).sum()
-    }
-
-    /// Everything that the disks have done up to now.
-    fn advance(&mut self) {
-        if self.on_their_way.is_empty() {
-            return;
-        }
-        for disk in &mut self.disks {
-            disk.advance(self.clock, &self.times, &mut self.arrived);
-        }
-        for key in self.arrived.drain(..) {
-            self.on_their_way.remove(&key);
-        }
-    }
-
-    fn fetch(&mut self, key: u64, (disk, address): Place, demand: bool) -> usize {
+    fn fetch(&mut self, now: u64, key: u64, (disk, address): Place, demand: bool) {
         self.make_room(1);
         if let Some(cache) = &mut self.cache {
             cache.insert(key, 0);
         }
         let number = disk.0 as usize % self.disks.len();
-        self.report.fetches += 1;
-        self.on_their_way.insert(key, number);
-        let times = &self.times;
-        self.disks[number].submit(self.clock, key, address, demand, times);
-        number
+        self.fetches += 1;
+        self.on_their_way.insert(key);
+        let begun = self.disks[number].submit(now, key, address, demand, &self.times);
+        self.clocks.interrupt(now, begun, self.driver);
     }
 
     fn make_room(&mut self, blocks: u32) {
@@ -217,23 +290,6 @@ impl Machine {
             cache.remove(victim, true);
         }
     }
-
-    /// The process waits until the block is there.
-    fn wait(&mut self, key: u64, number: usize) {
-        let begun = self.clock;
-        let disk = &mut self.disks[number];
-        while let Some(end) = disk.busy_until() {
-            self.clock = self.clock.max(end);
-            disk.advance(self.clock, &self.times, &mut self.arrived);
-            if self.arrived.contains(&key) {
-                break;
-            }
-        }
-        self.report.waits += 1;
-        self.report.waited = Nanos(self.report.waited.0.saturating_add(self.clock - begun));
-        // The others went on meanwhile.
-        self.advance();
-    }
 }
 
 #[cfg(test)]
@@ -243,65 +299,133 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A disk on which the next block takes 1 ms and any other one 10 ms.
-    fn machine(cache_blocks: u32) -> Machine {
-        let config = Config { readahead_blocks: 4, ..Config::new(cache_blocks) };
+    /// A disk on which the next block takes 1 ms and any other one 10 ms, and fetches that take half a ms of a processor.
+    fn machine(config: &Config) -> Machine {
+        let config = Config { readahead_blocks: 4, driver: Nanos(MS / 2), ..config.clone() };
         let mut machine = Machine::new(&config);
         for address in [100, 101, 102, 500, 501, 100, 101] {
             let time = if [101, 102, 501].contains(&address) { MS } else { 10 * MS };
-            machine.served(DiskId(0), Nanos(time));
+            machine.served(Nanos(0), DiskId(0), Nanos(time));
             machine.loaded((DiskId(0), address));
         }
         machine
     }
 
+    fn place(b: Block) -> Option<Place> {
+        (b.index < 1000).then_some((DiskId(0), 1000 + u64::from(b.file.0) * 2000 + u64::from(b.index)))
+    }
+
+    fn read_by(machine: &mut Machine, process: u32, index: u32, compute: u64) {
+        machine.computed(ProcessId(process), Nanos(compute));
+        machine.reference(Nanos(0), ProcessId(process), Block::new(FileId(process), index), place);
+    }
+
     fn read(machine: &mut Machine, index: u32, compute: u64) {
-        machine.computed(Nanos(compute));
-        let place = |b: Block| (b.index < 1000).then_some((DiskId(0), 1000 + u64::from(b.index)));
-        machine.reference(Block::new(FileId(0), index), place);
+        read_by(machine, 0, index, compute);
     }
 
     #[test]
     fn a_scan_by_hand() {
-        let mut machine = machine(100);
+        let mut machine = machine(&Config::new(100));
         // Block 0: 10 ms; a window of two (0, 1), of which 1 takes 1 ms and is there after 5 ms of computing.
         read(&mut machine, 0, 5 * MS);
-        assert_eq!(
-            machine.report(),
-            Counterfactual {
-                waited: Nanos(10 * MS),
-                waits: 1,
-                begun_in_waits: 2,
-                fetches: 2,
-                computed: Nanos(5 * MS)
-            }
-        );
-        // At the marker the next window of four is fetched: 2 to 5, which take 1 ms each.
+        assert_eq!((machine.report().fetches, machine.report().waited), (2, Nanos(10 * MS)));
+        // At the marker the next window of four is fetched: 2 to 5, which take 1 ms each. It is reached at 5 + 10 + 5 ms
+        // and what the processor needs for the fetch of block 1, which begins when 0 is there.
         read(&mut machine, 1, 5 * MS);
-        assert_eq!((machine.report().waits, machine.report().fetches), (1, 6));
+        let report = machine.report();
+        assert_eq!((report.waits, report.waited, report.fetches), (1, Nanos(10 * MS), 6));
+        assert_eq!(report.elapsed, Nanos(20 * MS + MS / 2));
+        // 10 ms of waiting, in which the fetch of block 0 took the processor.
+        assert_eq!(report.stall, Nanos(10 * MS - MS / 2));
         // Block 2 has 1 ms and is there; block 5 would be there after 4 ms.
         read(&mut machine, 2, 2 * MS);
         assert_eq!(machine.report().waits, 1);
         // Again: a hit.
         read(&mut machine, 0, 0);
         assert_eq!(machine.report().waits, 1);
-        let report = machine.report();
-        let driver = Nanos(MS / 2);
-        assert_eq!(report.stall(driver), Nanos(10 * MS - 2 * (MS / 2)));
-        let fetches = report.fetches * MS / 2;
-        assert_eq!(report.elapsed(driver), Nanos(12 * MS + fetches + 10 * MS - 2 * (MS / 2)));
+    }
+
+    #[test]
+    fn two_processes_share_the_processor_and_the_disk() {
+        for (processors, second) in [(1, 8), (2, 5)] {
+            let config = Config { processors, ..Config::new(100) };
+            let mut machine = machine(&config);
+            machine.driver = 0;
+            // Both are known of from the beginning.
+            machine.computed(ProcessId(0), Nanos(3 * MS));
+            machine.computed(ProcessId(1), Nanos(5 * MS));
+            // Blocks of which the next one is not read ahead.
+            machine.reference(Nanos(7), ProcessId(0), Block::new(FileId(0), 100), place);
+            assert!(machine.take_followed().next().is_none(), "what the other one does is not known");
+            machine.reference(Nanos(9), ProcessId(1), Block::new(FileId(1), 100), place);
+            let followed: Vec<(u32, u64, u64)> =
+                machine.take_followed().map(|f| (f.process.0, f.here, f.there / MS)).collect();
+            assert_eq!(followed, [(0, 7, 3), (1, 9, second)]);
+            // The first one has its block after 13 ms, the second one after 23.
+            read_by(&mut machine, 0, 300, MS);
+            read_by(&mut machine, 1, 300, MS);
+            let followed: Vec<(u32, u64, u64)> =
+                machine.take_followed().map(|f| (f.process.0, f.there / MS, f.waited / MS)).collect();
+            assert_eq!(followed, [(0, 14, 10), (1, 24, 23 - second)]);
+        }
+    }
+
+    #[test]
+    fn who_does_nothing_is_left_behind() {
+        let mut machine = machine(&Config::new(10));
+        machine.computed(ProcessId(1), Nanos(0));
+        let mut followed = 0;
+        for told in 1..=20_000 {
+            read_by(&mut machine, 0, 0, MS);
+            followed += machine.take_followed().count();
+            assert!(told - followed <= (1 << 14), "no more wait");
+        }
+        assert!(followed > 16_000);
+        // It comes back at the time to which the other one has come.
+        read_by(&mut machine, 1, 0, MS);
+        machine.exited(ProcessId(0), place);
+        let last = machine.take_followed().find(|f| f.process == ProcessId(1));
+        assert!(last.is_some_and(|f| f.there > 16_000 * MS), "{last:?}");
+    }
+
+    #[test]
+    fn one_process_may_have_two_numbers() {
+        let mut machine = machine(&Config::new(10));
+        machine.one_process(ProcessId(7), ProcessId(3));
+        assert_eq!(machine.known_as(ProcessId(7)), ProcessId(3));
+        machine.one_process(ProcessId(7), ProcessId(7));
+        assert_eq!(machine.known_as(ProcessId(7)), ProcessId(7));
+        machine.one_process(ProcessId(7), ProcessId(3));
+        machine.exited(ProcessId(7), place);
+        assert_eq!(machine.known_as(ProcessId(7)), ProcessId(7), "the number may be another one's now");
+        machine.one_process(ProcessId(u32::MAX), ProcessId(0));
+        assert_eq!(machine.known_as(ProcessId(u32::MAX)), ProcessId(u32::MAX));
+    }
+
+    #[test]
+    fn the_end_of_a_process_lets_the_others_go_on() {
+        let mut machine = machine(&Config::new(10));
+        machine.computed(ProcessId(1), Nanos(0));
+        read_by(&mut machine, 0, 0, MS);
+        assert_eq!(machine.take_followed().count(), 0);
+        machine.exited(ProcessId(1), place);
+        assert_eq!(machine.take_followed().count(), 1);
+        // What is left of one that has ended is followed to its end.
+        machine.exited(ProcessId(0), place);
+        assert_eq!((machine.report().waits, machine.report().elapsed), (1, Nanos(11 * MS)));
     }
 
     #[test]
     fn its_queues_are_no_longer_than_its_cache() {
         let mut machine = Machine::new(&Config { readahead_blocks: 64, ..Config::new(8) });
-        machine.served(DiskId(0), Nanos(MS));
+        machine.served(Nanos(0), DiskId(0), Nanos(MS));
         machine.loaded((DiskId(0), 0));
         let mut most = 0;
         // Each demand fetch has three blocks of readahead behind it, of which the disk serves one meanwhile.
         for file in 0..200 {
             let place = |b: Block| Some((DiskId(0), u64::from(b.file.0) * 1000 + u64::from(b.index)));
-            machine.reference(Block::new(FileId(file), 0), place);
+            machine.reference(Nanos(0), ProcessId(0), Block::new(FileId(file), 0), place);
             most = most.max(machine.disks[0].queued());
             assert!(machine.cache.as_ref().is_some_and(|cache| cache.len() <= 8));
         }
@@ -310,7 +434,7 @@ mod tests {
 
     #[test]
     fn its_cache_is_as_large_as_ours() {
-        let mut machine = machine(3);
+        let mut machine = machine(&Config::new(3));
         for round in 0..2 {
             for index in [900, 700, 500, 300] {
                 read(&mut machine, index, 0);
@@ -319,6 +443,5 @@ mod tests {
         }
         machine.resize(1);
         assert_eq!(machine.cache.as_ref().map(Ranking::len), Some(1));
-        assert!(machine.on_their_way.is_empty() && machine.arrived.is_empty());
     }
 }

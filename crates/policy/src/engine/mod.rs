@@ -6,7 +6,7 @@ mod short_forms;
 use crate::action::{Access, Action};
 use crate::books::{Books, Desk, Load};
 use crate::config::{Beside, Config};
-use crate::counterfactual::{Cost, Counterfactual, Guard, Machine};
+use crate::counterfactual::{Counterfactual, Guard, Machine};
 use crate::counters::{Counters, ManagerCounters};
 use crate::ids::{Block, FileId, ManagerId, Nanos, ProcessId};
 use crate::input::{Answer, Input, LimitReached};
@@ -99,10 +99,12 @@ impl Engine {
         if self.books.is_untidy() {
             self.books.tidy(TIDIED_WITH_EACH);
         }
-        let cost = if self.beside.is_some() { self.tell_beside(&input) } else { Cost::default() };
+        if self.beside.is_some() {
+            self.tell_beside(now, &input);
+        }
         match input {
             Input::Accessed { process, block, stalled } => {
-                return Answer::Access(self.reference(now, process, block, stalled, cost));
+                return Answer::Access(self.reference(now, process, block, stalled));
             }
             Input::Loaded { block, by } => self.loaded(now, block, by),
             Input::FetchFailed { block } => {
@@ -150,6 +152,8 @@ impl Engine {
                 self.note(now, &input);
             }
             Input::ProcessAdded { manager } => return Answer::Process(self.books.add_process(manager)),
+            // Told to the machine beside.
+            Input::OneProcess { .. } => {}
             Input::CacheSize { cache_blocks } => self.books.resize(cache_blocks),
             Input::MemoryReleased => self.books.release_memory(),
             Input::Disclosed { manager, .. } if !self.books.knows_manager(manager) => {
@@ -201,14 +205,7 @@ impl Engine {
 
     // ---- what inputs do ----
 
-    fn reference(
-        &mut self,
-        now: Nanos,
-        process: ProcessId,
-        block: Block,
-        stalled: bool,
-        cost: Cost,
-    ) -> Access {
+    fn reference(&mut self, now: Nanos, process: ProcessId, block: Block, stalled: bool) -> Access {
         let Some(manager) = self.books.manager_of(process) else { return Access::Miss };
         let Some(b) = self.books.find_or_add(block) else { return Access::Miss };
         if self.books.is_missing(b) {
@@ -216,10 +213,7 @@ impl Engine {
         }
         let access = self.books.reference(process, manager, b, stalled);
         if let Some(guard) = &mut self.guard {
-            let how = (access != Access::Hit, self.books.was_predicted());
-            if guard.accessed(now, (process, manager), block, how, cost) {
-                self.books.suspend(manager, guard.is_suspended(manager));
-            }
+            guard.accessed(process, self.books.was_predicted());
         }
         self.plan(now, manager, Occasion::Reference(block));
         access
@@ -228,9 +222,6 @@ impl Engine {
     fn loaded(&mut self, now: Nanos, block: Block, by: Option<ProcessId>) {
         let Some(b) = self.books.find_or_add(block) else { return };
         if let Load::Completed(manager) = self.books.load(b, by) {
-            if let Some(guard) = &mut self.guard {
-                guard.loaded(now, manager, block);
-            }
             // The disk is free at this very instant, before a process that waited goes on.
             self.plan(now, manager, Occasion::Opportunity);
             if self.books.resume(b) {
@@ -268,32 +259,49 @@ impl Engine {
         self.planner.note(&mut Desk::new(&mut self.books, now), input);
     }
 
-    /// The machine beside is told what concerns it.
-    fn tell_beside(&mut self, input: &Input<'_>) -> Cost {
-        let Some(machine) = &mut self.beside else { return Cost::default() };
+    /// The machine beside is told what concerns it, and the guard what it has come to.
+    fn tell_beside(&mut self, now: Nanos, input: &Input<'_>) {
+        let Some(machine) = &mut self.beside else { return };
+        let books = &self.books;
+        let place = |block| books.place(block);
         match *input {
-            Input::Accessed { process, block, .. } if self.books.manager_of(process).is_some() => {
-                let books = &self.books;
-                return machine.reference(block, |block| books.place(block));
+            Input::Accessed { process, block, .. } => {
+                let process = machine.known_as(process);
+                let Some(manager) = books.manager_of(process) else { return };
+                if let Some(guard) = &mut self.guard {
+                    guard.enter(process, manager);
+                }
+                machine.reference(now, process, block, place);
             }
+            Input::ProcessExited { process } => machine.exited(process, place),
             Input::Loaded { block, by: None } => {
-                if let Some(place) = self.books.place(block) {
+                if let Some(place) = books.place(block) {
                     machine.loaded(place);
                 }
+                return;
             }
-            Input::Served { disk, access } => machine.served(disk, access),
-            Input::Computed { process, compute } => {
-                machine.computed(compute);
-                if let Some(guard) = &mut self.guard
-                    && let Some(manager) = self.books.manager_of(process)
-                {
-                    guard.computed(manager, compute);
-                }
+            Input::Served { disk, access } => return machine.served(now, disk, access),
+            Input::Computed { process, compute } if books.manager_of(process).is_some() => {
+                return machine.computed(process, compute);
             }
-            Input::CacheSize { cache_blocks } => machine.resize(cache_blocks),
-            _ => {}
+            Input::CacheSize { cache_blocks } => return machine.resize(cache_blocks),
+            Input::OneProcess { process, first } => return machine.one_process(process, first),
+            _ => return,
         }
-        Cost::default()
+        let Some(guard) = &mut self.guard else {
+            machine.take_followed();
+            return;
+        };
+        let mut changes = false;
+        for followed in machine.take_followed() {
+            changes |= guard.followed(&followed);
+        }
+        if let Input::ProcessExited { process } = *input {
+            changes |= guard.exited(process);
+        }
+        while changes && let Some((manager, suspended)) = guard.change() {
+            self.books.suspend(manager, suspended);
+        }
     }
 
     // ---- what can be asked ----

@@ -16,6 +16,7 @@ mod one_block;
 mod reverse_aggressive;
 mod sequential;
 
+pub use sequential::KernelReadahead;
 pub(crate) use sequential::Sequential as Windows;
 
 use crate::blocks::BlockId;

@@ -154,6 +154,25 @@ impl Sequential {
     }
 }
 
+/// Linux's readahead by itself, for planes that play the kernel.
+#[derive(Debug)]
+pub struct KernelReadahead(Sequential);
+
+impl Default for KernelReadahead {
+    fn default() -> KernelReadahead {
+        KernelReadahead(Sequential { rule: Rule::Linux, streams: Vec::new() })
+    }
+}
+
+impl KernelReadahead {
+    /// What is read ahead when this block is referenced: blocks of its file, none of them if the range is empty, with
+    /// windows of at most `most` blocks. It may reach beyond the file's end.
+    pub fn ahead(&mut self, block: Block, most: u32) -> std::ops::Range<u32> {
+        let (from, to) = self.0.linux_ahead(block, most.max(1)).unwrap_or_default();
+        from..to
+    }
+}
+
 /// Fetches the absent ones of a file's blocks `from..to`.
 fn fetch_run(desk: &mut Desk<'_>, manager: ManagerId, at: Block, from: u32, to: u32) {
     for index in from..to {

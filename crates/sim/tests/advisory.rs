@@ -1,0 +1,134 @@
+//! The advisory machine: the kernel holds the blocks, and is faulty on purpose.
+#![allow(clippy::unwrap_used)]
+
+use foretell_device::catalogue;
+use foretell_sim::{Advised, Advisory, Batch, Cell, Hints, Input, Outcome, PolicyName, simulate};
+use foretell_testkit::perturb::Random;
+use foretell_trace::{DEFAULT_BLOCK_BYTES, Reference, TraceError, TraceMeta, TraceReader, Workload};
+
+/// References of some processes, as a trace.
+struct Given {
+    references: std::vec::IntoIter<Reference>,
+    meta: TraceMeta,
+}
+
+impl Iterator for Given {
+    type Item = Result<Reference, TraceError>;
+    fn next(&mut self) -> Option<Self::Item> {
+        self.references.next().map(Ok)
+    }
+}
+
+impl TraceReader for Given {
+    fn meta(&self) -> &TraceMeta {
+        &self.meta
+    }
+}
+
+/// A small workload: some processes that scan files, in part or whole, and read blocks here and there.
+fn small(random: &mut Random) -> Input {
+    let processes = 1 + random.below(3) as u32;
+    let mut references = Vec::new();
+    for _ in 0..3 + random.below(8) {
+        let process = random.below(processes as usize) as u32;
+        let file = random.below(4) as u32;
+        let first = random.below(20) as u64;
+        let scan = random.chance(0.7);
+        for i in 0..1 + random.below(20) as u64 {
+            let block = if scan { first + i } else { random.below(40) as u64 };
+            let compute_ns = random.below(3_000_000) as u64;
+            references.push(Reference {
+                process,
+                file,
+                offset: block * 8192,
+                bytes: 8192,
+                compute_ns,
+                timestamp_ns: None,
+                write: false,
+            });
+        }
+    }
+    let given = Given { references: references.into_iter(), meta: TraceMeta::default() };
+    Input::read(given, DEFAULT_BLOCK_BYTES).unwrap()
+}
+
+fn some_cell(random: &mut Random, seed: u64) -> Cell {
+    let devices = ["hp97560", "cloud", "nvme"];
+    let device = catalogue::find(devices[random.below(3)]).unwrap();
+    let policies =
+        [PolicyName::Informed, PolicyName::Forestall, PolicyName::Aggressive, PolicyName::DemandMru];
+    let policy = policies[random.below(4)];
+    let mut cell = Cell::new(policy, 1 + random.below(3) as u16, "some", device, 2 + random.below(40) as u32);
+    cell.demand_first = true;
+    cell.batch = Batch::Fixed(1 + random.below(16) as u32);
+    cell.processors = 1 + random.below(2) as u16;
+    let share = if random.chance(0.5) { 0.0 } else { 0.3 };
+    cell.hints = Hints { drop_share: share, perturb_share: share, ..Hints::default() };
+    cell.seed = seed;
+    cell.advisory = Some(Advisory { faults: Some(seed) });
+    cell
+}
+
+/// What holds of every run, faults or not.
+fn check(cell: &Cell, outcome: &Outcome, seed: u64) -> Advised {
+    let advised = outcome.advised.unwrap();
+    assert_eq!(advised.differing, 0, "seed {seed}: the books are wrong at rest: {advised:?}");
+    // Somebody computes or a disk works at any time: no time is lost for a missed observation.
+    let busy_s = outcome.utilization * f64::from(cell.disks) * outcome.elapsed_s;
+    let most_s = outcome.compute_s + outcome.driver_s + busy_s;
+    assert!(outcome.elapsed_s <= most_s + 1e-6, "seed {seed}: {} of {most_s}", outcome.elapsed_s);
+    let sum_ns = outcome.compute_ns + outcome.driver_ns + outcome.stall_ns;
+    assert_eq!(u64::from(cell.processors) * outcome.elapsed_ns, sum_ns, "seed {seed}");
+    advised
+}
+
+#[test]
+fn a_thousand_seeds_of_faults_leave_the_books_right() {
+    let mut sum = Advised::default();
+    for seed in 0..1000 {
+        let random = &mut Random::new(seed);
+        let (input, cell) = (small(random), some_cell(random, seed));
+        let advised = check(&cell, &simulate(&cell, &input).unwrap(), seed);
+        sum.vanished += advised.vanished;
+        sum.refused += advised.refused;
+        sum.late += advised.late;
+        sum.lost += advised.lost;
+        sum.read_ahead += advised.read_ahead;
+    }
+    let Advised { vanished, refused, late, lost, read_ahead, .. } = sum;
+    for count in [vanished, refused, late, lost, read_ahead] {
+        assert!(count > 100, "every fault has happened: {sum:?}");
+    }
+}
+
+#[test]
+fn one_seed_is_one_run() {
+    let random = &mut Random::new(5);
+    let (input, mut cell) = (small(random), some_cell(random, 5));
+    let first = simulate(&cell, &input).unwrap();
+    assert_eq!(simulate(&cell, &input).unwrap(), first);
+    cell.advisory = Some(Advisory { faults: Some(6) });
+    assert_ne!(simulate(&cell, &input).unwrap().advised, first.advised);
+}
+
+#[test]
+fn steering_gains_beside_the_kernel_and_with_its_faults() {
+    let workload: Workload = "cscope2".parse().unwrap();
+    let input = Input::read(workload.open(1), DEFAULT_BLOCK_BYTES).unwrap();
+    let run = |policy, faults| {
+        let mut cell = Cell::new(policy, 1, "hp97560", catalogue::find("hp97560").unwrap(), 1280);
+        (cell.demand_first, cell.advisory) = (true, Some(Advisory { faults }));
+        let outcome = simulate(&cell, &input).unwrap();
+        check(&cell, &outcome, 0);
+        outcome
+    };
+    let plain = run(PolicyName::DemandLru, None);
+    assert!(plain.advised.unwrap().read_ahead > 1000, "the kernel reads ahead by itself");
+    assert_eq!(plain.advised.unwrap().vanished, 0);
+    for (faults, most) in [(None, 0.7), (Some(1), 0.8), (Some(2), 0.8)] {
+        let steered = run(PolicyName::Informed, faults);
+        let ratio = steered.elapsed_s / plain.elapsed_s;
+        assert!(ratio < most, "{faults:?}: {ratio}");
+        assert_eq!(steered.advised.unwrap().lost > 0, faults.is_some());
+    }
+}
