@@ -1,18 +1,19 @@
 //! Lists of what will be read, handed to a plane while the program runs.
 //!
 //! A list for each reader, as far ahead as is worth it: the policy needs to know what comes within a few times the cache,
-//! and a list of millions of positions would take memory that the program can use better. The session's casting says
-//! which process follows which list.
+//! and a list of millions of positions would take memory that the program can use better. Where a file is now a [`Finder`]
+//! has found out, or a list waits for it. The session's casting says which process follows which list.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foretell_learn::{Chunk, Lists};
+use foretell_learn::{Chunk, Finder, Lists, Names, Place};
 use foretell_pagecache::{HintChunk, Options, Plane, SessionId};
 
 /// Chunks handed over at a time: a file name is looked up for each, two microseconds, and a new file is opened.
 const CHUNKS_A_TIME: usize = 64;
-/// What is handed over in one go before the job begins.
-pub(crate) const FIRST_TIME: Duration = Duration::from_millis(200);
+/// What is handed over in one go before the job begins, of which it loses that much.
+pub(crate) const FIRST_TIME: Duration = Duration::from_millis(20);
 /// The same while it runs.
 pub(crate) const FEED_TIME: Duration = Duration::from_millis(10);
 /// Lists reach this many times the cache ahead of their readers.
@@ -21,19 +22,24 @@ const CACHES_AHEAD: u64 = 8;
 const LEAST_AHEAD: u64 = 1 << 16;
 /// And no more than half of what a list of the policy may hold.
 const MOST_AHEAD: u64 = 1 << 21;
+/// The longest sleep while a list waits for a file to be found, which takes a disk some milliseconds.
+pub(crate) const SOUGHT: Duration = Duration::from_millis(2);
 
 /// Hands lists to a manager of a session.
 #[derive(Debug)]
 pub(crate) struct Guide<'a> {
     lists: &'a Lists,
+    finder: Finder,
     session: SessionId,
     manager: usize,
     /// The next chunk of each list.
     next: Vec<usize>,
     /// Positions that a list has ahead of its reader, as far as it goes.
     window: usize,
-    /// Files that the plane has refused.
+    /// Files that are gone, or that the plane has refused.
     failed: Vec<bool>,
+    /// A list waits for a file that is being looked for.
+    is_waiting: bool,
 }
 
 impl<'a> Guide<'a> {
@@ -43,13 +49,16 @@ impl<'a> Guide<'a> {
         let window = (CACHES_AHEAD * cache_blocks).clamp(LEAST_AHEAD, MOST_AHEAD);
         let window = usize::try_from(window).unwrap_or(usize::MAX);
         let (next, failed) = (vec![0; lists.lists.len()], vec![false; lists.files.len()]);
-        Guide { lists, session, manager, next, window, failed }
+        let finder = Finder::start(Arc::clone(&lists.files));
+        Guide { lists, finder, session, manager, next, window, failed, is_waiting: false }
     }
 
     /// Hands over what the lists have room for, for about as long as `time` says.
     pub(crate) fn feed(&mut self, plane: &mut Plane, time: Duration) {
         let until = Instant::now() + time;
-        for (list, chunks) in self.lists.lists.iter().enumerate() {
+        self.is_waiting = false;
+        let lists = self.lists;
+        for (list, chunks) in lists.lists.iter().enumerate() {
             let Ok(number) = u32::try_from(list) else { return };
             // Also of a list for which there is no time yet: those after it have their numbers.
             if self.next[list] == 0 && plane.disclose_list(self.session, self.manager, number, &[]).is_err() {
@@ -57,32 +66,55 @@ impl<'a> Guide<'a> {
             }
             while plane.list_ahead(self.session, self.manager, number) < self.window && Instant::now() < until
             {
-                let failed = |chunk: &&Chunk| self.failed[chunk.file as usize];
-                self.next[list] += chunks[self.next[list]..].iter().take_while(failed).count();
-                let rest = chunks[self.next[list]..].iter().take_while(|chunk| !failed(chunk));
-                let hints: Vec<HintChunk> = rest.take(CHUNKS_A_TIME).map(|c| self.hint(*c)).collect();
+                let (hints, end) = self.hints(chunks, self.next[list]);
                 if hints.is_empty() {
+                    self.next[list] = end;
                     break;
                 }
-                match plane.disclose_list(self.session, self.manager, number, &hints) {
+                let (at, hints): (Vec<usize>, Vec<HintChunk>) = hints.into_iter().unzip();
+                self.next[list] = match plane.disclose_list(self.session, self.manager, number, &hints) {
                     // The one before is still on its way.
                     Ok(taken) if taken.chunks == 0 => return,
-                    Ok(taken) => self.next[list] += taken.chunks,
+                    Ok(taken) => at.get(taken.chunks).copied().unwrap_or(end),
                     Err(error) => {
-                        // That file cannot be followed (it has shrunk, is gone, is on no disk); the next one may.
-                        self.next[list] += error.chunk;
-                        if let Some(chunk) = chunks.get(self.next[list]) {
+                        // That file cannot be followed (it has shrunk, is on no disk); the next one may.
+                        let refused = at.get(error.chunk).copied().unwrap_or(end);
+                        if let Some(chunk) = chunks.get(refused) {
                             self.failed[chunk.file as usize] = true;
                         }
+                        refused
                     }
-                }
+                };
             }
         }
     }
 
-    fn hint(&self, chunk: Chunk) -> HintChunk {
-        let (offset, length) = self.lists.bytes(chunk);
-        HintChunk { path: self.lists.files[chunk.file as usize].path.clone(), offset, length: Some(length) }
+    /// The next few chunks that can be handed over, each with its place in the list, and where the list goes on behind
+    /// them. Left out is what is gone, and what lies beyond the end of a file that has shrunk.
+    fn hints(&mut self, chunks: &[Chunk], from: usize) -> (Vec<(usize, HintChunk)>, usize) {
+        let mut hints = Vec::with_capacity(CHUNKS_A_TIME);
+        for (at, chunk) in chunks.iter().enumerate().skip(from) {
+            if hints.len() >= CHUNKS_A_TIME {
+                return (hints, at);
+            }
+            if self.failed[chunk.file as usize] {
+                continue;
+            }
+            match self.finder.place(chunk.file) {
+                Place::Sought => {
+                    self.is_waiting = true;
+                    return (hints, at);
+                }
+                Place::Gone => self.failed[chunk.file as usize] = true,
+                Place::There(path, bytes) => {
+                    let (offset, length) = chunk.bytes(bytes);
+                    if length > 0 {
+                        hints.push((at, HintChunk { path, offset, length: Some(length) }));
+                    }
+                }
+            }
+        }
+        (hints, chunks.len())
     }
 
     /// Whose lists they are.
@@ -90,8 +122,18 @@ impl<'a> Guide<'a> {
         self.session
     }
 
-    /// Files that could not be followed.
+    /// Whether a list waits for a file that is being looked for.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+
+    /// How the files were found.
+    pub(crate) fn names(&self) -> Names {
+        self.finder.names()
+    }
+
+    /// Files that the lists have come to and that could not be followed.
     pub(crate) fn failed(&self) -> u64 {
-        self.lists.missing + self.failed.iter().filter(|failed| **failed).count() as u64
+        self.failed.iter().filter(|failed| **failed).count() as u64
     }
 }

@@ -9,10 +9,11 @@
 //! - [`Store`]: where the knowledge of each job lies, one directory a job, for one user.
 //! - [`Night`]: what one run was like; [`tonight`] decides from them what to do next.
 //! - [`Plan`]: from a recording to what will be read, by whom, and with how much memory.
-//! - [`Locator`]: files that bear another name tonight.
+//! - [`Finder`]: where its files are tonight, found while the job runs; [`Locator`]: those that bear another name.
 //!
 //! Nothing in here starts a program or asks the kernel for more than names, sizes and free memory.
 
+mod finder;
 mod lists;
 mod locate;
 pub mod memory;
@@ -21,6 +22,7 @@ mod plan;
 mod store;
 mod verdict;
 
+pub use finder::{Finder, Names, Place};
 pub use lists::{Chunk, Lists, PlannedFile};
 pub use locate::Locator;
 pub use night::{How, NIGHTS, Night};

@@ -1,18 +1,14 @@
 //! From a recording to lists of what will be read.
 //!
-//! Left out are files that the run wrote (what will be in them is not known, and where they lie is not either), files
-//! that are gone, programs and libraries, and what lies beyond the end of a file that has shrunk.
+//! Left out are files that the run wrote (what will be in them is not known, and where they lie is not either), programs
+//! and libraries. Nothing is asked of a file system: where the files are now, and how large they are, the
+//! [`Finder`](crate::Finder) finds out.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-use foretell_recording::{Access, Fact, FileNumber, PAGE_BYTES, Recording, Role, Way, lanes_of};
+use foretell_recording::{Access, Fact, PAGE_BYTES, Recording, Role, Way, lanes_of};
 
-use crate::locate::Locator;
-
-/// The job waits while its files are looked for. After this time the rest, which is read last, is left out.
-const PLAN_TIME: Duration = Duration::from_millis(300);
 /// Pages of a chunk at most, 8 MiB, but for one that was read at once: whoever hands chunks over can stop between two.
 const CHUNK_PAGES: u32 = 1 << 11;
 /// The policy's block, in pages: positions are counted in blocks of 8 KiB.
@@ -24,9 +20,9 @@ const SMALL_MAPPED_BYTES: u64 = 1 << 20;
 /// A file that will be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedFile {
-    /// Where it is now.
+    /// Where it was.
     pub path: PathBuf,
-    /// Its size now, bytes.
+    /// Its size then, bytes, or as much more as was read of it.
     pub bytes: u64,
 }
 
@@ -37,25 +33,21 @@ pub struct Chunk {
     pub file: u32,
     /// First page.
     pub first_page: u32,
-    /// How many, 1 at least; the last one may be cut by the end of the file.
+    /// How many, 1 at least. The file may end before.
     pub pages: u32,
 }
 
-/// What a recorded run read of files that are still there.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// What a recorded run read.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lists {
-    /// The files that the lists name.
-    pub files: Vec<PlannedFile>,
+    /// The files that the lists name, in the order in which the job came to them.
+    pub files: Arc<[PlannedFile]>,
     /// What will be read, a list for each reader, in order.
     pub lists: Vec<Vec<Chunk>>,
     /// The recorded roles.
     pub roles: Vec<Role>,
     /// The list of each of them.
     pub list_of: Vec<Option<u32>>,
-    /// Files that bear another name now.
-    pub renamed: u64,
-    /// Files that are gone.
-    pub missing: u64,
     /// References of the recorded run to what could be listed, in blocks of the policy.
     pub references: u64,
 }
@@ -64,21 +56,46 @@ impl Lists {
     /// A list for each reader: processes that ran one after the other share one.
     #[must_use]
     pub fn by_reader(recording: &Recording) -> Lists {
-        Places::new(recording, &mut Locator::default()).by_reader()
+        let left_out = left_out(recording);
+        let is_data = |access: &Access| is_data(&left_out, access);
+        let files = Files::new(recording, is_data);
+        let (mut lists, mut list_of) = (Vec::new(), vec![None; recording.roles.len()]);
+        for lane in lanes_of(recording, is_data) {
+            let mut list = Vec::new();
+            for &at in &lane.accesses {
+                let Some(access) = recording.accesses.get(at as usize) else { continue };
+                files.list(access, &mut list);
+            }
+            if list.is_empty() {
+                continue;
+            }
+            for role in lane.roles {
+                if let Some(of) = list_of.get_mut(role.0 as usize) {
+                    *of = u32::try_from(lists.len()).ok();
+                }
+            }
+            lists.push(list);
+        }
+        Lists::new(recording, files, lists, list_of)
     }
 
     /// One list, in the order of time, for all readers.
     #[must_use]
     pub fn in_order(recording: &Recording) -> Lists {
-        Places::new(recording, &mut Locator::default()).in_order()
+        let left_out = left_out(recording);
+        let is_data = |access: &Access| is_data(&left_out, access);
+        let files = Files::new(recording, is_data);
+        let mut accesses: Vec<&Access> = recording.accesses.iter().filter(|access| is_data(access)).collect();
+        accesses.sort_by_key(|access| access.at_ns);
+        let mut list = Vec::new();
+        accesses.into_iter().for_each(|access| files.list(access, &mut list));
+        let lists = if list.is_empty() { Vec::new() } else { vec![list] };
+        Lists::new(recording, files, lists, vec![Some(0); recording.roles.len()])
     }
 
-    /// The bytes of a chunk's file that it names: first byte and how many.
-    #[must_use]
-    pub fn bytes(&self, chunk: Chunk) -> (u64, u64) {
-        let size = self.files.get(chunk.file as usize).map_or(0, |file| file.bytes);
-        let offset = u64::from(chunk.first_page) * PAGE_BYTES;
-        (offset, (u64::from(chunk.pages) * PAGE_BYTES).min(size.saturating_sub(offset)))
+    fn new(recording: &Recording, files: Files, lists: Vec<Vec<Chunk>>, list_of: Vec<Option<u32>>) -> Lists {
+        let (roles, references) = (recording.roles.clone(), references(recording));
+        Lists { files: files.planned.into(), lists, roles, list_of, references }
     }
 
     /// The bytes of the union of all chunks.
@@ -100,6 +117,27 @@ impl Lists {
     }
 }
 
+impl Chunk {
+    /// What there is of it in a file of so many bytes: the first byte, and how many.
+    #[must_use]
+    pub fn bytes(self, file_bytes: u64) -> (u64, u64) {
+        let offset = u64::from(self.first_page) * PAGE_BYTES;
+        (offset, (u64::from(self.pages) * PAGE_BYTES).min(file_bytes.saturating_sub(offset)))
+    }
+}
+
+/// References of a run to what could be listed, in blocks of the policy.
+pub(crate) fn references(recording: &Recording) -> u64 {
+    let left_out = left_out(recording);
+    let listed = recording.accesses.iter().filter(|access| is_data(&left_out, access));
+    listed.map(|access| u64::from(access.pages).div_ceil(BLOCK_PAGES)).sum()
+}
+
+/// Whether a list may name what an access read.
+fn is_data(left_out: &[bool], access: &Access) -> bool {
+    access.way != Way::Written && left_out.get(access.file.0 as usize) == Some(&false)
+}
+
 /// For each file: is it small, and only ever mapped?
 pub(crate) fn small_mapped(recording: &Recording) -> Vec<bool> {
     let mut small: Vec<bool> = recording.files.iter().map(|file| file.size <= SMALL_MAPPED_BYTES).collect();
@@ -113,113 +151,52 @@ pub(crate) fn small_mapped(recording: &Recording) -> Vec<bool> {
     small
 }
 
-/// Whether a list may name what an access read.
-fn is_data(left_out: &[bool], access: &Access) -> bool {
-    access.way != Way::Written && left_out.get(access.file.0 as usize) == Some(&false)
+/// For each file: is it one that no list names, because it is written, or belongs to the start set?
+fn left_out(recording: &Recording) -> Vec<bool> {
+    let mut left_out = small_mapped(recording);
+    for fact in &recording.facts {
+        if let Fact::Written(file) | Fact::Executed(file) | Fact::Deleted(file) | Fact::Truncated(file) = fact
+            && let Some(out) = left_out.get_mut(file.0 as usize)
+        {
+            *out = true;
+        }
+    }
+    left_out
 }
 
-/// Where the recorded files are now.
-pub(crate) struct Places<'a> {
-    recording: &'a Recording,
-    /// Files that no list names: written, or executed.
-    left_out: Vec<bool>,
-    /// What each recorded file is in the plan, once it was looked for.
-    planned: HashMap<FileNumber, Option<u32>>,
-    files: Vec<PlannedFile>,
-    locator: &'a mut Locator,
-    missing: u64,
-    began: Instant,
+/// The files of the lists.
+struct Files {
+    /// What each recorded file is in the plan.
+    number_of: Vec<Option<u32>>,
+    planned: Vec<PlannedFile>,
 }
 
-impl<'a> Places<'a> {
-    pub(crate) fn new(recording: &'a Recording, locator: &'a mut Locator) -> Places<'a> {
-        let mut left_out = vec![false; recording.files.len()];
-        for fact in &recording.facts {
-            if let Fact::Written(file) | Fact::Executed(file) | Fact::Deleted(file) | Fact::Truncated(file) =
-                fact
-                && let Some(out) = left_out.get_mut(file.0 as usize)
-            {
-                *out = true;
-            }
-        }
-        for (file, out) in small_mapped(recording).into_iter().zip(&mut left_out) {
-            *out |= file;
-        }
-        let (planned, files) = (HashMap::new(), Vec::new());
-        Places { recording, left_out, planned, files, locator, missing: 0, began: Instant::now() }
-    }
-
-    /// References to what could be listed, in blocks of the policy.
-    pub(crate) fn references(&self) -> u64 {
-        let listed = self.recording.accesses.iter().filter(|access| is_data(&self.left_out, access));
-        listed.map(|access| u64::from(access.pages).div_ceil(BLOCK_PAGES)).sum()
-    }
-
-    /// A list for each lane.
-    pub(crate) fn by_reader(mut self) -> Lists {
-        let recording = self.recording;
-        let (mut lists, mut list_of) = (Vec::new(), vec![None; recording.roles.len()]);
-        let left_out = self.left_out.clone();
-        for lane in lanes_of(recording, |access| is_data(&left_out, access)) {
-            let mut list = Vec::new();
-            for &at in &lane.accesses {
-                let Some(access) = recording.accesses.get(at as usize) else { continue };
-                self.list(access.file, access.first_page, access.pages, &mut list);
-            }
-            if list.is_empty() {
+impl Files {
+    fn new(recording: &Recording, is_data: impl Fn(&Access) -> bool) -> Files {
+        let mut files = Files { number_of: vec![None; recording.files.len()], planned: Vec::new() };
+        for access in recording.accesses.iter().filter(|access| is_data(access)) {
+            let at = access.file.0 as usize;
+            let (Some(record), Some(number)) = (recording.files.get(at), files.number_of.get_mut(at)) else {
                 continue;
+            };
+            let number = *number.get_or_insert_with(|| {
+                files.planned.push(PlannedFile { path: record.path.clone(), bytes: record.size });
+                files.planned.len() as u32 - 1
+            });
+            let end = (u64::from(access.first_page) + u64::from(access.pages)) * PAGE_BYTES;
+            let planned = &mut files.planned[number as usize];
+            // It may have grown while it was read; the last page need not be a whole one.
+            if end >= planned.bytes.saturating_add(PAGE_BYTES) {
+                planned.bytes = end;
             }
-            for role in lane.roles {
-                if let Some(of) = list_of.get_mut(role.0 as usize) {
-                    *of = u32::try_from(lists.len()).ok();
-                }
-            }
-            lists.push(list);
         }
-        self.finish(lists, list_of)
+        files
     }
 
-    /// One list in the order of time.
-    fn in_order(mut self) -> Lists {
-        let mut accesses: Vec<&Access> =
-            self.recording.accesses.iter().filter(|access| is_data(&self.left_out, access)).collect();
-        accesses.sort_by_key(|access| access.at_ns);
-        let mut list = Vec::new();
-        for access in accesses {
-            self.list(access.file, access.first_page, access.pages, &mut list);
-        }
-        let lists = if list.is_empty() { Vec::new() } else { vec![list] };
-        let list_of = vec![Some(0); self.recording.roles.len()];
-        self.finish(lists, list_of)
-    }
-
-    fn finish(self, lists: Vec<Vec<Chunk>>, list_of: Vec<Option<u32>>) -> Lists {
-        Lists {
-            references: self.references(),
-            roles: self.recording.roles.clone(),
-            lists,
-            list_of,
-            renamed: self.locator.renamed(),
-            missing: self.missing,
-            files: self.files,
-        }
-    }
-
-    /// Appends what there is of some pages to a list; joins what follows the last chunk.
-    fn list(&mut self, number: FileNumber, first_page: u32, pages: u32, list: &mut Vec<Chunk>) {
-        let file = match self.planned.get(&number) {
-            Some(&known) => known,
-            None => {
-                let found = self.look(number);
-                self.planned.insert(number, found);
-                found
-            }
-        };
-        let Some(file) = file else { return };
-        let end_page = self.files[file as usize].bytes.div_ceil(PAGE_BYTES);
-        let end = (u64::from(first_page) + u64::from(pages)).min(end_page);
-        let Some(pages) = end.checked_sub(first_page.into()).filter(|pages| *pages > 0) else { return };
-        let Ok(pages) = u32::try_from(pages) else { return };
+    /// Appends an access to a list; joins it to the last chunk if it follows it.
+    fn list(&self, access: &Access, list: &mut Vec<Chunk>) {
+        let &Access { first_page, pages, .. } = access;
+        let Some(&Some(file)) = self.number_of.get(access.file.0 as usize) else { return };
         if let Some(last) = list.last_mut()
             && last.file == file
             && last.first_page.checked_add(last.pages) == Some(first_page)
@@ -230,40 +207,21 @@ impl<'a> Places<'a> {
         }
         list.push(Chunk { file, first_page, pages });
     }
-
-    fn look(&mut self, number: FileNumber) -> Option<u32> {
-        let at = number.0 as usize;
-        let recorded = self.recording.files.get(at)?;
-        if self.left_out[at] {
-            return None;
-        }
-        if self.began.elapsed() >= PLAN_TIME {
-            self.missing += 1;
-            return None;
-        }
-        let found = self.locator.find(&recorded.path);
-        let metadata = found.as_ref().and_then(|path| std::fs::metadata(path).ok());
-        let (Some(path), Some(metadata)) = (found, metadata.filter(std::fs::Metadata::is_file)) else {
-            self.missing += 1;
-            return None;
-        };
-        self.files.push(PlannedFile { path, bytes: metadata.len() });
-        u32::try_from(self.files.len() - 1).ok()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foretell_recording::{FileRecord, RoleId};
+    use foretell_recording::{FileNumber, FileRecord, RoleId};
 
     #[test]
-    fn one_list_follows_time_across_readers_and_ends_with_the_files() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = |name: &str, bytes: u64| {
-            let path = dir.path().join(name);
-            std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
-            FileRecord { path, dev: 0, ino: 0, size: bytes, mtime_ns: 0 }
+    fn one_list_follows_time_across_readers() {
+        let file = |path: &str, bytes: u64| FileRecord {
+            path: path.into(),
+            dev: 0,
+            ino: 0,
+            size: bytes,
+            mtime_ns: 0,
         };
         let access = |role, file, first_page, at_ns| Access {
             role: RoleId(role),
@@ -277,19 +235,28 @@ mod tests {
         let role = |ordinal| Role { parent: None, name: "job".to_owned(), ordinal };
         let recording = Recording {
             roles: vec![role(0), role(1)],
-            files: vec![file("a", 10 * PAGE_BYTES), file("b", 3 * PAGE_BYTES + 1000)],
+            files: vec![file("/a", 10 * PAGE_BYTES), file("/b", 3 * PAGE_BYTES + 1000)],
             // A run is written when it ends: not in the order of time.
             accesses: vec![access(1, 1, 2, 6), access(0, 0, 0, 5), access(0, 0, 2, 7)],
             ..Recording::default()
         };
         let lists = Lists::in_order(&recording);
-        let bytes: Vec<(u32, u64, u64)> = lists.lists[0]
+        let listed: Vec<_> = lists.lists[0]
             .iter()
-            .map(|&chunk| (chunk.file, lists.bytes(chunk).0, lists.bytes(chunk).1))
+            .map(|chunk| {
+                let file = &lists.files[chunk.file as usize];
+                (file.path.to_str().unwrap(), chunk.bytes(file.bytes))
+            })
             .collect();
         let page = PAGE_BYTES;
-        assert_eq!(bytes, [(0, 0, 2 * page), (1, 2 * page, page + 1000), (0, 2 * page, 2 * page)]);
-        assert_eq!(lists.distinct_bytes(), 6 * PAGE_BYTES);
+        let expected = [("/a", (0, 2 * page)), ("/b", (2 * page, page + 1000)), ("/a", (2 * page, 2 * page))];
+        assert_eq!(listed, expected);
+        assert_eq!(lists.distinct_bytes(), 6 * page);
         assert_eq!((lists.references, Lists::by_reader(&recording).lists.len()), (3, 2));
+        assert_eq!(
+            Chunk { file: 0, first_page: 9, pages: 2 }.bytes(3 * page),
+            (9 * page, 0),
+            "it has shrunk"
+        );
     }
 }

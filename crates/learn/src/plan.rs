@@ -6,14 +6,15 @@
 //!  distinct bytes, free memory           ──►  the budget
 //! ```
 //!
-//! The lists are made in `lists.rs`.
+//! The lists are made in `lists.rs`. Nothing is asked of a file system, which would take its time while the job waits:
+//! where the files are tonight, and how large they are, the [`Finder`](crate::Finder) finds out while the job runs.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use foretell_recording::{Fact, FileNumber, PAGE_BYTES, Recording};
 
-use crate::lists::{BLOCK_PAGES, Lists, Places, PlannedFile, small_mapped};
+use crate::lists::{BLOCK_PAGES, Lists, PlannedFile, references, small_mapped};
 use crate::locate::Locator;
 
 /// What we need ourselves beside the cached pages, bytes: 14 to 18 MB of books were measured with 110,000 references over
@@ -69,7 +70,7 @@ pub struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NoPlan {
     /// It read nothing that could be read ahead.
-    #[error("it read no file that is still there")]
+    #[error("it read no file")]
     Nothing,
     /// The plan would take more than an eighth of the memory.
     #[error("it makes {references} references, more than can be planned in the memory that there is")]
@@ -107,22 +108,20 @@ impl Plan {
     /// # Errors
     /// [`NoPlan`]: then there is nothing to steer.
     pub fn new(recording: &Recording, means: Means) -> Result<Plan, NoPlan> {
-        let mut locator = Locator::default();
-        let places = Places::new(recording, &mut locator);
-        let references = places.references();
+        let references = references(recording);
         if references.saturating_mul(POSITION_BYTES) > means.usable_bytes / 8 {
             return Err(NoPlan::TooLong { references });
         }
-        let mut lists = places.by_reader();
+        let lists = Lists::by_reader(recording);
         if lists.lists.is_empty() {
             return Err(NoPlan::Nothing);
         }
         let distinct_bytes = lists.distinct_bytes();
-        let files = lists.files.len() as u64;
         if means.free_bytes < LEAST_MEMORY_BYTES.saturating_add(means.job_bytes) {
             return Err(NoPlan::NoMemory { free_mib: means.free_bytes >> 20 });
         }
-        let taken = OWN_BYTES.saturating_add(means.job_bytes).saturating_add(files * FILE_BYTES);
+        let taken =
+            OWN_BYTES.saturating_add(means.job_bytes).saturating_add(lists.files.len() as u64 * FILE_BYTES);
         let most = means.free_bytes.saturating_sub(taken);
         let most = most - most / RING_SHARE;
         // The whole files: tonight the job may read other parts of them, and what is under control cannot be cached
@@ -141,14 +140,14 @@ impl Plan {
         if is_read_again && was_kept && budget_bytes < distinct_bytes {
             return Err(NoPlan::Fits);
         }
-        let start = start_set(recording, &mut locator, budget_bytes / 4);
-        lists.renamed = locator.renamed();
+        let start = start_set(recording, budget_bytes / 4);
         Ok(Plan { lists, start, budget_bytes, distinct_bytes })
     }
 }
 
 /// What of executables and libraries was used, joined, by file and place.
-fn start_set(recording: &Recording, locator: &mut Locator, most_bytes: u64) -> Vec<StartRange> {
+fn start_set(recording: &Recording, most_bytes: u64) -> Vec<StartRange> {
+    let mut locator = Locator::default();
     let executed = |fact: &Fact| match fact {
         Fact::Executed(file) => Some(*file),
         _ => None,
@@ -233,20 +232,24 @@ mod tests {
         assert_eq!(chunks(&plan), [(0, 0, 16), (1, 4, 2), (0, 16, 4), (0, 0, 8)]);
         assert_eq!(plan.distinct_bytes, 22 * PAGE_BYTES);
         assert_eq!(plan.lists.list_of, [Some(0)]);
-        assert_eq!((plan.lists.renamed, plan.lists.missing), (0, 0));
     }
 
     #[test]
-    fn what_is_gone_or_beyond_the_end_is_left_out() {
+    fn files_have_the_order_in_which_they_are_needed_and_the_size_that_was_read() {
         let dir = tempfile::tempdir().unwrap();
-        let files = [("a", 40 * PAGE_BYTES), ("gone", 4096), ("shrunk", 40 * PAGE_BYTES)];
-        let read = [(0, 38, 2, Way::Read), (1, 0, 1, Way::Read), (2, 0, 8, Way::Read), (2, 20, 4, Way::Read)];
+        let files = [("never", 4096), ("late", 4096), ("early", 3 * PAGE_BYTES + 1), ("grown", 4096)];
+        let read = [(2, 0, 4), (3, 4, 2), (1, 0, 1), (2, 0, 4)];
+        let read: Vec<_> = read.map(|(file, first, pages)| (file, first, pages, Way::Read)).into();
         let recorded = recording(dir.path(), &files, &read);
-        std::fs::remove_file(dir.path().join("gone")).unwrap();
-        std::fs::File::create(dir.path().join("shrunk")).unwrap().set_len(3 * PAGE_BYTES + 1).unwrap();
         let plan = Plan::new(&recorded, MEANS).unwrap();
-        assert_eq!(chunks(&plan), [(0, 38, 2), (1, 0, 4)]);
-        assert_eq!(plan.lists.missing, 1);
+        let named: Vec<_> = plan
+            .lists
+            .files
+            .iter()
+            .map(|file| (file.path.file_name().unwrap().to_str().unwrap(), file.bytes))
+            .collect();
+        assert_eq!(named, [("early", 3 * PAGE_BYTES + 1), ("grown", 6 * PAGE_BYTES), ("late", 4096)]);
+        assert_eq!(chunks(&plan), [(0, 0, 4), (1, 4, 2), (2, 0, 1), (0, 0, 4)]);
     }
 
     #[test]

@@ -133,7 +133,7 @@ pub(crate) struct FileTable {
     /// Where programs have their files open.
     pub(crate) descriptors: Descriptors,
     pub(crate) orphans: Orphans,
-    mounts: Mounts,
+    pub(crate) mounts: Mounts,
     next_serial: u32,
     /// Extents of all files.
     extents: usize,
@@ -352,9 +352,9 @@ impl FileTable {
                 let opened = match told.or_else(|| self.by_number(key, generation)) {
                     Some(opened) => opened,
                     None => {
-                        let (descriptors, search) = (&mut self.descriptors, Search::WithinTheShare);
-                        match resolve::find(user, key, generation, descriptors, search) {
-                            Ok(found) => found.open(key).ok()?,
+                        let lists = (&mut self.descriptors, &mut self.mounts);
+                        match resolve::find(user, key, generation, lists, Search::WithinTheShare) {
+                            Ok(found) => found.open().ok()?,
                             Err(why) => {
                                 self.get_mut(file)?.lost = unlinked && why == Unknown::NotOpen;
                                 return None;

@@ -398,7 +398,10 @@ impl Plane {
         let (observer, steering, gather) = (&mut self.observer, &mut self.steering, &mut self.gather);
         observer.drain(most, |observation| {
             if let Some(gather) = gather {
-                gather.take(&observation);
+                gather.take_with(&observation, |key| {
+                    let managed = steering.files.get(steering.files.find(key)?)?;
+                    Some(managed.path.clone())
+                });
             }
             steering.observe(observation);
         })

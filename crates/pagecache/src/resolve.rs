@@ -1,14 +1,14 @@
 //! From a device and inode number, as the kernel reports them, to a path and a descriptor of our own.
 //!
-//! The process that was seen to use the file has it open or mapped, most likely, so its descriptors and
-//! mappings are looked through first. When it has closed the file already, some file systems can open an
-//! inode by its number ([`crate::handles`]).
+//! Most file systems can open an inode by its number ([`crate::handles`]), which is quick and certain. Else the process
+//! that was seen to use the file has it open or mapped, most likely: its descriptors and mappings are looked through,
+//! a microsecond each, and are of no use once it has closed the file.
 
 #![allow(unsafe_code)]
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -21,41 +21,44 @@ use crate::observe::FileKey;
 /// Mappings of a process that are looked at, 2 ms; a file mapped beyond is looked for by its inode number.
 const MAPPINGS: usize = 1024;
 
-/// A file that was found.
+/// A file that was found, and stays what it is whatever the process does to its descriptor meanwhile.
 #[derive(Debug)]
 pub(crate) struct Found {
     /// Its canonical path, or the last one it had before it was deleted.
     pub(crate) path: PathBuf,
-    /// What to open to get at the very same file.
+    looks: Looks,
     via: Via,
 }
 
+/// What leads to it.
 #[derive(Debug)]
 enum Via {
-    Link(PathBuf),
-    Descriptor(File),
+    /// A descriptor that is open as a path only: its file system was not asked.
+    Path(OwnedFd),
+    /// It could be opened by its number only.
+    Open(File),
 }
 
 impl Found {
     /// Whether its pages come from a disk of this machine. Nothing is opened.
     pub(crate) fn is_on_disk(&self) -> bool {
-        let looks = match &self.via {
-            Via::Link(link) => look(link),
-            Via::Descriptor(file) => look_at(file),
-        };
-        looks.is_ok_and(|looks| looks.is_on_disk())
+        self.looks.is_on_disk()
+    }
+
+    fn has_one_name(&self) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        matches!(&self.via, Via::Open(file) if file.metadata().is_ok_and(|metadata| metadata.nlink() == 1))
     }
 
     /// A descriptor of our own on the file.
     ///
     /// # Errors
-    /// When it cannot be opened, or is no longer the same.
-    pub(crate) fn open(self, key: FileKey) -> io::Result<File> {
-        let file = match self.via {
-            Via::Link(link) => return open_same(&link, key),
-            Via::Descriptor(file) => file,
-        };
-        if look_at(&file)?.key == key { Ok(file) } else { Err(io::ErrorKind::NotFound.into()) }
+    /// When it cannot be opened.
+    pub(crate) fn open(self) -> io::Result<File> {
+        match self.via {
+            Via::Path(there) => open_again(there),
+            Via::Open(file) => Ok(file),
+        }
     }
 }
 
@@ -187,7 +190,8 @@ pub(crate) fn generation(file: impl AsFd) -> u32 {
     if result == 0 { generation as u32 } else { 0 }
 }
 
-/// Looks for the file among those that process `tgid` has open or mapped, then by its inode number.
+/// Looks for the file by its inode number, which takes some microseconds, then among those that process `tgid` has open
+/// or mapped. A file with several names is looked for there first: by its number it may get a name that nobody used.
 ///
 /// # Errors
 /// When it is not found. It may still be open if there was [`Unknown::NoTime`] to look.
@@ -195,27 +199,36 @@ pub(crate) fn find(
     tgid: u32,
     key: FileKey,
     generation: u32,
-    descriptors: &mut Descriptors,
+    (descriptors, mounts): (&mut Descriptors, &mut Mounts),
     search: Search,
 ) -> Result<Found, Unknown> {
+    let mut numbered = by_number(key, generation, mounts);
+    if let Some(found) = numbered.take_if(|found| found.has_one_name()) {
+        return Ok(found);
+    }
     let number = descriptors.find(tgid, key, search);
     number
         .ok()
-        .and_then(|number| found_at(descriptors::link(tgid, number)))
+        .and_then(|number| found_at(&descriptors::link(tgid, number), key))
         .or_else(|| among_mappings(tgid, key))
-        .or_else(|| by_number(key, generation))
+        .or(numbered)
         .ok_or(number.err().unwrap_or(Unknown::NotOpen))
 }
 
-fn found_at(link: PathBuf) -> Option<Found> {
-    Some(Found { path: link_target(&link)?, via: Via::Link(link) })
+/// The file that a link of procfs leads to, if it is that one: a program may have closed it since it was seen there, and
+/// may have another one open under its number.
+fn found_at(link: &Path, key: FileKey) -> Option<Found> {
+    use rustix::fs::{Mode, OFlags};
+    let there = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let looks = look_at(&there).ok().filter(|looks| looks.is(key))?;
+    Some(Found { path: path_of(&there)?, looks, via: Via::Path(there) })
 }
 
 fn among_mappings(tgid: u32, key: FileKey) -> Option<Found> {
     let mappings = fs::read_dir(format!("/proc/{tgid}/map_files")).ok()?.filter_map(Result::ok);
     mappings.take(MAPPINGS).find_map(|entry| {
         let link = entry.path();
-        if look(&link).ok()?.is(key) { found_at(link) } else { None }
+        if look(&link).ok()?.is(key) { found_at(&link, key) } else { None }
     })
 }
 
@@ -232,8 +245,8 @@ fn link_target(link: &Path) -> Option<PathBuf> {
 }
 
 /// The present path of an open file.
-pub(crate) fn path_of(file: &File) -> Option<PathBuf> {
-    link_target(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
+pub(crate) fn path_of(file: impl AsFd) -> Option<PathBuf> {
+    link_target(Path::new(&format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())))
 }
 
 /// Opens for reading without changing the access time where that is allowed (owner or `CAP_FOWNER`), and
@@ -280,12 +293,13 @@ fn never_steered(magic: u32) -> Option<&'static str> {
     }
 }
 
-/// Opens an inode by its number, if its path can be told.
-fn by_number(key: FileKey, generation: u32) -> Option<Found> {
-    let file = Mounts::default().open(key, generation)?;
+/// Opens an inode by its number, if its path can be told. Without a generation it could be another one by now.
+fn by_number(key: FileKey, generation: u32, mounts: &mut Mounts) -> Option<Found> {
+    let file = (generation != 0).then(|| mounts.open(key, generation)).flatten()?;
     let path = path_of(&file)?;
     // Opened by number, a file may not be connected to its directory: its path means nothing then.
-    look(&path).is_ok_and(|looks| looks.key == key).then_some(Found { path, via: Via::Descriptor(file) })
+    let looks = look(&path).ok().filter(|looks| looks.is(key))?;
+    Some(Found { path, looks, via: Via::Open(file) })
 }
 
 #[cfg(test)]
@@ -298,14 +312,59 @@ mod tests {
         let key = FileKey::of(file.as_file()).unwrap();
         let path = fs::canonicalize(file.path()).unwrap();
         let mut descriptors = Descriptors::new();
-        let mut find = || super::find(std::process::id(), key, 0, &mut descriptors, Search::Certain);
+        let mut mounts = Mounts::default();
+        let mut find =
+            || super::find(std::process::id(), key, 0, (&mut descriptors, &mut mounts), Search::Certain);
         let found = find().unwrap();
         assert_eq!(found.path, path);
-        assert_eq!(FileKey::of(&found.open(key).unwrap()).unwrap(), key);
+        assert_eq!(FileKey::of(&found.open().unwrap()).unwrap(), key);
         fs::remove_file(&path).unwrap();
         let found = find().unwrap();
         assert_eq!(found.path, path, "the last path it had");
-        assert!(found.open(key).is_ok());
+        assert!(found.open().is_ok());
+    }
+
+    #[test]
+    fn a_file_that_is_closed_is_found_by_its_number_and_one_of_several_names_where_it_is_open() {
+        let test = "a_file_that_is_closed_is_found_by_its_number_and_one_of_several_names_where_it_is_open";
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let [first, second] =
+            ["first", "second"].map(|name| fs::canonicalize(dir.path()).unwrap().join(name));
+        let file = File::create(&first).unwrap();
+        let (key, generation) = (FileKey::of(&file).unwrap(), generation(&file));
+        if generation == 0 {
+            println!("skipped: {test}: this file system does not tell generations");
+            return;
+        }
+        let (mut descriptors, mut mounts) = (Descriptors::new(), Mounts::default());
+        let mut find = || {
+            let lists = (&mut descriptors, &mut mounts);
+            super::find(std::process::id(), key, generation, lists, Search::Certain).unwrap()
+        };
+        drop(file);
+        assert_eq!(find().path, first);
+        fs::hard_link(&first, &second).unwrap();
+        for name in [&first, &second] {
+            let _open = File::open(name).unwrap();
+            assert_eq!(&find().path, name);
+        }
+        assert!([&first, &second].contains(&&find().path));
+    }
+
+    #[test]
+    fn a_file_is_found_though_its_number_has_come_to_mean_another_one() {
+        let [file, other] =
+            [(); 2].map(|()| tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap());
+        let key = FileKey::of(file.as_file()).unwrap();
+        let of = |number: i32| descriptors::link(std::process::id(), number);
+        assert!(found_at(&of(file.as_file().as_raw_fd()), key).is_some());
+        assert!(found_at(&of(other.as_file().as_raw_fd()), key).is_none());
+        // Found once, it may be closed.
+        let found = found_at(&of(file.as_file().as_raw_fd()), key).unwrap();
+        let (_, path) = file.into_parts();
+        assert!(found.is_on_disk());
+        assert_eq!(found.path, fs::canonicalize(&path).unwrap());
+        assert_eq!(FileKey::of(&found.open().unwrap()).unwrap(), key);
     }
 
     #[test]

@@ -62,7 +62,8 @@ impl Steering {
             }
             return None;
         }
-        let found = resolve::find(tgid, key, generation, &mut self.files.descriptors, Search::Certain);
+        let lists = (&mut self.files.descriptors, &mut self.files.mounts);
+        let found = resolve::find(tgid, key, generation, lists, Search::Certain);
         for (path, what) in self.files.descriptors.take_unsteered() {
             self.leave_out(&path, what);
         }
@@ -102,7 +103,7 @@ impl Steering {
             self.leave_to_others(&path);
             return None;
         }
-        let file = found.open(key).ok()?;
+        let file = found.open().ok()?;
         if let Some(what) = resolve::obstacle(&file).ok()? {
             self.leave_out(&path, what);
             return None;

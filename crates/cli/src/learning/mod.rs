@@ -23,8 +23,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
 use foretell_learn::{
-    How, Job, Means, Night, Plan, Store, StoreError, Tonight, WATCHING_BYTES, by_itself, memory, tonight,
-    usual_exit_code,
+    How, Job, Means, Names, Night, Plan, Store, StoreError, Tonight, WATCHING_BYTES, by_itself, memory,
+    tonight, usual_exit_code,
 };
 use foretell_recording::{Access, Recording};
 
@@ -84,10 +84,8 @@ pub struct Planned {
     pub distinct_bytes: u64,
     /// How many lists.
     pub lists: usize,
-    /// Files under another name.
-    pub renamed: u64,
-    /// Files that are gone.
-    pub missing: u64,
+    /// How their files were found.
+    pub names: Names,
 }
 
 /// How a job ran: what the three ways have in common.
@@ -101,12 +99,15 @@ struct Ran {
     /// The share of the references that a list had predicted.
     predicted: Option<f64>,
     stats: Option<Stats>,
+    /// How the files of the plan were found.
+    names: Names,
 }
 
 impl Ran {
     /// A job of which no more is known than a clock tells.
     fn unseen(how: How, code: u8, elapsed: Duration) -> Ran {
-        Ran { how, code, elapsed, wait_ns: None, read_bytes: None, predicted: None, stats: None }
+        let names = Names::default();
+        Ran { how, code, elapsed, wait_ns: None, read_bytes: None, predicted: None, stats: None, names }
     }
 }
 
@@ -125,8 +126,7 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
     let planned = plan.as_ref().map(|plan| Planned {
         distinct_bytes: plan.distinct_bytes,
         lists: plan.lists.lists.len(),
-        renamed: plan.lists.renamed,
-        missing: plan.lists.missing,
+        names: Names::default(),
     });
     let budget_bytes = plan.as_ref().map(|plan| plan.budget_bytes);
     // A night that ends as the job usually does replaces the recording.
@@ -142,6 +142,7 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
         _ => alone(wanted)?,
     };
     let used = foretell_pagecache::children_usage();
+    let planned = planned.map(|planned| Planned { names: ran.names, ..planned });
     let stats = ran.stats;
     let counts = stats.as_ref().map(|stats| stats.counts);
     let night = Night {

@@ -77,5 +77,5 @@ fn follow(
     // Of a job that was over before it was observed no more is known than of one alone.
     let (wait_ns, read_bytes) =
         if is_observed { (Some(totals.wait_ns), Some(totals.device_read_bytes)) } else { (None, None) };
-    Ok(Ran { how: How::Watched, code, elapsed, wait_ns, read_bytes, predicted: None, stats: None })
+    Ok(Ran { how: How::Watched, wait_ns, read_bytes, ..Ran::unseen(How::Watched, code, elapsed) })
 }

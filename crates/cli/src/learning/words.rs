@@ -1,6 +1,6 @@
 //! What is said of a night: three lines, and the same for machines.
 
-use foretell_learn::{How, Night, by_itself};
+use foretell_learn::{How, Names, Night, by_itself};
 use serde::Serialize;
 
 use super::{Done, Planned};
@@ -45,7 +45,7 @@ fn steering(stats: &Stats, night: &Night, planned: Option<Planned>) -> String {
     if let Some(budget) = night.budget_bytes {
         parts.push(format!("{} of memory", human_bytes(budget)));
     }
-    if let Some(Planned { renamed, missing, .. }) = planned {
+    if let Some(Planned { names: Names { renamed, missing }, .. }) = planned {
         if renamed > 0 {
             parts.push(format!("{renamed} files under another name"));
         }

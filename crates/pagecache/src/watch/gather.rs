@@ -9,8 +9,8 @@
 //! [`RUN_PAGES`]; a piece of what the run holds already adds nothing but its wait. A run is written when its process
 //! does something else, so a process's runs are in order.
 //!
-//! A file is named when it is first seen: by the descriptors and mappings of the process, or by its number where the
-//! process has ended already. What cannot be named, or lies on no disk, is not recorded. Executables and libraries are
+//! A file is named when it is first seen: by its number, or by the descriptors and mappings of the process where that
+//! cannot be. What cannot be named, or lies on no disk, is not recorded. Executables and libraries are
 //! told by how they are used: mapped, and executable or named like a library.
 //!
 //! Every process of a job maps its programs, libraries and tables of locales anew, in no order worth following, and a
@@ -33,6 +33,7 @@ use super::programs::{Programs, Told};
 use super::reads::Reads;
 use super::tally::Tally;
 use crate::descriptors::{Descriptors, Search};
+use crate::handles::Mounts;
 use crate::observe::{FileKey, Observation, Observer};
 use crate::report::{Counts, FileReport, ProcessReport};
 use crate::resolve;
@@ -107,6 +108,7 @@ pub struct Gather {
     tally: Tally,
     /// The process that becomes the job: what it does until then is ours.
     held: Option<u32>,
+    mounts: Mounts,
     start: Instant,
     own_pid: u32,
 }
@@ -142,6 +144,7 @@ impl Gather {
             descriptors: Descriptors::new(),
             tally: Tally::default(),
             held: None,
+            mounts: Mounts::default(),
             start: Instant::now(),
             own_pid: std::process::id(),
         };
@@ -225,6 +228,29 @@ impl Gather {
                 *self.waits.entry(tid).or_default() += wait_ns;
             }
         }
+    }
+
+    /// The same where a plane has files under control: of these the kernel tells no generation, and a process that has
+    /// ended leads to none of its files. `path_of` says where they are.
+    pub(crate) fn take_with(
+        &mut self,
+        observation: &Observation,
+        path_of: impl FnOnce(FileKey) -> Option<PathBuf>,
+    ) {
+        if let Observation::Read { file, known: true, .. }
+        | Observation::Fault { file, known: true, .. }
+        | Observation::MapPages { file, known: true, .. }
+        | Observation::Added { file, known: true, .. } = *observation
+            && !self.files.contains_key(&file)
+            && self.nameless.get(&file) != Some(&0)
+            && (self.next_file as usize) < limits::FILES
+            && let Some(path) = path_of(file)
+            && let Ok(open) = resolve::open_same(&path, file)
+            && let Some((record, executable)) = self.describe(path, &open)
+        {
+            self.admit(file, 0, record, executable);
+        }
+        self.take(observation);
     }
 
     /// Whether an observation is of the process that is held and has not become the job yet.
@@ -381,6 +407,11 @@ impl Gather {
             self.nameless.insert(key, generation);
             return None;
         };
+        Some(self.admit(key, generation, record, executable))
+    }
+
+    /// From now on a file has a number.
+    fn admit(&mut self, key: FileKey, generation: u32, record: FileRecord, executable: bool) -> Seen {
         let number = FileNumber(self.next_file);
         self.next_file += 1;
         let record_pages = u32::try_from(record.size.div_ceil(PAGE_BYTES)).ok();
@@ -389,11 +420,12 @@ impl Gather {
         let pages = record_pages.filter(|&pages| executable || pages <= SMALL_PAGES);
         let seen = Seen { number, generation, executable, pages, read: false };
         self.files.insert(key, seen);
-        Some(seen)
+        seen
     }
 
     fn name(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<(FileRecord, bool)> {
-        let found = resolve::find(tgid, key, generation, &mut self.descriptors, Search::Certain);
+        let lists = (&mut self.descriptors, &mut self.mounts);
+        let found = resolve::find(tgid, key, generation, lists, Search::Certain);
         for (path, what) in self.descriptors.take_unsteered() {
             self.leave_out(&path, what);
         }
@@ -403,8 +435,12 @@ impl Gather {
             self.leave_out(&path, "on no disk of this machine");
             return None;
         }
-        let file = found.open(key).ok()?;
-        if let Some(what) = resolve::obstacle(&file).ok()? {
+        self.describe(path, &found.open().ok()?)
+    }
+
+    /// What a file is, and whether it would be an executable or a library.
+    fn describe(&mut self, path: PathBuf, file: &std::fs::File) -> Option<(FileRecord, bool)> {
+        if let Some(what) = resolve::obstacle(file).ok()? {
             self.leave_out(&path, what);
             return None;
         }

@@ -1,0 +1,244 @@
+//! Where the files of a plan are tonight, looked for by several threads ahead of whoever needs them.
+//!
+//! On a cold disk a name costs up to three reads, one after the other: the directory's blocks, the inode. A job that reads
+//! thousands of small files waits for these as long as for what is in them. Here [`THREADS`] files are looked for at a
+//! time, in the order in which they will be needed; what they find the kernel keeps, and the job's own open(2) finds it
+//! there. They stay [`AHEAD`] files ahead of what was asked for last.
+//!
+//! Nothing is opened, and nobody waits: [`Finder::place`] says what is known.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::{fs, thread};
+
+use crate::lists::PlannedFile;
+use crate::locate::{Locator, size};
+
+/// Files that are looked for at a time: what a volume serves at once; on a disk with an arm more would only get into the
+/// job's way.
+const THREADS: usize = 8;
+const THREADS_WITH_AN_ARM: usize = 2;
+/// Files that are looked for ahead of the last one that was asked for: 2 MB of the kernel's inodes and names.
+const AHEAD: usize = 1024;
+
+/// What is known of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// It is being looked for.
+    Sought,
+    /// It is there, of this size in bytes.
+    There(PathBuf, u64),
+    /// Nothing is there that could be it.
+    Gone,
+}
+
+/// How the files were found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Files that bear another name tonight.
+    pub renamed: u64,
+    /// Files that are gone.
+    pub missing: u64,
+}
+
+/// Finds the files of a plan. Its threads end when it is dropped, and are not waited for.
+#[derive(Debug)]
+pub struct Finder(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    files: Arc<[PlannedFile]>,
+    state: Mutex<State>,
+    /// There is more to look for, or nobody asks any more.
+    changed: Condvar,
+    /// Of files that are not where they were.
+    locator: Mutex<Locator>,
+}
+
+#[derive(Debug)]
+struct State {
+    places: Vec<Place>,
+    /// The first file that nobody looks for yet.
+    next: usize,
+    /// Files up to here are looked for.
+    end: usize,
+    missing: u64,
+    has_ended: bool,
+}
+
+impl Finder {
+    /// Begins to look for the files, in their order.
+    #[must_use]
+    pub fn start(files: Arc<[PlannedFile]>) -> Finder {
+        let threads = match files.first() {
+            Some(file) if has_an_arm(&file.path) => THREADS_WITH_AN_ARM,
+            _ => THREADS,
+        };
+        Finder::with_threads(files, threads)
+    }
+
+    fn with_threads(files: Arc<[PlannedFile]>, threads: usize) -> Finder {
+        let state = State {
+            places: vec![Place::Sought; files.len()],
+            next: 0,
+            end: AHEAD.min(files.len()),
+            missing: 0,
+            has_ended: false,
+        };
+        let (changed, locator) = (Condvar::new(), Mutex::default());
+        let shared = Arc::new(Shared { files, state: Mutex::new(state), changed, locator });
+        for _ in 0..threads.min(shared.files.len()) {
+            let seeker = Arc::clone(&shared);
+            // What no thread looks for is looked for by who asks.
+            if thread::Builder::new().name("finder".into()).spawn(move || seeker.seek()).is_err() {
+                break;
+            }
+        }
+        Finder(shared)
+    }
+
+    /// What is known of a file of the plan; those after it are looked for.
+    #[must_use]
+    pub fn place(&self, file: u32) -> Place {
+        let at = file as usize;
+        let mut state = self.0.state();
+        let end = at.saturating_add(1 + AHEAD).min(self.0.files.len());
+        if end > state.end {
+            state.end = end;
+            self.0.changed.notify_all();
+        }
+        let known = state.places.get(at).cloned().unwrap_or(Place::Gone);
+        // No thread could be started, or is left: then it is looked for here.
+        if known == Place::Sought && Arc::strong_count(&self.0) == 1 {
+            drop(state);
+            self.0.look(at);
+            return self.0.state().places[at].clone();
+        }
+        known
+    }
+
+    /// How the files were found, so far.
+    #[must_use]
+    pub fn names(&self) -> Names {
+        let renamed = self.0.locator.lock().unwrap_or_else(PoisonError::into_inner).renamed();
+        Names { renamed, missing: self.0.state().missing }
+    }
+}
+
+impl Drop for Finder {
+    fn drop(&mut self) {
+        self.0.state().has_ended = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a thread does: the next file, and the next one.
+    fn seek(&self) {
+        loop {
+            let mut state = self.state();
+            while state.next >= state.end && state.next < self.files.len() && !state.has_ended {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            if state.has_ended || state.next >= self.files.len() {
+                return;
+            }
+            let at = state.next;
+            state.next += 1;
+            drop(state);
+            self.look(at);
+        }
+    }
+
+    fn look(&self, at: usize) {
+        let path = &self.files[at].path;
+        let place = match size(path) {
+            Some(bytes) => Place::There(path.clone(), bytes),
+            None => {
+                let found = self.locator.lock().unwrap_or_else(PoisonError::into_inner).find_file(path);
+                found.map_or(Place::Gone, |(path, bytes)| Place::There(path, bytes))
+            }
+        };
+        let mut state = self.state();
+        state.missing += u64::from(place == Place::Gone);
+        state.places[at] = place;
+    }
+}
+
+/// Does the disk of a file say that it has an arm (`Documentation/block/queue-sysfs`)? The nearest directory that is
+/// there is asked.
+fn has_an_arm(path: &Path) -> bool {
+    let Some(device) = path.ancestors().find_map(|path| fs::metadata(path).ok()).map(|found| found.dev())
+    else {
+        return false;
+    };
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let of = |directory: &str| {
+        fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/{directory}queue/rotational")).ok()
+    };
+    // A partition has its disk's queue.
+    of("").or_else(|| of("../")).is_some_and(|rotational| rotational.trim() == "1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn files(dir: &Path, names: impl IntoIterator<Item = String>) -> Arc<[PlannedFile]> {
+        names.into_iter().map(|name| PlannedFile { path: dir.join(name), bytes: 1 }).collect()
+    }
+
+    fn found(finder: &Finder, file: u32) -> Place {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let place = finder.place(file);
+            if place != Place::Sought {
+                return place;
+            }
+            assert!(Instant::now() < until, "file {file} is not found");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn files_are_found_renamed_or_told_to_be_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a"), "four").unwrap();
+        fs::write(dir.path().join("log-22"), "twenty-two").unwrap();
+        fs::create_dir(dir.path().join("directory")).unwrap();
+        let named = ["a", "log-21", "gone", "directory"].map(String::from);
+        for threads in [0, 1, THREADS] {
+            let finder = Finder::with_threads(files(dir.path(), named.clone()), threads);
+            assert_eq!(found(&finder, 0), Place::There(dir.path().join("a"), 4));
+            assert_eq!(found(&finder, 1), Place::There(dir.path().join("log-22"), 10));
+            assert_eq!(found(&finder, 2), Place::Gone);
+            assert_eq!(found(&finder, 3), Place::Gone, "no regular file");
+            assert_eq!(found(&finder, 4), Place::Gone, "not of the plan");
+            assert_eq!(finder.names(), Names { renamed: 1, missing: 2 });
+        }
+    }
+
+    #[test]
+    fn no_more_than_so_many_are_looked_for_ahead() {
+        let dir = tempfile::tempdir().unwrap();
+        let finder = Finder::start(files(dir.path(), (0..4 * AHEAD).map(|at| format!("gone {at}"))));
+        assert_eq!(found(&finder, AHEAD as u32 - 1), Place::Gone);
+        let last = 2 * AHEAD as u32 - 1;
+        assert_eq!(found(&finder, last - 1), Place::Gone);
+        thread::sleep(Duration::from_millis(50));
+        assert!(finder.names().missing <= u64::from(last) + AHEAD as u64);
+        let shared = Arc::downgrade(&finder.0);
+        drop(finder);
+        let until = Instant::now() + Duration::from_secs(60);
+        while shared.strong_count() > 0 {
+            assert!(Instant::now() < until, "the threads go on");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
