@@ -1,14 +1,15 @@
 //! Lists of what will be read, handed to a plane while the program runs.
 //!
 //! A list for each reader, as far ahead as is worth it: the policy needs to know what comes within a few times the cache,
-//! and a list of millions of positions would take memory that the program can use better. Where a file is now a [`Finder`]
-//! has found out, or a list waits for it. The session's casting says which process follows which list.
+//! and a list of millions of positions would take memory that the program can use better. The session's casting says
+//! which process follows which list. Where a file is now a [`Finder`] has found out, or a list waits for it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foretell_learn::{Chunk, Finder, Lists, Names, Place};
 use foretell_pagecache::{HintChunk, Options, Plane, SessionId};
+use foretell_recording::PAGE_BYTES;
 
 /// Chunks handed over at a time: a file name is looked up for each, two microseconds, and a new file is opened.
 const CHUNKS_A_TIME: usize = 64;
@@ -16,14 +17,14 @@ const CHUNKS_A_TIME: usize = 64;
 pub(crate) const FIRST_TIME: Duration = Duration::from_millis(20);
 /// The same while it runs.
 pub(crate) const FEED_TIME: Duration = Duration::from_millis(10);
+/// The longest wait for something else while a list waits for a file to be found, which takes a disk some milliseconds.
+const SOUGHT: Duration = Duration::from_millis(2);
 /// Lists reach this many times the cache ahead of their readers.
 const CACHES_AHEAD: u64 = 8;
 /// And this many blocks at least.
 const LEAST_AHEAD: u64 = 1 << 16;
 /// And no more than half of what a list of the policy may hold.
 const MOST_AHEAD: u64 = 1 << 21;
-/// The longest sleep while a list waits for a file to be found, which takes a disk some milliseconds.
-pub(crate) const SOUGHT: Duration = Duration::from_millis(2);
 
 /// Hands lists to a manager of a session.
 #[derive(Debug)]
@@ -57,8 +58,7 @@ impl<'a> Guide<'a> {
     pub(crate) fn feed(&mut self, plane: &mut Plane, time: Duration) {
         let until = Instant::now() + time;
         self.is_waiting = false;
-        let lists = self.lists;
-        for (list, chunks) in lists.lists.iter().enumerate() {
+        for (list, chunks) in self.lists.lists.iter().enumerate() {
             let Ok(number) = u32::try_from(list) else { return };
             // Also of a list for which there is no time yet: those after it have their numbers.
             if self.next[list] == 0 && plane.disclose_list(self.session, self.manager, number, &[]).is_err() {
@@ -107,7 +107,8 @@ impl<'a> Guide<'a> {
                 }
                 Place::Gone => self.failed[chunk.file as usize] = true,
                 Place::There(path, bytes) => {
-                    let (offset, length) = chunk.bytes(bytes);
+                    let offset = u64::from(chunk.first_page) * PAGE_BYTES;
+                    let length = (u64::from(chunk.pages) * PAGE_BYTES).min(bytes.saturating_sub(offset));
                     if length > 0 {
                         hints.push((at, HintChunk { path, offset, length: Some(length) }));
                     }
@@ -122,18 +123,18 @@ impl<'a> Guide<'a> {
         self.session
     }
 
-    /// Whether a list waits for a file that is being looked for.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.is_waiting
+    /// Files that could not be followed, so far.
+    pub(crate) fn failed(&self) -> u64 {
+        self.failed.iter().filter(|failed| **failed).count() as u64
     }
 
-    /// How the files were found.
+    /// How the files were found, so far.
     pub(crate) fn names(&self) -> Names {
         self.finder.names()
     }
 
-    /// Files that the lists have come to and that could not be followed.
-    pub(crate) fn failed(&self) -> u64 {
-        self.failed.iter().filter(|failed| **failed).count() as u64
+    /// How long to wait for something else, `idle` at most.
+    pub(crate) fn patience(&self, idle: Duration) -> Duration {
+        if self.is_waiting { idle.min(SOUGHT) } else { idle }
     }
 }

@@ -10,7 +10,7 @@ use foretell_pagecache::watch::{Gather, Totals};
 use foretell_pagecache::{Backlog, Plane, SessionId};
 
 use crate::commands::run::{HintSource, Outcome, wake_descriptor};
-use crate::guide::{FEED_TIME, FIRST_TIME, Guide, SOUGHT};
+use crate::guide::{FEED_TIME, FIRST_TIME, Guide};
 use crate::hints::Hint;
 use crate::hints::check::Kind;
 use crate::hints::feed::{self, Fed};
@@ -67,7 +67,7 @@ impl Steered {
             _ => None,
         };
         let mut guide = sole.map(|(lists, manager)| Guide::new(lists, session, manager, plane.options()));
-        let (recorded, sources) = if guide.is_some() { (sources, &[][..]) } else { (&[][..], sources) };
+        let sources = if guide.is_some() { &[] } else { sources };
         for source in sources {
             let feed = feed::start(source.file.clone(), source.kind, source.base.clone(), wake.clone())?;
             streams.push(Stream { feed: Some(feed), backlog: Backlog::new(source.manager), skipped: 0 });
@@ -88,15 +88,10 @@ impl Steered {
         let (status, failure) = loop {
             let mut descriptors = vec![program.ended(), wake.as_fd()];
             descriptors.extend(server.iter().flat_map(Server::descriptors));
-            let is_waiting = guide.as_ref().is_some_and(Guide::is_waiting);
+            let idle = guide.as_ref().map_or(IDLE, |guide| guide.patience(IDLE));
             let pending = streams.iter().any(|s| !s.backlog.is_empty())
                 || server.as_ref().is_some_and(Server::is_pending);
-            let sleep = match (is_waiting, pending) {
-                (true, _) => SOUGHT,
-                (false, true) => PENDING,
-                (false, false) => IDLE,
-            };
-            let ready = match plane.step(&descriptors, sleep) {
+            let ready = match plane.step(&descriptors, if pending { PENDING } else { idle }) {
                 Ok(ready) => ready,
                 Err(e) => {
                     warn(&format!("control has ended ({e}); the program goes on uncontrolled"));
@@ -145,14 +140,7 @@ impl Steered {
         let mut stats = Stats::from(report);
         stats.elapsed_s = elapsed.as_secs_f64();
         let skipped: u64 = streams.iter().map(|s| s.skipped + s.backlog.skipped()).sum();
-        let failed = guide.map_or(0, |guide| guide.failed());
-        if let ([source], true) = (recorded, failed > 0) {
-            warn(&format!(
-                "{}: {failed} of the files that it names are gone or cannot be followed",
-                source.file.display()
-            ));
-        }
-        stats.hints_skipped = skipped + failed;
+        stats.hints_skipped = skipped + guide.map_or(0, |guide| guide.failed());
         if let Some(failure) = failure {
             stats.controlled = false;
             stats.uncontrolled_because = Some(failure);

@@ -10,10 +10,11 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use std::{fs, thread};
 
 use crate::lists::PlannedFile;
-use crate::locate::{Locator, size};
+use crate::locate::Locator;
 
 /// Files that are looked for at a time: what a volume serves at once; on a disk with an arm more would only get into the
 /// job's way.
@@ -21,6 +22,9 @@ const THREADS: usize = 8;
 const THREADS_WITH_AN_ARM: usize = 2;
 /// Files that are looked for ahead of the last one that was asked for: 2 MB of the kernel's inodes and names.
 const AHEAD: usize = 1024;
+
+/// After so long it is looked whether there still is a thread that seeks.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What is known of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +56,8 @@ struct Shared {
     state: Mutex<State>,
     /// There is more to look for, or nobody asks any more.
     changed: Condvar,
+    /// A file has been looked for.
+    found: Condvar,
     /// Of files that are not where they were.
     locator: Mutex<Locator>,
 }
@@ -86,8 +92,8 @@ impl Finder {
             missing: 0,
             has_ended: false,
         };
-        let (changed, locator) = (Condvar::new(), Mutex::default());
-        let shared = Arc::new(Shared { files, state: Mutex::new(state), changed, locator });
+        let (changed, found, locator) = (Condvar::new(), Condvar::new(), Mutex::default());
+        let shared = Arc::new(Shared { files, state: Mutex::new(state), changed, found, locator });
         for _ in 0..threads.min(shared.files.len()) {
             let seeker = Arc::clone(&shared);
             // What no thread looks for is looked for by who asks.
@@ -116,6 +122,22 @@ impl Finder {
             return self.0.state().places[at].clone();
         }
         known
+    }
+
+    /// The same, waiting until the file has been looked for.
+    #[must_use]
+    pub fn wait(&self, file: u32) -> Place {
+        let mut place = self.place(file);
+        while place == Place::Sought {
+            let state = self.0.state();
+            if state.places.get(file as usize) == Some(&Place::Sought) {
+                drop(self.0.found.wait_timeout(state, PATIENCE));
+            } else {
+                drop(state);
+            }
+            place = self.place(file);
+        }
+        place
     }
 
     /// How the files were found, so far.
@@ -157,16 +179,21 @@ impl Shared {
 
     fn look(&self, at: usize) {
         let path = &self.files[at].path;
+        let size =
+            |path: &Path| fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|found| found.len());
         let place = match size(path) {
             Some(bytes) => Place::There(path.clone(), bytes),
             None => {
-                let found = self.locator.lock().unwrap_or_else(PoisonError::into_inner).find_file(path);
-                found.map_or(Place::Gone, |(path, bytes)| Place::There(path, bytes))
+                let found = self.locator.lock().unwrap_or_else(PoisonError::into_inner).find(path);
+                let found = found.and_then(|path| size(&path).map(|bytes| Place::There(path, bytes)));
+                found.unwrap_or(Place::Gone)
             }
         };
         let mut state = self.state();
         state.missing += u64::from(place == Place::Gone);
         state.places[at] = place;
+        drop(state);
+        self.found.notify_all();
     }
 }
 
@@ -188,22 +215,10 @@ fn has_an_arm(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     fn files(dir: &Path, names: impl IntoIterator<Item = String>) -> Arc<[PlannedFile]> {
         names.into_iter().map(|name| PlannedFile { path: dir.join(name), bytes: 1 }).collect()
-    }
-
-    fn found(finder: &Finder, file: u32) -> Place {
-        let until = Instant::now() + Duration::from_secs(60);
-        loop {
-            let place = finder.place(file);
-            if place != Place::Sought {
-                return place;
-            }
-            assert!(Instant::now() < until, "file {file} is not found");
-            thread::sleep(Duration::from_millis(1));
-        }
     }
 
     #[test]
@@ -215,11 +230,11 @@ mod tests {
         let named = ["a", "log-21", "gone", "directory"].map(String::from);
         for threads in [0, 1, THREADS] {
             let finder = Finder::with_threads(files(dir.path(), named.clone()), threads);
-            assert_eq!(found(&finder, 0), Place::There(dir.path().join("a"), 4));
-            assert_eq!(found(&finder, 1), Place::There(dir.path().join("log-22"), 10));
-            assert_eq!(found(&finder, 2), Place::Gone);
-            assert_eq!(found(&finder, 3), Place::Gone, "no regular file");
-            assert_eq!(found(&finder, 4), Place::Gone, "not of the plan");
+            assert_eq!(finder.wait(0), Place::There(dir.path().join("a"), 4));
+            assert_eq!(finder.wait(1), Place::There(dir.path().join("log-22"), 10));
+            assert_eq!(finder.wait(2), Place::Gone);
+            assert_eq!(finder.wait(3), Place::Gone, "no regular file");
+            assert_eq!(finder.wait(4), Place::Gone, "not of the plan");
             assert_eq!(finder.names(), Names { renamed: 1, missing: 2 });
         }
     }
@@ -228,9 +243,9 @@ mod tests {
     fn no_more_than_so_many_are_looked_for_ahead() {
         let dir = tempfile::tempdir().unwrap();
         let finder = Finder::start(files(dir.path(), (0..4 * AHEAD).map(|at| format!("gone {at}"))));
-        assert_eq!(found(&finder, AHEAD as u32 - 1), Place::Gone);
+        assert_eq!(finder.wait(AHEAD as u32 - 1), Place::Gone);
         let last = 2 * AHEAD as u32 - 1;
-        assert_eq!(found(&finder, last - 1), Place::Gone);
+        assert_eq!(finder.wait(last - 1), Place::Gone);
         thread::sleep(Duration::from_millis(50));
         assert!(finder.names().missing <= u64::from(last) + AHEAD as u64);
         let shared = Arc::downgrade(&finder.0);

@@ -9,7 +9,8 @@
 //! - [`Store`]: where the knowledge of each job lies, one directory a job, for one user.
 //! - [`Night`]: what one run was like; [`tonight`] decides from them what to do next.
 //! - [`Plan`]: from a recording to what will be read, by whom, and with how much memory.
-//! - [`Finder`]: where its files are tonight, found while the job runs; [`Locator`]: those that bear another name.
+//! - [`Lists`]: what a recorded run read, without asking for its files.
+//! - [`Finder`]: where these files are tonight, found while the job runs; [`Locator`]: those that bear another name.
 //!
 //! Nothing in here starts a program or asks the kernel for more than names, sizes and free memory.
 

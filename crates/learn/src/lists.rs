@@ -1,13 +1,15 @@
 //! From a recording to lists of what will be read.
 //!
 //! Left out are files that the run wrote (what will be in them is not known, and where they lie is not either), programs
-//! and libraries. Nothing is asked of a file system: where the files are now, and how large they are, the
-//! [`Finder`](crate::Finder) finds out.
+//! and libraries. Nothing is asked of a file system, which would take its time while the job waits: where the files are
+//! now, and how large they are, a [`Finder`] finds out while the job runs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use foretell_recording::{Access, Fact, PAGE_BYTES, Recording, Role, Way, lanes_of};
+
+use crate::finder::{Finder, Names, Place};
 
 /// Pages of a chunk at most, 8 MiB, but for one that was read at once: whoever hands chunks over can stop between two.
 const CHUNK_PAGES: u32 = 1 << 11;
@@ -40,7 +42,7 @@ pub struct Chunk {
 /// What a recorded run read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lists {
-    /// The files that the lists name, in the order in which the job came to them.
+    /// The files that the lists name, in the order in which the run came to them.
     pub files: Arc<[PlannedFile]>,
     /// What will be read, a list for each reader, in order.
     pub lists: Vec<Vec<Chunk>>,
@@ -56,46 +58,47 @@ impl Lists {
     /// A list for each reader: processes that ran one after the other share one.
     #[must_use]
     pub fn by_reader(recording: &Recording) -> Lists {
-        let left_out = left_out(recording);
-        let is_data = |access: &Access| is_data(&left_out, access);
-        let files = Files::new(recording, is_data);
-        let (mut lists, mut list_of) = (Vec::new(), vec![None; recording.roles.len()]);
-        for lane in lanes_of(recording, is_data) {
-            let mut list = Vec::new();
-            for &at in &lane.accesses {
-                let Some(access) = recording.accesses.get(at as usize) else { continue };
-                files.list(access, &mut list);
-            }
-            if list.is_empty() {
-                continue;
-            }
-            for role in lane.roles {
-                if let Some(of) = list_of.get_mut(role.0 as usize) {
-                    *of = u32::try_from(lists.len()).ok();
-                }
-            }
-            lists.push(list);
-        }
-        Lists::new(recording, files, lists, list_of)
+        Listing::new(recording).by_reader()
     }
 
     /// One list, in the order of time, for all readers.
     #[must_use]
     pub fn in_order(recording: &Recording) -> Lists {
-        let left_out = left_out(recording);
-        let is_data = |access: &Access| is_data(&left_out, access);
-        let files = Files::new(recording, is_data);
-        let mut accesses: Vec<&Access> = recording.accesses.iter().filter(|access| is_data(access)).collect();
-        accesses.sort_by_key(|access| access.at_ns);
-        let mut list = Vec::new();
-        accesses.into_iter().for_each(|access| files.list(access, &mut list));
-        let lists = if list.is_empty() { Vec::new() } else { vec![list] };
-        Lists::new(recording, files, lists, vec![Some(0); recording.roles.len()])
+        Listing::new(recording).in_order()
     }
 
-    fn new(recording: &Recording, files: Files, lists: Vec<Vec<Chunk>>, list_of: Vec<Option<u32>>) -> Lists {
-        let (roles, references) = (recording.roles.clone(), references(recording));
-        Lists { files: files.planned.into(), lists, roles, list_of, references }
+    /// The same with the files where they are now and as large as they are: without those that are gone, and without what
+    /// lies beyond the end of one that has shrunk. Asks for each file, several at a time.
+    #[must_use]
+    pub fn located(&self) -> (Lists, Names) {
+        let finder = Finder::start(Arc::clone(&self.files));
+        let (mut files, mut number_of) = (Vec::new(), Vec::new());
+        for file in 0..self.files.len() as u32 {
+            number_of.push(match finder.wait(file) {
+                Place::There(path, bytes) => {
+                    files.push(PlannedFile { path, bytes });
+                    Some(files.len() as u32 - 1)
+                }
+                Place::Gone | Place::Sought => None,
+            });
+        }
+        let there = |chunk: &Chunk| {
+            let file = number_of.get(chunk.file as usize).copied().flatten()?;
+            let pages = files[file as usize].bytes.div_ceil(PAGE_BYTES);
+            let left = pages.checked_sub(chunk.first_page.into()).filter(|left| *left > 0)?;
+            Some(Chunk { file, pages: chunk.pages.min(u32::try_from(left).unwrap_or(u32::MAX)), ..*chunk })
+        };
+        let lists = self.lists.iter().map(|list| list.iter().filter_map(there).collect()).collect();
+        let (roles, list_of) = (self.roles.clone(), self.list_of.clone());
+        (Lists { files: files.into(), lists, roles, list_of, references: self.references }, finder.names())
+    }
+
+    /// The bytes of a chunk's file that it names: first byte and how many.
+    #[must_use]
+    pub fn bytes(&self, chunk: Chunk) -> (u64, u64) {
+        let size = self.files.get(chunk.file as usize).map_or(0, |file| file.bytes);
+        let offset = u64::from(chunk.first_page) * PAGE_BYTES;
+        (offset, (u64::from(chunk.pages) * PAGE_BYTES).min(size.saturating_sub(offset)))
     }
 
     /// The bytes of the union of all chunks.
@@ -117,27 +120,6 @@ impl Lists {
     }
 }
 
-impl Chunk {
-    /// What there is of it in a file of so many bytes: the first byte, and how many.
-    #[must_use]
-    pub fn bytes(self, file_bytes: u64) -> (u64, u64) {
-        let offset = u64::from(self.first_page) * PAGE_BYTES;
-        (offset, (u64::from(self.pages) * PAGE_BYTES).min(file_bytes.saturating_sub(offset)))
-    }
-}
-
-/// References of a run to what could be listed, in blocks of the policy.
-pub(crate) fn references(recording: &Recording) -> u64 {
-    let left_out = left_out(recording);
-    let listed = recording.accesses.iter().filter(|access| is_data(&left_out, access));
-    listed.map(|access| u64::from(access.pages).div_ceil(BLOCK_PAGES)).sum()
-}
-
-/// Whether a list may name what an access read.
-fn is_data(left_out: &[bool], access: &Access) -> bool {
-    access.way != Way::Written && left_out.get(access.file.0 as usize) == Some(&false)
-}
-
 /// For each file: is it small, and only ever mapped?
 pub(crate) fn small_mapped(recording: &Recording) -> Vec<bool> {
     let mut small: Vec<bool> = recording.files.iter().map(|file| file.size <= SMALL_MAPPED_BYTES).collect();
@@ -151,46 +133,111 @@ pub(crate) fn small_mapped(recording: &Recording) -> Vec<bool> {
     small
 }
 
-/// For each file: is it one that no list names, because it is written, or belongs to the start set?
-fn left_out(recording: &Recording) -> Vec<bool> {
-    let mut left_out = small_mapped(recording);
-    for fact in &recording.facts {
-        if let Fact::Written(file) | Fact::Executed(file) | Fact::Deleted(file) | Fact::Truncated(file) = fact
-            && let Some(out) = left_out.get_mut(file.0 as usize)
-        {
-            *out = true;
-        }
-    }
-    left_out
+/// Whether a list may name what an access read.
+fn is_data(left_out: &[bool], access: &Access) -> bool {
+    access.way != Way::Written && left_out.get(access.file.0 as usize) == Some(&false)
 }
 
-/// The files of the lists.
-struct Files {
-    /// What each recorded file is in the plan.
+/// Lists in the making.
+pub(crate) struct Listing<'a> {
+    recording: &'a Recording,
+    /// Files that no list names: written, executed, or of the start set.
+    left_out: Vec<bool>,
+    /// What each recorded file is in the lists.
     number_of: Vec<Option<u32>>,
-    planned: Vec<PlannedFile>,
+    files: Vec<PlannedFile>,
 }
 
-impl Files {
-    fn new(recording: &Recording, is_data: impl Fn(&Access) -> bool) -> Files {
-        let mut files = Files { number_of: vec![None; recording.files.len()], planned: Vec::new() };
-        for access in recording.accesses.iter().filter(|access| is_data(access)) {
-            let at = access.file.0 as usize;
-            let (Some(record), Some(number)) = (recording.files.get(at), files.number_of.get_mut(at)) else {
-                continue;
-            };
-            let number = *number.get_or_insert_with(|| {
-                files.planned.push(PlannedFile { path: record.path.clone(), bytes: record.size });
-                files.planned.len() as u32 - 1
-            });
-            let end = (u64::from(access.first_page) + u64::from(access.pages)) * PAGE_BYTES;
-            let planned = &mut files.planned[number as usize];
-            // It may have grown while it was read; the last page need not be a whole one.
-            if end >= planned.bytes.saturating_add(PAGE_BYTES) {
-                planned.bytes = end;
+impl<'a> Listing<'a> {
+    pub(crate) fn new(recording: &'a Recording) -> Listing<'a> {
+        let mut left_out = small_mapped(recording);
+        for fact in &recording.facts {
+            if let Fact::Written(file) | Fact::Executed(file) | Fact::Deleted(file) | Fact::Truncated(file) =
+                fact
+                && let Some(out) = left_out.get_mut(file.0 as usize)
+            {
+                *out = true;
             }
         }
-        files
+        let (number_of, files) = (vec![None; recording.files.len()], Vec::new());
+        let mut listing = Listing { recording, left_out, number_of, files };
+        listing.number();
+        listing
+    }
+
+    /// Gives the files their numbers, in the order in which they were read.
+    fn number(&mut self) {
+        for access in self.recording.accesses.iter().filter(|access| is_data(&self.left_out, access)) {
+            let at = access.file.0 as usize;
+            let (Some(record), Some(number)) = (self.recording.files.get(at), self.number_of.get_mut(at))
+            else {
+                continue;
+            };
+            let files = &mut self.files;
+            let number = *number.get_or_insert_with(|| {
+                files.push(PlannedFile { path: record.path.clone(), bytes: record.size });
+                files.len() as u32 - 1
+            });
+            let end = (u64::from(access.first_page) + u64::from(access.pages)) * PAGE_BYTES;
+            let file = &mut files[number as usize];
+            // It may have grown while it was read; the last page need not be a whole one.
+            if end >= file.bytes.saturating_add(PAGE_BYTES) {
+                file.bytes = end;
+            }
+        }
+    }
+
+    /// References to what could be listed, in blocks of the policy.
+    pub(crate) fn references(&self) -> u64 {
+        let listed = self.recording.accesses.iter().filter(|access| is_data(&self.left_out, access));
+        listed.map(|access| u64::from(access.pages).div_ceil(BLOCK_PAGES)).sum()
+    }
+
+    /// A list for each lane.
+    pub(crate) fn by_reader(self) -> Lists {
+        let recording = self.recording;
+        let (mut lists, mut list_of) = (Vec::new(), vec![None; recording.roles.len()]);
+        for lane in lanes_of(recording, |access| is_data(&self.left_out, access)) {
+            let mut list = Vec::new();
+            for &at in &lane.accesses {
+                let Some(access) = recording.accesses.get(at as usize) else { continue };
+                self.list(access, &mut list);
+            }
+            if list.is_empty() {
+                continue;
+            }
+            for role in lane.roles {
+                if let Some(of) = list_of.get_mut(role.0 as usize) {
+                    *of = u32::try_from(lists.len()).ok();
+                }
+            }
+            lists.push(list);
+        }
+        self.finish(lists, list_of)
+    }
+
+    /// One list in the order of time.
+    fn in_order(self) -> Lists {
+        let mut accesses: Vec<&Access> =
+            self.recording.accesses.iter().filter(|access| is_data(&self.left_out, access)).collect();
+        accesses.sort_by_key(|access| access.at_ns);
+        let mut list = Vec::new();
+        for access in accesses {
+            self.list(access, &mut list);
+        }
+        let lists = if list.is_empty() { Vec::new() } else { vec![list] };
+        let list_of = vec![Some(0); self.recording.roles.len()];
+        self.finish(lists, list_of)
+    }
+
+    fn finish(self, lists: Vec<Vec<Chunk>>, list_of: Vec<Option<u32>>) -> Lists {
+        Lists {
+            references: self.references(),
+            roles: self.recording.roles.clone(),
+            lists,
+            list_of,
+            files: self.files.into(),
+        }
     }
 
     /// Appends an access to a list; joins it to the last chunk if it follows it.
@@ -215,13 +262,12 @@ mod tests {
     use foretell_recording::{FileNumber, FileRecord, RoleId};
 
     #[test]
-    fn one_list_follows_time_across_readers() {
-        let file = |path: &str, bytes: u64| FileRecord {
-            path: path.into(),
-            dev: 0,
-            ino: 0,
-            size: bytes,
-            mtime_ns: 0,
+    fn one_list_follows_time_across_readers_and_ends_with_the_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: u64| {
+            let path = dir.path().join(name);
+            std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
+            FileRecord { path, dev: 0, ino: 0, size: bytes, mtime_ns: 0 }
         };
         let access = |role, file, first_page, at_ns| Access {
             role: RoleId(role),
@@ -235,28 +281,51 @@ mod tests {
         let role = |ordinal| Role { parent: None, name: "job".to_owned(), ordinal };
         let recording = Recording {
             roles: vec![role(0), role(1)],
-            files: vec![file("/a", 10 * PAGE_BYTES), file("/b", 3 * PAGE_BYTES + 1000)],
+            files: vec![file("a", 10 * PAGE_BYTES), file("b", 3 * PAGE_BYTES + 1000)],
             // A run is written when it ends: not in the order of time.
             accesses: vec![access(1, 1, 2, 6), access(0, 0, 0, 5), access(0, 0, 2, 7)],
             ..Recording::default()
         };
-        let lists = Lists::in_order(&recording);
-        let listed: Vec<_> = lists.lists[0]
+        let (lists, names) = Lists::in_order(&recording).located();
+        assert_eq!(names, Names::default());
+        let bytes: Vec<(u32, u64, u64)> = lists.lists[0]
             .iter()
-            .map(|chunk| {
-                let file = &lists.files[chunk.file as usize];
-                (file.path.to_str().unwrap(), chunk.bytes(file.bytes))
-            })
+            .map(|&chunk| (chunk.file, lists.bytes(chunk).0, lists.bytes(chunk).1))
             .collect();
         let page = PAGE_BYTES;
-        let expected = [("/a", (0, 2 * page)), ("/b", (2 * page, page + 1000)), ("/a", (2 * page, 2 * page))];
-        assert_eq!(listed, expected);
-        assert_eq!(lists.distinct_bytes(), 6 * page);
+        assert_eq!(bytes, [(0, 0, 2 * page), (1, 2 * page, page + 1000), (0, 2 * page, 2 * page)]);
+        assert_eq!(lists.distinct_bytes(), 6 * PAGE_BYTES);
         assert_eq!((lists.references, Lists::by_reader(&recording).lists.len()), (3, 2));
-        assert_eq!(
-            Chunk { file: 0, first_page: 9, pages: 2 }.bytes(3 * page),
-            (9 * page, 0),
-            "it has shrunk"
-        );
+    }
+
+    #[test]
+    fn located_lists_are_without_what_is_gone_or_beyond_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: u64| {
+            let path = dir.path().join(name);
+            std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
+            FileRecord { path, dev: 0, ino: 0, size: 40 * PAGE_BYTES, mtime_ns: 0 }
+        };
+        let access = |(file, first_page, pages)| Access {
+            role: RoleId(0),
+            file: FileNumber(file),
+            first_page,
+            pages,
+            at_ns: 0,
+            waited_ns: 0,
+            way: Way::Read,
+        };
+        let recording = Recording {
+            roles: vec![Role { parent: None, name: "job".to_owned(), ordinal: 0 }],
+            files: vec![file("gone", 0), file("whole", 40 * PAGE_BYTES), file("shrunk", 3 * PAGE_BYTES + 1)],
+            accesses: [(1, 38, 2), (0, 0, 1), (2, 0, 8), (2, 20, 4)].map(access).into(),
+            ..Recording::default()
+        };
+        std::fs::remove_file(dir.path().join("gone")).unwrap();
+        let (lists, names) = Lists::by_reader(&recording).located();
+        assert_eq!(names, Names { renamed: 0, missing: 1 });
+        let chunks: Vec<_> =
+            lists.lists[0].iter().map(|chunk| (chunk.file, chunk.first_page, chunk.pages)).collect();
+        assert_eq!(chunks, [(0, 38, 2), (1, 0, 4)]);
     }
 }

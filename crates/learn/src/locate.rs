@@ -22,11 +22,6 @@ const ALIKE: usize = 256;
 /// Directories that are looked through; what is missing beyond stays missing.
 const SEARCHES: usize = 256;
 
-/// The size of a regular file, bytes.
-pub(crate) fn size(path: &Path) -> Option<u64> {
-    fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|found| found.len())
-}
-
 /// Finds files again. It remembers what it found, so that a renamed directory is looked for once.
 #[derive(Debug, Default)]
 pub struct Locator {
@@ -59,12 +54,6 @@ impl Locator {
         }
         self.renamed += 1;
         Some(now)
-    }
-
-    /// The same of a regular file, with its size in bytes.
-    pub fn find_file(&mut self, path: &Path) -> Option<(PathBuf, u64)> {
-        let path = self.find(path)?;
-        size(&path).map(|bytes| (path, bytes))
     }
 
     /// Files that were found under another name.

@@ -6,15 +6,14 @@
 //!  distinct bytes, free memory           ──►  the budget
 //! ```
 //!
-//! The lists are made in `lists.rs`. Nothing is asked of a file system, which would take its time while the job waits:
-//! where the files are tonight, and how large they are, the [`Finder`](crate::Finder) finds out while the job runs.
+//! The lists are made in `lists.rs`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use foretell_recording::{Fact, FileNumber, PAGE_BYTES, Recording};
 
-use crate::lists::{BLOCK_PAGES, Lists, PlannedFile, references, small_mapped};
+use crate::lists::{BLOCK_PAGES, Listing, Lists, PlannedFile, small_mapped};
 use crate::locate::Locator;
 
 /// What we need ourselves beside the cached pages, bytes: 14 to 18 MB of books were measured with 110,000 references over
@@ -108,20 +107,21 @@ impl Plan {
     /// # Errors
     /// [`NoPlan`]: then there is nothing to steer.
     pub fn new(recording: &Recording, means: Means) -> Result<Plan, NoPlan> {
-        let references = references(recording);
+        let listing = Listing::new(recording);
+        let references = listing.references();
         if references.saturating_mul(POSITION_BYTES) > means.usable_bytes / 8 {
             return Err(NoPlan::TooLong { references });
         }
-        let lists = Lists::by_reader(recording);
+        let lists = listing.by_reader();
         if lists.lists.is_empty() {
             return Err(NoPlan::Nothing);
         }
         let distinct_bytes = lists.distinct_bytes();
+        let files = lists.files.len() as u64;
         if means.free_bytes < LEAST_MEMORY_BYTES.saturating_add(means.job_bytes) {
             return Err(NoPlan::NoMemory { free_mib: means.free_bytes >> 20 });
         }
-        let taken =
-            OWN_BYTES.saturating_add(means.job_bytes).saturating_add(lists.files.len() as u64 * FILE_BYTES);
+        let taken = OWN_BYTES.saturating_add(means.job_bytes).saturating_add(files * FILE_BYTES);
         let most = means.free_bytes.saturating_sub(taken);
         let most = most - most / RING_SHARE;
         // The whole files: tonight the job may read other parts of them, and what is under control cannot be cached
@@ -140,8 +140,7 @@ impl Plan {
         if is_read_again && was_kept && budget_bytes < distinct_bytes {
             return Err(NoPlan::Fits);
         }
-        let start = start_set(recording, budget_bytes / 4);
-        Ok(Plan { lists, start, budget_bytes, distinct_bytes })
+        Ok(Plan { lists, start: start_set(recording, budget_bytes / 4), budget_bytes, distinct_bytes })
     }
 }
 

@@ -380,6 +380,12 @@ impl FileTable {
         below.unwrap_or(file)
     }
 
+    /// Where a file under control lies, as far as known.
+    pub(crate) fn path(&self, key: FileKey) -> Option<PathBuf> {
+        let managed = self.get(self.find(key)?)?;
+        (!managed.unlinked).then(|| managed.path.clone())
+    }
+
     /// Opens a file by the number of its inode. Without a generation it could be another one by now.
     fn by_number(&mut self, key: FileKey, generation: u32) -> Option<File> {
         (generation != 0).then(|| self.mounts.open(key, generation)).flatten()

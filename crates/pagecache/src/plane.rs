@@ -398,10 +398,7 @@ impl Plane {
         let (observer, steering, gather) = (&mut self.observer, &mut self.steering, &mut self.gather);
         observer.drain(most, |observation| {
             if let Some(gather) = gather {
-                gather.take_with(&observation, |key| {
-                    let managed = steering.files.get(steering.files.find(key)?)?;
-                    Some(managed.path.clone())
-                });
+                gather.take_knowing(&observation, &|key| steering.files.path(key));
             }
             steering.observe(observation);
         })

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
-use foretell_learn::{Lists, Locator};
+use foretell_learn::{Lists, Names};
 use foretell_output::Output;
 use foretell_pagecache::watch::Gather;
 use foretell_pagecache::{Casting, ManagerSpec, Options, Plane, SessionSpec};
@@ -398,21 +398,20 @@ fn check_hints(controlled: &[Controlled], working_directory: &Path, strict: bool
     Ok(sources)
 }
 
-/// What a recording names. Where that is now is found out while the program runs, unless it must all be there.
+/// What a recording names. What is not there any more is said.
 fn recorded(file: &Path, strict: bool) -> Result<Lists> {
     let lists = Lists::by_reader(&Recording::read(file)?);
-    let trouble = if lists.lists.is_empty() {
-        "it names no file that could be read ahead".to_owned()
-    } else if strict {
-        let mut locator = Locator::default();
-        match lists.files.iter().find(|file| locator.find_file(&file.path).is_none()) {
-            Some(gone) => format!("'{}', which it names, is gone", gone.path.display()),
-            None => return Ok(lists),
-        }
-    } else {
-        return Ok(lists);
+    let (located, Names { missing, .. }) = lists.located();
+    let there = located.files.len();
+    let trouble = match (there, missing) {
+        (_, 0) if there > 0 => return Ok(lists),
+        (0, _) => format!("{}: it names no file that could be read ahead and is still there", file.display()),
+        _ => format!(
+            "{}: {missing} of the {} files that it names are gone",
+            file.display(),
+            there as u64 + missing
+        ),
     };
-    let trouble = format!("{}: {trouble}", file.display());
     if strict {
         bail!("{trouble}");
     }

@@ -5,14 +5,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
-use foretell_learn::{Lists, PlannedFile};
+use foretell_learn::Lists;
 use foretell_recording::Recording;
 use foretell_trace::{GRIDS, PatternSurvey, TraceReader};
 
 use crate::hints::{ByteRange, line};
 use crate::plot::{self, Picture};
 use crate::sweep::sources::{self, Reading, Source, said};
-use crate::terminal::{say, width_chars};
+use crate::terminal::{say, warn, width_chars};
 
 /// Width of a drawing that goes to a pipe, unless COLUMNS says otherwise.
 const WIDTH_CHARS: u16 = 80;
@@ -141,18 +141,16 @@ fn show(from: &From, files: usize, svg: Option<&Path>, png: Option<&Path>) -> Re
 
 /// Writes what a recording names as a text that people can read and change.
 fn hints(file: &Path) -> Result<()> {
-    let lists = Lists::in_order(&Recording::read(file)?);
+    let (lists, names) = Lists::in_order(&Recording::read(file)?).located();
     let mut text = Vec::new();
     for &chunk in lists.lists.iter().flatten() {
-        let PlannedFile { path, bytes } = &lists.files[chunk.file as usize];
-        let (offset, length) = chunk.bytes(*bytes);
-        if length > 0 {
-            text.extend_from_slice(&line::write(
-                path.as_os_str().as_bytes(),
-                Some(ByteRange { offset, length }),
-            ));
-            text.push(b'\n');
-        }
+        let (offset, length) = lists.bytes(chunk);
+        let path = lists.files[chunk.file as usize].path.as_os_str().as_bytes();
+        text.extend_from_slice(&line::write(path, Some(ByteRange { offset, length })));
+        text.push(b'\n');
+    }
+    if names.missing > 0 {
+        warn(&format!("{}: {} files that it names are gone", file.display(), names.missing));
     }
     // A hint is always UTF-8.
     say(&String::from_utf8_lossy(&text));

@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify;
 
-use foretell_learn::{Lists, Locator};
+use foretell_learn::Lists;
 use foretell_recording::Recording;
 
 use super::check::{BadHint, HintReader, Kind, Presence};
@@ -79,9 +79,6 @@ pub fn start(file: PathBuf, kind: Kind, base: PathBuf, wake: Arc<OwnedFd>) -> io
     Ok(receiver)
 }
 
-/// Where a file is and its bytes, if it is there.
-type Found = Option<(Arc<Path>, u64)>;
-
 /// Why reading stopped early.
 enum Stop {
     Failed(io::Error),
@@ -126,28 +123,18 @@ impl Feeder {
     /// Gives what a recording names, in the order of time.
     fn read_recording(&mut self, file: &Path) -> Result<(), Stop> {
         let recording = Recording::read(file).map_err(|e| Stop::Failed(io::Error::other(e)))?;
-        let lists = Lists::in_order(&recording);
+        let (lists, names) = Lists::in_order(&recording).located();
         drop(recording);
-        let mut locator = Locator::default();
-        // Where each file is now and how large, once the list has come to it.
-        let mut places: Vec<Option<Found>> = vec![None; lists.files.len()];
+        let paths: Vec<Arc<Path>> = lists.files.iter().map(|file| Arc::from(file.path.as_path())).collect();
         for &chunk in lists.lists.iter().flatten() {
-            let at = chunk.file as usize;
-            let place = places[at].get_or_insert_with(|| {
-                let found = locator.find_file(&lists.files[at].path);
-                self.absent += u64::from(found.is_none());
-                found.map(|(path, bytes)| (Arc::from(path), bytes))
-            });
-            let Some((path, bytes)) = place else { continue };
-            let (offset, length) = chunk.bytes(*bytes);
-            if length > 0 {
-                let range = Some(ByteRange { offset, length });
-                self.batch.push(Hint { path: Arc::clone(path), range });
-            }
+            let (offset, length) = lists.bytes(chunk);
+            let path = Arc::clone(&paths[chunk.file as usize]);
+            self.batch.push(Hint { path, range: Some(ByteRange { offset, length }) });
             if self.batch.len() >= BATCH_HINTS {
                 self.flush()?;
             }
         }
+        self.absent = names.missing;
         self.flush()
     }
 

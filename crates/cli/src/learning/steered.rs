@@ -14,7 +14,7 @@ use foretell_pagecache::{Casting, ManagerSpec, Options, Plane, Prefetch, Session
 
 use super::patience::Patience;
 use super::{Ran, Wanted, alone, start};
-use crate::guide::{FEED_TIME, FIRST_TIME, Guide, SOUGHT};
+use crate::guide::{FEED_TIME, FIRST_TIME, Guide};
 use crate::program::{Program, exit_code};
 use crate::stats::Stats;
 use crate::terminal::warn;
@@ -88,7 +88,7 @@ pub(super) fn steered(
         }
         let step = catch_unwind(AssertUnwindSafe(|| {
             guiding.feed(&mut plane, FEED_TIME);
-            plane.step(&[program.ended()], if guiding.is_waiting() { SOUGHT } else { IDLE })
+            plane.step(&[program.ended()], guiding.patience(IDLE))
         }));
         let problem = match step {
             Ok(Ok(ready)) if ready.is_empty() => continue,

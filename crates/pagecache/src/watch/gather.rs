@@ -105,10 +105,10 @@ pub struct Gather {
     waits: HashMap<u32, u64>,
     programs: Programs,
     descriptors: Descriptors,
+    mounts: Mounts,
     tally: Tally,
     /// The process that becomes the job: what it does until then is ours.
     held: Option<u32>,
-    mounts: Mounts,
     start: Instant,
     own_pid: u32,
 }
@@ -142,9 +142,9 @@ impl Gather {
             waits: HashMap::new(),
             programs: Programs::default(),
             descriptors: Descriptors::new(),
+            mounts: Mounts::default(),
             tally: Tally::default(),
             held: None,
-            mounts: Mounts::default(),
             start: Instant::now(),
             own_pid: std::process::id(),
         };
@@ -166,6 +166,16 @@ impl Gather {
 
     /// Takes an observation in.
     pub fn take(&mut self, observation: &Observation) {
+        self.take_knowing(observation, &|_| None);
+    }
+
+    /// The same where the paths of some files are known already. Of these the kernel does not tell the generation, by which
+    /// they could be found once they are closed.
+    pub(crate) fn take_knowing(
+        &mut self,
+        observation: &Observation,
+        known: &dyn Fn(FileKey) -> Option<PathBuf>,
+    ) {
         if self.is_before_the_job(observation) {
             return;
         }
@@ -180,21 +190,21 @@ impl Gather {
                     }
                     return;
                 };
-                self.reference(tgid, tid, (file, generation), first_page, last_page, Way::Read);
+                self.reference((tgid, tid), (file, generation, known), first_page, last_page, Way::Read);
             }
             Observation::Fault { tgid, tid, file, page, generation, .. } => {
-                self.reference(tgid, tid, (file, generation), page, page, Way::Mapped);
+                self.reference((tgid, tid), (file, generation, known), page, page, Way::Mapped);
             }
             Observation::MapPages { tgid, tid, file, first_page, last_page, generation, .. } => {
-                self.reference(tgid, tid, (file, generation), first_page, last_page, Way::Mapped);
+                self.reference((tgid, tid), (file, generation, known), first_page, last_page, Way::Mapped);
             }
             Observation::Added { tgid, tid, file, first_page, order, appended, generation, .. } => {
                 let pages = 1_u64 << order.min(16);
                 if appended && tgid != self.own_pid {
-                    let last_page = first_page + pages - 1;
-                    self.reference(tgid, tid, (file, generation), first_page, last_page, Way::Written);
+                    let (named, last_page) = ((file, generation, known), first_page + pages - 1);
+                    self.reference((tgid, tid), named, first_page, last_page, Way::Written);
                 } else if tgid != self.own_pid
-                    && let Some(seen) = self.seen(tgid, file, generation)
+                    && let Some(seen) = self.seen(tgid, (file, generation, known))
                 {
                     self.tally.fetched(tgid, seen.number.0, pages);
                 }
@@ -228,29 +238,6 @@ impl Gather {
                 *self.waits.entry(tid).or_default() += wait_ns;
             }
         }
-    }
-
-    /// The same where a plane has files under control: of these the kernel tells no generation, and a process that has
-    /// ended leads to none of its files. `path_of` says where they are.
-    pub(crate) fn take_with(
-        &mut self,
-        observation: &Observation,
-        path_of: impl FnOnce(FileKey) -> Option<PathBuf>,
-    ) {
-        if let Observation::Read { file, known: true, .. }
-        | Observation::Fault { file, known: true, .. }
-        | Observation::MapPages { file, known: true, .. }
-        | Observation::Added { file, known: true, .. } = *observation
-            && !self.files.contains_key(&file)
-            && self.nameless.get(&file) != Some(&0)
-            && (self.next_file as usize) < limits::FILES
-            && let Some(path) = path_of(file)
-            && let Ok(open) = resolve::open_same(&path, file)
-            && let Some((record, executable)) = self.describe(path, &open)
-        {
-            self.admit(file, 0, record, executable);
-        }
-        self.take(observation);
     }
 
     /// Whether an observation is of the process that is held and has not become the job yet.
@@ -322,13 +309,13 @@ impl Gather {
     }
 
     /// A process referenced pages of a file.
-    fn reference(&mut self, tgid: u32, tid: u32, file: (FileKey, u32), first: u64, last: u64, way: Way) {
+    fn reference(&mut self, (tgid, tid): (u32, u32), file: Named<'_>, first: u64, last: u64, way: Way) {
         let waited_ns = self.waits.remove(&tid).unwrap_or(0);
         let (Ok(first), Ok(last)) = (u32::try_from(first), u32::try_from(last)) else { return };
         if last == u32::MAX {
             return;
         }
-        let Some(seen) = self.seen(tgid, file.0, file.1) else { return };
+        let Some(seen) = self.seen(tgid, file) else { return };
         match way {
             Way::Written => self.write(&Event::Fact(Fact::Written(seen.number))),
             Way::Mapped if seen.executable => self.write(&Event::Fact(Fact::Executed(seen.number))),
@@ -388,7 +375,8 @@ impl Gather {
     }
 
     /// What is known of a file, which is named now if it is new.
-    fn seen(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<Seen> {
+    fn seen(&mut self, tgid: u32, file: Named<'_>) -> Option<Seen> {
+        let (key, generation, _) = file;
         if let Some(&seen) = self.files.get(&key)
             && (generation == 0 || seen.generation == 0 || seen.generation == generation)
         {
@@ -399,7 +387,7 @@ impl Gather {
         }
         // Beyond the limit nothing is named any more: the writer would leave it out.
         let room = (self.next_file as usize) < limits::FILES;
-        let named = if room { self.name(tgid, key, generation) } else { None };
+        let named = if room { self.name(tgid, file) } else { None };
         let Some((record, executable)) = named else {
             if self.nameless.len() >= NAMELESS {
                 self.nameless.clear();
@@ -407,11 +395,6 @@ impl Gather {
             self.nameless.insert(key, generation);
             return None;
         };
-        Some(self.admit(key, generation, record, executable))
-    }
-
-    /// From now on a file has a number.
-    fn admit(&mut self, key: FileKey, generation: u32, record: FileRecord, executable: bool) -> Seen {
         let number = FileNumber(self.next_file);
         self.next_file += 1;
         let record_pages = u32::try_from(record.size.div_ceil(PAGE_BYTES)).ok();
@@ -420,10 +403,16 @@ impl Gather {
         let pages = record_pages.filter(|&pages| executable || pages <= SMALL_PAGES);
         let seen = Seen { number, generation, executable, pages, read: false };
         self.files.insert(key, seen);
-        seen
+        Some(seen)
     }
 
-    fn name(&mut self, tgid: u32, key: FileKey, generation: u32) -> Option<(FileRecord, bool)> {
+    fn name(&mut self, tgid: u32, (key, generation, known): Named<'_>) -> Option<(FileRecord, bool)> {
+        if let Some(path) = known(key)
+            && resolve::look(&path).is_ok_and(|looks| looks.is(key))
+            && let Ok(metadata) = path.metadata()
+        {
+            return record(path, &metadata);
+        }
         let lists = (&mut self.descriptors, &mut self.mounts);
         let found = resolve::find(tgid, key, generation, lists, Search::Certain);
         for (path, what) in self.descriptors.take_unsteered() {
@@ -435,24 +424,12 @@ impl Gather {
             self.leave_out(&path, "on no disk of this machine");
             return None;
         }
-        self.describe(path, &found.open().ok()?)
-    }
-
-    /// What a file is, and whether it would be an executable or a library.
-    fn describe(&mut self, path: PathBuf, file: &std::fs::File) -> Option<(FileRecord, bool)> {
-        if let Some(what) = resolve::obstacle(file).ok()? {
+        let file = found.open().ok()?;
+        if let Some(what) = resolve::obstacle(&file).ok()? {
             self.leave_out(&path, what);
             return None;
         }
-        if path.as_os_str().len() > limits::PATH_BYTES {
-            return None;
-        }
-        let metadata = file.metadata().ok()?;
-        let executable = metadata.permissions().mode() & 0o111 != 0 || is_library(&path);
-        let mtime_ns = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
-        let record =
-            FileRecord { path, dev: metadata.dev(), ino: metadata.ino(), size: metadata.len(), mtime_ns };
-        Some((record, executable))
+        record(path, &file.metadata().ok()?)
     }
 
     fn leave_out(&mut self, path: &Path, what: &'static str) {
@@ -486,6 +463,20 @@ impl Gather {
             self.failed = Some(error);
         }
     }
+}
+
+/// A file, its generation where that is told, and who knows paths of files.
+type Named<'a> = (FileKey, u32, &'a dyn Fn(FileKey) -> Option<PathBuf>);
+
+/// What a recording says of a file, and whether it is a program or a library.
+fn record(path: PathBuf, metadata: &std::fs::Metadata) -> Option<(FileRecord, bool)> {
+    if path.as_os_str().len() > limits::PATH_BYTES {
+        return None;
+    }
+    let executable = metadata.permissions().mode() & 0o111 != 0 || is_library(&path);
+    let mtime_ns = metadata.mtime().saturating_mul(1_000_000_000).saturating_add(metadata.mtime_nsec());
+    let (dev, ino, size) = (metadata.dev(), metadata.ino(), metadata.len());
+    Some((FileRecord { path, dev, ino, size, mtime_ns }, executable))
 }
 
 /// What only the end of a job tells.
