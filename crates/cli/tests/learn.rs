@@ -79,8 +79,8 @@ fn the_first_night_is_watched_and_the_second_can_be_steered() {
     }
     let stage = Stage::new();
     let plain = Command::new("sh").args(["-c", &stage.reads()]).output().unwrap();
-    // The job begins before it is observed.
-    let first = stage.night(&[], &format!("sleep 0.5; {}", stage.reads()));
+    // The job begins before it is observed: on a machine that is busy, seconds before.
+    let first = stage.night(&[], &format!("sleep 3; {}", stage.reads()));
     assert_eq!(first.code, Some(0), "{}", first.stderr);
     assert_eq!(first.stdout.as_bytes(), plain.stdout);
     assert!(first.stderr.contains("night 1 of 'job', watched: nothing is known"), "{}", first.stderr);
@@ -331,7 +331,7 @@ fn in_a_memory_group_that_is_too_small_the_job_runs_alone() {
         return;
     }
     let stage = Stage::new();
-    let script = format!("sleep 0.5; {}", stage.reads());
+    let script = format!("sleep 3; {}", stage.reads());
     // Watched in the second one, steered in neither: what is left of it is less than a plane takes to begin.
     for (mib, options, how) in [
         (24, &[][..], "MiB of memory are free, and to watch it takes 32"),
