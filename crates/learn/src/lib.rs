@@ -10,6 +10,7 @@
 //! - [`Night`]: what one run was like; [`tonight`] decides from them what to do next.
 //! - [`Plan`]: from a recording to what will be read, by whom, and with how much memory.
 //! - [`Lists`]: what a recorded run read, without asking for its files.
+//! - [`Pace`]: how far it had come at what time.
 //! - [`Finder`]: where these files are tonight, found while the job runs; [`Locator`]: those that bear another name.
 //!
 //! Nothing in here starts a program or asks the kernel for more than names, sizes and free memory.
@@ -19,6 +20,7 @@ mod lists;
 mod locate;
 pub mod memory;
 mod night;
+mod pace;
 mod plan;
 mod store;
 mod verdict;
@@ -27,6 +29,7 @@ pub use finder::{Finder, Names, Place};
 pub use lists::{Chunk, Lists, PlannedFile};
 pub use locate::Locator;
 pub use night::{How, NIGHTS, Night};
+pub use pace::Pace;
 pub use plan::{LEAST_MEMORY_BYTES, Means, NoPlan, Plan, STEERING_BYTES, StartRange, WATCHING_BYTES};
 pub use store::{Job, Store, StoreError, is_name};
 pub use verdict::{Tonight, WORSE, WORTH_S, by_itself, is_worth_steering, tonight, usual_exit_code};

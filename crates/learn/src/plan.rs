@@ -15,6 +15,7 @@ use foretell_recording::{Fact, FileNumber, PAGE_BYTES, Recording, Way};
 
 use crate::lists::{BLOCK_PAGES, Listing, Lists, PlannedFile, small_mapped};
 use crate::locate::Locator;
+use crate::pace::Pace;
 
 /// What we need ourselves beside the cached pages, bytes: 14 to 18 MB of books were measured with 110,000 references over
 /// 2,000 files, 7 MB of tables in the kernel, and up to 10 MB of our program's own pages. With 10 MB less the kernel
@@ -65,6 +66,8 @@ pub struct Plan {
     pub budget_bytes: u64,
     /// Distinct bytes that the lists name.
     pub distinct_bytes: u64,
+    /// How far the recorded job had come at what time.
+    pub pace: Option<Pace>,
 }
 
 /// Why there is no plan.
@@ -152,7 +155,8 @@ impl Plan {
         if mapped_share(recording) > MAPPED_SHARE && is_read_again && budget_bytes < distinct_bytes {
             return Err(NoPlan::Mapped);
         }
-        Ok(Plan { lists, start: start_set(recording, budget_bytes / 4), budget_bytes, distinct_bytes })
+        let (start, pace) = (start_set(recording, budget_bytes / 4), Pace::of(recording));
+        Ok(Plan { lists, start, budget_bytes, distinct_bytes, pace })
     }
 }
 

@@ -15,11 +15,14 @@
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::observe::FileKey;
 use crate::proc_text;
 use crate::resolve::{look_at, open_quietly};
 
+/// What is mounted may change: it is looked at anew after this time.
+const BELIEVED: Duration = Duration::from_secs(1);
 /// Devices whose mount point is remembered; a further one makes all be looked up anew.
 const REMEMBERED: usize = 64;
 
@@ -27,9 +30,29 @@ const REMEMBERED: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Mounts {
     points: Vec<(u64, PathBuf)>,
+    /// Devices that are seen in one place only, and until when that is believed.
+    sole: Vec<(u64, bool)>,
+    believed_until: Option<Instant>,
 }
 
 impl Mounts {
+    /// Whether a path says under which name a program has a file of this device open: not where the file system is
+    /// mounted twice, or may lie below an overlay.
+    pub(crate) fn is_sole(&mut self, dev: u64) -> bool {
+        let now = Instant::now();
+        if self.believed_until.is_none_or(|until| now >= until) || self.sole.len() >= REMEMBERED {
+            self.sole.clear();
+            self.believed_until = Some(now + BELIEVED);
+        }
+        if let Some((_, sole)) = self.sole.iter().find(|(known, _)| *known == dev) {
+            return *sole;
+        }
+        let sole =
+            fs::read("/proc/self/mountinfo").is_ok_and(|mounts| proc_text::is_mounted_once(&mounts, dev));
+        self.sole.push((dev, sole));
+        sole
+    }
+
     /// A descriptor of our own on the inode; `None` when there is no such inode any more, its file system is
     /// not mounted where we see it or knows no such handles, or it is not permitted.
     pub(crate) fn open(&mut self, key: FileKey, generation: u32) -> Option<File> {

@@ -105,6 +105,18 @@ pub fn mount_points(mountinfo: &[u8], dev: u64) -> impl Iterator<Item = PathBuf>
     })
 }
 
+/// Whether the file system of a device is mounted in one place, and no overlay is there that could show its files under
+/// other names.
+#[must_use]
+pub fn is_mounted_once(mountinfo: &[u8], dev: u64) -> bool {
+    let is_overlay = |line: &[u8]| {
+        let mut fields = line.split(|&byte| byte == b' ').skip_while(|&field| field != b"-");
+        fields.nth(1) == Some(b"overlay")
+    };
+    let overlays = mountinfo.split(|&byte| byte == b'\n').any(is_overlay);
+    !overlays && mount_points(mountinfo, dev).nth(1).is_none()
+}
+
 /// Undoes the octal escapes (`\040` for a space) of mountinfo.
 fn unescape(field: &[u8]) -> OsString {
     let mut bytes = Vec::with_capacity(field.len());
@@ -174,6 +186,18 @@ mod tests {
     use super::*;
 
     const LINE: &str = "7f0000010000-7f0000020000 r--s 00004000 fe:01 1234      /data/a file";
+
+    #[test]
+    fn a_file_system_that_is_seen_in_two_places_is_not_mounted_once() {
+        let once = "28 1 8:1 / / rw - ext4 /dev/sda1 rw\n29 28 8:2 / /d rw shared:1 - xfs /dev/sda2 rw\n";
+        let bound = "30 28 8:2 /in /b rw - xfs /dev/sda2 rw\n";
+        let overlay = "31 28 0:40 / /o rw - overlay overlay rw,lowerdir=/d\n";
+        let is_sole = |text: &[&str]| is_mounted_once(text.concat().as_bytes(), (8 << 20) | 2);
+        assert!(is_sole(&[once]));
+        assert!(!is_sole(&[once, bound]));
+        assert!(!is_sole(&[once, overlay]));
+        assert!(is_mounted_once([once, bound].concat().as_bytes(), (8 << 20) | 1));
+    }
 
     #[test]
     fn memory_of_its_own_is_told_from_that_of_files() {

@@ -1,6 +1,7 @@
 //! From a device and inode number, as the kernel reports them, to a path and a descriptor of our own.
 //!
-//! Most file systems can open an inode by its number ([`crate::handles`]), which is quick and certain. Else the process
+//! Most file systems can open an inode by its number ([`crate::handles`]), which is quick. But of a file system that is
+//! mounted twice, or lies below an overlay, it may give another path than the one that is used. There the process
 //! that was seen to use the file has it open or mapped, most likely: its descriptors and mappings are looked through,
 //! a microsecond each, and are of no use once it has closed the file.
 
@@ -190,8 +191,8 @@ pub(crate) fn generation(file: impl AsFd) -> u32 {
     if result == 0 { generation as u32 } else { 0 }
 }
 
-/// Looks for the file by its inode number, which takes some microseconds, then among those that process `tgid` has open
-/// or mapped. A file with several names is looked for there first: by its number it may get a name that nobody used.
+/// Looks for the file by its inode number, which takes some microseconds, if its path is sure to be the one by which it is
+/// used; then among those that process `tgid` has open or mapped, and by its number come what may.
 ///
 /// # Errors
 /// When it is not found. It may still be open if there was [`Unknown::NoTime`] to look.
@@ -202,7 +203,7 @@ pub(crate) fn find(
     (descriptors, mounts): (&mut Descriptors, &mut Mounts),
     search: Search,
 ) -> Result<Found, Unknown> {
-    let mut numbered = by_number(key, generation, mounts);
+    let mut numbered = if mounts.is_sole(key.dev) { by_number(key, generation, mounts) } else { None };
     if let Some(found) = numbered.take_if(|found| found.has_one_name()) {
         return Ok(found);
     }
@@ -212,6 +213,7 @@ pub(crate) fn find(
         .and_then(|number| found_at(&descriptors::link(tgid, number), key))
         .or_else(|| among_mappings(tgid, key))
         .or(numbered)
+        .or_else(|| by_number(key, generation, mounts))
         .ok_or(number.err().unwrap_or(Unknown::NotOpen))
 }
 

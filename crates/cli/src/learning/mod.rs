@@ -145,7 +145,10 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
     let recording = job.as_ref().map(Job::recording);
     let ran = match (how, plan, recording) {
         (How::Steered, Some(plan), Some(recording)) => {
-            let patience = Patience::new(by_itself(before.iter()), plan.lists.references);
+            // Of a steered night the recording does not tell how far the job comes by itself.
+            let plain = before.last().is_some_and(|night| night.how == How::Watched);
+            let pace = plan.pace.clone().filter(|_| plain);
+            let patience = Patience::new(by_itself(before.iter()), plan.lists.references, pace);
             steered::steered(wanted, &plan, &recording, counts, patience)?
         }
         (How::Watched, _, Some(recording)) => watched::watched(wanted, &recording, counts)?,

@@ -4,50 +4,71 @@
 //! many of its references as it should have by then, steering does more harm than good tonight, whatever the reason:
 //! the device, another job, a list that is wrong. It ends, and the job goes on by itself. A job that has more to do
 //! than on other nights has made its references by then.
+//!
+//! After a night on which the job was only watched it is known how far it comes by itself at each time, and it is asked
+//! from the beginning.
 
 use std::time::Duration;
+
+use foretell_learn::Pace;
 
 /// Times what the job takes by itself.
 const SHARE: f64 = 1.1;
 /// And so much more: a short job ends before it is worth to judge it.
 const LEAST: Duration = Duration::from_secs(1);
+/// It is asked no more often.
+const BETWEEN: Duration = Duration::from_millis(500);
 
 /// When to ask how far the job has come.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Patience {
     /// By then all references should have been made; `None` when it is not known what the job takes.
     all: Option<Duration>,
     references: u64,
+    /// How far the job comes by itself, if it is known.
+    pace: Option<Pace>,
     next: Duration,
 }
 
 impl Patience {
     /// For a job that takes so many seconds by itself and makes so many references.
-    pub(super) fn new(by_itself_s: Option<f64>, references: u64) -> Patience {
+    pub(super) fn new(by_itself_s: Option<f64>, references: u64, pace: Option<Pace>) -> Patience {
         let all = by_itself_s.and_then(|s| Duration::try_from_secs_f64(s * SHARE).ok()).map(|s| s + LEAST);
-        Patience { all, references, next: all.unwrap_or(Duration::MAX) }
+        let next = if pace.is_some() { LEAST + BETWEEN } else { all.unwrap_or(Duration::MAX) };
+        Patience { all, references, pace, next }
     }
 
     /// Is steering to end after `elapsed`, when `made` says how many references the job has made? It is asked seldom.
     pub(super) fn is_over(&mut self, elapsed: Duration, made: impl FnOnce() -> u64) -> bool {
         let Some(all) = self.all.filter(|_| elapsed >= self.next) else { return false };
-        self.next = elapsed + all / 10;
-        let should = self.references as f64 * elapsed.as_secs_f64() / all.as_secs_f64();
-        (made() as f64) < should
+        let (at_s, all_s) = (elapsed.as_secs_f64(), all.as_secs_f64());
+        let share = match &self.pace {
+            Some(pace) if elapsed < all => {
+                self.next = elapsed + BETWEEN.max(all / 40);
+                let least_s = LEAST.as_secs_f64();
+                pace.made_by((at_s - least_s) / (all_s - least_s))
+            }
+            _ => {
+                self.next = elapsed + all / 10;
+                at_s / all_s
+            }
+        };
+        (made() as f64) < self.references as f64 * share
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use foretell_recording::{Access, FileNumber, Recording, RoleId, Summary, Way};
 
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
     fn steering_ends_when_the_job_has_not_come_as_far_as_by_itself() {
-        let mut patience = Patience::new(Some(10.0), 1000);
+        let mut patience = Patience::new(Some(10.0), 1000, None);
         assert!(!patience.is_over(11 * SECOND, || unreachable!("too early to ask")));
-        let mut slow = patience;
+        let mut slow = patience.clone();
         assert!(slow.is_over(12 * SECOND, || 999));
         // It has more to do tonight, and is quick: a thousand references in less than the usual time.
         assert!(!patience.is_over(12 * SECOND, || 3000));
@@ -57,7 +78,34 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_falls_behind_its_own_pace_is_told_early() {
+        let access = |at_s: u64| Access {
+            role: RoleId(0),
+            file: FileNumber(0),
+            first_page: 0,
+            pages: 1,
+            at_ns: at_s * 1_000_000_000,
+            waited_ns: 0,
+            way: Way::Read,
+        };
+        let recording = Recording {
+            accesses: (0..100).map(access).collect(),
+            summary: Summary { elapsed_ns: 100_000_000_000, ..Summary::default() },
+            ..Recording::default()
+        };
+        let mut patience = Patience::new(Some(100.0), 1000, Pace::of(&recording));
+        assert!(!patience.is_over(SECOND, || unreachable!("too early to ask")));
+        // By itself it has made 200 of its references after 20 s. It may take a tenth more, and a second.
+        let mut slow = patience.clone();
+        assert!(!patience.is_over(23 * SECOND, || 200));
+        assert!(slow.is_over(23 * SECOND, || 180));
+        assert!(!patience.is_over(23 * SECOND + BETWEEN, || unreachable!("asked a moment ago")));
+        assert!(!patience.is_over(110 * SECOND, || 1000));
+        assert!(patience.is_over(222 * SECOND, || 1500), "and then as without a pace");
+    }
+
+    #[test]
     fn of_a_job_that_was_never_by_itself_nothing_is_said() {
-        assert!(!Patience::new(None, 1000).is_over(3600 * SECOND, || 0));
+        assert!(!Patience::new(None, 1000, None).is_over(3600 * SECOND, || 0));
     }
 }

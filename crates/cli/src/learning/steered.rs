@@ -8,9 +8,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use foretell_learn::{How, Plan};
+use foretell_learn::{How, Lists, Plan};
 use foretell_pagecache::watch::{Gather, Totals};
 use foretell_pagecache::{Casting, ManagerSpec, Options, Plane, Prefetch, SessionSpec};
+
+use rustix::fs::{Advice, fadvise};
 
 use super::patience::Patience;
 use super::{Ran, Wanted, alone, start};
@@ -22,6 +24,10 @@ use crate::watched::pass_signals_on;
 
 /// References up to which the night is compared with the optimum: a tenth of a second and 32 MB at its end.
 const COMPARED_REFERENCES: u64 = 1 << 21;
+/// A smaller file is read in one request.
+const PIECES_BYTES: u64 = 1 << 20;
+/// Neighbouring pages that are read together in the mean where a file is read from one end to the other.
+const SEQUENTIAL_PAGES: u64 = 16;
 /// The longest wait when nothing happens.
 const IDLE: Duration = Duration::from_millis(250);
 
@@ -105,6 +111,7 @@ pub(super) fn steered(
     let Some(status) = status else {
         // What was changed is undone now, not when the job has ended.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(plane)));
+        leave_no_pieces(&plan.lists);
         let code = exit_code(program.wait()?);
         let elapsed = started.elapsed();
         return Ok(Ran::unseen(ended_as, code, elapsed));
@@ -145,6 +152,24 @@ pub(super) fn steered(
         stats: Some(stats),
         names: guide.map(|guide| guide.names()).unwrap_or_default(),
     })
+}
+
+/// Drops what is cached of files that are read from one end to the other. Of these steering keeps pieces, between which
+/// the kernel asks for each hole by itself: on a disk with an arm that took ten times as long as to read all of it anew.
+fn leave_no_pieces(lists: &Lists) {
+    let mut read = vec![(0_u64, 0_u64); lists.files.len()];
+    for chunk in lists.lists.iter().flatten() {
+        let (chunks, pages) = &mut read[chunk.file as usize];
+        (*chunks, *pages) = (*chunks + 1, *pages + u64::from(chunk.pages));
+    }
+    for (file, (chunks, pages)) in lists.files.iter().zip(read) {
+        if file.bytes >= PIECES_BYTES
+            && pages >= chunks * SEQUENTIAL_PAGES
+            && let Some(file) = foretell_pagecache::open_regular(&file.path)
+        {
+            let _ = fadvise(&file, 0, None, Advice::DontNeed);
+        }
+    }
 }
 
 fn options(plan: &Plan) -> Options {
