@@ -33,6 +33,15 @@ const SIGPWR: i32 = 30;
 /// Starts the thread that passes signals on to the process behind `pidfd`. To be called after the program
 /// was started: a handler of ours would have become the default action in it.
 pub(crate) fn pass_on(pidfd: OwnedFd) -> Result<()> {
+    handle(Some(pidfd))
+}
+
+/// The same where another process of ours passes them on: they do not end this one.
+pub(crate) fn leave_to_the_keeper() -> Result<()> {
+    handle(None)
+}
+
+fn handle(pidfd: Option<OwnedFd>) -> Result<()> {
     let ignored = ignored_signals();
     // Rust's runtime ignores SIGPIPE in us; the program has its default action.
     let wanted = PASSED_ON.into_iter().filter(|s| *s == SIGPIPE || ignored & (1 << (s - 1)) == 0);
@@ -44,9 +53,11 @@ pub(crate) fn pass_on(pidfd: OwnedFd) -> Result<()> {
             for origin in signals.forever() {
                 // Typed, or about something that we did: a pipe of ours that broke.
                 let is_sent = origin.cause != Cause::Kernel && origin.process.is_none_or(|p| p.pid != own);
-                if let (true, Some(signal)) = (is_sent, Signal::from_named_raw(origin.signal)) {
+                if let (true, Some(pidfd)) = (is_sent, &pidfd)
+                    && let Some(signal) = Signal::from_named_raw(origin.signal)
+                {
                     // The program may have just ended: then nobody is left to be told.
-                    let _ = pidfd_send_signal(&pidfd, signal);
+                    let _ = pidfd_send_signal(pidfd, signal);
                 }
             }
         })

@@ -323,6 +323,66 @@ fn a_job_outlives_a_killed_foretell() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// The child of a process of ours, if it has one by now.
+fn child_of(parent: u32) -> Option<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).ok()?;
+    children.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[test]
+fn what_does_the_work_may_be_killed_and_the_jobs_exit_code_is_known() {
+    let test = "what_does_the_work_may_be_killed_and_the_jobs_exit_code_is_known";
+    if !can_control(test) {
+        return;
+    }
+    let stage = Stage::new();
+    stage.night(&["--as", "watch"], &stage.reads());
+    for way in ["alone", "watch", "steer"] {
+        let begun = stage.tree.file(&format!("begun-{way}"));
+        let script = format!("touch '{}'; sleep 1; {}; exit 7", begun.display(), stage.reads());
+        let night = Command::new(FORETELL)
+            .args(["learn", "--name", "job", "--as", way, "--state"])
+            .arg(stage.state())
+            .args(["--", "sh", "-c", &script])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        harness::wait_until("the job has begun", || begun.exists());
+        let worker = child_of(night.id()).unwrap();
+        let killed = rustix::process::Pid::from_raw(worker.cast_signed()).unwrap();
+        rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
+        let ended = Ended::from(night.wait_with_output().unwrap());
+        assert_eq!(ended.code, Some(7), "{way}: {}", ended.stderr);
+        assert!(!ended.stdout.is_empty(), "{way}");
+        assert!(ended.stderr.contains("the job went on by itself"), "{way}: {}", ended.stderr);
+    }
+}
+
+/// What it needs and what we need is more than there is.
+#[test]
+fn a_job_that_fills_its_memory_group_is_not_ended_for_our_sake() {
+    let test = "a_job_that_fills_its_memory_group_is_not_ended_for_our_sake";
+    if !can_control(test) {
+        return;
+    }
+    let stage = Stage::new();
+    let place = Place::find(Controller::Memory, &format!("foretell-full-{}", std::process::id()));
+    let Ok(group) = place.and_then(|place| MemoryGroup::new(place, Some(64 << 20))) else {
+        println!("skipped: {test}: memory cgroups need root and a mounted hierarchy");
+        return;
+    };
+    let script = "sleep 1; dd if=/dev/zero of=/dev/null bs=58M count=40 2> /dev/null && echo whole";
+    let state = stage.state();
+    let mut night = Command::new("sh");
+    night.arg("-c").arg(format!("echo $$ > '{}'; exec \"$@\"", group.procs().display())).arg("sh");
+    night.args([FORETELL, "learn", "--name", "job", "--state", state.to_str().unwrap()]);
+    night.args(["--", "sh", "-c", script]).stdin(Stdio::null());
+    let ended = Ended::from(night.output().unwrap());
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "whole\n"), "{}", ended.stderr);
+}
+
 /// A small group is the job's: what we would take of it may be what the job lacks.
 #[test]
 fn in_a_memory_group_that_is_too_small_the_job_runs_alone() {

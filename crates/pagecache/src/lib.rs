@@ -32,6 +32,7 @@ mod folios;
 mod guard;
 mod handles;
 mod identity;
+pub mod keeper;
 mod kernel;
 mod ledger;
 mod left_out;

@@ -9,7 +9,7 @@ use foretell_learn::{How, Night, Store, by_itself, memory, tonight};
 use foretell_output::Output;
 use serde::Serialize;
 
-use crate::learning::{self, Wanted, job_name, words};
+use crate::learning::{self, Role, Wanted, job_name, words};
 use crate::program;
 use crate::size::{Size, human_bytes};
 use crate::terminal::{note, say, warn};
@@ -123,6 +123,13 @@ pub fn execute(args: &Args) -> Result<u8> {
         }
         None => job_name(job, arguments, &std::env::current_dir().unwrap_or_default()),
     };
+    let most_bytes = budget(args)?;
+    // Whatever happens to us, the job runs.
+    let worker = match learning::split() {
+        Role::Work(worker) => worker,
+        Role::Ran(code) => return Ok(code),
+        Role::Alone => return learning::run_alone(&program, arguments),
+    };
     // The job comes first: what cannot be written is said now, and the job runs.
     let statistics = args.stats.as_deref().and_then(|path| {
         Output::open(path).map_err(|e| warn(&format!("--stats {e}; the job runs all the same"))).ok()
@@ -133,7 +140,8 @@ pub fn execute(args: &Args) -> Result<u8> {
         name,
         store: state(args).map(|state| Store::new(&state)),
         how: args.how.map(How::from),
-        most_bytes: budget(args)?,
+        most_bytes,
+        worker,
     };
     let done = learning::run(&wanted)?;
     if let Some(output) = statistics

@@ -18,7 +18,7 @@ pub mod words;
 
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
@@ -26,16 +26,21 @@ use foretell_learn::{
     How, Job, Means, Names, Night, Plan, Store, StoreError, Tonight, WATCHING_BYTES, by_itself, memory,
     tonight, usual_exit_code,
 };
+use foretell_pagecache::keeper::{self, Kept, Split, Worker};
 use foretell_recording::{Access, Recording};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use self::patience::Patience;
 use crate::program::{Program, exit_code};
+use crate::signals;
 use crate::stats::Stats;
 use crate::terminal::warn;
 use crate::watched::pass_signals_on;
 
 pub use name::job_name;
 
+/// signal(7).
+const SIGKILL: i32 = 9;
 /// A recording may take one part of the memory in so many while a plan is made of it; a longer one is not read.
 const MEMORY_SHARE: u64 = 8;
 /// Bytes of an access in memory.
@@ -56,6 +61,19 @@ pub struct Wanted {
     pub how: Option<How>,
     /// A bound of the memory, bytes.
     pub most_bytes: Option<u64>,
+    /// Our line to the process that stays with the job whatever happens to us.
+    pub worker: Option<Worker>,
+}
+
+impl Wanted {
+    /// The job has begun, or is held: our signals are its own, and who stays is told.
+    fn begun(&self, program: &Program) {
+        let Some(worker) = &self.worker else { return pass_signals_on(program) };
+        if let Err(error) = signals::leave_to_the_keeper() {
+            warn(&format!("signals may end the watching of the job ({error:#})"));
+        }
+        worker.begun(program.pid());
+    }
 }
 
 /// What a night was like, and what is to be said of it.
@@ -121,6 +139,62 @@ impl Ran {
     }
 }
 
+/// What of us goes on.
+#[derive(Debug)]
+pub enum Role {
+    /// This process does the work; with its line to the one that stays, if there is one.
+    Work(Option<Worker>),
+    /// The job has been run, and ended with this exit code.
+    Ran(u8),
+    /// Nothing can be done for the job, which has not begun.
+    Alone,
+}
+
+/// Becomes two processes, one of which stays with the job if the other is killed. To be called before there are threads.
+#[must_use]
+pub fn split() -> Role {
+    let kept = match keeper::split(follow) {
+        Ok(Split::Worker(worker)) => return Role::Work(Some(worker)),
+        // One process will do.
+        Err(_) => return Role::Work(None),
+        Ok(Split::Keeper(kept)) => kept,
+    };
+    let killed = |signal: i32| {
+        let memory = if signal == SIGKILL { ", for want of memory most likely" } else { "" };
+        format!("our part was ended by signal {signal}{memory}")
+    };
+    match kept {
+        Kept::Done(code) => Role::Ran(code),
+        Kept::Job { signal, code } => {
+            warn(&format!("{}; the job went on by itself", killed(signal)));
+            Role::Ran(code.unwrap_or(1))
+        }
+        Kept::NotBegun { signal } => {
+            warn(&format!("{}; the job runs alone", killed(signal)));
+            Role::Alone
+        }
+    }
+}
+
+/// In the process that stays: its signals are the job's.
+fn follow(pid: u32) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let job = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    if let Some(Err(error)) = job.map(signals::pass_on) {
+        warn(&format!("signals are not passed on to the job ({error:#})"));
+    }
+}
+
+/// The job, and nothing else.
+///
+/// # Errors
+/// When it could not be started.
+pub fn run_alone(program: &Path, arguments: &[OsString]) -> Result<u8> {
+    let mut program = Program::start(program.as_os_str(), arguments)?;
+    pass_signals_on(&program);
+    Ok(exit_code(program.wait()?))
+}
+
 /// Runs the job, learns from it, and keeps what was learnt.
 ///
 /// # Errors
@@ -154,6 +228,9 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
         (How::Watched, _, Some(recording)) => watched::watched(wanted, &recording, counts)?,
         _ => alone(wanted)?,
     };
+    if let Some(worker) = &wanted.worker {
+        worker.ended(ran.code);
+    }
     let used = foretell_pagecache::children_usage();
     let planned = planned.map(|planned| Planned { names: ran.names, ..planned });
     let stats = ran.stats;
@@ -259,7 +336,7 @@ fn own_bytes(before: &[Night]) -> u64 {
 fn alone(wanted: &Wanted) -> Result<Ran> {
     let started = Instant::now();
     let mut program = Program::start(wanted.program.as_os_str(), &wanted.arguments)?;
-    pass_signals_on(&program);
+    wanted.begun(&program);
     let status = program.wait()?;
     Ok(Ran::unseen(How::Alone, exit_code(status), started.elapsed()))
 }

@@ -20,7 +20,6 @@ use crate::guide::{FEED_TIME, FIRST_TIME, Guide};
 use crate::program::{Program, exit_code};
 use crate::stats::Stats;
 use crate::terminal::warn;
-use crate::watched::pass_signals_on;
 
 /// References up to which the night is compared with the optimum: a tenth of a second and 32 MB at its end.
 const COMPARED_REFERENCES: u64 = 1 << 21;
@@ -76,7 +75,7 @@ pub(super) fn steered(
         }
         Err(error) => warn(&format!("what is seen tonight cannot be kept ({error})")),
     }
-    pass_signals_on(&program);
+    wanted.begun(&program);
     if let Some(guide) = &mut guide {
         guide.feed(&mut plane, FIRST_TIME);
     }

@@ -10,7 +10,7 @@ use foretell_pagecache::watch::{Beside, Totals, WatchError, Watcher};
 use super::{Ran, Wanted, alone};
 use crate::program::{Program, exit_code};
 use crate::terminal::warn;
-use crate::watched::{Ended, pass_signals_on, until_end};
+use crate::watched::{Ended, until_end};
 
 /// Runs the job and writes down what it reads. The recording is kept when `counts` says so of the exit code.
 ///
@@ -21,7 +21,7 @@ pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> 
     let Some(beside) = beside else { return held(wanted, recording, counts) };
     let started = Instant::now();
     let program = Program::start(wanted.program.as_os_str(), &wanted.arguments)?;
-    pass_signals_on(&program);
+    wanted.begun(&program);
     let watcher = beside.follow(program.pid(), recording);
     follow(program, started, said(watcher), counts)
 }
@@ -37,7 +37,7 @@ fn held(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> bool) -> Resul
         }
     };
     let mut watcher = said(Watcher::start(program.pid(), Some(recording)));
-    pass_signals_on(&program);
+    wanted.begun(&program);
     if let Some(watcher) = &mut watcher {
         watcher.begin();
     }

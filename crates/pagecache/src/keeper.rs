@@ -1,0 +1,200 @@
+//! Who stays when the kernel ends us for want of memory.
+//!
+//! A job may need nearly all the memory of its group. What we need beside it can then be too much, and the kernel ends a
+//! process: the largest one, which is the job. So we are two processes:
+//!
+//! ```text
+//!  keeper ──fork──► worker ──► job        the keeper has next to no memory, and waits
+//!     ▲                │ PID of the job, its exit code
+//!     └──── pipe ──────┘
+//! ```
+//!
+//! The worker does all the work. Once the job has begun, the kernel is told to end the worker before anything else
+//! (`oom_score_adj`, proc_pid_oom_score_adj(5)). If it ends the worker, or a defect does, the job becomes a child of the
+//! keeper (`PR_SET_CHILD_SUBREAPER`, prctl(2)), which waits for it and knows its exit code. If the keeper is killed,
+//! the worker ends as well (`PR_SET_PDEATHSIG`), and the job runs on.
+
+#![allow(unsafe_code)]
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, waitpid};
+
+/// Other children of the job that have lost their parent are taken leave of this often.
+const REAP_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// What the worker tells: a kind and a number, written at once.
+const MESSAGE_BYTES: usize = 5;
+const BEGUN: u8 = b'B';
+const ENDED: u8 = b'E';
+/// `oom_score_adj` of what goes first.
+const GOES_FIRST: &[u8] = b"1000";
+
+/// Which of the two this process has become.
+#[derive(Debug)]
+pub enum Split {
+    /// The one that does the work.
+    Worker(Worker),
+    /// The one that has waited, and how it went.
+    Keeper(Kept),
+}
+
+/// How the worker ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// By itself, with this exit code.
+    Done(u8),
+    /// By a signal, while the job ran or after it: the job's exit code, if it could be known.
+    Job {
+        /// The signal.
+        signal: i32,
+        /// The exit code, or 128 and the signal.
+        code: Option<u8>,
+    },
+    /// By a signal, before the job had begun.
+    NotBegun {
+        /// The signal.
+        signal: i32,
+    },
+}
+
+/// The worker's line to its keeper.
+#[derive(Debug)]
+pub struct Worker(OwnedFd);
+
+impl Worker {
+    /// The job has begun as the process `pid`. From now on the kernel ends this process first when memory is short.
+    pub fn begun(&self, pid: u32) {
+        self.tell(BEGUN, pid);
+        // Where that cannot be said the kernel chooses by itself.
+        let _ = fs::write("/proc/self/oom_score_adj", GOES_FIRST);
+    }
+
+    /// The job has ended with this exit code.
+    pub fn ended(&self, code: u8) {
+        self.tell(ENDED, code.into());
+    }
+
+    fn tell(&self, kind: u8, number: u32) {
+        let mut message = [kind; MESSAGE_BYTES];
+        message[1..].copy_from_slice(&number.to_ne_bytes());
+        // A keeper that is gone takes us with it.
+        let _ = rustix::io::write(&self.0, &message);
+    }
+}
+
+/// Becomes two processes. In the one that waits it returns when the worker has ended, and the job too; `on_begun` is told
+/// the job's process there. To be called before there are threads.
+///
+/// # Errors
+/// No pipe or no process is to be had. Then this is one process as before.
+pub fn split(on_begun: impl FnOnce(u32)) -> io::Result<Split> {
+    let (read_end, write_end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    rustix::fs::fcntl_setfl(&read_end, rustix::fs::OFlags::NONBLOCK)?;
+    let keeper = rustix::process::getpid();
+    // SAFETY: there is one thread, which goes on in both processes.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        drop(read_end);
+        // It may have ended before it was asked for.
+        let bound = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+        if bound.is_ok() && rustix::process::getppid() != Some(keeper) {
+            std::process::exit(1);
+        }
+        return Ok(Split::Worker(Worker(write_end)));
+    }
+    let worker = Pid::from_raw(child).filter(|_| child > 0).ok_or_else(io::Error::last_os_error)?;
+    drop(write_end);
+    // Without it the job is lost sight of when the worker is killed, and runs on.
+    let _ = rustix::process::set_child_subreaper(Some(keeper));
+    Ok(Split::Keeper(keep(worker, &read_end, on_begun)))
+}
+
+/// What the keeper knows.
+#[derive(Debug, Default)]
+struct Known {
+    worker: Option<WaitStatus>,
+    job: Option<Pid>,
+    /// Its exit code, as the worker has told it or as we have seen it.
+    code: Option<u8>,
+    has_no_children: bool,
+}
+
+fn keep(worker: Pid, told: &OwnedFd, on_begun: impl FnOnce(u32)) -> Kept {
+    let mut known = Known::default();
+    let mut on_begun = Some(on_begun);
+    let mut watched = pidfd_open(worker, PidfdFlags::empty()).ok();
+    loop {
+        if known.worker.is_none() {
+            let mut fds: Vec<PollFd<'_>> =
+                watched.iter().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)).collect();
+            fds.push(PollFd::new(told, PollFlags::IN));
+            // A signal is no reason to stop waiting.
+            let _ = poll(&mut fds, Some(&REAP_EVERY));
+        } else if let Some(job) = &watched {
+            let _ = poll(&mut [PollFd::new(job, PollFlags::IN)], Some(&REAP_EVERY));
+        }
+        known.listen(told, &mut on_begun);
+        known.reap(worker);
+        let Some(ended) = known.worker else { continue };
+        // What it said last.
+        known.listen(told, &mut on_begun);
+        let Some(signal) = ended.terminating_signal() else {
+            return Kept::Done(exit_code(ended));
+        };
+        let Some(job) = known.job else { return Kept::NotBegun { signal } };
+        if known.code.is_some() || known.has_no_children {
+            return Kept::Job { signal, code: known.code };
+        }
+        watched = pidfd_open(job, PidfdFlags::empty()).ok();
+        if watched.is_none() {
+            // It is a child that has ended, or none of ours.
+            known.reap(worker);
+            return Kept::Job { signal, code: known.code };
+        }
+    }
+}
+
+impl Known {
+    /// Takes in what the worker has said.
+    fn listen(&mut self, told: &OwnedFd, on_begun: &mut Option<impl FnOnce(u32)>) {
+        let mut message = [0; MESSAGE_BYTES];
+        while let Ok(MESSAGE_BYTES) = rustix::io::read(told, &mut message) {
+            let number = u32::from_ne_bytes([message[1], message[2], message[3], message[4]]);
+            match message[0] {
+                BEGUN => {
+                    self.job = i32::try_from(number).ok().and_then(Pid::from_raw);
+                    if let Some(on_begun) = on_begun.take() {
+                        on_begun(number);
+                    }
+                }
+                ENDED => self.code = u8::try_from(number).ok(),
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes leave of all children that have ended.
+    fn reap(&mut self, worker: Pid) {
+        loop {
+            match waitpid(None, WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == worker => self.worker = Some(status),
+                Ok(Some((pid, status))) if Some(pid) == self.job => self.code = Some(exit_code(status)),
+                Ok(Some(_)) => {}
+                Ok(None) => return,
+                Err(_) => {
+                    self.has_no_children = true;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The exit code that stands for how a process ended, as shells have it.
+fn exit_code(status: WaitStatus) -> u8 {
+    let code = status.exit_status().or_else(|| status.terminating_signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code & 0xff).ok()).unwrap_or(1)
+}
