@@ -214,7 +214,7 @@ fn without_rights_it_says_so_and_ends() {
     // Where another user can execute it.
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("foretell");
-    std::fs::copy(FORETELL, &program).unwrap();
+    assert!(Command::new("cp").arg(FORETELL).arg(&program).status().unwrap().success());
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(directory.path(), open).unwrap();
     let run = |arguments: &[&str]| {

@@ -373,7 +373,7 @@ fn a_job_that_fills_its_memory_group_is_not_ended_for_our_sake() {
         println!("skipped: {test}: memory cgroups need root and a mounted hierarchy");
         return;
     };
-    let script = "sleep 1; dd if=/dev/zero of=/dev/null bs=58M count=40 2> /dev/null && echo whole";
+    let script = "sleep 1; dd if=/dev/zero of=/dev/null bs=50M count=40 2> /dev/null && echo whole";
     let state = stage.state();
     let mut night = Command::new("sh");
     night.arg("-c").arg(format!("echo $$ > '{}'; exec \"$@\"", group.procs().display())).arg("sh");
