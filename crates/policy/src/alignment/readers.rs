@@ -25,7 +25,7 @@ const ENOUGH_RUNS: u32 = 2;
 const ENOUGH_IN_ORDER: u32 = 3;
 
 /// A reader that fits no stream is let be for so many references at most.
-const LONGEST_PAUSE: u32 = 1 << 14;
+const LONGEST_PAUSE: u32 = 1 << 11;
 
 #[derive(Debug)]
 enum State {
