@@ -8,6 +8,7 @@ pub mod baseline;
 pub mod cache;
 pub mod chart;
 pub mod deployed;
+pub(crate) mod flags;
 pub mod page;
 pub mod sources;
 pub mod table;
