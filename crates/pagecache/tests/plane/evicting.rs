@@ -153,7 +153,8 @@ fn lost_events_are_made_good() {
     play.until("the budget holds", |_| cached_blocks(&path).len() <= 256);
     let report = play.report();
     assert!(report.lost_events > 0);
-    assert!(report.counts.evictions >= 4096 - 256, "{report:?}");
+    // A block of which nobody has heard may go with the others of its folio, and is not counted.
+    assert!(report.counts.evictions >= (4096 - 256) * 98 / 100, "{report:?}");
 }
 
 /// To write a block is to reference it, as in the papers: it has its place in the order of recency.
