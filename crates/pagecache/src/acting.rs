@@ -296,7 +296,13 @@ impl Steering {
                 for run in merge(held, CALL_PAGES) {
                     let file = std::sync::Arc::clone(&eviction.file);
                     let mapped_by = eviction.mapped_by.clone();
-                    self.retries.push(Eviction { folios: run, file, mapped_by, tried: Tried::Once, ..eviction });
+                    self.retries.push(Eviction {
+                        folios: run,
+                        file,
+                        mapped_by,
+                        tried: Tried::Once,
+                        ..eviction
+                    });
                     self.retry_at.get_or_insert_with(|| Instant::now() + RETRY_AFTER);
                 }
             }

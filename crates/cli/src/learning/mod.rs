@@ -220,8 +220,10 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
     let recording = job.as_ref().map(Job::recording);
     let ran = match (how, plan, recording) {
         (How::Steered, Some(plan), Some(recording)) => {
-            // Of a steered night the recording does not tell how far the job comes by itself.
-            let plain = before.last().is_some_and(|night| night.how == How::Watched);
+            // Of a steered night the recording does not tell how far the job comes by itself. It is of the last night that
+            // was watched or steered and ended as usual.
+            let recorded = |night: &&Night| night.how != How::Alone && counts(night.exit_code);
+            let plain = before.iter().rev().find(recorded).is_some_and(|night| night.how == How::Watched);
             let pace = plan.pace.clone().filter(|_| plain);
             let patience = Patience::new(by_itself(before.iter()), plan.lists.references, pace);
             steered::steered(wanted, &plan, &recording, counts, patience)?
