@@ -11,6 +11,7 @@ use crate::connection::{Connection, End, Named, Role, Speech};
 use crate::limits::{
     ENTRIES_A_ROUND, LEVELS, MESSAGES_A_ROUND, STATUS_BYTES_OF_ROOT, STATUS_COST, STATUS_REQUEST_BYTES,
 };
+use crate::owners::Weight;
 use crate::run::{self, Run, RunRequest};
 use crate::service::Service;
 use crate::snapshot::{SessionStatus, StatusRequest};
@@ -155,7 +156,7 @@ impl Service {
             (Request::Forget { handle }, Role::Client(speech)) => {
                 if let Some(named) = speech.files.remove(&handle) {
                     self.plane.release_file(speech.session, named.file);
-                    self.owners.forget_files(connection.peer.account, 1, named.bytes);
+                    self.owners.forget_file(connection.peer.account, named.weight);
                 }
                 Ok(())
             }
@@ -251,10 +252,13 @@ impl Service {
                 Some((ErrorCode::HandleInUse, "the handle names another file; forget that first".to_owned()))
             }
             None => {
-                let bytes = self.plane.file_size(speech.session, held).unwrap_or(0);
-                let named = self.owners.name_file(user, speech.files.len(), bytes, &self.limits);
+                let weight = Weight {
+                    bytes: self.plane.file_size(speech.session, held).unwrap_or(0),
+                    name_bytes: self.plane.file_name_bytes(speech.session, held).unwrap_or(0) as u64,
+                };
+                let named = self.owners.name_file(user, speech.files.len(), weight, &self.limits);
                 if named.is_ok() {
-                    speech.files.insert(handle, Named { file: held, bytes });
+                    speech.files.insert(handle, Named { file: held, weight });
                 }
                 named.err()
             }
