@@ -15,7 +15,11 @@ fn night(tree: &Tree, before: &[&str], job: &[&str]) -> Command {
     let mut command = Command::new("timeout");
     // In the foreground: signals to timeout(1) are told apart from those to the night.
     command.args(["--foreground", "--kill-after=5", "60"]).args(before);
-    command.args([FORETELL, "learn", "-q", "--name", "job", "--state"]).arg(tree.file("state")).arg("--").args(job);
+    command
+        .args([FORETELL, "learn", "-q", "--name", "job", "--state"])
+        .arg(tree.file("state"))
+        .arg("--")
+        .args(job);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

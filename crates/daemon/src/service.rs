@@ -11,18 +11,18 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use foretell_pagecache::{Counts, Options, Plane};
+use foretell_pagecache::{Counts, Options, Plane, Scope, SessionId};
 use foretell_protocol::ErrorCode;
 use rustix::event::epoll;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::confine::{self, ConfineError, Confinement};
 use crate::connection::{Connection, End, Role};
-use crate::limits::{HALF_DESCRIPTORS_OF_USER, HALF_MESSAGE, Limits};
+use crate::limits::{HALF_DESCRIPTORS_OF_USER, HALF_MESSAGE, Limits, STATUS_FILES};
 use crate::listener::{ListenError, Listener};
 use crate::owners::Owners;
 use crate::shares::{ROUND, Shares, Waiting};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{SessionStatus, Snapshot};
 use crate::subordinate::Subordinates;
 use crate::watcher::{Watched, Watcher};
 
@@ -328,7 +328,7 @@ impl Service {
     }
 
     fn answer_watchers(&mut self) {
-        let snapshot = self.snapshot();
+        let snapshot = self.snapshot(Scope { user: None, files: STATUS_FILES });
         self.watched.answer(|| snapshot);
     }
 
@@ -484,8 +484,11 @@ impl Service {
         connection.shut();
     }
 
-    /// What is going on, everything in it.
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    /// What is going on, as far as it is asked for.
+    pub(crate) fn snapshot(&self, scope: Scope) -> Snapshot {
+        let sessions = self.session_rows(scope.user);
+        let is_withheld = |row: &&SessionStatus| self.plane.is_withheld(SessionId(row.session));
+        let (cache, rows_omitted) = self.plane.status_of(scope);
         Snapshot {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -493,16 +496,10 @@ impl Service {
             sessions_open: self.owners.sessions(),
             sessions_opened: self.opened,
             sessions_refused: self.refused,
-            sessions: self.session_rows(),
-            withheld: self
-                .connections
-                .values()
-                .filter_map(Connection::session)
-                .filter(|session| self.plane.is_withheld(*session))
-                .map(|session| session.0)
-                .collect(),
-            rows_omitted: 0,
-            cache: self.plane.status(),
+            withheld: sessions.iter().filter(is_withheld).map(|row| row.session).collect(),
+            sessions,
+            rows_omitted,
+            cache,
         }
     }
 }

@@ -269,6 +269,10 @@ mod tests {
             next = taken[0].0.next.next();
         }
         put_off.add(now, next, FileId(1), 1, vec![folio(0)]).unwrap();
-        assert_eq!(put_off.add(now, next.next(), FileId(1), 1, vec![folio(0)]), Err(vec![folio(0)]), "no more");
+        assert_eq!(
+            put_off.add(now, next.next(), FileId(1), 1, vec![folio(0)]),
+            Err(vec![folio(0)]),
+            "no more"
+        );
     }
 }

@@ -23,11 +23,11 @@ use crate::observe::{FileKey, Observation};
 use crate::options::{Options, SessionId};
 use crate::orphans::ORPHANS;
 use crate::pressure::Pressure;
+use crate::put_off::{PUT_OFF_SHARE, PutOff};
 use crate::recorder::History;
 use crate::sessions::{SESSIONS, Sessions};
 use crate::streams::{Run, Streams};
 use crate::unfound::Unfound;
-use crate::put_off::{PUT_OFF_SHARE, PutOff};
 use crate::workers::{Eviction, Workers};
 
 /// Threads whose last wait is remembered.
