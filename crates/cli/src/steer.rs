@@ -57,8 +57,7 @@ impl Steered {
     /// Lets the program begin and steers until it has ended. When our side fails, the program goes on
     /// uncontrolled, and is still waited for.
     pub(crate) fn run(self, sources: &[HintSource]) -> Result<Outcome> {
-        let Steered { mut plane, session, mut program, mut server, gather, input_log } = self;
-        plane.listen(gather);
+        let Steered { mut plane, session, mut program, mut server, mut gather, input_log } = self;
         let wake = wake_descriptor()?;
         let mut streams = Vec::new();
         // One recording says more than an order: who reads what.
@@ -83,6 +82,10 @@ impl Steered {
             guide.feed(&mut plane, FIRST_TIME);
         }
         signals::pass_on(program.pidfd()?)?;
+        if let Some(gather) = &mut gather {
+            gather.begin();
+        }
+        plane.listen(gather);
         program.release();
         let started = Instant::now();
         let (status, failure) = loop {
@@ -122,7 +125,10 @@ impl Steered {
             server.farewell(&plane);
         }
         let report = plane.finish();
-        if let Some(gather) = gather {
+        if failure.is_some() && gather.is_some() {
+            warn("--record: nothing is kept, as what the program read was not seen to its end");
+        }
+        if let Some(gather) = gather.filter(|_| failure.is_none()) {
             let totals = Totals {
                 elapsed,
                 wait_ns: (report.wait_s * 1e9) as u64,

@@ -189,11 +189,11 @@ impl Steering {
             }
         }
         if !self.fetches.is_empty() {
-            let refused = self.workers.fetch(std::mem::take(&mut self.fetches));
-            for fetch in refused {
-                self.in_flight.remove(&fetch.block);
-                self.tell(Input::FetchFailed { block: fetch.block });
-            }
+            // What finds no room waits here. The policy must not be told that it has failed: it would not ask again. There
+            // are no more of them than blocks in the cache, as each has a frame.
+            let mut fetches = std::mem::take(&mut self.fetches);
+            fetches.retain(|fetch| self.in_flight.contains(&fetch.block));
+            self.fetches = self.workers.fetch(fetches);
         }
     }
 

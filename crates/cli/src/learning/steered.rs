@@ -46,6 +46,7 @@ pub(super) fn steered(
             return alone(wanted);
         }
     };
+    wanted.about_to_begin();
     let mut program = match Program::start_held(wanted.program.as_os_str(), &wanted.arguments) {
         Ok(program) => program,
         Err(error) => {
@@ -68,18 +69,20 @@ pub(super) fn steered(
             None
         }
     };
-    match Gather::create(recording, program.pid()) {
-        Ok(mut gather) => {
-            gather.hold(program.pid());
-            plane.listen(Some(gather));
-        }
-        Err(error) => warn(&format!("what is seen tonight cannot be kept ({error})")),
-    }
+    let gather = Gather::create(recording, program.pid());
     wanted.begun(&program);
     if let Some(guide) = &mut guide {
         guide.feed(&mut plane, FIRST_TIME);
     }
     start::fetch(plan.start.clone());
+    match gather {
+        Ok(mut gather) => {
+            gather.hold(program.pid());
+            gather.begin();
+            plane.listen(Some(gather));
+        }
+        Err(error) => warn(&format!("what is seen tonight cannot be kept ({error})")),
+    }
     program.release();
     let started = Instant::now();
     let mut ended_as = How::Alone;
