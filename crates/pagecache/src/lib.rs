@@ -42,6 +42,7 @@ mod listed_runs;
 mod looks;
 mod mapped;
 mod mappings;
+mod network;
 pub mod observe;
 mod options;
 mod orphans;
