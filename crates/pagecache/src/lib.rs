@@ -62,6 +62,7 @@ mod unfound;
 mod unwritten;
 pub mod watch;
 mod workers;
+mod yielding;
 
 pub use backlog::Backlog;
 pub use casting::Casting;

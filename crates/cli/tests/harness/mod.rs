@@ -45,6 +45,13 @@ pub fn foretell<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Ende
     command.args(arguments).stdin(Stdio::null()).output().unwrap().into()
 }
 
+/// The same with a directory of its own for the sockets of private hosts: it sees those there and no others.
+pub fn foretell_in<A: AsRef<OsStr>>(hosts: &Path, arguments: impl IntoIterator<Item = A>) -> Ended {
+    let mut command = Command::new(FORETELL);
+    command.env("FORETELL_SOCKET", NOWHERE).env("FORETELL_HOSTS", hosts);
+    command.args(arguments).stdin(Stdio::null()).output().unwrap().into()
+}
+
 /// Can programs be controlled here? If not, says that the test is skipped.
 pub fn can_control(test: &str) -> bool {
     let doctor = foretell(["doctor"]);
@@ -135,20 +142,38 @@ pub struct Background {
 impl Background {
     /// Starts `foretell` with these arguments and waits for the word.
     pub fn start<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Background {
+        let mut background = Background::spawn(None, arguments);
+        background.wait_for_begin();
+        background
+    }
+
+    /// The same with a directory for the sockets of private hosts, and without waiting.
+    pub fn spawn<A: AsRef<OsStr>>(
+        hosts: Option<&Path>,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Background {
         // Whoever started the tests may have had signals ignored (nohup, a shell's background job), and
         // ignored they would stay.
         let mut command = Command::new("env");
         command.args(["--default-signal", FORETELL]).env("FORETELL_SOCKET", NOWHERE);
+        if let Some(hosts) = hosts {
+            command.env("FORETELL_HOSTS", hosts);
+        }
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        let child = command.spawn().unwrap();
+        Background { pid: child.id(), child: Some(child) }
+    }
+
+    /// Waits for the word.
+    pub fn wait_for_begin(&mut self) {
+        let child = self.child.as_mut().unwrap();
         let mut reader = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         reader.read_line(&mut line).unwrap();
         if line.trim() != "begun" {
-            let output = child.wait_with_output().unwrap();
+            let output = self.child.take().unwrap().wait_with_output().unwrap();
             panic!("did not begin: {line:?} {}", String::from_utf8_lossy(&output.stderr));
         }
-        Background { pid: child.id(), child: Some(child) }
     }
 
     /// Number of the foretell process.
