@@ -4,14 +4,14 @@
 #![no_main]
 
 use foretell_pagecache::FileKey;
-use foretell_pagecache::proc_text::{Credentials, mapped, mount_points, name, own_memory, state};
+use foretell_pagecache::proc_text::{Credentials, mapped, mount_points, name, own_memory, share_of_memory, state};
 use libfuzzer_sys::fuzz_target;
 
 const KEY: FileKey = FileKey { dev: (8 << 20) | 1, ino: 1234 };
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((which, text)) = bytes.split_first() else { return };
-    match which % 6 {
+    match which % 7 {
         0 => {
             let lines = text.split(|&byte| byte == b'\n').count();
             assert!(mount_points(text, KEY.dev).count() <= lines);
@@ -30,7 +30,8 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
         3 => assert!(own_memory(text).is_none_or(|memory| memory.private_bytes % 1024 == 0)),
-        4 => assert!(state(text).is_none_or(|state| text.contains(&state))),
+        4 => assert!(share_of_memory(text).is_none_or(|bytes| bytes % 1024 == 0)),
+        5 => assert!(state(text).is_none_or(|state| text.contains(&state))),
         _ => assert!(name(text).chars().count() <= text.len()),
     }
 });

@@ -15,6 +15,7 @@ use foretell::terminal::warn;
 const BAD_INPUT: u8 = 2;
 
 fn main() -> ExitCode {
+    foretell_pagecache::expect_children();
     let mut arguments = std::env::args_os().skip(1);
     // What foretell starts itself as takes its arguments as they are: they belong to the program.
     match arguments.next() {

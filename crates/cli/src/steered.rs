@@ -129,10 +129,6 @@ impl Steered {
 
     /// Lets the program begin and stays with it until it has ended.
     pub(crate) fn run(mut self, sources: &[HintSource]) -> Result<Outcome> {
-        let gather = self.gather.take();
-        if let Some(host) = self.own() {
-            host.plane_mut().listen(gather);
-        }
         let wake = wake_descriptor()?;
         // One recording says more than an order: who reads what. Only our own host is told that.
         let own = self.own().and_then(|host| Some((host.own_session()?, host.plane().options().clone())));
@@ -152,6 +148,12 @@ impl Steered {
         let _ = outgoing.send_first(&mut self.partner);
         self.feed(&mut guide, FIRST_TIME);
         signals::pass_on(self.program.pidfd()?)?;
+        if let Some(mut gather) = self.gather.take()
+            && let Some(host) = self.own()
+        {
+            gather.begin();
+            host.plane_mut().listen(Some(gather));
+        }
         self.program.release();
         let started = Instant::now();
         let ended = loop {
@@ -218,8 +220,12 @@ impl Steered {
         };
         let mut stats = match report {
             Ok(((report, skipped), gather)) => {
-                if let Some(gather) = gather {
-                    record(gather, &report, elapsed, status);
+                match gather {
+                    Some(gather) if failure.is_none() => record(gather, &report, elapsed, status),
+                    Some(_) => {
+                        warn("--record: nothing is kept, as what the program read was not seen to its end");
+                    }
+                    None => {}
                 }
                 Stats { hints_skipped: skipped, ..Stats::from(*report) }
             }

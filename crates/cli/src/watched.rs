@@ -115,6 +115,9 @@ impl Held {
             return Ok(Outcome { code, stats: Stats { elapsed_s: elapsed.as_secs_f64(), ..stats } });
         };
         let stats = Stats { controlled: false, watched: true, ..Stats::from(watcher.report(elapsed)) };
+        if let Some(left_out) = watcher.left_out() {
+            warn(&left_out);
+        }
         let totals = Totals { elapsed, exit_code: Some(code.into()), ..watcher.totals() };
         if let Err(error) = watcher.finish(totals) {
             warn(&format!("--record: {error}"));

@@ -187,9 +187,14 @@ impl<'a> Listing<'a> {
         }
     }
 
+    /// Whether a list may name what an access read.
+    pub(crate) fn is_listed(&self, access: &Access) -> bool {
+        is_data(&self.left_out, access)
+    }
+
     /// References to what could be listed, in blocks of the policy.
     pub(crate) fn references(&self) -> u64 {
-        let listed = self.recording.accesses.iter().filter(|access| is_data(&self.left_out, access));
+        let listed = self.recording.accesses.iter().filter(|access| self.is_listed(access));
         listed.map(|access| u64::from(access.pages).div_ceil(BLOCK_PAGES)).sum()
     }
 

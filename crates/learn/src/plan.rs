@@ -122,6 +122,7 @@ impl Plan {
         if references.saturating_mul(POSITION_BYTES) > means.usable_bytes / 8 {
             return Err(NoPlan::TooLong { references });
         }
+        let pace = Pace::of(recording, |access| listing.is_listed(access));
         let lists = listing.by_reader();
         if lists.lists.is_empty() {
             return Err(NoPlan::Nothing);
@@ -155,7 +156,7 @@ impl Plan {
         if mapped_share(recording) > MAPPED_SHARE && is_read_again && budget_bytes < distinct_bytes {
             return Err(NoPlan::Mapped);
         }
-        let (start, pace) = (start_set(recording, budget_bytes / 4), Pace::of(recording));
+        let start = start_set(recording, budget_bytes / 4);
         Ok(Plan { lists, start, budget_bytes, distinct_bytes, pace })
     }
 }

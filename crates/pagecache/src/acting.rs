@@ -3,7 +3,7 @@
 //! An eviction is believed when the kernel's record of the removal has come. Its call is synchronous, so
 //! once it has returned and the ring has been read to its end, what is still in the books has stayed: the
 //! folio was in use, most likely by the very read that made it the victim. It is tried once more a moment
-//! later, then given back to the policy. What is not written back yet waits longer ([`crate::unwritten`]).
+//! later, and then put off ([`crate::put_off`]), as what is not written back yet is at once.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -15,8 +15,9 @@ use crate::fetching::{Fetch, Fetched};
 use crate::files::ManagedFile;
 use crate::folios::Folio;
 use crate::options::{Options, arm_batch, default_batch};
+use crate::put_off::{Cause, Try};
 use crate::steering::Steering;
-use crate::workers::{Eviction, Outcome};
+use crate::workers::{Eviction, Outcome, Tried};
 
 /// Pages of one call to evict: the largest folio, 190 us a MiB.
 pub(crate) const CALL_PAGES: u64 = 512;
@@ -156,7 +157,7 @@ impl Steering {
                         file: std::sync::Arc::clone(file),
                         folios,
                         mapped_by: managed.mapped_by.clone(),
-                        again: false,
+                        tried: Tried::Never,
                     }),
                     _ => folios.into_iter().for_each(|folio| self.refuse(id, folio, false)),
                 }
@@ -173,7 +174,7 @@ impl Steering {
             self.mapped_backlog.extend(mapped);
             self.backlog.extend(others);
         }
-        self.try_unwritten_again();
+        self.try_again();
         // Those of the one kind do not stand behind those of the other.
         for backlog in [&mut self.backlog, &mut self.mapped_backlog] {
             while let Some(eviction) = backlog.pop_front() {
@@ -184,11 +185,11 @@ impl Steering {
             }
         }
         if !self.fetches.is_empty() {
-            let refused = self.workers.fetch(std::mem::take(&mut self.fetches));
-            for fetch in refused {
-                self.in_flight.remove(&fetch.block);
-                self.tell(Input::FetchFailed { block: fetch.block });
-            }
+            // What finds no room waits here. The policy must not be told that it has failed: it would not ask again. There
+            // are no more of them than blocks in the cache, as each has a frame.
+            let mut fetches = std::mem::take(&mut self.fetches);
+            fetches.retain(|fetch| self.in_flight.contains(&fetch.block));
+            self.fetches = self.workers.fetch(fetches);
         }
     }
 
@@ -286,26 +287,44 @@ impl Steering {
         let Some(managed) = self.files.get_serial(eviction.id, eviction.serial) else { return };
         let folios = &managed.folios;
         eviction.folios.retain(|folio| folio.range().any(|page| folios.is_issued(page)));
-        if eviction.again {
-            for folio in eviction.folios {
-                self.refuse(eviction.id, folio, !unclean.contains(&folio));
+        let (unwritten, held): (Vec<Folio>, Vec<Folio>) =
+            std::mem::take(&mut eviction.folios).into_iter().partition(|folio| unclean.contains(folio));
+        let (id, serial) = (eviction.id, eviction.serial);
+        match eviction.tried {
+            Tried::Never => {
+                self.put_off(id, serial, unwritten, Try::first(Cause::Unwritten));
+                for run in merge(held, CALL_PAGES) {
+                    let file = std::sync::Arc::clone(&eviction.file);
+                    let mapped_by = eviction.mapped_by.clone();
+                    self.retries.push(Eviction {
+                        folios: run,
+                        file,
+                        mapped_by,
+                        tried: Tried::Once,
+                        ..eviction
+                    });
+                    self.retry_at.get_or_insert_with(|| Instant::now() + RETRY_AFTER);
+                }
             }
-            return;
-        }
-        let unwritten: Vec<Folio> = eviction.folios.extract_if(.., |folio| unclean.contains(folio)).collect();
-        self.put_off(eviction.id, eviction.serial, unwritten);
-        if !eviction.folios.is_empty() {
-            eviction.again = true;
-            for run in merge(std::mem::take(&mut eviction.folios), CALL_PAGES) {
-                self.retries.push(Eviction {
-                    folios: run,
-                    file: std::sync::Arc::clone(&eviction.file),
-                    mapped_by: eviction.mapped_by.clone(),
-                    ..eviction
-                });
+            Tried::Once => {
+                unwritten.into_iter().for_each(|folio| self.refuse(id, folio, false));
+                self.put_off_or_widen(id, serial, held);
             }
-            self.retry_at.get_or_insert_with(|| Instant::now() + RETRY_AFTER);
+            Tried::PutOff(next) => {
+                unwritten.into_iter().for_each(|folio| self.refuse(id, folio, false));
+                self.put_off(id, serial, held, next.next());
+            }
         }
+    }
+
+    /// What is clean was tried twice and stays. Is it a folio for certain, somebody holds it. Was its size guessed, that
+    /// may have been wrong: the policy chooses again, with a larger one.
+    fn put_off_or_widen(&mut self, id: FileId, serial: u32, folios: Vec<Folio>) {
+        let Some(managed) = self.files.get_serial(id, serial) else { return };
+        let (guessed, held): (Vec<Folio>, Vec<Folio>) =
+            folios.into_iter().partition(|folio| managed.folios.is_guessed(*folio));
+        guessed.into_iter().for_each(|folio| self.refuse(id, folio, true));
+        self.put_off(id, serial, held, Try::first(Cause::Held));
     }
 
     /// A folio stays: the policy gets its blocks back.

@@ -204,6 +204,11 @@ impl FolioMap {
             && self.count(folio.range(), |state| state & (CHOSEN | ISSUED) == CHOSEN) == folio.pages
     }
 
+    /// Was the size of the folio guessed?
+    pub(crate) fn is_guessed(&self, folio: Folio) -> bool {
+        self.get(folio.head) & GUESSED != 0
+    }
+
     pub(crate) fn is_issued(&self, page: u64) -> bool {
         self.get(page) & ISSUED != 0
     }

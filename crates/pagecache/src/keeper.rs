@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The worker does all the work. Once the job has begun, the kernel is told to end the worker before anything else
-//! (`oom_score_adj`, proc_pid_oom_score_adj(5)). If it ends the worker, or a defect does, the job becomes a child of the
+//! (`oom_score_adj`, proc_pid_oom_score_adj(5)). If it ends the worker, or a defect of ours does, the job becomes a child of the
 //! keeper (`PR_SET_CHILD_SUBREAPER`, prctl(2)), which waits for it and knows its exit code. If the keeper is killed,
 //! the worker ends as well (`PR_SET_PDEATHSIG`), and the job runs on.
 
@@ -41,24 +41,33 @@ pub enum Split {
     Keeper(Kept),
 }
 
-/// How the worker ended.
+/// How it went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
-    /// By itself, with this exit code.
+    /// The worker has done its work, or has said why not: the job's exit code, or the worker's own.
     Done(u8),
-    /// By a signal, while the job ran or after it: the job's exit code, if it could be known.
+    /// The worker was lost while the job ran or after it: the job's exit code, if it could be known.
     Job {
-        /// The signal.
-        signal: i32,
+        /// How the worker ended.
+        lost: Lost,
         /// The exit code, or 128 and the signal.
         code: Option<u8>,
     },
-    /// By a signal, before the job had begun.
-    NotBegun {
-        /// The signal.
-        signal: i32,
-    },
+    /// The worker was lost before the job had begun.
+    NotBegun(Lost),
 }
+
+/// How a worker ended that had not done its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lost {
+    /// The signal that ended it.
+    Signal(i32),
+    /// By a defect, with this exit code.
+    Defect(u8),
+}
+
+/// The exit code of a program of ours that has panicked.
+const PANICKED: u8 = 101;
 
 /// The worker's line to its keeper.
 #[derive(Debug)]
@@ -120,6 +129,8 @@ struct Known {
     /// Its exit code, as the worker has told it or as we have seen it.
     code: Option<u8>,
     has_no_children: bool,
+    /// The worker's end of the line is closed.
+    has_heard_all: bool,
 }
 
 fn keep(worker: Pid, told: &OwnedFd, on_begun: impl FnOnce(u32)) -> Kept {
@@ -130,7 +141,7 @@ fn keep(worker: Pid, told: &OwnedFd, on_begun: impl FnOnce(u32)) -> Kept {
         if known.worker.is_none() {
             let mut fds: Vec<PollFd<'_>> =
                 watched.iter().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)).collect();
-            fds.push(PollFd::new(told, PollFlags::IN));
+            fds.extend((!known.has_heard_all).then(|| PollFd::new(told, PollFlags::IN)));
             // A signal is no reason to stop waiting.
             let _ = poll(&mut fds, Some(&REAP_EVERY));
         } else if let Some(job) = &watched {
@@ -138,21 +149,35 @@ fn keep(worker: Pid, told: &OwnedFd, on_begun: impl FnOnce(u32)) -> Kept {
         }
         known.listen(told, &mut on_begun);
         known.reap(worker);
-        let Some(ended) = known.worker else { continue };
+        let Some(ended) = known.worker else {
+            if known.has_no_children {
+                // Somebody else has taken leave of it. What it said is all that can be known.
+                known.listen(told, &mut on_begun);
+                return Kept::Done(known.code.unwrap_or(1));
+            }
+            continue;
+        };
         // What it said last.
         known.listen(told, &mut on_begun);
-        let Some(signal) = ended.terminating_signal() else {
-            return Kept::Done(exit_code(ended));
+        let lost = match ended.terminating_signal() {
+            Some(signal) => Lost::Signal(signal),
+            None => Lost::Defect(exit_code(ended)),
         };
-        let Some(job) = known.job else { return Kept::NotBegun { signal } };
+        let job = match (known.job, known.code, lost) {
+            // What it found out after the job had ended is not the job's.
+            (_, Some(code), Lost::Defect(_)) => return Kept::Done(code),
+            (None, _, Lost::Defect(code)) if code != PANICKED => return Kept::Done(code),
+            (None, _, lost) => return Kept::NotBegun(lost),
+            (Some(job), _, _) => job,
+        };
         if known.code.is_some() || known.has_no_children {
-            return Kept::Job { signal, code: known.code };
+            return Kept::Job { lost, code: known.code };
         }
         watched = pidfd_open(job, PidfdFlags::empty()).ok();
         if watched.is_none() {
             // It is a child that has ended, or none of ours.
             known.reap(worker);
-            return Kept::Job { signal, code: known.code };
+            return Kept::Job { lost, code: known.code };
         }
     }
 }
@@ -161,7 +186,15 @@ impl Known {
     /// Takes in what the worker has said.
     fn listen(&mut self, told: &OwnedFd, on_begun: &mut Option<impl FnOnce(u32)>) {
         let mut message = [0; MESSAGE_BYTES];
-        while let Ok(MESSAGE_BYTES) = rustix::io::read(told, &mut message) {
+        loop {
+            match rustix::io::read(told, &mut message) {
+                Ok(MESSAGE_BYTES) => {}
+                Ok(_) => {
+                    self.has_heard_all = true;
+                    return;
+                }
+                Err(_) => return,
+            }
             let number = u32::from_ne_bytes([message[1], message[2], message[3], message[4]]);
             match message[0] {
                 BEGUN => {

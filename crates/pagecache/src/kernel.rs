@@ -41,36 +41,6 @@ pub(crate) trait PageCache: Send + Sync {
     fn status(&self, file: &File, offset: u64, length: u64) -> io::Result<CacheStatus>;
 }
 
-/// What all children that have ended used (getrusage(2)).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ChildrenUsage {
-    /// Bytes that were read from devices for them.
-    pub read_bytes: u64,
-    /// The largest resident set among them, bytes; 0 when it is no larger than our own: a child is a copy of us before
-    /// it executes its program, and that counts too.
-    pub resident_bytes: u64,
-}
-
-/// What all children that have ended used.
-#[must_use]
-pub fn children_usage() -> ChildrenUsage {
-    let usage = |who| {
-        let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: the kernel writes at most the structure that is there; all zeroes are a valid one.
-        unsafe {
-            libc::getrusage(who, usage.as_mut_ptr());
-            usage.assume_init()
-        }
-    };
-    let (own, children) = (usage(libc::RUSAGE_SELF), usage(libc::RUSAGE_CHILDREN));
-    // Blocks of 512 bytes, and KiB.
-    let resident_kib = if children.ru_maxrss > own.ru_maxrss { children.ru_maxrss } else { 0 };
-    ChildrenUsage {
-        read_bytes: children.ru_inblock.unsigned_abs().saturating_mul(512),
-        resident_bytes: resident_kib.unsigned_abs().saturating_mul(1024),
-    }
-}
-
 /// The kernel itself.
 #[derive(Debug)]
 pub(crate) struct Linux;

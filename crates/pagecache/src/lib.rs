@@ -15,6 +15,7 @@ mod advice;
 mod backlog;
 mod casting;
 mod check;
+mod children;
 mod clients;
 mod closing;
 mod descriptors;
@@ -47,6 +48,7 @@ mod parts;
 mod plane;
 mod pressure;
 pub mod proc_text;
+mod put_off;
 mod read_starts;
 mod recorder;
 mod report;
@@ -59,20 +61,19 @@ mod steering;
 mod streams;
 mod takeover;
 mod unfound;
-mod unwritten;
 pub mod watch;
 mod workers;
 mod yielding;
 
 pub use backlog::Backlog;
 pub use casting::Casting;
+pub use children::{ChildrenUsage, children_usage, expect_children};
 pub use clients::{ByteRange, HeldFile};
 pub use closing::{Closer, ForeignFd};
 pub use error::{
     Conflict, ControlError, DiscloseError, DiscloseProblem, HoldError, OpenError, RuleError, SessionError,
     StepError,
 };
-pub use kernel::{ChildrenUsage, children_usage};
 pub use left_out::LeftOut;
 pub use observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig, ReadHook};
 pub use options::{

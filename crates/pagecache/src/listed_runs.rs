@@ -23,11 +23,14 @@ impl ListedRuns {
         if next >= end {
             return;
         }
-        if self.runs == 0 || next != self.end {
+        // A block that is read in parts is listed several times.
+        let goes_on = next == self.end || next.checked_add(1) == Some(self.end);
+        if self.runs == 0 || !goes_on {
             self.runs += 1;
+            self.end = next;
         }
-        self.blocks += u64::from(end - next);
-        self.end = end;
+        self.blocks += u64::from(end.saturating_sub(self.end));
+        self.end = self.end.max(end);
     }
 
     /// Is the kernel's readahead right about this file? For a short file that is listed from beginning to end as well:
@@ -49,6 +52,16 @@ mod tests {
         assert!(runs.are_long(100), "40 blocks in one run");
         (0..10).for_each(|at| runs.add(at * 7 + 100, at * 7 + 101));
         assert!(!runs.are_long(1000), "50 blocks in eleven");
+    }
+
+    #[test]
+    fn blocks_that_are_read_in_parts_are_one_run() {
+        let mut runs = ListedRuns::default();
+        (0..64).for_each(|part| runs.add(part / 2, part / 2 + 1));
+        assert!(runs.are_long(1000));
+        assert_eq!((runs.blocks, runs.runs), (32, 1));
+        runs.add(31, 40);
+        assert_eq!((runs.blocks, runs.runs), (40, 1));
     }
 
     #[test]

@@ -82,12 +82,22 @@ pub struct OwnMemory {
 /// What `/proc/PID/status` says of it; a process that is ending has none.
 #[must_use]
 pub fn own_memory(status: &[u8]) -> Option<OwnMemory> {
-    let bytes = |name: &str| -> Option<u64> {
-        let mut lines = status.split(|&byte| byte == b'\n');
-        let line = lines.find_map(|line| std::str::from_utf8(line.strip_prefix(name.as_bytes())?).ok())?;
-        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
-    };
-    Some(OwnMemory { private_bytes: bytes("RssAnon:")?, shared_bytes: bytes("RssShmem:")? })
+    let (private_bytes, shared_bytes) = (bytes_of(status, "RssAnon:")?, bytes_of(status, "RssShmem:")?);
+    Some(OwnMemory { private_bytes, shared_bytes })
+}
+
+/// The share of a process in the anonymous memory that it has, bytes, as `/proc/PID/smaps_rollup` says (proc_pid_smaps(5),
+/// Linux 5.6): what a fork has left in common counts half in both.
+#[must_use]
+pub fn share_of_memory(smaps_rollup: &[u8]) -> Option<u64> {
+    bytes_of(smaps_rollup, "Pss_Anon:")
+}
+
+/// The bytes that a line `NAME: 12 kB` tells.
+fn bytes_of(text: &[u8], name: &str) -> Option<u64> {
+    let mut lines = text.split(|&byte| byte == b'\n');
+    let line = lines.find_map(|line| std::str::from_utf8(line.strip_prefix(name.as_bytes())?).ok())?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// The places where the file system of a device (major number times 2^20, plus the minor one) may be mounted, in
@@ -205,6 +215,9 @@ mod tests {
         let memory = OwnMemory { private_bytes: 12 << 10, shared_bytes: 1 << 10 };
         assert_eq!(own_memory(status), Some(memory));
         assert_eq!(own_memory(b"Name:\tzombie\n"), None);
+        let rollup = b"00400000-7fff0000 ---p 00000000 00:00 0  [rollup]\nPss:  90 kB\nPss_Anon:   3 kB\nPss_File: 87 kB\n";
+        assert_eq!(share_of_memory(rollup), Some(3 << 10));
+        assert_eq!(share_of_memory(b"Pss: 90 kB\n"), None);
         assert_eq!(own_memory(b"RssAnon: 18446744073709551615 kB\nRssShmem: 0 kB\n"), None);
     }
 

@@ -23,11 +23,11 @@ use crate::observe::{FileKey, Observation};
 use crate::options::{Options, SessionId};
 use crate::orphans::ORPHANS;
 use crate::pressure::Pressure;
+use crate::put_off::{PUT_OFF_SHARE, PutOff};
 use crate::recorder::History;
 use crate::sessions::{SESSIONS, Sessions};
 use crate::streams::{Run, Streams};
 use crate::unfound::Unfound;
-use crate::unwritten::{UNWRITTEN_SHARE, Unwritten};
 use crate::workers::{Eviction, Workers};
 
 /// Threads whose last wait is remembered.
@@ -93,7 +93,7 @@ pub(crate) struct Steering {
     /// Evictions to be tried a second time, and when.
     pub(crate) retries: Vec<Eviction>,
     pub(crate) retry_at: Option<Instant>,
-    pub(crate) unwritten: Unwritten,
+    pub(crate) put_off: PutOff,
     /// When each process referenced something last, by [`ProcessId`]; only kept for forestall.
     referenced_at: Vec<Nanos>,
     /// The manager whose queue was appended to last.
@@ -169,7 +169,7 @@ impl Steering {
             mapped_backlog: VecDeque::new(),
             retries: Vec::new(),
             retry_at: None,
-            unwritten: Unwritten::new((u64::from(cache_blocks) / UNWRITTEN_SHARE) << block_order),
+            put_off: PutOff::new((u64::from(cache_blocks) / PUT_OFF_SHARE) << block_order),
             referenced_at: Vec::new(),
             last_appended: (SessionId(0), 0),
             last_appended_user: 0,

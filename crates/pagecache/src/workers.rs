@@ -23,6 +23,7 @@ use crate::fetching::{Fetch, Fetched, Fetching, PREFETCH_QUEUE_BLOCKS};
 use crate::folios::Folio;
 use crate::kernel::{CacheStatus, PageCache};
 use crate::mappings::Names;
+use crate::put_off::Try;
 use crate::schedule::Schedule;
 
 /// Evictions that may wait to be done, in runs of folios; what is more waits in the loop.
@@ -41,8 +42,19 @@ pub(crate) struct Eviction {
     pub(crate) folios: Vec<Folio>,
     /// Processes that have mapped the file.
     pub(crate) mapped_by: Vec<u32>,
-    /// It has failed once before.
-    pub(crate) again: bool,
+    /// How often it has failed before.
+    pub(crate) tried: Tried,
+}
+
+/// What has been tried of an eviction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tried {
+    /// Nothing.
+    Never,
+    /// Once, a moment ago.
+    Once,
+    /// It was put off then; should this fail as well, this comes next.
+    PutOff(Try),
 }
 
 impl Eviction {

@@ -154,6 +154,12 @@ impl Lineage {
         self.processes.keys().copied()
     }
 
+    /// Whether a process was never told of.
+    #[must_use]
+    pub fn is_stranger(&self, pid: u32) -> bool {
+        !self.is_overfull && !self.knows(pid)
+    }
+
     /// Whether a process belongs to the job and is told apart.
     #[must_use]
     pub fn knows(&self, pid: u32) -> bool {

@@ -20,10 +20,11 @@ use anyhow::{Context, Result};
 use foretell_slowdisk::{Helper, Options, Slowdisk, Timing, up};
 
 use crate::arguments::{Name, RunArguments};
+use crate::cold;
 use crate::janitor::{Janitor, Undo};
 use crate::machine::BlockDevice;
 use crate::outcome::{Measured, Outcome, Reference, Verdict};
-use crate::program::{Finished, Launcher};
+use crate::program::{Finished, Job, Launcher};
 use crate::reader::BLOCK_BYTES;
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -127,6 +128,25 @@ impl Place {
             None => self.device.read_bytes()?,
         };
         Ok(bytes as f64 / BLOCK_BYTES as f64)
+    }
+
+    /// Runs a job with none of these files cached and this readahead, KiB; measures what the device had to read besides.
+    pub(crate) fn run_cold(
+        &self,
+        bench: &Bench,
+        paths: &[PathBuf],
+        read_ahead_kb: u32,
+        job: Job,
+    ) -> Result<Measured> {
+        for path in paths {
+            cold::evict(path)?;
+        }
+        self.device.set_read_ahead_kb(&bench.janitor, read_ahead_kb)?;
+        let before = self.read_blocks()?;
+        let finished = bench.launcher.run(&bench.janitor, job)?;
+        let mut measured = vec![("device_blocks", self.read_blocks()? - before)];
+        measured.extend(common_metrics(&finished));
+        Ok(measured)
     }
 }
 

@@ -11,8 +11,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use foretell_slowdisk::Timing;
 
-use super::{Bench, Case, MIB, Place, common_metrics, files};
-use crate::cold;
+use super::{Bench, Case, MIB, Place, files};
 use crate::outcome::{Measured, Outcome, Reference, Verdict};
 use crate::program::{Job, Steering};
 use crate::reader::BLOCK_BYTES;
@@ -117,10 +116,6 @@ impl<'b> Nights<'b> {
     }
 
     fn once(&self, set: usize, steering: Steering, changed: bool) -> Result<Measured> {
-        for path in &self.paths[set] {
-            cold::evict(path)?;
-        }
-        self.place.device.set_read_ahead_kb(&self.bench.janitor, READ_AHEAD_KB)?;
         let bytes = self.paths[set].len() as u64 * SETS[set].blocks * BLOCK_BYTES;
         let job = Job {
             name: "job".to_owned(),
@@ -129,11 +124,7 @@ impl<'b> Nights<'b> {
             limit_bytes: bytes / 2 + BESIDE_MIB * MIB,
             report: None,
         };
-        let before = self.place.read_blocks()?;
-        let finished = self.bench.launcher.run(&self.bench.janitor, job)?;
-        let mut measured = vec![("device_blocks", self.place.read_blocks()? - before)];
-        measured.extend(common_metrics(&finished));
-        Ok(measured)
+        self.place.run_cold(self.bench, &self.paths[set], READ_AHEAD_KB, job)
     }
 }
 

@@ -559,7 +559,8 @@ fn finish(args: &Args, outcome: Outcome, statistics: Option<Output>, started: In
 /// No rule does nothing in silence.
 fn say_what_was_not_steered(stats: &Stats) {
     stats.left_out.iter().for_each(|left_out| warn(&left_out.to_string()));
-    let expected = stats.files.first().filter(|_| stats.left_out.is_empty() && stats.counts.references == 0);
+    let has_rules = !stats.watched && stats.left_out.is_empty();
+    let expected = stats.files.first().filter(|_| has_rules && stats.counts.references == 0);
     if let Some(file) = expected {
         warn(&format!(
             "none of the files that the rules match, such as {}, was read through the page cache (direct I/O goes past it)",

@@ -175,15 +175,39 @@ pub fn resolve(flags: &Flags, file: &File, around: Surroundings<'_>) -> Result<E
 /// What flags and file say of how to control, but not of whom, as it was written: a flag, or a key of the file.
 #[must_use]
 pub fn asked_for(flags: &Flags, file: &File) -> Vec<String> {
+    // In full, so that a new one is not forgotten here.
+    let Flags { budget, rules: _, hints: _, prefetch, batch, horizon, device, order, allocation } = flags;
+    let File {
+        budget: of_file,
+        block,
+        prefetch: file_prefetch,
+        batch: file_batch,
+        horizon: file_horizon,
+        device: file_device,
+        order: file_order,
+        allocation: file_allocation,
+        prefetch_threads,
+        realtime,
+        revocation,
+        // Of whom, or for the service only.
+        hints: _,
+        rules: _,
+        socket: _,
+        limits: _,
+        process: _,
+    } = file;
     let all = [
-        ("budget", flags.budget.is_some(), file.budget.is_some()),
-        ("block", false, file.block.is_some()),
-        ("prefetch", flags.prefetch.is_some(), file.prefetch.is_some()),
-        ("batch", flags.batch.is_some(), file.batch.is_some()),
-        ("horizon", flags.horizon.is_some(), file.horizon.is_some()),
-        ("order", flags.order.is_some(), file.order.is_some()),
-        ("allocation", flags.allocation.is_some(), file.allocation.is_some()),
-        ("revocation", false, file.revocation.is_some()),
+        ("budget", budget.is_some(), of_file.is_some()),
+        ("block", false, block.is_some()),
+        ("prefetch", prefetch.is_some(), file_prefetch.is_some()),
+        ("batch", batch.is_some(), file_batch.is_some()),
+        ("horizon", horizon.is_some(), file_horizon.is_some()),
+        ("device", device.is_some(), file_device.is_some()),
+        ("order", order.is_some(), file_order.is_some()),
+        ("allocation", allocation.is_some(), file_allocation.is_some()),
+        ("prefetch-threads", false, prefetch_threads.is_some()),
+        ("realtime", false, realtime.is_some()),
+        ("revocation", false, revocation.is_some()),
     ];
     let name = |(name, flag, key)| match (flag, key) {
         (true, _) => Some(format!("--{name}")),

@@ -26,7 +26,7 @@ use foretell_learn::{
     How, Job, Means, Names, Night, Plan, Store, StoreError, Tonight, WATCHING_BYTES, by_itself, memory,
     tonight, usual_exit_code,
 };
-use foretell_pagecache::keeper::{self, Kept, Split, Worker};
+use foretell_pagecache::keeper::{self, Kept, Lost, Split, Worker};
 use foretell_recording::{Access, Recording};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -159,18 +159,19 @@ pub fn split() -> Role {
         Err(_) => return Role::Work(None),
         Ok(Split::Keeper(kept)) => kept,
     };
-    let killed = |signal: i32| {
-        let memory = if signal == SIGKILL { ", for want of memory most likely" } else { "" };
-        format!("our part was ended by signal {signal}{memory}")
+    let how = |lost: Lost| match lost {
+        Lost::Signal(SIGKILL) => "was ended by signal 9, for want of memory most likely".to_owned(),
+        Lost::Signal(signal) => format!("was ended by signal {signal}"),
+        Lost::Defect(code) => format!("was ended by a defect of foretell (exit code {code})"),
     };
     match kept {
         Kept::Done(code) => Role::Ran(code),
-        Kept::Job { signal, code } => {
-            warn(&format!("{}; the job went on by itself", killed(signal)));
+        Kept::Job { lost, code } => {
+            warn(&format!("our part {}; the job went on by itself", how(lost)));
             Role::Ran(code.unwrap_or(1))
         }
-        Kept::NotBegun { signal } => {
-            warn(&format!("{}; the job runs alone", killed(signal)));
+        Kept::NotBegun(lost) => {
+            warn(&format!("our part {}; the job runs alone", how(lost)));
             Role::Alone
         }
     }
@@ -219,8 +220,10 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
     let recording = job.as_ref().map(Job::recording);
     let ran = match (how, plan, recording) {
         (How::Steered, Some(plan), Some(recording)) => {
-            // Of a steered night the recording does not tell how far the job comes by itself.
-            let plain = before.last().is_some_and(|night| night.how == How::Watched);
+            // Of a steered night the recording does not tell how far the job comes by itself. It is of the last night that
+            // was watched or steered and ended as usual.
+            let recorded = |night: &&Night| night.how != How::Alone && counts(night.exit_code);
+            let plain = before.iter().rev().find(recorded).is_some_and(|night| night.how == How::Watched);
             let pace = plan.pace.clone().filter(|_| plain);
             let patience = Patience::new(by_itself(before.iter()), plan.lists.references, pace);
             steered::steered(wanted, &plan, &recording, counts, patience)?

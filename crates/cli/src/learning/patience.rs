@@ -93,7 +93,7 @@ mod tests {
             summary: Summary { elapsed_ns: 100_000_000_000, ..Summary::default() },
             ..Recording::default()
         };
-        let mut patience = Patience::new(Some(100.0), 1000, Pace::of(&recording));
+        let mut patience = Patience::new(Some(100.0), 1000, Pace::of(&recording, |_| true));
         assert!(!patience.is_over(SECOND, || unreachable!("too early to ask")));
         // By itself it has made 200 of its references after 20 s. It may take a tenth more, and a second.
         let mut slow = patience.clone();

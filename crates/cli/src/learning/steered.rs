@@ -69,18 +69,20 @@ pub(super) fn steered(
             None
         }
     };
-    match Gather::create(recording, program.pid()) {
-        Ok(mut gather) => {
-            gather.hold(program.pid());
-            host.plane_mut().listen(Some(gather));
-        }
-        Err(error) => warn(&format!("what is seen tonight cannot be kept ({error})")),
-    }
+    let gather = Gather::create(recording, program.pid());
     wanted.begun(&program);
     if let Some(guide) = &mut guide {
         guide.feed(host.plane_mut(), FIRST_TIME);
     }
     start::fetch(plan.start.clone());
+    match gather {
+        Ok(mut gather) => {
+            gather.hold(program.pid());
+            gather.begin();
+            host.plane_mut().listen(Some(gather));
+        }
+        Err(error) => warn(&format!("what is seen tonight cannot be kept ({error})")),
+    }
     program.release();
     let started = Instant::now();
     let mut ended_as = How::Alone;

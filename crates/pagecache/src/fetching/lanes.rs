@@ -227,13 +227,11 @@ impl Lanes {
         self.lanes.iter().any(|lane| !lane.waiting.is_empty() && lane.disk.room().is_some())
     }
 
-    /// The program has asked for a block itself. Is it one by itself, it need not be asked for again: what is left of it
-    /// would cost a request of its own. In a run it stays.
+    /// The program has asked for a block itself: it need not be asked for again. If it stayed, it might be used and dropped
+    /// by the time it is its turn, and would be read for nothing.
     pub(super) fn overtaken(&mut self, serial: u32, index: u32) {
-        let next = index.checked_add(1);
         for lane in &mut self.lanes {
-            let in_run = next.is_some_and(|next| lane.by_block.contains_key(&(serial, next)));
-            if let Some(&arrival) = lane.by_block.get(&(serial, index)).filter(|_| !in_run) {
+            if let Some(&arrival) = lane.by_block.get(&(serial, index)) {
                 lane.remove(arrival);
                 self.waiting -= 1;
             }

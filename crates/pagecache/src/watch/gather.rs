@@ -111,6 +111,8 @@ pub struct Gather {
     tally: Tally,
     /// The process that becomes the job: what it does until then is ours.
     held: Option<u32>,
+    /// All processes of the job have been told of: others are other jobs', which the same plane steers.
+    is_complete: bool,
     start: Instant,
     own_pid: u32,
 }
@@ -148,6 +150,7 @@ impl Gather {
             memory: OwnMemory::new(),
             tally: Tally::default(),
             held: None,
+            is_complete: false,
             start: Instant::now(),
             own_pid: std::process::id(),
         };
@@ -157,9 +160,11 @@ impl Gather {
         gather
     }
 
-    /// The process `root` is still held: what it reads before it executes the job is not the job's.
+    /// The process `root` is still held: what it reads before it executes the job is not the job's. All other processes of
+    /// the job are seen to begin.
     pub fn hold(&mut self, root: u32) {
         self.held = Some(root);
+        self.is_complete = true;
     }
 
     /// The job's first instruction comes now: what is told as time counts from here.
@@ -219,6 +224,7 @@ impl Gather {
                 self.tell_roles();
                 self.tally.forked(parent, child);
             }
+            Observation::Exec { tgid, .. } if self.is_complete && self.lineage.is_stranger(tgid) => {}
             Observation::Exec { tgid, comm } => {
                 self.end_run(tgid);
                 let end = comm.iter().position(|&byte| byte == 0).unwrap_or(comm.len());

@@ -21,7 +21,9 @@
 //!   over the mean time between all references so far if that is less than the last 100's.
 //! - The horizon's rule keeps a busy disk from ever being free. So a batch is filled up again as soon as
 //!   a quarter of it is done, which also lets the disk choose among more requests. So is one of which it was said
-//!   how large it may be ([`Input::DiskBatch`]).
+//!   how large it may be ([`Input::DiskBatch`]), and every batch of an advisory plane, quick or slow: there blocks are
+//!   served many at a time, and an arm that moves for a few blocks within the horizon at a time takes 1 ms for each. That
+//!   counts as quick, and would never end.
 //!
 //! The test first holds when the cursor reaches the least p_i - i F' over positions p_i of missing blocks.
 //! That *due* position is computed once and kept until a block of the disk within reach is evicted or
@@ -33,7 +35,7 @@ use super::fixed_horizon::fetch_within;
 use super::history::History;
 use super::{Occasion, Planner};
 use crate::books::Desk;
-use crate::config::Config;
+use crate::config::{Config, Residency};
 use crate::ids::{DiskId, ManagerId};
 use crate::input::Input;
 use crate::knowledge::List;
@@ -196,7 +198,8 @@ impl Forestall {
                 let said = batches[disk.0 as usize];
                 let batch = said.unwrap_or_else(|| desk.config().batch.max(1));
                 let fetch = fetch_references(&access_times[disk.0 as usize], compute_times);
-                let refill_at = if fetch.slow || said.is_some() { batch / 4 * 3 } else { 0 };
+                let advisory = desk.config().residency == Residency::Advisory;
+                let refill_at = if fetch.slow || said.is_some() || advisory { batch / 4 * 3 } else { 0 };
                 let Some(l) = desk.list(manager, list) else { return 0 };
                 let reach = desk.config().cache_blocks.saturating_mul(2);
                 let due = &mut due[disk.0 as usize];

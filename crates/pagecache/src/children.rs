@@ -1,0 +1,41 @@
+//! The processes that this one has started: that they can be waited for, and what they have used.
+
+#![allow(unsafe_code)]
+
+/// Makes that children can be waited for. Who started us may have had SIGCHLD ignored, which is inherited: the kernel
+/// then takes leave of a child by itself, and its exit code is lost (waitpid(2), notes). timeout(1) does the same. To be
+/// called before the first child is started; the children begin with the default action too.
+pub fn expect_children() {
+    // SAFETY: the default action calls nothing of ours.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
+/// What all children that have ended used (getrusage(2)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChildrenUsage {
+    /// Bytes that were read from devices for them.
+    pub read_bytes: u64,
+    /// The largest resident set among them, bytes; 0 when it is no larger than our own: a child is a copy of us before
+    /// it executes its program, and that counts too.
+    pub resident_bytes: u64,
+}
+
+/// What all children that have ended used.
+#[must_use]
+pub fn children_usage() -> ChildrenUsage {
+    let usage = |who| {
+        let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+        // SAFETY: the kernel writes at most the structure that is there; all zeroes are a valid one.
+        unsafe {
+            libc::getrusage(who, usage.as_mut_ptr());
+            usage.assume_init()
+        }
+    };
+    let (own, children) = (usage(libc::RUSAGE_SELF), usage(libc::RUSAGE_CHILDREN));
+    // Blocks of 512 bytes, and KiB.
+    let resident_kib = if children.ru_maxrss > own.ru_maxrss { children.ru_maxrss } else { 0 };
+    ChildrenUsage {
+        read_bytes: children.ru_inblock.unsigned_abs().saturating_mul(512),
+        resident_bytes: resident_kib.unsigned_abs().saturating_mul(1024),
+    }
+}
