@@ -6,14 +6,13 @@ mod harness;
 
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use foretell_protocol::frame::Arrival;
 use foretell_protocol::message::Message;
 use foretell_protocol::{PROTOCOL, Part, Parts, Reader, Reply, Request};
-use harness::{Background, Tree, can_control, foretell, foretell_in, number, statistics};
+use harness::{Background, Hosts, Tree, can_control, foretell, number, statistics};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, Signal};
 
@@ -251,7 +250,7 @@ fn malformed_messages_are_answered() {
     }
     let tree = Tree::new(&[("a", 8192)]);
     let hosts = Hosts::new();
-    let first = waiting_in(hosts.path(), &tree, "mru");
+    let first = waiting_in(&hosts, &tree, "mru");
     let socket = hosts.path().join(format!("{}.sock", first.pid()));
     let mut talk = Talk::to(&socket);
     assert!(talk.ask("nonsense").contains("not a request"));
@@ -267,36 +266,19 @@ fn malformed_messages_are_answered() {
     // Connections are bounded; one that is closed makes room.
     let mut idle: Vec<Talk> = (0..96).map(|_| Talk::to(&socket)).collect();
     let join = ["run", "--join", &first.pid().to_string(), "--rule", &tree.rule("mru"), "--", "true"];
-    let ended = foretell_in(hosts.path(), join);
+    let ended = hosts.foretell(join);
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("no more than 96 sessions"), "{}", ended.stderr);
     idle.clear();
-    assert_eq!(foretell_in(hosts.path(), join).code, Some(0));
+    assert_eq!(hosts.foretell(join).code, Some(0));
     assert_eq!(first.end().code, Some(0));
 }
 
-/// A directory for the sockets of private hosts.
-struct Hosts(tempfile::TempDir);
-
-impl Hosts {
-    fn new() -> Hosts {
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
-        Hosts(directory)
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-/// As [`waiting`], with its socket in this directory.
-fn waiting_in(hosts: &Path, tree: &Tree, policy: &str) -> Background {
+/// As [`waiting`], among these hosts.
+fn waiting_in(hosts: &Hosts, tree: &Tree, policy: &str) -> Background {
     let rule = tree.rule(policy);
-    let mut run = Background::spawn(
-        Some(hosts),
-        ["run", "--budget", "1M", "--rule", &rule, "--", "sh", "-c", "echo begun; read x; :"],
-    );
+    let mut run =
+        hosts.spawn(["run", "--budget", "1M", "--rule", &rule, "--", "sh", "-c", "echo begun; read x; :"]);
     run.wait_for_begin();
     run
 }
@@ -308,13 +290,13 @@ fn status_and_top_show_every_run() {
     }
     let tree = Tree::new(&[("a", 8192)]);
     let hosts = Hosts::new();
-    let none = foretell_in(hosts.path(), ["status"]);
+    let none = hosts.foretell(["status"]);
     assert_eq!((none.code, none.stderr.lines().count()), (Some(2), 1), "{}", none.stderr);
     assert!(none.stderr.contains("no service listens on"), "{}", none.stderr);
-    let runs = [waiting_in(hosts.path(), &tree, "mru"), waiting_in(hosts.path(), &tree, "mru")];
-    let text = foretell_in(hosts.path(), ["status"]);
+    let runs = [waiting_in(&hosts, &tree, "mru"), waiting_in(&hosts, &tree, "mru")];
+    let text = hosts.foretell(["status"]);
     assert_eq!((text.code, text.stderr.as_str()), (Some(0), ""));
-    let json = foretell_in(hosts.path(), ["status", "--json"]);
+    let json = hosts.foretell(["status", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     let mut seen: Vec<u64> =
         json["runs"].as_array().unwrap().iter().map(|host| host["pid"].as_u64().unwrap()).collect();
@@ -326,15 +308,15 @@ fn status_and_top_show_every_run() {
         let line = text.stdout.lines().find(|line| line.contains(&format!("process {pid}, up")));
         assert!(line.is_some_and(|line| line.starts_with("run ")), "{}", text.stdout);
     }
-    let top = foretell_in(hosts.path(), ["top", "--once", "--totals"]);
+    let top = hosts.foretell(["top", "--once", "--totals"]);
     assert_eq!(top.code, Some(0), "{}", top.stderr);
     assert!(top.stdout.contains("in 2 hosts"), "{}", top.stdout);
     assert_eq!(top.stdout.lines().filter(|line| line.split_whitespace().any(|word| word == "sh")).count(), 2);
     for run in runs {
         assert_eq!(run.end().code, Some(0));
     }
-    assert_eq!(std::fs::read_dir(hosts.path()).unwrap().count(), 0, "nothing is left");
-    assert_eq!(foretell_in(hosts.path(), ["top", "--once"]).code, Some(2));
+    assert!(hosts.names().is_empty(), "nothing is left");
+    assert_eq!(hosts.foretell(["top", "--once"]).code, Some(2));
 }
 
 #[test]
@@ -346,20 +328,17 @@ fn runs_end_in_any_order_and_leave_nothing_behind() {
     let hosts = Hosts::new();
     let file = tree.file("a").display().to_string();
     let script = format!("echo begun; read x; cat {file} | wc -c; exit 7");
-    let first = waiting_in(hosts.path(), &tree, "mru");
+    let first = waiting_in(&hosts, &tree, "mru");
     let pid = first.pid().to_string();
     // Some join the first one, the others have budgets of their own; the rules of half of them conflict.
     let begin = |at: usize| {
         let rule = tree.rule(["mru", "lru"][at % 2]);
         let host = if at.is_multiple_of(3) { ["--join", &pid] } else { ["--budget", "1M"] };
-        Background::spawn(
-            Some(hosts.path()),
-            [&["run", "--rule", &rule], &host[..], &["--", "sh", "-c", &script]].concat(),
-        )
+        hosts.spawn([&["run", "--rule", &rule], &host[..], &["--", "sh", "-c", &script]].concat())
     };
     let mut runs: Vec<Background> = (0..9).map(begin).collect();
     runs.iter_mut().for_each(Background::wait_for_begin);
-    let json = foretell_in(hosts.path(), ["status", "--json"]);
+    let json = hosts.foretell(["status", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     let private = json["runs"].as_array().unwrap();
     let sessions: usize = private.iter().map(|host| host["sessions"].as_array().unwrap().len()).sum();
@@ -382,9 +361,8 @@ fn runs_end_in_any_order_and_leave_nothing_behind() {
         assert_eq!(ended.code, Some(7), "{}", ended.stderr);
     }
     // Who looks removes what the killed ones have left.
-    assert_eq!(foretell_in(hosts.path(), ["status"]).code, Some(2));
-    let left: Vec<_> = std::fs::read_dir(hosts.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(hosts.foretell(["status"]).code, Some(2));
+    assert!(hosts.names().is_empty(), "{:?}", hosts.names());
 }
 
 #[test]
@@ -400,7 +378,7 @@ fn of_runs_that_begin_together_one_policy_holds() {
         let (rule, stats) = (tree.rule(["mru", "lru"][at % 2]), output.file(&at.to_string()));
         let stats = stats.display().to_string();
         let own = ["run", "--budget", "1M", "--quiet", "--rule", &rule, "--stats", &stats];
-        Background::spawn(Some(hosts.path()), [&own[..], &["--", "sh", "-c", &script]].concat())
+        hosts.spawn([&own[..], &["--", "sh", "-c", &script]].concat())
     };
     let mut runs: Vec<Background> = (0..6).map(begin).collect();
     runs.iter_mut().for_each(Background::wait_for_begin);
@@ -432,7 +410,7 @@ fn a_host_that_does_not_answer_holds_nobody_up() {
     let tree = Tree::new(&[("a", 8192)]);
     let hosts = Hosts::new();
     // One that is stopped, one that lets everybody in and says nothing, one that lets nobody in.
-    let stopped = waiting_in(hosts.path(), &tree, "mru");
+    let stopped = waiting_in(&hosts, &tree, "mru");
     stopped.signal(Signal::STOP);
     let silent = UnixListener::bind(hosts.path().join(format!("{}.sock", std::process::id()))).unwrap();
     let full = UnixListener::bind(hosts.path().join("1.sock")).unwrap();
@@ -441,10 +419,9 @@ fn a_host_that_does_not_answer_holds_nobody_up() {
         std::iter::repeat_with(|| foretell_protocol::socket::connect(&hosts.path().join("1.sock")))
             .take_while(Result::is_ok)
             .collect();
-    let ended =
-        foretell_in(hosts.path(), ["run", "--budget", "1M", "--rule", &tree.rule("lru"), "--", "true"]);
+    let ended = hosts.foretell(["run", "--budget", "1M", "--rule", &tree.rule("lru"), "--", "true"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    let status = foretell_in(hosts.path(), ["status"]);
+    let status = hosts.foretell(["status"]);
     assert!(status.stderr.contains("2 runs did not answer"), "{}", status.stderr);
     stopped.signal(Signal::CONT);
     assert_eq!(stopped.end().code, Some(0));

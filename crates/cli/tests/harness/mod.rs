@@ -6,6 +6,7 @@ pub mod browser;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -45,11 +46,50 @@ pub fn foretell<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Ende
     command.args(arguments).stdin(Stdio::null()).output().unwrap().into()
 }
 
-/// The same with a directory of its own for the sockets of private hosts: it sees those there and no others.
-pub fn foretell_in<A: AsRef<OsStr>>(hosts: &Path, arguments: impl IntoIterator<Item = A>) -> Ended {
-    let mut command = Command::new(FORETELL);
-    command.env("FORETELL_SOCKET", NOWHERE).env("FORETELL_HOSTS", hosts);
-    command.args(arguments).stdin(Stdio::null()).output().unwrap().into()
+/// Where a command finds other hosts: those here and no others. Nothing is left there when it is dropped.
+pub struct Hosts {
+    directory: tempfile::TempDir,
+    socket: PathBuf,
+}
+
+impl Hosts {
+    /// Without a service.
+    pub fn new() -> Hosts {
+        Hosts::beside(Path::new(NOWHERE))
+    }
+
+    /// With the service that listens there.
+    pub fn beside(socket: &Path) -> Hosts {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        Hosts { directory, socket: socket.to_owned() }
+    }
+
+    /// The directory of the private ones' sockets.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The names in it.
+    pub fn names(&self) -> Vec<std::ffi::OsString> {
+        std::fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    fn set(&self, command: &mut Command) {
+        command.env("FORETELL_SOCKET", &self.socket).env("FORETELL_HOSTS", self.path());
+    }
+
+    /// Runs the command to its end.
+    pub fn foretell<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Ended {
+        let mut command = Command::new(FORETELL);
+        self.set(&mut command);
+        command.args(arguments).stdin(Stdio::null()).output().unwrap().into()
+    }
+
+    /// As [`Background::start`], without waiting.
+    pub fn spawn<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Background {
+        Background::spawn(|command| self.set(command), arguments)
+    }
 }
 
 /// Can programs be controlled here? If not, says that the test is skipped.
@@ -142,23 +182,23 @@ pub struct Background {
 impl Background {
     /// Starts `foretell` with these arguments and waits for the word.
     pub fn start<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Background {
-        let mut background = Background::spawn(None, arguments);
+        let nowhere = |command: &mut Command| {
+            command.env("FORETELL_SOCKET", NOWHERE);
+        };
+        let mut background = Background::spawn(nowhere, arguments);
         background.wait_for_begin();
         background
     }
 
-    /// The same with a directory for the sockets of private hosts, and without waiting.
-    pub fn spawn<A: AsRef<OsStr>>(
-        hosts: Option<&Path>,
+    fn spawn<A: AsRef<OsStr>>(
+        set: impl FnOnce(&mut Command),
         arguments: impl IntoIterator<Item = A>,
     ) -> Background {
         // Whoever started the tests may have had signals ignored (nohup, a shell's background job), and
         // ignored they would stay.
         let mut command = Command::new("env");
-        command.args(["--default-signal", FORETELL]).env("FORETELL_SOCKET", NOWHERE);
-        if let Some(hosts) = hosts {
-            command.env("FORETELL_HOSTS", hosts);
-        }
+        command.args(["--default-signal", FORETELL]);
+        set(&mut command);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().unwrap();
         Background { pid: child.id(), child: Some(child) }
