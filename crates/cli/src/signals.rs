@@ -10,6 +10,7 @@
 //! `SIGFPE`, `SIGILL`, `SIGSYS`); `SIGCHLD`; and real-time signals, which have their usual effect on us.
 
 use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use rustix::process::{Signal, pidfd_send_signal};
@@ -30,18 +31,68 @@ const PASSED_ON: [i32; 20] = [
 const SIGSTKFLT: i32 = 16;
 const SIGPWR: i32 = 30;
 
-/// Starts the thread that passes signals on to the process behind `pidfd`. To be called after the program
-/// was started: a handler of ours would have become the default action in it.
+/// Signals that are kept for a program which has not begun; further ones are lost, as the kernel loses a second one of
+/// a kind.
+const KEPT: usize = 64;
+
+/// Whom signals are passed on to.
+#[derive(Debug)]
+enum Target {
+    /// The process behind this pidfd.
+    Program(OwnedFd),
+    /// A program that is about to begin: what has come for it so far.
+    Later(Vec<Signal>),
+    /// Nobody: another process of ours sees to it.
+    Nobody,
+}
+
+impl Target {
+    fn pass_on(&mut self, signal: Signal) {
+        match self {
+            // The program may have just ended: then nobody is left to be told.
+            Target::Program(pidfd) => drop(pidfd_send_signal(pidfd, signal)),
+            Target::Later(kept) if kept.len() < KEPT => kept.push(signal),
+            Target::Later(_) | Target::Nobody => {}
+        }
+    }
+}
+
+/// Signals are caught from now on, for a program that is about to begin.
+#[derive(Debug)]
+pub(crate) struct Caught(Arc<Mutex<Target>>);
+
+impl Caught {
+    /// Catches them.
+    pub(crate) fn for_later() -> Result<Caught> {
+        handle(Target::Later(Vec::new())).map(Caught)
+    }
+
+    /// The program has begun: passes on what has come, and what comes.
+    pub(crate) fn pass_on(self, pidfd: OwnedFd) {
+        let mut target = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut program = Target::Program(pidfd);
+        if let Target::Later(kept) = &mut *target {
+            kept.drain(..).for_each(|signal| program.pass_on(signal));
+        }
+        *target = program;
+    }
+}
+
+/// Starts the thread that passes signals on to the process behind `pidfd`.
 pub(crate) fn pass_on(pidfd: OwnedFd) -> Result<()> {
-    handle(Some(pidfd))
+    handle(Target::Program(pidfd)).map(drop)
 }
 
 /// The same where another process of ours passes them on: they do not end this one.
 pub(crate) fn leave_to_the_keeper() -> Result<()> {
-    handle(None)
+    handle(Target::Nobody).map(drop)
 }
 
-fn handle(pidfd: Option<OwnedFd>) -> Result<()> {
+/// What is caught has its default action in a program that is executed (execve(2)), as it had before: what was ignored is
+/// not caught.
+fn handle(target: Target) -> Result<Arc<Mutex<Target>>> {
+    let target = Arc::new(Mutex::new(target));
+    let shared = Arc::clone(&target);
     let ignored = ignored_signals();
     // Rust's runtime ignores SIGPIPE in us; the program has its default action.
     let wanted = PASSED_ON.into_iter().filter(|s| *s == SIGPIPE || ignored & (1 << (s - 1)) == 0);
@@ -53,16 +104,13 @@ fn handle(pidfd: Option<OwnedFd>) -> Result<()> {
             for origin in signals.forever() {
                 // Typed, or about something that we did: a pipe of ours that broke.
                 let is_sent = origin.cause != Cause::Kernel && origin.process.is_none_or(|p| p.pid != own);
-                if let (true, Some(pidfd)) = (is_sent, &pidfd)
-                    && let Some(signal) = Signal::from_named_raw(origin.signal)
-                {
-                    // The program may have just ended: then nobody is left to be told.
-                    let _ = pidfd_send_signal(pidfd, signal);
+                if is_sent && let Some(signal) = Signal::from_named_raw(origin.signal) {
+                    shared.lock().unwrap_or_else(PoisonError::into_inner).pass_on(signal);
                 }
             }
         })
         .context("cannot start a thread")?;
-    Ok(())
+    Ok(target)
 }
 
 /// Bit `n - 1` is set when signal `n` is ignored (proc_pid_status(5), `SigIgn`).

@@ -64,6 +64,8 @@ pub(crate) struct Session {
     producer: Producer,
     reader: Reader,
     outbox: Outbox,
+    /// The greeting and the ring's memory, until they could be sent.
+    greeting: Option<(Vec<u8>, OwnedFd)>,
     allowance: Allowance,
     welcome: Option<Welcome>,
     /// Files that the service knows.
@@ -83,23 +85,34 @@ impl Session {
         })?;
         let mut hello = Vec::new();
         Request::Hello { protocol: PROTOCOL, ring_entries: Some(RING_ENTRIES) }.encode(&mut hello);
-        let sent = socket::send(socket.as_fd(), &hello, &[memory.as_fd()])?;
-        if sent < hello.len() {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
         number.set(socket.as_raw_fd());
-        Ok(Session {
+        let mut session = Session {
             socket,
             number: number.clone(),
             producer,
             reader: Reader::new(),
             outbox: Outbox::new(WAITING_BYTES),
+            greeting: Some((hello, memory)),
             allowance: Allowance::new(now),
             welcome: None,
             files: 0,
             refused: Vec::new(),
             lost: false,
-        })
+        };
+        session.greet()?;
+        Ok(session)
+    }
+
+    /// Sends the greeting, if that has not been done; says whether it has. A service that takes descriptors only from
+    /// those whom it has let in hears it later.
+    fn greet(&mut self) -> io::Result<bool> {
+        let Some((hello, memory)) = &self.greeting else { return Ok(true) };
+        match socket::send(self.socket.as_fd(), hello, &[memory.as_fd()])? {
+            0 => return Ok(false),
+            sent if sent < hello.len() => return Err(io::ErrorKind::WouldBlock.into()),
+            _ => self.greeting = None,
+        }
+        Ok(true)
     }
 
     /// The connection has ended, as far as known.
@@ -129,7 +142,7 @@ impl Session {
                 return;
             }
         }
-        if self.outbox.flush(self.socket.as_fd()).is_err() {
+        if self.greet().is_err() || self.outbox.flush(self.socket.as_fd()).is_err() {
             self.lost = true;
         }
     }
@@ -210,6 +223,14 @@ impl Session {
 
     /// Sends all of it, if not at once then before anything else. Returns whether that is so.
     fn send(&mut self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> bool {
+        match self.greet() {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(_) => {
+                self.lost = true;
+                return false;
+            }
+        }
         match self.outbox.flush(self.socket.as_fd()) {
             Ok(true) => {}
             Ok(false) => return false,

@@ -13,7 +13,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use foretell_pagecache::Options;
-use foretelld::{Configuration, Limits, Service};
+use foretelld::{Configuration, Confinement, Limits, Service};
 
 #[path = "../tests/service/client.rs"]
 #[allow(dead_code)]
@@ -80,7 +80,13 @@ fn wanted(words: &[&str]) -> Option<Wanted> {
 
 fn serve(socket: PathBuf, blocks: u64) {
     let options = Options::new(blocks * BLOCK);
-    let service = Service::open(Configuration { socket, options, limits: Limits::default() }).unwrap();
+    let service = Service::open(Configuration {
+        socket,
+        options,
+        limits: Limits::default(),
+        confinement: Confinement::Errors,
+    })
+    .unwrap();
     service.stop().on_signals().unwrap();
     println!("serving");
     service.run().unwrap();

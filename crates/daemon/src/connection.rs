@@ -9,7 +9,8 @@ use foretell_protocol::frame::{Arrival, Frame, ReceiveError};
 use foretell_protocol::{Consumer, ErrorCode, Handle, Outbox, Reader, Reply, Request, Statistics};
 
 use crate::limits::{Allowance, Limits, OUTBOX_BYTES_OF_ROOT};
-use crate::peer::Peer;
+use crate::owners::Weight;
+use crate::peer::{Peer, takes_descriptors};
 use crate::run::Run;
 
 /// A refusal of one kind is told once in so long; the others are counted only.
@@ -34,8 +35,8 @@ impl End {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Named {
     pub(crate) file: HeldFile,
-    /// Its size when it was named: what it counts towards its user's limit.
-    pub(crate) bytes: u64,
+    /// What it counts towards its user's limits.
+    pub(crate) weight: Weight,
 }
 
 /// The part of a client that speaks for itself.
@@ -84,6 +85,8 @@ pub(crate) struct Connection {
     /// Since when descriptors wait for the rest of a frame, and how many its user's share counts.
     pub(crate) half_since: Option<Instant>,
     pub(crate) half_counted: u32,
+    /// Bytes of its buffers, as its user's share counts them.
+    pub(crate) waiting_counted: u64,
     /// It may hold anything that its peer has sent and nobody has received.
     socket: ForeignFd,
     reader: Reader<ForeignFd>,
@@ -107,6 +110,7 @@ impl Connection {
             ring_bytes: 0,
             half_since: None,
             half_counted: 0,
+            waiting_counted: 0,
             socket,
             reader: Reader::default(),
             closer,
@@ -152,13 +156,18 @@ impl Connection {
         self.reader.waiting_descriptors() as u32
     }
 
+    /// Bytes that have come and are no whole message yet, and bytes that it has not taken.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        (self.reader.waiting_bytes() + self.outbox.waiting_bytes()) as u64
+    }
+
     /// Ends it. The other side sees that at once, also when closing takes long.
     pub(crate) fn shut(self) {
         // It may have ended already.
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         // From here on nothing can be sent to us. With nothing in it that was sent before, no descriptor either,
         // closing the socket waits for nobody.
-        if rustix::io::ioctl_fionread(&self.socket) == Ok(0) {
+        if rustix::io::ioctl_fionread(&self.socket) == Ok(0) || !takes_descriptors(self.socket.as_fd()) {
             drop(self.socket.into_inner());
         }
     }

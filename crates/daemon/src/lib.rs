@@ -20,7 +20,9 @@
 //! number which is used again means nobody, and from the descriptors that a client passes. `docs/service.md`
 //! says how to run it, `docs/limits.md` what happens at each limit, `docs/protocol.md` what is said.
 
+mod confine;
 mod connection;
+mod door;
 mod entries;
 mod limits;
 mod listener;
@@ -39,6 +41,7 @@ mod subordinate;
 mod turn;
 mod watcher;
 
+pub use confine::{ConfineError, Confinement, NEEDED as NEEDED_CAPABILITIES};
 pub use foretell_pagecache::{Counts, FileStatus, ManagerStatus, ProcessStatus, Status};
 pub use limits::Limits;
 pub use listener::ListenError;

@@ -33,6 +33,8 @@ pub struct Limits {
     pub list_blocks: u32,
     /// See there.
     pub list_blocks_in_all: u32,
+    /// Blocks that lie ahead in the lists of one user: who does not read what was disclosed leaves room for others.
+    pub list_blocks_of_user: u32,
     /// Messages a second of one connection, on average.
     pub messages_per_s: u32,
     /// Messages that it may send at once after a pause.
@@ -43,6 +45,10 @@ pub struct Limits {
     pub greeting_ms: u32,
     /// Bytes of replies that wait for a client of another user than root to take them.
     pub outbox_bytes: usize,
+    /// Bytes of such replies, and of messages that are not complete, of all connections of one user.
+    pub buffer_bytes_of_user: u64,
+    /// Bytes of the names (paths) of the files that the connections of one user name.
+    pub name_bytes_of_user: u64,
 }
 
 impl Limits {
@@ -66,11 +72,15 @@ impl Default for Limits {
             queues: QueueLimits::default(),
             list_blocks: 1 << 18,
             list_blocks_in_all: 1 << 22,
+            list_blocks_of_user: 1 << 20,
             messages_per_s: 4096,
             messages_burst: 16_384,
             runs: 64,
             greeting_ms: 10_000,
             outbox_bytes: 512 << 10,
+            buffer_bytes_of_user: 16 << 20,
+            // 512 bytes for each of the files that one user may name.
+            name_bytes_of_user: 16 << 20,
         }
     }
 }
@@ -81,6 +91,10 @@ pub(crate) const OUTBOX_BYTES_OF_ROOT: usize = 5 << 20;
 pub(crate) const STATUS_BYTES_OF_ROOT: usize = 4 << 20;
 /// Bytes of the text of a status request.
 pub(crate) const STATUS_REQUEST_BYTES: usize = 1024;
+/// Files of which one snapshot tells at most: those with the most references. To tell of one takes a microsecond.
+pub(crate) const STATUS_FILES: usize = 4096;
+/// Bytes of the shortest row of a file in a snapshot: more rows than fit are not made.
+pub(crate) const FILE_ROW_BYTES: usize = 256;
 /// Messages that one status request counts as: it goes through all tables.
 pub(crate) const STATUS_COST: u32 = 512;
 /// Time in which a message that came with descriptors must be complete. A client writes it with one call.
@@ -89,6 +103,9 @@ pub(crate) const HALF_MESSAGE: Duration = Duration::from_secs(1);
 pub(crate) const HALF_DESCRIPTORS_OF_USER: u32 = 4 * foretell_protocol::limits::DESCRIPTORS as u32;
 /// How long it may take to close a descriptor that a client has sent. Then its user has to go.
 pub(crate) const CLOSING: Duration = Duration::from_secs(1);
+/// Descriptors that wait to be closed, of all users. Beyond it nobody can send any who has not been let in, or, before
+/// Linux 6.16, nobody is let in for a while; with half as many left it is as before.
+pub(crate) const WAITING_DESCRIPTORS: usize = 1024;
 /// Time for letting in between two rounds of the plane's loop: some tens of connections.
 pub(crate) const ACCEPTING: Duration = Duration::from_micros(500);
 /// Messages of one connection taken between two rounds.

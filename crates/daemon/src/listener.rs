@@ -245,10 +245,23 @@ fn holder(lock: &File) -> Option<u32> {
     std::str::from_utf8(&text[..length]).ok()?.trim().parse().ok()
 }
 
-/// Has a process ended, but for threads that cannot? Its number is not given to another one while it holds a lock.
+/// Has a process ended, but for threads that cannot, or has it been killed and cannot? Its number is not given to
+/// another one while it holds a lock.
 fn is_dead(process: Option<u32>) -> bool {
-    let stat = process.and_then(|pid| fs::read(format!("/proc/{pid}/stat")).ok());
-    matches!(stat.as_deref().and_then(foretell_pagecache::proc_text::state), Some(b'Z' | b'X'))
+    let Some(pid) = process else { return false };
+    let stat = fs::read(format!("/proc/{pid}/stat"));
+    let state = stat.ok().as_deref().and_then(foretell_pagecache::proc_text::state);
+    let status = fs::read_to_string(format!("/proc/{pid}/status"));
+    matches!(state, Some(b'Z' | b'X')) || status.is_ok_and(|status| is_killed(&status))
+}
+
+/// Is `SIGKILL` on its way to a process, by what `/proc/PID/status` says? It does nothing any more then.
+fn is_killed(status: &str) -> bool {
+    let pending = ["SigPnd:", "ShdPnd:"].map(|name| {
+        let text = status.lines().find_map(|line| line.strip_prefix(name));
+        text.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0)
+    });
+    pending.iter().any(|signals| signals & 1 << (libc::SIGKILL - 1) != 0)
 }
 
 /// Removes a lock file's name, if it is still that file's.
@@ -344,6 +357,16 @@ mod tests {
         dead.wait().unwrap();
         drop(listener);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn who_was_killed_and_cannot_end_is_known() {
+        let status =
+            |own: &str, shared: &str| format!("Name:\tx\nSigPnd:\t{own}\nShdPnd:\t{shared}\nSigBlk:\t0\n");
+        let (none, kill, others) = ("0000000000000000", "0000000000000100", "0000000000004003");
+        assert!(is_killed(&status(kill, none)) && is_killed(&status(none, kill)));
+        assert!(!is_killed(&status(none, others)) && !is_killed(""));
+        assert!(!is_dead(Some(std::process::id())));
     }
 
     #[test]

@@ -25,6 +25,19 @@ struct Share {
     /// Descriptors that wait for the rest of their frames.
     half: u32,
     ring_bytes: u64,
+    /// Bytes of messages that are not complete, and of replies that are not taken.
+    waiting_bytes: u64,
+    /// Bytes of the names of its files.
+    name_bytes: u64,
+}
+
+/// What a file that a connection names counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Weight {
+    /// Its size when it was named, in bytes.
+    pub(crate) bytes: u64,
+    /// Bytes of its path.
+    pub(crate) name_bytes: u64,
 }
 
 /// The books.
@@ -75,9 +88,10 @@ impl Owners {
         &mut self,
         user: u32,
         own: usize,
-        bytes: u64,
+        weight: Weight,
         limits: &Limits,
     ) -> Result<(), (ErrorCode, String)> {
+        let Weight { bytes, name_bytes } = weight;
         let share = self.users.entry(user).or_default();
         let refused = if own >= limits.files as usize {
             Some(format!("a session names no more than {} files at a time; forget some", limits.files))
@@ -88,6 +102,11 @@ impl Owners {
             Some(format!(
                 "the files that user {user} names have more than {most} bytes together; forget some"
             ))
+        } else if user != 0 && share.name_bytes + name_bytes > limits.name_bytes_of_user {
+            let most = limits.name_bytes_of_user;
+            Some(format!(
+                "the paths of the files that user {user} names have more than {most} bytes together; forget some"
+            ))
         } else {
             None
         };
@@ -96,15 +115,39 @@ impl Owners {
         }
         share.files += 1;
         share.file_bytes = share.file_bytes.saturating_add(bytes);
+        share.name_bytes += name_bytes;
         Ok(())
     }
 
-    /// Files are named no more.
-    pub(crate) fn forget_files(&mut self, user: u32, files: u32, bytes: u64) {
+    /// A file is named no more.
+    pub(crate) fn forget_file(&mut self, user: u32, weight: Weight) {
         self.change(user, |share| {
-            share.files -= files;
-            share.file_bytes -= bytes;
+            share.files -= 1;
+            share.file_bytes -= weight.bytes;
+            share.name_bytes -= weight.name_bytes;
         });
+    }
+
+    /// The buffers of a connection: so many bytes, where so many were counted before.
+    ///
+    /// # Errors
+    /// Why not so many. Nothing is counted then.
+    pub(crate) fn count_waiting(
+        &mut self,
+        user: u32,
+        (before, now): (u64, u64),
+        limits: &Limits,
+    ) -> Result<(), (ErrorCode, String)> {
+        let share = self.users.entry(user).or_default();
+        let all = share.waiting_bytes - before + now;
+        if user != 0 && all > limits.buffer_bytes_of_user && now > before {
+            let most = limits.buffer_bytes_of_user;
+            let text =
+                format!("more than {most} bytes to and from user {user} wait to be taken or completed");
+            return Err((ErrorCode::SlowClient, text));
+        }
+        share.waiting_bytes = all;
+        Ok(())
     }
 
     /// One more ring of a user's.
@@ -211,12 +254,39 @@ mod tests {
     fn files_are_limited_by_session_by_number_and_by_bytes() {
         let limits = Limits { files: 2, files_of_user: 3, file_bytes_of_user: 100, ..Limits::default() };
         let mut owners = Owners::default();
-        assert_eq!(code(owners.name_file(7, 2, 1, &limits)), Some(ErrorCode::Files));
-        assert_eq!(code(owners.name_file(7, 0, 101, &limits)), Some(ErrorCode::Files));
-        assert_eq!((0..3).find_map(|_| code(owners.name_file(7, 0, 30, &limits))), None);
-        assert_eq!(code(owners.name_file(7, 0, 0, &limits)), Some(ErrorCode::Files), "four of the user");
-        owners.forget_files(7, 3, 90);
-        assert_eq!(code(owners.name_file(7, 0, 100, &limits)), None);
-        assert_eq!((0..9).find_map(|_| code(owners.name_file(0, 1, 1 << 60, &limits))), None, "root");
+        let of = |bytes| Weight { bytes, name_bytes: 0 };
+        assert_eq!(code(owners.name_file(7, 2, of(1), &limits)), Some(ErrorCode::Files));
+        assert_eq!(code(owners.name_file(7, 0, of(101), &limits)), Some(ErrorCode::Files));
+        assert_eq!((0..3).find_map(|_| code(owners.name_file(7, 0, of(30), &limits))), None);
+        assert_eq!(code(owners.name_file(7, 0, of(0), &limits)), Some(ErrorCode::Files), "four of the user");
+        (0..3).for_each(|_| owners.forget_file(7, of(30)));
+        assert_eq!(code(owners.name_file(7, 0, of(100), &limits)), None);
+        assert_eq!((0..9).find_map(|_| code(owners.name_file(0, 1, of(1 << 60), &limits))), None, "root");
+    }
+
+    #[test]
+    fn the_names_of_a_users_files_are_limited_in_bytes() {
+        let limits = Limits { name_bytes_of_user: 100, ..Limits::default() };
+        let mut owners = Owners::default();
+        let of = |name_bytes| Weight { bytes: 1, name_bytes };
+        assert_eq!(code(owners.name_file(7, 0, of(60), &limits)), None);
+        assert_eq!(code(owners.name_file(7, 0, of(41), &limits)), Some(ErrorCode::Files));
+        assert_eq!(code(owners.name_file(8, 0, of(100), &limits)), None, "another user");
+        owners.forget_file(7, of(60));
+        assert_eq!(code(owners.name_file(7, 0, of(100), &limits)), None);
+        assert_eq!(code(owners.name_file(0, 0, of(4096), &limits)), None, "root");
+    }
+
+    #[test]
+    fn the_buffers_of_a_users_connections_are_limited_in_bytes() {
+        let limits = Limits { buffer_bytes_of_user: 100, ..Limits::default() };
+        let mut owners = Owners::default();
+        owners.enter(7, &limits).unwrap();
+        assert_eq!(code(owners.count_waiting(7, (0, 60), &limits)), None);
+        assert_eq!(code(owners.count_waiting(7, (0, 41), &limits)), Some(ErrorCode::SlowClient));
+        assert_eq!(code(owners.count_waiting(8, (0, 100), &limits)), None, "another user");
+        assert_eq!(code(owners.count_waiting(7, (60, 0), &limits)), None);
+        assert_eq!(code(owners.count_waiting(7, (0, 100), &limits)), None);
+        assert_eq!(code(owners.count_waiting(0, (0, 1 << 30), &limits)), None, "root");
     }
 }

@@ -12,19 +12,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use foretell_pagecache::{Counts, Options, Plane, Report};
+use foretell_pagecache::{Counts, Options, Plane, Report, Scope, SessionId};
 use foretell_protocol::ErrorCode;
 use rustix::event::epoll;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::confine::{self, ConfineError, Confinement};
 use crate::connection::{Connection, End, Role};
-use crate::limits::{ACCEPTING, CLOSING, HALF_DESCRIPTORS_OF_USER, HALF_MESSAGE, Limits};
+use crate::limits::{HALF_DESCRIPTORS_OF_USER, HALF_MESSAGE, Limits, STATUS_FILES};
 use crate::listener::{EVERYBODY, ListenError, Listener};
 use crate::owners::Owners;
-use crate::peer::Peer;
 use crate::private::Own;
 use crate::shares::{ROUND, Shares, Waiting};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{SessionStatus, Snapshot};
 use crate::stop::Stop;
 use crate::subordinate::Subordinates;
 use crate::watcher::{Watched, Watcher};
@@ -37,18 +37,11 @@ const PENDING: Duration = Duration::from_millis(10);
 const IDLE: Duration = Duration::from_millis(500);
 /// Time between two looks at what clients are to be shown.
 const SHOW_EVERY: Duration = Duration::from_millis(100);
-/// Time without letting anybody in after there was no descriptor to be had.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Descriptors that the service needs beside the files' (half of all) and the connections' (two each): its own,
 /// and those of messages that are not complete, of four users at once.
 const OTHER_DESCRIPTORS: u64 = 256 + 4 * HALF_DESCRIPTORS_OF_USER as u64;
 /// Events taken from the kernel at a time.
 const EVENTS: usize = 256;
-
-/// The user of a connection whose peer cannot be told: -1, which is nobody's number (setreuid(2)).
-const NOBODY: u32 = u32::MAX;
-/// What a user is told who is put out.
-const STUCK: &str = "a descriptor that this user has sent cannot be closed; end what keeps it";
 
 /// What an event of the kernel's is about: a number below, or twice a connection's number, plus one for its
 /// pidfd.
@@ -66,6 +59,8 @@ pub struct Configuration {
     pub options: Options,
     /// How much of everything.
     pub limits: Limits,
+    /// What its process gives up.
+    pub confinement: Confinement,
 }
 
 /// Why a service could not be started or had to end.
@@ -81,6 +76,9 @@ pub enum ServiceError {
     /// The loop cannot go on. Programs run on as on the plain kernel.
     #[error(transparent)]
     Step(#[from] foretell_pagecache::StepError),
+    /// It keeps privileges that it ought to give up.
+    #[error(transparent)]
+    Confine(#[from] ConfineError),
     /// An epoll descriptor or the like is not to be had.
     #[error("cannot wait for clients: {0}")]
     System(#[from] io::Error),
@@ -101,7 +99,8 @@ pub struct Service {
     pub(crate) own: Option<Own>,
     pub(crate) limits: Limits,
     pub(crate) owners: Owners,
-    subordinates: Subordinates,
+    pub(crate) subordinates: Subordinates,
+    confinement: Confinement,
     pub(crate) connections: BTreeMap<u64, Connection>,
     /// Connections whose rings are being watched, or that have more to say than one turn.
     pub(crate) busy: Waiting,
@@ -117,21 +116,23 @@ pub struct Service {
     /// Something could not be done in this round: the next one does not wait.
     pub(crate) unfinished: bool,
     /// None where a private host cannot listen.
-    listener: Option<Listener>,
+    pub(crate) listener: Option<Listener>,
     watched: Watched,
     stop: Stop,
     /// Readable when it is to end.
     _told: OwnedFd,
     stopping: bool,
-    last_connection: u64,
+    pub(crate) last_connection: u64,
     /// Who had the last turn.
     last_user: u32,
-    greeting: BTreeSet<(Instant, u64)>,
+    pub(crate) greeting: BTreeSet<(Instant, u64)>,
     /// Connections that have sent descriptors with a message that is not complete.
     pub(crate) half: BTreeSet<u64>,
     /// Users of whom a descriptor cannot be closed: they are not let in.
-    put_out: BTreeSet<u32>,
-    accept_again: Option<Instant>,
+    pub(crate) put_out: BTreeSet<u32>,
+    pub(crate) accept_again: Option<Instant>,
+    /// Descriptors can be sent to the socket before whoever sends them is let in.
+    pub(crate) is_open: bool,
     shown_at: Instant,
     shown: Counts,
 }
@@ -143,23 +144,32 @@ impl std::fmt::Debug for Service {
 }
 
 impl Service {
-    /// Listens, and opens the plane. Call it before the process starts other threads ([`Plane::open`]).
+    /// Listens, and opens the plane. Call it before the process starts other threads ([`Plane::open`]): this one, and
+    /// those that it starts from now on, lose the capabilities that the service does not need.
     ///
     /// # Errors
     /// When another service listens there, or the page cache cannot be steered here.
     pub fn open(configuration: Configuration) -> Result<Service, ServiceError> {
-        let Configuration { socket, mut options, mut limits } = configuration;
+        let Configuration { socket, mut options, mut limits, confinement } = configuration;
         let listener = Listener::bind(&socket, EVERYBODY)?;
         let descriptors = raise_descriptor_limit();
+        if confinement != Confinement::None {
+            confine::give_up_capabilities()?;
+        }
         let most = descriptors.saturating_sub(descriptors / 2 + OTHER_DESCRIPTORS) / 2;
         limits.sessions = limits.sessions.min(u32::try_from(most).unwrap_or(u32::MAX)).max(1);
         options.queue_limits = limits.queues;
         options.list_blocks = limits.list_blocks;
         options.list_blocks_in_all = limits.list_blocks_in_all;
+        options.list_blocks_of_user = limits.list_blocks_of_user;
         // A service runs for months: it does not keep every reference, nor the names of all that has gone.
         options.compare_with_optimum = false;
         options.list_ended = false;
-        Service::on(Plane::open(options)?, Some(listener), limits, None)
+        let plane = Plane::open(options)?;
+        if confinement != Confinement::None {
+            plane.load_all();
+        }
+        Ok(Service { confinement, ..Service::on(plane, Some(listener), limits, None)? })
     }
 
     /// Serves on a plane.
@@ -184,6 +194,7 @@ impl Service {
             limits,
             owners: Owners::default(),
             subordinates: Subordinates::new(Path::new("/etc")),
+            confinement: Confinement::None,
             connections: BTreeMap::new(),
             busy: Waiting::default(),
             epoll,
@@ -205,6 +216,7 @@ impl Service {
             half: BTreeSet::new(),
             put_out: BTreeSet::new(),
             accept_again: None,
+            is_open: true,
             shown_at: Instant::now(),
             shown: Counts::default(),
         })
@@ -228,11 +240,13 @@ impl Service {
         &self.limits
     }
 
-    /// Serves until it is stopped.
+    /// Serves until it is stopped. The whole process gives up the system calls that the service does not make: what
+    /// else there is to be done in it (metrics) has to be under way.
     ///
     /// # Errors
-    /// When the loop cannot go on.
+    /// When the loop cannot go on, or nothing can be given up.
     pub fn run(mut self) -> Result<(), ServiceError> {
+        confine::filter_calls(self.confinement)?;
         while !self.stopping {
             self.round(&[], IDLE)?;
         }
@@ -333,76 +347,8 @@ impl Service {
     }
 
     fn answer_watchers(&mut self) {
-        let snapshot = self.snapshot();
+        let snapshot = self.snapshot(Scope { user: None, files: STATUS_FILES });
         self.watched.answer(|| snapshot);
-    }
-
-    fn accept(&mut self) -> Result<(), ServiceError> {
-        let mut now = Instant::now();
-        let ends = now + ACCEPTING;
-        while now < ends {
-            let Some(listener) = &self.listener else { return Ok(()) };
-            match listener.accept() {
-                Ok(Some(socket)) => {
-                    let user = self.let_in(socket);
-                    let begun = std::mem::replace(&mut now, Instant::now());
-                    self.shares.charge(user, now - begun);
-                }
-                Ok(None) => return Ok(()),
-                // Nobody can be let in for want of descriptors or memory: knocking is not listened to for a
-                // while, or it would keep the loop awake.
-                Err(_) => {
-                    self.accept_again = Some(Instant::now() + ACCEPT_PAUSE);
-                    epoll::delete(&self.epoll, listener)?;
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Lets somebody in, or says why not; gives whose doing that is.
-    fn let_in(&mut self, socket: OwnedFd) -> u32 {
-        // Who has gone already, or lives in another world of process numbers, cannot be served.
-        let Ok(mut peer) = Peer::of(socket.as_fd()) else {
-            drop(self.plane.closer().guard(NOBODY, socket));
-            return NOBODY;
-        };
-        peer.account = self.subordinates.account(peer.user, peer.group);
-        let user = peer.account;
-        let closer = self.plane.closer().clone();
-        let socket = closer.guard(user, socket);
-        let mut connection = Connection::new(socket, peer, &self.limits, closer);
-        let stranger = self.owner.is_some_and(|owner| ![0, owner].contains(&connection.peer.user));
-        let refused = if stranger {
-            let text = "this run belongs to another user; only that user and root may talk to it";
-            Err((ErrorCode::NotPermitted, text.to_owned()))
-        } else if self.put_out.contains(&user) {
-            Err((ErrorCode::SlowClient, STUCK.to_owned()))
-        } else {
-            self.owners.enter(user, &self.limits)
-        };
-        if let Err((code, text)) = refused {
-            self.refused += 1;
-            connection.farewell(code, text);
-            connection.shut();
-            return user;
-        }
-        self.last_connection += 1;
-        let id = self.last_connection;
-        let watch = |descriptor, number| {
-            epoll::add(&self.epoll, descriptor, epoll::EventData::new_u64(number), epoll::EventFlags::IN)
-        };
-        let watched = watch(connection.socket(), 2 * id)
-            .and_then(|()| watch(connection.peer.pidfd.as_fd(), 2 * id + 1));
-        if watched.is_err() {
-            self.owners.leave(user);
-            return user;
-        }
-        self.greeting.insert((connection.since, id));
-        self.connections.insert(id, connection);
-        self.busy.insert(user, id);
-        user
     }
 
     /// A connection may have something to say.
@@ -485,6 +431,7 @@ impl Service {
         if let Some(own) = &mut self.own {
             own.offer(&mut self.plane);
         }
+        self.guard_the_door()?;
         if self.runs > 0 {
             self.offer_hints();
         }
@@ -505,25 +452,19 @@ impl Service {
         }
     }
 
-    /// Puts out the users who make closing what they have sent take long, until it is closed. Not root, who has
-    /// other means, and a right to descriptors of a server that hangs.
-    fn put_out_stuck(&mut self) {
-        let stuck = self.plane.closer().stuck(CLOSING);
-        self.put_out = stuck.into_iter().filter(|user| *user != 0).collect();
-        if self.put_out.is_empty() {
-            return;
-        }
-        let theirs = |(_, connection): &(&u64, &Connection)| self.put_out.contains(&connection.peer.account);
-        let theirs: Vec<u64> = self.connections.iter().filter(theirs).map(|(id, _)| *id).collect();
-        for id in theirs {
-            self.end(id, End::because(ErrorCode::SlowClient, STUCK));
-        }
-    }
-
     /// Sends what waits for a client, and watches for room when it does not take all.
     pub(crate) fn flush(&mut self, id: u64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        match connection.flush() {
+        let flushed = connection.flush().and_then(|left| {
+            let (before, now) = (connection.waiting_counted, connection.waiting_bytes());
+            if before != now {
+                let counted = self.owners.count_waiting(connection.peer.account, (before, now), &self.limits);
+                counted.map_err(|(code, text)| End::Because(code, text))?;
+                connection.waiting_counted = now;
+            }
+            Ok(left)
+        });
+        match flushed {
             Ok(left) => {
                 let mut flags = epoll::EventFlags::IN;
                 flags.set(epoll::EventFlags::OUT, left);
@@ -545,6 +486,8 @@ impl Service {
         self.half.remove(&id);
         // Giving back cannot reach a limit.
         let _ = self.owners.count_half(connection.peer.account, connection.half_counted, 0);
+        let waiting = (connection.waiting_counted, 0);
+        let _ = self.owners.count_waiting(connection.peer.account, waiting, &self.limits);
         self.owners.remove_ring(connection.peer.account, connection.ring_bytes);
         self.owners.leave(connection.peer.account);
         match std::mem::replace(&mut connection.role, Role::Unknown) {
@@ -565,8 +508,11 @@ impl Service {
         connection.shut();
     }
 
-    /// What is going on, everything in it.
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    /// What is going on, as far as it is asked for.
+    pub(crate) fn snapshot(&self, scope: Scope) -> Snapshot {
+        let sessions = self.session_rows(scope.user);
+        let is_withheld = |row: &&SessionStatus| self.plane.is_withheld(SessionId(row.session));
+        let (cache, rows_omitted) = self.plane.status_of(scope);
         Snapshot {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -575,16 +521,10 @@ impl Service {
             sessions_open: self.owners.sessions() + u32::from(self.own.is_some()),
             sessions_opened: self.opened,
             sessions_refused: self.refused,
-            sessions: self.session_rows(),
-            withheld: self
-                .connections
-                .values()
-                .filter_map(Connection::session)
-                .filter(|session| self.plane.is_withheld(*session))
-                .map(|session| session.0)
-                .collect(),
-            rows_omitted: 0,
-            cache: self.plane.status(),
+            withheld: sessions.iter().filter(is_withheld).map(|row| row.session).collect(),
+            sessions,
+            rows_omitted,
+            cache,
         }
     }
 }

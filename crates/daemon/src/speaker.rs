@@ -49,7 +49,7 @@ impl Service {
     /// A client's connection is gone; with the last one of its process, so is the session.
     pub(crate) fn silence(&mut self, id: u64, peer: &Peer, speech: &Speech) {
         for named in speech.files.values() {
-            self.owners.forget_files(peer.account, 1, named.bytes);
+            self.owners.forget_file(peer.account, named.weight);
         }
         let speaker = self.owners.speakers.get_mut(&peer.pid).filter(|s| s.session == speech.session);
         let others = speaker.map(|speaker| {

@@ -1,16 +1,19 @@
 //! A client's turn: its messages, then the entries of its ring.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
-use foretell_pagecache::ForeignFd;
+use foretell_pagecache::{ForeignFd, Scope};
 use foretell_protocol::frame::Frame;
 use foretell_protocol::ring::ring_bytes;
 use foretell_protocol::{Consumer, ErrorCode, Handle, PROTOCOL, Part, Reply, Request, Statistics, Welcome};
 
 use crate::connection::{Connection, End, Named, Role, Speech};
 use crate::limits::{
-    ENTRIES_A_ROUND, LEVELS, MESSAGES_A_ROUND, STATUS_BYTES_OF_ROOT, STATUS_COST, STATUS_REQUEST_BYTES,
+    ENTRIES_A_ROUND, FILE_ROW_BYTES, LEVELS, MESSAGES_A_ROUND, STATUS_BYTES_OF_ROOT, STATUS_COST,
+    STATUS_FILES, STATUS_REQUEST_BYTES,
 };
+use crate::owners::Weight;
 use crate::run::{self, Run, RunRefused, RunReply, RunRequest};
 use crate::service::Service;
 use crate::snapshot::{SessionStatus, StatusRequest};
@@ -155,7 +158,7 @@ impl Service {
             (Request::Forget { handle }, Role::Client(speech)) => {
                 if let Some(named) = speech.files.remove(&handle) {
                     self.plane.release_file(speech.session, named.file);
-                    self.owners.forget_files(connection.peer.account, 1, named.bytes);
+                    self.owners.forget_file(connection.peer.account, named.weight);
                 }
                 Ok(())
             }
@@ -201,7 +204,7 @@ impl Service {
                 Role::Client(Box::new(Speech {
                     session,
                     ring,
-                    files: std::collections::BTreeMap::new(),
+                    files: BTreeMap::new(),
                     rest: None,
                     taken: 0,
                     refused: 0,
@@ -251,10 +254,13 @@ impl Service {
                 Some((ErrorCode::HandleInUse, "the handle names another file; forget that first".to_owned()))
             }
             None => {
-                let bytes = self.plane.file_size(speech.session, held).unwrap_or(0);
-                let named = self.owners.name_file(user, speech.files.len(), bytes, &self.limits);
+                let weight = Weight {
+                    bytes: self.plane.file_size(speech.session, held).unwrap_or(0),
+                    name_bytes: self.plane.file_name_bytes(speech.session, held).unwrap_or(0) as u64,
+                };
+                let named = self.owners.name_file(user, speech.files.len(), weight, &self.limits);
                 if named.is_ok() {
-                    speech.files.insert(handle, Named { file: held, bytes });
+                    speech.files.insert(handle, Named { file: held, weight });
                 }
                 named.err()
             }
@@ -291,7 +297,6 @@ impl Service {
     }
 
     fn tell_status(&mut self, id: u64, part: &Part) -> Result<(), End> {
-        let snapshot = self.snapshot();
         let owner = self.owner;
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         let user = if owner == Some(connection.peer.user) { 0 } else { connection.peer.user };
@@ -310,12 +315,15 @@ impl Service {
             let text = "only root sees what other users do".to_owned();
             return connection.refuse(ErrorCode::NotPermitted, None, text);
         }
+        // With the frames' headers, well within what may wait.
+        let most = if user == 0 { STATUS_BYTES_OF_ROOT } else { self.limits.outbox_bytes / 2 };
+        let wanted = if user == 0 { request.user } else { Some(user) };
+        let snapshot = self.snapshot(Scope { user: wanted, files: STATUS_FILES.min(most / FILE_ROW_BYTES) });
         let mut seen = snapshot.visible_to(user);
         if let Some(wanted) = request.user {
             seen = seen.of_user(wanted);
         }
-        // With the frames' headers, well within what may wait.
-        let most = if user == 0 { STATUS_BYTES_OF_ROOT } else { self.limits.outbox_bytes / 2 };
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         for part in Part::cut(&seen.to_json(most)) {
             connection.reply(&Reply::Status(part))?;
         }
@@ -402,10 +410,16 @@ impl Service {
         }
     }
 
-    pub(crate) fn session_rows(&self) -> Vec<SessionStatus> {
-        let mut rows = Vec::from_iter(self.own_row());
+    /// The sessions, or those of one user.
+    pub(crate) fn session_rows(&self, user: Option<u32>) -> Vec<SessionStatus> {
+        let own = self.own_row().filter(|row| user.is_none_or(|wanted| wanted == row.user));
+        let mut rows = Vec::from_iter(own);
+        let mut places: BTreeMap<u32, usize> = BTreeMap::new();
         for connection in self.connections.values() {
             let Some(session) = connection.session() else { continue };
+            if user.is_some_and(|wanted| wanted != connection.peer.user) {
+                continue;
+            }
             let mut row = SessionStatus {
                 session: session.0,
                 pid: connection.peer.pid,
@@ -423,9 +437,12 @@ impl Service {
                 }
                 Role::Command(_) | Role::Unknown => row.run = true,
             }
-            match rows.iter_mut().find(|other: &&mut SessionStatus| other.session == row.session) {
+            match places.get(&row.session).and_then(|place| rows.get_mut(*place)) {
                 Some(other) => other.join(&row),
-                None => rows.push(row),
+                None => {
+                    places.insert(row.session, rows.len());
+                    rows.push(row);
+                }
             }
         }
         rows

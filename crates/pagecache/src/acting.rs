@@ -175,13 +175,17 @@ impl Steering {
             self.backlog.extend(others);
         }
         self.try_again();
-        // Those of the one kind do not stand behind those of the other.
-        for backlog in [&mut self.backlog, &mut self.mapped_backlog] {
-            while let Some(eviction) = backlog.pop_front() {
-                if let Err(eviction) = self.workers.evict(eviction) {
-                    backlog.push_front(eviction);
-                    break;
-                }
+        while let Some(eviction) = self.backlog.pop_front() {
+            if let Err(eviction) = self.workers.evict(eviction) {
+                self.backlog.push_front(eviction);
+                break;
+            }
+        }
+        // Nobody's stand behind another user's.
+        while let Some(eviction) = self.mapped_backlog.pop_front() {
+            let lane = self.lane_of(&eviction.mapped_by);
+            if let Err(eviction) = self.workers.evict_mapped(lane, eviction) {
+                eviction.folios.into_iter().for_each(|folio| self.refuse(eviction.id, folio, false));
             }
         }
         if !self.fetches.is_empty() {

@@ -158,6 +158,15 @@ impl Plane {
         Ok(self.steering.files.get(file.file).map_or(0, |managed| managed.size))
     }
 
+    /// Bytes of the path of a file that a session holds, as it is kept.
+    ///
+    /// # Errors
+    /// When the session does not hold the file.
+    pub fn file_name_bytes(&self, session: SessionId, file: HeldFile) -> Result<usize, ControlError> {
+        self.steering.holder(session, file)?;
+        Ok(self.steering.files.get(file.file).map_or(0, |managed| managed.path.as_os_str().len()))
+    }
+
     /// Sets the long-term priority of a file for the manager of a session; 0 unless set.
     ///
     /// # Errors

@@ -23,6 +23,11 @@ const THREADS: usize = 256;
 /// Threads that stay although there is nothing to do.
 const SPARE: usize = 2;
 
+/// Descriptors of one user that wait to be closed. Behind one that takes [`BUSY`] there are no more of anybody who
+/// means well.
+const WAITING: usize = 512;
+const BUSY: Duration = Duration::from_millis(10);
+
 /// Bytes of a thread's stack: it calls close(2).
 const STACK_BYTES: usize = 64 << 10;
 
@@ -45,6 +50,8 @@ struct Books {
     users: BTreeMap<u32, Waiting>,
     /// Users of whom something is to be closed and nothing is being closed.
     ready: VecDeque<u32>,
+    /// Descriptors of all of them that nobody has begun to close.
+    waiting: usize,
     threads: usize,
     idle: usize,
     ended: bool,
@@ -76,16 +83,27 @@ impl Closer {
         ForeignFd { descriptor: Some(descriptor), user, closer: self.clone() }
     }
 
-    /// The users of whom one descriptor is being closed for longer than `patience`.
+    /// The users of whom one descriptor is being closed for longer than `patience`, or for some time while many others
+    /// of theirs wait.
     #[must_use]
     pub fn stuck(&self, patience: Duration) -> Vec<u32> {
         let books = lock(&self.0.0);
-        let is_stuck = |waiting: &Waiting| waiting.since.is_some_and(|since| since.elapsed() > patience);
+        let is_stuck = |waiting: &Waiting| {
+            let patience = if waiting.descriptors.len() > WAITING { BUSY.min(patience) } else { patience };
+            waiting.since.is_some_and(|since| since.elapsed() > patience)
+        };
         books.users.iter().filter(|(_, waiting)| is_stuck(waiting)).map(|(user, _)| *user).collect()
+    }
+
+    /// Descriptors that wait to be closed, of all users.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        lock(&self.0.0).waiting
     }
 
     fn close(&self, user: u32, descriptor: OwnedFd) {
         let mut books = lock(&self.0.0);
+        books.waiting += 1;
         let waiting = books.users.entry(user).or_default();
         waiting.descriptors.push_back(descriptor);
         let is_first = waiting.descriptors.len() == 1 && waiting.since.is_none();
@@ -141,6 +159,7 @@ fn close_one<'a>(
     let Some(waiting) = books.users.get_mut(&user) else { return books };
     let Some(descriptor) = waiting.descriptors.pop_front() else { return books };
     waiting.since = Some(Instant::now());
+    books.waiting -= 1;
     // Before this one may have to wait, there is another one for everybody else.
     if books.idle == 0 && books.threads < THREADS {
         books.threads += 1;
@@ -243,6 +262,23 @@ mod tests {
         let mut end = end;
         assert_eq!(end.read(&mut [0]).unwrap(), 0);
         until(|| closer.stuck(Duration::ZERO).is_empty());
+    }
+
+    #[test]
+    fn who_lets_many_wait_is_stuck_soon() {
+        let closer = Closer::start().unwrap();
+        let (sender, receiver) = lingering();
+        drop(closer.guard(7, sender.into()));
+        until(|| closer.waiting() == 0);
+        let far = Duration::from_secs(3600);
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let one_more = || drop(closer.guard(7, null.try_clone().unwrap().into()));
+        (0..WAITING).for_each(|_| one_more());
+        assert_eq!((closer.waiting(), closer.stuck(far)), (WAITING, Vec::new()));
+        one_more();
+        until(|| closer.stuck(far) == [7]);
+        drop(receiver);
+        until(|| closer.waiting() == 0 && closer.stuck(Duration::ZERO).is_empty());
     }
 
     #[test]

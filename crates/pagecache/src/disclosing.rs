@@ -135,8 +135,18 @@ impl Steering {
             let first = turns.partition_point(|turn| *turn <= self.last_appended);
             turns.rotate_left(first);
         }
-        let ahead: usize = self.sessions.listing.iter().map(|&(session, at)| self.ahead(session, at)).sum();
-        let ahead = ahead + self.engine.withdrawn_positions();
+        let mut of_users: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut ahead = self.engine.withdrawn_positions();
+        for &(session, at) in &self.sessions.listing {
+            let own = self.ahead(session, at);
+            ahead += own;
+            if let Some(session) = self.sessions.get(session) {
+                let of_user = of_users.entry(session.origin.account).or_default();
+                *of_user = of_user.saturating_add(u32::try_from(own).unwrap_or(u32::MAX));
+            }
+        }
+        let most_of_user = self.options.list_blocks_of_user;
+        waiting.retain(|user, _| *user == 0 || of_users.get(user).is_none_or(|own| *own < most_of_user));
         let mut room =
             self.options.list_blocks_in_all.saturating_sub(u32::try_from(ahead).unwrap_or(u32::MAX));
         room = room.min(BLOCKS_A_ROUND);
@@ -148,10 +158,16 @@ impl Steering {
         {
             self.last_appended_user = user;
             let Some((session, at)) = waiting.get_mut(&user).and_then(VecDeque::pop_front) else { break };
-            let (appended, more) = self.append_queue(session, at, room.min(BLOCKS_A_TURN), Some(now + TURN));
+            let own = of_users.entry(user).or_default();
+            let own_room = if user == 0 { u32::MAX } else { most_of_user.saturating_sub(*own) };
+            let most = room.min(own_room).min(BLOCKS_A_TURN);
+            let (appended, more) = self.append_queue(session, at, most, Some(now + TURN));
             room -= appended;
+            *own = own.saturating_add(appended);
             self.last_appended = (session, at);
             match waiting.get_mut(&user) {
+                // All that it may have: the others go on.
+                Some(_) if user != 0 && *own >= most_of_user => drop(waiting.remove(&user)),
                 Some(turns) if more => turns.push_back((session, at)),
                 Some(turns) if turns.is_empty() => drop(waiting.remove(&user)),
                 _ => {}

@@ -80,6 +80,14 @@ struct Identifier {
 /// Loaded when the first file comes; `None` inside when they cannot be.
 static IDENTIFIER: Mutex<Option<Option<Identifier>>> = Mutex::new(None);
 
+/// Loads the programs now. Without privileges nothing is done, and they are tried again when a file comes.
+pub(crate) fn load() {
+    let mut identifier = IDENTIFIER.lock().unwrap_or_else(PoisonError::into_inner);
+    if Capabilities::current().lacking_for_bpf().is_none() {
+        let _ = identifier.get_or_insert_with(Identifier::load);
+    }
+}
+
 /// Who the file behind a descriptor is, which may be one that was opened as a path only (`O_PATH`). `None` where the
 /// kernel cannot be asked: without privileges, without type information, before Linux 5.17.
 pub(crate) fn of(file: impl AsFd) -> Option<Identity> {

@@ -5,9 +5,12 @@
 //!
 //! ```text
 //!  keeper ──fork──► worker ──► job        the keeper has next to no memory, and waits
-//!     ▲                │ PID of the job, its exit code
-//!     └──── pipe ──────┘
+//!     ▲                │ about to begin; PID of the job; its exit code
+//!     └─── socket ─────┘
 //! ```
+//!
+//! A signal that comes when the job has begun is meant for the job, and the keeper must not end of it. So the worker says
+//! that it is about to begin the job, and does not before the keeper has heard that ([`Follow::about`]).
 //!
 //! The worker does all the work. Once the job has begun, the kernel is told to end the worker before anything else
 //! (`oom_score_adj`, proc_pid_oom_score_adj(5)). If it ends the worker, or a defect of ours does, the job becomes a child of the
@@ -21,14 +24,18 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, waitpid};
 
 /// Other children of the job that have lost their parent are taken leave of this often.
 const REAP_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// What the worker tells: a kind and a number, written at once.
 const MESSAGE_BYTES: usize = 5;
+const ABOUT: u8 = b'A';
 const BEGUN: u8 = b'B';
 const ENDED: u8 = b'E';
+/// The worker waits so long for the keeper to hear it; then the job begins all the same.
+const HEARD_WITHIN: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// `oom_score_adj` of what goes first.
 const GOES_FIRST: &[u8] = b"1000";
 
@@ -73,7 +80,22 @@ const PANICKED: u8 = 101;
 #[derive(Debug)]
 pub struct Worker(OwnedFd);
 
+/// What the process that waits is to do meanwhile.
+pub trait Follow {
+    /// The job is about to begin: from now on signals are meant for it.
+    fn about(&mut self);
+
+    /// It has begun, as this process.
+    fn begun(&mut self, pid: u32);
+}
+
 impl Worker {
+    /// The job is about to begin; returns when the keeper has heard it.
+    pub fn about(&self) {
+        self.tell(ABOUT, 0);
+        let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&HEARD_WITHIN));
+    }
+
     /// The job has begun as the process `pid`. From now on the kernel ends this process first when memory is short.
     pub fn begun(&self, pid: u32) {
         self.tell(BEGUN, pid);
@@ -94,31 +116,32 @@ impl Worker {
     }
 }
 
-/// Becomes two processes. In the one that waits it returns when the worker has ended, and the job too; `on_begun` is told
-/// the job's process there. To be called before there are threads.
+/// Becomes two processes. In the one that waits it returns when the worker has ended, and the job too; `follow` is told
+/// of the job there. To be called before there are threads.
 ///
 /// # Errors
 /// No pipe or no process is to be had. Then this is one process as before.
-pub fn split(on_begun: impl FnOnce(u32)) -> io::Result<Split> {
-    let (read_end, write_end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    rustix::fs::fcntl_setfl(&read_end, rustix::fs::OFlags::NONBLOCK)?;
+pub fn split(follow: &mut impl Follow) -> io::Result<Split> {
+    let flags = SocketFlags::CLOEXEC;
+    let (keepers_end, workers_end) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    rustix::fs::fcntl_setfl(&keepers_end, rustix::fs::OFlags::NONBLOCK)?;
     let keeper = rustix::process::getpid();
     // SAFETY: there is one thread, which goes on in both processes.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        drop(read_end);
+        drop(keepers_end);
         // It may have ended before it was asked for.
         let bound = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
         if bound.is_ok() && rustix::process::getppid() != Some(keeper) {
             std::process::exit(1);
         }
-        return Ok(Split::Worker(Worker(write_end)));
+        return Ok(Split::Worker(Worker(workers_end)));
     }
     let worker = Pid::from_raw(child).filter(|_| child > 0).ok_or_else(io::Error::last_os_error)?;
-    drop(write_end);
+    drop(workers_end);
     // Without it the job is lost sight of when the worker is killed, and runs on.
     let _ = rustix::process::set_child_subreaper(Some(keeper));
-    Ok(Split::Keeper(keep(worker, &read_end, on_begun)))
+    Ok(Split::Keeper(keep(worker, &keepers_end, follow)))
 }
 
 /// What the keeper knows.
@@ -133,9 +156,8 @@ struct Known {
     has_heard_all: bool,
 }
 
-fn keep(worker: Pid, told: &OwnedFd, on_begun: impl FnOnce(u32)) -> Kept {
+fn keep(worker: Pid, told: &OwnedFd, follow: &mut impl Follow) -> Kept {
     let mut known = Known::default();
-    let mut on_begun = Some(on_begun);
     let mut watched = pidfd_open(worker, PidfdFlags::empty()).ok();
     loop {
         if known.worker.is_none() {
@@ -147,18 +169,18 @@ fn keep(worker: Pid, told: &OwnedFd, on_begun: impl FnOnce(u32)) -> Kept {
         } else if let Some(job) = &watched {
             let _ = poll(&mut [PollFd::new(job, PollFlags::IN)], Some(&REAP_EVERY));
         }
-        known.listen(told, &mut on_begun);
+        known.listen(told, follow);
         known.reap(worker);
         let Some(ended) = known.worker else {
             if known.has_no_children {
                 // Somebody else has taken leave of it. What it said is all that can be known.
-                known.listen(told, &mut on_begun);
+                known.listen(told, follow);
                 return Kept::Done(known.code.unwrap_or(1));
             }
             continue;
         };
         // What it said last.
-        known.listen(told, &mut on_begun);
+        known.listen(told, follow);
         let lost = match ended.terminating_signal() {
             Some(signal) => Lost::Signal(signal),
             None => Lost::Defect(exit_code(ended)),
@@ -184,7 +206,7 @@ fn keep(worker: Pid, told: &OwnedFd, on_begun: impl FnOnce(u32)) -> Kept {
 
 impl Known {
     /// Takes in what the worker has said.
-    fn listen(&mut self, told: &OwnedFd, on_begun: &mut Option<impl FnOnce(u32)>) {
+    fn listen(&mut self, told: &OwnedFd, follow: &mut impl Follow) {
         let mut message = [0; MESSAGE_BYTES];
         loop {
             match rustix::io::read(told, &mut message) {
@@ -197,11 +219,13 @@ impl Known {
             }
             let number = u32::from_ne_bytes([message[1], message[2], message[3], message[4]]);
             match message[0] {
+                ABOUT => {
+                    follow.about();
+                    let _ = rustix::io::write(told, &[ABOUT]);
+                }
                 BEGUN => {
                     self.job = i32::try_from(number).ok().and_then(Pid::from_raw);
-                    if let Some(on_begun) = on_begun.take() {
-                        on_begun(number);
-                    }
+                    follow.begun(number);
                 }
                 ENDED => self.code = u8::try_from(number).ok(),
                 _ => {}

@@ -40,6 +40,7 @@ mod left_out;
 mod lifecycle;
 mod listed_runs;
 mod looks;
+mod mapped;
 mod mappings;
 pub mod observe;
 mod options;
@@ -86,6 +87,6 @@ pub use report::{
     Counts, FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES, Report, readable_path,
 };
 pub use resolve::open_regular;
-pub use status::{FileStatus, ManagerStatus, ProcessStatus, Status};
+pub use status::{FileStatus, ManagerStatus, ProcessStatus, Scope, Status};
 
 pub use foretell_policy::{Allocation, Order, PoolPolicy, Prefetch, Revocation};

@@ -47,6 +47,8 @@ pub struct Options {
     pub list_blocks: u32,
     /// Blocks in all lists together at most; beyond it, what is disclosed waits. 4 Gi: as good as no limit.
     pub list_blocks_in_all: u32,
+    /// Blocks in the lists of one user together at most; user 0 is exempt. 4 Gi: as good as no limit.
+    pub list_blocks_of_user: u32,
     /// Chunks that may wait for room in a list.
     pub queue_limits: QueueLimits,
     /// List processes and files that are gone one by one in the report, not as a sum. On; a service that runs
@@ -79,6 +81,7 @@ impl Options {
             prefetch_threads: 32,
             list_blocks: 1 << 22,
             list_blocks_in_all: u32::MAX,
+            list_blocks_of_user: u32::MAX,
             queue_limits: QueueLimits::default(),
             list_ended: true,
             compare_with_optimum: true,

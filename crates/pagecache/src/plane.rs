@@ -19,6 +19,7 @@ use crate::check;
 use crate::closing::Closer;
 use crate::error::{DiscloseError, OpenError, SessionError, StepError};
 use crate::guard::Guard;
+use crate::identity;
 use crate::kernel::{self, Linux, PageCache};
 use crate::lifecycle::present_name;
 use crate::observe::{Observer, ObserverConfig};
@@ -129,6 +130,12 @@ impl Plane {
             first_session: None,
             cpu_at_start: cpu_time(),
         })
+    }
+
+    /// Loads what is otherwise loaded when it is needed for the first time, for a process that may load no BPF programs
+    /// later.
+    pub fn load_all(&self) {
+        identity::load();
     }
 
     /// Where descriptors that came from others are to be closed.

@@ -315,9 +315,17 @@ impl Sessions {
     /// Takes the first chunk of a manager's queue off.
     pub(crate) fn unqueue(&mut self, session: SessionId, at: usize) {
         let Some(target) = self.sessions.get_mut(&session) else { return };
-        if target.managers.get_mut(at).is_some_and(|manager| manager.queue.pop_front().is_some()) {
-            self.unqueued(session, 1);
+        let Some(manager) = target.managers.get_mut(at) else { return };
+        if manager.queue.pop_front().is_none() {
+            return;
         }
+        // What is counted is what waits: the room of what has waited is given back, or a session would keep all that it
+        // ever had.
+        if manager.queue.len() < manager.queue.capacity() / 4 {
+            let left = manager.queue.len();
+            manager.queue.shrink_to(left * 2);
+        }
+        self.unqueued(session, 1);
     }
 
     /// Empties a manager's queue; says how much was in it.
@@ -589,6 +597,18 @@ mod tests {
         sessions.remove(first);
         assert_eq!(sessions.queued(0), (0, 0));
         assert!(sessions.listing.iter().all(|(session, _)| *session == second));
+    }
+
+    #[test]
+    fn the_room_of_what_has_waited_is_given_back() {
+        let (mut sessions, id) = session(&[spec("a", &[])]);
+        let chunk = Chunk { list: 0, file: FileId(0), next: 0, end: 1 };
+        let room = |sessions: &Sessions| sessions.manager(id, 0).unwrap().queue.capacity();
+        (0..10_000).for_each(|_| sessions.queue(id, 0, chunk));
+        for left in (0..10_000).rev() {
+            sessions.unqueue(id, 0);
+            assert!(room(&sessions) <= 4 * left + 4, "{left}: {}", room(&sessions));
+        }
     }
 
     #[test]

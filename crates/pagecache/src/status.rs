@@ -1,7 +1,9 @@
 //! What is going on at present: managers, processes and files, for whoever watches.
 
+use std::cmp::Reverse;
 use std::path::PathBuf;
 
+use foretell_policy::FileId;
 use serde::{Deserialize, Serialize};
 
 use crate::options::SessionId;
@@ -128,13 +130,40 @@ pub struct FileStatus {
     pub counts: Counts,
 }
 
+/// What of the state is asked for: a plane may have a quarter of a million files, and whoever asks is answered between
+/// two rounds of its loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scope {
+    /// Only the managers, processes and files of the sessions of this user; of the files' sessions only those.
+    pub user: Option<u32>,
+    /// So many files at most: those with the most references.
+    pub files: usize,
+}
+
+impl Scope {
+    /// Everything.
+    pub const ALL: Scope = Scope { user: None, files: usize::MAX };
+
+    fn has(&self, user: u32) -> bool {
+        self.user.is_none_or(|wanted| wanted == user)
+    }
+}
+
 impl Plane {
     /// What is going on.
     #[must_use]
     pub fn status(&self) -> Status {
+        self.status_of(Scope::ALL).0
+    }
+
+    /// What is going on, as far as it is asked for, and how many files were left out because there are so many.
+    #[must_use]
+    pub fn status_of(&self, scope: Scope) -> (Status, u64) {
         let (observer, steering) = (&self.observer, &self.steering);
         let engine = &steering.engine;
-        let processes = steering.sessions.processes().into_iter().map(|(pid, process)| ProcessStatus {
+        let processes = steering.sessions.processes().into_iter();
+        let processes = processes.filter(|(_, process)| scope.has(process.user));
+        let processes = processes.map(|(pid, process)| ProcessStatus {
             pid,
             name: process.name.clone(),
             user: process.user,
@@ -145,7 +174,9 @@ impl Plane {
             device_read_bytes: observer.device_read_bytes(pid).unwrap_or(0),
             counts: engine.process_counters(process.id).into(),
         });
-        Status {
+        let (files, omitted) = steering.files_status(scope);
+        let sessions = steering.sessions.iter().filter(|(_, session)| scope.has(session.origin.user));
+        let status = Status {
             budget_bytes: steering.options.budget_bytes,
             block_bytes: steering.options.block_bytes,
             used_blocks: engine.used_blocks(),
@@ -156,9 +187,10 @@ impl Plane {
             wait_s: observer.total_wait_ns() as f64 / 1e9,
             cpu_s: self.cpu_s(),
             processes: processes.collect(),
-            managers: steering.sessions.iter().flat_map(|(id, _)| steering.managers_of(id)).collect(),
-            files: steering.files_status(),
-        }
+            managers: sessions.flat_map(|(id, _)| steering.managers_of(id)).collect(),
+            files,
+        };
+        (status, omitted)
     }
 
     /// The counts of all since the plane was opened.
@@ -260,14 +292,32 @@ impl Steering {
         managers.collect()
     }
 
-    fn files_status(&self) -> Vec<FileStatus> {
+    /// The files that are asked for, in the order of their registration, and how many were left out.
+    fn files_status(&self, scope: Scope) -> (Vec<FileStatus>, u64) {
         let mut sessions: Vec<(u32, u32, bool)> = Vec::new();
-        for (id, session) in self.sessions.iter() {
+        let mut named: Vec<FileId> = Vec::new();
+        for (id, session) in self.sessions.iter().filter(|(_, session)| scope.has(session.origin.user)) {
             sessions.extend(session.held.values().map(|holding| (holding.serial, id.0, holding.may_look)));
+            if scope.user.is_some() {
+                named.extend(session.held.keys());
+            }
         }
         sessions.sort_unstable();
+        let mut chosen: Vec<FileId> = match scope.user {
+            Some(_) => named,
+            None => self.files.iter().map(|(id, _)| id).collect(),
+        };
+        chosen.sort_unstable();
+        chosen.dedup();
+        let omitted = chosen.len().saturating_sub(scope.files);
+        if omitted > 0 {
+            let references = |id: &FileId| Reverse(Counts::from(self.engine.file_counters(*id)).references);
+            chosen.select_nth_unstable_by_key(scope.files, references);
+            chosen.truncate(scope.files);
+        }
         let mut files: Vec<(u32, FileStatus)> = Vec::new();
-        for (id, file) in self.files.iter() {
+        for id in chosen {
+            let Some(file) = self.files.get(id) else { continue };
             let first = sessions.partition_point(|(serial, ..)| *serial < file.serial);
             let holders = sessions[first..].iter().take_while(|(serial, ..)| *serial == file.serial);
             let may_look = holders.clone().filter(|(.., may_look)| *may_look);
@@ -283,6 +333,6 @@ impl Steering {
             files.push((file.serial, status));
         }
         files.sort_by_key(|(serial, _)| *serial);
-        files.into_iter().map(|(_, status)| status).collect()
+        (files.into_iter().map(|(_, status)| status).collect(), omitted as u64)
     }
 }

@@ -2,10 +2,9 @@
 //!
 //! One thread evicts: an eviction takes 3 to 200 us and needs no company. Like the thread that steers it runs
 //! at `SCHED_FIFO` within a share ([`crate::schedule`]): while it waits for a processor, a program that reads
-//! from a fast device fills the memory beyond the budget. What processes have mapped another thread evicts, at
-//! the usual priority: it has to look through the mappings of strangers ([`crate::mappings`]), which may take it
-//! some milliseconds for each, so nobody else's evictions stand behind those. Further threads prefetch
-//! ([`crate::fetching`]).
+//! from a fast device fills the memory beyond the budget. What processes have mapped other threads evict, at
+//! the usual priority, each for one user at a time ([`crate::mapped`]): to look through the mappings of strangers may
+//! take long, so nobody else's evictions stand behind those. Further threads prefetch ([`crate::fetching`]).
 //!
 //! Results come back through a channel, with an `eventfd(2)` to wake the loop.
 
@@ -13,15 +12,16 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use foretell_policy::FileId;
 
-use crate::fetching::{Fetch, Fetched, Fetching, PREFETCH_QUEUE_BLOCKS};
+use crate::fetching::{Fetch, Fetched, Fetching};
 use crate::folios::Folio;
 use crate::kernel::{CacheStatus, PageCache};
+use crate::mapped::Lanes;
 use crate::mappings::Names;
 use crate::put_off::Try;
 use crate::schedule::Schedule;
@@ -78,7 +78,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Workers {
     evictions: Option<SyncSender<Eviction>>,
     /// Of files that processes have mapped.
-    mapped: Option<SyncSender<Eviction>>,
+    mapped: Lanes<Eviction>,
     fetching: Arc<Fetching>,
     outcomes: Option<Receiver<Outcome>>,
     bell: Arc<OwnedFd>,
@@ -86,8 +86,8 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts one thread that evicts, scheduled by `schedule`, one for what is mapped, and, as they are needed, up to
-    /// `prefetch_threads` that prefetch.
+    /// Starts one thread that evicts, scheduled by `schedule`, and, as they are needed, those for what is mapped and up
+    /// to `prefetch_threads` that prefetch.
     ///
     /// # Errors
     /// When a thread or the `eventfd` cannot be made.
@@ -98,32 +98,28 @@ impl Workers {
     ) -> io::Result<Workers> {
         let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
         let bell = Arc::new(rustix::event::eventfd(0, flags)?);
-        // Room for all that can be under way: a thread never waits for the loop.
-        let room = PREFETCH_QUEUE_BLOCKS + 2 * (EVICT_QUEUE_RUNS + 2) + prefetch_threads;
-        let (done, outcomes) = sync_channel(room);
+        // A thread never waits for the loop; there are no more outcomes than there was room for jobs.
+        let (done, outcomes) = channel();
         let (evictions, to_evict) = sync_channel(EVICT_QUEUE_RUNS);
-        let (mapped, mapped_to_evict) = sync_channel(EVICT_QUEUE_RUNS);
+        let (sender, rung, kernel) = (done.clone(), Arc::clone(&bell), Arc::clone(cache));
+        let mapped = Lanes::start(move |eviction: Eviction| {
+            let unclean = evict(&*kernel, &eviction);
+            post(&sender, &rung, Outcome::Evicted { eviction, unclean });
+        })?;
         let (sender, rung) = (done.clone(), Arc::clone(&bell));
         let tell = move |fetched| post(&sender, &rung, Outcome::Fetched(fetched));
         let mut workers = Workers {
             evictions: Some(evictions),
-            mapped: Some(mapped),
+            mapped,
             fetching: Fetching::start(Arc::clone(cache), prefetch_threads, tell)?,
             outcomes: Some(outcomes),
             bell,
             threads: Vec::new(),
         };
-        let (sender, bell, kernel) = (done.clone(), Arc::clone(&workers.bell), Arc::clone(cache));
+        let (sender, bell, kernel) = (done, Arc::clone(&workers.bell), Arc::clone(cache));
         workers.spawn("foretell-evict", move || {
             for eviction in to_evict {
                 schedule.check(true);
-                let unclean = evict(&*kernel, &eviction);
-                post(&sender, &bell, Outcome::Evicted { eviction, unclean });
-            }
-        })?;
-        let (sender, bell, kernel) = (done, Arc::clone(&workers.bell), Arc::clone(cache));
-        workers.spawn("foretell-mapped", move || {
-            for eviction in mapped_to_evict {
                 let unclean = evict(&*kernel, &eviction);
                 post(&sender, &bell, Outcome::Evicted { eviction, unclean });
             }
@@ -148,13 +144,17 @@ impl Workers {
         self.outcomes.iter().flat_map(Receiver::try_iter).collect()
     }
 
-    /// Queues an eviction; gives it back when the queue is full.
+    /// Queues an eviction of what nobody has mapped; gives it back when the queue is full.
     pub(crate) fn evict(&self, eviction: Eviction) -> Result<(), Eviction> {
-        let queue = if eviction.is_mapped() { &self.mapped } else { &self.evictions };
-        let Some(queue) = queue else { return Err(eviction) };
+        let Some(queue) = &self.evictions else { return Err(eviction) };
         queue.try_send(eviction).map_err(|full| match full {
             std::sync::mpsc::TrySendError::Full(e) | std::sync::mpsc::TrySendError::Disconnected(e) => e,
         })
+    }
+
+    /// The same of what processes have mapped, in the lane of their user.
+    pub(crate) fn evict_mapped(&self, lane: u32, eviction: Eviction) -> Result<(), Eviction> {
+        self.mapped.push(lane, eviction)
     }
 
     /// Queues prefetches in their order; returns those for which there was no room.
@@ -184,13 +184,13 @@ impl Workers {
 
     /// Has a thread ended although nobody told it to?
     pub(crate) fn are_dead(&self) -> bool {
-        self.threads.iter().any(JoinHandle::is_finished) || self.fetching.is_dead()
+        self.threads.iter().any(JoinHandle::is_finished) || self.fetching.is_dead() || self.mapped.are_dead()
     }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        (self.evictions, self.mapped) = (None, None);
+        self.evictions = None;
         // No thread waits for room in a channel that nobody listens to.
         self.outcomes = None;
         self.fetching.close();
@@ -201,7 +201,7 @@ impl Drop for Workers {
     }
 }
 
-fn post(sender: &SyncSender<Outcome>, bell: &OwnedFd, outcome: Outcome) {
+fn post(sender: &Sender<Outcome>, bell: &OwnedFd, outcome: Outcome) {
     // A plane that is gone wants no outcomes; a bell that overflows rings all the same.
     let _ = sender.send(outcome);
     let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());

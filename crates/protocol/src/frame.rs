@@ -124,6 +124,12 @@ impl<D> Reader<D> {
         self.descriptors.len()
     }
 
+    /// Bytes that wait for the rest of their frame, or to be taken.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> usize {
+        self.buffer.len() - self.taken
+    }
+
     /// Takes in what was received by other means.
     ///
     /// # Errors
@@ -216,6 +222,12 @@ impl Outbox {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
+    }
+
+    /// Bytes to be sent.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Adds a message. Nothing of it is added when it does not fit.

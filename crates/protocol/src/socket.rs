@@ -94,6 +94,9 @@ pub fn send(to: BorrowedFd<'_>, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) ->
             Err(Errno::INTR) => {}
             // The last one: more descriptors of this user are on their way than may be (unix(7)).
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::TOOMANYREFS) => return Ok(0),
+            // The other side takes no descriptors at present (`SO_PASSRIGHTS`, Linux 6.16): a service that is being
+            // attacked takes them from those alone whom it has let in.
+            Err(Errno::PERM) if !descriptors.is_empty() => return Ok(0),
             Err(error) => return Err(error.into()),
         }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use foretell_pagecache::{Options, Prefetch};
 use foretelld::metrics::{MetricsAddress, MetricsServer};
-use foretelld::{Configuration, Service, ServiceError};
+use foretelld::{Configuration, Confinement, Service, ServiceError};
 
 use crate::config::{self, File, Flags, Surroundings};
 use crate::host;
@@ -42,6 +42,10 @@ pub struct Args {
     /// Serve metrics for Prometheus at a loopback address, as 127.0.0.1:9464, or at the path of a socket
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<MetricsAddress>,
+
+    /// Keep all privileges and system calls, to look into the service while it runs
+    #[arg(long)]
+    unconfined: bool,
 
     /// Print the effective configuration as TOML and end
     #[arg(long)]
@@ -122,7 +126,8 @@ fn configuration(args: &Args) -> Result<(Configuration, String)> {
     };
     let whole = File { socket: Some(socket.clone()), limits: Some(limits), ..effective.to_file() };
     let text = toml::to_string(&whole).context("the configuration cannot be written as TOML")?;
-    Ok((Configuration { socket, options, limits }, text))
+    let confinement = if args.unconfined { Confinement::None } else { Confinement::Errors };
+    Ok((Configuration { socket, options, limits, confinement }, text))
 }
 
 /// Tells systemd that the service listens (sd_notify(3), `Type=notify`), if it wants to know.

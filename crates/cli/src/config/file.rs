@@ -169,11 +169,14 @@ const LIMITS_KEYS: &[&str] = &[
     "queues",
     "list-blocks",
     "list-blocks-in-all",
+    "list-blocks-of-user",
     "messages-per-s",
     "messages-burst",
     "runs",
     "greeting-ms",
     "outbox-bytes",
+    "buffer-bytes-of-user",
+    "name-bytes-of-user",
 ];
 const QUEUES_KEYS: &[&str] = &["session", "user", "all"];
 const PROCESS_KEYS: &[&str] = &["name", "hints", "rules"];

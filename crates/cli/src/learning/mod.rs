@@ -26,13 +26,13 @@ use foretell_learn::{
     How, Job, Means, Names, Night, Plan, Store, StoreError, Tonight, WATCHING_BYTES, by_itself, memory,
     tonight, usual_exit_code,
 };
-use foretell_pagecache::keeper::{self, Kept, Lost, Split, Worker};
+use foretell_pagecache::keeper::{self, Follow, Kept, Lost, Split, Worker};
 use foretell_recording::{Access, Recording};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use self::patience::Patience;
 use crate::program::{Program, exit_code};
-use crate::signals;
+use crate::signals::{self, Caught};
 use crate::stats::Stats;
 use crate::terminal::warn;
 use crate::watched::pass_signals_on;
@@ -66,13 +66,21 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// The job has begun, or is held: our signals are its own, and who stays is told.
-    fn begun(&self, program: &Program) {
-        let Some(worker) = &self.worker else { return pass_signals_on(program) };
+    /// The job is about to begin: signals are meant for it from now on, and who stays is told.
+    fn about_to_begin(&self) {
+        let Some(worker) = &self.worker else { return };
         if let Err(error) = signals::leave_to_the_keeper() {
             warn(&format!("signals may end the watching of the job ({error:#})"));
         }
-        worker.begun(program.pid());
+        worker.about();
+    }
+
+    /// It has begun, or is held.
+    fn begun(&self, program: &Program) {
+        match &self.worker {
+            Some(worker) => worker.begun(program.pid()),
+            None => pass_signals_on(program),
+        }
     }
 }
 
@@ -153,7 +161,7 @@ pub enum Role {
 /// Becomes two processes, one of which stays with the job if the other is killed. To be called before there are threads.
 #[must_use]
 pub fn split() -> Role {
-    let kept = match keeper::split(follow) {
+    let kept = match keeper::split(&mut Follower(None)) {
         Ok(Split::Worker(worker)) => return Role::Work(Some(worker)),
         // One process will do.
         Err(_) => return Role::Work(None),
@@ -178,11 +186,26 @@ pub fn split() -> Role {
 }
 
 /// In the process that stays: its signals are the job's.
-fn follow(pid: u32) {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let job = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    if let Some(Err(error)) = job.map(signals::pass_on) {
-        warn(&format!("signals are not passed on to the job ({error:#})"));
+struct Follower(Option<Caught>);
+
+impl Follow for Follower {
+    fn about(&mut self) {
+        if self.0.is_some() {
+            return;
+        }
+        match Caught::for_later() {
+            Ok(caught) => self.0 = Some(caught),
+            Err(error) => warn(&format!("signals are not passed on to the job ({error:#})")),
+        }
+    }
+
+    fn begun(&mut self, pid: u32) {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        if let Some(job) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+            && let Some(caught) = self.0.take()
+        {
+            caught.pass_on(job);
+        }
     }
 }
 
@@ -338,6 +361,7 @@ fn own_bytes(before: &[Night]) -> u64 {
 /// The job by itself.
 fn alone(wanted: &Wanted) -> Result<Ran> {
     let started = Instant::now();
+    wanted.about_to_begin();
     let mut program = Program::start(wanted.program.as_os_str(), &wanted.arguments)?;
     wanted.begun(&program);
     let status = program.wait()?;

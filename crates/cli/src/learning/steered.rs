@@ -49,6 +49,7 @@ pub(super) fn steered(
             return alone(wanted);
         }
     };
+    wanted.about_to_begin();
     let mut program = match Program::start_held(wanted.program.as_os_str(), &wanted.arguments) {
         Ok(program) => program,
         Err(error) => {

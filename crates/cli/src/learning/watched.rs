@@ -20,6 +20,7 @@ pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> 
     let beside = if wanted.how == Some(How::Watched) { None } else { Beside::listen().ok() };
     let Some(beside) = beside else { return held(wanted, recording, counts) };
     let started = Instant::now();
+    wanted.about_to_begin();
     let program = Program::start(wanted.program.as_os_str(), &wanted.arguments)?;
     wanted.begun(&program);
     let watcher = beside.follow(program.pid(), recording);
@@ -28,6 +29,7 @@ pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> 
 
 /// The same of a job that begins when the observer is there.
 fn held(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> bool) -> Result<Ran> {
+    wanted.about_to_begin();
     let held = Program::start_held(wanted.program.as_os_str(), &wanted.arguments);
     let mut program = match held {
         Ok(program) => program,

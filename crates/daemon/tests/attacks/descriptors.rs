@@ -1,7 +1,7 @@
 //! Descriptors that hurt whoever closes them, descriptors that are parked, and rings of nothing.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufRead, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -12,7 +12,8 @@ use foretell_protocol::ring::ring_bytes;
 use foretell_protocol::{ErrorCode, Handle, PROTOCOL, Producer, Reply, Request};
 use foretelld::Limits;
 
-use super::{attack, said, serves_root, stage_for_attackers};
+use super::fuse::Silent;
+use super::{attack, said, serves_root, serves_root_meanwhile, stage_for_attackers};
 use crate::client::Client;
 
 /// Closing the first waits until the second is read or closed, or for ten minutes.
@@ -37,8 +38,8 @@ fn wait_for(sign: &Path) {
     }
 }
 
-/// Sends a socket as a file, is put out for it, and is let in again when it gives way.
-pub(super) fn send_lingering(socket: &Path, go: &Path) {
+/// Sends a socket as a file, and is put out for it until the one that is given back is closed.
+fn is_put_out(socket: &Path) -> (ErrorCode, TcpStream) {
     let mut client = Client::connect(socket);
     let (sender, receiver) = lingering();
     // Its own copy has to go before the service closes the other one, which is the last then.
@@ -49,7 +50,13 @@ pub(super) fn send_lingering(socket: &Path, go: &Path) {
     client.send_bytes(&bytes[1..], &[]);
     // It is no file.
     assert_eq!(client.error().0, ErrorCode::NotAFile);
-    println!("\nended: {:?}", client.ended());
+    (client.ended(), receiver)
+}
+
+/// Sends a socket as a file, is put out for it, and is let in again when it gives way.
+pub(super) fn send_lingering(socket: &Path, go: &Path) {
+    let (ended, receiver) = is_put_out(socket);
+    println!("\nended: {ended:?}");
     println!("again: {:?}", Client::silent(socket).ended());
     wait_for(go);
     drop(receiver);
@@ -90,11 +97,8 @@ fn a_descriptor_that_is_slow_to_close_is_its_senders_trouble() {
     let service = stage.service(64);
     let go = stage.directory.join("go");
     let attackers = ["lingering", "lingering-unread"].map(|how| attack(&service, how, &[&go]));
-    for _ in 0..20 {
-        // Each is answered, or the test waits for ten minutes.
-        serves_root(&service, &path);
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    // Each is answered, or the test waits for ten minutes.
+    serves_root_meanwhile("sockets that linger", &service, &path);
     File::create(&go).unwrap();
     let [first, second] = attackers;
     let output = first.wait_with_output().unwrap();
@@ -167,6 +171,85 @@ fn rings_of_one_user_are_limited_in_bytes() {
         assert_eq!(said(attack(&service, "rings", &[]), "taken: "), "2 RingRefused");
         service.until("its sessions have ended", |snapshot| snapshot.sessions_open == 0);
     }
+    serves_root(&service, &path);
+    service.end();
+}
+
+/// Sends a file of a file system that does not answer when it is closed. It stays open here: to close it would take for
+/// ever, too.
+pub(super) fn send_silent(socket: &Path, path: &Path) {
+    let mut client = Client::connect(socket);
+    let file = std::mem::ManuallyDrop::new(File::open(path).unwrap());
+    client.send_with(&file_request(1), &[file.as_fd()]);
+    assert_eq!(client.error().0, ErrorCode::NotSteerable);
+    println!("\nended: {:?}", client.ended());
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_file_that_can_never_be_closed_keeps_neither_clients_nor_a_successor_waiting() {
+    let test = "a_file_that_can_never_be_closed_keeps_neither_clients_nor_a_successor_waiting";
+    let Some(stage) = stage_for_attackers(test) else { return };
+    let path = stage.file("a", 8);
+    let Some(silent) = Silent::mount(&stage.directory.join("silent")) else {
+        println!("skipped: {test}: there is no FUSE");
+        return;
+    };
+    let mut service = stage.service(64);
+    let mut attacker = attack(&service, "silent", &[&silent.file]);
+    let mut lines = std::io::BufReader::new(attacker.stdout.take().unwrap()).lines();
+    let ended = lines.find_map(|line| line.unwrap().strip_prefix("ended: ").map(str::to_owned));
+    assert_eq!(ended.as_deref(), Some("SlowClient"));
+    serves_root_meanwhile("a file that is never closed", &service, &path);
+    // One of its threads cannot end, so neither can it: it is not waited for.
+    service.begin_to_kill();
+    let successor = stage.service(64);
+    serves_root(&successor, &path);
+    drop(silent);
+    attacker.kill().unwrap();
+    attacker.wait().unwrap();
+    drop(service);
+    serves_root(&successor, &path);
+    successor.end();
+}
+
+/// Makes closing wait, and then leaves descriptors in as many connections as it can.
+pub(super) fn knock(socket: &Path) {
+    let (ended, _receiver) = is_put_out(socket);
+    assert_eq!(ended, ErrorCode::SlowClient);
+    let null = File::open("/dev/null").unwrap();
+    let left = (0..KNOCKS).filter(|_| {
+        let Ok(stream) = std::os::unix::net::UnixStream::connect(socket) else { return false };
+        matches!(foretell_protocol::socket::send(stream.as_fd(), b"x", &[null.as_fd()]), Ok(1))
+    });
+    println!("\nleft: {}", left.count());
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Connections of the attacker that knocks, and descriptors that the service may have open.
+const KNOCKS: u32 = 12_000;
+const OPEN: u32 = 8192;
+
+#[test]
+fn who_is_put_out_cannot_fill_the_table_of_descriptors() {
+    let test = "who_is_put_out_cannot_fill_the_table_of_descriptors";
+    let Some(stage) = stage_for_attackers(test) else { return };
+    let path = stage.file("a", 8);
+    let service = stage.service_with_descriptors(64, OPEN);
+    let mut attacker = attack(&service, "knocking", &[]);
+    let mut lines = std::io::BufReader::new(attacker.stdout.take().unwrap()).lines();
+    let left = lines.find_map(|line| line.unwrap().strip_prefix("left: ").map(str::to_owned)).unwrap();
+    serves_root_meanwhile("connections that cannot be closed", &service, &path);
+    let open = service.open_descriptors();
+    println!("left by the attacker: {left}, open: {open}");
+    assert!(open < OPEN as usize / 2, "{open}");
+    attacker.kill().unwrap();
+    attacker.wait().unwrap();
+    service.until("it is all closed", |_| service.open_descriptors() < 200);
     serves_root(&service, &path);
     service.end();
 }

@@ -2,12 +2,14 @@
 //! service of root's. Nobody else may notice, and the attacker learns nothing. `docs/security.md` is the list.
 
 mod descriptors;
+mod fuse;
 mod moves;
 mod oracles;
 mod time;
 
 use std::path::Path;
 use std::process::Child;
+use std::time::{Duration, Instant};
 
 use foretell_protocol::Entry;
 
@@ -40,12 +42,24 @@ fn said(attacker: Child, word: &str) -> String {
     line.unwrap_or_else(|| panic!("no '{word}' in {text}")).to_owned()
 }
 
-/// A client of root's is answered.
-fn serves_root(service: &Running, path: &Path) {
+/// A client of root's is answered; says how long that took.
+fn serves_root(service: &Running, path: &Path) -> Duration {
+    let start = Instant::now();
     let mut client = Client::connect(&service.socket);
     let file = client.name_path(1, path);
     client.push(Entry::DiscloseFile { file });
     assert_eq!(client.statistics().entries_refused, 0);
+    start.elapsed()
+}
+
+/// The same some times; prints the longest.
+fn serves_root_meanwhile(what: &str, service: &Running, path: &Path) {
+    let times = (0..40).map(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        serves_root(service, path)
+    });
+    // No test depends on it; `./x bench attacks` measures.
+    println!("{what}: an honest client waited for {:?} at most", times.max().unwrap());
 }
 
 /// The attacker itself.
@@ -57,6 +71,8 @@ fn as_attacker() {
     match how {
         "lingering" => descriptors::send_lingering(socket, paths[0]),
         "lingering-unread" => descriptors::leave_lingering(socket, paths[0]),
+        "silent" => descriptors::send_silent(socket, paths[0]),
+        "knocking" => descriptors::knock(socket),
         "half" => descriptors::park(socket),
         "rings" => descriptors::take_rings(socket),
         "move" => time::play(socket, &paths),

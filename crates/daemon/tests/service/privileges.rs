@@ -30,6 +30,39 @@ fn capabilities_but(left_out: &[&str]) -> String {
     given.map(|name| format!(",+{name}")).collect()
 }
 
+#[test]
+fn the_unit_gives_what_the_service_keeps() {
+    let kept = foretelld::NEEDED_CAPABILITIES.join(" ");
+    assert!(unit().lines().any(|line| line == format!("CapabilityBoundingSet={kept}")), "{kept}");
+}
+
+#[test]
+fn started_by_root_it_keeps_what_it_needs_and_no_thread_has_more() {
+    let Some(stage) = stage("started_by_root_it_keeps_what_it_needs_and_no_thread_has_more") else { return };
+    let service = stage.service(64);
+    // BPF, PERFMON, SYS_NICE, SYS_PTRACE, FOWNER, DAC_READ_SEARCH (`include/uapi/linux/capability.h`).
+    let needed = 1_u64 << 39 | 1 << 38 | 1 << 23 | 1 << 19 | 1 << 3 | 1 << 2;
+    let threads = service.proc_status();
+    assert!(threads.len() > 2);
+    for status in threads {
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":"));
+            line.unwrap_or_else(|| panic!("{name}: {status}")).trim().to_owned()
+        };
+        let capabilities = |name: &str| u64::from_str_radix(&field(name), 16).unwrap();
+        // The first thread is that of the tests' harness, which has started the one that serves.
+        if field("Pid") != field("Tgid") {
+            for set in ["CapEff", "CapPrm", "CapBnd"] {
+                assert_eq!(capabilities(set) & !needed, 0, "{set}: {status}");
+            }
+            assert_eq!((capabilities("CapInh"), capabilities("CapAmb")), (0, 0));
+        }
+        // A filter (`SECCOMP_MODE_FILTER`).
+        assert_eq!((field("NoNewPrivs"), field("Seccomp")), ("1".to_owned(), "2".to_owned()), "{status}");
+    }
+    service.end();
+}
+
 /// The stage, if it can be had and there is setpriv(1).
 fn stage_with_setpriv(test: &str) -> Option<Stage> {
     let stage = stage(test)?;

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use foretell_pagecache::{Options, doctor};
-use foretelld::{Configuration, Limits, Service, Snapshot};
+use foretelld::{Configuration, Confinement, Limits, Service, Snapshot};
 
 use crate::client::Client;
 use crate::users::{NOBODY, role, start_as, start_command};
@@ -66,7 +66,7 @@ impl Stage {
 
     pub(crate) fn configuration(&self, budget_blocks: u64, limits: Limits) -> Configuration {
         let options = Options::new(budget_blocks * BLOCK);
-        Configuration { socket: self.socket(), options, limits }
+        Configuration { socket: self.socket(), options, limits, confinement: Confinement::None }
     }
 
     pub(crate) fn service(&self, budget_blocks: u64) -> Running {
@@ -77,6 +77,16 @@ impl Stage {
         let socket = self.socket();
         let child = start_as("service", &socket, &words(budget_blocks, &limits), None);
         Running::begun(child, socket)
+    }
+
+    /// A service that may have so many descriptors open.
+    pub(crate) fn service_with_descriptors(&self, budget_blocks: u64, most: u32) -> Running {
+        let mut command = std::process::Command::new("sh");
+        let script = format!("ulimit -n {most} && exec \"$0\" \"$@\"");
+        command.args(["-c", &script]).arg(std::env::current_exe().unwrap());
+        let socket = self.socket();
+        let words = words(budget_blocks, &Limits::default());
+        Running::begun(start_command(command, "service", &socket, &words), socket)
     }
 
     /// A service that sees another `/etc/subuid` (subuid(5)), in a mount namespace of its own.
@@ -153,7 +163,13 @@ fn as_service() {
     let Some(words) = role("service") else { return };
     let options = Options::new(words[1].parse::<u64>().unwrap() * BLOCK);
     let limits = serde_json::from_str(&words[2]).unwrap();
-    let configuration = Configuration { socket: PathBuf::from(&words[0]), options, limits };
+    let configuration = Configuration {
+        socket: PathBuf::from(&words[0]),
+        options,
+        limits,
+        // It lives only as long as it does nothing else than it says.
+        confinement: Confinement::Ends,
+    };
     let service = Service::open(configuration).unwrap();
     service.stop().on_signals().unwrap();
     println!("\nserving");
@@ -196,6 +212,22 @@ impl Running {
             std::thread::sleep(Duration::from_millis(5));
         };
         assert!(status.success(), "{status}");
+    }
+
+    /// Descriptors that it has open.
+    pub(crate) fn open_descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    }
+
+    /// What `/proc` says of it and of each of its threads.
+    pub(crate) fn proc_status(&self) -> Vec<String> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap()).collect()
+    }
+
+    /// Kills the service, and does not wait for its end.
+    pub(crate) fn begin_to_kill(&mut self) {
+        self.child.kill().unwrap();
     }
 
     /// Kills the service.

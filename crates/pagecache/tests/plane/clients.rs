@@ -297,6 +297,36 @@ fn disclosures_beyond_the_limits_are_refused() {
 }
 
 #[test]
+fn one_user_cannot_fill_all_lists() {
+    let Some(stage) = stage("one_user_cannot_fill_all_lists") else { return };
+    let path = stage.file("a", 16);
+    let limits = Options {
+        prefetch: Prefetch::None,
+        list_blocks: 4,
+        list_blocks_in_all: 12,
+        list_blocks_of_user: 6,
+        ..options(32)
+    };
+    let mut client = Client::new(limits);
+    let users = [7, 7, 7, 8].map(|user| {
+        let program = Program::start();
+        let session = client.plane.add_client(program.pid(), user, user).unwrap();
+        let file = client.plane.hold_file(session, open(&path), None).unwrap();
+        client.plane.disclose_held(session, file, Some(blocks(0, 5))).unwrap();
+        client.settle();
+        (program, session)
+    });
+    client.settle();
+    let ahead = users.each_ref().map(|(_, session)| client.plane.managers(*session)[0].disclosed_ahead);
+    assert_eq!(ahead, [4, 2, 0, 4], "six of the one, four of a list of the other");
+    let (plane, first) = (&mut client.plane, users[0].1);
+    plane.cancel(first).unwrap();
+    client.settle();
+    let ahead = users.each_ref().map(|(_, session)| client.plane.managers(*session)[0].disclosed_ahead);
+    assert_eq!(ahead.iter().take(3).sum::<u64>(), 6, "room that is given up is used: {ahead:?}");
+}
+
+#[test]
 fn a_process_that_speaks_for_itself_leaves_the_session_of_its_parent() {
     let Some(stage) = stage("a_process_that_speaks_for_itself_leaves_the_session_of_its_parent") else {
         return;
