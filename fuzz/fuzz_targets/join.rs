@@ -1,43 +1,36 @@
-//! What another run says, line by line: a request that was understood is written as one line that reads
-//! back the same; its rules are read as the listening run reads them.
+//! What runs say to each other's hosts about rules, line by line: what was understood is written as one line that reads back
+//! the same; rules are read as the other side reads them.
 
 #![no_main]
 
-use foretell::join::{Reply, Request};
 use foretell::rule::{self, Rule};
 use foretell_fuzz::one_line;
-use foretelld::{RunRequest, RunRule};
+use foretelld::{RunReply, RunRequest, RunRule};
 use libfuzzer_sys::fuzz_target;
 
-fn rules(rules: &[RunRule]) {
+fn read(rules: &[RunRule]) {
     let rules: Result<Vec<Rule>, _> = rules.iter().cloned().map(Rule::try_from).collect();
-    let _ = rules.map(|rules| rule::check(&rules));
+    match rules {
+        Ok(rules) => drop(rule::check(&rules)),
+        Err(error) => one_line(&format!("{error:?}")),
+    }
 }
 
 fuzz_target!(|bytes: &[u8]| {
     for line in bytes.split(|&byte| byte == b'\n') {
-        match serde_json::from_slice::<Request>(line) {
-            Ok(request) => {
-                let written = serde_json::to_string(&request).expect("a request is JSON");
-                assert!(!written.contains('\n'));
-                assert_eq!(serde_json::from_str::<Request>(&written).expect(&written), request);
-                match &request {
-                    Request::Rules { rules: theirs } => rules(theirs),
-                    Request::Run { request: RunRequest::Start { managers }, .. } => {
-                        managers.iter().for_each(|manager| rules(&manager.rules));
-                    }
-                    Request::Run { .. } => {}
-                }
-            }
-            Err(e) => {
-                let answer = Reply::Error { message: e.to_string() };
-                one_line(&serde_json::to_string(&answer).expect("a reply is JSON"));
+        if let Ok(request) = serde_json::from_slice::<RunRequest>(line) {
+            let written = serde_json::to_string(&request).expect("a request is JSON");
+            assert!(!written.contains('\n'));
+            assert_eq!(serde_json::from_str::<RunRequest>(&written).expect(&written), request);
+            match &request {
+                RunRequest::Start { managers } => managers.iter().for_each(|manager| read(&manager.rules)),
+                RunRequest::Rules { rules, .. } => read(rules),
+                RunRequest::YieldTo { rules } => rules.iter().for_each(|rules| read(rules)),
+                RunRequest::Hints { .. } | RunRequest::Report => {}
             }
         }
-        // Not compared: the decimal fractions of a report may change in their last digit.
-        if let Ok(reply) = serde_json::from_slice::<Reply>(line) {
-            let written = serde_json::to_string(&reply).expect("a reply is JSON");
-            serde_json::from_str::<Reply>(&written).expect(&written);
+        if let Ok(RunReply::Rules { rules, .. }) = serde_json::from_slice::<RunReply>(line) {
+            rules.iter().for_each(|rules| read(rules));
         }
     }
 });

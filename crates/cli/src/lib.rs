@@ -4,8 +4,8 @@
 //! main ──► args ──► commands/{run, doctor, slowdisk}
 //! learn: learning (name, watched, steered, words), guide   compare: comparing (stage, run, figures, words, page)
 //! advise: advising (profile, device, forecast, verdict, words)
-//! run:  config (flags + file → effective)   hints (check, feed)   scan   join (other runs)
-//!       program (held start)   signals   watched | steer (own plane) | joined (another run's)   stats, report
+//! run:  config (flags + file → effective)   hints (check, feed)   scan   hosts (other runs, the service), host
+//!       program (held start)   signals   watched | steered (by a partner: our own host or another)   stats, report
 //! run, sim: input_log   replay: replayed (its words)
 //! sim, trace, device:  sweep (sources, table, page, chart)
 //! model: workload (its text)   plot (pictures, pages)   apply (settings of a device)   against_sim
@@ -22,9 +22,9 @@ mod comparing;
 pub mod config;
 mod guide;
 pub mod hints;
+pub mod host;
+pub mod hosts;
 mod input_log;
-pub mod join;
-mod joined;
 pub mod learning;
 pub mod nearest;
 mod partner;
@@ -34,11 +34,10 @@ mod replayed;
 pub mod report;
 pub mod rule;
 pub mod scan;
-pub mod service;
 mod signals;
 pub mod size;
 pub mod stats;
-mod steer;
+mod steered;
 pub mod sweep;
 pub mod terminal;
 pub mod top;

@@ -1,81 +1,170 @@
-//! Whoever controls a program that we start: another run, or the service. Both are asked the same; only the way there
-//! differs.
+//! Whoever controls a program that we start: a host of our own, or another one, be it the service or another run's.
+//! Both are told and asked the same; what differs is that ours does its work while we wait.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
-use foretelld::{RunReply, RunRequest};
-use rustix::event::{PollFd, PollFlags, poll};
+use anyhow::{Context, Result, bail};
+use foretell_pagecache::Casting;
+use foretelld::{RunManager, RunRefused, RunReply, RunRequest, Service};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::join::{Client, Reply, Request};
-use crate::service::Service;
+use crate::host::{Answer, Host};
+use crate::program::Program;
+
+/// How long another host may take to put a program under control.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+/// The longest wait when nothing happens; whatever can happen wakes us earlier.
+const IDLE: Duration = Duration::from_millis(500);
 
 /// Who controls the program.
 #[derive(Debug)]
 pub(crate) enum Partner {
-    /// Another `foretell run`, and the program's process for it.
-    Run(Client, u32),
-    /// The service, and a handle on the program for it.
-    Service(Service, OwnedFd),
+    /// A host of our own, and what it has refused.
+    Own(Box<Service>, VecDeque<String>),
+    /// Another one, and a pidfd of the program once it has begun there.
+    Other(Box<Host>, Option<OwnedFd>),
 }
 
-/// What comes back.
+/// A program under control, which has not begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Started {
+    pub(crate) budget_bytes: u64,
+    /// When its session began, by `CLOCK_MONOTONIC`.
+    pub(crate) began_ns: u64,
+    /// A file that is under another rule already, in words.
+    pub(crate) conflict: Option<String>,
+}
+
+/// Why a program could not be put under control.
 #[derive(Debug)]
-pub(crate) enum Answer {
-    /// What was asked for.
-    Reply(RunReply),
-    /// A request was refused, and nothing was changed.
-    Refused(String),
+pub(crate) enum NotStarted {
+    /// Something is missing here.
+    Unable(String),
+    /// What was asked for is wrong.
+    Wrong(anyhow::Error),
 }
 
 impl Partner {
-    /// Sends a request.
+    pub(crate) fn own(host: Service) -> Partner {
+        Partner::Own(Box::new(host), VecDeque::new())
+    }
+
+    pub(crate) fn other(host: Host) -> Partner {
+        Partner::Other(Box::new(host), None)
+    }
+
+    /// What it is called in messages.
+    pub(crate) fn who(&self) -> &str {
+        match self {
+            Partner::Own(..) => "this run",
+            Partner::Other(host, _) => host.who(),
+        }
+    }
+
+    /// Has a program taken under control.
+    pub(crate) fn start(
+        &mut self,
+        program: &Program,
+        managers: Vec<RunManager>,
+        casting: Option<Casting>,
+    ) -> Result<Started, NotStarted> {
+        use foretell_protocol::ErrorCode;
+        let reply = match self {
+            Partner::Own(host, _) => {
+                host.begin(program.pid(), managers, casting).map_err(|(code, text)| match code {
+                    ErrorCode::Internal => NotStarted::Unable(text),
+                    _ => NotStarted::Wrong(anyhow::anyhow!(text)),
+                })?
+            }
+            Partner::Other(_, root) => {
+                *root = Some(program.pidfd().map_err(NotStarted::Wrong)?);
+                self.send(RunRequest::Start { managers }).map_err(NotStarted::Wrong)?;
+                self.wait_for_answer(START_PATIENCE).map_err(NotStarted::Wrong)?
+            }
+        };
+        match reply {
+            RunReply::Started { budget_bytes, began_ns, conflict } => {
+                Ok(Started { budget_bytes, began_ns, conflict })
+            }
+            other => Err(NotStarted::Wrong(self.unexpected(&other))),
+        }
+    }
+
+    pub(crate) fn unexpected(&self, reply: &RunReply) -> anyhow::Error {
+        anyhow::anyhow!("{} answered with {reply:?}; is it of the same version?", self.who())
+    }
+
+    /// Says something about the program.
     pub(crate) fn send(&mut self, request: RunRequest) -> Result<()> {
         match self {
-            Partner::Run(client, root_pid) => client.send(&Request::Run { root_pid: *root_pid, request }),
-            Partner::Service(service, root) => service.ask(&request, root.as_fd()),
+            Partner::Own(host, refused) => {
+                if let Err((_, text)) = host.ask(request) as Result<(), RunRefused> {
+                    refused.push_back(text);
+                }
+                Ok(())
+            }
+            Partner::Other(host, root) => {
+                let root = root.as_ref().context("no program has been started there")?;
+                Ok(host.ask_run(&request, root.as_fd())?)
+            }
         }
     }
 
     /// The next answer, if it has come. An error when the other side has ended.
     pub(crate) fn receive(&mut self) -> Result<Option<Answer>> {
         match self {
-            Partner::Run(client, _) => match client.receive()? {
-                Some(Reply::Run { reply }) => Ok(Some(Answer::Reply(reply))),
-                Some(Reply::Error { message }) => Ok(Some(Answer::Refused(message))),
-                Some(Reply::Rules { .. }) | None => Ok(None),
-            },
-            Partner::Service(service, _) => Ok(service.answer()?.map(Answer::Reply)),
+            Partner::Own(host, refused) => {
+                let refused = refused.pop_front().map(Answer::Refused);
+                Ok(refused.or_else(|| host.reply().map(Answer::Run)))
+            }
+            Partner::Other(host, _) => Ok(host.answer()?),
         }
     }
 
-    /// Waits for an answer, at most `timeout`. What the other side refuses is an error.
-    pub(crate) fn wait_for_answer(&mut self, timeout: Duration) -> Result<RunReply> {
-        let deadline = Instant::now() + timeout;
+    /// Waits for an answer, at most `patience`. What the other side refuses is an error.
+    pub(crate) fn wait_for_answer(&mut self, patience: Duration) -> Result<RunReply> {
+        let deadline = Instant::now() + patience;
         loop {
             match self.receive()? {
-                Some(Answer::Reply(reply)) => return Ok(reply),
-                Some(Answer::Refused(why)) => bail!("{why}"),
+                Some(Answer::Run(reply)) => return Ok(reply),
+                Some(Answer::Refused(why)) => bail!("{} refuses: {why}", self.who()),
+                Some(Answer::Welcome | Answer::Status(_)) => continue,
                 None => {}
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                bail!("no answer within {timeout:?}");
+                bail!("{} has not answered for {patience:?}", self.who());
             }
-            let left = rustix::event::Timespec::try_from(left)?;
-            match poll(&mut [PollFd::from_borrowed_fd(self.descriptor(), PollFlags::IN)], Some(&left)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(e.into()),
-            }
+            self.wait(&[], Some(left))?;
         }
     }
 
-    /// Readable when an answer has come.
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+    /// Waits until one of `others` is readable or an answer may have come, or for about as long as `longest` says.
+    /// A host of our own does its work meanwhile. Which of `others` are ready.
+    pub(crate) fn wait(
+        &mut self,
+        others: &[(BorrowedFd<'_>, PollFlags)],
+        longest: Option<Duration>,
+    ) -> Result<Vec<usize>> {
         match self {
-            Partner::Run(client, _) => client.descriptor(),
-            Partner::Service(service, _) => service.descriptor(),
+            Partner::Own(host, _) => {
+                let others: Vec<_> = others.iter().map(|(descriptor, _)| *descriptor).collect();
+                Ok(host.round(&others, longest.unwrap_or(IDLE).min(IDLE))?)
+            }
+            Partner::Other(host, _) => {
+                let all = others.iter().copied().chain([(host.as_fd(), host.interest())]);
+                let mut watched: Vec<_> =
+                    all.map(|(descriptor, flags)| PollFd::from_borrowed_fd(descriptor, flags)).collect();
+                let timeout = longest.map(Timespec::try_from).transpose()?;
+                match poll(&mut watched, timeout.as_ref()) {
+                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                    Err(e) => return Err(e.into()),
+                }
+                let ready = watched[..others.len()].iter().enumerate();
+                Ok(ready.filter(|(_, fd)| !fd.revents().is_empty()).map(|(at, _)| at).collect())
+            }
         }
     }
 }

@@ -186,12 +186,6 @@ impl From<&Rule> for foretelld::RunRule {
     }
 }
 
-impl From<&Rule> for foretell_pagecache::Rule {
-    fn from(rule: &Rule) -> foretell_pagecache::Rule {
-        foretell_pagecache::Rule { glob: rule.glob.clone(), policy: rule.policy, priority: rule.priority }
-    }
-}
-
 impl TryFrom<foretelld::RunRule> for Rule {
     type Error = RuleError;
 

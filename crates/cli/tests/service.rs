@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
-use harness::{Tree, can_control, number, statistics};
+use harness::{Background, Hosts, Tree, can_control, number, statistics};
 
 /// A service on a socket of its own, ended at the end.
 struct Daemon {
@@ -95,6 +95,69 @@ fn a_run_uses_the_service_and_reports_its_own_processes() {
     let own =
         service.foretell(&["run", "--no-service", "--budget", "1M", "--rule", &rule, "--", "cat", &file]);
     assert!(!errors(&own).contains("under the service"), "{}", errors(&own));
+}
+
+#[test]
+fn the_service_and_runs_beside_it_yield_to_what_is_older_and_are_all_seen() {
+    if !can_control("the_service_and_runs_beside_it_yield_to_what_is_older_and_are_all_seen") {
+        return;
+    }
+    let (first, second) = (Tree::new(&[("a", 64 << 10)]), Tree::new(&[("b", 64 << 10)]));
+    let (a, b) = (first.file("a").display().to_string(), second.file("b").display().to_string());
+    let stats = first.path().join("stats.json");
+    let stats_path = stats.display().to_string();
+    let mut service = Daemon::start(&["--budget", "4M"]);
+    let hosts = Hosts::beside(&service.socket);
+    let wait = ["--", "sh", "-c", "echo begun; read x; exit 3"];
+    let own = ["--no-service", "--budget", "1M"];
+    let (of_first, of_second) = (first.rule("mru"), second.rule("mru"));
+    // One with the service, one beside it.
+    let mut served = hosts.spawn([&["run", "--rule", &of_first], &wait[..]].concat());
+    let mut beside = hosts.spawn([&["run", "--rule", &of_second], &own[..], &wait].concat());
+    served.wait_for_begin();
+    beside.wait_for_begin();
+    let read = |rule: String, options: &[&str], file: &str| {
+        let flags = ["run", "--quiet", "--stats", &stats_path, "--rule", &rule];
+        let ended = hosts.foretell([&flags[..], options, &["--", "cat", file]].concat());
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        (ended.stderr, number(&statistics(&stats), "references"))
+    };
+    let (said, references) = read(first.rule("lru"), &own, &a);
+    assert!(said.contains("the service") && said.contains("leaves such files alone"), "{said}");
+    assert_eq!(references, 0);
+    let (said, references) = read(second.rule("lru"), &[], &b);
+    assert!(said.contains(&format!("conflict with run {}: ", beside.pid())), "{said}");
+    assert_eq!(references, 0);
+    // What agrees is no conflict.
+    assert_eq!(read(first.rule("mru"), &own, &a), (String::new(), 8));
+    let status = hosts.foretell(["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(
+        (status["pid"].as_u64(), &status["sessions"][0]["run"]),
+        (Some(service.child.id().into()), &true.into())
+    );
+    assert_eq!(status["runs"][0]["pid"].as_u64(), Some(beside.pid().into()), "{status}");
+    let top = hosts.foretell(["top", "--once", "--totals"]);
+    assert!(top.stdout.contains("in 2 hosts"), "{}", top.stdout);
+    // Ten at once, with the service and without, half of them in conflict with the rest, and the service killed.
+    let many = |at: usize| {
+        let rule = first.rule(["mru", "lru"][at % 2]);
+        let options = if at.is_multiple_of(3) { &own[..] } else { &[] };
+        hosts.spawn([&["run", "--rule", &rule], options, &wait[..]].concat())
+    };
+    let mut runs: Vec<Background> = (0..10).map(many).collect();
+    runs.iter_mut().for_each(Background::wait_for_begin);
+    runs.extend([served, beside]);
+    for (turn, run) in runs.into_iter().enumerate() {
+        if turn == 5 {
+            service.child.kill().unwrap();
+            service.child.wait().unwrap();
+        }
+        let ended = run.end();
+        assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    }
+    assert!(hosts.names().is_empty(), "{:?}", hosts.names());
+    assert_eq!(hosts.foretell(["status"]).code, Some(2));
 }
 
 #[test]

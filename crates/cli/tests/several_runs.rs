@@ -4,11 +4,17 @@
 
 mod harness;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 
-use harness::{Background, Tree, can_control, foretell, number, statistics};
+use foretell_protocol::frame::Arrival;
+use foretell_protocol::message::Message;
+use foretell_protocol::{PROTOCOL, Part, Parts, Reader, Reply, Request};
+use harness::{Background, Hosts, Tree, can_control, foretell, number, statistics};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{PidfdFlags, Signal};
 
 /// A run whose program prints "begun" and waits until its standard input is closed.
 fn waiting(tree: &Tree, flags: &[&str]) -> Background {
@@ -181,35 +187,243 @@ fn files_under_conflicting_rules_are_left_alone_and_no_others() {
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
 }
 
+/// Talks to a host as anybody could.
+struct Talk {
+    socket: OwnedFd,
+    reader: Reader,
+    parts: Parts,
+}
+
+impl Talk {
+    fn to(socket: &Path) -> Talk {
+        let socket = foretell_protocol::socket::connect(socket).unwrap();
+        let mut talk = Talk { socket, reader: Reader::new(), parts: Parts::default() };
+        talk.say(&Request::Hello { protocol: PROTOCOL, ring_entries: None }, &[]);
+        talk
+    }
+
+    fn say(&mut self, request: &Request, descriptors: &[BorrowedFd<'_>]) {
+        let mut bytes = Vec::new();
+        request.encode(&mut bytes);
+        self.write(&bytes, descriptors);
+    }
+
+    fn write(&mut self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
+        let sent = foretell_protocol::socket::send(self.socket.as_fd(), bytes, descriptors).unwrap();
+        assert_eq!(sent, bytes.len());
+    }
+
+    /// Asks about a run; what is said to that.
+    fn ask(&mut self, text: &str) -> String {
+        let pidfd = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).unwrap();
+        let part = Part { more: false, text: text.to_owned() };
+        self.say(&Request::Run(part), &[pidfd.as_fd()]);
+        self.hear()
+    }
+
+    /// The next thing that is said.
+    fn hear(&mut self) -> String {
+        loop {
+            while let Some(frame) = self.reader.next_frame::<Reply>().unwrap() {
+                match frame.message {
+                    Reply::Error { text, .. } | Reply::Ended { text, .. } => return text,
+                    Reply::Run(part) => {
+                        if let Some(text) = self.parts.add(&part).unwrap() {
+                            return text;
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            if matches!(self.reader.receive(self.socket.as_fd()).unwrap(), Arrival::Nothing) {
+                let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
+                poll(&mut fds, Some(&Timespec { tv_sec: 60, tv_nsec: 0 })).unwrap();
+            }
+        }
+    }
+}
+
 #[test]
 fn malformed_messages_are_answered() {
     if !can_control("malformed_messages_are_answered") {
         return;
     }
     let tree = Tree::new(&[("a", 8192)]);
-    let first = waiting(&tree, &[]);
-    let address = SocketAddr::from_abstract_name(format!("foretell-run-{}", first.pid())).unwrap();
-    let ask = |lines: &str| -> String {
-        let mut stream = UnixStream::connect_addr(&address).unwrap();
-        stream.write_all(lines.as_bytes()).unwrap();
-        let mut answer = String::new();
-        BufReader::new(stream).read_line(&mut answer).unwrap();
-        answer
-    };
-    assert!(ask("nonsense\n").contains("not a request"));
-    let about = |request: &str| ask(&format!("{{\"type\":\"run\",\"root_pid\":1,\"request\":{request}}}\n"));
-    assert!(about(r#"{"type":"report"}"#).contains("join first"));
-    assert!(about(r#"{"type":"hints","manager":0,"hints":[]}"#).contains("join first"));
-    assert!(about(r#"{"type":"start","managers":[]}"#).contains("is not a child of"));
-    assert!(about(r#"{"type":"start"}"#).contains("not a request"));
-    assert!(ask(&"x".repeat((1 << 20) + 1)).contains("at most"));
+    let hosts = Hosts::new();
+    let first = waiting_in(&hosts, &tree, "mru");
+    let socket = hosts.path().join(format!("{}.sock", first.pid()));
+    let mut talk = Talk::to(&socket);
+    assert!(talk.ask("nonsense").contains("not a request"));
+    assert!(talk.ask(r#"{"type":"report"}"#).contains("start first"));
+    assert!(talk.ask(r#"{"type":"hints","manager":0,"hints":[]}"#).contains("start first"));
+    assert!(talk.ask(r#"{"type":"yield-to","rules":[]}"#).contains("start first"));
+    assert!(talk.ask(r#"{"type":"start","managers":[]}"#).contains("is not a child of"));
+    assert!(talk.ask(r#"{"type":"start"}"#).contains("not a request"));
+    let mut rules = |before: u64| talk.ask(&format!(r#"{{"type":"rules","rules":[],"before_ns":{before}}}"#));
+    assert!(rules(u64::MAX).contains("\"mru\"") && !rules(1).contains("\"mru\""));
+    talk.write(&[0xff; 64], &[]);
+    assert!(!talk.hear().is_empty());
     // Connections are bounded; one that is closed makes room.
-    let mut idle: Vec<_> = (0..64).map(|_| UnixStream::connect_addr(&address).unwrap()).collect();
-    let pid = first.pid().to_string();
-    let ended = foretell(["run", "--join", &pid, "--rule", &tree.rule("mru"), "--", "true"]);
-    assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("64 runs are connected already"), "{}", ended.stderr);
+    let mut idle: Vec<Talk> = (0..96).map(|_| Talk::to(&socket)).collect();
+    let join = ["run", "--join", &first.pid().to_string(), "--rule", &tree.rule("mru"), "--", "true"];
+    let ended = hosts.foretell(join);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("no more than 96 sessions"), "{}", ended.stderr);
     idle.clear();
-    assert!(ask("{\"type\":\"rules\",\"rules\":[]}\n").contains("\"mru\""));
+    assert_eq!(hosts.foretell(join).code, Some(0));
     assert_eq!(first.end().code, Some(0));
+}
+
+/// As [`waiting`], among these hosts.
+fn waiting_in(hosts: &Hosts, tree: &Tree, policy: &str) -> Background {
+    let rule = tree.rule(policy);
+    let mut run =
+        hosts.spawn(["run", "--budget", "1M", "--rule", &rule, "--", "sh", "-c", "echo begun; read x; :"]);
+    run.wait_for_begin();
+    run
+}
+
+#[test]
+fn status_and_top_show_every_run() {
+    if !can_control("status_and_top_show_every_run") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 8192)]);
+    let hosts = Hosts::new();
+    let none = hosts.foretell(["status"]);
+    assert_eq!((none.code, none.stderr.lines().count()), (Some(2), 1), "{}", none.stderr);
+    assert!(none.stderr.contains("no service listens on"), "{}", none.stderr);
+    let runs = [waiting_in(&hosts, &tree, "mru"), waiting_in(&hosts, &tree, "mru")];
+    let text = hosts.foretell(["status"]);
+    assert_eq!((text.code, text.stderr.as_str()), (Some(0), ""));
+    let json = hosts.foretell(["status", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let mut seen: Vec<u64> =
+        json["runs"].as_array().unwrap().iter().map(|host| host["pid"].as_u64().unwrap()).collect();
+    seen.sort_unstable();
+    let mut pids: Vec<u64> = runs.iter().map(|run| run.pid().into()).collect();
+    pids.sort_unstable();
+    assert_eq!(seen, pids, "{json}");
+    for pid in pids {
+        let line = text.stdout.lines().find(|line| line.contains(&format!("process {pid}, up")));
+        assert!(line.is_some_and(|line| line.starts_with("run ")), "{}", text.stdout);
+    }
+    let top = hosts.foretell(["top", "--once", "--totals"]);
+    assert_eq!(top.code, Some(0), "{}", top.stderr);
+    assert!(top.stdout.contains("in 2 hosts"), "{}", top.stdout);
+    assert_eq!(top.stdout.lines().filter(|line| line.split_whitespace().any(|word| word == "sh")).count(), 2);
+    for run in runs {
+        assert_eq!(run.end().code, Some(0));
+    }
+    assert!(hosts.names().is_empty(), "nothing is left");
+    assert_eq!(hosts.foretell(["top", "--once"]).code, Some(2));
+}
+
+#[test]
+fn runs_end_in_any_order_and_leave_nothing_behind() {
+    if !can_control("runs_end_in_any_order_and_leave_nothing_behind") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 64 << 10)]);
+    let hosts = Hosts::new();
+    let file = tree.file("a").display().to_string();
+    let script = format!("echo begun; read x; cat {file} | wc -c; exit 7");
+    let first = waiting_in(&hosts, &tree, "mru");
+    let pid = first.pid().to_string();
+    // Some join the first one, the others have budgets of their own; the rules of half of them conflict.
+    let begin = |at: usize| {
+        let rule = tree.rule(["mru", "lru"][at % 2]);
+        let host = if at.is_multiple_of(3) { ["--join", &pid] } else { ["--budget", "1M"] };
+        hosts.spawn([&["run", "--rule", &rule], &host[..], &["--", "sh", "-c", &script]].concat())
+    };
+    let mut runs: Vec<Background> = (0..9).map(begin).collect();
+    runs.iter_mut().for_each(Background::wait_for_begin);
+    let json = hosts.foretell(["status", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let private = json["runs"].as_array().unwrap();
+    let sessions: usize = private.iter().map(|host| host["sessions"].as_array().unwrap().len()).sum();
+    assert_eq!((private.len(), sessions), (7, 10), "{json}");
+    let mut first = Some(first);
+    for turn in 0..9 {
+        if turn == 4 {
+            // The one that three of them have joined.
+            let first = first.take().unwrap();
+            first.signal(Signal::KILL);
+            drop(first);
+        }
+        let run = runs.remove(5 * turn % runs.len());
+        if turn % 4 == 1 {
+            run.signal(Signal::KILL);
+            drop(run);
+            continue;
+        }
+        let ended = run.end();
+        assert_eq!(ended.code, Some(7), "{}", ended.stderr);
+    }
+    // Who looks removes what the killed ones have left.
+    assert_eq!(hosts.foretell(["status"]).code, Some(2));
+    assert!(hosts.names().is_empty(), "{:?}", hosts.names());
+}
+
+#[test]
+fn of_runs_that_begin_together_one_policy_holds() {
+    if !can_control("of_runs_that_begin_together_one_policy_holds") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 64 << 10)]);
+    let output = Tree::new(&[]);
+    let hosts = Hosts::new();
+    let script = format!("echo begun; read x; cat {} > /dev/null", tree.file("a").display());
+    let begin = |at: usize| {
+        let (rule, stats) = (tree.rule(["mru", "lru"][at % 2]), output.file(&at.to_string()));
+        let stats = stats.display().to_string();
+        let own = ["run", "--budget", "1M", "--quiet", "--rule", &rule, "--stats", &stats];
+        hosts.spawn([&own[..], &["--", "sh", "-c", &script]].concat())
+    };
+    let mut runs: Vec<Background> = (0..6).map(begin).collect();
+    runs.iter_mut().for_each(Background::wait_for_begin);
+    let said: Vec<bool> = runs
+        .into_iter()
+        .map(|run| {
+            let ended = run.end();
+            assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+            ended.stderr.contains("this run leaves such files alone")
+        })
+        .collect();
+    let has_it: Vec<bool> = (0..6)
+        .map(|at| {
+            let stats = statistics(&output.file(&at.to_string()));
+            number(&stats, "references") == 8
+        })
+        .collect();
+    // The oldest has it, and perhaps others with its policy; the rest leave it alone and say so.
+    let of_policy = |which| has_it.iter().skip(which).step_by(2).any(|has| *has);
+    assert!(of_policy(0) != of_policy(1), "{has_it:?}");
+    assert_eq!(said, has_it.iter().map(|has| !has).collect::<Vec<bool>>());
+}
+
+#[test]
+fn a_host_that_does_not_answer_holds_nobody_up() {
+    if !can_control("a_host_that_does_not_answer_holds_nobody_up") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 8192)]);
+    let hosts = Hosts::new();
+    // One that is stopped, one that lets everybody in and says nothing, one that lets nobody in.
+    let stopped = waiting_in(&hosts, &tree, "mru");
+    stopped.signal(Signal::STOP);
+    let silent = UnixListener::bind(hosts.path().join(format!("{}.sock", std::process::id()))).unwrap();
+    let full = UnixListener::bind(hosts.path().join("1.sock")).unwrap();
+    rustix::net::listen(&full, 0).unwrap();
+    let _waiting: Vec<_> =
+        std::iter::repeat_with(|| foretell_protocol::socket::connect(&hosts.path().join("1.sock")))
+            .take_while(Result::is_ok)
+            .collect();
+    let ended = hosts.foretell(["run", "--budget", "1M", "--rule", &tree.rule("lru"), "--", "true"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let status = hosts.foretell(["status"]);
+    assert!(status.stderr.contains("2 runs did not answer"), "{}", status.stderr);
+    stopped.signal(Signal::CONT);
+    assert_eq!(stopped.end().code, Some(0));
+    drop(silent);
 }

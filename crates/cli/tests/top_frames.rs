@@ -200,6 +200,7 @@ fn snapshot(uptime_s: f64, times: u64) -> Snapshot {
     };
     Snapshot {
         version: "0.1.0".into(),
+        private: false,
         pid: 812,
         uptime_s,
         sessions_open: 4,

@@ -23,7 +23,8 @@ impl Service {
         let mut now = Instant::now();
         let ends = now + ACCEPTING;
         while now < ends {
-            match self.listener.accept() {
+            let Some(listener) = &self.listener else { return Ok(()) };
+            match listener.accept() {
                 Ok(Some(socket)) => {
                     let user = self.let_in(socket);
                     let begun = std::mem::replace(&mut now, Instant::now());
@@ -39,8 +40,8 @@ impl Service {
 
     /// Knocking is not listened to for a while: it would keep the loop awake.
     fn pause(&mut self) -> Result<(), ServiceError> {
-        if self.accept_again.is_none() {
-            epoll::delete(&self.epoll, &self.listener)?;
+        if let (None, Some(listener)) = (self.accept_again, &self.listener) {
+            epoll::delete(&self.epoll, listener)?;
         }
         self.accept_again = Some(Instant::now() + ACCEPT_PAUSE);
         Ok(())
@@ -51,8 +52,8 @@ impl Service {
     pub(crate) fn guard_the_door(&mut self) -> Result<(), ServiceError> {
         let waiting = self.plane.closer().waiting();
         let open = waiting <= if self.is_open { WAITING_DESCRIPTORS } else { WAITING_DESCRIPTORS / 2 };
-        if open != self.is_open {
-            if take_descriptors(self.listener.as_fd(), open).is_err() {
+        if let (true, Some(listener)) = (open != self.is_open, &self.listener) {
+            if take_descriptors(listener.as_fd(), open).is_err() {
                 return self.pause();
             }
             self.is_open = open;
@@ -76,7 +77,11 @@ impl Service {
         let closer = self.plane.closer().clone();
         let socket = closer.guard(user, socket);
         let mut connection = Connection::new(socket, peer, &self.limits, closer);
-        let refused = if self.put_out.contains(&user) {
+        let stranger = self.owner.is_some_and(|owner| ![0, owner].contains(&connection.peer.user));
+        let refused = if stranger {
+            let text = "this run belongs to another user; only that user and root may talk to it";
+            Err((ErrorCode::NotPermitted, text.to_owned()))
+        } else if self.put_out.contains(&user) {
             Err((ErrorCode::SlowClient, STUCK.to_owned()))
         } else {
             self.owners.enter(user, &self.limits)

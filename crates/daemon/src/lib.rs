@@ -13,6 +13,9 @@
 //! manager of the policy; a process that connects out of the tree of another session's gets a manager of its
 //! own (see [`foretell_pagecache::Plane::add_client`]).
 //!
+//! A `foretell run` or `foretell learn` without a service has the same in its own process, for its own program and for those
+//! that others join to it: a *private host* (`private.rs`), which its user and root find by its socket (`places.rs`).
+//!
 //! Authority comes from the kernel alone: from the credentials of the socket, with a pidfd so that a process
 //! number which is used again means nobody, and from the descriptors that a client passes. `docs/service.md`
 //! says how to run it, `docs/limits.md` what happens at each limit, `docs/protocol.md` what is said.
@@ -26,11 +29,14 @@ mod listener;
 pub mod metrics;
 mod owners;
 mod peer;
+mod places;
+mod private;
 mod run;
 mod service;
 mod shares;
 mod snapshot;
 mod speaker;
+mod stop;
 mod subordinate;
 mod turn;
 mod watcher;
@@ -39,7 +45,9 @@ pub use confine::{ConfineError, Confinement, NEEDED as NEEDED_CAPABILITIES};
 pub use foretell_pagecache::{Counts, FileStatus, ManagerStatus, ProcessStatus, Status};
 pub use limits::Limits;
 pub use listener::ListenError;
-pub use run::{Run, RunHint, RunManager, RunRefused, RunReply, RunRequest, RunRule};
-pub use service::{Configuration, Service, ServiceError, Stop};
+pub use places::{Place, Unlisted, place_of, places};
+pub use run::{RULES_BYTES, RunHint, RunManager, RunRefused, RunReply, RunRequest, RunRule};
+pub use service::{Configuration, Service, ServiceError};
 pub use snapshot::{SessionStatus, Snapshot, StatusRequest};
+pub use stop::Stop;
 pub use watcher::Watcher;

@@ -27,6 +27,11 @@ use rustix::process::umask;
 /// Bytes of a path that a Unix socket can have (unix(7)), less the zero at its end.
 const PATH_BYTES: usize = 107;
 
+/// Permissions of a socket that everybody may connect to.
+pub(crate) const EVERYBODY: u32 = 0o666;
+/// Permissions of one that only its user and root may connect to.
+pub(crate) const OWNER: u32 = 0o600;
+
 /// Connections that may wait to be let in.
 const BACKLOG: i32 = 1024;
 
@@ -77,11 +82,12 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Listens at a path, whose directory is made if it is missing. Everybody may connect.
+    /// Listens at a path, whose directory is made if it is missing. The socket has these permissions: of who may write
+    /// to it may connect.
     ///
     /// # Errors
     /// See [`ListenError`].
-    pub(crate) fn bind(path: &Path) -> Result<Listener, ListenError> {
+    pub(crate) fn bind(path: &Path, mode: u32) -> Result<Listener, ListenError> {
         if path.as_os_str().as_bytes().len() > PATH_BYTES {
             return Err(ListenError::TooLong { path: path.to_owned() });
         }
@@ -95,7 +101,7 @@ impl Listener {
         let lock_path = PathBuf::from(lock_path);
         let lock = lock(&lock_path).map_err(system)?;
         let lock = lock.ok_or_else(|| ListenError::InUse { path: path.to_owned() })?;
-        let (socket, identity) = listen(path).inspect_err(|_| drop(fs::remove_file(&lock_path)))?;
+        let (socket, identity) = listen(path, mode).inspect_err(|_| drop(fs::remove_file(&lock_path)))?;
         Ok(Listener { socket, path: path.to_owned(), identity, lock_path, _lock: lock })
     }
 
@@ -157,7 +163,7 @@ impl Drop for NoCreationMask {
 }
 
 /// The socket, and device and inode of its name. Whoever calls this holds the lock.
-fn listen(path: &Path) -> Result<(OwnedFd, (u64, u64)), ListenError> {
+fn listen(path: &Path, mode: u32) -> Result<(OwnedFd, (u64, u64)), ListenError> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if !metadata.file_type().is_socket() => {
             return Err(ListenError::NotASocket { path: path.to_owned() });
@@ -174,7 +180,7 @@ fn listen(path: &Path) -> Result<(OwnedFd, (u64, u64)), ListenError> {
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         // The name gets the permissions of the socket, less the creation mask (`unix_bind` of the kernel's
         // `net/unix/af_unix.c`).
-        rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o666))?;
+        rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode))?;
         let bound = {
             let _open = NoCreationMask::begin();
             rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)
@@ -185,6 +191,21 @@ fn listen(path: &Path) -> Result<(OwnedFd, (u64, u64)), ListenError> {
         Ok((socket, (metadata.dev(), metadata.ino())))
     };
     attempt().map_err(|source| ListenError::System { path: path.to_owned(), source })
+}
+
+/// Removes a socket and its lock file if whoever listened there has ended without doing so.
+pub(crate) fn remove_dead(path: &Path, lock_path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(lock_path)?;
+    // Who listens, or has begun to, has the lock.
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Ok(());
+    }
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket());
+    if is_socket {
+        fs::remove_file(path)?;
+    }
+    remove_same(lock_path, &file)
 }
 
 /// Takes the lock; `None` when another one has it.
@@ -274,8 +295,8 @@ mod tests {
             umask(mode)
         };
         let before = set_mask(Mode::from_raw_mode(0o077));
-        let listener = Listener::bind(&path);
-        let made = Listener::bind(&directory.path().join("new/s"));
+        let listener = Listener::bind(&path, EVERYBODY);
+        let made = Listener::bind(&directory.path().join("new/s"), EVERYBODY);
         assert_eq!(set_mask(before), Mode::from_raw_mode(0o077), "the mask is as it was");
         let (_listener, _made) = (listener.unwrap(), made.unwrap());
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -292,9 +313,9 @@ mod tests {
     fn one_service_a_socket_and_nothing_is_left_behind() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("new/s.sock");
-        let listener = Listener::bind(&path).unwrap();
+        let listener = Listener::bind(&path, EVERYBODY).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
-        let second = Listener::bind(&path).unwrap_err().to_string();
+        let second = Listener::bind(&path, EVERYBODY).unwrap_err().to_string();
         assert_eq!(
             second,
             format!(
@@ -328,11 +349,11 @@ mod tests {
         };
         for holder in [String::new(), format!("{}\n", std::process::id())] {
             note(holder);
-            assert!(matches!(Listener::bind(&path), Err(ListenError::InUse { .. })));
+            assert!(matches!(Listener::bind(&path, EVERYBODY), Err(ListenError::InUse { .. })));
         }
         note(format!("{}\n", dead.id()));
-        let listener = Listener::bind(&path).unwrap();
-        assert!(matches!(Listener::bind(&path), Err(ListenError::InUse { .. })));
+        let listener = Listener::bind(&path, EVERYBODY).unwrap();
+        assert!(matches!(Listener::bind(&path, EVERYBODY), Err(ListenError::InUse { .. })));
         dead.wait().unwrap();
         drop(listener);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
@@ -354,12 +375,12 @@ mod tests {
         let path = directory.path().join("s");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         fs::write(directory.path().join("s.lock"), "").unwrap();
-        drop(Listener::bind(&path).unwrap());
+        drop(Listener::bind(&path, EVERYBODY).unwrap());
         fs::write(&path, "precious").unwrap();
-        assert!(matches!(Listener::bind(&path), Err(ListenError::NotASocket { .. })));
+        assert!(matches!(Listener::bind(&path, EVERYBODY), Err(ListenError::NotASocket { .. })));
         assert_eq!(fs::read(&path).unwrap(), b"precious");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no lock is left");
         let long = directory.path().join("x".repeat(PATH_BYTES));
-        assert!(matches!(Listener::bind(&long), Err(ListenError::TooLong { .. })));
+        assert!(matches!(Listener::bind(&long, EVERYBODY), Err(ListenError::TooLong { .. })));
     }
 }

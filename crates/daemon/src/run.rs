@@ -1,13 +1,16 @@
-//! Programs under rules: `foretell run` through the service, or through another run (`--join`), which is asked the same.
+//! Programs under rules: what `foretell run` asks of a host, be it the service, another run (`--join`) or its own.
 //!
-//! The command starts its program held back, sends a pidfd of it together with its rules, lets it begin, and
-//! sends what it will read. Rules are patterns of paths and hints are paths, which the service follows with
-//! all of its rights: only root may do this.
+//! The command starts its program held back, sends a pidfd of it together with its rules, asks the other hosts which
+//! rules are older, has its program yield to those, lets it begin, and sends what it will read. Rules are patterns of
+//! paths and hints are paths, which the host follows with all of its rights: only root may do this with the service,
+//! and with a private host its user and root.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use foretell_pagecache::{
-    Backlog, ForeignFd, HintChunk, ManagerSpec, Plane, PoolPolicy, Report, Rule, SessionId, SessionSpec,
+    Backlog, Casting, ForeignFd, HintChunk, ManagerSpec, Plane, PoolPolicy, Report, Rule, SessionId,
+    SessionSpec,
 };
 use foretell_protocol::ErrorCode;
 use serde::{Deserialize, Serialize};
@@ -16,6 +19,9 @@ use crate::peer::pid_of;
 
 /// Hints that wait for room in the list; more are refused until these are taken.
 const HINTS_WAITING: usize = 1 << 16;
+/// Bytes of rules that are told at most; later ones are left out. What is said must fit into
+/// [`foretell_protocol::limits::TEXT_BYTES`].
+pub const RULES_BYTES: usize = 2 << 20;
 
 /// What the command asks, as JSON in the frames of kind `Run`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,8 +33,22 @@ pub enum RunRequest {
         /// Under whose rules its processes are.
         managers: Vec<RunManager>,
     },
+    /// Leave files alone for which rules that hold elsewhere say something else. To be sent before the program begins.
+    /// Answered with [`RunReply::Yielding`].
+    YieldTo {
+        /// A list for each manager elsewhere.
+        rules: Vec<Vec<RunRule>>,
+    },
+    /// Which rules held here before a time, and is a file managed already to which these would give another policy?
+    /// Takes no program. Answered with [`RunReply::Rules`].
+    Rules {
+        /// Those of whoever asks.
+        rules: Vec<RunRule>,
+        /// By `CLOCK_MONOTONIC`: when the session began for which they are.
+        before_ns: u64,
+    },
     /// What the processes of a manager will read. Answered with [`RunReply::Taken`] when the list had room for
-    /// all; no more hints may be sent until then.
+    /// all; no more hints for this manager may be sent until then.
     Hints {
         /// Which of the managers, from 0.
         manager: usize,
@@ -115,12 +135,26 @@ pub enum RunReply {
     Started {
         /// The service's budget, which it shares.
         budget_bytes: u64,
+        /// When its session began, by `CLOCK_MONOTONIC`.
+        began_ns: u64,
         /// A file that a rule matches and that is under another one already, in words: such files are left alone.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        conflict: Option<String>,
+    },
+    /// It leaves to the others what it was to leave to them.
+    Yielding,
+    /// The rules that hold here, at most [`RULES_BYTES`] of them.
+    Rules {
+        /// A list for each manager.
+        rules: Vec<Vec<RunRule>>,
+        /// A file that is managed already and would get another policy, in words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conflict: Option<String>,
     },
     /// The hints were taken.
     Taken {
+        /// Those of this manager.
+        manager: usize,
         /// How many could not be followed, in all.
         skipped: u64,
         /// The first reason, once.
@@ -137,12 +171,12 @@ pub enum RunReply {
 
 /// A program under rules.
 #[derive(Debug)]
-pub struct Run {
+pub(crate) struct Run {
     session: SessionId,
     /// Hints that wait for room, by manager.
     backlogs: Vec<Backlog>,
-    /// For which manager an answer is due when they are taken.
-    unanswered: Option<usize>,
+    /// For which managers an answer is due when they are taken.
+    unanswered: BTreeSet<usize>,
 }
 
 /// A refusal and its reason.
@@ -153,64 +187,98 @@ fn wrong(text: impl Into<String>) -> RunRefused {
 }
 
 impl Run {
-    /// Takes the program under control that a pidfd stands for.
+    /// Takes the program under control that a pidfd stands for. With a `parent` it must be a child of that process.
     pub(crate) fn start_behind(
         plane: &mut Plane,
         root: &ForeignFd,
+        parent: Option<u32>,
         managers: Vec<RunManager>,
     ) -> Result<(Run, RunReply), RunRefused> {
         use std::os::fd::AsFd;
         let gone =
             |_| (ErrorCode::Process, "the program has ended, or the descriptor is no pidfd".to_owned());
-        Run::start(plane, pid_of(root.as_fd()).map_err(gone)?, managers)
+        let pid = pid_of(root.as_fd()).map_err(gone)?;
+        if let Some(parent) = parent
+            && parent_of(pid) != Some(parent)
+        {
+            let text = format!("process {pid} is not a child of process {parent}, which asks for it");
+            return Err((ErrorCode::NotPermitted, text));
+        }
+        Run::start(plane, pid, managers, None)
     }
 
     /// Takes a program under control, and says so.
-    ///
-    /// # Errors
-    /// What is wrong with the managers or the process; nothing has changed then.
-    pub fn start(
+    pub(crate) fn start(
         plane: &mut Plane,
         root_pid: u32,
         managers: Vec<RunManager>,
+        casting: Option<Casting>,
     ) -> Result<(Run, RunReply), RunRefused> {
         let specs = managers.into_iter().map(|manager| ManagerSpec {
             name: manager.name,
-            rules: manager.rules.into_iter().map(Rule::from).collect(),
+            rules: plain(manager.rules),
             process_names: manager.process.into_iter().collect(),
         });
         let specs: Vec<ManagerSpec> = specs.collect();
         let backlogs = (0..specs.len()).map(Backlog::new).collect();
         let conflicts = specs.iter().flat_map(|spec| plane.conflicts(&spec.rules).unwrap_or_default());
         let conflict = conflicts.map(|conflict| conflict.to_string()).next();
-        let session = plane.add_session(SessionSpec::new(root_pid, specs)).map_err(|error| {
+        let spec = SessionSpec { casting, ..SessionSpec::new(root_pid, specs) };
+        let session = plane.add_session(spec).map_err(|error| {
             use foretell_pagecache::SessionError as E;
             let code = match &error {
-                E::NoProcess { .. } | E::AlreadyManaged { .. } | E::Observe { .. } => ErrorCode::Process,
+                E::Observe { .. } => ErrorCode::Internal,
+                E::NoProcess { .. } | E::AlreadyManaged { .. } => ErrorCode::Process,
                 E::TooMany { .. } => ErrorCode::Sessions,
                 _ => ErrorCode::BadSpecification,
             };
             (code, error.to_string())
         })?;
-        let reply = RunReply::Started { budget_bytes: plane.options().budget_bytes, conflict };
-        Ok((Run { session, backlogs, unanswered: None }, reply))
+        let (budget_bytes, began_ns) = (plane.options().budget_bytes, plane.began_ns(session));
+        let reply = RunReply::Started { budget_bytes, began_ns, conflict };
+        Ok((Run { session, backlogs, unanswered: BTreeSet::new() }, reply))
+    }
+
+    /// Does what is asked about a program that has been started; what there is to answer at once.
+    pub(crate) fn answer(
+        &mut self,
+        plane: &mut Plane,
+        request: RunRequest,
+    ) -> Result<Vec<RunReply>, RunRefused> {
+        match request {
+            RunRequest::Start { .. } => {
+                Err(wrong("this connection has started one already; open another one for another program"))
+            }
+            RunRequest::Rules { rules, before_ns } => Ok(vec![rules_here(plane, rules, before_ns)?]),
+            RunRequest::YieldTo { rules } => {
+                for rules in rules {
+                    plane.yield_to(self.session, &plain(rules)).map_err(|error| wrong(error.to_string()))?;
+                }
+                Ok(vec![RunReply::Yielding])
+            }
+            RunRequest::Hints { manager, hints } => {
+                self.hint(manager, hints)?;
+                Ok(self.offer(plane))
+            }
+            RunRequest::Report => {
+                // What the program read before it ended may still be in the ring.
+                plane.take_in_all();
+                Ok(vec![self.report(plane)])
+            }
+        }
     }
 
     /// Its session.
-    #[must_use]
-    pub fn session(&self) -> SessionId {
+    pub(crate) fn session(&self) -> SessionId {
         self.session
     }
 
     /// Takes hints in; they are passed on by [`Run::offer`].
-    ///
-    /// # Errors
-    /// There is no such manager, the last hints are not all taken, or these are too many.
-    pub fn hint(&mut self, manager: usize, hints: Vec<RunHint>) -> Result<(), RunRefused> {
+    fn hint(&mut self, manager: usize, hints: Vec<RunHint>) -> Result<(), RunRefused> {
         let Some(backlog) = self.backlogs.get_mut(manager) else {
             return Err(wrong(format!("there is no manager {manager}")));
         };
-        if self.unanswered.is_some() {
+        if self.unanswered.contains(&manager) {
             return Err(wrong("the last hints are not all taken; wait for the answer before sending more"));
         }
         if hints.len() > HINTS_WAITING {
@@ -218,37 +286,75 @@ impl Run {
         }
         let chunk = |hint: RunHint| HintChunk { path: hint.path, offset: hint.offset, length: hint.length };
         backlog.extend(hints.into_iter().map(chunk));
-        self.unanswered = Some(manager);
+        self.unanswered.insert(manager);
         Ok(())
     }
 
-    /// Passes hints on as far as the list has room; the answer when all are taken.
-    pub fn offer(&mut self, plane: &mut Plane) -> Option<RunReply> {
-        let backlog = self.backlogs.get_mut(self.unanswered?)?;
-        backlog.offer(plane, self.session);
-        if !backlog.is_empty() {
-            return None;
+    /// Passes hints on as far as the lists have room; the answers for those that are all taken.
+    pub(crate) fn offer(&mut self, plane: &mut Plane) -> Vec<RunReply> {
+        let mut replies = Vec::new();
+        for manager in self.unanswered.clone() {
+            let Some(backlog) = self.backlogs.get_mut(manager) else { continue };
+            backlog.offer(plane, self.session);
+            if backlog.is_empty() {
+                self.unanswered.remove(&manager);
+                let problem = backlog.take_problem();
+                replies.push(RunReply::Taken { manager, skipped: self.skipped(), problem });
+            }
         }
-        self.unanswered = None;
-        let problem = backlog.take_problem();
-        Some(RunReply::Taken { skipped: self.skipped(), problem })
+        replies
     }
 
-    fn skipped(&self) -> u64 {
+    pub(crate) fn skipped(&self) -> u64 {
         self.backlogs.iter().map(Backlog::skipped).sum()
     }
 
     /// Do hints wait for room?
-    #[must_use]
-    pub fn is_waiting(&self) -> bool {
-        self.unanswered.is_some()
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.unanswered.is_empty()
     }
 
     /// What was done.
-    #[must_use]
-    pub fn report(&self, plane: &Plane) -> RunReply {
+    pub(crate) fn report(&self, plane: &Plane) -> RunReply {
         let report = plane.session_report(self.session).unwrap_or_default();
         RunReply::Report { report: Box::new(report), skipped: self.skipped() }
+    }
+}
+
+/// The rules that held here before a time, and the first file for which `rules` say something else than they.
+pub(crate) fn rules_here(plane: &Plane, rules: Vec<RunRule>, before_ns: u64) -> Result<RunReply, RunRefused> {
+    let here = plane.rules_before(before_ns);
+    let conflict = if here.is_empty() {
+        None
+    } else {
+        let conflicts = plane.conflicts(&plain(rules)).map_err(|error| wrong(error.to_string()))?;
+        conflicts.first().map(ToString::to_string)
+    };
+    let mut left = RULES_BYTES;
+    let here = here.into_iter().map_while(|rules| {
+        // A byte of a pattern takes up to six in JSON, and a rule about 50 besides.
+        let bytes: usize = rules.iter().map(|rule| 6 * rule.glob.len() + 64).sum();
+        left = left.checked_sub(bytes)?;
+        Some(rules.into_iter().map(RunRule::from).collect())
+    });
+    Ok(RunReply::Rules { rules: here.collect(), conflict })
+}
+
+fn plain(rules: Vec<RunRule>) -> Vec<Rule> {
+    rules.into_iter().map(Rule::from).collect()
+}
+
+/// The parent of a process (proc_pid_stat(5): the fourth field, after the name in brackets).
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let behind = stat.iter().rposition(|byte| *byte == b')')? + 1;
+    std::str::from_utf8(&stat[behind..]).ok()?.split_whitespace().nth(1)?.parse().ok()
+}
+
+impl From<Rule> for RunRule {
+    fn from(rule: Rule) -> RunRule {
+        let Rule { glob, policy, priority } = rule;
+        RunRule { glob, policy, priority }
     }
 }
 
@@ -273,6 +379,15 @@ pub(crate) fn encode(reply: &RunReply) -> String {
 mod tests {
     use super::*;
     use std::os::unix::ffi::OsStringExt;
+
+    #[test]
+    fn the_parent_is_read() {
+        let mut child = std::process::Command::new("sleep").arg("5").spawn().unwrap();
+        assert_eq!(parent_of(child.id()), Some(std::process::id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(parent_of(u32::MAX), None);
+    }
 
     #[test]
     fn hints_name_files_of_any_name() {

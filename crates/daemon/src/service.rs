@@ -1,4 +1,5 @@
-//! The loop: the plane's own, with all sockets on one epoll descriptor in it.
+//! The loop: the plane's own, with all sockets on one epoll descriptor in it. It is the same for the service and for a
+//! private host ([`crate::private`]).
 //!
 //! After each round of the plane's loop the clients have their turns. A client's ring is read up to where it
 //! ended before its socket was looked at, so that the files that the entries name are known. How long a user's
@@ -7,11 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use foretell_pagecache::{Counts, Options, Plane, Scope, SessionId};
+use foretell_pagecache::{Counts, Options, Plane, Report, Scope, SessionId};
 use foretell_protocol::ErrorCode;
 use rustix::event::epoll;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -19,10 +20,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::confine::{self, ConfineError, Confinement};
 use crate::connection::{Connection, End, Role};
 use crate::limits::{HALF_DESCRIPTORS_OF_USER, HALF_MESSAGE, Limits, STATUS_FILES};
-use crate::listener::{ListenError, Listener};
+use crate::listener::{EVERYBODY, ListenError, Listener};
 use crate::owners::Owners;
+use crate::private::Own;
 use crate::shares::{ROUND, Shares, Waiting};
 use crate::snapshot::{SessionStatus, Snapshot};
+use crate::stop::Stop;
 use crate::subordinate::Subordinates;
 use crate::watcher::{Watched, Watcher};
 
@@ -87,32 +90,13 @@ impl From<rustix::io::Errno> for ServiceError {
     }
 }
 
-/// Ends a running service: its loop ends after the round that it is in.
-#[derive(Debug, Clone)]
-pub struct Stop(std::sync::Arc<OwnedFd>);
-
-impl Stop {
-    /// Ends the service. May be called any number of times, from any thread.
-    pub fn stop(&self) {
-        // A pipe that is full has been told.
-        let _ = rustix::io::write(&self.0, b"x");
-    }
-
-    /// Ends the service when this process is told to end (`SIGTERM`, `SIGINT`).
-    ///
-    /// # Errors
-    /// When no handler can be set.
-    pub fn on_signals(&self) -> io::Result<()> {
-        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-            signal_hook::low_level::pipe::register(signal, self.0.try_clone()?)?;
-        }
-        Ok(())
-    }
-}
-
-/// The service.
+/// The service, or a private host: sessions on a plane.
 pub struct Service {
     pub(crate) plane: Plane,
+    /// Of a private host: the user whose it is. Only that user and root are let in.
+    pub(crate) owner: Option<u32>,
+    /// Of a private host: the program that its own process has started, and answers for it.
+    pub(crate) own: Option<Own>,
     pub(crate) limits: Limits,
     pub(crate) owners: Owners,
     pub(crate) subordinates: Subordinates,
@@ -131,7 +115,8 @@ pub struct Service {
     pub(crate) shares: Shares,
     /// Something could not be done in this round: the next one does not wait.
     pub(crate) unfinished: bool,
-    pub(crate) listener: Listener,
+    /// None where a private host cannot listen.
+    pub(crate) listener: Option<Listener>,
     watched: Watched,
     stop: Stop,
     /// Readable when it is to end.
@@ -166,7 +151,7 @@ impl Service {
     /// When another service listens there, or the page cache cannot be steered here.
     pub fn open(configuration: Configuration) -> Result<Service, ServiceError> {
         let Configuration { socket, mut options, mut limits, confinement } = configuration;
-        let listener = Listener::bind(&socket)?;
+        let listener = Listener::bind(&socket, EVERYBODY)?;
         let descriptors = raise_descriptor_limit();
         if confinement != Confinement::None {
             confine::give_up_capabilities()?;
@@ -184,22 +169,32 @@ impl Service {
         if confinement != Confinement::None {
             plane.load_all();
         }
+        Ok(Service { confinement, ..Service::on(plane, Some(listener), limits, None)? })
+    }
+
+    /// Serves on a plane.
+    pub(crate) fn on(
+        plane: Plane,
+        listener: Option<Listener>,
+        limits: Limits,
+        owner: Option<u32>,
+    ) -> Result<Service, ServiceError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let watched = Watched::new()?;
-        let flags = rustix::pipe::PipeFlags::NONBLOCK | rustix::pipe::PipeFlags::CLOEXEC;
-        let (told, stop) = rustix::pipe::pipe_with(flags)?;
-        let stop = Stop(std::sync::Arc::new(stop));
-        for (descriptor, number) in
-            [(listener.as_fd(), LISTENER), (told.as_fd(), STOP), (watched.bell(), WATCHER)]
-        {
+        let (told, stop) = Stop::new()?;
+        let listening = listener.as_ref().map(|listener| (listener.as_fd(), LISTENER));
+        let others = [(told.as_fd(), STOP), (watched.bell(), WATCHER)];
+        for (descriptor, number) in others.into_iter().chain(listening) {
             epoll::add(&epoll, descriptor, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?;
         }
         Ok(Service {
             plane,
+            owner,
+            own: None,
             limits,
             owners: Owners::default(),
             subordinates: Subordinates::new(Path::new("/etc")),
-            confinement,
+            confinement: Confinement::None,
             connections: BTreeMap::new(),
             busy: Waiting::default(),
             epoll,
@@ -253,21 +248,44 @@ impl Service {
     pub fn run(mut self) -> Result<(), ServiceError> {
         confine::filter_calls(self.confinement)?;
         while !self.stopping {
-            let ready = self.plane.step(&[self.epoll.as_fd()], self.longest_wait())?;
-            self.unfinished = false;
-            if !ready.is_empty() {
-                self.take_events()?;
-            }
-            self.take_turns();
-            self.keep_time()?;
+            self.round(&[], IDLE)?;
         }
+        let _report = self.finish();
+        Ok(())
+    }
+
+    /// One round of the loop: waits until something happens, at most `timeout`, and acts on it. Which of `others`
+    /// (positions in the slice) are readable or hung up.
+    ///
+    /// # Errors
+    /// When the loop cannot go on.
+    pub fn round(
+        &mut self,
+        others: &[BorrowedFd<'_>],
+        timeout: Duration,
+    ) -> Result<Vec<usize>, ServiceError> {
+        let descriptors: Vec<_> = others.iter().copied().chain([self.epoll.as_fd()]).collect();
+        let mut ready = self.plane.step(&descriptors, self.longest_wait().min(timeout))?;
+        self.unfinished = false;
+        if ready.pop_if(|at| *at == others.len()).is_some() {
+            self.take_events()?;
+        }
+        self.take_turns();
+        self.keep_time()?;
+        Ok(ready)
+    }
+
+    /// Ends all sessions, tells those who have runs what was done for them, and undoes what was changed in open files.
+    pub fn finish(mut self) -> Report {
+        self.plane.take_in_all();
+        let why =
+            if self.owner.is_none() { "the service is being stopped" } else { "its own program has ended" };
         let all: Vec<u64> = self.connections.keys().copied().collect();
         for id in all {
-            self.end(id, End::because(ErrorCode::Stopping, "the service is being stopped"));
+            self.tell_report(id);
+            self.end(id, End::because(ErrorCode::Stopping, why));
         }
-        // Sessions have ended; what was changed in open files is restored.
-        let _report = self.plane.finish();
-        Ok(())
+        self.plane.finish()
     }
 
     fn longest_wait(&self) -> Duration {
@@ -275,7 +293,8 @@ impl Service {
             return Duration::ZERO;
         }
         let mut longest = if self.busy.is_empty() { IDLE } else { WATCH };
-        if self.runs > 0 && self.connections.values().any(Connection::has_pending_hints) {
+        let own = self.own.as_ref().is_some_and(Own::is_waiting);
+        if own || self.runs > 0 && self.connections.values().any(Connection::has_pending_hints) {
             longest = longest.min(PENDING);
         }
         let deadline = self.greeting.first().map(|(at, _)| *at + self.limits.greeting());
@@ -385,7 +404,9 @@ impl Service {
         if self.accept_again.is_some_and(|at| at <= now) {
             self.accept_again = None;
             let data = epoll::EventData::new_u64(LISTENER);
-            epoll::add(&self.epoll, &self.listener, data, epoll::EventFlags::IN)?;
+            if let Some(listener) = &self.listener {
+                epoll::add(&self.epoll, listener, data, epoll::EventFlags::IN)?;
+            }
         }
         while let Some(&(since, id)) = self.greeting.first() {
             let greeted = self.connections.get(&id).is_none_or(|c| !matches!(c.role, Role::Unknown));
@@ -407,6 +428,9 @@ impl Service {
         }
         self.end_half_messages(now);
         self.put_out_stuck();
+        if let Some(own) = &mut self.own {
+            own.offer(&mut self.plane);
+        }
         self.guard_the_door()?;
         if self.runs > 0 {
             self.offer_hints();
@@ -492,8 +516,9 @@ impl Service {
         Snapshot {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
+            private: self.owner.is_some(),
             uptime_s: self.started.elapsed().as_secs_f64(),
-            sessions_open: self.owners.sessions(),
+            sessions_open: self.owners.sessions() + u32::from(self.own.is_some()),
             sessions_opened: self.opened,
             sessions_refused: self.refused,
             withheld: sessions.iter().filter(is_withheld).map(|row| row.session).collect(),

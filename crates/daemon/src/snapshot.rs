@@ -28,6 +28,9 @@ pub struct Snapshot {
     pub version: String,
     /// Its process.
     pub pid: u32,
+    /// It is a `foretell run` or `foretell learn` with a budget of its own, not the service.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub private: bool,
     /// Since it was started.
     pub uptime_s: f64,
     /// Sessions at present, of all users.

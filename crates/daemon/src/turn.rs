@@ -14,7 +14,7 @@ use crate::limits::{
     STATUS_FILES, STATUS_REQUEST_BYTES,
 };
 use crate::owners::Weight;
-use crate::run::{self, Run, RunRequest};
+use crate::run::{self, Run, RunRefused, RunReply, RunRequest};
 use crate::service::Service;
 use crate::snapshot::{SessionStatus, StatusRequest};
 
@@ -297,8 +297,9 @@ impl Service {
     }
 
     fn tell_status(&mut self, id: u64, part: &Part) -> Result<(), End> {
+        let owner = self.owner;
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
-        let user = connection.peer.user;
+        let user = if owner == Some(connection.peer.user) { 0 } else { connection.peer.user };
         let request = if part.more || part.text.len() > STATUS_REQUEST_BYTES {
             Err(format!("a status request has at most {STATUS_REQUEST_BYTES} bytes, in one part"))
         } else if part.text.is_empty() {
@@ -330,8 +331,9 @@ impl Service {
     }
 
     fn hear_run(&mut self, id: u64, part: &Part, root: Option<ForeignFd>) -> Result<(), End> {
+        let owner = self.owner;
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
-        if connection.peer.user != 0 {
+        if connection.peer.user != 0 && owner != Some(connection.peer.user) {
             let text = "only root may take programs under rules through the service".to_owned();
             return connection.refuse(ErrorCode::NotPermitted, None, text);
         }
@@ -340,51 +342,47 @@ impl Service {
             Ok(None) => return Ok(()),
             Err(error) => return Err(End::because(ErrorCode::Malformed, error)),
         };
-        match (run::parse(&text), root) {
-            (Ok(request), Some(root)) => self.do_run(id, request, &root),
-            (Err((code, text)), _) => connection.refuse(code, None, text),
-            (Ok(_), None) => Err(End::because(ErrorCode::Malformed, "a run without a descriptor")),
+        match run::parse(&text).and_then(|request| self.do_run(id, request, root.as_ref())) {
+            Ok(replies) => replies.iter().try_for_each(|reply| self.reply_run(id, &run::encode(reply))),
+            Err((code, text)) => match self.connections.get_mut(&id) {
+                Some(connection) => connection.refuse(code, None, text),
+                None => Ok(()),
+            },
         }
     }
 
-    fn do_run(&mut self, id: u64, request: RunRequest, root: &ForeignFd) -> Result<(), End> {
-        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
-        let Role::Command(run) = &mut connection.role else { return Ok(()) };
-        let early = || (ErrorCode::BadSpecification, "start first".to_owned());
-        let reply = match (request, run.as_deref_mut()) {
-            (RunRequest::Start { .. }, Some(_)) => {
-                let text = "this connection has started one already; open another one for another program";
-                Err((ErrorCode::BadSpecification, text.to_owned()))
+    fn do_run(
+        &mut self,
+        id: u64,
+        request: RunRequest,
+        root: Option<&ForeignFd>,
+    ) -> Result<Vec<RunReply>, RunRefused> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(Vec::new()) };
+        let Role::Command(run) = &mut connection.role else { return Ok(Vec::new()) };
+        let bad = |text: &str| Err((ErrorCode::BadSpecification, text.to_owned()));
+        match (request, run.as_deref_mut(), root) {
+            (request, Some(run), _) => run.answer(&mut self.plane, request),
+            (RunRequest::Rules { rules, before_ns }, None, _) => {
+                Ok(vec![run::rules_here(&self.plane, rules, before_ns)?])
             }
-            (RunRequest::Start { .. }, None) if self.runs >= self.limits.runs => {
+            (RunRequest::Start { .. }, None, _) if self.runs >= self.limits.runs => {
                 let text = format!("{} programs run under rules already; wait for one of them", self.runs);
                 Err((ErrorCode::Runs, text))
             }
-            (RunRequest::Start { managers }, None) => {
-                Run::start_behind(&mut self.plane, root, managers).map(|(started, reply)| {
-                    self.runs += 1;
-                    *run = Some(Box::new(started));
-                    Some(reply)
-                })
+            (RunRequest::Start { managers }, None, Some(root)) => {
+                // With a private host nobody brings processes of others under control.
+                let parent = self.owner.map(|_| connection.peer.pid);
+                let (started, reply) = Run::start_behind(&mut self.plane, root, parent, managers)?;
+                self.runs += 1;
+                *run = Some(Box::new(started));
+                Ok(vec![reply])
             }
-            (RunRequest::Hints { manager, hints }, Some(run)) => {
-                run.hint(manager, hints).map(|()| run.offer(&mut self.plane))
-            }
-            (RunRequest::Report, Some(run)) => {
-                // What the program read before it ended may still be in the ring.
-                self.plane.take_in_all();
-                Ok(Some(run.report(&self.plane)))
-            }
-            (RunRequest::Hints { .. } | RunRequest::Report, None) => Err(early()),
-        };
-        match reply {
-            Ok(Some(reply)) => self.reply_run(id, &run::encode(&reply)),
-            Ok(None) => Ok(()),
-            Err((code, text)) => connection.refuse(code, None, text),
+            (RunRequest::Start { .. }, None, None) => bad("a start comes with a pidfd"),
+            (_, None, _) => bad("start first"),
         }
     }
 
-    fn reply_run(&mut self, id: u64, text: &str) -> Result<(), End> {
+    pub(crate) fn reply_run(&mut self, id: u64, text: &str) -> Result<(), End> {
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         for part in Part::cut(text) {
             connection.reply(&Reply::Run(part))?;
@@ -403,8 +401,9 @@ impl Service {
         for id in waiting {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
             let Role::Command(Some(run)) = &mut connection.role else { continue };
-            let Some(reply) = run.offer(&mut self.plane) else { continue };
-            match self.reply_run(id, &run::encode(&reply)) {
+            let replies = run.offer(&mut self.plane);
+            let said = replies.iter().try_for_each(|reply| self.reply_run(id, &run::encode(reply)));
+            match said {
                 Ok(()) => self.flush(id),
                 Err(end) => self.end(id, end),
             }
@@ -413,7 +412,8 @@ impl Service {
 
     /// The sessions, or those of one user.
     pub(crate) fn session_rows(&self, user: Option<u32>) -> Vec<SessionStatus> {
-        let mut rows: Vec<SessionStatus> = Vec::new();
+        let own = self.own_row().filter(|row| user.is_none_or(|wanted| wanted == row.user));
+        let mut rows = Vec::from_iter(own);
         let mut places: BTreeMap<u32, usize> = BTreeMap::new();
         for connection in self.connections.values() {
             let Some(session) = connection.session() else { continue };

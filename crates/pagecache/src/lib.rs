@@ -66,6 +66,7 @@ mod takeover;
 mod unfound;
 pub mod watch;
 mod workers;
+mod yielding;
 
 pub use backlog::Backlog;
 pub use casting::Casting;

@@ -193,16 +193,13 @@ pub struct SessionSpec {
     pub managers: Vec<ManagerSpec>,
     /// Which process follows which list of its manager's; `None`: found out by what each reads.
     pub casting: Option<Casting>,
-    /// Rules that hold elsewhere, a list for each owner: a file for which one of them says something else than the
-    /// session's own rules is left alone. So are those of the sessions that the plane has already.
-    pub yields_to: Vec<Vec<Rule>>,
 }
 
 impl SessionSpec {
-    /// A process tree without a casting, and without others to yield to.
+    /// A process tree without a casting.
     #[must_use]
     pub fn new(root_pid: u32, managers: Vec<ManagerSpec>) -> SessionSpec {
-        SessionSpec { root_pid, managers, casting: None, yields_to: Vec::new() }
+        SessionSpec { root_pid, managers, casting: None }
     }
 }
 

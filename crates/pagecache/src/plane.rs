@@ -17,15 +17,14 @@ use rustix::io::Errno;
 use crate::advice::ReadaheadOff;
 use crate::check;
 use crate::closing::Closer;
-use crate::error::{Conflict, DiscloseError, OpenError, RuleError, SessionError, StepError};
+use crate::error::{DiscloseError, OpenError, SessionError, StepError};
 use crate::guard::Guard;
 use crate::identity;
 use crate::kernel::{self, Linux, PageCache};
 use crate::lifecycle::present_name;
 use crate::observe::{Observer, ObserverConfig};
-use crate::options::{HintChunk, Options, Rule, SessionId, SessionSpec};
+use crate::options::{HintChunk, Options, SessionId, SessionSpec};
 use crate::report::{FileReport, Report};
-use crate::rules::{Compiled, RuleSet};
 use crate::schedule::{Schedule, WINDOW};
 use crate::sessions::{Origin, Prepared, tree, user_of};
 use crate::steering::{Command, Steering};
@@ -172,12 +171,7 @@ impl Plane {
     /// has changed then.
     pub fn add_session(&mut self, spec: SessionSpec) -> Result<SessionId, SessionError> {
         let root = spec.root_pid;
-        let mut prepared = Prepared::new(&spec.managers)?;
-        for rules in &spec.yields_to {
-            let others = Compiled::new(rules)
-                .map_err(|source| SessionError::Rules { manager: "another's".to_owned(), source })?;
-            prepared.yield_to(&Arc::new(others));
-        }
+        let prepared = Prepared::new(&spec.managers)?;
         present_name(root)?;
         let enclosing = self.steering.enclosing(root, false)?;
         let pids = tree(root);
@@ -496,14 +490,6 @@ impl Plane {
         }
     }
 
-    /// The files that are managed already and for which `rules` name another policy or priority.
-    ///
-    /// # Errors
-    /// When a rule does not parse.
-    pub fn conflicts(&self, rules: &[Rule]) -> Result<Vec<Conflict>, RuleError> {
-        Ok(self.steering.conflicts(&RuleSet::new(rules)?))
-    }
-
     /// What was done so far. Computing `belady_fetches` takes time and memory in proportion to the
     /// references: ask once, at the end.
     pub fn report(&mut self) -> Report {
@@ -514,14 +500,6 @@ impl Plane {
             Some(history) => history.all().map(|references| belady_fetches(&references, cache_blocks)),
         };
         self.report_with(optimum)
-    }
-
-    /// The same without the comparison with optimal replacement, which takes time that the programs still
-    /// under control have no use for.
-    pub fn report_so_far(&self) -> Report {
-        self.report_with(
-            Err("compared only when the first of the runs that share the budget ends".to_owned()),
-        )
     }
 
     fn report_with(&self, optimum: Result<u64, String>) -> Report {

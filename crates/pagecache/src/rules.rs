@@ -89,6 +89,11 @@ impl RuleSet {
         Arc::clone(&self.own)
     }
 
+    /// The rules themselves.
+    pub(crate) fn own(&self) -> &[Rule] {
+        &self.own.rules
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.own.rules.is_empty()
     }

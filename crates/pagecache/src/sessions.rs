@@ -83,6 +83,8 @@ pub(crate) struct Session {
     /// Which of them takes the processes that no other one names.
     default: usize,
     pub(crate) origin: Origin,
+    /// By `CLOCK_MONOTONIC`.
+    pub(crate) began_ns: u64,
     /// The user that the process at its root runs as.
     owner: u32,
     /// It has named a file of which its user may not know what is cached.
@@ -105,6 +107,12 @@ impl Session {
     fn manager_of(&self, name: &[u8]) -> usize {
         let name = &name[..name.len().min(NAME_BYTES)];
         self.managers.iter().position(|m| m.names.iter().any(|n| n == name)).unwrap_or(self.default)
+    }
+
+    /// All of its rules leave to `others` the files for which those say something else.
+    pub(crate) fn yield_to(&mut self, others: &Arc<Compiled>) {
+        let with_rules = self.managers.iter_mut().filter(|manager| !manager.rules.is_empty());
+        with_rules.for_each(|manager| manager.rules.yield_to(Arc::clone(others)));
     }
 }
 
@@ -212,6 +220,7 @@ impl Sessions {
             default: prepared.default,
             owner: credentials(origin.root).map_or(origin.user, |credentials| credentials.users[0]),
             origin,
+            began_ns: now_ns(),
             withheld: false,
             held: BTreeMap::new(),
             members: BTreeSet::new(),
@@ -475,6 +484,11 @@ pub(crate) fn tree_within(root: u32, most_threads: usize) -> Vec<u32> {
 pub(crate) fn user_of(pid: u32) -> u32 {
     use std::os::unix::fs::MetadataExt;
     fs::metadata(format!("/proc/{pid}")).map_or(0, |metadata| metadata.uid())
+}
+
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.cast_unsigned().saturating_mul(1_000_000_000).saturating_add(now.tv_nsec.cast_unsigned())
 }
 
 fn credentials(pid: u32) -> Option<Credentials> {

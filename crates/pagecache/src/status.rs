@@ -215,12 +215,17 @@ impl Plane {
             }
         }
         processes.extend(own.others_ended.clone());
+        let missing = if steering.options.compare_with_optimum {
+            "the budget is shared with another run, whose report has it"
+        } else {
+            "a service that runs for long does not keep the references"
+        };
         let mut report = Report {
             daemon_cpu_s: self.cpu_s(),
             budget_bytes: steering.options.budget_bytes,
             block_bytes: steering.options.block_bytes,
             lost_events: self.observer.lost_events(),
-            belady_missing: Some("a service that runs for long does not keep the references".to_owned()),
+            belady_missing: Some(missing.to_owned()),
             ..Report::default()
         };
         for process in &processes {

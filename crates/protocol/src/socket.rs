@@ -34,16 +34,38 @@ pub fn path() -> PathBuf {
 /// ([`io::ErrorKind::WouldBlock`]), or when it is somebody else who listens
 /// ([`io::ErrorKind::PermissionDenied`]).
 pub fn connect(to: &Path) -> io::Result<OwnedFd> {
-    let address = SocketAddrUnix::new(to)?;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::connect(&socket, &address)?;
+    let socket = connect_to_anybody(to)?;
     let server = rustix::net::sockopt::socket_peercred(&socket)?.uid;
     if server.is_root() || server == rustix::process::geteuid() || is_usual_owner(to, server) {
         return Ok(socket);
     }
     let whose = format!("user {server} listens there, neither root nor this user");
     Err(io::Error::new(io::ErrorKind::PermissionDenied, whose))
+}
+
+/// Connects to a process of a user without waiting, and looks that it is this one which began to listen there
+/// (`SO_PEERCRED`) before anything is said.
+///
+/// # Errors
+/// As [`connect`]; [`io::ErrorKind::PermissionDenied`] when another process listens there, or one of another user.
+pub fn connect_to_process(to: &Path, pid: u32, user: u32) -> io::Result<OwnedFd> {
+    let socket = connect_to_anybody(to)?;
+    let server = rustix::net::sockopt::socket_peercred(&socket)?;
+    let listens = server.pid.as_raw_nonzero().get();
+    if u32::try_from(listens) == Ok(pid) && server.uid.as_raw() == user {
+        return Ok(socket);
+    }
+    let whose = format!("process {listens} of user {} listens there", server.uid);
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, whose))
+}
+
+/// Never waits: a server that lets nobody in refuses at once.
+fn connect_to_anybody(to: &Path) -> io::Result<OwnedFd> {
+    let address = SocketAddrUnix::new(to)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &address)?;
+    Ok(socket)
 }
 
 /// Is this the usual place, and the user the owner of its directory?

@@ -7,9 +7,8 @@
 //! 8 bytes                     64-bit FNV-1a of all bytes before, little end first
 //! ```
 //!
-//! An event begins with a byte: its kind in the lowest three bits, flags in the others. Numbers follow, seven
-//! bits a byte, lowest first, the highest bit saying that there is more (LEB128). A difference is folded, so
-//! that small negative ones are short, too: 0, -1, 1, -2 … become 0, 1, 2, 3 ….
+//! An event begins with a byte: its kind in the lowest three bits, flags in the others. Numbers follow
+//! as in [`foretell_numbers`].
 //!
 //! | kind | contents |
 //! | --- | --- |
@@ -73,30 +72,6 @@ pub fn is_recording(first_bytes: &[u8]) -> bool {
     first_bytes.starts_with(&MAGIC)
 }
 
-/// A difference as a number that is small if the difference is.
-pub(crate) fn fold(difference: i64) -> u64 {
-    ((difference << 1) ^ (difference >> 63)).cast_unsigned()
-}
-
-/// The difference again.
-pub(crate) fn unfold(folded: u64) -> i64 {
-    (folded >> 1).cast_signed() ^ -((folded & 1).cast_signed())
-}
-
-/// Appends a number.
-pub(crate) fn number(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// Appends the difference between two numbers; wraps, as the reader does.
-pub(crate) fn difference(out: &mut Vec<u8>, value: u64, from: u64) {
-    number(out, fold(value.wrapping_sub(from).cast_signed()));
-}
-
 /// The running sum: 64-bit FNV-1a (RFC 9923, section 5).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sum(pub(crate) u64);
@@ -126,15 +101,5 @@ mod tests {
         assert_eq!(sum.0, 0xcbf2_9ce4_8422_2325);
         sum.add(b"foobar");
         assert_eq!(sum.0, 0x8594_4171_f739_67e8);
-    }
-
-    #[test]
-    fn small_differences_are_short() {
-        for (difference, folded) in
-            [(0, 0), (-1, 1), (1, 2), (-2, 3), (i64::MAX, u64::MAX - 1), (i64::MIN, u64::MAX)]
-        {
-            assert_eq!(fold(difference), folded);
-            assert_eq!(unfold(folded), difference);
-        }
     }
 }

@@ -10,10 +10,11 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use foretell_numbers::{NumberError, Numbers, unfold};
+
 use crate::error::ReadError;
 use crate::format::{
     FOLLOWS, KIND, MAGIC, SAME_FILE, SAME_ROLE, Sum, VERSION, WAY, WAY_SHIFT, WINDOW_LOG_MAX, fact, kind,
-    unfold,
 };
 use crate::state::{Bounds, FileState, State};
 use crate::{Access, Fact, FileNumber, FileRecord, Recording, Role, RoleId, Summary, Way, limits};
@@ -77,9 +78,9 @@ fn read(path: &Path, bytes: impl BufRead, bounds: Bounds) -> Result<Recording, R
     decoder.window_log_max(WINDOW_LOG_MAX).map_err(|e| fail(Failure::Io(e)))?;
     let mut contents = Contents::new(decoder.single_frame(), bounds);
     let recording = contents.recording().map_err(fail)?;
-    let end = contents.position();
+    let end = contents.numbers.position();
     let damaged = |what| fail(Failure::Damaged { byte: end, what });
-    if contents.next().map_err(fail)?.is_some() {
+    if contents.numbers.next_byte().map_err(|e| fail(e.into()))?.is_some() {
         return Err(damaged("something follows the summary"));
     }
     drop(contents);
@@ -103,6 +104,18 @@ enum Failure {
     CutShort,
     Damaged { byte: u64, what: &'static str },
     Limit { limit: u64, what: &'static str },
+}
+
+impl From<NumberError> for Failure {
+    fn from(error: NumberError) -> Failure {
+        match error {
+            NumberError::Io(error) => Failure::Io(error),
+            NumberError::Ended { byte } => Failure::Damaged { byte, what: "it ends without a summary" },
+            NumberError::Damaged { byte, what } => Failure::Damaged { byte, what },
+            NumberError::Limit { bytes } => Failure::Limit { limit: bytes, what: "bytes" },
+            _ => Failure::CutShort,
+        }
+    }
 }
 
 impl Failure {
@@ -169,105 +182,30 @@ impl<R: BufRead> BufRead for Summed<R> {
     }
 }
 
-/// The uncompressed stream, and how far it has been read.
+/// The uncompressed stream, and what may be in it.
 struct Contents<R> {
-    inner: R,
-    buffer: Box<[u8]>,
-    at: usize,
-    filled: usize,
-    /// Bytes before the buffer.
-    earlier: u64,
+    numbers: Numbers<R>,
     bounds: Bounds,
 }
 
 impl<R: Read> Contents<R> {
     fn new(inner: R, bounds: Bounds) -> Contents<R> {
-        let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
-        Contents { inner, buffer, at: 0, filled: 0, earlier: 0, bounds }
-    }
-
-    fn position(&self) -> u64 {
-        self.earlier + self.at as u64
+        Contents { numbers: Numbers::new(inner, BUFFER_BYTES, bounds.uncompressed_bytes), bounds }
     }
 
     /// A failure at the byte read last.
     fn damaged(&self, what: &'static str) -> Failure {
-        Failure::Damaged { byte: self.position().saturating_sub(1), what }
-    }
-
-    /// The next byte; `None` at the end of the stream.
-    fn next(&mut self) -> Result<Option<u8>, Failure> {
-        if self.at == self.filled {
-            self.earlier += self.filled as u64;
-            (self.at, self.filled) = (0, 0);
-            self.filled = loop {
-                match self.inner.read(&mut self.buffer) {
-                    Ok(n) => break n,
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                    Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Err(Failure::CutShort),
-                    // What the decompressor says has no number of the system's.
-                    Err(e) if e.raw_os_error().is_none() => {
-                        return Err(self.damaged("the compressed stream is not one"));
-                    }
-                    Err(e) => return Err(Failure::Io(e)),
-                }
-            };
-            if self.filled == 0 {
-                return Ok(None);
-            }
-            let limit = self.bounds.uncompressed_bytes;
-            if self.earlier + self.filled as u64 > limit {
-                return Err(Failure::Limit { limit, what: "bytes" });
-            }
-        }
-        let byte = self.buffer[self.at];
-        self.at += 1;
-        Ok(Some(byte))
-    }
-
-    fn byte(&mut self) -> Result<u8, Failure> {
-        let Some(byte) = self.next()? else { return Err(self.damaged("it ends without a summary")) };
-        Ok(byte)
-    }
-
-    fn number(&mut self) -> Result<u64, Failure> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            let part = u64::from(byte & 0x7f);
-            if part << shift >> shift != part {
-                break;
-            }
-            value |= part << shift;
-            if byte & 0x80 == 0 {
-                return Ok(value);
-            }
-        }
-        Err(self.damaged("a number of more than 64 bits"))
-    }
-
-    fn u32(&mut self) -> Result<u32, Failure> {
-        let value = self.number()?;
-        u32::try_from(value).map_err(|_| self.damaged("a number of more than 32 bits"))
-    }
-
-    fn from(&mut self, from: u64) -> Result<u64, Failure> {
-        Ok(from.wrapping_add(unfold(self.number()?).cast_unsigned()))
-    }
-
-    fn u32_from(&mut self, from: u32) -> Result<u32, Failure> {
-        let value = self.from(from.into())?;
-        u32::try_from(value).map_err(|_| self.damaged("a number of more than 32 bits"))
+        Failure::Damaged { byte: self.numbers.last_byte(), what }
     }
 
     fn bytes(&mut self, limit: usize, what: &'static str) -> Result<Vec<u8>, Failure> {
-        let length = self.number()?;
+        let length = self.numbers.number()?;
         if length > limit as u64 {
             return Err(Failure::Limit { limit: limit as u64, what });
         }
         let mut bytes = Vec::with_capacity(length as usize);
         for _ in 0..length {
-            bytes.push(self.byte()?);
+            bytes.push(self.numbers.byte()?);
         }
         Ok(bytes)
     }
@@ -277,7 +215,7 @@ impl<R: Read> Contents<R> {
         let mut state = State::default();
         let bounds = self.bounds;
         loop {
-            let head = self.byte()?;
+            let head = self.numbers.byte()?;
             if head & KIND != kind::ACCESS && head & !KIND != 0 {
                 return Err(self.damaged("an event of no known kind"));
             }
@@ -306,21 +244,21 @@ impl<R: Read> Contents<R> {
     }
 
     fn role(&mut self, state: &mut State) -> Result<Role, Failure> {
-        let parent = self.u32()?.checked_sub(1).map(RoleId);
+        let parent = self.numbers.u32()?.checked_sub(1).map(RoleId);
         if parent.is_some_and(|parent| parent.0 as usize >= state.ended.len()) {
             return Err(self.damaged("a parent that is no earlier role"));
         }
         let name = self.bytes(limits::NAME_BYTES, "bytes in a command name")?;
         let name = String::from_utf8(name).map_err(|_| self.damaged("a command name that is not UTF-8"))?;
         state.ended.push(false);
-        Ok(Role { parent, name, ordinal: self.u32()? })
+        Ok(Role { parent, name, ordinal: self.numbers.u32()? })
     }
 
     fn file(&mut self, state: &mut State) -> Result<FileRecord, Failure> {
-        let dev = self.from(state.dev)?;
-        let ino = self.from(state.ino)?;
-        let mtime_ns = self.from(state.mtime_ns.cast_unsigned())?.cast_signed();
-        let size = self.number()?;
+        let dev = self.numbers.after(state.dev)?;
+        let ino = self.numbers.after(state.ino)?;
+        let mtime_ns = self.numbers.after(state.mtime_ns.cast_unsigned())?.cast_signed();
+        let size = self.numbers.number()?;
         let path = self.bytes(limits::PATH_BYTES, "bytes in a path")?;
         if path.contains(&0) {
             return Err(self.damaged("a path with a zero in it"));
@@ -342,30 +280,30 @@ impl<R: Read> Contents<R> {
             2 => Way::Written,
             _ => return Err(self.damaged("an access of no known kind")),
         };
-        let role = if head & SAME_ROLE == 0 { self.u32_from(state.role)? } else { state.role };
+        let role = if head & SAME_ROLE == 0 { self.numbers.u32_after(state.role)? } else { state.role };
         if role as usize >= state.ended.len() {
             return Err(self.damaged("a role that is not known"));
         }
-        let file = if head & SAME_FILE == 0 { self.u32_from(state.file)? } else { state.file };
+        let file = if head & SAME_FILE == 0 { self.numbers.u32_after(state.file)? } else { state.file };
         let Some(FileState { next_page, .. }) = state.files.get_mut(file as usize) else {
             return Err(self.damaged("a file that is not known"));
         };
-        let first_page = if head & FOLLOWS == 0 { self.u32_from(*next_page)? } else { *next_page };
-        let pages = self.u32()?;
+        let first_page = if head & FOLLOWS == 0 { self.numbers.u32_after(*next_page)? } else { *next_page };
+        let pages = self.numbers.u32()?;
         *next_page = match first_page.checked_add(pages) {
             Some(end) if pages > 0 => end,
             _ => return Err(self.damaged("an access to pages that cannot be")),
         };
-        let at_ns = self.from(state.at_ns)?;
-        let waited_ns = self.number()?;
+        let at_ns = self.numbers.after(state.at_ns)?;
+        let waited_ns = self.numbers.number()?;
         (state.role, state.file, state.at_ns) = (role, file, at_ns);
         let (role, file) = (RoleId(role), FileNumber(file));
         Ok(Access { role, file, first_page, pages, at_ns, waited_ns, way })
     }
 
     fn fact(&mut self, state: &mut State) -> Result<Fact, Failure> {
-        let kind = self.byte()?;
-        let of = self.u32()?;
+        let kind = self.numbers.byte()?;
+        let of = self.numbers.u32()?;
         let known = if kind == fact::ENDED { state.ended.len() } else { state.files.len() };
         if of as usize >= known {
             return Err(self.damaged("a fact of what is not known"));
@@ -376,7 +314,7 @@ impl<R: Read> Contents<R> {
             fact::EXECUTED => Fact::Executed(file),
             fact::DELETED => Fact::Deleted(file),
             fact::TRUNCATED => Fact::Truncated(file),
-            fact::ENDED => Fact::Ended { role: RoleId(of), at_ns: self.number()? },
+            fact::ENDED => Fact::Ended { role: RoleId(of), at_ns: self.numbers.number()? },
             _ => return Err(self.damaged("a fact of no known kind")),
         };
         if !state.is_news(fact) {
@@ -386,19 +324,19 @@ impl<R: Read> Contents<R> {
     }
 
     fn summary(&mut self) -> Result<Summary, Failure> {
-        let elapsed_ns = self.number()?;
-        let wait_ns = self.number()?;
-        let device_read_bytes = self.number()?;
-        let lost_events = self.number()?;
-        let exit_code = match self.number()? {
+        let elapsed_ns = self.numbers.number()?;
+        let wait_ns = self.numbers.number()?;
+        let device_read_bytes = self.numbers.number()?;
+        let lost_events = self.numbers.number()?;
+        let exit_code = match self.numbers.number()? {
             0 => None,
-            1 => match i32::try_from(unfold(self.number()?)) {
+            1 => match i32::try_from(unfold(self.numbers.number()?)) {
                 Ok(code) => Some(code),
                 Err(_) => return Err(self.damaged("an exit code of more than 32 bits")),
             },
             _ => return Err(self.damaged("an exit code that is neither there nor absent")),
         };
-        let left_out = self.number()?;
+        let left_out = self.numbers.number()?;
         Ok(Summary { elapsed_ns, wait_ns, device_read_bytes, lost_events, exit_code, left_out })
     }
 }
@@ -414,16 +352,6 @@ fn push<T>(table: &mut Vec<T>, entry: T, limit: usize, what: &'static str) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_stream_is_limited() {
-        let bounds = Bounds { uncompressed_bytes: BUFFER_BYTES as u64 * 2, ..Bounds::default() };
-        let mut contents = Contents::new(io::repeat(0), bounds);
-        for _ in 0..BUFFER_BYTES * 2 {
-            assert!(matches!(contents.next(), Ok(Some(0))));
-        }
-        assert!(matches!(contents.next(), Err(Failure::Limit { what: "bytes", .. })));
-    }
 
     /// Two roles, two files, two accesses, and no summary.
     fn contents() -> Vec<u8> {

@@ -9,12 +9,11 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use foretell_numbers::{fold, put, put_difference};
 use foretell_output::{Output, Writing};
 
 use crate::error::WriteError;
-use crate::format::{
-    FOLLOWS, LEVEL, MAGIC, SAME_FILE, SAME_ROLE, Sum, VERSION, WAY_SHIFT, difference, fold, kind, number,
-};
+use crate::format::{FOLLOWS, LEVEL, MAGIC, SAME_FILE, SAME_ROLE, Sum, VERSION, WAY_SHIFT, kind};
 use crate::state::{Bounds, FileState, State, fact_numbers};
 use crate::{Access, Event, Fact, FileNumber, FileRecord, Role, RoleId, Summary, Way, limits};
 
@@ -116,13 +115,13 @@ impl Writer {
         self.buffer.push(kind::SUMMARY);
         let Summary { elapsed_ns, wait_ns, device_read_bytes, lost_events, exit_code, left_out } = summary;
         for value in [elapsed_ns, wait_ns, device_read_bytes, lost_events] {
-            number(&mut self.buffer, value);
+            put(&mut self.buffer, value);
         }
-        number(&mut self.buffer, u64::from(exit_code.is_some()));
+        put(&mut self.buffer, u64::from(exit_code.is_some()));
         if let Some(code) = exit_code {
-            number(&mut self.buffer, fold(code.into()));
+            put(&mut self.buffer, fold(code.into()));
         }
-        number(&mut self.buffer, left_out);
+        put(&mut self.buffer, left_out);
         self.flush_buffer()?;
         let path = self.path;
         let io_error = |source| WriteError::Io { path: path.clone(), source };
@@ -151,9 +150,9 @@ impl Writer {
             _ => state.ended.push(false),
         }
         buffer.push(kind::ROLE);
-        number(buffer, role.parent.map_or(0, |parent| u64::from(parent.0) + 1));
+        put(buffer, role.parent.map_or(0, |parent| u64::from(parent.0) + 1));
         bytes(buffer, role.name.as_bytes());
-        number(buffer, role.ordinal.into());
+        put(buffer, role.ordinal.into());
         self.flush_buffer()
     }
 
@@ -175,10 +174,10 @@ impl Writer {
         }
         state.paths_bytes += path.len();
         buffer.push(kind::FILE);
-        difference(buffer, record.dev, state.dev);
-        difference(buffer, record.ino, state.ino);
-        difference(buffer, record.mtime_ns.cast_unsigned(), state.mtime_ns.cast_unsigned());
-        number(buffer, record.size);
+        put_difference(buffer, state.dev, record.dev);
+        put_difference(buffer, state.ino, record.ino);
+        put_difference(buffer, state.mtime_ns.cast_unsigned(), record.mtime_ns.cast_unsigned());
+        put(buffer, record.size);
         bytes(buffer, path);
         (state.dev, state.ino, state.mtime_ns) = (record.dev, record.ino, record.mtime_ns);
         self.flush_buffer()
@@ -207,17 +206,17 @@ impl Writer {
         }
         buffer.push(head);
         if head & SAME_ROLE == 0 {
-            difference(buffer, role.0.into(), state.role.into());
+            put_difference(buffer, state.role.into(), role.0.into());
         }
         if head & SAME_FILE == 0 {
-            difference(buffer, file.0.into(), state.file.into());
+            put_difference(buffer, state.file.into(), file.0.into());
         }
         if head & FOLLOWS == 0 {
-            difference(buffer, first_page.into(), (*expected).into());
+            put_difference(buffer, (*expected).into(), first_page.into());
         }
-        number(buffer, pages.into());
-        difference(buffer, at_ns, state.at_ns);
-        number(buffer, waited_ns);
+        put(buffer, pages.into());
+        put_difference(buffer, state.at_ns, at_ns);
+        put(buffer, waited_ns);
         *expected = next_page;
         (state.role, state.file, state.at_ns) = (role.0, file.0, at_ns);
         self.flush_buffer()
@@ -237,9 +236,9 @@ impl Writer {
             return Ok(());
         }
         self.buffer.extend_from_slice(&[kind::FACT, kind]);
-        number(&mut self.buffer, of.into());
+        put(&mut self.buffer, of.into());
         if let Fact::Ended { at_ns, .. } = fact {
-            number(&mut self.buffer, at_ns);
+            put(&mut self.buffer, at_ns);
         }
         self.flush_buffer()
     }
@@ -274,7 +273,7 @@ impl Writer {
 }
 
 fn bytes(buffer: &mut Vec<u8>, bytes: &[u8]) {
-    number(buffer, bytes.len() as u64);
+    put(buffer, bytes.len() as u64);
     buffer.extend_from_slice(bytes);
 }
 

@@ -5,10 +5,11 @@
 
 use std::io::Read;
 
+use foretell_numbers::put;
 use foretell_policy::{Allocation, Beside, Config, Limits, Nanos, Order, Prefetch, Residency, Revocation};
 
 use crate::decode::Bytes;
-use crate::encode::{name, number};
+use crate::encode::name;
 use crate::error::LogError;
 
 const RESIDENCIES: [Residency; 2] = [Residency::Exact, Residency::Advisory];
@@ -38,27 +39,27 @@ pub(crate) fn write(out: &mut Vec<u8>, config: &Config) {
     } = config;
     let place = |at: Option<usize>| at.map_or(u64::MAX, |at| at as u64);
     name(out, prefetch.name());
-    number(out, (*cache_blocks).into());
-    number(out, place(RESIDENCIES.iter().position(|r| r == residency)));
-    number(out, place(ALLOCATIONS.iter().position(|a| a == allocation)));
-    number(out, (*batch).into());
-    number(out, (*free_margin).into());
-    number(out, u64::from(horizon.is_some()));
-    number(out, horizon.unwrap_or(0).into());
-    number(out, (*readahead_blocks).into());
-    number(out, place(ORDERS.iter().position(|o| o == order)));
-    number(out, (*disks).into());
-    number(out, (*processors).into());
-    number(out, driver.0);
-    number(out, u64::from(revocation.is_some()));
+    put(out, (*cache_blocks).into());
+    put(out, place(RESIDENCIES.iter().position(|r| r == residency)));
+    put(out, place(ALLOCATIONS.iter().position(|a| a == allocation)));
+    put(out, (*batch).into());
+    put(out, (*free_margin).into());
+    put(out, u64::from(horizon.is_some()));
+    put(out, horizon.unwrap_or(0).into());
+    put(out, (*readahead_blocks).into());
+    put(out, place(ORDERS.iter().position(|o| o == order)));
+    put(out, (*disks).into());
+    put(out, (*processors).into());
+    put(out, driver.0);
+    put(out, u64::from(revocation.is_some()));
     if let Some(Revocation { window, revoke_above, reinstate_below }) = revocation {
-        number(out, (*window).into());
+        put(out, (*window).into());
         out.extend_from_slice(&revoke_above.to_bits().to_le_bytes());
         out.extend_from_slice(&reinstate_below.to_bits().to_le_bytes());
     }
-    number(out, u64::from(fetch_timeout.is_some()));
-    number(out, fetch_timeout.map_or(0, |timeout| timeout.0));
-    number(out, place(BESIDES.iter().position(|b| b == beside)));
+    put(out, u64::from(fetch_timeout.is_some()));
+    put(out, fetch_timeout.map_or(0, |timeout| timeout.0));
+    put(out, place(BESIDES.iter().position(|b| b == beside)));
     let Limits {
         files,
         processes,
@@ -81,7 +82,7 @@ pub(crate) fn write(out: &mut Vec<u8>, config: &Config) {
         readers_per_manager,
         placeholders,
     ] {
-        number(out, (*limit).into());
+        put(out, (*limit).into());
     }
 }
 

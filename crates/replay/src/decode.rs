@@ -1,7 +1,8 @@
 //! Bytes as records. No allocation is larger than the limits of this crate, whatever the bytes say.
 
-use std::io::{self, Read};
+use std::io::Read;
 
+use foretell_numbers::{NumberError, Numbers, unfold};
 use foretell_policy::{
     Block, DiskId, Extent, FileId, Input, Layout, ManagerId, Nanos, PoolPolicy, ProcessId,
 };
@@ -17,93 +18,59 @@ const BUFFER_BYTES: usize = 16 << 10;
 /// Elements of a table that are allocated before the first of them has been read.
 const TRUSTED_LENGTH: usize = 4096;
 
-/// The uncompressed stream, and how far it has been read.
+/// The uncompressed stream.
 pub(crate) struct Bytes<R> {
-    inner: R,
-    buffer: Box<[u8]>,
-    at: usize,
-    filled: usize,
-    /// Bytes before the buffer.
-    before: u64,
+    numbers: Numbers<R>,
     /// Inputs read whole, for the errors.
     pub(crate) inputs: u64,
 }
 
 impl<R: Read> Bytes<R> {
     pub(crate) fn new(inner: R) -> Bytes<R> {
-        let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
-        Bytes { inner, buffer, at: 0, filled: 0, before: 0, inputs: 0 }
+        // A log may have any length: it is read an input at a time.
+        Bytes { numbers: Numbers::new(inner, BUFFER_BYTES, u64::MAX), inputs: 0 }
     }
 
     /// An error at the byte read last.
     pub(crate) fn impossible(&self, what: &'static str) -> LogError {
-        LogError::Impossible { byte: (self.before + self.at as u64).saturating_sub(1), what }
+        LogError::Impossible { byte: self.numbers.last_byte(), what }
+    }
+
+    /// What is read, or what is wrong with a log of which that cannot be read.
+    fn read<T>(
+        &mut self,
+        read: impl FnOnce(&mut Numbers<R>) -> Result<T, NumberError>,
+    ) -> Result<T, LogError> {
+        read(&mut self.numbers).map_err(|error| match error {
+            NumberError::Io(error) => LogError::Io(error),
+            NumberError::Damaged { byte, what } => LogError::Impossible { byte, what },
+            _ => LogError::CutShort { inputs: self.inputs },
+        })
     }
 
     /// The next byte; `None` at the end of the stream.
     pub(crate) fn next(&mut self) -> Result<Option<u8>, LogError> {
-        if self.at == self.filled {
-            self.before += self.filled as u64;
-            (self.at, self.filled) = (0, 0);
-            self.filled = loop {
-                match self.inner.read(&mut self.buffer) {
-                    Ok(n) => break n,
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                    Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
-                        return Err(LogError::CutShort { inputs: self.inputs });
-                    }
-                    // What the decompressor says has no number of the system's.
-                    Err(e) if e.raw_os_error().is_none() => {
-                        return Err(self.impossible("the compressed stream is damaged"));
-                    }
-                    Err(e) => return Err(LogError::Io(e)),
-                }
-            };
-            if self.filled == 0 {
-                return Ok(None);
-            }
-        }
-        let byte = self.buffer[self.at];
-        self.at += 1;
-        Ok(Some(byte))
+        self.read(Numbers::next_byte)
     }
 
     pub(crate) fn byte(&mut self) -> Result<u8, LogError> {
-        self.next()?.ok_or(LogError::CutShort { inputs: self.inputs })
+        self.read(Numbers::byte)
     }
 
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], LogError> {
-        let mut bytes = [0; N];
-        for byte in &mut bytes {
-            *byte = self.byte()?;
-        }
-        Ok(bytes)
+        self.read(Numbers::array)
     }
 
     pub(crate) fn number(&mut self) -> Result<u64, LogError> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            let part = u64::from(byte & 0x7f);
-            if part << shift >> shift != part {
-                break;
-            }
-            value |= part << shift;
-            if byte & 0x80 == 0 {
-                return Ok(value);
-            }
-        }
-        Err(self.impossible("a number of more than 64 bits"))
+        self.read(Numbers::number)
     }
 
     pub(crate) fn u32(&mut self) -> Result<u32, LogError> {
-        let value = self.number()?;
-        u32::try_from(value).map_err(|_| self.impossible("a number of more than 32 bits"))
+        self.read(Numbers::u32)
     }
 
     pub(crate) fn u16(&mut self) -> Result<u16, LogError> {
-        let value = self.number()?;
-        u16::try_from(value).map_err(|_| self.impossible("a number of more than 16 bits"))
+        self.read(Numbers::u16)
     }
 
     pub(crate) fn f64(&mut self) -> Result<f64, LogError> {
@@ -112,17 +79,15 @@ impl<R: Read> Bytes<R> {
 
     /// What follows `from`: the number that a difference leads to.
     fn from(&mut self, from: u64) -> Result<u64, LogError> {
-        Ok(from.wrapping_add(unfold(self.number()?) as u64))
+        self.read(|numbers| numbers.after(from))
     }
 
     fn u32_from(&mut self, from: u32) -> Result<u32, LogError> {
-        let value = self.from(from.into())?;
-        u32::try_from(value).map_err(|_| self.impossible("a number of more than 32 bits"))
+        self.read(|numbers| numbers.u32_after(from))
     }
 
     fn i32(&mut self) -> Result<i32, LogError> {
-        let value = unfold(self.number()?);
-        i32::try_from(value).map_err(|_| self.impossible("a number of more than 32 bits"))
+        self.read(Numbers::i32)
     }
 
     pub(crate) fn one_of<T: Copy>(&mut self, table: &[T]) -> Result<T, LogError> {
@@ -285,9 +250,4 @@ impl<R: Read> Bytes<R> {
         }
         Ok(blocks)
     }
-}
-
-/// The signed number that was folded into an unsigned one.
-fn unfold(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
 }

@@ -1,5 +1,6 @@
 //! Records as bytes. [`crate::decode`] is the other half; the numbers of kinds are only here.
 
+use foretell_numbers::{put, put_difference};
 use foretell_policy::{Block, Input, Layout, Nanos, ProcessId};
 
 use crate::sum::Sum;
@@ -65,26 +66,11 @@ impl Default for Before {
     }
 }
 
-/// A number in LEB128.
-pub(crate) fn number(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// A difference modulo 2^64, small where it is small in either direction.
-pub(crate) fn difference(out: &mut Vec<u8>, from: u64, to: u64) {
-    let difference = to.wrapping_sub(from) as i64;
-    number(out, ((difference << 1) ^ (difference >> 63)) as u64);
-}
-
 pub(crate) fn name(out: &mut Vec<u8>, text: &str) {
     // Cut where a character begins.
     let end = (0..=text.len().min(crate::MAX_NAME_BYTES)).rev().find(|&at| text.is_char_boundary(at));
     let text = &text[..end.unwrap_or(0)];
-    number(out, text.len() as u64);
+    put(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
 }
 
@@ -103,7 +89,7 @@ impl Making<'_> {
         if process == before.process {
             self.flag(SAME_PROCESS, true);
         } else {
-            number(self.out, process.0.into());
+            put(self.out, process.0.into());
             before.process = process;
         }
     }
@@ -112,20 +98,20 @@ impl Making<'_> {
         if block.file == before.block.file {
             self.flag(SAME_FILE, true);
         } else {
-            number(self.out, block.file.0.into());
+            put(self.out, block.file.0.into());
         }
-        difference(self.out, before.block.index.into(), block.index.into());
+        put_difference(self.out, before.block.index.into(), block.index.into());
         before.block = block;
     }
 
     fn numbers(&mut self, values: &[u32]) {
         for &value in values {
-            number(self.out, value.into());
+            put(self.out, value.into());
         }
     }
 
     fn signed(&mut self, value: i32) {
-        difference(self.out, 0, i64::from(value) as u64);
+        put_difference(self.out, 0, i64::from(value) as u64);
     }
 }
 
@@ -142,7 +128,7 @@ pub(crate) fn fits(input: &Input<'_>) -> bool {
 pub(crate) fn input(out: &mut Vec<u8>, before: &mut Before, now: Nanos, input: &Input<'_>) {
     let first = out.len();
     out.push(kind_of(input));
-    difference(out, before.now.0, now.0);
+    put_difference(out, before.now.0, now.0);
     before.now = now;
     let mut record = Making { out, first };
     match *input {
@@ -165,12 +151,12 @@ pub(crate) fn input(out: &mut Vec<u8>, before: &mut Before, now: Nanos, input: &
         Input::ProcessExited { process } => record.process(before, process),
         Input::Served { disk, access } => {
             record.numbers(&[disk.0.into()]);
-            number(record.out, access.0);
+            put(record.out, access.0);
         }
         Input::DiskBatch { disk, batch } => record.numbers(&[disk.0.into(), batch]),
         Input::Computed { process, compute } => {
             record.process(before, process);
-            number(record.out, compute.0);
+            put(record.out, compute.0);
         }
         Input::TimePassed | Input::MemoryReleased => {}
         Input::FileAdded { layout } => self::layout(record.out, layout),
@@ -256,25 +242,25 @@ pub(crate) const STRIPED: u64 = 2;
 
 fn layout(out: &mut Vec<u8>, layout: &Layout) {
     match layout {
-        Layout::Unknown => number(out, UNKNOWN),
+        Layout::Unknown => put(out, UNKNOWN),
         Layout::Extents(extents) => {
-            number(out, EXTENTS);
-            number(out, extents.len() as u64);
+            put(out, EXTENTS);
+            put(out, extents.len() as u64);
             let (mut block, mut address) = (0, 0);
             for e in extents {
-                difference(out, block, e.first_block.into());
-                number(out, e.blocks.into());
-                difference(out, address, e.address);
-                number(out, e.stride);
-                number(out, e.disk.0.into());
+                put_difference(out, block, e.first_block.into());
+                put(out, e.blocks.into());
+                put_difference(out, address, e.address);
+                put(out, e.stride);
+                put(out, e.disk.0.into());
                 (block, address) = (e.first_block.into(), e.address);
             }
         }
         Layout::Striped { disks, unit, base } => {
-            number(out, STRIPED);
-            number(out, (*disks).into());
-            number(out, (*unit).into());
-            number(out, *base);
+            put(out, STRIPED);
+            put(out, (*disks).into());
+            put(out, (*unit).into());
+            put(out, *base);
         }
     }
 }
@@ -282,15 +268,15 @@ fn layout(out: &mut Vec<u8>, layout: &Layout) {
 /// Blocks of a list: the difference to the block before, doubled, plus one where the file follows because it is
 /// another one. A sequential run takes a byte a block.
 fn disclosed(out: &mut Vec<u8>, blocks: &[Block]) {
-    number(out, blocks.len() as u64);
+    put(out, blocks.len() as u64);
     let mut before = Before::default().block;
     for &block in blocks {
         let step = i64::from(block.index) - i64::from(before.index);
         let step = ((step << 1) ^ (step >> 63)) as u64;
         let moved = block.file != before.file;
-        number(out, step << 1 | u64::from(moved));
+        put(out, step << 1 | u64::from(moved));
         if moved {
-            number(out, block.file.0.into());
+            put(out, block.file.0.into());
         }
         before = block;
     }
@@ -303,7 +289,7 @@ pub(crate) fn actions(out: &mut Vec<u8>, actions: u64, sum: &Sum) {
         out.push(kind::ACTIONS | (actions as u8) << 5);
     } else {
         out.push(kind::ACTIONS);
-        number(out, actions);
+        put(out, actions);
     }
     out.extend_from_slice(&sum.short().to_le_bytes());
 }
@@ -311,7 +297,7 @@ pub(crate) fn actions(out: &mut Vec<u8>, actions: u64, sum: &Sum) {
 /// Inputs and actions so far and their sum: a check, or the end.
 pub(crate) fn totals(out: &mut Vec<u8>, first: u8, inputs: u64, sum: &Sum) {
     out.push(first);
-    number(out, inputs);
-    number(out, sum.actions());
+    put(out, inputs);
+    put(out, sum.actions());
     out.extend_from_slice(&sum.value().to_le_bytes());
 }

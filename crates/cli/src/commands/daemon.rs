@@ -9,7 +9,7 @@ use foretelld::metrics::{MetricsAddress, MetricsServer};
 use foretelld::{Configuration, Confinement, Service, ServiceError};
 
 use crate::config::{self, File, Flags, Surroundings};
-use crate::service;
+use crate::host;
 use crate::size::human_bytes;
 use crate::terminal::{note, say};
 
@@ -111,7 +111,7 @@ fn configuration(args: &Args) -> Result<(Configuration, String)> {
         memory_bytes: foretell_learn::memory::usable_bytes().unwrap_or(u64::MAX),
     };
     let effective = config::resolve(&flags, &file, around)?;
-    let socket = service::socket_path(args.socket.as_deref().or(in_file.as_deref()));
+    let socket = host::socket_path(args.socket.as_deref().or(in_file.as_deref()));
     let options = Options {
         block_bytes: effective.block_bytes,
         prefetch: effective.prefetch,

@@ -3,9 +3,9 @@
 //! ```text
 //!  flags, file ──► configuration ──► checks (nothing has started yet; exit code 2)
 //!                                      │
-//!    plane opened, or another run joined, or a watcher ──► program held ──► under control ──► released
-//!                                      │                                                         │
-//!                        steer, joined or watched: until the program has ended ◄─────────────────┘
+//!    a host of our own, the service or another run, or a watcher ──► program held ──► under control ──► released
+//!                                      │                                                              │
+//!                           steered or watched: until the program has ended ◄─────────────────────────┘
 //!                                      │
 //!                                  report, statistics, the program's own exit code
 //! ```
@@ -20,22 +20,25 @@ use anyhow::{Context, Result, anyhow, bail};
 use foretell_learn::{Lists, Names};
 use foretell_output::Output;
 use foretell_pagecache::watch::Gather;
-use foretell_pagecache::{Casting, ManagerSpec, Options, Plane, SessionSpec};
+use foretell_pagecache::{Casting, Options, Plane};
 use foretell_recording::Recording;
+use foretelld::{RunManager, Service};
 
 use crate::config::{self, Controlled, Effective, File, Flags, Number, Surroundings};
 use crate::hints::check::{self, Kind};
+use crate::host::{Host, socket_path};
 use crate::input_log::InputLog;
-use crate::join::{Server, other_runs};
 use crate::nearest::nearest;
+use crate::partner::Partner;
 use crate::program::{self, NotRun, Program};
 use crate::rule::Rule;
 use crate::scan::{self, Allowance, Verdict};
-use crate::service::{Service, socket_path};
+use crate::size::human_bytes;
 use crate::stats::Stats;
+use crate::steered::Steered;
 use crate::terminal::{note, say, warn};
 use crate::watched::Held;
-use crate::{joined, report, signals, steer};
+use crate::{hosts, report, signals};
 
 /// Flags of `foretell run`, as they were typed; [`config::resolve`] gives them their meaning.
 #[derive(Debug, clap::Args)]
@@ -185,13 +188,7 @@ pub fn execute(args: &Args) -> Result<u8> {
     if effective.controlled.is_empty() {
         return watch(args, asked, statistics);
     }
-    let mut allowance = Allowance::default();
-    let rules: Vec<Rule> = effective.controlled.iter().flat_map(|c| c.rules.iter().cloned()).collect();
-    let others = other_runs(&rules, &mut allowance);
-    if let Some(conflict) = &others.conflict {
-        say_conflict(args, conflict)?;
-    }
-    control(args, (effective, &asked), &sources, statistics, (rules, others.rules), allowance)
+    control(args, effective, &asked, &sources, statistics)
 }
 
 /// Files that are under another policy elsewhere are left alone.
@@ -242,40 +239,21 @@ fn uncontrolled(name: &OsString, arguments: &[OsString], why: &str) -> Result<Ou
     Ok(Outcome { code, stats })
 }
 
-/// Runs the program under control, its own or another run's.
+/// Runs the program under control.
 fn control(
     args: &Args,
-    (mut effective, asked): (Effective, &[String]),
+    mut effective: Effective,
+    asked: &[String],
     sources: &[HintSource],
     statistics: Option<Output>,
-    (rules, yields_to): (Vec<Rule>, Vec<Vec<Rule>>),
-    mut allowance: Allowance,
 ) -> Result<u8> {
     let Some((name, arguments)) = args.program.split_first() else {
         bail!("no program; give one after '--'")
     };
-    let expected = expected_files(&effective.controlled, &mut allowance);
-    let begin = match args.join {
-        Some(pid) => {
-            warn_without_effect(asked, &format!("run {pid} has its own"));
-            joined::join(pid, &effective.controlled, name, arguments).map(Begun::Joined)
-        }
-        None if let Some(service) = running_service(args, asked) => {
-            match joined::serve(service, &effective.controlled, name, arguments) {
-                Ok((controlled, None)) => Ok(Begun::Joined(controlled)),
-                Ok((controlled, Some(conflict))) => {
-                    say_conflict(args, &conflict).map(|()| Begun::Joined(controlled)).map_err(Refused::Wrong)
-                }
-                Err(refused) => Err(refused),
-            }
-        }
-        None => begin(args, &effective, (rules, &yields_to), &expected, sole(sources), (name, arguments))
-            .map(|own| Begun::Own(Box::new(own))),
-    };
+    let begun = begin(args, (&effective, asked), sole(sources), (name, arguments));
     let started = Instant::now();
-    let mut outcome = match begin {
-        Ok(Begun::Own(controlled)) => controlled.run(sources).map_err(NotRun::failed)?,
-        Ok(Begun::Joined(controlled)) => controlled.accompany(sources).map_err(NotRun::failed)?,
+    let mut outcome = match begun {
+        Ok(steered) => steered.run(sources).map_err(NotRun::failed)?,
         Err(refused) => refused.or_uncontrolled(args, name, arguments)?,
     };
     outcome.stats.chosen = effective.chosen.take();
@@ -299,15 +277,15 @@ fn refuse_flag(name: &OsString) -> Result<()> {
 }
 
 /// The service, when one runs and can do what is asked for.
-fn running_service(args: &Args, asked: &[String]) -> Option<Service> {
+fn running_service(args: &Args, asked: &[String]) -> Option<Host> {
     // Rules are patterns of paths that the service would follow with all of its rights, so it takes them from
     // root alone; and it keeps no record of references or inputs.
     let own = args.record.is_some() || args.log_inputs.is_some();
     if args.no_service || own || !rustix::process::geteuid().is_root() {
         return None;
     }
-    let service = Service::find(&socket_path(None)).unwrap_or_else(|e| {
-        warn(&format!("{e:#}; this run controls its program itself"));
+    let service = Host::find_service(&socket_path(None)).unwrap_or_else(|e| {
+        warn(&format!("{e}; this run controls its program itself"));
         None
     })?;
     warn_without_effect(asked, "the service has its own (--no-service does without it)");
@@ -338,11 +316,6 @@ impl Refused {
             Refused::Wrong(e) => Err(e),
         }
     }
-}
-
-enum Begun {
-    Own(Box<steer::Steered>),
-    Joined(joined::Accompanied),
 }
 
 fn configuration(args: &Args, working_directory: &Path) -> Result<(Effective, Vec<String>)> {
@@ -458,50 +431,82 @@ fn sole(sources: &[HintSource]) -> Option<&Lists> {
     }
 }
 
-/// Opens the plane, starts the program held back and puts it under control.
+/// Finds or makes a host, starts the program held back and has it put under control.
 fn begin(
     args: &Args,
-    effective: &Effective,
-    (rules, yields_to): (Vec<Rule>, &[Vec<Rule>]),
-    expected: &[PathBuf],
+    (effective, asked): (&Effective, &[String]),
     lists: Option<&Lists>,
     (name, arguments): (&OsString, &[OsString]),
-) -> Result<steer::Steered, Refused> {
-    let unable = |e: anyhow::Error| Refused::Unable(e);
+) -> Result<Steered, Refused> {
     let wrong = |e: anyhow::Error| Refused::Wrong(e);
-    let mut plane = match Plane::open(options(effective)) {
-        Ok(plane) => plane,
-        Err(
-            e @ (foretell_pagecache::OpenError::Observe(_) | foretell_pagecache::OpenError::System { .. }),
-        ) => {
-            return Err(unable(anyhow!(e).context("cannot take control")));
+    let mut allowance = Allowance::default();
+    let expected = expected_files(&effective.controlled, &mut allowance);
+    let mut input_log = None;
+    let mut place = None;
+    let partner = match args.join {
+        Some(pid) => {
+            warn_without_effect(asked, &format!("run {pid} has its own"));
+            Partner::other(hosts::join(pid).map_err(|e| wrong(e.context("--join")))?)
         }
-        Err(e) => return Err(wrong(e.into())),
+        None => match running_service(args, asked) {
+            Some(service) => {
+                place = Some(socket_path(None));
+                Partner::other(service)
+            }
+            None => Partner::own(own_host(args, effective, &mut input_log)?),
+        },
     };
-    let input_log = args.log_inputs.as_deref().map(|path| InputLog::create(path, plane.policy_config()));
-    let input_log = input_log.transpose().map_err(wrong)?;
-    if let Some(log) = &input_log {
-        plane.set_tap(log.tap());
-    }
     let held = Program::start_held(name, arguments).map_err(|e| wrong(NotRun::failed(e).into()))?;
     let managers = effective.controlled.iter().map(|c| manager(c, name)).collect();
-    let yields_to = yields_to.iter().map(|rules| rules.iter().map(Into::into).collect()).collect();
     let casting = lists.map(|lists| Casting::new(&lists.roles, lists.list_of.clone()));
-    let session = match plane.add_session(SessionSpec { root_pid: held.pid(), managers, casting, yields_to })
-    {
-        Ok(session) => session,
-        Err(e) => {
-            let unable_here = matches!(e, foretell_pagecache::SessionError::Observe { .. });
-            return Err(if unable_here { unable(e.into()) } else { wrong(e.into()) });
-        }
-    };
-    plane.expect(expected);
-    let gather = args.record.as_deref().map(|path| Gather::create(path, held.pid())).transpose();
-    let mut gather = gather.map_err(|e| wrong(anyhow!(e).context("--record")))?;
-    gather.iter_mut().for_each(|gather| gather.hold(held.pid()));
-    let server =
-        Server::bind(rules).map_err(|e| warn(&format!("{e:#}; no other run can join this one"))).ok();
-    Ok(steer::Steered { plane, session, program: held, server, gather, input_log })
+    let (mut steered, started) = Steered::begin(partner, held, managers, casting)?;
+    let rules: Vec<Rule> = effective.controlled.iter().flat_map(|c| c.rules.iter().cloned()).collect();
+    let conflict = steered.yield_to_older(&rules, &started, &mut allowance).map_err(wrong)?;
+    if let Some(conflict) = conflict {
+        say_conflict(args, &conflict).map_err(wrong)?;
+    }
+    if let Some(place) = place {
+        let (place, budget) = (place.display(), human_bytes(started.budget_bytes));
+        warn(&format!("under the service at {place}, which shares its budget of {budget} among all"));
+    }
+    let pid = steered.pid();
+    if let Some(host) = steered.own() {
+        host.plane_mut().expect(&expected);
+        let gather = args.record.as_deref().map(|path| Gather::create(path, pid)).transpose();
+        let mut gather = gather.map_err(|e| wrong(anyhow!(e).context("--record")))?;
+        gather.iter_mut().for_each(|gather| gather.hold(pid));
+        (steered.gather, steered.input_log) = (gather, input_log);
+    }
+    Ok(steered)
+}
+
+/// A host of this run's own.
+fn own_host(
+    args: &Args,
+    effective: &Effective,
+    input_log: &mut Option<InputLog>,
+) -> Result<Service, Refused> {
+    use foretell_pagecache::OpenError as E;
+    let wrong = |e: anyhow::Error| Refused::Wrong(e);
+    let mut plane = Plane::open(options(effective)).map_err(|error| match error {
+        E::Observe(_) | E::System { .. } => Refused::Unable(anyhow!(error).context("cannot take control")),
+        error => wrong(error.into()),
+    })?;
+    let log = args.log_inputs.as_deref().map(|path| InputLog::create(path, plane.policy_config()));
+    *input_log = log.transpose().map_err(wrong)?;
+    if let Some(log) = input_log {
+        plane.set_tap(log.tap());
+    }
+    private_host(plane).map_err(wrong)
+}
+
+/// A private host on a plane; says so when others cannot find it.
+pub(crate) fn private_host(plane: Plane) -> Result<Service> {
+    let (host, unlisted) = Service::private(plane)?;
+    if let Some(why) = unlisted {
+        warn(&format!("{why}; other runs, 'status' and 'top' do not find this one"));
+    }
+    Ok(host)
 }
 
 fn options(effective: &Effective) -> Options {
@@ -519,16 +524,16 @@ fn options(effective: &Effective) -> Options {
     }
 }
 
-fn manager(controlled: &Controlled, program: &OsString) -> ManagerSpec {
-    ManagerSpec {
+fn manager(controlled: &Controlled, program: &OsString) -> RunManager {
+    RunManager {
         name: manager_name(controlled, program),
         rules: controlled.rules.iter().map(Into::into).collect(),
-        process_names: controlled.process.iter().cloned().collect(),
+        process: controlled.process.clone(),
     }
 }
 
 /// The name of a manager in reports: of its processes, or of the program that was started.
-pub(crate) fn manager_name(controlled: &Controlled, program: &OsString) -> String {
+fn manager_name(controlled: &Controlled, program: &OsString) -> String {
     let program = || Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
     controlled.process.clone().unwrap_or_else(program)
 }

@@ -1,28 +1,29 @@
-//! `foretell status`: how the service is, once.
+//! `foretell status`: how the service and the runs with a host of their own are, once.
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use foretelld::{Counts, Snapshot, StatusRequest};
 
+use crate::host::{Answer, Host, PATIENCE, Trouble, socket_path};
+use crate::hosts;
 use crate::report::thousands;
-use crate::service::{Service, socket_path};
 use crate::size::{Size, human_bytes};
-use crate::terminal::say;
+use crate::terminal::{say, warn};
 use crate::watch::Users;
 use crate::watch::figures::{percent, printable, share, span};
 
-/// Say how the service is: its budget, and a row a process and a file. Others than root see what is their
-/// own.
+/// Say how the service is, and each run with a budget of its own: the budget, and a row a process and a file. Others
+/// than root see what is their own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     foretell status\n  \
     foretell status --json")]
 pub struct Args {
-    /// The service's socket [default: $FORETELL_SOCKET, else /run/foretell/foretelld.sock]
+    /// Only this service [default: $FORETELL_SOCKET, else /run/foretell/foretelld.sock, and all runs]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Only the rows of this user, by number or name
@@ -45,18 +46,70 @@ pub fn execute(args: &Args) -> Result<u8> {
         })?),
         None => None,
     };
-    let path = socket_path(args.socket.as_deref());
-    let snapshot = Service::connect(&path)?.status(&StatusRequest { user })?;
+    let seen = look(args.socket.as_deref(), StatusRequest { user })?;
     if args.json {
-        say(&(serde_json::to_string_pretty(&snapshot)? + "\n"));
+        say(&(serde_json::to_string_pretty(&seen)? + "\n"));
     } else {
         let viewer = rustix::process::geteuid().as_raw();
-        say(&tables(&snapshot, &users, viewer));
+        let all = seen.service.iter().chain(&seen.runs);
+        let texts: Vec<String> = all.map(|snapshot| tables(snapshot, &users, viewer)).collect();
+        say(&texts.join("\n"));
     }
     Ok(0)
 }
 
-/// The service in a few lines, then its processes, then its files.
+/// How all hosts are. As JSON the service's own fields, and the others' in a list.
+#[derive(Debug, serde::Serialize)]
+struct Seen {
+    #[serde(flatten)]
+    service: Option<Snapshot>,
+    /// Runs with a host of their own.
+    runs: Vec<Snapshot>,
+}
+
+/// Asks the service at a socket; without one the service at the usual place and the private hosts.
+fn look(socket: Option<&Path>, request: StatusRequest) -> Result<Seen> {
+    let ask = || -> Result<Snapshot> {
+        let mut host = Host::service(&socket_path(socket))?;
+        host.ask_status(request)?;
+        match host.wait(PATIENCE)? {
+            Answer::Status(snapshot) => Ok(*snapshot),
+            other => bail!("the service answered with {other:?}"),
+        }
+    };
+    if socket.is_some() {
+        return Ok(Seen { service: Some(ask().map_err(explain)?), runs: Vec::new() });
+    }
+    let mut round = hosts::ask_private(request);
+    round.wait();
+    let (runs, silent) = round.snapshots();
+    if silent > 0 {
+        let many = if silent == 1 { "1 run" } else { &format!("{silent} runs") };
+        warn(&format!("{many} did not answer: stopped, perhaps, or ending"));
+    }
+    match ask() {
+        Ok(service) => Ok(Seen { service: Some(service), runs }),
+        Err(_) if !runs.is_empty() && !socket_path(None).exists() => Ok(Seen { service: None, runs }),
+        Err(error) if runs.is_empty() => Err(explain(error)),
+        Err(error) => {
+            warn(&format!("{error:#}"));
+            Ok(Seen { service: None, runs })
+        }
+    }
+}
+
+/// With what to do.
+fn explain(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref() {
+        Some(Trouble::NoService { .. }) => anyhow::anyhow!(
+            "{error}, and no run of this user controls a program; start a service with 'foretell daemon', or say \
+             where one is with --socket"
+        ),
+        _ => error,
+    }
+}
+
+/// A host in a few lines, then its processes, then its files.
 fn tables(snapshot: &Snapshot, users: &Users, viewer: u32) -> String {
     let mut out = heading(snapshot, viewer);
     out += &section("process", &processes(snapshot, users), snapshot.cache.processes.len());
@@ -87,7 +140,7 @@ fn heading(snapshot: &Snapshot, viewer: u32) -> String {
         let _ = writeln!(out, "{label:<12}{text}");
     };
     line(
-        "service",
+        if snapshot.private { "run" } else { "service" },
         format!("{}, process {}, up {}", printable(&snapshot.version), snapshot.pid, span(snapshot.uptime_s)),
     );
     let block = Size::Bytes(cache.block_bytes.into());

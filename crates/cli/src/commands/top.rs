@@ -1,4 +1,4 @@
-//! `foretell top`: a live view of the service.
+//! `foretell top`: a live view of the service and of the runs that have a host of their own.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use foretelld::StatusRequest;
 
-use crate::service::socket_path;
+use crate::host::socket_path;
 use crate::terminal::{say, width_chars};
 use crate::top::{App, View, Watch, once, watch};
 use crate::watch::Users;
@@ -16,13 +16,13 @@ const WIDTH_CHARS: u16 = 120;
 /// Shortest and longest time between two snapshots.
 const INTERVALS_S: std::ops::RangeInclusive<f64> = 0.1..=3600.0;
 
-/// Watch the service: a row a process and a file, sorted, filtered, as often as wanted. '?' explains the keys.
+/// Watch the service and all runs: a row a process and a file, sorted, filtered, as often as wanted. '?' explains the keys.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     foretell top\n  \
     foretell top --interval 0.5")]
 pub struct Args {
-    /// The service's socket [default: $FORETELL_SOCKET, else /run/foretell/foretelld.sock]
+    /// Only this service [default: $FORETELL_SOCKET, else /run/foretell/foretelld.sock, and all runs]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Seconds between two snapshots
@@ -61,7 +61,7 @@ pub fn execute(args: &Args) -> Result<u8> {
     app.begin_with(view, args.sort.as_deref(), &args.filter)
         .map_err(|columns| anyhow!("--sort: no such column; one of {columns}"))?;
     let socket = socket_path(args.socket.as_deref());
-    let watched = Watch { socket, request: StatusRequest::default() };
+    let watched = Watch { socket, runs: args.socket.is_none(), request: StatusRequest::default() };
     if !args.once {
         return watch(&watched, app);
     }

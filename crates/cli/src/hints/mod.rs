@@ -26,7 +26,6 @@ pub mod lines;
 use std::path::Path;
 use std::sync::Arc;
 
-use foretell_pagecache::HintChunk;
 use foretelld::RunHint;
 
 /// A range of bytes in a file.
@@ -56,14 +55,7 @@ pub struct Hint {
 }
 
 impl Hint {
-    /// The same for a plane of our own.
-    #[must_use]
-    pub fn to_chunk(&self) -> HintChunk {
-        let RunHint { path, offset, length } = self.to_run();
-        HintChunk { path, offset, length }
-    }
-
-    /// The same for somebody else's.
+    /// The same for a host.
     #[must_use]
     pub fn to_run(&self) -> RunHint {
         RunHint {

@@ -10,12 +10,14 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use foretell_learn::{How, Lists, Plan};
 use foretell_pagecache::watch::{Gather, Totals};
-use foretell_pagecache::{Casting, ManagerSpec, Options, Plane, Prefetch, SessionSpec};
+use foretell_pagecache::{Casting, Options, Plane, Prefetch};
+use foretelld::RunManager;
 
 use rustix::fs::{Advice, fadvise};
 
 use super::patience::Patience;
 use super::{Ran, Wanted, alone, start};
+use crate::commands::run::private_host;
 use crate::guide::{FEED_TIME, FIRST_TIME, Guide};
 use crate::program::{Program, exit_code};
 use crate::stats::Stats;
@@ -39,10 +41,11 @@ pub(super) fn steered(
     mut patience: Patience,
 ) -> Result<Ran> {
     // The plane forks a helper: before there are threads.
-    let mut plane = match Plane::open(options(plan)) {
-        Ok(plane) => plane,
+    let host = Plane::open(options(plan)).map_err(anyhow::Error::from).and_then(private_host);
+    let mut host = match host {
+        Ok(host) => host,
         Err(error) => {
-            warn(&format!("the job is not steered ({error})"));
+            warn(&format!("the job is not steered ({error:#})"));
             return alone(wanted);
         }
     };
@@ -51,35 +54,33 @@ pub(super) fn steered(
         Ok(program) => program,
         Err(error) => {
             warn(&format!("the job is not steered ({error:#})"));
-            drop(plane);
+            drop(host);
             return alone(wanted);
         }
     };
     let name = wanted.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let spec = SessionSpec {
-        root_pid: program.pid(),
-        managers: vec![ManagerSpec { name, ..ManagerSpec::default() }],
-        casting: Some(Casting::new(&plan.lists.roles, plan.lists.list_of.clone())),
-        yields_to: Vec::new(),
-    };
-    let mut guide = match plane.add_session(spec) {
-        Ok(session) => Some(Guide::new(&plan.lists, session, 0, plane.options())),
-        Err(error) => {
-            warn(&format!("the job is not steered ({error})"));
+    let managers = vec![RunManager { name, process: None, rules: Vec::new() }];
+    let casting = Casting::new(&plan.lists.roles, plan.lists.list_of.clone());
+    let begun = host.begin(program.pid(), managers, Some(casting));
+    let mut guide = match (begun, host.own_session()) {
+        (Ok(_), Some(session)) => Some(Guide::new(&plan.lists, session, 0, host.plane().options())),
+        (begun, _) => {
+            let why = begun.err().map(|(_, why)| why).unwrap_or_default();
+            warn(&format!("the job is not steered ({why})"));
             None
         }
     };
     let gather = Gather::create(recording, program.pid());
     wanted.begun(&program);
     if let Some(guide) = &mut guide {
-        guide.feed(&mut plane, FIRST_TIME);
+        guide.feed(host.plane_mut(), FIRST_TIME);
     }
     start::fetch(plan.start.clone());
     match gather {
         Ok(mut gather) => {
             gather.hold(program.pid());
             gather.begin();
-            plane.listen(Some(gather));
+            host.plane_mut().listen(Some(gather));
         }
         Err(error) => warn(&format!("what is seen tonight cannot be kept ({error})")),
     }
@@ -88,15 +89,16 @@ pub(super) fn steered(
     let mut ended_as = How::Alone;
     let status = loop {
         let Some(guiding) = &mut guide else { break None };
-        let made = || plane.session_report(guiding.session()).map_or(0, |report| report.counts.references);
+        let made =
+            || host.plane().session_report(guiding.session()).map_or(0, |report| report.counts.references);
         if patience.is_over(started.elapsed(), made) {
             warn("steering has ended: the job is slower than by itself, and goes on so");
             (guide, ended_as) = (None, How::Steered);
             continue;
         }
         let step = catch_unwind(AssertUnwindSafe(|| {
-            guiding.feed(&mut plane, FEED_TIME);
-            plane.step(&[program.ended()], guiding.patience(IDLE))
+            guiding.feed(host.plane_mut(), FEED_TIME);
+            host.round(&[program.ended()], guiding.patience(IDLE))
         }));
         let problem = match step {
             Ok(Ok(ready)) if ready.is_empty() => continue,
@@ -112,7 +114,7 @@ pub(super) fn steered(
     };
     let Some(status) = status else {
         // What was changed is undone now, not when the job has ended.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(plane)));
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(host)));
         leave_no_pieces(&plan.lists);
         let code = exit_code(program.wait()?);
         let elapsed = started.elapsed();
@@ -120,9 +122,9 @@ pub(super) fn steered(
     };
     let (elapsed, code) = (started.elapsed(), exit_code(status));
     let ended = catch_unwind(AssertUnwindSafe(|| {
-        let gather = plane.listen(None);
-        let predicted = guide.as_ref().and_then(|guide| plane.predicted(guide.session(), 0));
-        (gather, predicted, plane.finish())
+        let gather = host.plane_mut().listen(None);
+        let predicted = guide.as_ref().and_then(|guide| host.plane().predicted(guide.session(), 0));
+        (gather, predicted, host.finish())
     }));
     let Ok((gather, predicted, report)) = ended else {
         warn("what was seen could not be kept (a defect of foretell)");

@@ -169,8 +169,13 @@ impl App {
 
     /// A snapshot has come.
     pub fn take(&mut self, snapshot: Snapshot) {
-        let before = self.scene.take().map(|scene| scene.now);
-        self.scene = Some(Scene::new(before.as_ref(), snapshot, &self.users, self.viewer));
+        self.take_all(vec![snapshot]);
+    }
+
+    /// Snapshots have come, of several hosts; that of the service first.
+    pub fn take_all(&mut self, hosts: Vec<Snapshot>) {
+        let before = self.scene.take().map(|scene| scene.hosts).unwrap_or_default();
+        self.scene = Some(Scene::new(&before, hosts, &self.users, self.viewer));
         self.link = Link::Up;
         self.keep_in_sight();
     }
@@ -480,15 +485,15 @@ mod tests {
             app.press(Key::Down);
         }
         let selected = |app: &App| app.selected().cloned();
-        assert_eq!(selected(&app), Some(Identity::Process(0, 104)));
+        assert_eq!(selected(&app), Some(Identity::Process(1, 0, 104)));
         assert_eq!(app.above(), 2, "three of five are seen");
         app.take(snapshot(2.0, &[50, 40, 30, 20, 99]));
-        assert_eq!((selected(&app), app.above()), (Some(Identity::Process(0, 104)), 0));
+        assert_eq!((selected(&app), app.above()), (Some(Identity::Process(1, 0, 104)), 0));
         app.take(snapshot(3.0, &[50, 40]));
         assert_eq!(selected(&app), None, "it has gone");
         app.press(Key::End);
         app.press(Key::End);
-        assert_eq!(selected(&app), Some(Identity::Process(0, 101)));
+        assert_eq!(selected(&app), Some(Identity::Process(1, 0, 101)));
         app.press(Key::Escape);
         assert_eq!(selected(&app), None);
     }

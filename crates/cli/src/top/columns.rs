@@ -374,7 +374,7 @@ impl View {
 pub(crate) fn matches(row: &Row, filter: &str) -> bool {
     let filter = filter.to_lowercase();
     let number = match row.identity {
-        Identity::Process(_, pid) => pid.to_string(),
+        Identity::Process(_, _, pid) => pid.to_string(),
         Identity::File(..) => String::new(),
     };
     row.name.to_lowercase().contains(&filter) || row.user.to_lowercase() == filter || number == filter

@@ -135,6 +135,9 @@ fn service_line(app: &App) -> Vec<Span<'static>> {
             span(now.uptime_s)
         );
         spans.push(Span::raw(text));
+        if scene.hosts.len() > 1 {
+            spans.push(Span::raw(format!(", in {} hosts", scene.hosts.len())));
+        }
     }
     spans
 }

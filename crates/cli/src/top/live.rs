@@ -2,7 +2,7 @@
 //! something.
 
 use std::io::IsTerminal;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,23 +10,21 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use foretelld::StatusRequest;
+use foretelld::{Snapshot, StatusRequest};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use crate::service::Service;
+use crate::host::{Answer, Host, PATIENCE, Trouble};
+use crate::hosts::{self, Round};
 
 use super::app::{App, Effect, Key};
-use super::connection::{Connection, Trouble};
 use super::draw::as_text;
 use super::screen::Screen;
 
 /// Time until the service is tried again: it doubles from the first to the second.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
-/// Time that the service may take for an answer before it counts as gone.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest sleep: a change of the window's size that comes between two looks is seen then.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// Exit code of a command that a signal ended: this and its number.
@@ -37,8 +35,29 @@ const SIGNALLED: u8 = 128;
 pub struct Watch {
     /// The service's socket.
     pub socket: PathBuf,
+    /// The private hosts of runs as well.
+    pub runs: bool,
     /// Whose rows; all that may be seen when there is none.
     pub request: StatusRequest,
+}
+
+impl Watch {
+    /// The service that has let us in; `None` when there is none, but there are runs.
+    fn begin(&self) -> Result<Option<Host>> {
+        let service = Host::find_service(&self.socket)?;
+        if service.is_none() && !(self.runs && self.ask_private().wait_for_any()) {
+            bail!(
+                "no service listens on {}, and no run of this user controls a program; start a service with \
+                 'foretell daemon', or say where one is with --socket",
+                self.socket.display()
+            );
+        }
+        Ok(service)
+    }
+
+    fn ask_private(&self) -> Round {
+        if self.runs { hosts::ask_private(self.request) } else { Round::of_nobody() }
+    }
 }
 
 /// Shows the service until somebody has seen enough; the exit code.
@@ -50,10 +69,9 @@ pub fn watch(watch: &Watch, mut app: App) -> Result<u8> {
         bail!("standard input and output are not both a terminal; 'foretell top --once' prints one frame");
     }
     // A service that is not there from the beginning is rather a wrong socket than a restart.
-    drop(Service::connect(&watch.socket)?);
-    let connection = Connection::open(&watch.socket)?;
+    let service = watch.begin()?;
     let signals = Signals::new().context("cannot handle signals")?;
-    let mut link = Line::new(watch, connection);
+    let mut link = Line::new(watch, service);
     let mut screen = Screen::take().context("cannot use the terminal")?;
     loop {
         if let Some(signal) = signals.ended_by() {
@@ -89,36 +107,63 @@ pub fn watch(watch: &Watch, mut app: App) -> Result<u8> {
 /// # Errors
 /// There is no service, or no answer.
 pub fn once(watch: &Watch, mut app: App, totals: bool, width: u16) -> Result<String> {
-    let mut service = Service::connect(&watch.socket)?;
-    app.take(service.status(&watch.request)?);
+    let mut service = watch.begin()?;
+    let mut look = |app: &mut App| -> Result<()> {
+        let mut round = watch.ask_private();
+        let mut seen = Vec::new();
+        if let Some(service) = &mut service {
+            service.ask_status(watch.request)?;
+            if let Answer::Status(snapshot) = service.wait(PATIENCE)? {
+                seen.push(*snapshot);
+            }
+        }
+        round.wait();
+        seen.extend(round.snapshots().0);
+        app.take_all(seen);
+        Ok(())
+    };
+    look(&mut app)?;
     if !totals {
         std::thread::sleep(app.interval());
-        app.take(service.status(&watch.request)?);
+        look(&mut app)?;
     }
     Ok(as_text(&app, width))
 }
 
-/// The line to the service: connected, or waiting to try again.
+/// The line to the hosts. To the service it stays; runs come and go, and each question is asked anew of those that
+/// there are.
 struct Line<'a> {
     watch: &'a Watch,
-    connection: Option<Connection>,
+    service: Option<Host>,
+    /// There was a service: it is worth trying again.
+    had_service: bool,
+    /// What the service has answered to the question under way.
+    seen: Option<Snapshot>,
+    /// The private hosts that were asked.
+    round: Option<Round>,
     /// When the question under way was asked.
     asked: Option<Instant>,
-    /// When to ask, or to connect, next.
+    /// When to ask next.
     due: Instant,
+    /// When to connect to the service next.
+    again: Instant,
     back_off: Duration,
     /// Why there is no connection.
     why: String,
 }
 
 impl<'a> Line<'a> {
-    fn new(watch: &'a Watch, connection: Connection) -> Line<'a> {
-        let due = Instant::now();
+    fn new(watch: &'a Watch, service: Option<Host>) -> Line<'a> {
+        let now = Instant::now();
         Line {
             watch,
-            connection: Some(connection),
+            had_service: service.is_some(),
+            service,
+            seen: None,
+            round: None,
             asked: None,
-            due,
+            due: now,
+            again: now,
             back_off: BACK_OFF.0,
             why: String::new(),
         }
@@ -128,12 +173,12 @@ impl<'a> Line<'a> {
     /// all: it would make none the next time either.
     fn advance(&mut self, app: &mut App) -> Result<(), Trouble> {
         let now = Instant::now();
-        match self.try_advance(app, now) {
+        match self.hear_service(now) {
             Ok(()) => {}
-            Err(trouble @ Trouble::Nonsense(_)) => return Err(trouble),
+            Err(trouble @ Trouble::Nonsense { .. }) => return Err(trouble),
             Err(trouble) => {
-                (self.connection, self.asked) = (None, None);
-                self.due = now + self.back_off;
+                self.service = None;
+                self.again = now + self.back_off;
                 self.back_off = (2 * self.back_off).min(BACK_OFF.1);
                 self.why = match trouble {
                     // Where it was is known by now.
@@ -142,32 +187,72 @@ impl<'a> Line<'a> {
                 };
             }
         }
-        if self.connection.is_none() {
-            app.lose(&self.why, self.due.saturating_duration_since(now));
+        let over = self.round.as_mut().is_none_or(Round::advance);
+        if let Some(asked) = self.asked
+            && over
+            && (self.seen.is_some() || self.service.is_none())
+        {
+            self.show(app);
+            self.asked = None;
+            // Counted from question to question; one that took too long is not made up for.
+            self.due = (asked + app.interval()).max(now);
+        }
+        if self.asked.is_none() && now >= self.due && !app.is_paused() {
+            let request = self.watch.request;
+            // An error comes again when its answer is looked for.
+            let _ = self.service.as_mut().map(|service| service.ask_status(request));
+            (self.round, self.asked) = (Some(self.watch.ask_private()), Some(now));
+        }
+        if self.had_service && self.service.is_none() {
+            app.lose(&self.why, self.again.saturating_duration_since(now));
         }
         Ok(())
     }
 
-    fn try_advance(&mut self, app: &mut App, now: Instant) -> Result<(), Trouble> {
-        let connection = match &mut self.connection {
-            Some(connection) => connection,
-            None if now >= self.due => self.connection.insert(Connection::open(&self.watch.socket)?),
+    /// Shows what has been answered, if anything was.
+    fn show(&mut self, app: &mut App) {
+        let runs = self.round.take().map(|round| round.snapshots().0).unwrap_or_default();
+        let seen: Vec<Snapshot> = self.seen.take().into_iter().chain(runs).collect();
+        // With the last run nothing is left to be shown but that. What a service showed last stays.
+        if !seen.is_empty() || !self.had_service {
+            app.take_all(seen);
+        }
+    }
+
+    fn hear_service(&mut self, now: Instant) -> Result<(), Trouble> {
+        let service = match &mut self.service {
+            Some(service) => service,
+            None if now >= self.again => {
+                let service = match Host::service(&self.watch.socket) {
+                    // It need not be there where there are runs.
+                    Err(Trouble::NoService { .. }) if !self.had_service => {
+                        self.again = now + BACK_OFF.1;
+                        return Ok(());
+                    }
+                    other => other?,
+                };
+                self.had_service = true;
+                // What was asked before is not answered by this one.
+                (self.asked, self.due) = (None, now);
+                self.service.insert(service)
+            }
             None => return Ok(()),
         };
-        if let Some(snapshot) = connection.answer()? {
-            app.take(snapshot);
-            if let Some(asked) = self.asked.take() {
-                // Counted from question to question; one that took too long is not made up for.
-                self.due = (asked + app.interval()).max(now);
+        while let Some(answer) = service.answer()? {
+            match answer {
+                Answer::Status(snapshot) => {
+                    self.seen = Some(*snapshot);
+                    self.back_off = BACK_OFF.0;
+                }
+                Answer::Refused(why) => {
+                    return Err(Trouble::Refused { who: service.who().to_owned(), why });
+                }
+                Answer::Welcome | Answer::Run(_) => {}
             }
-            self.back_off = BACK_OFF.0;
         }
         match self.asked {
-            Some(asked) if now.saturating_duration_since(asked) > PATIENCE => Err(Trouble::Silent(PATIENCE)),
-            None if now >= self.due && !app.is_paused() => {
-                connection.ask(self.watch.request)?;
-                self.asked = Some(now);
-                Ok(())
+            Some(asked) if self.seen.is_none() && now.saturating_duration_since(asked) > PATIENCE => {
+                Err(Trouble::Silent { who: service.who().to_owned(), patience: PATIENCE })
             }
             _ => Ok(()),
         }
@@ -179,11 +264,21 @@ impl<'a> Line<'a> {
 
     /// When something is due next.
     fn next(&self, app: &App) -> Instant {
-        match (&self.connection, self.asked) {
-            (_, Some(asked)) => asked + PATIENCE,
-            (Some(_), None) if app.is_paused() => Instant::now() + LONGEST_SLEEP,
-            _ => self.due,
-        }
+        let round =
+            self.round.as_ref().filter(|_| self.asked.is_some()).map(|round| Instant::now() + round.left());
+        let again = self.service.is_none().then_some(self.again);
+        let next = match self.asked {
+            Some(asked) => asked + PATIENCE,
+            None if app.is_paused() => Instant::now() + LONGEST_SLEEP,
+            None => self.due,
+        };
+        [round, again].into_iter().flatten().fold(next, Instant::min)
+    }
+
+    /// What answers come by.
+    fn waiting(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        let service = self.service.iter().map(|service| (service.as_fd(), service.interest()));
+        service.chain(self.round.iter().flat_map(Round::waiting))
     }
 }
 
@@ -193,9 +288,7 @@ fn wait(line: &Line, signals: &Signals, next: Instant) {
     let timeout = Timespec::try_from(left).ok();
     let stdin = std::io::stdin();
     let mut watched = vec![PollFd::new(&stdin, PollFlags::IN), PollFd::new(&signals.bell, PollFlags::IN)];
-    if let Some(connection) = &line.connection {
-        watched.push(PollFd::from_borrowed_fd(connection.as_fd(), connection.interest()));
-    }
+    watched.extend(line.waiting().map(|(descriptor, flags)| PollFd::from_borrowed_fd(descriptor, flags)));
     // Interrupted or not: what there is to be done shows itself in the next round.
     let _ = poll(&mut watched, timeout.as_ref());
     signals.hush();

@@ -1,4 +1,4 @@
-//! `foretell top`: a live view of the service.
+//! `foretell top`: a live view of the service and of the runs that have a host of their own.
 //!
 //! ```text
 //!  snapshots ──► rows: what was, what is, and the difference by the time between
@@ -11,7 +11,6 @@
 
 mod app;
 mod columns;
-mod connection;
 mod draw;
 mod live;
 mod rows;

@@ -1,6 +1,7 @@
 //! Rows: processes and files, with what was counted since the start and since the snapshot before.
 //!
-//! A process is known again by its session and number, a file by its path. What was not there before has
+//! There may be several hosts, each with its snapshot: the service, and runs with a host of their own. A row is known
+//! again by its host's process and, a process, by its session and number, or, a file, by its path. What was not there before has
 //! begun in between, unless the service left out rows: then nothing is known about the time between. Counts
 //! that have become smaller belong to another process of the same number.
 
@@ -31,6 +32,14 @@ impl Activity {
     }
 }
 
+impl Activity {
+    fn add(&mut self, other: Activity) {
+        self.counts += other.counts;
+        self.wait_s += other.wait_s;
+        self.device_read_bytes = self.device_read_bytes.saturating_add(other.device_read_bytes);
+    }
+}
+
 fn difference(now: Counts, before: Counts) -> Option<Counts> {
     Some(Counts {
         references: now.references.checked_sub(before.references)?,
@@ -49,10 +58,10 @@ fn difference(now: Counts, before: Counts) -> Option<Counts> {
 /// By what a row is known again.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Identity {
-    /// Session and number of a process.
-    Process(u32, u32),
-    /// Path of a file, and which of those with this path: a file that was made anew has the same.
-    File(String, u32),
+    /// Host, session and number of a process.
+    Process(u32, u32, u32),
+    /// Host and path of a file, and which of those with this path: a file that was made anew has the same.
+    File(u32, String, u32),
 }
 
 /// What only processes have.
@@ -96,11 +105,14 @@ pub(crate) struct Row {
     pub(crate) recent: Option<Activity>,
 }
 
-/// All that is shown of a snapshot.
+/// All that is shown of the snapshots.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scene {
+    /// Of each host; the first is the service if there is one.
+    pub(crate) hosts: Vec<Snapshot>,
+    /// The first, with the sums of all in it instead of its own figures, and without rows.
     pub(crate) now: Snapshot,
-    /// Time since the snapshot before by the service's own clock; `None` when there is none.
+    /// Time since the snapshots before by the first host's own clock; `None` when there are none.
     pub(crate) seconds: Option<f64>,
     pub(crate) total: Activity,
     pub(crate) recent: Option<Activity>,
@@ -109,17 +121,43 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// The scene of a snapshot, `before` the one shown until now. `viewer` is the user who looks.
-    pub(crate) fn new(before: Option<&Snapshot>, now: Snapshot, users: &Users, viewer: u32) -> Scene {
-        // A service that was started anew begins to count anew.
-        let before = before.filter(|before| before.pid == now.pid && before.uptime_s < now.uptime_s);
-        let seconds = before.map(|before| now.uptime_s - before.uptime_s);
-        let total = sum(&now);
-        let recent = before.and_then(|before| total.since(sum(before)));
-        let processes = processes(before, &now, users);
-        let files = files(before, &now, users, viewer);
-        Scene { now, seconds, total, recent, processes, files }
+    /// The scene of some snapshots, `before` those shown until now. `viewer` is the user who looks.
+    pub(crate) fn new(before: &[Snapshot], hosts: Vec<Snapshot>, users: &Users, viewer: u32) -> Scene {
+        let mut scene = Scene { now: sums(&hosts), ..Scene::default() };
+        for host in &hosts {
+            // One that was started anew begins to count anew.
+            let same = |before: &&Snapshot| before.pid == host.pid && before.uptime_s < host.uptime_s;
+            let before = before.iter().find(same);
+            let total = sum(host);
+            scene.seconds = scene.seconds.or_else(|| before.map(|before| host.uptime_s - before.uptime_s));
+            scene.total.add(total);
+            if let Some(recent) = before.and_then(|before| total.since(sum(before))) {
+                scene.recent.get_or_insert_default().add(recent);
+            }
+            scene.processes.extend(processes(before, host, users));
+            scene.files.extend(files(before, host, users, viewer));
+        }
+        Scene { hosts, ..scene }
     }
+}
+
+/// The first of some hosts with the sums of all of them.
+fn sums(hosts: &[Snapshot]) -> Snapshot {
+    let Some((first, others)) = hosts.split_first() else { return Snapshot::default() };
+    let mut all = first.clone();
+    let block_bytes = u64::from(all.cache.block_bytes.max(1));
+    let mut used_bytes = u64::from(all.cache.used_blocks) * block_bytes;
+    for other in others {
+        let cache = &other.cache;
+        used_bytes += u64::from(cache.used_blocks) * u64::from(cache.block_bytes);
+        all.cache.budget_bytes = all.cache.budget_bytes.saturating_add(cache.budget_bytes);
+        all.cache.placeholders += cache.placeholders;
+        all.cache.managers.extend(cache.managers.iter().cloned());
+        all.sessions_open += other.sessions_open;
+        all.rows_omitted += other.rows_omitted;
+    }
+    all.cache.used_blocks = u32::try_from(used_bytes / block_bytes).unwrap_or(u32::MAX);
+    all
 }
 
 fn sum(snapshot: &Snapshot) -> Activity {
@@ -156,7 +194,7 @@ fn processes(before: Option<&Snapshot>, now: &Snapshot, users: &Users) -> Vec<Ro
         let (key, manager) = ((process.session, process.pid), (process.session, process.manager));
         let total = activity(process);
         Row {
-            identity: Identity::Process(key.0, key.1),
+            identity: Identity::Process(now.pid, key.0, key.1),
             subject: Subject::Process(Owner {
                 pid: process.pid,
                 manager: managers.get(&manager).map(|manager| (*manager).clone()),
@@ -205,7 +243,7 @@ fn identified(snapshot: &Snapshot) -> Vec<Identity> {
         let path = file.path.to_string_lossy().into_owned();
         let nth = seen.entry(path.clone()).or_default();
         *nth += 1;
-        Identity::File(path, *nth)
+        Identity::File(snapshot.pid, path, *nth)
     };
     snapshot.cache.files.iter().map(identity).collect()
 }
@@ -227,7 +265,7 @@ mod tests {
 
     /// References since the snapshot before, by process.
     fn recent_of(before: &Snapshot, now: &Snapshot) -> Vec<Option<u64>> {
-        let scene = Scene::new(Some(before), now.clone(), &Users::default(), 0);
+        let scene = Scene::new(std::slice::from_ref(before), vec![now.clone()], &Users::default(), 0);
         scene.processes.iter().map(|row| row.recent.map(|recent| recent.counts.references)).collect()
     }
 
@@ -236,7 +274,7 @@ mod tests {
         let before = snapshot(1.0, &[(10, 100), (11, 50)]);
         let now = snapshot(3.0, &[(11, 80), (10, 100), (12, 7)]);
         assert_eq!(recent_of(&before, &now), [Some(30), Some(0), Some(7)]);
-        let scene = Scene::new(Some(&before), now, &Users::default(), 0);
+        let scene = Scene::new(&[before], vec![now], &Users::default(), 0);
         assert_eq!(scene.seconds, Some(2.0));
     }
 
@@ -271,7 +309,7 @@ mod tests {
             snapshot.cache.files = files.iter().map(|references| file(*references)).collect();
             snapshot
         };
-        let scene = Scene::new(Some(&at(1.0, &[5, 10])), at(2.0, &[6, 30]), &Users::default(), 0);
+        let scene = Scene::new(&[at(1.0, &[5, 10])], vec![at(2.0, &[6, 30])], &Users::default(), 0);
         let recent: Vec<u64> = scene.files.iter().map(|row| row.recent.unwrap().counts.references).collect();
         assert_eq!(recent, [1, 20]);
     }

@@ -6,6 +6,7 @@ pub mod browser;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -43,6 +44,52 @@ pub fn foretell<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Ende
     // No service of this machine's has a part in it.
     command.env("FORETELL_SOCKET", NOWHERE);
     command.args(arguments).stdin(Stdio::null()).output().unwrap().into()
+}
+
+/// Where a command finds other hosts: those here and no others. Nothing is left there when it is dropped.
+pub struct Hosts {
+    directory: tempfile::TempDir,
+    socket: PathBuf,
+}
+
+impl Hosts {
+    /// Without a service.
+    pub fn new() -> Hosts {
+        Hosts::beside(Path::new(NOWHERE))
+    }
+
+    /// With the service that listens there.
+    pub fn beside(socket: &Path) -> Hosts {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        Hosts { directory, socket: socket.to_owned() }
+    }
+
+    /// The directory of the private ones' sockets.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The names in it.
+    pub fn names(&self) -> Vec<std::ffi::OsString> {
+        std::fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    fn set(&self, command: &mut Command) {
+        command.env("FORETELL_SOCKET", &self.socket).env("FORETELL_HOSTS", self.path());
+    }
+
+    /// Runs the command to its end.
+    pub fn foretell<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Ended {
+        let mut command = Command::new(FORETELL);
+        self.set(&mut command);
+        command.args(arguments).stdin(Stdio::null()).output().unwrap().into()
+    }
+
+    /// As [`Background::start`], without waiting.
+    pub fn spawn<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Background {
+        Background::spawn(|command| self.set(command), arguments)
+    }
 }
 
 /// Can programs be controlled here? If not, says that the test is skipped.
@@ -135,20 +182,38 @@ pub struct Background {
 impl Background {
     /// Starts `foretell` with these arguments and waits for the word.
     pub fn start<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Background {
+        let nowhere = |command: &mut Command| {
+            command.env("FORETELL_SOCKET", NOWHERE);
+        };
+        let mut background = Background::spawn(nowhere, arguments);
+        background.wait_for_begin();
+        background
+    }
+
+    fn spawn<A: AsRef<OsStr>>(
+        set: impl FnOnce(&mut Command),
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Background {
         // Whoever started the tests may have had signals ignored (nohup, a shell's background job), and
         // ignored they would stay.
         let mut command = Command::new("env");
-        command.args(["--default-signal", FORETELL]).env("FORETELL_SOCKET", NOWHERE);
+        command.args(["--default-signal", FORETELL]);
+        set(&mut command);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        let child = command.spawn().unwrap();
+        Background { pid: child.id(), child: Some(child) }
+    }
+
+    /// Waits for the word.
+    pub fn wait_for_begin(&mut self) {
+        let child = self.child.as_mut().unwrap();
         let mut reader = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         reader.read_line(&mut line).unwrap();
         if line.trim() != "begun" {
-            let output = child.wait_with_output().unwrap();
+            let output = self.child.take().unwrap().wait_with_output().unwrap();
             panic!("did not begin: {line:?} {}", String::from_utf8_lossy(&output.stderr));
         }
-        Background { pid: child.id(), child: Some(child) }
     }
 
     /// Number of the foretell process.

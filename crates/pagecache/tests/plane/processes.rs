@@ -136,12 +136,12 @@ fn where_another_rule_holds_a_later_session_leaves_files_alone() {
     drop(play);
     let mut plane = Plane::open(options(32)).unwrap();
     let mut third = Program::start();
-    let manager = ManagerSpec { name: "c".to_owned(), rules, process_names: Vec::new() };
-    let spec = SessionSpec {
-        yields_to: vec![stage.rule(PoolPolicy::Lru)],
-        ..SessionSpec::new(third.pid(), vec![manager])
-    };
-    plane.add_session(spec).unwrap();
+    let manager = ManagerSpec { name: "c".to_owned(), rules: rules.clone(), process_names: Vec::new() };
+    let before = plane.add_session(SessionSpec::new(third.pid(), vec![manager])).unwrap();
+    plane.yield_to(before, &stage.rule(PoolPolicy::Lru)).unwrap();
+    let began_ns = plane.began_ns(before);
+    assert!(plane.rules_before(began_ns).is_empty(), "its own are not older than itself");
+    assert_eq!(plane.rules_before(began_ns + 1), [rules]);
     assert_eq!(read_both(&mut plane, &mut third, &path, &other), [(path, true)]);
     let files = plane.report().files;
     assert_eq!(files.iter().map(|file| &file.path).collect::<Vec<_>>(), [&other]);

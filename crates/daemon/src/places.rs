@@ -1,0 +1,277 @@
+//! Where private hosts listen, so that others find them.
+//!
+//! Each user has one directory for them that nobody else can look into or write to: root `/run/foretell-hosts`, another
+//! user `foretell` in `/run/user/UID` or else in `$XDG_RUNTIME_DIR`; `$FORETELL_HOSTS` names another one. A host listens
+//! there on `PID.sock`, with a lock file beside it as the service has one ([`crate::listener`]). Nobody else can make
+//! such a name, and who connects looks whether that very process of that user listens.
+//!
+//! What was left behind by a host that was killed is removed by the next one who looks: its lock is free then.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use foretell_protocol::socket;
+
+use crate::listener::{ListenError, Listener, OWNER, remove_dead};
+
+/// The environment variable that names the directory.
+const VARIABLE: &str = "FORETELL_HOSTS";
+/// The directory of root's hosts.
+const OF_ROOT: &str = "/run/foretell-hosts";
+/// Where the directories of users lie that pam_systemd(8) makes.
+const OF_USERS: &str = "/run/user";
+/// What a user's directory is called in there.
+const NAME: &str = "foretell";
+
+/// Entries of a directory looked at; the directory of another user may be full of anything.
+const ENTRIES: usize = 4096;
+/// Hosts found at most; those with the lowest numbers.
+const HOSTS: usize = 1024;
+/// Tries at a name whose lock somebody has for the moment that it takes to remove what was left behind.
+const TRIES: u32 = 20;
+const TRY_EVERY: Duration = Duration::from_millis(1);
+
+/// Where a private host listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Its process.
+    pub pid: u32,
+    /// The user whose it is.
+    pub user: u32,
+    /// Its socket.
+    pub socket: PathBuf,
+}
+
+impl Place {
+    /// Connects without waiting, if that process of that user listens there.
+    ///
+    /// # Errors
+    /// Nobody listens, as many wait as may ([`io::ErrorKind::WouldBlock`]), or it is somebody else
+    /// ([`io::ErrorKind::PermissionDenied`]).
+    pub fn connect(&self) -> io::Result<OwnedFd> {
+        socket::connect_to_process(&self.socket, self.pid, self.user)
+    }
+}
+
+/// Why a private host cannot be found by others.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unlisted {
+    /// There is no directory for it.
+    #[error("neither {OF_USERS}/{user} nor $XDG_RUNTIME_DIR is a directory of user {user} alone")]
+    NoDirectory {
+        /// The user.
+        user: u32,
+    },
+    /// The directory is not only this user's.
+    #[error("{} is not a directory of user {user} alone (mode 0700)", path.display())]
+    NotAlone {
+        /// The directory.
+        path: PathBuf,
+        /// The user.
+        user: u32,
+    },
+    /// The directory cannot be made.
+    #[error("cannot make {}: {source}", path.display())]
+    Make {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The socket cannot be made.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+}
+
+/// Is this a directory that only one user can look into or write to?
+fn is_alone(directory: &Path, user: u32) -> bool {
+    let metadata = fs::symlink_metadata(directory);
+    metadata.is_ok_and(|of| of.is_dir() && of.uid() == user && of.mode() & 0o077 == 0)
+}
+
+/// The directory that a variable names, if it does.
+fn named(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// The directory of this user's hosts, which need not be there yet.
+fn own_directory(user: u32) -> Result<PathBuf, Unlisted> {
+    if let Some(directory) = named(VARIABLE) {
+        return Ok(directory);
+    }
+    if user == 0 {
+        return Ok(OF_ROOT.into());
+    }
+    let usual = Path::new(OF_USERS).join(user.to_string());
+    let mut around = std::iter::once(usual).chain(named("XDG_RUNTIME_DIR"));
+    let around = around.find(|directory| is_alone(directory, user));
+    Ok(around.ok_or(Unlisted::NoDirectory { user })?.join(NAME))
+}
+
+/// Listens for this process, in the directory of its user.
+pub(crate) fn listen() -> Result<Listener, Unlisted> {
+    let user = rustix::process::geteuid().as_raw();
+    listen_in(&own_directory(user)?, user)
+}
+
+fn listen_in(directory: &Path, user: u32) -> Result<Listener, Unlisted> {
+    match fs::DirBuilder::new().mode(0o700).create(directory) {
+        Err(source) if source.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(Unlisted::Make { path: directory.to_owned(), source });
+        }
+        _ => {}
+    }
+    if !is_alone(directory, user) {
+        return Err(Unlisted::NotAlone { path: directory.to_owned(), user });
+    }
+    let path = socket_in(directory, std::process::id());
+    for _ in 1..TRIES {
+        match Listener::bind(&path, OWNER) {
+            // Somebody is about to remove what a process of the same number has left behind.
+            Err(ListenError::InUse { .. }) => std::thread::sleep(TRY_EVERY),
+            other => return Ok(other?),
+        }
+    }
+    Ok(Listener::bind(&path, OWNER)?)
+}
+
+fn socket_in(directory: &Path, pid: u32) -> PathBuf {
+    directory.join(format!("{pid}.sock"))
+}
+
+/// The private hosts of this user but for this process, in the order of their numbers; for root also those of all
+/// others.
+#[must_use]
+pub fn places() -> Vec<Place> {
+    let user = rustix::process::geteuid().as_raw();
+    let mut places = Vec::new();
+    if let Ok(directory) = own_directory(user)
+        && is_alone(&directory, user)
+    {
+        remove_left_behind(&directory);
+        places.extend(list(&directory, user));
+    }
+    if user == 0 && named(VARIABLE).is_none() {
+        let users = fs::read_dir(OF_USERS).into_iter().flatten().flatten().take(ENTRIES);
+        for user in users.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
+            let directory = Path::new(OF_USERS).join(u32::to_string(&user)).join(NAME);
+            if is_alone(&directory, user) {
+                places.extend(list(&directory, user));
+            }
+        }
+    }
+    places.retain(|place| place.pid != std::process::id());
+    places.sort_by_key(|place| place.pid);
+    places.truncate(HOSTS);
+    places
+}
+
+/// The private host of a process, if it can be found.
+#[must_use]
+pub fn place_of(pid: u32) -> Option<Place> {
+    places().into_iter().find(|place| place.pid == pid)
+}
+
+/// The processes that have a name with this ending.
+fn numbers(directory: &Path, ending: &str) -> BTreeSet<u32> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten().take(ENTRIES);
+    entries.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(ending)?.parse().ok()).collect()
+}
+
+fn list(directory: &Path, user: u32) -> Vec<Place> {
+    let place = |pid| Place { pid, user, socket: socket_in(directory, pid) };
+    numbers(directory, ".sock").into_iter().map(place).collect()
+}
+
+fn remove_left_behind(directory: &Path) {
+    for pid in numbers(directory, ".sock.lock") {
+        let path = socket_in(directory, pid);
+        let lock = directory.join(format!("{pid}.sock.lock"));
+        // Gone meanwhile, or not to be removed: then it stays, and connecting fails at once.
+        let _ = remove_dead(&path, &lock);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn user() -> u32 {
+        rustix::process::geteuid().as_raw()
+    }
+
+    #[test]
+    fn a_host_is_found_while_it_listens_and_by_nobody_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("hosts");
+        let listener = listen_in(&directory, user()).unwrap();
+        let socket = directory.join(format!("{}.sock", std::process::id()));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&directory), mode(&socket)), (0o700, 0o600));
+        remove_left_behind(&directory);
+        let found = list(&directory, user());
+        assert_eq!(found, [Place { pid: std::process::id(), user: user(), socket }]);
+        let connected = found[0].connect().unwrap();
+        for (pid, user) in [(1, user()), (std::process::id(), user() + 1)] {
+            let other = Place { pid, user, ..found[0].clone() };
+            assert_eq!(other.connect().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        }
+        drop((connected, listener));
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_host_left_behind_is_removed_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = parent.path().join("hosts");
+        let alive = listen_in(&directory, user()).unwrap();
+        drop(UnixListener::bind(directory.join("7.sock")).unwrap());
+        for name in ["7.sock.lock", "8.sock.lock", "9.sock", "9.sock.lock", "precious"] {
+            fs::write(directory.join(name), "x").unwrap();
+        }
+        remove_left_behind(&directory);
+        let left: BTreeSet<String> = fs::read_dir(&directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        let own = format!("{}.sock", std::process::id());
+        let lock = format!("{own}.lock");
+        assert_eq!(left, BTreeSet::from(["9.sock".to_owned(), "precious".to_owned(), own, lock]));
+        drop(alive);
+    }
+
+    #[test]
+    fn a_directory_of_others_or_open_to_them_is_not_used() {
+        let parent = tempfile::tempdir().unwrap();
+        let open = parent.path().join("open");
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(matches!(listen_in(&open, user()), Err(Unlisted::NotAlone { .. })));
+        let link = parent.path().join("link");
+        std::os::unix::fs::symlink(parent.path(), &link).unwrap();
+        assert!(matches!(listen_in(&link, user()), Err(Unlisted::NotAlone { .. })));
+        assert!(matches!(listen_in(&parent.path().join("a/b"), user()), Err(Unlisted::Make { .. })));
+        assert!(matches!(listen_in(parent.path(), user() + 1), Err(Unlisted::NotAlone { .. })));
+    }
+
+    #[test]
+    fn hosts_that_let_nobody_in_are_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("1.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let place = Place { pid: std::process::id(), user: user(), socket };
+        let waiting: Vec<_> = std::iter::repeat_with(|| place.connect()).take_while(Result::is_ok).collect();
+        assert!(!waiting.is_empty());
+        assert_eq!(place.connect().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+}
