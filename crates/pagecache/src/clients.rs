@@ -339,11 +339,11 @@ impl Steering {
             return Err(HoldError::NotOnDisk { what });
         }
         let (disk, _) = self.files.disk(key.dev);
-        let room = self.files.room_for_extents();
+        let room = self.files.room_for_extents(account);
         let layout = extents::layout(&file, u64::from(self.options.block_bytes), disk, room);
         let path = resolve::path_of(&file).unwrap_or_default();
         let generation = resolve::generation(&file);
-        let new = Registration { key, generation, path, file, last_user, held: true };
+        let new = Registration { key, generation, path, file, last_user, held: true, account };
         let id = self.register(new, layout).ok_or(HoldError::TooManyFiles { limit: MANAGED_FILES })?;
         self.look_at(id, account, true);
         Ok(id)

@@ -219,9 +219,10 @@ impl Steering {
             return Ok(known);
         }
         let (disk, _) = self.files.disk(key.dev);
-        let room = self.files.room_for_extents();
+        let room = self.files.room_for_extents(0);
         let layout = extents::layout(&file, u64::from(self.options.block_bytes), disk, room);
-        let new = Registration { key, generation: 0, path: canonical, file, last_user: 0, held: false };
+        let new =
+            Registration { key, generation: 0, path: canonical, file, last_user: 0, held: false, account: 0 };
         let registered = self.register(new, layout);
         let id = registered.ok_or(DiscloseProblem::TooManyFiles { limit: MANAGED_FILES })?;
         // Nothing is being observed of it yet: what is cached is told at once.

@@ -5,7 +5,7 @@
 //! of descriptors, and is opened anew by path (and looked at: it must be the same file). Of deleted files, and
 //! of those that nobody is interested in any more ([`crate::orphans`]), no descriptor is kept at all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use foretell_policy::{Block, DiskId, FileId, Layout, ManagerId, PoolPolicy};
 
 use crate::descriptors::{self, Descriptors, Search, Unknown};
 use crate::disk::Disk;
-use crate::extents::EXTENTS_IN_ALL;
+use crate::extents::{EXTENTS_IN_ALL, EXTENTS_OF_USER};
 use crate::folios::FolioMap;
 use crate::handles::Mounts;
 use crate::listed_runs::ListedRuns;
@@ -76,8 +76,9 @@ pub(crate) struct ManagedFile {
     pub(crate) unlinked: bool,
     /// Its number among the orphans, if it is one.
     orphan: Option<u64>,
-    /// Extents that the policy keeps of it, and the first of them.
+    /// Extents that the policy keeps of it, for whom, and the first of them.
     extents: usize,
+    account: u32,
     places: Layout,
     descriptor: Option<Arc<File>>,
     recently_used: bool,
@@ -121,6 +122,8 @@ pub(crate) struct Registration {
     pub(crate) last_user: u32,
     /// It was named by a descriptor.
     pub(crate) held: bool,
+    /// To whose share its extents count; 0 for what was named by a path.
+    pub(crate) account: u32,
 }
 
 /// The files under control, by the policy's numbers.
@@ -135,8 +138,9 @@ pub(crate) struct FileTable {
     pub(crate) orphans: Orphans,
     pub(crate) mounts: Mounts,
     next_serial: u32,
-    /// Extents of all files.
+    /// Extents of all files, and of those that count to each share.
     extents: usize,
+    extents_of: BTreeMap<u32, usize>,
     open: usize,
     open_limit: usize,
     /// Where to go on looking for a descriptor to close, and for files that changed.
@@ -159,6 +163,7 @@ impl FileTable {
             mounts: Mounts::default(),
             next_serial: 0,
             extents: 0,
+            extents_of: BTreeMap::new(),
             open: 0,
             open_limit: open_limit.max(1),
             close_hand: 0,
@@ -229,12 +234,13 @@ impl FileTable {
         let (_, disk) = self.disk(new.key.dev);
         let at = file.0 as usize;
         // The policy's number, and what it keeps under it, stay.
-        let before = self
-            .get_mut(file)
-            .map(|before| (before.extents, std::mem::replace(&mut before.places, Layout::Unknown)));
-        let (extents, places) = before.unwrap_or((0, Layout::Unknown));
+        let before = self.get_mut(file).map(|before| {
+            let places = std::mem::replace(&mut before.places, Layout::Unknown);
+            (before.extents, before.account, places)
+        });
+        let (extents, account, places) = before.unwrap_or((0, new.account, Layout::Unknown));
         self.remove(file);
-        self.extents += extents;
+        self.count_extents(account, 0, extents);
         if self.slots.len() <= at {
             self.slots.resize_with(at + 1, || None);
         }
@@ -268,6 +274,7 @@ impl FileTable {
             unlinked,
             orphan: None,
             extents,
+            account,
             places,
             descriptor: None,
             recently_used: true,
@@ -282,7 +289,7 @@ impl FileTable {
     pub(crate) fn remove(&mut self, file: FileId) -> Option<ManagedFile> {
         let managed = self.slots.get_mut(file.0 as usize)?.take()?;
         self.open -= usize::from(managed.descriptor.is_some());
-        self.extents -= managed.extents;
+        self.count_extents(managed.account, managed.extents, 0);
         self.shrink();
         if let Some(number) = managed.orphan {
             self.orphans.remove(number);
@@ -306,17 +313,28 @@ impl FileTable {
         }
     }
 
-    /// Extents that may still be kept.
-    pub(crate) fn room_for_extents(&self) -> usize {
-        EXTENTS_IN_ALL.saturating_sub(self.extents)
+    /// Extents that may still be kept for somebody; 0 is root, who has no share.
+    pub(crate) fn room_for_extents(&self, account: u32) -> usize {
+        let own = self.extents_of.get(&account).copied().unwrap_or(0);
+        let most = if account == 0 { EXTENTS_IN_ALL } else { EXTENTS_OF_USER };
+        most.saturating_sub(own).min(EXTENTS_IN_ALL.saturating_sub(self.extents))
+    }
+
+    fn count_extents(&mut self, account: u32, before: usize, now: usize) {
+        self.extents = self.extents - before + now;
+        let own = self.extents_of.entry(account).or_default();
+        *own = *own - before + now;
+        if *own == 0 {
+            self.extents_of.remove(&account);
+        }
     }
 
     /// The policy keeps so many extents of a file, and these are the first of them.
     pub(crate) fn set_extents(&mut self, file: FileId, extents: usize, places: Layout) {
         let Some(managed) = self.get_mut(file) else { return };
         managed.places = places;
-        let before = std::mem::replace(&mut managed.extents, extents);
-        self.extents = self.extents - before + extents;
+        let (before, account) = (std::mem::replace(&mut managed.extents, extents), managed.account);
+        self.count_extents(account, before, extents);
     }
 
     /// Our descriptor on a file, opened anew if need be; `None` when the file cannot be had any more.
@@ -534,7 +552,15 @@ mod tests {
     fn registration(path: &std::path::Path) -> Registration {
         let file = resolve::open_quietly(path).unwrap();
         let key = FileKey::of(&file).unwrap();
-        Registration { key, generation: 0, path: path.to_owned(), file, last_user: 0, held: false }
+        Registration {
+            key,
+            generation: 0,
+            path: path.to_owned(),
+            file,
+            last_user: 0,
+            held: false,
+            account: 0,
+        }
     }
 
     fn directory() -> (tempfile::TempDir, PathBuf) {
@@ -584,14 +610,14 @@ mod tests {
             table.insert(FileId(number), registration(&path)).unwrap();
             table.set_extents(FileId(number), 3, Layout::Unknown);
         }
-        assert_eq!(table.room_for_extents(), EXTENTS_IN_ALL - 3 * NAMES as usize);
+        assert_eq!(table.room_for_extents(0), EXTENTS_IN_ALL - 3 * NAMES as usize);
         // The first and one in the middle stay: what is behind them is given back.
         let middle = NAMES / 2;
         for number in (1..NAMES).filter(|number| *number != middle) {
             table.remove(FileId(number));
         }
         assert_eq!(table.slots.len(), middle as usize + 1);
-        assert_eq!(table.room_for_extents(), EXTENTS_IN_ALL - 6);
+        assert_eq!(table.room_for_extents(0), EXTENTS_IN_ALL - 6);
         std::fs::remove_file(path.join(middle.to_string())).unwrap();
         assert_eq!(table.sweep(2), [FileId(middle)], "two files, two looks");
         assert_eq!(table.open(), 1);
@@ -599,7 +625,26 @@ mod tests {
         table.remove(FileId(0));
         assert!(table.slots.is_empty() && table.slots.capacity() <= 4, "{}", table.slots.capacity());
         assert_eq!(table.sweep(2), []);
-        assert_eq!(table.room_for_extents(), EXTENTS_IN_ALL);
+        assert_eq!(table.room_for_extents(0), EXTENTS_IN_ALL);
+    }
+
+    #[test]
+    fn extents_are_counted_by_share() {
+        let (_directory, path) = directory();
+        let mut table = FileTable::new(4);
+        for (number, account) in [(0, 7), (1, 7), (2, 8)] {
+            let path = path.join(number.to_string());
+            std::fs::write(&path, "x").unwrap();
+            table.insert(FileId(number), Registration { account, ..registration(&path) }).unwrap();
+        }
+        table.set_extents(FileId(0), EXTENTS_OF_USER - 5, Layout::Unknown);
+        table.set_extents(FileId(1), 5, Layout::Unknown);
+        assert_eq!((table.room_for_extents(7), table.room_for_extents(8)), (0, EXTENTS_OF_USER));
+        assert_eq!(table.room_for_extents(0), EXTENTS_IN_ALL - EXTENTS_OF_USER);
+        table.set_extents(FileId(0), 1, Layout::Unknown);
+        assert_eq!(table.room_for_extents(7), EXTENTS_OF_USER - 6);
+        (0..3).for_each(|number| drop(table.remove(FileId(number))));
+        assert_eq!((table.room_for_extents(7), table.extents_of.len()), (EXTENTS_OF_USER, 0));
     }
 
     #[test]

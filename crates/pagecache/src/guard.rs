@@ -215,6 +215,26 @@ impl Drop for Guard {
     }
 }
 
+/// Gives up what this process does not need: of the capabilities all but `CAP_SYS_PTRACE`, if it has that, and new ones
+/// by other programs. Allocates nothing.
+fn keep_only_ptrace() {
+    /// `_LINUX_CAPABILITY_VERSION_3`, for which a set has two words (capget(2)).
+    const VERSION: u32 = 0x2008_0522;
+    const SYS_PTRACE: u32 = 1 << 19;
+    let mut header = [VERSION, 0];
+    // Of each half: effective, permitted, inheritable.
+    let mut sets = [[0_u32; 3]; 2];
+    // SAFETY: header and sets are what capget(2) and capset(2) describe, and outlive the calls. What fails leaves this
+    // process as it was.
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        if libc::syscall(libc::SYS_capget, header.as_mut_ptr(), sets.as_mut_ptr()) == 0 {
+            sets = [[sets[0][0] & SYS_PTRACE, sets[0][1] & SYS_PTRACE, 0], [0; 3]];
+            libc::syscall(libc::SYS_capset, header.as_mut_ptr(), sets.as_ptr());
+        }
+    }
+}
+
 /// What the child does: collects notes until the pipe closes, then restores what is noted.
 fn watch(pipe: libc::c_int, notes: &mut [OpenFile]) -> ! {
     // SAFETY: plain system calls. After `dup2`, descriptor 0 is the pipe and all others are closed, so that
@@ -229,6 +249,7 @@ fn watch(pipe: libc::c_int, notes: &mut [OpenFile]) -> ! {
         }
         libc::prctl(libc::PR_SET_NAME, c"foretell-guard".as_ptr());
     }
+    keep_only_ptrace();
     let mut count = 0;
     loop {
         let mut message = [0_u8; MESSAGE_BYTES];

@@ -42,9 +42,11 @@ mod listed_runs;
 mod looks;
 mod mapped;
 mod mappings;
+mod network;
 pub mod observe;
 mod options;
 mod orphans;
+mod own_pages;
 mod parts;
 mod plane;
 mod pressure;
@@ -81,6 +83,7 @@ pub use options::{
     HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec, default_batch,
     default_ring_bytes,
 };
+pub use own_pages::unmap_program;
 pub use parts::Rest;
 pub use plane::{Disclosed, Plane};
 pub use report::{

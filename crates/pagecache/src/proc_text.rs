@@ -115,6 +115,16 @@ pub fn mount_points(mountinfo: &[u8], dev: u64) -> impl Iterator<Item = PathBuf>
     })
 }
 
+/// Where file systems of some kinds are mounted, as their names say.
+pub fn mounts_of_kinds<'a>(mountinfo: &'a [u8], kinds: &'a [&[u8]]) -> impl Iterator<Item = PathBuf> + 'a {
+    mountinfo.split(|&byte| byte == b'\n').filter_map(move |line| {
+        let mut fields = line.split(|&byte| byte == b' ');
+        let point = fields.nth(4)?;
+        let kind = fields.skip_while(|&field| field != b"-").nth(1)?;
+        kinds.contains(&kind).then(|| PathBuf::from(unescape(point)))
+    })
+}
+
 /// Whether the file system of a device is mounted in one place, and no overlay is there that could show its files under
 /// other names.
 #[must_use]
@@ -263,6 +273,14 @@ mod tests {
         let points: Vec<PathBuf> = mount_points(text, (8 << 20) | 1).collect();
         let strange = OsString::from_vec(b"/mnt/\xff".to_vec());
         assert_eq!(points, [PathBuf::from("/mnt/a b"), PathBuf::from(strange)]);
+    }
+
+    #[test]
+    fn file_systems_of_some_kinds_are_found() {
+        let mounts = b"27 1 254:0 / / rw - ext4 /dev/vda rw\n28 27 0:41 / /far\\040away rw shared:1 master:2 - nfs4 s:/ rw\n\
+                      29 27 0:42 / /nfs rw - tmpfs nfs rw\n30 27 0:43 / /b rw - 9p h rw\n31 27 0:44 / /c rw -\n32 1";
+        let found: Vec<PathBuf> = mounts_of_kinds(mounts, &[b"nfs4", b"9p"]).collect();
+        assert_eq!(found, [PathBuf::from("/far away"), PathBuf::from("/b")]);
     }
 
     #[test]

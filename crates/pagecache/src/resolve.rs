@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use crate::descriptors::{self, Descriptors, Search, Unknown};
 use crate::handles::Mounts;
 use crate::identity::{self, Identity};
+use crate::network;
 use crate::observe::FileKey;
 
 /// Mappings of a process that are looked at, 2 ms; a file mapped beyond is looked for by its inode number.
@@ -122,9 +123,12 @@ impl Looks {
 
 /// Looks at what a path leads to, with what the kernel knows of it at hand (`AT_STATX_DONT_SYNC`): among the
 /// files that a stranger's process has open may be some whose file system, a program of the same stranger's,
-/// never answers.
+/// never answers. What lies on a server in the network is not looked at ([`crate::network`]).
 pub(crate) fn look(path: &Path) -> io::Result<Looks> {
     use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
+    if network::leads_there(path) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
     let wanted = StatxFlags::TYPE | StatxFlags::INO;
     let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted)?;
     Ok(Looks::of(&found, || {
@@ -145,6 +149,9 @@ pub(crate) fn look_at(file: impl AsFd) -> io::Result<Looks> {
 /// there is looked at and never opened: opening a device can have effects.
 pub(crate) fn open_same(path: &Path, key: FileKey) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags};
+    if network::leads_there(path) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
     let there = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     if !look_at(&there)?.is(key) {
         return Err(io::ErrorKind::NotFound.into());
@@ -221,6 +228,9 @@ pub(crate) fn find(
 /// may have another one open under its number.
 fn found_at(link: &Path, key: FileKey) -> Option<Found> {
     use rustix::fs::{Mode, OFlags};
+    if network::leads_there(link) {
+        return None;
+    }
     let there = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let looks = look_at(&there).ok().filter(|looks| looks.is(key))?;
     Some(Found { path: path_of(&there)?, looks, via: Via::Path(there) })

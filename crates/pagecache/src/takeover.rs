@@ -108,7 +108,7 @@ impl Steering {
             self.leave_out(&path, what);
             return None;
         }
-        let new = Registration { key, generation, path, file, last_user: tgid, held: false };
+        let new = Registration { key, generation, path, file, last_user: tgid, held: false, account: 0 };
         match successor_of {
             Some(old) if self.is_deleted(old) || self.is_covered(old) => self.replace(old, new),
             _ => self.register(new, Layout::Unknown),
@@ -171,7 +171,10 @@ impl Steering {
             return None;
         }
         let (key, generation) = (looks.key, looks.generation());
-        self.replace(file, Registration { key, generation, path, file: copy, last_user, held: false })
+        self.replace(
+            file,
+            Registration { key, generation, path, file: copy, last_user, held: false, account: 0 },
+        )
     }
 
     /// Puts a file under control.

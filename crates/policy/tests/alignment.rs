@@ -148,6 +148,22 @@ fn eight_readers_at_random_and_one_slower_find_their_streams() {
 }
 
 #[test]
+fn a_reader_whose_one_run_begins_with_a_block_that_no_list_names_is_found() {
+    let mut readers = Readers::new(Limits::default());
+    let r = |block| Reference { block, file: 0, index: block };
+    for (stream, first) in [(0, 1), (1, 5001)] {
+        assert_eq!(readers.add_stream(), Some(stream));
+        for block in first..first + 199 {
+            readers.stream_mut(stream).unwrap().append(r(block)).unwrap();
+        }
+    }
+    for block in 0..64 {
+        readers.reference(7, r(block), |_, _, _| {});
+    }
+    assert_eq!(readers.stream_of(7), Some(0), "the list that names the next 199 blocks");
+}
+
+#[test]
 fn wrong_isolated_entries_have_a_low_chance_and_runs_a_high_one() {
     let (mut list, live) = Base::Scan.generate(1);
     // In every tenth place an entry that will not happen.

@@ -39,6 +39,8 @@ use crate::watched::pass_signals_on;
 
 pub use name::job_name;
 
+/// Observer and plane are there after the first of these times, on a busy machine after the second.
+const BEGINNING: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(2)];
 /// signal(7).
 const SIGKILL: i32 = 9;
 /// A recording may take one part of the memory in so many while a plan is made of it; a longer one is not read.
@@ -77,6 +79,7 @@ impl Wanted {
 
     /// It has begun, or is held.
     fn begun(&self, program: &Program) {
+        become_small();
         match &self.worker {
             Some(worker) => worker.begun(program.pid()),
             None => pass_signals_on(program),
@@ -185,6 +188,17 @@ pub fn split() -> Role {
     }
 }
 
+/// Gives back the memory that only our beginning took, when that is over. It is no loss where it fails.
+fn become_small() {
+    let later = || {
+        for time in BEGINNING {
+            std::thread::sleep(time);
+            foretell_pagecache::unmap_program();
+        }
+    };
+    drop(std::thread::Builder::new().name("become-small".to_owned()).spawn(later));
+}
+
 /// In the process that stays: its signals are the job's.
 struct Follower(Option<Caught>);
 
@@ -206,6 +220,7 @@ impl Follow for Follower {
         {
             caught.pass_on(job);
         }
+        foretell_pagecache::unmap_program();
     }
 }
 

@@ -1,35 +1,20 @@
 //! Descriptors that hurt whoever closes them, descriptors that are parked, and rings of nothing.
 
 use std::fs::File;
-use std::io::{BufRead, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::BufRead;
+use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use foretell_protocol::message::Message;
 use foretell_protocol::ring::ring_bytes;
-use foretell_protocol::{ErrorCode, Handle, PROTOCOL, Producer, Reply, Request};
+use foretell_protocol::{ErrorCode, PROTOCOL, Producer, Reply, Request};
 use foretelld::Limits;
 
 use super::fuse::Silent;
+use super::moves::{self, file_request, lingering};
 use super::{attack, said, serves_root, serves_root_meanwhile, stage_for_attackers};
 use crate::client::Client;
-
-/// Closing the first waits until the second is read or closed, or for ten minutes.
-fn lingering() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (receiver, _) = listener.accept().unwrap();
-    sender.set_nonblocking(true).unwrap();
-    while sender.write(&[0; 1 << 16]).is_ok() {}
-    rustix::net::sockopt::set_socket_linger(&sender, Some(Duration::from_secs(600))).unwrap();
-    (sender, receiver)
-}
-
-fn file_request(number: u32) -> Request {
-    Request::File { handle: Handle::new(number).unwrap(), number: 0 }
-}
 
 /// Waits until a file says that it is time.
 fn wait_for(sign: &Path) {
@@ -38,16 +23,10 @@ fn wait_for(sign: &Path) {
     }
 }
 
-/// Sends a socket as a file, and is put out for it until the one that is given back is closed.
+/// Is put out until the socket that is given back is closed.
 fn is_put_out(socket: &Path) -> (ErrorCode, TcpStream) {
     let mut client = Client::connect(socket);
-    let (sender, receiver) = lingering();
-    // Its own copy has to go before the service closes the other one, which is the last then.
-    let mut bytes = Vec::new();
-    file_request(1).encode(&mut bytes);
-    client.send_bytes(&bytes[..1], &[sender.as_fd()]);
-    drop(sender);
-    client.send_bytes(&bytes[1..], &[]);
+    let receiver = moves::send_lingering(&mut client);
     // It is no file.
     assert_eq!(client.error().0, ErrorCode::NotAFile);
     (client.ended(), receiver)
@@ -222,7 +201,7 @@ pub(super) fn knock(socket: &Path) {
     let null = File::open("/dev/null").unwrap();
     let left = (0..KNOCKS).filter(|_| {
         let Ok(stream) = std::os::unix::net::UnixStream::connect(socket) else { return false };
-        matches!(foretell_protocol::socket::send(stream.as_fd(), b"x", &[null.as_fd()]), Ok(1))
+        moves::leaves(&stream, &null)
     });
     println!("\nleft: {}", left.count());
     loop {

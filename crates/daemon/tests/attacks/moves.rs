@@ -4,7 +4,11 @@
 //! Shared by the tests and by `./x bench attacks`.
 
 use std::fs::File;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -24,7 +28,7 @@ const MANY: u32 = 2000;
 pub(crate) type Move = (&'static str, fn(&Scene));
 
 /// All moves.
-pub(crate) const MOVES: [Move; 21] = [
+pub(crate) const MOVES: [Move; 24] = [
     ("temporary-listed", temporary_listed),
     ("temporary-cached", temporary_cached),
     ("flush", flush),
@@ -46,6 +50,9 @@ pub(crate) const MOVES: [Move; 21] = [
     ("sweep", sweep),
     ("jumps", jumps),
     ("unlinked", unlinked),
+    ("lingering", linger),
+    ("knocking", knock),
+    ("rows", rows),
 ];
 
 /// Where an attack takes place.
@@ -444,5 +451,80 @@ fn unlinked(scene: &Scene) {
         forget(&mut client, file);
         let _ = client.statistics();
         drop(kept);
+    }
+}
+
+/// Closing the first waits until the second is read or closed, or for ten minutes.
+pub(crate) fn lingering() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (receiver, _) = listener.accept().unwrap();
+    sender.set_nonblocking(true).unwrap();
+    while sender.write(&[0; 1 << 16]).is_ok() {}
+    rustix::net::sockopt::set_socket_linger(&sender, Some(Duration::from_secs(600))).unwrap();
+    (sender, receiver)
+}
+
+pub(crate) fn file_request(number: u32) -> Request {
+    Request::File { handle: Handle::new(number).unwrap(), number: 0 }
+}
+
+/// Sends a socket that takes long to close as a file; it does so until the one that is given back is closed.
+pub(crate) fn send_lingering(client: &mut Client) -> TcpStream {
+    let (sender, receiver) = lingering();
+    // Its own copy has to go before the service closes the other one, which is the last then.
+    let mut bytes = Vec::new();
+    file_request(1).encode(&mut bytes);
+    client.send_bytes(&bytes[..1], &[sender.as_fd()]);
+    drop(sender);
+    client.send_bytes(&bytes[1..], &[]);
+    receiver
+}
+
+/// Leaves a descriptor in a connection; says whether it could.
+pub(crate) fn leaves(stream: &UnixStream, descriptor: &File) -> bool {
+    matches!(foretell_protocol::socket::send(stream.as_fd(), b"x", &[descriptor.as_fd()]), Ok(1))
+}
+
+/// Descriptors that take long to close, from as many connections as are let in.
+fn linger(scene: &Scene) {
+    let mut receivers = Vec::new();
+    loop {
+        let mut client = scene.client();
+        if client.ring.is_none() || receivers.len() > MANY as usize {
+            receivers.clear();
+        }
+        receivers.push(send_lingering(&mut client));
+        let _ = client.reply();
+    }
+}
+
+/// Is put out, and then leaves a descriptor in every connection that it tries.
+fn knock(scene: &Scene) {
+    let mut client = scene.client();
+    let _receiver = send_lingering(&mut client);
+    let null = File::open("/dev/null").unwrap();
+    loop {
+        if let Ok(stream) = UnixStream::connect(&scene.socket)
+            && !leaves(&stream, &null)
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Names as many files as one process may, and asks for all rows about them.
+fn rows(scene: &Scene) {
+    let mut clients: Vec<Client> = (0..3).map(|_| scene.client()).collect();
+    for client in &mut clients {
+        for number in 1..=2 * MANY {
+            let path = scene.hole(&format!("{}-{number}", client.socket.as_raw_fd()), 1);
+            name(client, number, &path);
+        }
+    }
+    let mut command = Client::command(&scene.socket);
+    loop {
+        command.send(&Request::Status(Part { more: false, text: String::new() }));
+        let _ = command.reply();
     }
 }

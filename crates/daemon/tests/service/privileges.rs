@@ -60,6 +60,11 @@ fn started_by_root_it_keeps_what_it_needs_and_no_thread_has_more() {
         // A filter (`SECCOMP_MODE_FILTER`).
         assert_eq!((field("NoNewPrivs"), field("Seccomp")), ("1".to_owned(), "2".to_owned()), "{status}");
     }
+    // What restores readahead needs one thing only.
+    let guard = service.guard_status();
+    for line in ["CapEff:\t0000000000080000", "CapPrm:\t0000000000080000", "NoNewPrivs:\t1"] {
+        assert!(guard.lines().any(|found| found == line), "{line}: {guard}");
+    }
     service.end();
 }
 

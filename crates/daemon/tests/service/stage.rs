@@ -225,6 +225,17 @@ impl Running {
         tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap()).collect()
     }
 
+    /// What `/proc` says of its guard process.
+    pub(crate) fn guard_status(&self) -> String {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let children =
+            threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("children")).unwrap());
+        let children = children.collect::<String>();
+        let status = children.split_whitespace().map(|pid| fs::read_to_string(format!("/proc/{pid}/status")));
+        let is_guard = |status: &String| status.starts_with("Name:\tforetell-guard\n");
+        status.filter_map(Result::ok).find(is_guard).unwrap()
+    }
+
     /// Kills the service, and does not wait for its end.
     pub(crate) fn begin_to_kill(&mut self) {
         self.child.kill().unwrap();

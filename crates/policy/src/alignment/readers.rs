@@ -166,8 +166,8 @@ impl Readers {
     }
 }
 
-/// Runs that the stream names, and those that follow the run before there; 0 when it explains neither half of them, nor
-/// half of the references, nor some in its order.
+/// Runs that the stream names, and those that follow the run before there, at least 1; 0 when it explains neither half of
+/// them, nor half of the references, nor some in its order.
 fn score(stream: &Stream, watched: &[Reference]) -> u32 {
     let mut runs = Runs::default();
     let (mut begun, mut named, mut follow, mut length) = (0, 0, 0, 0);
@@ -189,7 +189,8 @@ fn score(stream: &Stream, watched: &[Reference]) -> u32 {
     let half_of_the_runs = named >= ENOUGH_RUNS && named * 2 >= begun;
     let half_of_the_references = length as usize * 2 >= WATCHED;
     let in_order = follow >= ENOUGH_IN_ORDER && follow * 4 >= begun;
-    if half_of_the_runs || half_of_the_references || in_order { named + follow } else { 0 }
+    // A run that begins with a block that is not listed is not named, however much of it is listed.
+    if half_of_the_runs || half_of_the_references || in_order { (named + follow).max(1) } else { 0 }
 }
 
 /// Does one of the first positions of a block come shortly after one of the other?

@@ -201,6 +201,11 @@ impl Books {
         self.managers.of_process(process)
     }
 
+    /// The manager of a process that has not ended.
+    pub(crate) fn manager_of_living(&self, process: ProcessId) -> Option<ManagerId> {
+        self.managers.of_living(process)
+    }
+
     pub(crate) fn release_memory(&mut self) {
         self.blocks.release_memory();
         self.knowledge.release_memory();

@@ -258,6 +258,12 @@ impl Managers {
         manager.filter(|&manager| self.is_known(manager))
     }
 
+    /// The same, `None` also for a process that has ended.
+    pub(crate) fn of_living(&self, process: ProcessId) -> Option<ManagerId> {
+        let is_alive = self.processes.get(process.0 as usize).is_some_and(|p| p.alive);
+        self.of_process(process).filter(|_| is_alive)
+    }
+
     /// A process has ended. Gives its manager, if that ends with it.
     pub(crate) fn end_process(&mut self, process: ProcessId) -> Option<ManagerId> {
         let p = self.processes.get_mut(process.0 as usize).filter(|p| p.alive)?;

@@ -11,15 +11,22 @@
 //!  waiting   for a block
 //! ```
 //!
-//! The line of a process is no longer than [`LINE`]. When one is full, the processes that hold the others up are left
-//! behind: they come back, late, with their next reference.
+//! The line of a process is no longer than [`LINE`], and all of them together than [`LINES`] and one for each process.
+//! When one is full, or all are, the processes that hold the others up are left behind: they come back, late, with their
+//! next reference.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::ids::{Block, ProcessId};
 
-/// References of one process that are told and not followed yet: half a MiB.
+/// References of one process that are told and not followed yet: 384 KiB.
 const LINE: usize = 1 << 14;
+
+/// The same of all processes: 6 MiB, in lines that have room for four times as many at most.
+const LINES: usize = 1 << 18;
+
+/// Room that a line keeps.
+const KEPT: usize = 64;
 
 /// A reference that was told.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +37,8 @@ pub(super) struct Told {
     /// When it was made here.
     pub(super) at: u64,
 }
+
+const _: () = assert!(size_of::<Told>() == 24);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
@@ -75,11 +84,17 @@ pub(super) struct Clocks {
     unknown: BTreeSet<(u64, u32)>,
     ready: BTreeSet<(u64, u32)>,
     waiting: Vec<u32>,
+    /// References in all lines.
+    told: usize,
+    /// Processes that have a clock.
+    alive: usize,
     processors: Vec<Processor>,
     /// The last thing that a process did.
     now: u64,
     /// Time in which a processor had nothing to do, of all of them.
     idle: u64,
+    /// The same when the last process ended, while there is none: disks go on, but not for anybody.
+    idle_at_end: Option<u64>,
 }
 
 impl Clocks {
@@ -89,9 +104,12 @@ impl Clocks {
             unknown: BTreeSet::new(),
             ready: BTreeSet::new(),
             waiting: Vec::new(),
+            told: 0,
+            alive: 0,
             processors: vec![Processor::default(); processors.max(1) as usize],
             now: 0,
             idle: 0,
+            idle_at_end: None,
         }
     }
 
@@ -102,9 +120,17 @@ impl Clocks {
 
     /// Time until then in which processors had nothing to do.
     pub(super) fn idle(&self) -> u64 {
+        self.idle_at_end.unwrap_or_else(|| self.idle_now())
+    }
+
+    fn idle_now(&self) -> u64 {
         let idle = self.processors.iter().filter(|p| p.running.is_none());
-        let idle: u64 = idle.map(|p| self.now.saturating_sub(p.free_since).saturating_sub(p.driver)).sum();
-        self.idle.saturating_add(idle)
+        let idle = idle.map(|p| {
+            // An interrupt may go on after that.
+            let beyond = p.driver_until.saturating_sub(self.now).min(p.driver);
+            self.now.saturating_sub(p.free_since).saturating_sub(p.driver - beyond)
+        });
+        self.idle.saturating_add(idle.sum())
     }
 
     /// A process computed before its next reference.
@@ -113,16 +139,21 @@ impl Clocks {
         clock.computed = clock.computed.saturating_add(ns);
     }
 
+    /// Is there no room for another reference of a process? One is always taken from a process that has none in line: the
+    /// others may wait for it.
+    pub(super) fn is_full(&self, process: ProcessId) -> bool {
+        let clock = self.clocks.get(process.0 as usize).and_then(Option::as_ref);
+        let line = clock.map_or(0, |clock| clock.line.len());
+        line >= LINE || line > 0 && self.told >= LINES
+    }
+
     /// A process made a reference, at `at` here.
     pub(super) fn told(&mut self, process: ProcessId, block: Block, at: u64) {
         let clock = self.enter(process);
         let compute = std::mem::take(&mut clock.computed);
         clock.line.push_back(Told { compute, block, at });
-        let is_full = clock.line.len() > LINE;
+        self.told += 1;
         self.make_ready(process.0);
-        if is_full {
-            self.leave_behind();
-        }
     }
 
     /// A process makes no more references.
@@ -131,7 +162,19 @@ impl Clocks {
         clock.ends = true;
         if matches!(clock.doing, Doing::Unknown | Doing::Behind) {
             self.unknown.remove(&(clock.since, process.0));
-            self.clocks[process.0 as usize] = None;
+            self.end(process);
+        }
+    }
+
+    /// A process has ended there, too.
+    fn end(&mut self, process: ProcessId) {
+        self.clocks[process.0 as usize] = None;
+        self.alive -= 1;
+        if self.alive == 0 {
+            // An interrupt under way is finished first, as it is before a process goes on.
+            let driver_until = self.processors.iter().map(|p| p.driver_until).min().unwrap_or(0);
+            self.now = self.now.max(driver_until);
+            self.idle_at_end = Some(self.idle_now());
         }
     }
 
@@ -183,6 +226,11 @@ impl Clocks {
         clock.since = end;
         let waited = std::mem::take(&mut clock.waited);
         let told = clock.line.pop_front()?;
+        self.told -= 1;
+        let room = clock.line.capacity();
+        if room > KEPT && clock.line.len() < room / 4 {
+            clock.line.shrink_to(room / 2);
+        }
         Some((ProcessId(process), told, waited))
     }
 
@@ -222,20 +270,19 @@ impl Clocks {
         let Some(Some(clock)) = self.clocks.get_mut(process.0 as usize) else { return };
         clock.since = now;
         if clock.line.is_empty() && clock.ends {
-            self.clocks[process.0 as usize] = None;
-            return;
+            return self.end(process);
         }
         clock.doing = Doing::Unknown;
         self.unknown.insert((now, process.0));
         self.make_ready(process.0);
     }
 
-    /// A disk begins so many fetches: each takes the processor for `driver`.
-    pub(super) fn interrupt(&mut self, now: u64, begun: usize, driver: u64) {
+    /// A disk begins so many fetches: each takes a processor for `driver`, and if none is free the disk's.
+    pub(super) fn interrupt(&mut self, now: u64, disk: usize, begun: usize, driver: u64) {
         if driver == 0 {
             return;
         }
-        for i in 0..begun {
+        for _ in 0..begun {
             match self.first_free() {
                 Some(free) => {
                     let processor = &mut self.processors[free];
@@ -243,7 +290,7 @@ impl Clocks {
                     processor.driver = processor.driver.saturating_add(driver);
                 }
                 None => {
-                    let busy = i % self.processors.len();
+                    let busy = disk % self.processors.len();
                     if let Some((_, end)) = &mut self.processors[busy].running {
                         *end = end.saturating_add(driver);
                     }
@@ -258,9 +305,12 @@ impl Clocks {
         if self.clocks.len() <= slot {
             self.clocks.resize_with(slot + 1, || None);
         }
-        let (now, unknown) = (self.now, &mut self.unknown);
+        let (now, unknown, alive) = (self.now, &mut self.unknown, &mut self.alive);
+        let idle_at_end = &mut self.idle_at_end;
         self.clocks[slot].get_or_insert_with(|| {
             unknown.insert((now, process.0));
+            *alive += 1;
+            *idle_at_end = None;
             Clock {
                 doing: Doing::Unknown,
                 since: now,
@@ -289,12 +339,14 @@ impl Clocks {
         self.ready.insert((clock.since, process));
     }
 
-    /// Nobody waits any longer for those that are unknown.
-    fn leave_behind(&mut self) {
-        for (_, process) in std::mem::take(&mut self.unknown) {
+    /// Nobody waits any longer for those that are unknown; false if none is.
+    pub(super) fn leave_behind(&mut self) -> bool {
+        let unknown = std::mem::take(&mut self.unknown);
+        for &(_, process) in &unknown {
             if let Some(Some(clock)) = self.clocks.get_mut(process as usize) {
                 clock.doing = Doing::Behind;
             }
         }
+        !unknown.is_empty()
     }
 }

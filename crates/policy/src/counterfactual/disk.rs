@@ -7,7 +7,8 @@
 //! A device that serves several requests at a time is one with as many *channels*. How many is seen from what ours did:
 //! the most services of which the times overlapped.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use crate::ids::DiskId;
 
@@ -31,15 +32,44 @@ fn class(from: u64, to: u64) -> usize {
     }
 }
 
-/// Services of a disk that are compared with a new one.
-const COMPARED: usize = 32;
+/// The most requests that a device is taken to serve at a time: as many as one of the simulator may have.
+const CHANNELS: u32 = 65_536;
 
-/// A service of one of our disks: when it began and ended, and how many were under way when it began.
-#[derive(Debug, Clone, Copy)]
-struct Service {
-    begun: u64,
-    ended: u64,
-    beside: usize,
+/// How many services of one of our disks were under way at a time, at the most.
+///
+/// There are most of them just before one of them ends. Each that ends later and began before adds one there: a service
+/// adds one to all that ended since it began, which are the last ones. So one of which the count is no higher than a later
+/// one's will never be higher, and is forgotten: there are no more records than the highest count.
+#[derive(Debug, Clone, Default)]
+struct UnderWay {
+    /// Services by their ends, and by how much the count of each is higher than the next one's.
+    ended: Vec<(u64, u32)>,
+    /// The count of the first one, which is the highest.
+    most: u32,
+}
+
+impl UnderWay {
+    /// A service from `begun` to `ended` has ended, after all others so far. Gives the most that were under way.
+    fn ended(&mut self, begun: u64, ended: u64) -> u32 {
+        if begun >= ended {
+            return self.most;
+        }
+        let before = self.ended.partition_point(|&(end, _)| end <= begun);
+        if before == 0 && self.most == CHANNELS {
+            return self.most;
+        }
+        self.ended.push((ended, 1));
+        match before.checked_sub(1) {
+            None => self.most += 1,
+            Some(last) => {
+                self.ended[last].1 -= 1;
+                if self.ended[last].1 == 0 {
+                    self.ended.remove(last);
+                }
+            }
+        }
+        self.most
+    }
 }
 
 /// What was measured.
@@ -49,10 +79,10 @@ pub(super) struct AccessTimes {
     heads: Vec<Option<u64>>,
     /// Mean in ns, and how many it was taken of.
     classes: [(f64, f64); CLASSES],
-    /// The last services of each disk, as long as they may overlap with one to come.
-    services: Vec<VecDeque<Service>>,
+    /// Of each disk.
+    under_way: Vec<UnderWay>,
     /// Requests that a disk serves at a time.
-    channels: usize,
+    channels: u32,
 }
 
 impl AccessTimes {
@@ -61,32 +91,16 @@ impl AccessTimes {
         AccessTimes {
             heads: vec![None; disks],
             classes: [(0.0, 0.0); CLASSES],
-            services: vec![VecDeque::new(); disks],
+            under_way: vec![UnderWay::default(); disks],
             channels: 1,
         }
     }
 
     /// A disk of ours has ended a service at `now` that took so long.
     pub(super) fn served(&mut self, now: u64, disk: DiskId, ns: u64) {
-        let Some(services) = self.services.get_mut(disk.0 as usize) else { return };
-        let begun = now.saturating_sub(ns);
-        if services.back().is_none_or(|last| last.ended <= begun) {
-            services.clear();
+        if let Some(under_way) = self.under_way.get_mut(disk.0 as usize) {
+            self.channels = self.channels.max(under_way.ended(now.saturating_sub(ns), now));
         }
-        let mut new = Service { begun, ended: now, beside: 1 };
-        for other in services.iter_mut() {
-            if (begun..now).contains(&other.begun) {
-                other.beside += 1;
-                self.channels = self.channels.max(other.beside.min(COMPARED));
-            } else if other.begun < begun && begun < other.ended {
-                new.beside += 1;
-            }
-        }
-        self.channels = self.channels.max(new.beside.min(COMPARED));
-        if services.len() == COMPARED {
-            services.pop_front();
-        }
-        services.push_back(new);
     }
 
     /// The service that has just ended was of this address.
@@ -123,8 +137,10 @@ struct Request {
 #[derive(Debug, Default)]
 pub(super) struct Disk {
     head: Option<u64>,
-    /// What is being served, and when that ends: as many as there are channels.
-    serving: Vec<(Request, u64)>,
+    /// When what is being served ends, the how manieth request it is, and its key: as many as there are channels.
+    serving: BinaryHeap<Reverse<(u64, u64, u64)>>,
+    /// Requests that were begun.
+    begun: u64,
     /// Demand fetches and readahead that wait, in no order. A process waits for one block at a time.
     demand: Vec<Request>,
     queue: Vec<Request>,
@@ -133,10 +149,11 @@ pub(super) struct Disk {
 impl Disk {
     /// When the next request ends.
     pub(super) fn busy_until(&self) -> Option<u64> {
-        self.serving.iter().map(|&(_, end)| end).min()
+        self.serving.peek().map(|&Reverse((end, ..))| end)
     }
 
     /// Requests of readahead that wait.
+    #[cfg(test)]
     pub(super) fn queued(&self) -> usize {
         self.queue.len()
     }
@@ -157,19 +174,19 @@ impl Disk {
 
     /// Ends the request that ends first, if it has ended by `now`; gives its key, and how many are begun then.
     pub(super) fn end_one(&mut self, now: u64, times: &AccessTimes) -> Option<(u64, usize)> {
-        let first = (0..self.serving.len()).min_by_key(|&i| self.serving[i].1)?;
-        if self.serving[first].1 > now {
+        let &Reverse((end, _, key)) = self.serving.peek()?;
+        if end > now {
             return None;
         }
-        let (request, end) = self.serving.swap_remove(first);
-        Some((request.key, self.start(end, times)))
+        self.serving.pop();
+        Some((key, self.start(end, times)))
     }
 
     /// Starts demand fetches, then readahead, on the channels that are free; of each the next address in the direction of
     /// the arm, or the first one.
     fn start(&mut self, now: u64, times: &AccessTimes) -> usize {
         let mut begun = 0;
-        while self.serving.len() < times.channels {
+        while self.serving.len() < times.channels as usize {
             let head = self.head.unwrap_or(0);
             let queue = if self.demand.is_empty() { &mut self.queue } else { &mut self.demand };
             let next = queue.iter().enumerate().min_by_key(|(_, r)| (r.address < head, r.address));
@@ -177,7 +194,8 @@ impl Disk {
             let request = queue.swap_remove(next);
             let end = now.saturating_add(times.expected(self.head, request.address));
             self.head = Some(request.address);
-            self.serving.push((request, end));
+            self.begun += 1;
+            self.serving.push(Reverse((end, self.begun, request.key)));
             begun += 1;
         }
         begun
@@ -226,6 +244,37 @@ mod tests {
             std::iter::from_fn(|| disk.end_one(1000, &times).map(|(key, _)| key)).collect();
         assert_eq!(arrived, [1, 5, 2, 4, 3]);
         assert_eq!(disk.busy_until(), None);
+    }
+
+    #[test]
+    fn most_under_way_as_counted_at_each_instant() {
+        let mut random = 1u64;
+        let mut next = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) % below
+        };
+        for round in 0..200 {
+            let (mut under_way, mut services, mut now) = (UnderWay::default(), Vec::new(), 100);
+            for _ in 0..40 {
+                now += next(1 + round % 7);
+                let begun = now - next(20);
+                services.push((begun, now));
+                let at = |t: u64| services.iter().filter(|&&(begun, ended)| begun <= t && t < ended).count();
+                let most = (0..now).map(at).max().unwrap_or(0);
+                assert_eq!(under_way.ended(begun, now) as usize, most, "{services:?}");
+                assert!(under_way.ended.len() <= most);
+            }
+        }
+    }
+
+    #[test]
+    fn no_more_channels_than_a_device_may_have() {
+        let mut times = AccessTimes::new(1);
+        for i in 0..70_000 {
+            times.served(100_000 + i, DiskId(0), 100_000);
+        }
+        assert_eq!(times.channels, CHANNELS);
+        assert_eq!(times.under_way[0].ended.len(), CHANNELS as usize);
     }
 
     #[test]

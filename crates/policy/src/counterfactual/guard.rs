@@ -156,11 +156,16 @@ impl Ledger {
 }
 
 /// The ledgers of all processes. Processes and managers are dense numbers, as many as [`crate::Limits`] says.
+///
+/// What may change who is suspended says so: that an alarm is given or taken back, and that somebody comes or goes while
+/// there is one. Then [`Guard::change`] is to be asked.
 #[derive(Debug, Default)]
 pub(crate) struct Guard {
     ledgers: Vec<Option<Ledger>>,
     /// Processes that have a ledger.
     processes: usize,
+    /// Those of them that are alarmed.
+    alarmed: usize,
     suspended: Vec<bool>,
 }
 
@@ -169,36 +174,45 @@ impl Guard {
         Guard::default()
     }
 
-    /// A manager begins: nothing is known of it.
-    pub(crate) fn open(&mut self, manager: ManagerId) {
-        for slot in &mut self.ledgers {
-            if slot.is_some_and(|ledger| ledger.manager == manager) {
-                *slot = None;
-                self.processes -= 1;
-            }
+    /// A manager begins: nothing is known of it. True if that may change who is suspended.
+    pub(crate) fn open(&mut self, manager: ManagerId) -> bool {
+        let changes = self.alarmed > 0;
+        let of = |ledger: &Option<Ledger>| ledger.is_some_and(|ledger| ledger.manager == manager);
+        for slot in (0..self.ledgers.len()).filter(|&slot| of(&self.ledgers[slot])).collect::<Vec<_>>() {
+            self.close(slot);
         }
         if let Some(suspended) = self.suspended.get_mut(manager.0 as usize) {
             *suspended = false;
         }
+        changes
     }
 
-    /// A process ended.
+    /// A process ended. True if that may change who is suspended.
     pub(crate) fn exited(&mut self, process: ProcessId) -> bool {
-        let ended = self.ledgers.get_mut(process.0 as usize).and_then(Option::take);
-        self.processes -= usize::from(ended.is_some());
-        ended.is_some_and(|ledger| ledger.alarm.is_some())
+        let changes = self.alarmed > 0;
+        self.close(process.0 as usize) && changes
     }
 
-    /// A process of a manager makes references.
-    pub(crate) fn enter(&mut self, process: ProcessId, manager: ManagerId) {
+    /// A process of a manager makes references. True if that may change who is suspended.
+    pub(crate) fn enter(&mut self, process: ProcessId, manager: ManagerId) -> bool {
         let slot = process.0 as usize;
         if self.ledgers.len() <= slot {
             self.ledgers.resize(slot + 1, None);
         }
-        if self.ledgers[slot].is_none() {
-            self.ledgers[slot] = Some(Ledger::new(manager));
-            self.processes += 1;
+        if self.ledgers[slot].is_some() {
+            return false;
         }
+        self.ledgers[slot] = Some(Ledger::new(manager));
+        self.processes += 1;
+        self.alarmed > 0
+    }
+
+    /// A ledger goes, if there is one.
+    fn close(&mut self, slot: usize) -> bool {
+        let Some(ledger) = self.ledgers.get_mut(slot).and_then(Option::take) else { return false };
+        self.processes -= 1;
+        self.alarmed -= usize::from(ledger.alarm.is_some());
+        true
     }
 
     /// A list had predicted its last reference, or not.
@@ -208,12 +222,20 @@ impl Guard {
         }
     }
 
-    /// The machine beside has come to a reference. True if an alarm was given or taken back: then managers may be
-    /// treated otherwise from now on, see [`Guard::change`].
+    /// The machine beside has come to a reference. True if an alarm was given or taken back: that may change who is
+    /// suspended.
     pub(crate) fn followed(&mut self, followed: &Followed) -> bool {
         let is_alone = self.processes == 1;
         let ledger = self.ledgers.get_mut(followed.process.0 as usize).and_then(Option::as_mut);
-        ledger.is_some_and(|ledger| ledger.followed(followed, is_alone))
+        let Some(ledger) = ledger else { return false };
+        let before = ledger.alarm.is_some();
+        let changes = ledger.followed(followed, is_alone);
+        match (before, ledger.alarm.is_some()) {
+            (false, true) => self.alarmed += 1,
+            (true, false) => self.alarmed -= 1,
+            _ => {}
+        }
+        changes
     }
 
     /// A manager that is to be treated otherwise from now on, and whether it is suspended; to be asked until there is
@@ -225,11 +247,14 @@ impl Guard {
         let mut suspended = vec![false; managers];
         for ledger in ledgers() {
             let Some(alarm) = ledger.alarm else { continue };
+            // Where all processes are one manager's, there are no others to suspend.
+            let has_others = ledgers().any(|other| other.manager != ledger.manager);
             for (manager, suspended) in suspended.iter_mut().enumerate() {
                 let own = manager == ledger.manager.0 as usize;
                 *suspended |= match alarm {
                     Alarm::Own => own,
-                    Alarm::Others => !own,
+                    Alarm::Others if has_others => !own,
+                    Alarm::Others => own,
                     Alarm::Everybody => true,
                 };
             }
@@ -349,7 +374,8 @@ mod tests {
         assert!(read(&mut guard, 271 * MS, 1).is_empty());
         assert_eq!(read(&mut guard, 280 * MS, 1), [(ManagerId(1), true)]);
         // A neighbour that ends changes nothing; the one that lost does.
-        assert!(!guard.exited(ProcessId(0)));
+        guard.exited(ProcessId(0));
+        assert!(settle(&mut guard).is_empty());
         assert!(guard.exited(ProcessId(1)));
         assert_eq!(settle(&mut guard).len(), 3);
         assert!((0..3).all(|m| !guard.is_suspended(ManagerId(m))));
@@ -377,5 +403,62 @@ mod tests {
         assert!((0..100).any(|_| run.read(30, 10, true)));
         run.guard.open(M);
         assert!(!run.guard.is_suspended(M) && !run.guard.is_suspended(ManagerId(7)));
+    }
+
+    /// Gives an alarm for a process that is believed and loses much, among others.
+    fn alarm(guard: &mut Guard, process: u32) -> Vec<(ManagerId, bool)> {
+        for i in 1..100 {
+            let followed = Followed {
+                process: ProcessId(process),
+                here: 30 * i * MS,
+                there: 10 * i * MS,
+                waited: 9 * MS,
+            };
+            if guard.followed(&followed) {
+                return settle(guard);
+            }
+        }
+        panic!("no alarm");
+    }
+
+    #[test]
+    fn who_comes_while_another_one_loses_is_suspended_too() {
+        let mut guard = Guard::new();
+        for process in 0..2 {
+            assert!(!guard.enter(ProcessId(process), ManagerId(process)), "there is no alarm");
+        }
+        assert_eq!(alarm(&mut guard, 0), [(ManagerId(1), true)]);
+        assert!(guard.enter(ProcessId(2), ManagerId(2)));
+        assert_eq!(settle(&mut guard), [(ManagerId(2), true)]);
+        assert!(!guard.enter(ProcessId(2), ManagerId(2)), "it is there");
+        // Another manager in the place of one that was suspended is, too.
+        assert!(guard.open(ManagerId(1)));
+        assert_eq!(settle(&mut guard), [(ManagerId(1), true)]);
+    }
+
+    #[test]
+    fn who_was_suspended_for_a_manager_that_is_gone_is_so_no_longer() {
+        let mut guard = Guard::new();
+        for process in 0..2 {
+            guard.enter(ProcessId(process), ManagerId(process));
+        }
+        assert_eq!(alarm(&mut guard, 0), [(ManagerId(1), true)]);
+        // Its number is given to another manager.
+        assert!(guard.open(ManagerId(0)));
+        assert_eq!(settle(&mut guard), [(ManagerId(1), false)]);
+    }
+
+    #[test]
+    fn processes_of_one_manager_that_lose_have_it_suspended() {
+        let mut guard = Guard::new();
+        for process in 0..2 {
+            guard.enter(ProcessId(process), M);
+        }
+        assert_eq!(alarm(&mut guard, 0), [(M, true)]);
+        // Another one comes, which is suspended instead.
+        assert!(guard.enter(ProcessId(2), ManagerId(1)));
+        assert_eq!(settle(&mut guard), [(M, false), (ManagerId(1), true)]);
+        assert!(guard.exited(ProcessId(2)));
+        assert_eq!(settle(&mut guard), [(M, true), (ManagerId(1), false)]);
     }
 }

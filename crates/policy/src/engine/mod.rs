@@ -142,8 +142,10 @@ impl Engine {
             Input::FetchesAllowed { file } => self.books.allow_fetches(file),
             Input::ManagerAdded { persistent } => {
                 let added = self.books.add_manager(persistent);
-                if let (Some(guard), Ok(manager)) = (&mut self.guard, added) {
-                    guard.open(manager);
+                if let (Some(guard), Ok(manager)) = (&mut self.guard, added)
+                    && guard.open(manager)
+                {
+                    self.suspend_as_guarded();
                 }
                 return answer(added.map(Answer::Manager));
             }
@@ -264,12 +266,13 @@ impl Engine {
         let Some(machine) = &mut self.beside else { return };
         let books = &self.books;
         let place = |block| books.place(block);
+        let mut changes = false;
         match *input {
             Input::Accessed { process, block, .. } => {
                 let process = machine.known_as(process);
-                let Some(manager) = books.manager_of(process) else { return };
+                let Some(manager) = books.manager_of_living(process) else { return };
                 if let Some(guard) = &mut self.guard {
-                    guard.enter(process, manager);
+                    changes = guard.enter(process, manager);
                 }
                 machine.reference(now, process, block, place);
             }
@@ -281,8 +284,12 @@ impl Engine {
                 return;
             }
             Input::Served { disk, access } => return machine.served(now, disk, access),
-            Input::Computed { process, compute } if books.manager_of(process).is_some() => {
-                return machine.computed(process, compute);
+            Input::Computed { process, compute } => {
+                let process = machine.known_as(process);
+                if books.manager_of_living(process).is_some() {
+                    machine.computed(process, compute);
+                }
+                return;
             }
             Input::CacheSize { cache_blocks } => return machine.resize(cache_blocks),
             Input::OneProcess { process, first } => return machine.one_process(process, first),
@@ -292,14 +299,22 @@ impl Engine {
             machine.take_followed();
             return;
         };
-        let mut changes = false;
         for followed in machine.take_followed() {
             changes |= guard.followed(&followed);
         }
         if let Input::ProcessExited { process } = *input {
             changes |= guard.exited(process);
         }
-        while changes && let Some((manager, suspended)) = guard.change() {
+        if changes {
+            self.suspend_as_guarded();
+        }
+    }
+
+    /// Suspends whom the guard says, and no others.
+    fn suspend_as_guarded(&mut self) {
+        while let Some(guard) = &mut self.guard
+            && let Some((manager, suspended)) = guard.change()
+        {
             self.books.suspend(manager, suspended);
         }
     }

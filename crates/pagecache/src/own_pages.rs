@@ -1,0 +1,87 @@
+//! The pages of our own program, which are charged to the memory that the job has too.
+//!
+//! To begin takes much of a program, to go on little: of 11 MB of mapped code and tables two are used while a job runs.
+//! Reclaim takes mapped pages last, so in a memory cgroup the rest displaces what the job has cached. So once the job
+//! runs, all of it is made old (`MADV_COLD`) and unmapped (`MADV_DONTNEED`, both madvise(2)). What is used comes back with a
+//! minor fault each, and what is not is the first that reclaim takes.
+
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+
+/// Mappings that are looked at.
+const MAPPINGS: usize = 4096;
+
+/// Unmaps what can be had again from the files of our program and its libraries.
+pub fn unmap_program() {
+    let text = std::fs::read("/proc/self/smaps").unwrap_or_default();
+    for mapping in mappings_of_files(&text).take(MAPPINGS) {
+        let (start, length) = (mapping.start as *mut libc::c_void, mapping.len());
+        for advice in [libc::MADV_COLD, libc::MADV_DONTNEED] {
+            // SAFETY: the mapping cannot be written, and none of its pages differs from the file's: each access finds
+            // the same bytes again. A kernel that does not know the advice changes nothing.
+            unsafe { libc::madvise(start, length, advice) };
+        }
+    }
+}
+
+/// The private mappings of files that cannot be written and have not been (`Anonymous` is 0), as `/proc/self/smaps` tells
+/// (proc_pid_smaps(5)). What the linker has relocated has been written, and is read-only afterwards.
+fn mappings_of_files(smaps: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut found = Vec::new();
+    let mut current = None;
+    for line in smaps.split(|&byte| byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok()) {
+        if let Some(mapping) = head(line) {
+            current = mapping;
+        } else if let Some(anonymous) = line.strip_prefix("Anonymous:")
+            && let Some(range) = current.take()
+            && anonymous.trim() == "0 kB"
+        {
+            found.push(range);
+        }
+    }
+    found.into_iter()
+}
+
+/// The first line of a mapping, and its addresses if it is one of those.
+fn head(line: &str) -> Option<Option<Range<usize>>> {
+    let mut fields = line.split_ascii_whitespace();
+    let (from, to) = fields.next()?.split_once('-')?;
+    let range = usize::from_str_radix(from, 16).ok()?..usize::from_str_radix(to, 16).ok()?;
+    let (permissions, path) = (fields.next()?, fields.nth(3));
+    let is_file = path.is_some_and(|path| path.starts_with('/'));
+    let goes = is_file && matches!(permissions, "r-xp" | "r--p") && range.start < range.end;
+    Some(goes.then_some(range))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_as_in_its_file_is_found() {
+        let smaps = "\
+1000-3000 r--p 00000000 fe:01 7 /bin/x\nRss: 8 kB\nAnonymous: 0 kB\n\
+3000-5000 r-xp 00002000 fe:01 7 /bin/x y\nAnonymous:             0 kB\nVmFlags: rd ex\n\
+5000-6000 r--p 00004000 fe:01 7 /bin/x\nAnonymous: 4 kB\n\
+6000-7000 rw-p 00005000 fe:01 7 /bin/x\nAnonymous: 0 kB\n\
+7000-8000 r--s 00005000 fe:01 8 /data\nAnonymous: 0 kB\n\
+8000-9000 r-xp 00000000 00:00 0 [vdso]\nAnonymous: 0 kB\n\
+9000-8000 r-xp 00000000 fe:01 7 /bin/x\nAnonymous: 0 kB\n";
+        assert_eq!(mappings_of_files(smaps.as_bytes()).collect::<Vec<_>>(), [0x1000..0x3000, 0x3000..0x5000]);
+        assert_eq!(mappings_of_files(b"\xff\n1-\n").count(), 0);
+    }
+
+    #[test]
+    fn a_program_goes_on_without_its_pages() {
+        let resident = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("RssFile:")).unwrap();
+            line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap()
+        };
+        let before = resident();
+        unmap_program();
+        assert!(resident() < before, "{before} KiB before");
+        unmap_program();
+    }
+}
