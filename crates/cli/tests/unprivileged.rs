@@ -5,10 +5,10 @@
 mod harness;
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use harness::{Ended, FORETELL, statistics};
+use harness::{Ended, FORETELL, Hosts, Tree, can_control, statistics};
 
 /// A copy of the command in a directory that everybody may use.
 fn copy() -> (tempfile::TempDir, PathBuf) {
@@ -109,4 +109,31 @@ fn what_may_not_be_read_is_not_calibrated() {
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("no permission to read it"), "{}", ended.stderr);
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+}
+
+#[test]
+fn a_stranger_learns_nothing_from_a_run_whose_directory_was_opened() {
+    let test = "a_stranger_learns_nothing_from_a_run_whose_directory_was_opened";
+    if !can_control(test) {
+        return;
+    }
+    let tree = Tree::new(&[("a", 8192)]);
+    let hosts = Hosts::new();
+    let rule = tree.rule("mru");
+    let mut run = hosts.spawn(["run", "--rule", &rule, "--", "sh", "-c", "echo begun; read x; exit 4"]);
+    run.wait_for_begin();
+    let socket = hosts.path().join(format!("{}.sock", run.pid()));
+    let open = |path: &Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    open(hosts.path(), 0o755);
+    open(&socket, 0o666);
+    let (_directory, foretell) = copy();
+    let (foretell, socket) = (foretell.display().to_string(), socket.display().to_string());
+    let Some(ended) = as_nobody(test, &[&foretell, "status", "--socket", &socket]) else { return };
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{}", ended.stderr);
+    assert!(ended.stderr.contains("belongs to another user"), "{}", ended.stderr);
+    // Nor is a directory used that is open to others.
+    let said = hosts.foretell(["run", "--quiet", "--rule", &rule, "--", "true"]).stderr;
+    assert!(said.contains("is not a directory of user 0 alone"), "{said}");
+    open(hosts.path(), 0o700);
+    assert_eq!(run.end().code, Some(4));
 }
