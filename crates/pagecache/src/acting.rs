@@ -321,8 +321,8 @@ impl Steering {
         }
     }
 
-    /// What is clean was tried twice and stays. Is it a folio for certain, somebody holds it. Was its size guessed, that
-    /// may have been wrong: the policy chooses again, with a larger one.
+    /// What is clean was tried twice and stays: somebody holds it. Where its size was guessed, the guess may have been too
+    /// small: then the policy chooses again, with a larger one.
     fn put_off_or_widen(&mut self, id: FileId, serial: u32, folios: Vec<Folio>) {
         let Some(managed) = self.files.get_serial(id, serial) else { return };
         let (guessed, held): (Vec<Folio>, Vec<Folio>) =

@@ -10,12 +10,12 @@
 //! Two kinds of blocks are kept out of the pools. Blocks that the manager's disclosed list names are
 //! ordered by their next use there; those that the list named in vain (the reference was skipped, and no
 //! later one is known) are `passed_over` and given up before all others. Blocks that were loaded but not referenced yet (the kernel's
-//! readahead, one-block look-ahead) wait in `arriving`: by recency they would be MRU's first victims
-//! just before they are used. Those waiting longest are given up first when they are more than
-//! half of the cache, which is a readahead that nobody reads.
+//! readahead, one-block look-ahead) wait in [`arriving`]: by recency they would be MRU's first victims
+//! just before they are used.
 //!
 //! A directive that moves many blocks takes effect at once and moves them by and by ([`moving`]).
 
+mod arriving;
 mod level;
 mod moving;
 
@@ -27,6 +27,7 @@ use crate::input::LimitReached;
 use crate::pool_policy::PoolPolicy;
 use crate::recency::{NONE, RecencyList};
 use crate::shadow::ShadowReport;
+use arriving::Arriving;
 use level::Level;
 use moving::Moving;
 
@@ -39,10 +40,6 @@ const PASSED_OVER: u16 = 1;
 /// Pool number of the first level.
 const FIRST_LEVEL: u16 = 2;
 
-/// Share of the cache that `arriving` blocks may take before they are replaced first: the kernel keeps up
-/// to two readahead windows ahead of a reader, and those of a tuned device are a good part of a small cache.
-const ARRIVING_SHARE: u32 = 2;
-
 /// Levels of one manager that can be adaptive at a time: their shadows take just under 1 MB each.
 const ADAPTIVE_LEVELS: u32 = 8;
 
@@ -51,7 +48,7 @@ const ADAPTIVE_LEVELS: u32 = 8;
 pub(crate) struct Pools {
     /// Whose they are.
     own: ManagerId,
-    arriving: RecencyList,
+    arriving: Arriving,
     passed_over: RecencyList,
     /// Pool `FIRST_LEVEL + l` is level l.
     levels: Vec<Level>,
@@ -60,7 +57,6 @@ pub(crate) struct Pools {
     file_priorities: BTreeMap<FileId, i32>,
     level_limit: u32,
     file_limit: u32,
-    arriving_limit: usize,
     cache_blocks: u32,
     /// Levels that are adaptive.
     adaptive: u32,
@@ -72,7 +68,7 @@ impl Pools {
     pub(crate) fn new(own: ManagerId, level_limit: u32, file_limit: u32, cache_blocks: u32) -> Pools {
         let mut pools = Pools {
             own,
-            arriving: RecencyList::default(),
+            arriving: Arriving::new(cache_blocks),
             passed_over: RecencyList::default(),
             levels: Vec::new(),
             ascending: Vec::new(),
@@ -80,7 +76,6 @@ impl Pools {
             // Each may have a second place for the blocks that come from its policy before.
             level_limit: level_limit.clamp(1, u32::from(NO_POOL - FIRST_LEVEL) / 2 - 1),
             file_limit,
-            arriving_limit: (cache_blocks / ARRIVING_SHARE) as usize,
             cache_blocks,
             adaptive: 0,
             moving: Moving::default(),
@@ -91,12 +86,12 @@ impl Pools {
 
     /// Blocks in all pools.
     pub(crate) fn len(&self) -> usize {
-        self.arriving.len() + self.passed_over.len() + self.levels.iter().map(Level::len).sum::<usize>()
+        self.arriving.list.len() + self.passed_over.len() + self.levels.iter().map(Level::len).sum::<usize>()
     }
 
     /// Those that [`Pools::victim`] would give up: not the arriving ones, unless they are too many.
     pub(crate) fn spare(&self) -> usize {
-        let kept = if self.arriving.len() > self.arriving_limit.max(1) { 0 } else { self.arriving.len() };
+        let kept = if self.arriving.are_too_many() { 0 } else { self.arriving.list.len() };
         self.len() - kept
     }
 
@@ -208,6 +203,9 @@ impl Pools {
         self.move_some(blocks);
         let record = &blocks[b];
         let pool = record.pool;
+        if pool == ARRIVING {
+            self.arriving.referenced(b);
+        }
         let home_elsewhere = || self.is_moving() && pool != self.home(record.block.file);
         if record.is(Mark::Temporary) || pool < FIRST_LEVEL || home_elsewhere() {
             self.remove(blocks, b);
@@ -239,8 +237,8 @@ impl Pools {
         if let Some(b) = self.passed_over.front() {
             return Some(b);
         }
-        if self.arriving.len() > self.arriving_limit.max(1) {
-            return self.arriving.front();
+        if let Some(b) = self.arriving.victim() {
+            return Some(b);
         }
         for &l in &self.ascending {
             let victim = self.levels[l as usize].victim();
@@ -258,7 +256,7 @@ impl Pools {
 
     /// The block that has waited longest to be referenced: the last resort.
     pub(crate) fn oldest_arriving(&mut self) -> Option<BlockId> {
-        self.arriving.front()
+        self.arriving.list.front()
     }
 
     /// Forgets a file's priority.
@@ -280,7 +278,7 @@ impl Pools {
     fn append(&mut self, blocks: &mut Blocks, b: BlockId, pool: u16) {
         blocks[b].pool = pool;
         let list = match pool {
-            ARRIVING => &mut self.arriving,
+            ARRIVING => &mut self.arriving.list,
             PASSED_OVER => &mut self.passed_over,
             level => return self.levels[(level - FIRST_LEVEL) as usize].push(blocks, b),
         };
@@ -290,7 +288,7 @@ impl Pools {
 
     fn take_out(&mut self, pool: u16, place: u32) {
         match pool {
-            ARRIVING => self.arriving.remove(place),
+            ARRIVING => self.arriving.list.remove(place),
             PASSED_OVER => self.passed_over.remove(place),
             level => self.levels[(level - FIRST_LEVEL) as usize].remove(place),
         }
