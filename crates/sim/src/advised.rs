@@ -33,6 +33,9 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
                 fetched.push((ahead, Reason::Prefetch));
             }
         }
+        if found == Found::OnItsWay {
+            self.promote(block);
+        }
         for (block, reason) in fetched {
             self.submit(now, block, reason)?;
         }

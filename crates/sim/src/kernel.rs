@@ -64,19 +64,36 @@ pub struct Advised {
 /// An observation in the ring.
 #[derive(Debug, Clone, Copy)]
 enum Seen {
-    Accessed { process: ProcessId, block: Block, stalled: bool },
-    Loaded { block: Block, by: Option<ProcessId> },
-    Gone { block: Block },
-    Refused { block: Block },
+    Accessed {
+        process: ProcessId,
+        block: Block,
+        stalled: bool,
+    },
+    Loaded {
+        block: Block,
+        by: Option<ProcessId>,
+    },
+    Gone {
+        block: Block,
+    },
+    Refused {
+        block: Block,
+    },
+    /// A process has ended. This is never lost: it comes from the plane's own table of processes.
+    Exited {
+        process: ProcessId,
+    },
 }
 
 impl Seen {
-    fn block(self) -> Block {
+    /// The block of which the kernel can be asked if this is lost.
+    fn block(self) -> Option<Block> {
         match self {
             Seen::Accessed { block, .. }
             | Seen::Loaded { block, .. }
             | Seen::Gone { block }
-            | Seen::Refused { block } => block,
+            | Seen::Refused { block } => Some(block),
+            Seen::Exited { .. } => None,
         }
     }
 
@@ -86,6 +103,7 @@ impl Seen {
             Seen::Loaded { block, by } => Input::Loaded { block, by },
             Seen::Gone { block } => Input::Gone { block },
             Seen::Refused { block } => Input::EvictRefused { block },
+            Seen::Exited { process } => Input::ProcessExited { process },
         }
     }
 }
@@ -201,6 +219,11 @@ impl Kernel {
         self.see(now, Seen::Accessed { process, block, stalled: true });
     }
 
+    /// A process has ended, which is seen after all that it did.
+    pub(crate) fn exited(&mut self, now: u64, process: ProcessId) {
+        self.see(now, Seen::Exited { process });
+    }
+
     /// The engine wants a block dropped.
     pub(crate) fn evict(&mut self, now: u64, block: Block) {
         if !self.used.contains_key(&block) {
@@ -281,12 +304,13 @@ impl Kernel {
             _ => 0,
         };
         self.drained_at.get_or_insert(now.saturating_add(delay));
-        if self.losing > 0 {
-            self.losing -= 1;
-            self.counts.lost += 1;
-            self.lost.insert(seen.block());
-        } else {
-            self.ring.push_back(seen);
+        match seen.block() {
+            Some(block) if self.losing > 0 => {
+                self.losing -= 1;
+                self.counts.lost += 1;
+                self.lost.insert(block);
+            }
+            _ => self.ring.push_back(seen),
         }
     }
 

@@ -254,9 +254,8 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
             }
         }
         self.processes[p].doing = Doing::Waiting(block);
-        if access == Access::InFlight && self.hardware.promotes {
-            let (disk, id, _) = self.place(block);
-            self.hardware.disks[disk.0 as usize].promote(id);
+        if access == Access::InFlight {
+            self.promote(block);
         }
         self.act(now)?;
         if access == Access::Hit {
@@ -264,6 +263,14 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
         }
         self.dispatch(now);
         Ok(())
+    }
+
+    /// A process waits for a block that is on its way, before the prefetches from now on if the disks can do that.
+    pub(crate) fn promote(&mut self, block: Block) {
+        if self.hardware.promotes {
+            let (disk, id, _) = self.place(block);
+            self.hardware.disks[disk.0 as usize].promote(id);
+        }
     }
 
     /// A process waits for the block that it references, or has it.
@@ -309,7 +316,12 @@ impl<R: Iterator<Item = InputReference>> Machine<R> {
                 self.ended = Ended { at_ns: process.ended_ns, processors: self.processors.clone() };
                 let Enrolled { process, kernel, .. } = process.enrolled;
                 for process in [Some(process), kernel].into_iter().flatten() {
-                    self.engine.tell(Nanos(now), Input::ProcessExited { process });
+                    match &mut self.hardware.kernel {
+                        None => {
+                            self.engine.tell(Nanos(now), Input::ProcessExited { process });
+                        }
+                        Some(kernel) => kernel.exited(now, process),
+                    }
                 }
             }
         }

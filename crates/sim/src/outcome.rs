@@ -18,6 +18,8 @@ pub struct Outcome {
     pub disks: u16,
     /// The device.
     pub device: String,
+    /// Processors of the machine.
+    pub processors: u16,
     /// Blocks of the cache.
     pub cache_blocks: u32,
     /// Prefetches a batch.
@@ -38,13 +40,13 @@ pub struct Outcome {
     pub wasted_fetches: u64,
     /// Prefetches whose reference had to wait.
     pub late_fetches: u64,
-    /// Elapsed time: the sum of the next three.
+    /// Elapsed time. Times the processors it is the sum of the next three, which are those of all processors together.
     pub elapsed_s: f64,
     /// Compute time of the processes.
     pub compute_s: f64,
     /// Processor time of the fetches.
     pub driver_s: f64,
-    /// Time in which the processor had nothing to do but wait for data.
+    /// Time in which processors had nothing to do: they waited for data, or there were fewer processes than processors.
     pub stall_s: f64,
     /// Mean time from the start of a fetch at its disk to its completion, in ms.
     pub mean_fetch_ms: f64,
@@ -52,7 +54,8 @@ pub struct Outcome {
     pub utilization: f64,
     /// Fetches of optimal replacement without prefetching; `None` if it was not computed.
     pub demand_opt_fetches: Option<u64>,
-    /// No schedule can be faster: compute time plus the processor time of the fewest possible fetches.
+    /// No schedule can be faster: compute time plus the processor time of the fewest possible fetches, shared out to the
+    /// processors.
     pub lower_bound_s: Option<f64>,
     /// Elapsed time over that of Linux (LRU and its readahead) with the same cache and array; `None` if that was not
     /// run.
@@ -66,7 +69,7 @@ pub struct Outcome {
     pub advised: Option<Advised>,
     /// The order of the references is a guess from a description; only totals are the published ones.
     pub model: bool,
-    /// Elapsed time in ns: exactly the sum of the next three.
+    /// Elapsed time in ns: times the processors, exactly the sum of the next three.
     #[serde(skip)]
     pub elapsed_ns: u64,
     /// Compute time in ns.
@@ -95,6 +98,7 @@ impl Outcome {
             policy: cell.policy,
             disks: cell.disks,
             device: cell.device_name.clone(),
+            processors: 1,
             cache_blocks: cell.cache_blocks,
             batch: cell.batch.size(cell.disks),
             horizon: None,

@@ -1,29 +1,17 @@
 //! The advisory machine: the kernel holds the blocks, and is faulty on purpose.
 #![allow(clippy::unwrap_used)]
 
+mod given;
+
+use std::collections::BTreeSet;
+
 use foretell_device::catalogue;
-use foretell_sim::{Advised, Advisory, Batch, Cell, Hints, Input, Outcome, PolicyName, simulate};
+use foretell_policy::{Action, Input as Told, Nanos, Tap};
+use foretell_sim::{
+    Advised, Advisory, Batch, Cell, Hints, Input, Outcome, PolicyName, simulate, simulate_tapped,
+};
 use foretell_testkit::perturb::Random;
-use foretell_trace::{DEFAULT_BLOCK_BYTES, Reference, TraceError, TraceMeta, TraceReader, Workload};
-
-/// References of some processes, as a trace.
-struct Given {
-    references: std::vec::IntoIter<Reference>,
-    meta: TraceMeta,
-}
-
-impl Iterator for Given {
-    type Item = Result<Reference, TraceError>;
-    fn next(&mut self) -> Option<Self::Item> {
-        self.references.next().map(Ok)
-    }
-}
-
-impl TraceReader for Given {
-    fn meta(&self) -> &TraceMeta {
-        &self.meta
-    }
-}
+use foretell_trace::{DEFAULT_BLOCK_BYTES, Workload};
 
 /// A small workload: some processes that scan files, in part or whole, and read blocks here and there.
 fn small(random: &mut Random) -> Input {
@@ -36,20 +24,10 @@ fn small(random: &mut Random) -> Input {
         let scan = random.chance(0.7);
         for i in 0..1 + random.below(20) as u64 {
             let block = if scan { first + i } else { random.below(40) as u64 };
-            let compute_ns = random.below(3_000_000) as u64;
-            references.push(Reference {
-                process,
-                file,
-                offset: block * 8192,
-                bytes: 8192,
-                compute_ns,
-                timestamp_ns: None,
-                write: false,
-            });
+            references.push((process, file, block, random.below(3_000_000) as u64));
         }
     }
-    let given = Given { references: references.into_iter(), meta: TraceMeta::default() };
-    Input::read(given, DEFAULT_BLOCK_BYTES).unwrap()
+    given::input(references)
 }
 
 fn some_cell(random: &mut Random, seed: u64) -> Cell {
@@ -88,7 +66,13 @@ fn a_thousand_seeds_of_faults_leave_the_books_right() {
     for seed in 0..1000 {
         let random = &mut Random::new(seed);
         let (input, cell) = (small(random), some_cell(random, seed));
-        let advised = check(&cell, &simulate(&cell, &input).unwrap(), seed);
+        let outcome = simulate(&cell, &input).unwrap();
+        assert_eq!(
+            outcome.references,
+            input.references(),
+            "seed {seed}: also those of which the engine never heard"
+        );
+        let advised = check(&cell, &outcome, seed);
         sum.vanished += advised.vanished;
         sum.refused += advised.refused;
         sum.late += advised.late;
@@ -131,4 +115,61 @@ fn steering_gains_beside_the_kernel_and_with_its_faults() {
         assert!(ratio < most, "{faults:?}: {ratio}");
         assert_eq!(steered.advised.unwrap().lost > 0, faults.is_some());
     }
+}
+
+/// Who has ended, and whether anything was told of one of them afterwards.
+#[derive(Default)]
+struct Ended {
+    processes: BTreeSet<u32>,
+    managers_processes: u32,
+}
+
+impl Tap for Ended {
+    fn input(&mut self, _: Nanos, input: &Told<'_>) {
+        match *input {
+            Told::ProcessExited { process } => {
+                assert!(self.processes.insert(process.0), "it ends once");
+            }
+            Told::Accessed { process, .. } => {
+                self.managers_processes = self.managers_processes.max(process.0 + 1);
+                assert!(!self.processes.contains(&process.0), "{process:?} has ended");
+            }
+            _ => {}
+        }
+    }
+
+    fn action(&mut self, _: &Action) {}
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert!(self.processes.len() >= self.managers_processes as usize, "every end is told");
+        }
+    }
+}
+
+#[test]
+fn a_process_ends_after_all_that_it_did() {
+    for seed in 0..200 {
+        let random = &mut Random::new(seed);
+        let (input, cell) = (small(random), some_cell(random, seed));
+        simulate_tapped(&cell, &input, Some(Box::<Ended>::default())).unwrap();
+    }
+}
+
+#[test]
+fn a_block_that_was_read_ahead_overtakes_others_once_it_is_waited_for() {
+    // Three processes scan files of their own, two blocks in a row between two far ones: the second one is read ahead.
+    let reads =
+        (0..600u64).flat_map(|i| (0..3).map(move |process| (process, process, i / 2 * 7 + i % 2, 100_000)));
+    let input = given::input(reads);
+    let run = |promote| {
+        let mut cell =
+            Cell::new(PolicyName::DemandLru, 1, "hp97560", catalogue::find("hp97560").unwrap(), 1280);
+        (cell.demand_first, cell.promote) = (true, promote);
+        cell.advisory = Some(Advisory { faults: None });
+        simulate(&cell, &input).unwrap().ends_ns
+    };
+    assert_ne!(run(true), run(false));
 }

@@ -1,12 +1,13 @@
 //! `foretell status`: how the service and the runs with a host of their own are, once.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use foretelld::{Counts, Snapshot, StatusRequest};
+use foretelld::{Counts, FileStatus, Snapshot, StatusRequest};
 
 use crate::host::{Answer, Host, PATIENCE, Trouble, socket_path};
 use crate::hosts;
@@ -15,6 +16,9 @@ use crate::size::{Size, human_bytes};
 use crate::terminal::{say, warn};
 use crate::watch::Users;
 use crate::watch::figures::{percent, printable, share, span};
+
+/// Files that are shown: as many as leave the rest on the screen.
+const FILES: usize = 20;
 
 /// Say how the service is, and each run with a budget of its own: the budget, and a row a process and a file. Others
 /// than root see what is their own.
@@ -114,6 +118,10 @@ fn tables(snapshot: &Snapshot, users: &Users, viewer: u32) -> String {
     let mut out = heading(snapshot, viewer);
     out += &section("process", &processes(snapshot, users), snapshot.cache.processes.len());
     out += &section("file", &files(snapshot, viewer), snapshot.cache.files.len());
+    let hidden = snapshot.cache.files.len().saturating_sub(FILES);
+    if hidden > 0 {
+        let _ = writeln!(out, "and {} more; --json tells of all", thousands(hidden as u64));
+    }
     if snapshot.rows_omitted > 0 {
         let _ = writeln!(
             out,
@@ -259,7 +267,7 @@ fn files(snapshot: &Snapshot, viewer: u32) -> Table {
         &["file", "size", "cached", "references", "hits", "fetches", "useful", "late", "wasted", "evicted"],
         &[0],
     );
-    for file in &snapshot.cache.files {
+    for file in most_used(&snapshot.cache.files) {
         let mut row = vec![printable(&file.path.to_string_lossy()), human_bytes(file.size_bytes)];
         // What others do with it as well is not told.
         if viewer != 0 && file.user != Some(viewer) {
@@ -283,6 +291,14 @@ fn files(snapshot: &Snapshot, viewer: u32) -> Table {
     table
 }
 
+/// The files that are shown, the one with the most references first.
+fn most_used(files: &[FileStatus]) -> Vec<&FileStatus> {
+    let mut most_used: Vec<&FileStatus> = files.iter().collect();
+    most_used.sort_by_key(|file| (Reverse(file.counts.references), Reverse(file.cached_bytes)));
+    most_used.truncate(FILES);
+    most_used
+}
+
 /// A table of figures on the right of their columns, but for the texts.
 fn plain(header: &[&str], texts: &[usize]) -> Table {
     let mut table = Table::new();
@@ -297,4 +313,21 @@ fn plain(header: &[&str], texts: &[usize]) -> Table {
         }
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_files_those_that_are_read_most_are_shown() {
+        let file = |references, cached_bytes| FileStatus {
+            cached_bytes,
+            counts: Counts { references, ..Counts::default() },
+            ..FileStatus::default()
+        };
+        let files: Vec<FileStatus> = (0..30).map(|at| file(at / 2, at)).collect();
+        let shown: Vec<u64> = most_used(&files).iter().map(|file| file.cached_bytes).collect();
+        assert_eq!(shown, (10..30).rev().collect::<Vec<u64>>());
+    }
 }

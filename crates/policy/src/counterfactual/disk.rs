@@ -5,7 +5,8 @@
 //! which nothing was measured has the nearest one's that is further, or else nearer.
 //!
 //! A device that serves several requests at a time is one with as many *channels*. How many is seen from what ours did:
-//! the most services of which the times overlapped.
+//! the most services of which the times overlapped. Their distances are those between one and the next that began, so an
+//! ended one waits until those that began before it have most likely ended as well: for two more of each other channel.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -77,6 +78,8 @@ impl UnderWay {
 pub(super) struct AccessTimes {
     /// Where our own disks are.
     heads: Vec<Option<u64>>,
+    /// Services that have ended, by their beginnings, of each disk: address and time. No more than two a channel.
+    ended: Vec<BinaryHeap<Reverse<(u64, u64, u64)>>>,
     /// Mean in ns, and how many it was taken of.
     classes: [(f64, f64); CLASSES],
     /// Of each disk.
@@ -90,6 +93,7 @@ impl AccessTimes {
         let disks = disks.max(1) as usize;
         AccessTimes {
             heads: vec![None; disks],
+            ended: vec![BinaryHeap::new(); disks],
             classes: [(0.0, 0.0); CLASSES],
             under_way: vec![UnderWay::default(); disks],
             channels: 1,
@@ -103,11 +107,26 @@ impl AccessTimes {
         }
     }
 
-    /// The service that has just ended was of this address.
-    pub(super) fn measured(&mut self, disk: DiskId, address: u64, ns: u64) {
-        let Some(head) = self.heads.get_mut(disk.0 as usize) else { return };
-        let before = head.replace(address);
-        let (mean, count) = &mut self.classes[before.map_or(0, |before| class(before, address))];
+    /// The service that has just ended was of this address, and began at `begun`.
+    pub(super) fn measured(&mut self, disk: DiskId, address: u64, begun: u64, ns: u64) {
+        let number = disk.0 as usize;
+        let Some(ended) = self.ended.get_mut(number) else { return };
+        ended.push(Reverse((begun, address, ns)));
+        let waiting = 2 * (self.channels as usize - 1);
+        if ended.len() <= waiting {
+            // Until distances are known, this is what everything takes.
+            return self.note(0, ns);
+        }
+        while self.ended[number].len() > waiting
+            && let Some(Reverse((_, address, ns))) = self.ended[number].pop()
+        {
+            let before = self.heads[number].replace(address);
+            self.note(before.map_or(0, |before| class(before, address)), ns);
+        }
+    }
+
+    fn note(&mut self, class: usize, ns: u64) {
+        let (mean, count) = &mut self.classes[class];
         *count = (*count + 1.0).min(REMEMBERED);
         *mean += (ns as f64 - *mean) / *count;
     }
@@ -221,7 +240,7 @@ mod tests {
         let mut times = AccessTimes::new(1);
         assert_eq!(times.expected(Some(1), 2), 0);
         for (address, ns) in [(100, 7), (101, 10), (102, 20), (1102, 900)] {
-            times.measured(DiskId(0), address, ns);
+            times.measured(DiskId(0), address, 0, ns);
         }
         assert_eq!(times.expected(Some(1), 2), 15);
         assert_eq!(times.expected(Some(1), 5), 900);
@@ -233,7 +252,7 @@ mod tests {
     #[test]
     fn demand_overtakes_and_the_rest_is_served_in_one_direction() {
         let mut times = AccessTimes::new(1);
-        times.measured(DiskId(0), 0, 10);
+        times.measured(DiskId(0), 0, 0, 10);
         let mut disk = Disk::default();
         for (key, address, demand) in
             [(1, 50, false), (2, 80, false), (3, 60, false), (4, 20, false), (5, 70, true)]
@@ -278,6 +297,22 @@ mod tests {
     }
 
     #[test]
+    fn distances_are_those_in_the_order_of_the_beginnings() {
+        let mut times = AccessTimes::new(1);
+        times.channels = 2;
+        // One after the other address, begun in that order; each odd one ends before the even one before it.
+        for pair in 0..100u64 {
+            for (i, ns) in [(1, 5), (0, 20)] {
+                let address = 2 * pair + i;
+                times.measured(DiskId(0), address, 10 * address, ns);
+            }
+        }
+        assert_eq!(times.ended[0].len(), 2);
+        let known: Vec<usize> = (1..CLASSES).filter(|&class| times.classes[class].1 > 0.0).collect();
+        assert_eq!(known, [NEXT], "but for the first ones, which are as far as can be");
+    }
+
+    #[test]
     fn channels_are_seen_where_services_overlap() {
         let mut times = AccessTimes::new(2);
         // One after the other, on two disks at once.
@@ -291,7 +326,7 @@ mod tests {
             times.served(now, DiskId(0), ns);
         }
         assert_eq!(times.channels, 3);
-        times.measured(DiskId(0), 0, 10);
+        times.measured(DiskId(0), 0, 0, 10);
         let mut disk = Disk::default();
         let begun: usize = (0..5).map(|key| disk.submit(0, key, 100 * key, false, &times)).sum();
         assert_eq!((begun, disk.queued(), disk.busy_until()), (3, 2, Some(10)));

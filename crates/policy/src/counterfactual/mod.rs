@@ -81,8 +81,8 @@ pub(crate) struct Machine {
     clocks: Clocks,
     /// As whom each process is known here, up to the last one that has two numbers.
     known_as: Vec<ProcessId>,
-    /// The access time that a disk has just told, until the block is named.
-    served: Option<(DiskId, u64)>,
+    /// The access time that a disk has just told and when that began, until the block is named.
+    served: Option<(DiskId, u64, u64)>,
     /// To be taken from there.
     followed: Vec<Followed>,
     waited: u64,
@@ -145,15 +145,15 @@ impl Machine {
     /// A disk of ours has served a request.
     pub(crate) fn served(&mut self, now: Nanos, disk: DiskId, access: Nanos) {
         self.times.served(now.0, disk, access.0);
-        self.served = Some((disk, access.0));
+        self.served = Some((disk, now.0.saturating_sub(access.0), access.0));
     }
 
     /// The block that it was is at this place.
     pub(crate) fn loaded(&mut self, (disk, address): Place) {
-        if let Some((of, access)) = self.served.take()
+        if let Some((of, begun, access)) = self.served.take()
             && of == disk
         {
-            self.times.measured(disk, address, access);
+            self.times.measured(disk, address, begun, access);
         }
     }
 
