@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use foretell_protocol::frame::{Arrival, ReceiveError};
 use foretell_protocol::limits::TEXT_BYTES;
 use foretell_protocol::message::Message;
-use foretell_protocol::{PROTOCOL, Part, Parts, Reader, Reply, Request, socket};
+use foretell_protocol::{ErrorCode, PROTOCOL, Part, Parts, Reader, Reply, Request, socket};
 use foretelld::{Place, RunReply, RunRequest, Snapshot, StatusRequest};
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -62,6 +62,8 @@ pub enum Trouble {
     Closed {
         /// The host.
         who: String,
+        /// Its reason.
+        code: ErrorCode,
         /// Its words.
         why: String,
     },
@@ -89,6 +91,18 @@ pub enum Trouble {
         /// How long it was waited for.
         patience: Duration,
     },
+}
+
+impl Trouble {
+    /// Has the host ended, or is it about to, or stopped? Then it does not say no to what was asked.
+    #[must_use]
+    pub fn is_the_end(&self) -> bool {
+        match self {
+            Trouble::Gone(_) | Trouble::Silent { .. } => true,
+            Trouble::Closed { code, .. } => *code == ErrorCode::Stopping,
+            _ => false,
+        }
+    }
 }
 
 /// What a host says.
@@ -276,8 +290,8 @@ impl Host {
                         }
                     }
                     Reply::Error { text, .. } => return Ok(Some(Answer::Refused(text))),
-                    Reply::Ended { text, .. } => {
-                        return Err(Trouble::Closed { who: self.who.clone(), why: text });
+                    Reply::Ended { code, text } => {
+                        return Err(Trouble::Closed { who: self.who.clone(), code, why: text });
                     }
                     // Nobody asked for it.
                     Reply::Stats(_) => {}

@@ -10,7 +10,7 @@ use foretell_pagecache::Casting;
 use foretelld::{RunManager, RunRefused, RunReply, RunRequest, Service};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::host::{Answer, Host};
+use crate::host::{Answer, Host, Trouble};
 use crate::program::Program;
 
 /// How long another host may take to put a program under control.
@@ -44,6 +44,17 @@ pub(crate) enum NotStarted {
     Unable(String),
     /// What was asked for is wrong.
     Wrong(anyhow::Error),
+    /// The other host has ended meanwhile.
+    Ended(anyhow::Error),
+}
+
+impl NotStarted {
+    fn by(error: anyhow::Error) -> NotStarted {
+        match error.downcast_ref::<Trouble>() {
+            Some(trouble) if trouble.is_the_end() => NotStarted::Ended(error),
+            _ => NotStarted::Wrong(error),
+        }
+    }
 }
 
 impl Partner {
@@ -80,8 +91,8 @@ impl Partner {
             }
             Partner::Other(_, root) => {
                 *root = Some(program.pidfd().map_err(NotStarted::Wrong)?);
-                self.send(RunRequest::Start { managers }).map_err(NotStarted::Wrong)?;
-                self.wait_for_answer(START_PATIENCE).map_err(NotStarted::Wrong)?
+                self.send(RunRequest::Start { managers }).map_err(NotStarted::by)?;
+                self.wait_for_answer(START_PATIENCE).map_err(NotStarted::by)?
             }
         };
         match reply {
@@ -135,7 +146,7 @@ impl Partner {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                bail!("{} has not answered for {patience:?}", self.who());
+                return Err(Trouble::Silent { who: self.who().to_owned(), patience }.into());
             }
             self.wait(&[], Some(left))?;
         }

@@ -64,6 +64,7 @@ impl Steered {
         let started = partner.start(&program, managers, casting).map_err(|why| match why {
             NotStarted::Unable(text) => Refused::Unable(anyhow!(text)),
             NotStarted::Wrong(error) => Refused::Wrong(error),
+            NotStarted::Ended(error) => Refused::Ended(error),
         })?;
         Ok((Steered { partner, program, gather: None, input_log: None }, started))
     }

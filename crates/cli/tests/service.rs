@@ -161,6 +161,29 @@ fn the_service_and_runs_beside_it_yield_to_what_is_older_and_are_all_seen() {
 }
 
 #[test]
+fn a_service_that_takes_no_more_programs_refuses_no_job() {
+    if !can_control("a_service_that_takes_no_more_programs_refuses_no_job") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 64 << 10)]);
+    let config = tree.write("foretelld.toml", "[limits]\nruns = 1\n").display().to_string();
+    let service = Daemon::start(&["--budget", "4M", "--config", &config]);
+    let hosts = Hosts::beside(&service.socket);
+    let (rule, stats) = (tree.rule("mru"), tree.file("stats.json"));
+    let stats_path = stats.display().to_string();
+    let mut first = hosts.spawn(["run", "--rule", &rule, "--", "sh", "-c", "echo begun; read x; exit 3"]);
+    first.wait_for_begin();
+    let a = tree.file("a").display().to_string();
+    let flags = ["run", "--quiet", "--budget", "1M", "--stats", &stats_path, "--rule", &rule];
+    let ended = hosts.foretell([&flags[..], &["--", "cat", &a]].concat());
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("this run controls its program itself"), "{}", ended.stderr);
+    let own = statistics(&stats);
+    assert_eq!((number(&own, "references"), number(&own, "budget_bytes")), (8, 1 << 20), "{own}");
+    assert_eq!(first.end().code, Some(3));
+}
+
+#[test]
 fn hints_reach_the_service() {
     if !can_control("hints_reach_the_service") {
         return;

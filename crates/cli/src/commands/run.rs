@@ -299,12 +299,18 @@ pub(crate) enum Refused {
     Unable(anyhow::Error),
     /// What was asked for is wrong.
     Wrong(anyhow::Error),
+    /// The host that was to control the program has ended: the program runs without, as it would have gone on.
+    Ended(anyhow::Error),
 }
 
 impl Refused {
     /// Runs the program without control if that is what to do; else says what is lacking.
     fn or_uncontrolled(self, args: &Args, name: &OsString, arguments: &[OsString]) -> Result<Outcome> {
         match self {
+            Refused::Ended(e) => {
+                warn(&format!("{e:#}; '{}' runs uncontrolled", name.display()));
+                uncontrolled(name, arguments, &format!("{e:#}"))
+            }
             Refused::Unable(e) if args.best_effort => {
                 warn(&format!("{e:#}; '{}' runs uncontrolled (--best-effort)", name.display()));
                 uncontrolled(name, arguments, &format!("{e:#}"))
@@ -441,29 +447,36 @@ fn begin(
     let wrong = |e: anyhow::Error| Refused::Wrong(e);
     let mut allowance = Allowance::default();
     let expected = expected_files(&effective.controlled, &mut allowance);
-    let mut input_log = None;
-    let mut place = None;
-    let partner = match args.join {
-        Some(pid) => {
-            warn_without_effect(asked, &format!("run {pid} has its own"));
-            Partner::other(hosts::join(pid).map_err(|e| wrong(e.context("--join")))?)
-        }
-        None => match running_service(args, asked) {
-            Some(service) => {
-                place = Some(socket_path(None));
-                Partner::other(service)
+    let hold = || Program::start_held(name, arguments).map_err(|e| wrong(NotRun::failed(e).into()));
+    let managers = || effective.controlled.iter().map(|c| manager(c, name)).collect::<Vec<_>>();
+    let (mut input_log, mut place, mut begun) = (None, None, None);
+    if let Some(pid) = args.join {
+        warn_without_effect(asked, &format!("run {pid} has its own"));
+        let host = hosts::join(pid).map_err(|e| wrong(e.context("--join")))?;
+        begun = Some(Steered::begin(Partner::other(host), hold()?, managers(), None)?);
+    } else if let Some(service) = running_service(args, asked) {
+        match Steered::begin(Partner::other(service), hold()?, managers(), None) {
+            Ok(served) => (begun, place) = (Some(served), Some(socket_path(None))),
+            Err(Refused::Unable(e) | Refused::Wrong(e) | Refused::Ended(e)) => {
+                warn(&format!("{e:#}; this run controls its program itself"));
             }
-            None => Partner::own(own_host(args, effective, &mut input_log)?),
-        },
+        }
+    }
+    let (mut steered, started) = match begun {
+        Some(begun) => begun,
+        None => {
+            let host = own_host(args, effective, &mut input_log)?;
+            let casting = lists.map(|lists| Casting::new(&lists.roles, lists.list_of.clone()));
+            Steered::begin(Partner::own(host), hold()?, managers(), casting)?
+        }
     };
-    let held = Program::start_held(name, arguments).map_err(|e| wrong(NotRun::failed(e).into()))?;
-    let managers = effective.controlled.iter().map(|c| manager(c, name)).collect();
-    let casting = lists.map(|lists| Casting::new(&lists.roles, lists.list_of.clone()));
-    let (mut steered, started) = Steered::begin(partner, held, managers, casting)?;
     let rules: Vec<Rule> = effective.controlled.iter().flat_map(|c| c.rules.iter().cloned()).collect();
-    let conflict = steered.yield_to_older(&rules, &started, &mut allowance).map_err(wrong)?;
-    if let Some(conflict) = conflict {
-        say_conflict(args, &conflict).map_err(wrong)?;
+    match steered.yield_to_older(&rules, &started, &mut allowance) {
+        Ok(None) => {}
+        Ok(Some(conflict)) => say_conflict(args, &conflict).map_err(wrong)?,
+        Err(e) if args.strict => return Err(wrong(e)),
+        // Whatever else follows from that shows itself when the program runs.
+        Err(e) => warn(&format!("which older rules there are is not known ({e:#})")),
     }
     if let Some(place) = place {
         let (place, budget) = (place.display(), human_bytes(started.budget_bytes));
