@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use foretell_pagecache::Meter;
 use foretell_protocol::ErrorCode;
 use rustix::event::epoll;
 
@@ -20,15 +21,14 @@ const STUCK: &str = "a descriptor that this user has sent cannot be closed; end 
 
 impl Service {
     pub(crate) fn accept(&mut self) -> Result<(), ServiceError> {
-        let mut now = Instant::now();
-        let ends = now + ACCEPTING;
-        while now < ends {
+        let mut meter = Meter::start();
+        let ends = meter.now() + ACCEPTING;
+        while meter.now() < ends {
             let Some(listener) = &self.listener else { return Ok(()) };
             match listener.accept() {
                 Ok(Some(socket)) => {
                     let user = self.let_in(socket);
-                    let begun = std::mem::replace(&mut now, Instant::now());
-                    self.shares.charge(user, now - begun);
+                    self.shares.charge(user, meter.lap());
                 }
                 Ok(None) => return Ok(()),
                 // Nobody can be let in for want of descriptors or memory.

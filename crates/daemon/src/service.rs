@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use foretell_pagecache::{Counts, Options, Plane, Report, Scope, SessionId};
+use foretell_pagecache::{Counts, Meter, Options, Plane, Report, Scope, SessionId};
 use foretell_protocol::ErrorCode;
 use rustix::event::epoll;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -363,18 +363,18 @@ impl Service {
         self.shares.pay();
         self.plane.take_spent().into_iter().for_each(|(user, time)| self.shares.charge(user, time));
         let order = self.shares.order(self.busy.users(), self.last_user);
-        let mut now = Instant::now();
-        let round_ends = now + ROUND;
+        let mut meter = Meter::start();
+        let round_ends = meter.now() + ROUND;
         for user in order {
             let left = self.shares.left(user);
-            if left.is_zero() || now >= round_ends {
+            if left.is_zero() || meter.now() >= round_ends {
                 self.unfinished = true;
                 continue;
             }
             self.last_user = user;
-            self.turn_ends = round_ends.min(now + left);
+            self.turn_ends = round_ends.min(meter.now() + left);
             for id in self.busy.of_user(user) {
-                if now >= self.turn_ends {
+                if meter.now() >= self.turn_ends {
                     self.unfinished = true;
                     break;
                 }
@@ -387,8 +387,7 @@ impl Service {
                     }
                     Err(end) => self.end(id, end),
                 }
-                let begun = std::mem::replace(&mut now, Instant::now());
-                self.shares.charge(user, now.saturating_duration_since(begun));
+                self.shares.charge(user, meter.lap());
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Shares of the loop's time: who gets a turn, and for how long.
 //!
 //! Deficit round robin (Shreedhar, Varghese 1995), by measurement. Every user has a debt: the time that its work has
-//! taken, less what rounds have paid off since. A round pays one turn's time of every debt. Who owes less than a turn
+//! taken ([`foretell_pagecache::Meter`]), less what rounds have paid off since. A round pays one turn's time of every debt. Who owes less than a turn
 //! may go on, who owes least comes first. What took longer than a turn is so paid for by not getting the next ones,
 //! and a user who says little does not wait for those who say much.
 //!

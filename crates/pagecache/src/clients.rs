@@ -340,7 +340,7 @@ impl Steering {
         }
         let (disk, _) = self.files.disk(key.dev);
         let room = self.files.room_for_extents(account);
-        let layout = extents::layout(&file, u64::from(self.options.block_bytes), disk, room);
+        let layout = extents::layout(&file, u64::from(self.options.block_bytes), disk, room, account);
         let path = resolve::path_of(&file).unwrap_or_default();
         let generation = resolve::generation(&file);
         let new = Registration { key, generation, path, file, last_user, held: true, account };

@@ -10,6 +10,7 @@ use foretell_policy::{Answer, Block, FileId, Input, ManagerId};
 use crate::error::{DiscloseError, DiscloseProblem};
 use crate::extents;
 use crate::files::Registration;
+use crate::meter::Meter;
 use crate::observe::{FileKey, MANAGED_FILES};
 use crate::options::{HintChunk, SessionId};
 use crate::plane::Disclosed;
@@ -150,10 +151,10 @@ impl Steering {
         let mut room =
             self.options.list_blocks_in_all.saturating_sub(u32::try_from(ahead).unwrap_or(u32::MAX));
         room = room.min(BLOCKS_A_ROUND);
-        let mut now = Instant::now();
-        let ends = now + APPENDING;
+        let mut meter = Meter::start();
+        let ends = meter.now() + APPENDING;
         while room > 0
-            && now < ends
+            && meter.now() < ends
             && let Some(user) = next_user(&waiting, self.last_appended_user)
         {
             self.last_appended_user = user;
@@ -161,7 +162,7 @@ impl Steering {
             let own = of_users.entry(user).or_default();
             let own_room = if user == 0 { u32::MAX } else { most_of_user.saturating_sub(*own) };
             let most = room.min(own_room).min(BLOCKS_A_TURN);
-            let (appended, more) = self.append_queue(session, at, most, Some(now + TURN));
+            let (appended, more) = self.append_queue(session, at, most, Some(meter.now() + TURN));
             room -= appended;
             *own = own.saturating_add(appended);
             self.last_appended = (session, at);
@@ -172,8 +173,7 @@ impl Steering {
                 Some(turns) if turns.is_empty() => drop(waiting.remove(&user)),
                 _ => {}
             }
-            let begun = std::mem::replace(&mut now, Instant::now());
-            self.spend(user, now - begun);
+            self.spend(user, meter.lap());
         }
         self.stirred |= room > 0 && !waiting.is_empty();
     }
@@ -220,7 +220,7 @@ impl Steering {
         }
         let (disk, _) = self.files.disk(key.dev);
         let room = self.files.room_for_extents(0);
-        let layout = extents::layout(&file, u64::from(self.options.block_bytes), disk, room);
+        let layout = extents::layout(&file, u64::from(self.options.block_bytes), disk, room, 0);
         let new =
             Registration { key, generation: 0, path: canonical, file, last_user: 0, held: false, account: 0 };
         let registered = self.register(new, layout);

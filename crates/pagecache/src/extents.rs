@@ -5,8 +5,11 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use foretell_policy::{DiskId, Extent, Layout};
+
+use crate::aside;
 
 /// Extents asked for at a time.
 const EXTENTS_A_CALL: usize = 256;
@@ -49,9 +52,20 @@ struct Fiemap {
     extents: [FiemapExtent; EXTENTS_A_CALL],
 }
 
-/// The layout of a file, in bytes from the beginning of its device; unknown where the file system does not
-/// say. At most `room` extents are kept.
-pub(crate) fn layout(file: &File, block_bytes: u64, disk: DiskId, room: usize) -> Layout {
+/// How long the loop waits for the layout of a user's file, and of one that root has named by its path.
+const PATIENCE: Duration = Duration::from_millis(10);
+const PATIENCE_FOR_ROOT: Duration = Duration::from_secs(1);
+
+/// The layout of a file that somebody has named, in bytes from the beginning of its device; unknown where the file
+/// system does not say, or not soon ([`aside`]). At most `room` extents are kept.
+pub(crate) fn layout(file: &File, block_bytes: u64, disk: DiskId, room: usize, user: u32) -> Layout {
+    let Ok(file) = file.try_clone() else { return Layout::Unknown };
+    let patience = if user == 0 { PATIENCE_FOR_ROOT } else { PATIENCE };
+    aside::ask(user, patience, move || read(&file, block_bytes, disk, room)).unwrap_or(Layout::Unknown)
+}
+
+/// Asks the file system, for as long as that takes.
+fn read(file: &File, block_bytes: u64, disk: DiskId, room: usize) -> Layout {
     let most = EXTENTS_KEPT.min(room);
     let mut extents = Vec::new();
     let mut start = 0;
@@ -140,7 +154,7 @@ mod tests {
             file.as_file().write_all_at(&[1; 4096], block * 16384).unwrap();
         }
         file.as_file().sync_all().unwrap();
-        let kept = |room| count(&layout(file.as_file(), 8192, DiskId(0), room));
+        let kept = |room| count(&read(file.as_file(), 8192, DiskId(0), room));
         assert!(kept(usize::MAX) <= EXTENTS_KEPT);
         assert!(kept(10) <= 10);
         assert_eq!(kept(0), 0);
@@ -152,7 +166,7 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.write_all(&vec![1; 1 << 20]).unwrap();
         file.as_file().sync_all().unwrap();
-        if let Layout::Extents(extents) = layout(file.as_file(), 8192, DiskId(0), EXTENTS_IN_ALL) {
+        if let Layout::Extents(extents) = layout(file.as_file(), 8192, DiskId(0), EXTENTS_IN_ALL, 0) {
             assert_eq!(extents.iter().map(|e| e.blocks).sum::<u32>(), 128);
             assert_eq!(extents[0].first_block, 0);
         }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use foretell_policy::{Block, DiskId, FileId, Layout, ManagerId, PoolPolicy};
 
+use crate::aside;
 use crate::descriptors::{self, Descriptors, Search, Unknown};
 use crate::disk::Disk;
 use crate::extents::{EXTENTS_IN_ALL, EXTENTS_OF_USER};
@@ -88,6 +89,15 @@ impl ManagedFile {
     /// Nobody is interested in it any more, and some of it is still cached.
     pub(crate) fn is_orphan(&self) -> bool {
         self.orphan.is_some()
+    }
+
+    /// Closes our descriptor, if there is one. Of a deleted file it may be the last.
+    fn close(&mut self) -> bool {
+        let Some(descriptor) = self.descriptor.take() else { return false };
+        if descriptor.metadata().is_ok_and(|metadata| metadata.nlink() == 0) {
+            aside::close(self.account, descriptor);
+        }
+        true
     }
 
     /// Under what processes that have mapped it show it.
@@ -287,8 +297,8 @@ impl FileTable {
 
     /// Takes a file out of the table.
     pub(crate) fn remove(&mut self, file: FileId) -> Option<ManagedFile> {
-        let managed = self.slots.get_mut(file.0 as usize)?.take()?;
-        self.open -= usize::from(managed.descriptor.is_some());
+        let mut managed = self.slots.get_mut(file.0 as usize)?.take()?;
+        self.open -= usize::from(managed.close());
         self.count_extents(managed.account, managed.extents, 0);
         self.shrink();
         if let Some(number) = managed.orphan {
@@ -422,6 +432,8 @@ impl FileTable {
             if managed.generation == 0 {
                 managed.generation = resolve::generation(&*descriptor);
             }
+            managed.descriptor = Some(descriptor);
+            managed.close();
         }
     }
 
@@ -452,7 +464,7 @@ impl FileTable {
             self.close_hand = (self.close_hand + 1) % self.slots.len();
             let Some(managed) = &mut self.slots[self.close_hand] else { continue };
             let used = std::mem::take(&mut managed.recently_used);
-            if !used && managed.descriptor.take().is_some() {
+            if !used && managed.close() {
                 self.open -= 1;
                 return true;
             }
@@ -518,8 +530,7 @@ impl FileTable {
         let resized = std::mem::replace(&mut managed.size, metadata.len()) != metadata.len();
         if metadata.nlink() == 0 {
             managed.unlinked = true;
-            managed.descriptor = None;
-            self.open -= 1;
+            self.open -= usize::from(managed.close());
             return true;
         }
         // The path of the file below is another one.

@@ -12,6 +12,7 @@
 
 mod acting;
 mod advice;
+mod aside;
 mod backlog;
 mod casting;
 mod check;
@@ -42,6 +43,7 @@ mod listed_runs;
 mod looks;
 mod mapped;
 mod mappings;
+mod meter;
 mod network;
 pub mod observe;
 mod options;
@@ -78,6 +80,7 @@ pub use error::{
     StepError,
 };
 pub use left_out::LeftOut;
+pub use meter::Meter;
 pub use observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig, ReadHook};
 pub use options::{
     HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec, default_batch,

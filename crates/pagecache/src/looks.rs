@@ -11,11 +11,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use foretell_policy::{Block, FileId, Input};
 
 use crate::kernel::{self, Linux, PageCache, WINDOW_BYTES};
+use crate::meter::Meter;
 use crate::steering::Steering;
 
 /// Windows of 2 MiB of a file named by a descriptor in which what is cached already is looked up; the rest is learnt
@@ -122,23 +123,21 @@ impl Steering {
         if self.looks.is_empty() {
             return;
         }
-        let start = Instant::now();
-        let mut now = start;
-        while now < start + ROUND
+        let mut meter = Meter::start();
+        let ends = meter.now() + ROUND;
+        while meter.now() < ends
             && let Some((user, serial, mut look)) = self.looks.next()
         {
-            let begun = now;
             let mut done = false;
-            while !done && now < begun + TURN {
+            while !done && meter.now().elapsed() < TURN {
                 done = self.files.get_serial(look.id, serial).is_none() || self.look_on(&mut look);
-                now = Instant::now();
             }
             if done {
                 self.looks.remove(look.id);
             } else {
                 self.looks.put_back(user, serial, look);
             }
-            self.spend(user, now - begun);
+            self.spend(user, meter.lap());
         }
         self.stirred |= !self.looks.is_empty();
     }

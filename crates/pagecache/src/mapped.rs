@@ -114,7 +114,7 @@ fn lock<J>(shared: &Shared<J>) -> MutexGuard<'_, Books<J>> {
 fn spawn<J: Send + 'static>(shared: &Arc<Shared<J>>) -> io::Result<()> {
     let theirs = Arc::clone(shared);
     std::thread::Builder::new()
-        .name("foretell-mapped".into())
+        .name("foretell-lane".into())
         .spawn(move || {
             let _told = Told(&theirs);
             serve(&theirs);

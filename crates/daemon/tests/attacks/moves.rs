@@ -28,7 +28,7 @@ const MANY: u32 = 2000;
 pub(crate) type Move = (&'static str, fn(&Scene));
 
 /// All moves.
-pub(crate) const MOVES: [Move; 24] = [
+pub(crate) const MOVES: [Move; 25] = [
     ("temporary-listed", temporary_listed),
     ("temporary-cached", temporary_cached),
     ("flush", flush),
@@ -53,6 +53,7 @@ pub(crate) const MOVES: [Move; 24] = [
     ("lingering", linger),
     ("knocking", knock),
     ("rows", rows),
+    ("writing", writing),
 ];
 
 /// Where an attack takes place.
@@ -527,4 +528,29 @@ fn rows(scene: &Scene) {
         command.send(&Request::Status(Part { more: false, text: String::new() }));
         let _ = command.reply();
     }
+}
+
+/// Names a file, again and again, while much is written to it with one call: its inode is locked meanwhile.
+fn writing(scene: &Scene) {
+    let paths: Vec<PathBuf> = (0..2).map(|n| scene.hole(&format!("writing{n}"), 1)).collect();
+    let files: Vec<File> = paths.iter().map(|path| File::options().write(true).open(path).unwrap()).collect();
+    let bytes = vec![1; (scene.blocks * BLOCK) as usize];
+    std::thread::scope(|scope| {
+        for file in &files {
+            scope.spawn(|| {
+                loop {
+                    let _ = file.write_at(&bytes, 0);
+                }
+            });
+        }
+        let mut client = scene.client();
+        loop {
+            for (number, path) in (1..).zip(&paths) {
+                let file = name(&mut client, number, path);
+                forget(&mut client, file);
+            }
+            // No more messages than may be sent.
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    });
 }

@@ -184,7 +184,7 @@ fn open_file(file: &File) -> Mechanism {
 
 fn fiemap(file: &File) -> Mechanism {
     let name = "physical order, FIEMAP";
-    match extents::layout(file, page_bytes(), DiskId(0), extents::EXTENTS_IN_ALL) {
+    match extents::layout(file, page_bytes(), DiskId(0), extents::EXTENTS_IN_ALL, 0) {
         Layout::Extents(extents) => Mechanism::works(name, format!("extents of the file: {}", extents.len())),
         _ => {
             let remedy = "none needed: batches are ordered by place in the file instead";

@@ -1,0 +1,90 @@
+//! What may wait for somebody, done by threads of its own, for each user in order.
+//!
+//! Two things that the loop needs of a file wait for whoever writes to it. To ask where its blocks are waits for the lock
+//! of the inode, which write(2) holds from its beginning to its end: 20 s for a gigabyte on a busy disk, and for ever when
+//! what is to be written lies in memory that never comes. To close a deleted file as the last one who has it open
+//! frees its blocks.
+
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use crate::mapped::Lanes;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The lanes; `None` inside when no thread is to be had.
+static LANES: OnceLock<Option<Lanes<Job>>> = OnceLock::new();
+/// Users whom the loop has waited for in vain, and whether that is over. Few: there is a thread for each.
+static LATE: Mutex<Vec<(u32, Arc<AtomicBool>)>> = Mutex::new(Vec::new());
+
+fn push(user: u32, job: Job) -> Result<(), Job> {
+    match LANES.get_or_init(|| Lanes::start(|job: Job| job()).ok()) {
+        Some(lanes) => lanes.push(user, job),
+        None => Err(job),
+    }
+}
+
+/// Drops our hold on a file; if it is the last one, that may take as long as the file is large.
+pub(crate) fn close(user: u32, file: Arc<File>) {
+    // Refused, it is dropped here.
+    let _ = push(user, Box::new(move || drop(file)));
+}
+
+/// What `ask` finds out within some time; `None` when it takes longer, or something that was asked for the same user
+/// before still does.
+pub(crate) fn ask<T: Send + 'static>(
+    user: u32,
+    patience: Duration,
+    ask: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let mut late = LATE.lock().unwrap_or_else(PoisonError::into_inner);
+    late.retain(|(_, is_over)| !is_over.load(Ordering::Acquire));
+    if late.iter().any(|(of, _)| *of == user) {
+        return None;
+    }
+    let (answer, answered) = sync_channel(1);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let over = Arc::clone(&is_over);
+    let job = move || {
+        let _ = answer.try_send(ask());
+        over.store(true, Ordering::Release);
+    };
+    push(user, Box::new(job)).ok()?;
+    let found = answered.recv_timeout(patience).ok();
+    if found.is_none() {
+        late.push((user, is_over));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_answer_is_not_asked_again_and_others_are() {
+        const LONG: Duration = Duration::from_secs(60);
+        let (go, waits) = sync_channel::<()>(0);
+        let never = move || waits.recv().is_err();
+        assert_eq!(ask(71_001, Duration::from_millis(1), never), None);
+        assert_eq!(ask(71_001, LONG, || 5), None, "at once");
+        assert_eq!(ask(71_002, LONG, || 6), Some(6));
+        drop(go);
+        let mut answer = None;
+        while answer.is_none() {
+            answer = ask(71_001, LONG, || 7);
+        }
+        assert_eq!(answer, Some(7));
+    }
+
+    #[test]
+    fn a_file_is_closed() {
+        let (mut end, other) = std::io::pipe().unwrap();
+        let other = File::from(std::os::fd::OwnedFd::from(other));
+        close(71_003, Arc::new(other));
+        assert_eq!(std::io::Read::read(&mut end, &mut [0]).unwrap(), 0);
+    }
+}
