@@ -307,6 +307,7 @@ fn informed_is_simulated_with_its_guard() {
     assert!(number(&two, "elapsed_s") < 0.95 * number(&one, "elapsed_s"));
     let sum = ["compute_s", "driver_s", "stall_s"].map(|key| number(&two, key)).iter().sum::<f64>();
     assert!((sum - 2.0 * number(&two, "elapsed_s")).abs() < 1e-6);
+    assert_eq!((&one["processors"], &two["processors"]), (&1.into(), &2.into()));
     refused(&["sim", "--workload", "ld", "--processors", "1025"], "--processors 1025: no more than 1024");
     refused(&["sim", "--workload", "ld", "--processors", "0"], "--processors");
 }
@@ -335,6 +336,7 @@ fn the_kernels_faults_come_from_one_seed() {
     );
     assert_eq!(faulty["advised"]["differing"], 0);
     assert_eq!(run(&["--faults", "7"]), faulty);
+    assert_eq!(faulty["references"], faultless["references"], "the lost ones are made as well");
     assert!(faulty["vs_linux"].as_f64().unwrap() < 0.8, "{faulty}");
     refused(&["sim", "--workload", "ld", "--faults", "1"], "--advisory");
     refused(&["sim", "--workload", "ld", "--advisory", "--device", "none"], "--advisory: without a device");
@@ -419,6 +421,31 @@ fn the_page_is_self_contained() {
     }
     assert_eq!(page.matches("<figure>").count(), 3);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "no temporary file is left");
+}
+
+/// Of several processors the parts of a bar are their means, and the page says what the figures are.
+#[test]
+fn the_bars_of_several_processors_are_as_long_as_the_elapsed_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("page.html");
+    for processors in ["1", "4"] {
+        let base =
+            ["--workload", "dinero", "--workload", "ld", "--policy", "linux", "--processors", processors];
+        ok(sim(&[&base[..], &["--html", file.to_str().unwrap()]].concat()));
+        let page = std::fs::read_to_string(&file).unwrap();
+        let number = |part: &str, name: &str| {
+            let rest = part.split(&format!("{name}=\"")).nth(1).unwrap();
+            rest.split('"').next().unwrap().parse::<f64>().unwrap()
+        };
+        let bars: Vec<&str> = page.split("<rect class=").skip(1).collect();
+        let end = bars.iter().map(|bar| number(bar, " x") + number(bar, " width")).fold(0.0, f64::max);
+        // The only bar is the longest one.
+        let value = page.split("<text class=\"value").nth(1).unwrap();
+        assert!((end + 6.0 - number(value, " x")).abs() < 0.2, "{processors} processors: {end}, {value:.80}");
+        assert_eq!(page.contains("of 4 processors together: 4 times the elapsed time"), processors == "4");
+        assert_eq!(page.contains("s × 4 processors ="), processors == "4");
+        assert_eq!(page.contains("Elapsed time is compute, driver and stall time"), processors == "1");
+    }
 }
 
 fn page(directory: &Path) -> String {

@@ -55,9 +55,13 @@ pub fn panel(outcomes: &[&Outcome], scale_s: f64) -> String {
 fn bar(svg: &mut String, o: &Outcome, top: f64, x: &impl Fn(f64) -> f64, fastest: bool) {
     let (y, middle) = (top + (ROW_HEIGHT - BAR_HEIGHT) / 2.0, top + ROW_HEIGHT / 2.0 + 4.0);
     let emphasis = if fastest { " best" } else { "" };
+    let of = match o.processors {
+        1 => String::new(),
+        processors => format!(" × {processors} processors"),
+    };
     let _ = write!(
         svg,
-        "<g><title>{}: {} s = {} compute + {} driver + {} stall; {} fetches</title>\
+        "<g><title>{}: {} s{of} = {} compute + {} driver + {} stall; {} fetches</title>\
          <text class=\"label{emphasis}\" x=\"{:.1}\" y=\"{middle:.1}\">{}</text>",
         o.policy,
         seconds(o.elapsed_s),
@@ -70,6 +74,8 @@ fn bar(svg: &mut String, o: &Outcome, top: f64, x: &impl Fn(f64) -> f64, fastest
     );
     let mut from = 0.0;
     for (class, part_s) in [("compute", o.compute_s), ("driver", o.driver_s), ("stall", o.stall_s)] {
+        // Its mean over the processors, so that the parts are as long as the elapsed time together.
+        let part_s = part_s / f64::from(o.processors);
         let width = x(from + part_s) - x(from);
         if width > 0.05 {
             let _ = write!(

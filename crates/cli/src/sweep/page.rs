@@ -61,13 +61,26 @@ pub fn page(outcomes: &[Outcome], command: &str) -> String {
     out += &table(outcomes);
     let _ = write!(
         out,
-        "<footer><p>Elapsed time is compute, driver and stall time, and nothing else. The lower bound is \
-         compute time plus the driver time of the fewest possible fetches.</p>\n<pre>{}</pre>\n\
-         <p>foretell {}</p></footer>\n</main>\n</body>\n</html>\n",
+        "<footer><p>{}</p>\n<pre>{}</pre>\n<p>foretell {}</p></footer>\n</main>\n</body>\n</html>\n",
+        what_the_times_are(first.processors),
         escape(command),
         env!("CARGO_PKG_VERSION")
     );
     out
+}
+
+/// What elapsed time consists of, and the lower bound.
+fn what_the_times_are(processors: u16) -> String {
+    let bound = "compute time plus the driver time of the fewest possible fetches";
+    match processors {
+        1 => format!(
+            "Elapsed time is compute, driver and stall time, and nothing else. The lower bound is {bound}."
+        ),
+        n => format!(
+            "Compute, driver and stall time are those of {n} processors together: {n} times the elapsed time, and \
+             nothing else. The bars show their means over the processors. The lower bound is {bound}, divided by {n}."
+        ),
+    }
 }
 
 /// What all results share.
@@ -81,6 +94,9 @@ fn facts(o: &Outcome, one_cache: bool) -> String {
     }
     facts.push(("device", o.device.clone()));
     facts.push(("schedule", o.schedule.clone()));
+    if o.processors > 1 {
+        facts.push(("processors", o.processors.to_string()));
+    }
     facts.push(("compute", format!("{} s", seconds(o.compute_s))));
     if let Some(fetches) = o.demand_opt_fetches.filter(|_| one_cache) {
         facts.push(("fewest fetches", grouped(fetches)));
