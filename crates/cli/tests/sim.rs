@@ -11,7 +11,7 @@ use harness::{Ended, foretell};
 use serde_json::Value;
 
 /// The keys of a result, in order.
-const KEYS: [&str; 26] = [
+const KEYS: [&str; 27] = [
     "workload",
     "policy",
     "disks",
@@ -21,6 +21,7 @@ const KEYS: [&str; 26] = [
     "horizon",
     "schedule",
     "seed",
+    "processors",
     "references",
     "distinct_blocks",
     "fetches",

@@ -2,8 +2,8 @@
 //!
 //! Most are the kernel's readahead, and a reader is about to come for the first of them. Others nobody comes for. Which it
 //! is shows where they are referenced: a reader takes the first one, over and over. While one of the last
-//! [`REFERENCES`] to arriving blocks was to the first, they may fill nearly all of the cache, and beyond that the last
-//! loaded goes, which is needed latest. Once the first is passed over, no more than half of the cache is theirs, and it
+//! [`REFERENCES`] to arriving blocks was to the first of many, they may fill nearly all of the cache, and beyond that the
+//! last loaded goes, which is needed latest. Once the first is passed over, no more than half of the cache is theirs, and it
 //! goes first.
 //!
 //! (Linux has read ahead 8 MiB at a time since 6.18, and keeps two of these windows ahead of a reader. In a cache of 30 MiB that
@@ -18,20 +18,21 @@ const REFERENCES: u32 = 256;
 /// Arriving blocks may fill the cache divided by this when the first is passed over: of two windows ahead of a reader
 /// nobody should read so much.
 const PASSED_SHARE: u32 = 2;
-/// All of the cache but this part of it, while somebody reads them.
+/// All of the cache but this part of it, while somebody reads them. They are many when they fill this part: of few the
+/// first one is referenced by chance.
 const LEFT_SHARE: u32 = 8;
 
 #[derive(Debug)]
 pub(super) struct Arriving {
     pub(super) list: RecencyList,
     cache_blocks: u32,
-    /// References to others since the first one was referenced.
+    /// References to others since the first of many was referenced.
     since_first: u32,
 }
 
 impl Arriving {
     pub(super) fn new(cache_blocks: u32) -> Arriving {
-        Arriving { list: RecencyList::default(), cache_blocks, since_first: 0 }
+        Arriving { list: RecencyList::default(), cache_blocks, since_first: REFERENCES }
     }
 
     fn is_read(&self) -> bool {
@@ -58,7 +59,8 @@ impl Arriving {
 
     /// One of them is referenced; it is in the list still.
     pub(super) fn referenced(&mut self, b: BlockId) {
-        let is_first = self.list.front() == Some(b);
+        let are_many = self.list.len() > (self.cache_blocks / LEFT_SHARE) as usize;
+        let is_first = are_many && self.list.front() == Some(b);
         self.since_first = if is_first { 0 } else { self.since_first.saturating_add(1) };
     }
 }
@@ -77,8 +79,9 @@ mod tests {
     #[test]
     fn while_a_reader_takes_the_first_the_last_goes() {
         let (mut arriving, places) = loaded(15);
-        assert_eq!(arriving.victim(), Some(14));
+        assert_eq!(arriving.victim(), Some(0), "nobody has come yet");
         arriving.referenced(0);
+        assert_eq!(arriving.victim(), Some(14));
         arriving.list.remove(places[0]);
         assert_eq!(arriving.victim(), None, "14 of 16");
     }
@@ -86,11 +89,19 @@ mod tests {
     #[test]
     fn once_it_is_passed_over_the_first_goes_and_half_is_left() {
         let (mut arriving, _) = loaded(9);
+        arriving.referenced(0);
         (1..REFERENCES).for_each(|_| arriving.referenced(5));
         assert_eq!(arriving.victim(), None);
         arriving.referenced(5);
         assert_eq!(arriving.victim(), Some(0), "9 of 16");
         arriving.referenced(0);
         assert_eq!(arriving.victim(), None, "somebody came for it");
+    }
+
+    #[test]
+    fn of_few_the_first_says_nothing() {
+        let (mut arriving, _) = loaded(2);
+        arriving.referenced(0);
+        assert!(!arriving.is_read());
     }
 }
