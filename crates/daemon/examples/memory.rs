@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use foretell_client::{Client, Fallback};
 use foretell_pagecache::Options;
 use foretell_protocol::Statistics;
-use foretelld::{Configuration, Confinement, Limits, Service};
+use foretelld::{Configuration, Service};
 
 const BLOCK: u64 = 8192;
 /// Sizes at which the memory is looked at, up to 3 GiB of cache.
@@ -43,13 +43,7 @@ fn main() -> ExitCode {
 
 fn serve(socket: PathBuf) {
     let options = Options::new((SIZES[SIZES.len() - 1] + 1024) * BLOCK);
-    let service = Service::open(Configuration {
-        socket,
-        options,
-        limits: Limits::default(),
-        confinement: Confinement::None,
-    })
-    .unwrap();
+    let service = Service::open(Configuration::new(socket, options)).unwrap();
     service.stop().on_signals().unwrap();
     println!("serving");
     service.run().unwrap();

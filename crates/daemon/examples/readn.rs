@@ -19,7 +19,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 
 use foretell_client::{Client, Fallback, Policy};
 use foretell_pagecache::{Allocation, Options};
-use foretelld::{Configuration, Confinement, Limits, Service};
+use foretelld::{Configuration, Service};
 
 const BLOCK: u64 = 8192;
 const BUDGET_BLOCKS: u64 = 819;
@@ -49,13 +49,7 @@ fn main() -> ExitCode {
 fn serve(socket: PathBuf, allocation: &str) {
     let allocation = if allocation == "lru-s" { Allocation::LruS } else { Allocation::LruSp };
     let options = Options { allocation, ..Options::new(BUDGET_BLOCKS * BLOCK) };
-    let service = Service::open(Configuration {
-        socket,
-        options,
-        limits: Limits::default(),
-        confinement: Confinement::None,
-    })
-    .unwrap();
+    let service = Service::open(Configuration::new(socket, options)).unwrap();
     service.stop().on_signals().unwrap();
     println!("serving");
     service.run().unwrap();

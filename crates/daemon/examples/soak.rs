@@ -22,7 +22,7 @@ use foretell_client::{Client, Fallback, Policy};
 use foretell_pagecache::Options;
 use foretell_protocol::message::Message;
 use foretell_protocol::{PROTOCOL, Part, Parts, Reader, Reply, Request, socket};
-use foretelld::{Configuration, Confinement, Limits, Service, Snapshot};
+use foretelld::{Configuration, Service, Snapshot};
 
 const BLOCK: u64 = 8192;
 const FILES: u64 = 16;
@@ -75,13 +75,7 @@ fn wanted(words: &[&str]) -> Option<Wanted> {
 
 fn serve(socket: PathBuf) {
     let options = Options::new(BUDGET_BYTES);
-    let service = Service::open(Configuration {
-        socket,
-        options,
-        limits: Limits::default(),
-        confinement: Confinement::None,
-    })
-    .unwrap();
+    let service = Service::open(Configuration::new(socket, options)).unwrap();
     service.stop().on_signals().unwrap();
     println!("serving");
     service.run().unwrap();

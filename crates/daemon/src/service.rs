@@ -63,6 +63,14 @@ pub struct Configuration {
     pub confinement: Confinement,
 }
 
+impl Configuration {
+    /// That of a service with the usual limits, whose process gives up nothing.
+    #[must_use]
+    pub fn new(socket: PathBuf, options: Options) -> Configuration {
+        Configuration { socket, options, limits: Limits::default(), confinement: Confinement::None }
+    }
+}
+
 /// Why a service could not be started or had to end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -11,18 +11,27 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::mapped::Lanes;
+use crate::by_user::{ByUser, Shape};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The lanes; `None` inside when no thread is to be had.
-static LANES: OnceLock<Option<Lanes<Job>>> = OnceLock::new();
+/// The threads that do it. A lane waits for one question or for files that are closed.
+const ASIDE: Shape = Shape {
+    name: "foretell-aside",
+    threads: 16,
+    spare: 1,
+    stack_bytes: 256 << 10,
+    lane_jobs: 1 << 14,
+    all_jobs: 1 << 16,
+};
+/// `None` inside when no thread is to be had.
+static THREADS: OnceLock<Option<ByUser<Job>>> = OnceLock::new();
 /// Users whom the loop has waited for in vain, and whether that is over. Few: there is a thread for each.
 static LATE: Mutex<Vec<(u32, Arc<AtomicBool>)>> = Mutex::new(Vec::new());
 
 fn push(user: u32, job: Job) -> Result<(), Job> {
-    match LANES.get_or_init(|| Lanes::start(|job: Job| job()).ok()) {
-        Some(lanes) => lanes.push(user, job),
+    match THREADS.get_or_init(|| ByUser::start(ASIDE, |job: Job| job()).ok()) {
+        Some(threads) => threads.push(user, job),
         None => Err(job),
     }
 }

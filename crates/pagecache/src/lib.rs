@@ -14,6 +14,7 @@ mod acting;
 mod advice;
 mod aside;
 mod backlog;
+mod by_user;
 mod casting;
 mod check;
 mod children;

@@ -18,10 +18,11 @@ use std::time::{Duration, Instant};
 
 use foretell_policy::FileId;
 
+use crate::by_user::ByUser;
 use crate::fetching::{Fetch, Fetched, Fetching};
 use crate::folios::Folio;
 use crate::kernel::{CacheStatus, PageCache};
-use crate::mapped::Lanes;
+use crate::mapped::MAPPED;
 use crate::mappings::Names;
 use crate::put_off::Try;
 use crate::schedule::Schedule;
@@ -78,7 +79,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Workers {
     evictions: Option<SyncSender<Eviction>>,
     /// Of files that processes have mapped.
-    mapped: Lanes<Eviction>,
+    mapped: ByUser<Eviction>,
     fetching: Arc<Fetching>,
     outcomes: Option<Receiver<Outcome>>,
     bell: Arc<OwnedFd>,
@@ -102,7 +103,7 @@ impl Workers {
         let (done, outcomes) = channel();
         let (evictions, to_evict) = sync_channel(EVICT_QUEUE_RUNS);
         let (sender, rung, kernel) = (done.clone(), Arc::clone(&bell), Arc::clone(cache));
-        let mapped = Lanes::start(move |eviction: Eviction| {
+        let mapped = ByUser::start(MAPPED, move |eviction: Eviction| {
             let unclean = evict(&*kernel, &eviction);
             post(&sender, &rung, Outcome::Evicted { eviction, unclean });
         })?;
@@ -191,6 +192,7 @@ impl Workers {
 impl Drop for Workers {
     fn drop(&mut self) {
         self.evictions = None;
+        self.mapped.clear();
         // No thread waits for room in a channel that nobody listens to.
         self.outcomes = None;
         self.fetching.close();

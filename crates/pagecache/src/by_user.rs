@@ -1,0 +1,305 @@
+//! Jobs that may wait for whoever caused them, done by threads: those of one user in their order, one at a time.
+//!
+//! Each user has a lane. A thread takes a lane that has jobs and on which nobody is at work, does its first job, and puts
+//! the lane back behind the others. So a user whose job waits keeps one thread waiting, and hurts nobody else as long as no
+//! more than [`Shape::threads`] users do so at a time. Threads are started as they are needed: before one begins a job
+//! there is another one for everybody else. Those that find nothing to do end.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How many of everything.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    /// What the threads are called.
+    pub(crate) name: &'static str,
+    /// Threads at most.
+    pub(crate) threads: usize,
+    /// Threads that stay although there is nothing to do.
+    pub(crate) spare: usize,
+    /// Bytes of a thread's stack.
+    pub(crate) stack_bytes: usize,
+    /// Jobs that wait in one lane; further ones are given back.
+    pub(crate) lane_jobs: usize,
+    /// The same in all lanes.
+    pub(crate) all_jobs: usize,
+}
+
+/// The lanes, and the threads that work on them. They end with it, when they have done what waits, and are not waited
+/// for.
+#[derive(Debug)]
+pub(crate) struct ByUser<J: Send + 'static>(Arc<Shared<J>>);
+
+struct Shared<J> {
+    shape: Shape,
+    books: Mutex<Books<J>>,
+    changed: Condvar,
+    work: Box<dyn Fn(J) + Send + Sync>,
+}
+
+impl<J> std::fmt::Debug for Shared<J> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("shape", &self.shape).finish_non_exhaustive()
+    }
+}
+
+struct Books<J> {
+    /// Those with jobs that wait, and those on which a thread is at work.
+    lanes: BTreeMap<u32, Lane<J>>,
+    /// Lanes with jobs on which nobody is at work.
+    ready: VecDeque<u32>,
+    waiting: usize,
+    threads: usize,
+    idle: usize,
+    ended: bool,
+    /// A thread has ended that should not have.
+    is_dead: bool,
+}
+
+struct Lane<J> {
+    jobs: VecDeque<J>,
+    /// Since when a job of it is being done.
+    since: Option<Instant>,
+}
+
+impl<J: Send + 'static> ByUser<J> {
+    /// Starts the first thread, which like those that follow has the scheduling of whoever calls this.
+    ///
+    /// # Errors
+    /// When there is no thread to be had.
+    pub(crate) fn start(shape: Shape, work: impl Fn(J) + Send + Sync + 'static) -> io::Result<ByUser<J>> {
+        let books = Books {
+            lanes: BTreeMap::new(),
+            ready: VecDeque::new(),
+            waiting: 0,
+            threads: 1,
+            idle: 0,
+            ended: false,
+            is_dead: false,
+        };
+        let work = Box::new(work);
+        let shared = Arc::new(Shared { shape, books: Mutex::new(books), changed: Condvar::new(), work });
+        spawn(&shared)?;
+        Ok(ByUser(shared))
+    }
+
+    /// Puts a job at the end of a user's lane; gives it back when too many wait.
+    pub(crate) fn push(&self, user: u32, job: J) -> Result<(), J> {
+        let shape = &self.0.shape;
+        let mut books = lock(&self.0);
+        let waiting = books.lanes.get(&user).map(|lane| lane.jobs.len());
+        if books.waiting >= shape.all_jobs || waiting.is_some_and(|jobs| jobs >= shape.lane_jobs) {
+            return Err(job);
+        }
+        books.waiting += 1;
+        let lane = books.lanes.entry(user).or_insert_with(|| Lane { jobs: VecDeque::new(), since: None });
+        lane.jobs.push_back(job);
+        if waiting.is_none() {
+            books.ready.push_back(user);
+            drop(books);
+            self.0.changed.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Users of whom a job is being done, and `says` so of how many more wait and for how long it has taken.
+    pub(crate) fn busy(&self, says: impl Fn(usize, Duration) -> bool) -> Vec<u32> {
+        let books = lock(&self.0);
+        let is_it = |lane: &Lane<J>| lane.since.is_some_and(|since| says(lane.jobs.len(), since.elapsed()));
+        books.lanes.iter().filter(|(_, lane)| is_it(lane)).map(|(user, _)| *user).collect()
+    }
+
+    /// Jobs of all users that nobody has begun.
+    pub(crate) fn waiting(&self) -> usize {
+        lock(&self.0).waiting
+    }
+
+    /// Has a thread ended although nobody told it to?
+    pub(crate) fn are_dead(&self) -> bool {
+        lock(&self.0).is_dead
+    }
+
+    /// Drops what nobody has begun.
+    pub(crate) fn clear(&self) {
+        let mut books = lock(&self.0);
+        let jobs: Vec<J> = books.lanes.values_mut().flat_map(|lane| lane.jobs.drain(..)).collect();
+        books.lanes.retain(|_, lane| lane.since.is_some());
+        books.ready.clear();
+        books.waiting = 0;
+        drop(books);
+        drop(jobs);
+    }
+}
+
+impl<J: Send + 'static> Drop for ByUser<J> {
+    fn drop(&mut self) {
+        lock(&self.0).ended = true;
+        self.0.changed.notify_all();
+    }
+}
+
+fn lock<J>(shared: &Shared<J>) -> MutexGuard<'_, Books<J>> {
+    shared.books.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a thread, which is counted already.
+fn spawn<J: Send + 'static>(shared: &Arc<Shared<J>>) -> io::Result<()> {
+    let theirs = Arc::clone(shared);
+    let Shape { name, stack_bytes, .. } = shared.shape;
+    let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes);
+    let body = move || {
+        let _told = Told(&theirs);
+        serve(&theirs);
+    };
+    builder.spawn(body).map(drop)
+}
+
+/// Notes when a thread ends by a panic.
+struct Told<'a, J>(&'a Shared<J>);
+
+impl<J> Drop for Told<'_, J> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            lock(self.0).is_dead = true;
+        }
+    }
+}
+
+/// What a thread does.
+fn serve<J: Send + 'static>(shared: &Arc<Shared<J>>) {
+    let mut books = lock(shared);
+    loop {
+        let Some(user) = books.ready.pop_front() else {
+            if books.ended || books.idle >= shared.shape.spare {
+                books.threads -= 1;
+                return;
+            }
+            books.idle += 1;
+            books = shared.changed.wait(books).unwrap_or_else(PoisonError::into_inner);
+            books.idle -= 1;
+            continue;
+        };
+        let Some(lane) = books.lanes.get_mut(&user) else { continue };
+        let Some(job) = lane.jobs.pop_front() else { continue };
+        lane.since = Some(Instant::now());
+        books.waiting -= 1;
+        // Before this one may take long, there is another one for everybody else.
+        if books.idle == 0 && books.threads < shared.shape.threads {
+            books.threads += 1;
+            if spawn(shared).is_err() {
+                books.threads -= 1;
+            }
+        }
+        drop(books);
+        (shared.work)(job);
+        books = lock(shared);
+        if let Some(lane) = books.lanes.get_mut(&user) {
+            lane.since = None;
+            if lane.jobs.is_empty() {
+                books.lanes.remove(&user);
+            } else {
+                books.ready.push_back(user);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    const SHAPE: Shape =
+        Shape { name: "test", threads: 4, spare: 1, stack_bytes: 64 << 10, lane_jobs: 20, all_jobs: 30 };
+
+    /// A job: its name, and what it waits for.
+    type Job = (u32, Option<Receiver<()>>);
+
+    fn lanes() -> (ByUser<Job>, Receiver<u32>) {
+        let (done, names) = channel();
+        let done: Mutex<Sender<u32>> = Mutex::new(done);
+        let work = move |(name, waits): Job| {
+            if let Some(waits) = waits {
+                let _ = waits.recv();
+            }
+            let _ = done.lock().unwrap().send(name);
+        };
+        (ByUser::start(SHAPE, work).unwrap(), names)
+    }
+
+    fn until(condition: impl Fn() -> bool) {
+        while !condition() {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_slow_lane_keeps_nobody_else_waiting() {
+        let (lanes, done) = lanes();
+        let (go, waits) = channel();
+        lanes.push(7, (70, Some(waits))).unwrap();
+        lanes.push(7, (71, None)).unwrap();
+        for name in [80, 81] {
+            lanes.push(8, (name, None)).unwrap();
+            assert_eq!(done.recv(), Ok(name));
+        }
+        until(|| lanes.busy(|waiting, _| waiting == 1) == [7]);
+        assert_eq!(lanes.busy(|_, time| time > Duration::from_secs(3600)), [0; 0]);
+        go.send(()).unwrap();
+        assert_eq!([done.recv(), done.recv()], [Ok(70), Ok(71)], "in its order");
+        assert!(!lanes.are_dead());
+    }
+
+    #[test]
+    fn lanes_are_limited_and_their_threads_are() {
+        let (lanes, done) = lanes();
+        let gates: Vec<Sender<()>> = (0..SHAPE.threads as u32 + 2)
+            .map(|lane| {
+                let (go, waits) = channel();
+                lanes.push(lane, (lane, Some(waits))).unwrap();
+                go
+            })
+            .collect();
+        until(|| lanes.waiting() == 2);
+        assert_eq!(lock(&lanes.0).threads, SHAPE.threads);
+        (0..SHAPE.lane_jobs as u32).for_each(|name| lanes.push(0, (name, None)).unwrap());
+        assert_eq!(lanes.push(0, (5, None)).map_err(|job| job.0), Err(5), "in the lane");
+        let more = SHAPE.all_jobs - SHAPE.lane_jobs - 2;
+        (0..more as u32).for_each(|name| lanes.push(1, (name, None)).unwrap());
+        assert_eq!(lanes.push(2, (6, None)).map_err(|job| job.0), Err(6), "in all");
+        drop(gates);
+        assert_eq!(done.iter().take(SHAPE.threads + SHAPE.all_jobs).count(), SHAPE.threads + SHAPE.all_jobs);
+        until(|| lock(&lanes.0).threads <= SHAPE.spare && lock(&lanes.0).lanes.is_empty());
+    }
+
+    #[test]
+    fn what_waits_is_done_after_the_end_unless_it_was_cleared() {
+        for (clears, left) in [(false, 2), (true, 0)] {
+            let (lanes, done) = lanes();
+            let (go, waits) = channel();
+            lanes.push(7, (70, Some(waits))).unwrap();
+            until(|| lanes.waiting() == 0);
+            lanes.push(7, (71, None)).unwrap();
+            lanes.push(7, (72, None)).unwrap();
+            if clears {
+                lanes.clear();
+            }
+            assert_eq!(lanes.waiting(), left);
+            let shared = Arc::clone(&lanes.0);
+            drop(lanes);
+            go.send(()).unwrap();
+            assert_eq!(done.iter().take(1 + left).count(), 1 + left);
+            until(|| lock(&shared).threads == 0);
+        }
+    }
+
+    #[test]
+    fn a_thread_that_ends_by_itself_is_noticed() {
+        let lanes = ByUser::start(SHAPE, |(): ()| panic!("on purpose")).unwrap();
+        lanes.push(1, ()).unwrap();
+        until(|| lanes.are_dead());
+    }
+}
