@@ -5,7 +5,8 @@
 //!
 //! - *A request alone* takes a + b times its bytes: the line through the last few of them, by medians, so that
 //!   hiccups do not move it. To see the device alone, the first few requests go out one at a time, and
-//!   later one in a while does, small ones and large ones in turn.
+//!   later one in a while does, small ones and large ones in turn. Those that found the device busy with what somebody
+//!   else asked for took longer: they count only until there are enough others.
 //! - *The time between two ends* while the device is busy. It says how much the device serves at a time: a device with
 //!   several channels ends a request every so often although each takes long. It is an average that forgets
 //!   exponentially, in which a time far above it counts as a few times the average.
@@ -13,14 +14,17 @@
 //!   does not hide.
 //!
 //! What follows from them. The *largest request* is the one of which positioning is a tenth: larger ones gain nothing,
-//! smaller ones waste the device. The *requests in flight* are as many as end within 20 ms, so that no demand read
-//! waits longer than that behind them. The device has an *arm* when scattered requests take 3 ms or more to position and
+//! smaller ones waste the device. It takes no longer than 20 ms, unless positioning alone takes half of that: then it is
+//! the one of which positioning is a half. The *requests in flight* are as many as end within 20 ms, and two at least, so
+//! that few demand reads wait longer than that behind them. The device has an *arm* when scattered requests take 3 ms or more to position and
 //! two at a time are no quicker: then their order matters, and what lies between two blocks is read along with them if
 //! that takes less than to position again ([`crate::fetching`]).
 //!
 //! [`Service`] is the estimate and knows no clock; [`Disk`] holds it for the threads.
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
 /// No demand read should wait longer behind our requests.
@@ -95,12 +99,20 @@ impl Mean {
     }
 }
 
+/// A request that ran alone.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    bytes: f64,
+    time_ns: f64,
+    /// The device was busy with something else when it began.
+    delayed: bool,
+}
+
 /// Times of requests that ran alone, as a + b times bytes: the line of Theil and Sen through the last of them, which
 /// nearly half of them can be wrong without moving.
 #[derive(Debug)]
 struct Line {
-    /// Bytes and nanoseconds.
-    samples: VecDeque<(f64, f64)>,
+    samples: VecDeque<Sample>,
     positioning_ns: f64,
     ns_a_byte: f64,
 }
@@ -114,24 +126,33 @@ impl Line {
         self.samples.len() as f64 >= ENOUGH
     }
 
-    fn push(&mut self, bytes: f64, time_ns: f64) {
+    /// What positioning takes an arm at most. Behind what somebody else had asked for it moved twice.
+    fn movement_ns(&self) -> f64 {
+        let delayed = self.samples.iter().any(|sample| sample.delayed);
+        if delayed { self.positioning_ns / 2.0 } else { self.positioning_ns }
+    }
+
+    fn push(&mut self, sample: Sample) {
         if self.samples.len() >= SAMPLES {
             self.samples.pop_front();
         }
-        self.samples.push_back((bytes, time_ns));
+        self.samples.push_back(sample);
+        if self.samples.iter().filter(|sample| !sample.delayed).count() as f64 >= ENOUGH {
+            self.samples.retain(|sample| !sample.delayed);
+        }
         let pairs = self
             .samples
             .iter()
             .enumerate()
-            .flat_map(|(at, &one)| self.samples.iter().skip(at + 1).map(move |&other| (one, other)));
+            .flat_map(|(at, one)| self.samples.iter().skip(at + 1).map(move |other| (one, other)));
         let slopes = pairs
             // Requests of nearly the same size do not tell the rate.
-            .filter(|((x, _), (y, _))| (x - y).abs() > x.max(*y) / 4.0)
-            .map(|((x, at_x), (y, at_y))| (at_x - at_y) / (x - y));
+            .filter(|(one, other)| (one.bytes - other.bytes).abs() > one.bytes.max(other.bytes) / 4.0)
+            .map(|(one, other)| (one.time_ns - other.time_ns) / (one.bytes - other.bytes));
         if let Some(slope) = lower_median(slopes) {
             self.ns_a_byte = slope.clamp(LEAST_NS_A_BYTE, MOST_NS_A_BYTE);
         }
-        let rests = self.samples.iter().map(|(bytes, time_ns)| time_ns - self.ns_a_byte * bytes);
+        let rests = self.samples.iter().map(|sample| sample.time_ns - self.ns_a_byte * sample.bytes);
         self.positioning_ns = lower_median(rests).unwrap_or(0.0).max(0.0);
     }
 }
@@ -154,6 +175,8 @@ pub(crate) struct Ticket {
     first: bool,
     /// It does not go on where the one before it ended.
     scattered: bool,
+    /// The device was busy with what others had asked for.
+    delayed: bool,
 }
 
 /// The estimate. Times are nanoseconds from any one moment.
@@ -195,11 +218,12 @@ impl Service {
         }
     }
 
-    /// A request is about to be made; `scattered` if it does not go on where the one before it ended.
-    pub(crate) fn begin(&mut self, now_ns: u64, bytes: u64, scattered: bool) -> Ticket {
+    /// A request is about to be made; `scattered` if it does not go on where the one before it ended, `delayed` if the
+    /// device is busy with what others have asked for.
+    pub(crate) fn begin(&mut self, now_ns: u64, bytes: u64, scattered: bool, delayed: bool) -> Ticket {
         self.now_ns = self.now_ns.max(now_ns);
         let first = self.under_way == 0;
-        let ticket = Ticket { began_ns: self.now_ns, bytes, number: self.begun, first, scattered };
+        let ticket = Ticket { began_ns: self.now_ns, bytes, number: self.begun, first, scattered, delayed };
         self.begun += 1;
         self.under_way += 1;
         ticket
@@ -228,7 +252,7 @@ impl Service {
         self.between.push(clipped_ns);
         if alone {
             let line = if ticket.scattered { &mut self.scattered } else { &mut self.following };
-            line.push(bytes, whole_ns);
+            line.push(Sample { bytes, time_ns: whole_ns, delayed: ticket.delayed });
         } else if beside && ticket.scattered {
             let clipped_ns = self.beside_ns.clip(between_ns as f64);
             self.beside_ns.push(clipped_ns);
@@ -261,8 +285,7 @@ impl Service {
         if !self.has_arm {
             return 0;
         }
-        let Line { positioning_ns, ns_a_byte, .. } = self.scattered;
-        (GAP_PART * positioning_ns / ns_a_byte) as u64
+        (GAP_PART * self.scattered.movement_ns() / self.scattered.ns_a_byte) as u64
     }
 
     /// Should the next request go out alone?
@@ -277,7 +300,8 @@ impl Service {
         let bytes = if self.scattered.is_known() {
             let Line { positioning_ns, ns_a_byte, .. } = self.scattered;
             let worth_ns = positioning_ns * (1.0 - POSITIONING_PART) / POSITIONING_PART;
-            worth_ns.min(QUEUE_NS - positioning_ns) / ns_a_byte
+            // However slow to position, the device should not position for longer than it reads.
+            worth_ns.min((QUEUE_NS - positioning_ns).max(positioning_ns)) / ns_a_byte
         } else if self.following.is_known() {
             // On a disk what follows needs no positioning and says little of what does not. Two requests at a time are
             // enough then, and more would overtake each other.
@@ -301,9 +325,9 @@ impl Service {
             return 1;
         }
         let Some(between_ns) = self.between.get() else { return START_REQUESTS };
-        // The second one keeps the device busy while the end of the first is noticed.
-        let least = if between_ns > QUEUE_NS { 1 } else { 2 };
-        ((QUEUE_NS / between_ns.max(1.0)) as usize).clamp(least, MOST_REQUESTS)
+        // The second one keeps the device busy while the end of the first is noticed. However slow the device, it also
+        // shows whether two at a time are quicker than one.
+        ((QUEUE_NS / between_ns.max(1.0)) as usize).clamp(2, MOST_REQUESTS)
     }
 }
 
@@ -314,6 +338,8 @@ pub(crate) struct Disk {
     queue: usize,
     /// Most that one `readahead(2)` reads, in bytes.
     window_bytes: u64,
+    /// What the device is busy with, in sysfs. `None` if it is several devices, or the network.
+    inflight: Option<File>,
     service: Mutex<Service>,
 }
 
@@ -332,12 +358,24 @@ impl Disk {
     /// A device whose queue has `queue` places for us, and of which one `readahead(2)` reads at most `window_bytes`.
     pub(crate) fn new(queue: usize, window_bytes: u64) -> Disk {
         let window_bytes = window_bytes.clamp(crate::kernel::page_bytes(), MOST_ARM_BYTES);
-        Disk { queue: queue.max(1), window_bytes, service: Mutex::new(Service::new()) }
+        Disk { queue: queue.max(1), window_bytes, inflight: None, service: Mutex::new(Service::new()) }
     }
 
     /// The device with a number, as the system describes it.
     pub(crate) fn of_device(dev: u64) -> Disk {
-        Disk::new(queue_requests(dev).map_or(REQUESTS, |requests| requests / 2), window_bytes(dev))
+        let queue = queue_requests(dev).map_or(REQUESTS, |requests| requests / 2);
+        Disk {
+            inflight: File::open(format!("{}/inflight", sysfs(dev))).ok(),
+            ..Disk::new(queue, window_bytes(dev))
+        }
+    }
+
+    /// Is the device busy? Requests of ours count as well.
+    fn is_busy(&self) -> bool {
+        let mut text = [0_u8; 64];
+        let read = self.inflight.as_ref().and_then(|file| file.read_at(&mut text, 0).ok());
+        // Reads and writes that are under way, two numbers: Documentation/ABI/stable/sysfs-block.
+        read.is_some_and(|bytes| text[..bytes].iter().any(|digit| (b'1'..=b'9').contains(digit)))
     }
 
     /// Most that one `readahead(2)` reads, in bytes.
@@ -365,7 +403,9 @@ impl Disk {
 
     /// See [`Service::begin`].
     pub(crate) fn begin(&self, now_ns: u64, bytes: u64, scattered: bool) -> Ticket {
-        self.service().begin(now_ns, bytes, scattered)
+        let mut service = self.service();
+        let delayed = service.under_way() == 0 && self.is_busy();
+        service.begin(now_ns, bytes, scattered, delayed)
     }
 
     /// See [`Service::end`].
@@ -383,9 +423,13 @@ const REQUESTS: usize = 64;
 /// What one `readahead(2)` reads at least wherever nobody has made it less: `VM_READAHEAD_PAGES` of `include/linux/mm.h`.
 const WINDOW_BYTES: u64 = 128 << 10;
 
+fn sysfs(dev: u64) -> String {
+    format!("/sys/dev/block/{}:{}", dev >> 20, dev & 0xf_ffff)
+}
+
 /// What the queue of a block device says; that of the whole disk for a partition.
 fn queue_number(dev: u64, name: &str) -> Option<u64> {
-    let device = format!("/sys/dev/block/{}:{}", dev >> 20, dev & 0xf_ffff);
+    let device = sysfs(dev);
     ["queue", "../queue"].iter().find_map(|queue| number(&format!("{device}/{queue}/{name}")))
 }
 
@@ -433,6 +477,10 @@ mod tests {
             }
         }
 
+        fn is_busy(&self, now_ns: f64) -> bool {
+            self.channels.iter().any(|&free_ns| free_ns > now_ns)
+        }
+
         /// When a request that comes now will be done.
         fn admit(&mut self, now_ns: f64, bytes: f64) -> f64 {
             let free =
@@ -453,14 +501,26 @@ mod tests {
     }
 
     fn drive(model: &mut Model, requests: usize, bytes: impl Fn(usize) -> u64) -> Outcome {
+        drive_beside(model, requests, bytes, None)
+    }
+
+    /// The same while a program reads 128 KiB at a time, and thinks for so many nanoseconds in between.
+    fn drive_beside(
+        model: &mut Model,
+        requests: usize,
+        bytes: impl Fn(usize) -> u64,
+        thinks_ns: Option<f64>,
+    ) -> Outcome {
         let mut service = Service::new();
+        let mut program_reads_ns = thinks_ns.map_or(f64::INFINITY, |_| 0.0);
         let mut under_way: Vec<(f64, Ticket)> = Vec::new();
         let (mut now_ns, mut sent, mut ended, mut half) = (0.0_f64, 0, 0, (0.0, 0.0));
         let (mut total, mut longest_queue_ns) = (0.0, 0.0_f64);
         while ended < requests {
             while sent < requests && service.under_way() < service.requests() {
                 let bytes = bytes(sent).min(service.next_bytes());
-                let ticket = service.begin(now_ns as u64, bytes, true);
+                let delayed = model.is_busy(now_ns);
+                let ticket = service.begin(now_ns as u64, bytes, true, delayed);
                 let done = model.admit(now_ns, bytes as f64);
                 if sent > requests / 2 {
                     longest_queue_ns = longest_queue_ns.max(done - now_ns);
@@ -470,6 +530,11 @@ mod tests {
             }
             let next =
                 (0..under_way.len()).min_by(|&a, &b| under_way[a].0.total_cmp(&under_way[b].0)).unwrap();
+            if program_reads_ns <= under_way[next].0 {
+                now_ns = program_reads_ns;
+                program_reads_ns = model.admit(now_ns, 131_072.0) + thinks_ns.unwrap();
+                continue;
+            }
             let (done, ticket) = under_way.swap_remove(next);
             now_ns = done;
             service.end(now_ns as u64, ticket, true);
@@ -489,7 +554,7 @@ mod tests {
         assert_eq!((service.largest_bytes(), service.requests(), service.has_arm()), (256 << 10, 1, false));
         // Requests that fail, or whose data was there, teach nothing, and do not keep the others waiting.
         for round in 0..4 {
-            let ticket = service.begin(round * 1_000_000, 8192, true);
+            let ticket = service.begin(round * 1_000_000, 8192, true, false);
             service.end(round * 1_000_000 + 100, ticket, round % 2 == 0);
         }
         assert_eq!((service.largest_bytes(), service.requests()), (256 << 10, 4));
@@ -509,6 +574,22 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_on_which_a_program_waits_too_gets_large_requests() {
+        for (positioning_ms, thinks_ms) in [(8.0, 0.0), (8.0, 3.0), (8.0, 30.0), (15.0, 0.0), (15.0, 10.0)] {
+            let mut model = Model::new(positioning_ms, 1, 100.0, 1e6);
+            let seen = drive_beside(&mut model, 400, |_| u64::MAX, Some(thinks_ms * 1e6));
+            let largest = seen.service.largest_bytes();
+            assert!(largest >= 1 << 20, "{positioning_ms} {thinks_ms}: {largest}");
+            assert!(seen.service.has_arm(), "{positioning_ms} {thinks_ms}");
+            let moves_ms = seen.service.scattered.movement_ns() / 1e6;
+            assert!(
+                (0.95..1.1).contains(&(moves_ms / positioning_ms)),
+                "{positioning_ms} {thinks_ms}: {moves_ms}"
+            );
+        }
+    }
+
+    #[test]
     fn a_disk_is_known_by_small_requests_as_well() {
         let seen = drive(&mut Model::new(8.0, 1, 100.0, 1e6), 200, |_| 8192);
         assert!(seen.service.has_arm());
@@ -520,7 +601,7 @@ mod tests {
         let mut service = Service::new();
         for round in 0..8 {
             let bytes = service.next_bytes();
-            let ticket = service.begin(round * 1_000_000_000, bytes, false);
+            let ticket = service.begin(round * 1_000_000_000, bytes, false, false);
             service.end(round * 1_000_000_000 + 10 * bytes, ticket, true);
         }
         assert_eq!(service.largest_bytes(), 960 << 10);
@@ -570,7 +651,7 @@ mod tests {
         let mut service = drive(&mut Model::new(1.0, 1, 200.0, 200.0), 100, |_| u64::MAX).service;
         let mut now_ns = service.now_ns;
         let mut alone = |service: &mut Service, time_ns: u64, bytes: u64| {
-            let ticket = service.begin(now_ns, bytes, true);
+            let ticket = service.begin(now_ns, bytes, true, false);
             now_ns += time_ns;
             service.end(now_ns, ticket, true);
         };
