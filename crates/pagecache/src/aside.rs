@@ -15,22 +15,19 @@ use crate::by_user::{ByUser, Shape};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The threads that do it. A lane waits for one question or for files that are closed.
-const ASIDE: Shape = Shape {
-    name: "foretell-aside",
-    threads: 16,
-    spare: 1,
-    stack_bytes: 256 << 10,
-    lane_jobs: 1 << 14,
-    all_jobs: 1 << 16,
-};
+/// The threads that do it: those that ask, of which the loop waits for some time, and others that close.
+const ASKING: Shape =
+    Shape { name: "foretell-ask", threads: 16, spare: 1, stack_bytes: 256 << 10, lane_jobs: 1, all_jobs: 64 };
+const CLOSING: Shape = Shape { name: "foretell-drop", lane_jobs: 1 << 14, all_jobs: 1 << 16, ..ASKING };
 /// `None` inside when no thread is to be had.
-static THREADS: OnceLock<Option<ByUser<Job>>> = OnceLock::new();
+type Threads = OnceLock<Option<ByUser<Job>>>;
+static ASKING_THREADS: Threads = OnceLock::new();
+static CLOSING_THREADS: Threads = OnceLock::new();
 /// Users whom the loop has waited for in vain, and whether that is over. Few: there is a thread for each.
 static LATE: Mutex<Vec<(u32, Arc<AtomicBool>)>> = Mutex::new(Vec::new());
 
-fn push(user: u32, job: Job) -> Result<(), Job> {
-    match THREADS.get_or_init(|| ByUser::start(ASIDE, |job: Job| job()).ok()) {
+fn push(threads: &Threads, shape: Shape, user: u32, job: Job) -> Result<(), Job> {
+    match threads.get_or_init(|| ByUser::start(shape, |job: Job| job()).ok()) {
         Some(threads) => threads.push(user, job),
         None => Err(job),
     }
@@ -39,7 +36,16 @@ fn push(user: u32, job: Job) -> Result<(), Job> {
 /// Drops our hold on a file; if it is the last one, that may take as long as the file is large.
 pub(crate) fn close(user: u32, file: Arc<File>) {
     // Refused, it is dropped here.
-    let _ = push(user, Box::new(move || drop(file)));
+    let _ = push(&CLOSING_THREADS, CLOSING, user, Box::new(move || drop(file)));
+}
+
+/// Says that a question is over, however it ends.
+struct Over(Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// What `ask` finds out within some time; `None` when it takes longer, or something that was asked for the same user
@@ -56,12 +62,12 @@ pub(crate) fn ask<T: Send + 'static>(
     }
     let (answer, answered) = sync_channel(1);
     let is_over = Arc::new(AtomicBool::new(false));
-    let over = Arc::clone(&is_over);
+    let over = Over(Arc::clone(&is_over));
     let job = move || {
+        let _over = over;
         let _ = answer.try_send(ask());
-        over.store(true, Ordering::Release);
     };
-    push(user, Box::new(job)).ok()?;
+    push(&ASKING_THREADS, ASKING, user, Box::new(job)).ok()?;
     let found = answered.recv_timeout(patience).ok();
     if found.is_none() {
         late.push((user, is_over));
@@ -87,6 +93,17 @@ mod tests {
             answer = ask(71_001, LONG, || 7);
         }
         assert_eq!(answer, Some(7));
+    }
+
+    #[test]
+    fn who_does_not_ask_any_more_is_not_waited_for() {
+        let answer: Option<u8> = ask(71_004, Duration::from_secs(60), || panic!("on purpose"));
+        assert_eq!(answer, None);
+        let mut answer = None;
+        while answer.is_none() {
+            answer = ask(71_004, Duration::from_secs(60), || 8);
+        }
+        assert_eq!(answer, Some(8));
     }
 
     #[test]

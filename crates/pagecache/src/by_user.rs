@@ -149,20 +149,31 @@ fn spawn<J: Send + 'static>(shared: &Arc<Shared<J>>) -> io::Result<()> {
     let theirs = Arc::clone(shared);
     let Shape { name, stack_bytes, .. } = shared.shape;
     let builder = std::thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes);
-    let body = move || {
-        let _told = Told(&theirs);
-        serve(&theirs);
-    };
-    builder.spawn(body).map(drop)
+    builder.spawn(move || serve(&theirs)).map(drop)
 }
 
-/// Notes when a thread ends by a panic.
-struct Told<'a, J>(&'a Shared<J>);
+/// A job that is being done: however it ends, the lane goes on.
+struct Doing<'a, J> {
+    shared: &'a Shared<J>,
+    user: u32,
+}
 
-impl<J> Drop for Told<'_, J> {
+impl<J> Drop for Doing<'_, J> {
     fn drop(&mut self) {
+        let mut books = lock(self.shared);
         if std::thread::panicking() {
-            lock(self.0).is_dead = true;
+            books.is_dead = true;
+            books.threads -= 1;
+        }
+        if let Some(lane) = books.lanes.get_mut(&self.user) {
+            lane.since = None;
+            if lane.jobs.is_empty() {
+                books.lanes.remove(&self.user);
+            } else {
+                books.ready.push_back(self.user);
+                drop(books);
+                self.shared.changed.notify_one();
+            }
         }
     }
 }
@@ -193,16 +204,10 @@ fn serve<J: Send + 'static>(shared: &Arc<Shared<J>>) {
             }
         }
         drop(books);
+        let doing = Doing { shared, user };
         (shared.work)(job);
+        drop(doing);
         books = lock(shared);
-        if let Some(lane) = books.lanes.get_mut(&user) {
-            lane.since = None;
-            if lane.jobs.is_empty() {
-                books.lanes.remove(&user);
-            } else {
-                books.ready.push_back(user);
-            }
-        }
     }
 }
 
@@ -297,9 +302,11 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_ends_by_itself_is_noticed() {
+    fn a_thread_that_ends_by_itself_is_noticed_and_its_lane_goes_on() {
         let lanes = ByUser::start(SHAPE, |(): ()| panic!("on purpose")).unwrap();
         lanes.push(1, ()).unwrap();
         until(|| lanes.are_dead());
+        lanes.push(1, ()).unwrap();
+        until(|| lock(&lanes.0).lanes.is_empty());
     }
 }

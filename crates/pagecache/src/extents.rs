@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use foretell_policy::{DiskId, Extent, Layout};
@@ -52,20 +53,35 @@ struct Fiemap {
     extents: [FiemapExtent; EXTENTS_A_CALL],
 }
 
-/// How long the loop waits for the layout of a user's file, and of one that root has named by its path.
+/// How long the loop waits for where a user's file lies; for that of the user as whom we run, whom nobody else waits for
+/// but itself, and for that of root, who has named it by its path.
 const PATIENCE: Duration = Duration::from_millis(10);
-const PATIENCE_FOR_ROOT: Duration = Duration::from_secs(1);
+const PATIENCE_FOR_OURS: Duration = Duration::from_secs(1);
 
-/// The layout of a file that somebody has named, in bytes from the beginning of its device; unknown where the file
-/// system does not say, or not soon ([`aside`]). At most `room` extents are kept.
+/// The layout of a file that somebody has named, in bytes from the beginning of its device. Where the file system does
+/// not say it, or not soon ([`aside`]), files follow each other by their numbers: most file systems put those with
+/// near numbers near each other. At most `room` extents are kept.
 pub(crate) fn layout(file: &File, block_bytes: u64, disk: DiskId, room: usize, user: u32) -> Layout {
-    let Ok(file) = file.try_clone() else { return Layout::Unknown };
-    let patience = if user == 0 { PATIENCE_FOR_ROOT } else { PATIENCE };
-    aside::ask(user, patience, move || read(&file, block_bytes, disk, room)).unwrap_or(Layout::Unknown)
+    let found = extents(file, block_bytes, disk, room, user);
+    if !found.is_empty() {
+        return Layout::Extents(found);
+    }
+    let Ok(metadata) = file.metadata() else { return Layout::Unknown };
+    // A number of the file and one of the block, as nothing else is known.
+    let address = metadata.ino() << 32;
+    Layout::Extents(vec![Extent { first_block: 0, blocks: u32::MAX, address, stride: 1, disk }])
+}
+
+/// What the file system says of it, if it does so soon.
+pub(crate) fn extents(file: &File, block_bytes: u64, disk: DiskId, room: usize, user: u32) -> Vec<Extent> {
+    let Ok(file) = file.try_clone() else { return Vec::new() };
+    let is_ours = user == 0 || user == rustix::process::geteuid().as_raw();
+    let patience = if is_ours { PATIENCE_FOR_OURS } else { PATIENCE };
+    aside::ask(user, patience, move || read(&file, block_bytes, disk, room)).unwrap_or_default()
 }
 
 /// Asks the file system, for as long as that takes.
-fn read(file: &File, block_bytes: u64, disk: DiskId, room: usize) -> Layout {
+fn read(file: &File, block_bytes: u64, disk: DiskId, room: usize) -> Vec<Extent> {
     let most = EXTENTS_KEPT.min(room);
     let mut extents = Vec::new();
     let mut start = 0;
@@ -96,7 +112,7 @@ fn read(file: &File, block_bytes: u64, disk: DiskId, room: usize) -> Layout {
     }
     extents.truncate(most);
     extents.shrink_to_fit();
-    if extents.is_empty() { Layout::Unknown } else { Layout::Extents(extents) }
+    extents
 }
 
 /// The first extents of a layout.
@@ -154,21 +170,28 @@ mod tests {
             file.as_file().write_all_at(&[1; 4096], block * 16384).unwrap();
         }
         file.as_file().sync_all().unwrap();
-        let kept = |room| count(&read(file.as_file(), 8192, DiskId(0), room));
+        let kept = |room| read(file.as_file(), 8192, DiskId(0), room).len();
         assert!(kept(usize::MAX) <= EXTENTS_KEPT);
         assert!(kept(10) <= 10);
         assert_eq!(kept(0), 0);
     }
 
     #[test]
-    fn the_extents_of_a_written_file_are_found_or_unknown() {
+    fn the_extents_of_a_written_file_are_found_or_its_blocks_follow_each_other() {
         use std::io::Write;
         let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.write_all(&vec![1; 1 << 20]).unwrap();
         file.as_file().sync_all().unwrap();
-        if let Layout::Extents(extents) = layout(file.as_file(), 8192, DiskId(0), EXTENTS_IN_ALL, 0) {
-            assert_eq!(extents.iter().map(|e| e.blocks).sum::<u32>(), 128);
-            assert_eq!(extents[0].first_block, 0);
+        let found = extents(file.as_file(), 8192, DiskId(1), EXTENTS_IN_ALL, 0);
+        if !found.is_empty() {
+            assert_eq!(found.iter().map(|e| e.blocks).sum::<u32>(), 128);
+            assert_eq!(found[0].first_block, 0);
+        }
+        for room in [0, EXTENTS_IN_ALL] {
+            let layout = layout(file.as_file(), 8192, DiskId(1), room, 0);
+            let places: Vec<_> = (0..128).map(|block| layout.locate(7, block)).collect();
+            assert!(places.iter().all(|(disk, _)| *disk == DiskId(1)), "{places:?}");
+            assert!(room > 0 || places.is_sorted(), "{places:?}");
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::kernel::PageCache;
 
 mod lanes;
 
-/// Prefetches that may wait to be started, in blocks; what is more waits in the loop.
+/// Prefetches that may wait to be started for one device, in blocks; what is more waits in the loop.
 pub(crate) const PREFETCH_QUEUE_BLOCKS: usize = 4096;
 
 /// A block to be prefetched.

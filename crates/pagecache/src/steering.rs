@@ -34,7 +34,7 @@ use crate::workers::{Eviction, Workers};
 const WAITERS: usize = 256;
 /// Managers of the policy: those of all sessions, and of ended ones that still own blocks.
 const POLICY_MANAGERS: u32 = 2 * SESSIONS as u32;
-/// A prefetch without an answer for so long is given up. A full queue ([`crate::fetching::PREFETCH_QUEUE_BLOCKS`]) of
+/// A prefetch without an answer for so long is given up. A full lane ([`crate::fetching::PREFETCH_QUEUE_BLOCKS`]) of
 /// scattered blocks on a slow disk takes 40 s.
 const FETCH_TIMEOUT: Nanos = Nanos(60_000_000_000);
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use foretell_policy::{DiskId, Layout};
+use foretell_policy::DiskId;
 use rustix::fs::{Advice, fadvise, fstatfs};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
@@ -184,8 +184,10 @@ fn open_file(file: &File) -> Mechanism {
 
 fn fiemap(file: &File) -> Mechanism {
     let name = "physical order, FIEMAP";
-    match extents::layout(file, page_bytes(), DiskId(0), extents::EXTENTS_IN_ALL, 0) {
-        Layout::Extents(extents) => Mechanism::works(name, format!("extents of the file: {}", extents.len())),
+    match extents::extents(file, page_bytes(), DiskId(0), extents::EXTENTS_IN_ALL, 0) {
+        extents if !extents.is_empty() => {
+            Mechanism::works(name, format!("extents of the file: {}", extents.len()))
+        }
         _ => {
             let remedy = "none needed: batches are ordered by place in the file instead";
             Mechanism::fails(name, "the file system does not say where blocks are", remedy)

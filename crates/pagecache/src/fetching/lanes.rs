@@ -11,7 +11,8 @@
 //!   blocks is read in less time than the arm takes to move, both belong to one request, and the gap with them.
 //!
 //! Each device has a lane of its own, with as many requests under way as it serves in a short time. A device that has
-//! enough to do is passed over, so no thread ever waits for room in one while another device has work.
+//! enough to do is passed over, so no thread ever waits for room in one while another device has work. The same holds
+//! for the blocks: a lane that is full keeps those of its own device out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -167,35 +168,33 @@ impl Lane {
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
-    /// Blocks that wait, in all.
-    waiting: usize,
     arrivals: u64,
     /// The lane that is asked first next time.
     turn: usize,
 }
 
 impl Lanes {
-    /// Takes in fetches in their order; returns those for which there was no room. A block that waits already is
-    /// not taken in twice.
+    /// Takes in fetches in their order; returns those for which there was no room on their device. A block that waits
+    /// already is not taken in twice.
     pub(super) fn push(&mut self, fetches: Vec<Fetch>) -> Vec<Fetch> {
-        let mut fetches = fetches.into_iter();
-        while self.waiting < PREFETCH_QUEUE_BLOCKS
-            && let Some(fetch) = fetches.next()
-        {
+        let mut refused = Vec::new();
+        for fetch in fetches {
+            let arrival = self.arrivals;
             let lane = self.lane(&fetch.disk);
             let block = (fetch.serial, fetch.block.index);
             if lane.by_block.contains_key(&block) {
                 continue;
             }
-            let arrival = self.arrivals;
-            self.arrivals += 1;
-            self.waiting += 1;
-            let lane = self.lane(&fetch.disk);
+            if lane.waiting.len() >= PREFETCH_QUEUE_BLOCKS {
+                refused.push(fetch);
+                continue;
+            }
             lane.by_block.insert(block, arrival);
             lane.by_place.insert((fetch.place, arrival));
             lane.waiting.insert(arrival, (fetch, lane.sweep));
+            self.arrivals += 1;
         }
-        fetches.collect()
+        refused
     }
 
     fn lane(&mut self, disk: &Arc<Disk>) -> &mut Lane {
@@ -218,7 +217,6 @@ impl Lanes {
             .map(|step| (turn + step) % count)
             .find_map(|at| self.lanes[at].take(now_ns).map(|request| (at, request)))?;
         self.turn = at + 1;
-        self.waiting -= request.wanted();
         Some(request)
     }
 
@@ -233,7 +231,6 @@ impl Lanes {
         for lane in &mut self.lanes {
             if let Some(&arrival) = lane.by_block.get(&(serial, index)) {
                 lane.remove(arrival);
-                self.waiting -= 1;
             }
         }
     }
@@ -250,7 +247,6 @@ impl Lanes {
                 .collect();
             dropped.extend(arrivals.into_iter().filter_map(|arrival| lane.remove(arrival)));
         }
-        self.waiting -= dropped.len();
         dropped
     }
 }

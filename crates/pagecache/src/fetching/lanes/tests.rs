@@ -34,7 +34,7 @@ fn neighbours_anywhere_in_the_queue_become_one_request() {
     all.extend(fetches(&disk, 1, [8, 6, 101]));
     assert!(lanes.push(all).is_empty());
     assert_eq!(taken(&mut lanes), [(1, 5..9), (1, 100..102), (1, 200..201), (2, 6..7), (2, 8..9)]);
-    assert_eq!(lanes.waiting, 0);
+    assert_eq!(blocks_in(&lanes), 0);
 }
 
 #[test]
@@ -93,6 +93,10 @@ fn whatever_comes_in_ahead_nothing_waits_for_more_than_three_sweeps() {
     }
 }
 
+fn blocks_in(lanes: &Lanes) -> usize {
+    lanes.lanes.iter().map(|lane| lane.waiting.len()).sum()
+}
+
 #[test]
 fn a_device_that_is_busy_holds_up_no_other() {
     let (busy, free) = (slow(), quick());
@@ -113,11 +117,14 @@ fn the_queue_takes_so_much_and_no_block_twice_and_lanes_without_work_are_given_u
     let disk = quick();
     let mut lanes = Lanes::default();
     assert!(lanes.push(fetches(&disk, 1, [1, 1, 1])).is_empty());
-    assert_eq!(lanes.waiting, 1);
-    let refused = lanes.push(fetches(&disk, 2, 0..PREFETCH_QUEUE_BLOCKS as u32));
-    assert_eq!(refused.len(), 1);
+    assert_eq!(blocks_in(&lanes), 1);
+    let other = quick();
+    let mut many = fetches(&disk, 2, 0..PREFETCH_QUEUE_BLOCKS as u32);
+    many.extend(fetches(&other, 3, 0..2));
+    let refused = lanes.push(many);
+    assert_eq!(refused.len(), 1, "a full lane keeps nobody else out");
     assert_eq!(refused[0].block.index, PREFETCH_QUEUE_BLOCKS as u32 - 1);
-    assert_eq!(lanes.cancel(|_| true).len(), PREFETCH_QUEUE_BLOCKS);
+    assert_eq!(lanes.cancel(|_| true).len(), PREFETCH_QUEUE_BLOCKS + 2);
     for _ in 0..2 * IDLE_LANES {
         lanes.push(fetches(&Arc::new(Disk::new(1, 1)), 1, [1]));
         lanes.cancel(|_| true);
@@ -132,7 +139,7 @@ fn what_the_program_fetches_itself_is_not_fetched_again() {
     lanes.push(fetches(&disk, 1, [3, 10, 11, 20]));
     [3, 10, 11, 99].into_iter().for_each(|index| lanes.overtaken(1, index));
     lanes.overtaken(2, 20);
-    assert_eq!(lanes.waiting, 1);
+    assert_eq!(blocks_in(&lanes), 1);
     let left: Vec<u32> = lanes.cancel(|_| true).into_iter().map(|fetch| fetch.block.index).collect();
     assert_eq!(left, [20]);
 }
@@ -233,7 +240,7 @@ proptest! {
                     }
                 }
             }
-            prop_assert_eq!(lanes.waiting, waiting.len());
+            prop_assert_eq!(blocks_in(&lanes), waiting.len());
         }
         for request in under_way {
             request.disk.end(1, request.ticket, false);
@@ -261,7 +268,7 @@ fn on_a_disk_with_an_arm_what_lies_between_is_read_if_that_takes_less_than_to_mo
     let first = take(&mut lanes).unwrap();
     let blocks: Vec<Range<u32>> = first.runs.iter().map(|run| run.blocks.clone()).collect();
     assert_eq!(blocks, [0..2, 10..11, third..third + 1]);
-    assert_eq!((first.wanted(), lanes.waiting), (4, 1));
+    assert_eq!((first.wanted(), blocks_in(&lanes)), (4, 1));
     // No more than a request may hold in all.
     let mut lanes = Lanes::default();
     lanes.push(fetches(&disk, 1, (0..1000).map(|at| 3 * at)));
