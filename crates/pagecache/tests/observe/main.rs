@@ -13,7 +13,7 @@ use foretell_pagecache::observe::{Observation, ObserveError, Observer, ObserverC
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Far longer than anything here takes: only a test that fails waits so long.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// An observer, or a line that says why there is none.
 fn observer(test: &str) -> Option<Observer> {

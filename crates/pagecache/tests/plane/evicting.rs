@@ -84,6 +84,8 @@ fn dirty_pages_go_when_they_have_been_written_back() {
     let mut play = Play::new(options(32), stage.rule(PoolPolicy::Lru));
     play.run(&format!("open f {} rw", path.display()));
     play.run(&format!("read f 0 {BLOCK}"));
+    // What others have written to the disk is not waited for below.
+    rustix::fs::syncfs(std::fs::File::open(&path).unwrap()).unwrap();
     play.run(&format!("write f 0 {}", 8 * BLOCK));
     play.run(&format!("shuffled f {BLOCK} 1 0"));
     // Nobody asks for it to be written back but us.

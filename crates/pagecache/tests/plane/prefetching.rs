@@ -99,7 +99,7 @@ fn pages_of_one_read(program: &mut Program, path: &Path) -> usize {
     let file = std::fs::File::open(path).unwrap();
     let start = std::time::Instant::now();
     while near() > 0 {
-        assert!(start.elapsed() < Duration::from_secs(30), "never: nothing is cached");
+        assert!(start.elapsed() < Duration::from_secs(180), "never: nothing is cached");
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
     }
     assert_eq!(program.run(&format!("read f 0 {BLOCK}")), "done");
@@ -152,7 +152,7 @@ fn readahead_is_on_again_when_we_are_killed() {
     let wait = |what: &str, mut is_so: Box<dyn FnMut() -> bool + '_>| {
         let start = std::time::Instant::now();
         while !is_so() {
-            assert!(start.elapsed() < Duration::from_secs(30), "never: {what}");
+            assert!(start.elapsed() < Duration::from_secs(180), "never: {what}");
             std::thread::sleep(Duration::from_millis(5));
         }
     };

@@ -150,11 +150,11 @@ impl Play {
         }
     }
 
-    /// Steers until something is so; half a minute at most.
+    /// Steers until something is so; three minutes at most, as it may wait for a disk that others write to.
     pub(crate) fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut Play) -> bool) {
         let start = Instant::now();
         while !is_so(self) {
-            assert!(start.elapsed() < Duration::from_secs(30), "never: {what}");
+            assert!(start.elapsed() < Duration::from_secs(180), "never: {what}");
             self.plane.step(&[], Duration::from_millis(10)).unwrap();
         }
     }

@@ -1,4 +1,4 @@
-//! How much memory the engine takes for a list: `cargo run --release -p foretell-policy --example memory`.
+//! How much memory the engine takes for a list: `cargo run --release -p foretell-policy --example list_memory`.
 //!
 //! Each row is what the process's resident memory grows by when a list is disclosed to an engine that knows nothing yet,
 //! for each reference of the list. Rows run in processes of their own, so that none uses what another one has freed.
