@@ -158,6 +158,7 @@ impl Steering {
                         folios,
                         mapped_by: managed.mapped_by.clone(),
                         tried: Tried::Never,
+                        lane: None,
                     }),
                     _ => folios.into_iter().for_each(|folio| self.refuse(id, folio, false)),
                 }
@@ -181,12 +182,8 @@ impl Steering {
                 break;
             }
         }
-        // Nobody's stand behind another user's.
         while let Some(eviction) = self.mapped_backlog.pop_front() {
-            let lane = self.lane_of(&eviction.mapped_by);
-            if let Err(eviction) = self.workers.evict_mapped(lane, eviction) {
-                eviction.folios.into_iter().for_each(|folio| self.refuse(eviction.id, folio, false));
-            }
+            self.evict_mapped(eviction);
         }
         if !self.fetches.is_empty() {
             // What finds no room waits here. The policy must not be told that it has failed: it would not ask again. There
@@ -288,6 +285,7 @@ impl Steering {
     }
 
     fn judge_eviction(&mut self, mut eviction: Eviction, unclean: &[Folio]) {
+        self.left_lane(&mut eviction);
         let Some(managed) = self.files.get_serial(eviction.id, eviction.serial) else { return };
         let folios = &managed.folios;
         eviction.folios.retain(|folio| folio.range().any(|page| folios.is_issued(page)));

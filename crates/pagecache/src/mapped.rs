@@ -4,9 +4,17 @@
 //! wait for a lock of that process's, which it can hold for long: while it forks with much memory, say. So they are done
 //! by user ([`crate::by_user`]). What users have mapped together has a lane of its own: it may be as slow as the slowest
 //! of them.
+//!
+//! What waits in a lane has no frame any more, so it is in the cache beyond the budget. No more pages wait than may be put
+//! off ([`crate::put_off`]), and further ones are.
 
+use std::collections::BTreeMap;
+
+use crate::acting::CALL_PAGES;
 use crate::by_user::Shape;
+use crate::put_off::{Cause, Try};
 use crate::steering::Steering;
+use crate::workers::{Eviction, Tried};
 
 /// The threads that do them.
 pub(crate) const MAPPED: Shape = Shape {
@@ -19,14 +27,84 @@ pub(crate) const MAPPED: Shape = Shape {
 };
 /// The lane of what several users have mapped: -1, which is nobody's number (setreuid(2)).
 const SHARED: u32 = u32::MAX;
+/// Pages that may wait in a lane however small the budget: a few calls.
+const LEAST_PAGES: u64 = 4 * CALL_PAGES;
+
+/// Pages that wait in lanes.
+#[derive(Debug, Default)]
+pub(crate) struct InLanes(BTreeMap<u32, u64>);
+
+impl InLanes {
+    fn add(&mut self, lane: u32, pages: u64) {
+        *self.0.entry(lane).or_default() += pages;
+    }
+
+    fn subtract(&mut self, lane: u32, pages: u64) {
+        if let Some(waiting) = self.0.get_mut(&lane) {
+            *waiting = waiting.saturating_sub(pages);
+            if *waiting == 0 {
+                self.0.remove(&lane);
+            }
+        }
+    }
+
+    fn has_room(&self, lane: u32, pages: u64, limit_pages: u64) -> bool {
+        self.0.get(&lane).is_none_or(|waiting| waiting + pages <= limit_pages.max(LEAST_PAGES))
+    }
+}
 
 impl Steering {
+    /// Hands an eviction on to the threads for what is mapped; where too much waits it is put off. Nobody's stand behind
+    /// another user's.
+    pub(crate) fn evict_mapped(&mut self, mut eviction: Eviction) {
+        let (lane, pages) = (self.lane_of(&eviction.mapped_by), eviction.pages());
+        if self.in_lanes.has_room(lane, pages, self.put_off.limit_pages()) {
+            eviction.lane = Some(lane);
+            match self.workers.evict_mapped(lane, eviction) {
+                Ok(()) => return self.in_lanes.add(lane, pages),
+                Err(refused) => eviction = refused,
+            }
+        }
+        let next = match eviction.tried {
+            Tried::Never | Tried::Once => Try::first(Cause::Held),
+            Tried::PutOff(next) => next.next(),
+        };
+        self.put_off(eviction.id, eviction.serial, eviction.folios, next);
+    }
+
+    /// An eviction has been tried: it waits no longer.
+    pub(crate) fn left_lane(&mut self, eviction: &mut Eviction) {
+        if let Some(lane) = eviction.lane.take() {
+            self.in_lanes.subtract(lane, eviction.pages());
+        }
+    }
+
     /// The lane of what these processes have mapped: that of the one whose limits count for all of them.
-    pub(crate) fn lane_of(&self, pids: &[u32]) -> u32 {
+    fn lane_of(&self, pids: &[u32]) -> u32 {
         let sessions = pids.iter().filter_map(|pid| self.sessions.process(*pid));
         let mut accounts =
             sessions.filter_map(|process| Some(self.sessions.get(process.session)?.origin.account));
         let Some(first) = accounts.next() else { return SHARED };
         if accounts.all(|account| account == first) { first } else { SHARED }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_takes_so_much_and_has_room_again() {
+        let mut lanes = InLanes::default();
+        let limit = 2 * LEAST_PAGES;
+        assert!(lanes.has_room(7, 10 * limit, limit), "an empty one takes anything");
+        lanes.add(7, limit);
+        assert!(!lanes.has_room(7, 1, limit));
+        assert!(lanes.has_room(8, 1, limit), "another user's");
+        lanes.subtract(7, LEAST_PAGES);
+        assert!(lanes.has_room(7, LEAST_PAGES, limit) && !lanes.has_room(7, LEAST_PAGES + 1, limit));
+        assert!(!lanes.has_room(7, 1, 0), "however small the budget");
+        lanes.subtract(7, limit);
+        assert!(lanes.0.is_empty());
     }
 }

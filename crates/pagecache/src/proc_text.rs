@@ -115,13 +115,13 @@ pub fn mount_points(mountinfo: &[u8], dev: u64) -> impl Iterator<Item = PathBuf>
     })
 }
 
-/// Where file systems of some kinds are mounted, as their names say.
-pub fn mounts_of_kinds<'a>(mountinfo: &'a [u8], kinds: &'a [&[u8]]) -> impl Iterator<Item = PathBuf> + 'a {
-    mountinfo.split(|&byte| byte == b'\n').filter_map(move |line| {
+/// Where something is mounted, and the kind of its file system, in the order of the mounts.
+pub fn mounts(mountinfo: &[u8]) -> impl Iterator<Item = (PathBuf, &[u8])> {
+    mountinfo.split(|&byte| byte == b'\n').filter_map(|line| {
         let mut fields = line.split(|&byte| byte == b' ');
         let point = fields.nth(4)?;
         let kind = fields.skip_while(|&field| field != b"-").nth(1)?;
-        kinds.contains(&kind).then(|| PathBuf::from(unescape(point)))
+        Some((PathBuf::from(unescape(point)), kind))
     })
 }
 
@@ -276,11 +276,13 @@ mod tests {
     }
 
     #[test]
-    fn file_systems_of_some_kinds_are_found() {
-        let mounts = b"27 1 254:0 / / rw - ext4 /dev/vda rw\n28 27 0:41 / /far\\040away rw shared:1 master:2 - nfs4 s:/ rw\n\
+    fn mounts_and_their_kinds_are_found() {
+        let text = b"27 1 254:0 / / rw - ext4 /dev/vda rw\n28 27 0:41 / /far\\040away rw shared:1 master:2 - nfs4 s:/ rw\n\
                       29 27 0:42 / /nfs rw - tmpfs nfs rw\n30 27 0:43 / /b rw - 9p h rw\n31 27 0:44 / /c rw -\n32 1";
-        let found: Vec<PathBuf> = mounts_of_kinds(mounts, &[b"nfs4", b"9p"]).collect();
-        assert_eq!(found, [PathBuf::from("/far away"), PathBuf::from("/b")]);
+        let found: Vec<(PathBuf, &[u8])> = mounts(text).collect();
+        let wanted: [(&str, &[u8]); 4] =
+            [("/", b"ext4"), ("/far away", b"nfs4"), ("/nfs", b"tmpfs"), ("/b", b"9p")];
+        assert_eq!(found, wanted.map(|(point, kind)| (PathBuf::from(point), kind)));
     }
 
     #[test]

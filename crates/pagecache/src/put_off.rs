@@ -39,8 +39,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const RUNS_A_LOOK: usize = 64;
 /// Runs that wait; further ones are given back at once.
 const RUNS: usize = 1 << 14;
-/// The budget divided by this may wait; more is given back before its time.
-pub(crate) const PUT_OFF_SHARE: u64 = 8;
+/// The budget divided by this may wait; more is given back before its time, and what is twice as much at once.
+const PUT_OFF_SHARE: u64 = 8;
+
+/// Pages that may wait in a cache of some size.
+pub(crate) fn limit_pages(cache_blocks: u32, pages_a_block: u64) -> u64 {
+    u64::from(cache_blocks) / PUT_OFF_SHARE * pages_a_block
+}
 
 /// Why a folio stays for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +120,16 @@ impl PutOff {
         PutOff { runs: BTreeMap::new(), added: 0, pages: 0, limit_pages, next_look: None }
     }
 
+    /// How many may wait.
+    pub(crate) fn limit_pages(&self) -> u64 {
+        self.limit_pages
+    }
+
+    /// From now on `limit_pages` may wait.
+    pub(crate) fn set_limit(&mut self, limit_pages: u64) {
+        self.limit_pages = limit_pages;
+    }
+
     /// Adds folios next to each other of a file; gives them back when there is no room, or they were tried often enough.
     fn add(
         &mut self,
@@ -124,8 +139,9 @@ impl PutOff {
         serial: u32,
         folios: Vec<Folio>,
     ) -> Result<(), Vec<Folio>> {
-        let Some(wait) = next.wait().filter(|_| self.runs.len() < RUNS) else { return Err(folios) };
-        let (due, pages) = (now + wait, folios.iter().map(|folio| folio.pages).sum());
+        let pages: u64 = folios.iter().map(|folio| folio.pages).sum();
+        let room = self.runs.len() < RUNS && self.pages <= 2 * self.limit_pages;
+        let Some(due) = next.wait().filter(|_| room).map(|wait| now + wait) else { return Err(folios) };
         self.pages += pages;
         self.added += 1;
         self.runs.insert((due, self.added), Run { due, next, id, serial, folios, pages });
@@ -185,8 +201,8 @@ impl Steering {
                 run.iter().for_each(|folio| managed.folios.issue(*folio));
                 let (file, mapped_by) = (Arc::clone(&file), mapped_by.clone());
                 let backlog = if mapped_by.is_empty() { &mut self.backlog } else { &mut self.mapped_backlog };
-                let tried = Tried::PutOff(next);
-                backlog.push_back(Eviction { serial, id, names, file, folios: run, mapped_by, tried });
+                let (tried, lane) = (Tried::PutOff(next), None);
+                backlog.push_back(Eviction { serial, id, names, file, folios: run, mapped_by, tried, lane });
             }
         }
     }
@@ -227,6 +243,10 @@ mod tests {
         }
         assert_eq!(heads(&put_off.take(start)), [(0, false)]);
         assert_eq!(put_off.take(start + LOOK_EVERY), [], "within the share");
+        for head in [6, 8, 10] {
+            put_off.add(start, UNWRITTEN, FileId(1), 1, vec![folio(head)]).unwrap();
+        }
+        assert!(put_off.add(start, UNWRITTEN, FileId(1), 1, vec![folio(12)]).is_err(), "twice as much");
     }
 
     #[test]

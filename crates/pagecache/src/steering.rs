@@ -19,11 +19,12 @@ use crate::kernel;
 use crate::ledger::Ledger;
 use crate::left_out::{LeftOuts, UNDER_ANOTHERS_RULE};
 use crate::looks::Looks;
+use crate::mapped::InLanes;
 use crate::observe::{FileKey, Observation};
 use crate::options::{Options, SessionId};
 use crate::orphans::ORPHANS;
 use crate::pressure::Pressure;
-use crate::put_off::{PUT_OFF_SHARE, PutOff};
+use crate::put_off::{self, PutOff};
 use crate::recorder::History;
 use crate::sessions::{SESSIONS, Sessions};
 use crate::streams::{Run, Streams};
@@ -90,6 +91,7 @@ pub(crate) struct Steering {
     pub(crate) backlog: VecDeque<Eviction>,
     /// The same of files that processes have mapped: another thread does those.
     pub(crate) mapped_backlog: VecDeque<Eviction>,
+    pub(crate) in_lanes: InLanes,
     /// Evictions to be tried a second time, and when.
     pub(crate) retries: Vec<Eviction>,
     pub(crate) retry_at: Option<Instant>,
@@ -167,9 +169,10 @@ impl Steering {
             ready: BTreeMap::new(),
             backlog: VecDeque::new(),
             mapped_backlog: VecDeque::new(),
+            in_lanes: InLanes::default(),
             retries: Vec::new(),
             retry_at: None,
-            put_off: PutOff::new((u64::from(cache_blocks) / PUT_OFF_SHARE) << block_order),
+            put_off: PutOff::new(put_off::limit_pages(cache_blocks, 1 << block_order)),
             referenced_at: Vec::new(),
             last_appended: (SessionId(0), 0),
             last_appended_user: 0,
@@ -190,6 +193,7 @@ impl Steering {
         let fetched = counters.prefetches + counters.demand_fetches;
         let Some(pressure) = &mut self.pressure else { return };
         if let Some(cache_blocks) = pressure.tend(used, fetched, Instant::now()) {
+            self.put_off.set_limit(put_off::limit_pages(cache_blocks, 1 << self.block_order));
             self.tell(Input::CacheSize { cache_blocks });
         }
     }

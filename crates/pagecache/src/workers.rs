@@ -45,6 +45,8 @@ pub(crate) struct Eviction {
     pub(crate) mapped_by: Vec<u32>,
     /// How often it has failed before.
     pub(crate) tried: Tried,
+    /// Where it waits, if processes have mapped the file ([`crate::mapped`]).
+    pub(crate) lane: Option<u32>,
 }
 
 /// What has been tried of an eviction.
@@ -59,6 +61,10 @@ pub(crate) enum Tried {
 }
 
 impl Eviction {
+    pub(crate) fn pages(&self) -> u64 {
+        self.folios.iter().map(|folio| folio.pages).sum()
+    }
+
     /// Has a process mapped the file?
     pub(crate) fn is_mapped(&self) -> bool {
         !self.mapped_by.is_empty()

@@ -117,7 +117,8 @@ fn who_names_the_file_again_finds_what_is_left_of_it() {
         undisturbed_plane(&mut plane).then(|| {
             assert_eq!(after.counts.hits - before.counts.hits, 32);
             assert_eq!(after.counts.demand_fetches, before.counts.demand_fetches, "no second read");
-            assert_eq!(after.device_read_bytes, before.device_read_bytes);
+            // A page of the program's text may be read meanwhile.
+            assert!(after.device_read_bytes - before.device_read_bytes < BLOCK, "{after:?}");
             assert_eq!(owned, 32);
         })
     });

@@ -54,6 +54,7 @@ impl Books {
         self.config.cache_blocks = cache_blocks.max(1);
         self.credit.set_cache_blocks(cache_blocks);
         self.frames.set_cache_blocks(cache_blocks);
+        self.managers.set_cache_blocks(cache_blocks);
         while self.frames.is_overfull() {
             let Some(candidate) = self.frames.least_recently_used(&mut self.blocks) else { return };
             let victim = self.consult(candidate);
@@ -94,7 +95,7 @@ impl Books {
         if let Some((b, _)) = self.knowledge.furthest(&self.blocks, manager) {
             return Some(b);
         }
-        pools.oldest_arriving()
+        pools.arriving_victim()
     }
 
     /// The chance per reference that a block is needed which a list names `distance` references ahead.

@@ -178,6 +178,11 @@ impl Managers {
         }
     }
 
+    /// The cache has another size.
+    pub(crate) fn set_cache_blocks(&mut self, cache_blocks: u32) {
+        self.all_pools().for_each(|pools| pools.set_cache_blocks(cache_blocks));
+    }
+
     /// The pools of all managers.
     pub(crate) fn all_pools(&mut self) -> impl Iterator<Item = &mut Pools> {
         self.managers.iter_mut().filter_map(|m| m.pools.as_deref_mut())

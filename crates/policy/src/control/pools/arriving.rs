@@ -25,7 +25,7 @@ const LEFT_SHARE: u32 = 8;
 #[derive(Debug)]
 pub(super) struct Arriving {
     pub(super) list: RecencyList,
-    cache_blocks: u32,
+    pub(super) cache_blocks: u32,
     /// References to others since the first of many was referenced.
     since_first: u32,
 }
@@ -49,11 +49,9 @@ impl Arriving {
         self.list.len() > most.max(1) as usize
     }
 
-    /// The one to give up, if they are too many.
+    /// The one to give up: the one that is needed latest while somebody reads them, and else the one that has waited
+    /// longest.
     pub(super) fn victim(&mut self) -> Option<BlockId> {
-        if !self.are_too_many() {
-            return None;
-        }
         if self.is_read() { self.list.back() } else { self.list.front() }
     }
 
@@ -79,11 +77,13 @@ mod tests {
     #[test]
     fn while_a_reader_takes_the_first_the_last_goes() {
         let (mut arriving, places) = loaded(15);
-        assert_eq!(arriving.victim(), Some(0), "nobody has come yet");
+        assert_eq!((arriving.are_too_many(), arriving.victim()), (true, Some(0)), "nobody has come yet");
         arriving.referenced(0);
-        assert_eq!(arriving.victim(), Some(14));
+        assert_eq!((arriving.are_too_many(), arriving.victim()), (true, Some(14)));
         arriving.list.remove(places[0]);
-        assert_eq!(arriving.victim(), None, "14 of 16");
+        assert!(!arriving.are_too_many(), "14 of 16");
+        arriving.cache_blocks = 14;
+        assert!(arriving.are_too_many(), "14 of 14");
     }
 
     #[test]
@@ -91,11 +91,12 @@ mod tests {
         let (mut arriving, _) = loaded(9);
         arriving.referenced(0);
         (1..REFERENCES).for_each(|_| arriving.referenced(5));
-        assert_eq!(arriving.victim(), None);
+        assert!(!arriving.are_too_many());
         arriving.referenced(5);
-        assert_eq!(arriving.victim(), Some(0), "9 of 16");
+        assert!(arriving.are_too_many(), "9 of 16");
+        assert_eq!(arriving.victim(), Some(0));
         arriving.referenced(0);
-        assert_eq!(arriving.victim(), None, "somebody came for it");
+        assert!(!arriving.are_too_many(), "somebody came for it");
     }
 
     #[test]

@@ -84,6 +84,12 @@ impl Pools {
         pools
     }
 
+    /// The cache has another size. Levels that are adaptive already keep the size of their shadows.
+    pub(crate) fn set_cache_blocks(&mut self, cache_blocks: u32) {
+        self.cache_blocks = cache_blocks;
+        self.arriving.cache_blocks = cache_blocks;
+    }
+
     /// Blocks in all pools.
     pub(crate) fn len(&self) -> usize {
         self.arriving.list.len() + self.passed_over.len() + self.levels.iter().map(Level::len).sum::<usize>()
@@ -237,8 +243,8 @@ impl Pools {
         if let Some(b) = self.passed_over.front() {
             return Some(b);
         }
-        if let Some(b) = self.arriving.victim() {
-            return Some(b);
+        if self.arriving.are_too_many() {
+            return self.arriving.victim();
         }
         for &l in &self.ascending {
             let victim = self.levels[l as usize].victim();
@@ -254,9 +260,9 @@ impl Pools {
         self.passed_over.len() > 0
     }
 
-    /// The block that has waited longest to be referenced: the last resort.
-    pub(crate) fn oldest_arriving(&mut self) -> Option<BlockId> {
-        self.arriving.list.front()
+    /// The block to give up of those that wait to be referenced: the last resort.
+    pub(crate) fn arriving_victim(&mut self) -> Option<BlockId> {
+        self.arriving.victim()
     }
 
     /// Forgets a file's priority.
