@@ -3,20 +3,19 @@
 //! Nothing is set by hand. Each of our requests is timed from its start to its end, and three things are kept
 //! of the device:
 //!
-//! - *A request alone* takes a + b times its bytes: the line through the last few of them, by medians, so that
-//!   hiccups do not move it. To see the device alone, the first few requests go out one at a time, and
+//! - *A request alone* takes a + b times its bytes: the line below the last few of them, which hiccups do not move. To see the device alone, the first few requests go out one at a time, and
 //!   later one in a while does, small ones and large ones in turn. Those that found the device busy with what somebody
 //!   else asked for took longer: they count only until there are enough others.
 //! - *The time between two ends* while the device is busy. It says how much the device serves at a time: a device with
 //!   several channels ends a request every so often although each takes long. It is an average that forgets
 //!   exponentially, in which a time far above it counts as a few times the average.
-//! - *The same of scattered requests beside others*, less b times their bytes: the part of positioning that parallelism
-//!   does not hide.
+//! - *The same of scattered requests beside others*, less b times their bytes, the median of the last ones: the part of
+//!   positioning that parallelism does not hide.
 //!
 //! What follows from them. The *largest request* is the one of which positioning is a tenth: larger ones gain nothing,
 //! smaller ones waste the device. It takes no longer than 20 ms, unless positioning alone takes half of that: then it is
-//! the one of which positioning is a half. The *requests in flight* are as many as end within 20 ms, and two at least, so
-//! that few demand reads wait longer than that behind them. The device has an *arm* when scattered requests take 3 ms or more to position and
+//! the one of which positioning is a half. The *requests in flight* are as many as end within 20 ms more
+//! than one alone takes, and two at least, so that few demand reads wait longer than that behind them. The device has an *arm* when scattered requests take 3 ms or more to position and
 //! two at a time are no quicker: then their order matters, and what lies between two blocks is read along with them if
 //! that takes less than to position again ([`crate::fetching`]).
 //!
@@ -43,13 +42,18 @@ const STEP_BYTES: u64 = 64 << 10;
 const START_REQUESTS: usize = 4;
 /// Positioning is this part of the largest request's time.
 const POSITIONING_PART: f64 = 0.1;
-/// Requests that go out alone at first.
+/// Requests that go out alone at first; then every eighth, until there are so many that some of them may be wrong.
 const FIRST_PROBES: u64 = 4;
-/// Afterwards one goes out alone when so many have ended and so much time has passed: less than 1% of either.
-const PROBE_REQUESTS: u64 = 256;
+const EARLY_PROBES: u64 = 16;
+const EARLY_REQUESTS: u64 = 8;
+/// Afterwards one goes out alone when so many have ended and so much time has passed.
+const PROBE_REQUESTS: u64 = 64;
 const PROBE_NS: u64 = 1_000_000_000;
-/// Largest of the small ones among those.
+/// Largest of the small ones among those, and the least of the large ones.
 const PROBE_BYTES: u64 = 64 << 10;
+const LARGE_PROBE_BYTES: u64 = 512 << 10;
+/// What requests differ by at least whose times tell the rate of the device.
+const APART_BYTES: f64 = 128e3;
 /// Positioning from which on a device may have an arm.
 const ARM_NS: f64 = 3e6;
 /// Part of positioning that two requests at a time must still take for the device to be taken for one with an arm, and
@@ -62,7 +66,11 @@ const GAP_PART: f64 = 0.75;
 /// Samples before an estimate is used.
 const ENOUGH: f64 = 2.5;
 /// Requests alone that are remembered. Not more: one is made in a second, and what changes should be seen.
-const SAMPLES: usize = 12;
+const SAMPLES: usize = 16;
+/// The part of them that the line has below it.
+const BELOW: f64 = 1.0 / 3.0;
+/// Requests beside others that are remembered.
+const BESIDE: usize = 32;
 /// What is left of an old sample when a new one comes: the last 32 count.
 const KEEP: f64 = 31.0 / 32.0;
 /// A time counts as so many times what was expected at most.
@@ -108,8 +116,9 @@ struct Sample {
     delayed: bool,
 }
 
-/// Times of requests that ran alone, as a + b times bytes: the line of Theil and Sen through the last of them, which
-/// nearly half of them can be wrong without moving.
+/// Times of requests that ran alone, as a + b times bytes. What others ask for in between only makes a request longer, so
+/// the line is one that a third of the samples lie below: of all lines through two of them the one with the least
+/// asymmetric loss (quantile regression, Koenker and Bassett 1978). Two thirds may be too long without moving it.
 #[derive(Debug)]
 struct Line {
     samples: VecDeque<Sample>,
@@ -126,6 +135,11 @@ impl Line {
         self.samples.len() as f64 >= ENOUGH
     }
 
+    /// What a request alone takes, 0 as long as that is not known.
+    fn of_known(&self, bytes: f64) -> f64 {
+        if self.is_known() { self.positioning_ns + self.ns_a_byte * bytes } else { 0.0 }
+    }
+
     /// What positioning takes an arm at most. Behind what somebody else had asked for it moved twice.
     fn movement_ns(&self) -> f64 {
         let delayed = self.samples.iter().any(|sample| sample.delayed);
@@ -140,20 +154,32 @@ impl Line {
         if self.samples.iter().filter(|sample| !sample.delayed).count() as f64 >= ENOUGH {
             self.samples.retain(|sample| !sample.delayed);
         }
-        let pairs = self
-            .samples
-            .iter()
-            .enumerate()
-            .flat_map(|(at, one)| self.samples.iter().skip(at + 1).map(move |other| (one, other)));
-        let slopes = pairs
-            // Requests of nearly the same size do not tell the rate.
-            .filter(|(one, other)| (one.bytes - other.bytes).abs() > one.bytes.max(other.bytes) / 4.0)
-            .map(|(one, other)| (one.time_ns - other.time_ns) / (one.bytes - other.bytes));
-        if let Some(slope) = lower_median(slopes) {
-            self.ns_a_byte = slope.clamp(LEAST_NS_A_BYTE, MOST_NS_A_BYTE);
-        }
-        let rests = self.samples.iter().map(|sample| sample.time_ns - self.ns_a_byte * sample.bytes);
-        self.positioning_ns = lower_median(rests).unwrap_or(0.0).max(0.0);
+        // Requests of nearly the same size do not tell the rate, nor does a single large one.
+        let least = self.samples.iter().map(|sample| sample.bytes).fold(f64::INFINITY, f64::min);
+        let large = self.samples.iter().filter(|sample| sample.bytes - least >= APART_BYTES).count();
+        let apart = move |one: &Sample, other: &Sample| {
+            large as f64 >= ENOUGH && (one.bytes - other.bytes).abs() >= APART_BYTES
+        };
+        let slope = |one: &Sample, other: &Sample| (one.time_ns - other.time_ns) / (one.bytes - other.bytes);
+        let pairs = self.samples.iter().enumerate().flat_map(|(at, one)| {
+            let others = self.samples.iter().skip(at + 1).filter(move |other| apart(one, other));
+            others.map(move |other| (one, slope(one, other)))
+        });
+        // Where no pair tells the rate, what it was taken for stays.
+        let lines =
+            pairs.chain(self.samples.iter().map(|one| (one, self.ns_a_byte))).map(|(through, slope)| {
+                let slope = slope.clamp(LEAST_NS_A_BYTE, MOST_NS_A_BYTE);
+                ((through.time_ns - slope * through.bytes).max(0.0), slope)
+            });
+        let best = lines.min_by(|&one, &other| self.loss(one).total_cmp(&self.loss(other)));
+        (self.positioning_ns, self.ns_a_byte) = best.unwrap_or((0.0, START_NS_A_BYTE));
+    }
+
+    /// What the samples that lie above a line count, and those below.
+    fn loss(&self, (positioning_ns, ns_a_byte): (f64, f64)) -> f64 {
+        let above =
+            self.samples.iter().map(|sample| sample.time_ns - positioning_ns - ns_a_byte * sample.bytes);
+        above.map(|ns| if ns > 0.0 { BELOW * ns } else { (BELOW - 1.0) * ns }).sum()
     }
 }
 
@@ -162,6 +188,14 @@ fn lower_median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     let middle = values.len().checked_sub(1)? / 2;
     Some(*values.select_nth_unstable_by(middle, f64::total_cmp).1)
+}
+
+/// Puts a value behind the others; the last [`BESIDE`] stay.
+fn remember<T>(values: &mut VecDeque<T>, value: T) {
+    if values.len() >= BESIDE {
+        values.pop_front();
+    }
+    values.push_back(value);
 }
 
 /// A request that is under way.
@@ -184,11 +218,11 @@ pub(crate) struct Ticket {
 pub(crate) struct Service {
     scattered: Line,
     following: Line,
-    /// Time between two ends while busy.
+    /// Time between two ends while busy, and the bytes that came meanwhile.
     between: Mean,
-    /// That of scattered requests beside others, and their bytes.
-    beside_ns: Mean,
-    beside_bytes: Mean,
+    between_bytes: Mean,
+    /// That of the last scattered requests beside others, and their bytes.
+    beside: VecDeque<(f64, f64)>,
     has_arm: bool,
     begun: u64,
     under_way: usize,
@@ -206,8 +240,8 @@ impl Service {
             scattered: Line::new(),
             following: Line::new(),
             between: Mean::default(),
-            beside_ns: Mean::default(),
-            beside_bytes: Mean::default(),
+            between_bytes: Mean::default(),
+            beside: VecDeque::with_capacity(BESIDE),
             has_arm: false,
             begun: 0,
             under_way: 0,
@@ -250,13 +284,12 @@ impl Service {
         }
         let clipped_ns = self.between.clip(between_ns as f64);
         self.between.push(clipped_ns);
+        self.between_bytes.push(bytes);
         if alone {
             let line = if ticket.scattered { &mut self.scattered } else { &mut self.following };
             line.push(Sample { bytes, time_ns: whole_ns, delayed: ticket.delayed });
         } else if beside && ticket.scattered {
-            let clipped_ns = self.beside_ns.clip(between_ns as f64);
-            self.beside_ns.push(clipped_ns);
-            self.beside_bytes.push(bytes);
+            remember(&mut self.beside, (between_ns as f64, bytes));
         }
         self.look_for_an_arm();
         between_ns
@@ -264,8 +297,11 @@ impl Service {
 
     fn look_for_an_arm(&mut self) {
         let line = &self.scattered;
-        let Some(beside_ns) = self.beside_ns.get().filter(|_| line.is_known()) else { return };
-        let positioning_ns = beside_ns - line.ns_a_byte * self.beside_bytes.get().unwrap_or(0.0);
+        if !line.is_known() || (self.beside.len() as f64) < ENOUGH {
+            return;
+        }
+        let rests = self.beside.iter().map(|(between_ns, bytes)| between_ns - line.ns_a_byte * bytes);
+        let positioning_ns = lower_median(rests).unwrap_or(0.0);
         let part = if self.has_arm { NO_ARM_PART } else { ARM_PART };
         self.has_arm = line.positioning_ns >= ARM_NS && positioning_ns >= part * line.positioning_ns;
     }
@@ -290,9 +326,11 @@ impl Service {
 
     /// Should the next request go out alone?
     fn is_probing(&self) -> bool {
-        let (when_ns, begun) = self.probed;
+        let (when_ns, number) = self.probed;
+        let begun = self.begun - number;
         self.alone < FIRST_PROBES
-            || (self.begun - begun >= PROBE_REQUESTS && self.now_ns.saturating_sub(when_ns) >= PROBE_NS)
+            || (self.alone < EARLY_PROBES && begun >= EARLY_REQUESTS)
+            || (begun >= PROBE_REQUESTS && self.now_ns.saturating_sub(when_ns) >= PROBE_NS)
     }
 
     /// Bytes of the largest request worth making: from 128 KiB to 1 MiB, to 2 MiB with an arm.
@@ -316,7 +354,11 @@ impl Service {
 
     /// Bytes of the next request at most: the largest, or a small one to be compared with it.
     pub(crate) fn next_bytes(&self) -> u64 {
-        if self.is_probing() && self.alone.is_multiple_of(2) { PROBE_BYTES } else { self.largest_bytes() }
+        match (self.is_probing(), self.alone) {
+            (true, alone) if alone.is_multiple_of(2) => PROBE_BYTES,
+            (true, _) => self.largest_bytes().max(LARGE_PROBE_BYTES),
+            (false, _) => self.largest_bytes(),
+        }
     }
 
     /// Requests that may be under way at a time, 1 to 64.
@@ -325,9 +367,10 @@ impl Service {
             return 1;
         }
         let Some(between_ns) = self.between.get() else { return START_REQUESTS };
+        let alone_ns = self.scattered.of_known(self.between_bytes.get().unwrap_or(0.0));
         // The second one keeps the device busy while the end of the first is noticed. However slow the device, it also
         // shows whether two at a time are quicker than one.
-        ((QUEUE_NS / between_ns.max(1.0)) as usize).clamp(2, MOST_REQUESTS)
+        (((QUEUE_NS + alone_ns) / between_ns.max(1.0)) as usize).clamp(2, MOST_REQUESTS)
     }
 }
 
@@ -464,6 +507,8 @@ mod tests {
         total_ns_a_byte: f64,
         channels: Vec<f64>,
         path_free_ns: f64,
+        /// The state of a random generator by which some requests are held up; 0 for none.
+        noise: u64,
     }
 
     impl Model {
@@ -474,7 +519,20 @@ mod tests {
                 total_ns_a_byte: 1e3 / total_mb_s,
                 channels: vec![0.0; channels],
                 path_free_ns: 0.0,
+                noise: 0,
             }
+        }
+
+        /// Three of ten requests are held up by 10 to 50 ms, by what others have asked for meanwhile.
+        fn hold_up_ns(&mut self) -> f64 {
+            if self.noise == 0 {
+                return 0.0;
+            }
+            // Knuth's MMIX generator.
+            self.noise =
+                self.noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let random = (self.noise >> 33) % 1000;
+            if random < 300 { 10e6 + 40e6 * random as f64 / 300.0 } else { 0.0 }
         }
 
         fn is_busy(&self, now_ns: f64) -> bool {
@@ -483,10 +541,11 @@ mod tests {
 
         /// When a request that comes now will be done.
         fn admit(&mut self, now_ns: f64, bytes: f64) -> f64 {
+            let held_up_ns = self.hold_up_ns();
             let free =
                 (0..self.channels.len()).min_by(|&a, &b| self.channels[a].total_cmp(&self.channels[b]));
             let channel = &mut self.channels[free.unwrap()];
-            let transfer_from = now_ns.max(*channel) + self.positioning_ns;
+            let transfer_from = now_ns.max(*channel) + self.positioning_ns + held_up_ns;
             self.path_free_ns = self.path_free_ns.max(transfer_from) + self.total_ns_a_byte * bytes;
             *channel = (transfer_from + self.ns_a_byte * bytes).max(self.path_free_ns);
             *channel
@@ -590,10 +649,33 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_is_known_soon_whatever_holds_up_some_requests() {
+        let sizes = [8 << 10, 400 << 10, u64::MAX, 120 << 10, u64::MAX, 900 << 10];
+        // Of 200 disks, those that are seen as they are after so many requests.
+        let seen = |positioning_ms, channels, requests| {
+            let right = (1..=200_u64).filter(|&seed| {
+                let mut model = Model { noise: seed, ..Model::new(positioning_ms, channels, 100.0, 400.0) };
+                let size = |at: usize| sizes[(at * at + at / 5 + seed as usize) % sizes.len()];
+                let service = drive(&mut model, requests, size).service;
+                let is_near = |seen: f64, truth: f64| seen < 3.0 * truth && truth < 3.0 * seen;
+                let largest = if channels == 1 { 1 << 20..=2 << 20 } else { 512 << 10..=1 << 20 };
+                service.has_arm() == (channels == 1)
+                    && largest.contains(&service.largest_bytes())
+                    && is_near(service.scattered.positioning_ns, positioning_ms * 1e6)
+                    && is_near(service.scattered.ns_a_byte, 10.0)
+            });
+            right.count()
+        };
+        let after = [seen(8.0, 1, 32), seen(8.0, 1, 128), seen(4.0, 8, 256), seen(4.0, 8, 1024)];
+        println!("{after:?}");
+        assert!(after.iter().zip([160, 170, 170, 170]).all(|(right, least)| *right >= least), "{after:?}");
+    }
+
+    #[test]
     fn a_disk_is_known_by_small_requests_as_well() {
         let seen = drive(&mut Model::new(8.0, 1, 100.0, 1e6), 200, |_| 8192);
         assert!(seen.service.has_arm());
-        assert_eq!(seen.service.requests(), 2);
+        assert_eq!(seen.service.requests(), 3);
     }
 
     #[test]
@@ -674,8 +756,8 @@ mod tests {
         let mut model = Model::new(1.0, 8, 200.0, 250.0);
         let service = drive(&mut model, 2000, |_| u64::MAX).service;
         let seconds = service.now_ns / PROBE_NS;
-        assert!(service.alone >= FIRST_PROBES + seconds / 2, "{} in {seconds} s", service.alone);
-        assert!(service.alone <= FIRST_PROBES + seconds + 4, "{} in {seconds} s", service.alone);
+        assert!(service.alone >= EARLY_PROBES + seconds / 2, "{} in {seconds} s", service.alone);
+        assert!(service.alone <= EARLY_PROBES + seconds + 4, "{} in {seconds} s", service.alone);
     }
 
     #[test]
