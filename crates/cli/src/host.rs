@@ -54,7 +54,7 @@ pub enum Trouble {
     /// As many connections wait to be let in as may.
     #[error("{0} is too busy to let anybody in; try again")]
     Busy(String),
-    /// It has closed the connection.
+    /// It has closed the connection, or a private one does not listen.
     #[error("{0} has gone")]
     Gone(String),
     /// It has closed the connection, and said why.
@@ -173,6 +173,7 @@ impl Host {
         match place.connect() {
             Ok(socket) => Host::greet(socket, who),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Trouble::Busy(who)),
+            Err(error) if is_absent(&error) => Err(Trouble::Gone(who)),
             Err(error) => Err(Trouble::Unreachable { who, reason: reason(&error) }),
         }
     }

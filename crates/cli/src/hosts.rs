@@ -6,9 +6,11 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use foretell_protocol::socket;
-use foretelld::{Place, RunReply, RunRequest, RunRule, Snapshot, StatusRequest, place_of, places};
+use foretelld::{
+    Place, RunReply, RunRequest, RunRule, Snapshot, StatusRequest, own_places, place_of, places,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
@@ -32,16 +34,16 @@ const RETRY: Duration = Duration::from_millis(10);
 /// It has none, or cannot be reached.
 pub fn join(pid: u32) -> Result<Host> {
     loop {
-        let host = match place_of(pid) {
-            Some(place) => Host::private(&place).map_err(anyhow::Error::from),
-            None => Err(anyhow::anyhow!(
+        match place_of(pid).map(|place| Host::private(&place)) {
+            // It has no socket yet, or does not listen on it yet.
+            None | Some(Err(Trouble::Gone(_))) if age(pid).is_some_and(|age| age < STARTING) => {
+                std::thread::sleep(RETRY);
+            }
+            Some(host) => return Ok(host?),
+            None => bail!(
                 "process {pid} is no 'foretell run' of this user that controls a program; \
                  give the number of one that does ('foretell status' lists them)"
-            )),
-        };
-        match host {
-            Err(_) if age(pid).is_some_and(|age| age < STARTING) => std::thread::sleep(RETRY),
-            host => return host,
+            ),
         }
     }
 }
@@ -200,8 +202,8 @@ pub fn ask_private(request: StatusRequest) -> Round {
 pub fn ask_rules(rules: &[RunRule], before_ns: u64, except: &str) -> Round {
     let user = rustix::process::geteuid();
     let request = RunRequest::Rules { rules: rules.to_vec(), before_ns };
-    let own = |place: &Place| place.user == user.as_raw() && host::name_of(place) != except;
-    let private: Vec<Place> = places().into_iter().filter(own).collect();
+    let others = |place: &Place| host::name_of(place) != except;
+    let private: Vec<Place> = own_places().into_iter().filter(others).collect();
     let service = (user.is_root() && except != host::SERVICE).then(|| Host::service(&socket::path()));
     let others = private.iter().map(Host::private).chain(service);
     match pidfd_open(getpid(), PidfdFlags::empty()) {

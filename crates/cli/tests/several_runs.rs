@@ -427,3 +427,19 @@ fn a_host_that_does_not_answer_holds_nobody_up() {
     assert_eq!(stopped.end().code, Some(0));
     drop(silent);
 }
+
+#[test]
+fn who_is_no_run_is_not_waited_for() {
+    let hosts = Hosts::new();
+    let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let pid = other.id().to_string();
+    // It is this process that listens there.
+    let _listener = UnixListener::bind(hosts.path().join(format!("{pid}.sock"))).unwrap();
+    let start = std::time::Instant::now();
+    let ended = hosts.foretell(["run", "--join", &pid, "--rule", "/nowhere/**=mru", "--", "true"]);
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("listens there"), "{}", ended.stderr);
+    assert!(start.elapsed().as_secs() < 5, "one that is to listen yet would be waited for longer");
+}
