@@ -105,7 +105,7 @@ impl Round {
         self.asked.iter().any(|asked| asked.answer.is_some())
     }
 
-    /// Takes in what has come; `true` when nothing more is waited for.
+    /// Takes in what has come; `true` when nothing more is waited for, as when the time is over.
     pub fn advance(&mut self) -> bool {
         for asked in self.asked.iter_mut().filter(|asked| !asked.over) {
             loop {
@@ -123,13 +123,16 @@ impl Round {
                 }
             }
         }
-        self.left().is_zero() || self.asked.iter().all(|asked| asked.over)
+        if Instant::now() >= self.deadline {
+            self.asked.iter_mut().for_each(|asked| asked.over = true);
+        }
+        self.until().is_none()
     }
 
-    /// How much longer is waited.
+    /// Until when is waited; `None` when nobody is waited for.
     #[must_use]
-    pub fn left(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
+    pub fn until(&self) -> Option<Instant> {
+        self.asked.iter().any(|asked| !asked.over).then_some(self.deadline)
     }
 
     /// What to poll meanwhile.
@@ -143,7 +146,8 @@ impl Round {
         while !self.advance() {
             let mut watched: Vec<_> =
                 self.waiting().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
-            let timeout = Timespec::try_from(self.left()).ok();
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            let timeout = Timespec::try_from(left).ok();
             // Interrupted or not: what has come shows itself in the next round.
             let _ = poll(&mut watched, timeout.as_ref());
         }

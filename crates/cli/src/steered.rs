@@ -95,11 +95,7 @@ impl Steered {
         }
         let own: Vec<RunRule> = rules.iter().map(Into::into).collect();
         let mut round = hosts::ask_rules(&own, started.began_ns, self.partner.who());
-        // A host of our own answers those who ask it meanwhile: they may wait for us as we do for them.
-        while !round.advance() {
-            let waiting: Vec<_> = round.waiting().collect();
-            self.partner.wait(&waiting, Some(round.left()))?;
-        }
+        self.partner.wait_for(&mut round)?;
         let elsewhere = round.rules();
         let mut found = None;
         if let Partner::Other(..) = self.partner {
