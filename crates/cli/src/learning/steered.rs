@@ -113,8 +113,8 @@ pub(super) fn steered(
         guide = None;
     };
     let Some(status) = status else {
-        // What was changed is undone now, not when the job has ended.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(host)));
+        // What was changed is undone now, not when the job has ended; and other runs are told what was done for them.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(host.finish())));
         leave_no_pieces(&plan.lists);
         let code = exit_code(program.wait()?);
         let elapsed = started.elapsed();
