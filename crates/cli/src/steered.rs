@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use foretell_pagecache::watch::{Gather, Totals};
 use foretell_pagecache::{Casting, Report};
 use foretelld::{RunHint, RunManager, RunReply, RunRequest, RunRule, Service};
@@ -205,7 +205,7 @@ impl Steered {
             Partner::Other(..) if failure.is_some() => {
                 outgoing.farewell.take().map(|report| (report, None)).context("it ended without a word")
             }
-            Partner::Other(..) => last_report(&mut partner).map(|report| (report, None)),
+            Partner::Other(..) => last_report(&mut partner, outgoing).map(|report| (report, None)),
         };
         let status = match ended {
             Ok(status) => status,
@@ -264,14 +264,16 @@ fn record(gather: Gather, report: &Report, elapsed: Duration, status: ExitStatus
 }
 
 /// What another host has done for the program.
-fn last_report(partner: &mut Partner) -> Result<LastReport> {
+fn last_report(partner: &mut Partner, outgoing: &mut Outgoing) -> Result<LastReport> {
     partner.send(RunRequest::Report)?;
     loop {
-        match partner.wait_for_answer(REPORT_PATIENCE)? {
-            RunReply::Report { report, skipped } => return Ok((report, skipped)),
-            // To hints that were under way.
-            RunReply::Taken { .. } => {}
-            other => return Err(partner.unexpected(&other)),
+        match partner.wait_for_any_answer(REPORT_PATIENCE)? {
+            Answer::Run(RunReply::Report { report, skipped }) => return Ok((report, skipped)),
+            // To hints that were under way. Of more than those it is the report that is refused.
+            Answer::Refused(why) if !outgoing.is_under_way() => bail!("{} refuses: {why}", partner.who()),
+            answer @ (Answer::Run(RunReply::Taken { .. }) | Answer::Refused(_)) => outgoing.hear(answer),
+            Answer::Run(other) => return Err(partner.unexpected(&other)),
+            Answer::Welcome | Answer::Status(_) => {}
         }
     }
 }
@@ -299,6 +301,9 @@ fn in_words(rules: &[Rule], elsewhere: &Elsewhere, allowance: &mut Allowance) ->
 #[derive(Debug, Default)]
 struct Outgoing {
     streams: Vec<Stream>,
+    /// How many of the messages under way were refused. Of which list they are is not said, and known when all others
+    /// have been answered.
+    refused: usize,
     skipped: u64,
     /// What the host sent when it ended.
     farewell: Option<LastReport>,
@@ -403,19 +408,34 @@ impl Outgoing {
         }
     }
 
+    /// Is a message not answered yet?
+    fn is_under_way(&self) -> bool {
+        self.streams.iter().filter(|stream| stream.under_way).count() > self.refused
+    }
+
+    /// When the messages under way are as many as were refused, it is these.
+    fn settle(&mut self) {
+        if !self.is_under_way() {
+            self.streams.iter_mut().for_each(|stream| stream.under_way = false);
+            self.refused = 0;
+        }
+    }
+
     fn hear(&mut self, answer: Answer) {
         match answer {
             Answer::Run(RunReply::Taken { manager, problem, .. }) => {
                 let streams = self.streams.iter_mut().filter(|stream| stream.manager == manager);
                 streams.for_each(|stream| stream.under_way = false);
+                self.settle();
                 if let Some(problem) = problem {
                     warn(&format!("a hint was skipped: {problem}"));
                 }
             }
             Answer::Run(RunReply::Report { report, skipped }) => self.farewell = Some((report, skipped)),
-            // What was refused is lost, nothing else. Of which list it was is not said.
+            // What was refused is lost, nothing else.
             Answer::Refused(why) => {
-                self.streams.iter_mut().for_each(|stream| stream.under_way = false);
+                self.refused += 1;
+                self.settle();
                 self.skipped += 1;
                 warn(&format!("hints were refused: {why}"));
             }
@@ -423,5 +443,36 @@ impl Outgoing {
             | Answer::Welcome
             | Answer::Status(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_of_one_message_and_the_others_are_still_under_way() {
+        let stream = |manager| Stream {
+            manager,
+            kind: Kind::Stream,
+            feed: None,
+            hints: VecDeque::new(),
+            under_way: true,
+        };
+        let mut outgoing = Outgoing { streams: (0..3).map(stream).collect(), ..Outgoing::default() };
+        let under_way = |outgoing: &Outgoing| -> Vec<usize> {
+            outgoing.streams.iter().filter(|stream| stream.under_way).map(|stream| stream.manager).collect()
+        };
+        let taken = |manager| Answer::Run(RunReply::Taken { manager, skipped: 0, problem: None });
+        outgoing.hear(Answer::Refused("no".to_owned()));
+        assert_eq!((under_way(&outgoing), outgoing.is_under_way()), (vec![0, 1, 2], true));
+        outgoing.hear(taken(1));
+        assert_eq!(under_way(&outgoing), [0, 2]);
+        // Either of the two may be the one that was refused, until the other one is taken.
+        outgoing.hear(taken(0));
+        assert_eq!((under_way(&outgoing), outgoing.is_under_way()), (vec![], false));
+        assert_eq!(outgoing.skipped, 1);
+        outgoing.streams[1].under_way = true;
+        assert!(outgoing.is_under_way(), "the refusal is settled");
     }
 }
