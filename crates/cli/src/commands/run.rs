@@ -510,7 +510,7 @@ fn own_host(
     if let Some(log) = input_log {
         plane.set_tap(log.tap());
     }
-    private_host(plane).map_err(wrong)
+    private_host(plane).map_err(Refused::Unable)
 }
 
 /// A private host on a plane; says so when others cannot find it.
