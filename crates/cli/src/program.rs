@@ -17,7 +17,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
 use std::time::{Duration, SystemTime};
 
 use crate::terminal::warn;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -38,14 +38,16 @@ pub enum NotRun {
     /// There is no such program.
     #[error("{0}")]
     NotFound(String),
+    /// Somebody has ended it while it was held.
+    #[error("the program was ended before it began ({0})")]
+    EndedEarly(ExitStatus),
 }
 
 impl NotRun {
     /// An error of foretell's own, with all that led to it.
     #[must_use]
-    #[allow(clippy::needless_pass_by_value)] // for map_err
     pub fn failed(error: anyhow::Error) -> NotRun {
-        NotRun::Failed(format!("{error:#}"))
+        error.downcast().unwrap_or_else(|error| NotRun::Failed(format!("{error:#}")))
     }
 
     /// The exit code.
@@ -55,6 +57,7 @@ impl NotRun {
             NotRun::Failed(_) => 125,
             NotRun::NotExecutable(_) => 126,
             NotRun::NotFound(_) => 127,
+            NotRun::EndedEarly(status) => exit_code(*status),
         }
     }
 
@@ -145,8 +148,8 @@ impl Program {
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 Err(e) => return Err(e.into()),
             }
-            if let Some(status) = self.try_wait()? {
-                bail!("the program was ended before it began ({status})");
+            if let Some(early) = self.ended_early() {
+                return Err(early.into());
             }
         }
     }
@@ -187,6 +190,11 @@ impl Program {
     /// How the program ended, if it has.
     pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
+    }
+
+    /// Why a program that is held will not run any more, if that is so.
+    pub fn ended_early(&mut self) -> Option<NotRun> {
+        self.try_wait().ok().flatten().map(NotRun::EndedEarly)
     }
 
     /// Waits until the program has ended.

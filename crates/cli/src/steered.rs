@@ -25,7 +25,7 @@ use crate::partner::{NotStarted, Partner, Started};
 use crate::program::{Program, exit_code};
 use crate::rule::Rule;
 use crate::scan::{self, Allowance, Verdict};
-use crate::signals;
+use crate::signals::ForProgram;
 use crate::stats::Stats;
 use crate::terminal::warn;
 
@@ -57,14 +57,17 @@ impl Steered {
     /// Has a program that is held back taken under control.
     pub(crate) fn begin(
         mut partner: Partner,
-        program: Program,
+        mut program: Program,
         managers: Vec<RunManager>,
         casting: Option<Casting>,
     ) -> Result<(Steered, Started), Refused> {
-        let started = partner.start(&program, managers, casting).map_err(|why| match why {
-            NotStarted::Unable(text) => Refused::Unable(anyhow!(text)),
-            NotStarted::Wrong(error) => Refused::Wrong(error),
-            NotStarted::Ended(error) => Refused::Ended(error),
+        let started = partner.start(&program, managers, casting);
+        let started = started.map_err(|why| match (program.ended_early(), why) {
+            // By somebody else: no wonder that it cannot be controlled.
+            (Some(early), _) => Refused::Wrong(early.into()),
+            (None, NotStarted::Unable(text)) => Refused::Unable(anyhow!(text)),
+            (None, NotStarted::Wrong(error)) => Refused::Wrong(error),
+            (None, NotStarted::Ended(error)) => Refused::Ended(error),
         })?;
         Ok((Steered { partner, program, gather: None, input_log: None }, started))
     }
@@ -124,8 +127,8 @@ impl Steered {
         Ok(found)
     }
 
-    /// Lets the program begin and stays with it until it has ended.
-    pub(crate) fn run(mut self, sources: &[HintSource]) -> Result<Outcome> {
+    /// Lets the program begin and stays with it until it has ended. What has been `caught` is the program's.
+    pub(crate) fn run(mut self, sources: &[HintSource], caught: ForProgram) -> Result<Outcome> {
         let wake = wake_descriptor()?;
         // One recording says more than an order: who reads what. Only our own host is told that.
         let own = self.own().and_then(|host| Some((host.own_session()?, host.plane().options().clone())));
@@ -144,7 +147,7 @@ impl Steered {
         // An error here comes again in the loop, where it is dealt with.
         let _ = outgoing.send_first(&mut self.partner);
         self.feed(&mut guide, FIRST_TIME);
-        signals::pass_on(self.program.pidfd()?)?;
+        caught.pass_on(self.program.pidfd()?)?;
         if let Some(mut gather) = self.gather.take()
             && let Some(host) = self.own()
         {

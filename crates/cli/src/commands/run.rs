@@ -33,12 +33,13 @@ use crate::partner::Partner;
 use crate::program::{self, NotRun, Program};
 use crate::rule::Rule;
 use crate::scan::{self, Allowance, Verdict};
+use crate::signals::ForProgram;
 use crate::size::human_bytes;
 use crate::stats::Stats;
 use crate::steered::Steered;
 use crate::terminal::{note, say, warn};
 use crate::watched::Held;
-use crate::{hosts, report, signals};
+use crate::{hosts, report};
 
 /// Flags of `foretell run`, as they were typed; [`config::resolve`] gives them their meaning.
 #[derive(Debug, clap::Args)]
@@ -211,9 +212,10 @@ fn watch(args: &Args, asked: Vec<String>, statistics: Option<Output>) -> Result<
     warn_without_effect(&asked, "neither a rule nor a list is given, and the program is only watched");
     let (name, arguments) = args.program.split_first().context("no program; give one after '--'")?;
     let started = Instant::now();
-    let outcome = match Held::start(name, arguments, args.record.as_deref()) {
-        Ok(held) => held.run().map_err(NotRun::failed)?,
-        Err(refused) => refused.or_uncontrolled(args, name, arguments)?,
+    let mut signals = ForProgram::default();
+    let outcome = match Held::start(name, arguments, args.record.as_deref(), &mut signals) {
+        Ok(held) => held.run(signals).map_err(NotRun::failed)?,
+        Err(refused) => refused.or_uncontrolled(args, name, arguments, signals)?,
     };
     finish(args, outcome, statistics, started)
 }
@@ -230,10 +232,10 @@ fn warn_without_effect(asked: &[String], why: &str) {
 }
 
 /// Runs the program without control.
-fn uncontrolled(name: &OsString, arguments: &[OsString], why: &str) -> Result<Outcome> {
+fn uncontrolled(name: &OsString, arguments: &[OsString], why: &str, signals: ForProgram) -> Result<Outcome> {
     let started = Instant::now();
     let mut program = Program::start(name, arguments)?;
-    signals::pass_on(program.pidfd()?)?;
+    signals.pass_on(program.pidfd()?)?;
     let code = program::exit_code(program.wait()?);
     let stats = Stats { elapsed_s: started.elapsed().as_secs_f64(), ..Stats::uncontrolled(why) };
     Ok(Outcome { code, stats })
@@ -250,11 +252,12 @@ fn control(
     let Some((name, arguments)) = args.program.split_first() else {
         bail!("no program; give one after '--'")
     };
-    let begun = begin(args, (&effective, asked), sole(sources), (name, arguments));
+    let mut signals = ForProgram::default();
+    let begun = begin(args, (&effective, asked), sole(sources), (name, arguments), &mut signals);
     let started = Instant::now();
     let mut outcome = match begun {
-        Ok(steered) => steered.run(sources).map_err(NotRun::failed)?,
-        Err(refused) => refused.or_uncontrolled(args, name, arguments)?,
+        Ok(steered) => steered.run(sources, signals).map_err(NotRun::failed)?,
+        Err(refused) => refused.or_uncontrolled(args, name, arguments, signals)?,
     };
     outcome.stats.chosen = effective.chosen.take();
     finish(args, outcome, statistics, started)
@@ -305,15 +308,21 @@ pub(crate) enum Refused {
 
 impl Refused {
     /// Runs the program without control if that is what to do; else says what is lacking.
-    fn or_uncontrolled(self, args: &Args, name: &OsString, arguments: &[OsString]) -> Result<Outcome> {
+    fn or_uncontrolled(
+        self,
+        args: &Args,
+        name: &OsString,
+        arguments: &[OsString],
+        signals: ForProgram,
+    ) -> Result<Outcome> {
         match self {
             Refused::Ended(e) => {
                 warn(&format!("{e:#}; '{}' runs uncontrolled", name.display()));
-                uncontrolled(name, arguments, &format!("{e:#}"))
+                uncontrolled(name, arguments, &format!("{e:#}"), signals)
             }
             Refused::Unable(e) if args.best_effort => {
                 warn(&format!("{e:#}; '{}' runs uncontrolled (--best-effort)", name.display()));
-                uncontrolled(name, arguments, &format!("{e:#}"))
+                uncontrolled(name, arguments, &format!("{e:#}"), signals)
             }
             Refused::Unable(e) => {
                 let advice = "'foretell doctor' says more, --best-effort runs the program uncontrolled";
@@ -443,11 +452,15 @@ fn begin(
     (effective, asked): (&Effective, &[String]),
     lists: Option<&Lists>,
     (name, arguments): (&OsString, &[OsString]),
+    signals: &mut ForProgram,
 ) -> Result<Steered, Refused> {
     let wrong = |e: anyhow::Error| Refused::Wrong(e);
     let mut allowance = Allowance::default();
     let expected = expected_files(&effective.controlled, &mut allowance);
-    let hold = || Program::start_held(name, arguments).map_err(|e| wrong(NotRun::failed(e).into()));
+    let mut hold = || {
+        signals.catch().map_err(Refused::Unable)?;
+        Program::start_held(name, arguments).map_err(|e| wrong(NotRun::failed(e).into()))
+    };
     let managers = || effective.controlled.iter().map(|c| manager(c, name)).collect::<Vec<_>>();
     let (mut input_log, mut place, mut begun) = (None, None, None);
     if let Some(pid) = args.join {
