@@ -470,6 +470,8 @@ fn begin(
     } else if let Some(service) = running_service(args, asked) {
         match Steered::begin(Partner::other(service), hold()?, managers(), None) {
             Ok(served) => (begun, place) = (Some(served), Some(socket_path(None))),
+            // Ended by somebody else while it was held.
+            Err(Refused::Wrong(e)) if e.is::<NotRun>() => return Err(wrong(e)),
             Err(Refused::Unable(e) | Refused::Wrong(e) | Refused::Ended(e)) => {
                 warn(&format!("{e:#}; this run controls its program itself"));
             }
