@@ -25,7 +25,11 @@ pub fn report(done: &Done) -> String {
     if let Some(stats) = &done.stats {
         lines.push(format!("  {}", steering(stats, night, done.planned)));
     } else if night.how == How::Watched {
-        lines.push("  it is known now what the job reads; the next night is steered if that pays".to_owned());
+        lines.push(if night.wait_s.is_some() {
+            "  it is known now what the job reads; the next night is steered if that pays".to_owned()
+        } else {
+            "  it was over before it could be watched".to_owned()
+        });
     }
     lines.join("\n") + "\n"
 }
