@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use foretell::args::{Cli, Command, one_line, with_causes};
+use foretell::args::{Cli, Command, one_line};
 use foretell::commands::{
     advise, cc, compare, completions, daemon, device, doctor, learn, model, replay, run, sim, slice,
     slowdisk, status, top, trace,
 };
 use foretell::program::{EXEC_WHEN_TOLD, NotRun, exec_when_told};
-use foretell::terminal::{unsaid, warn};
+use foretell::terminal::{unsaid, warn, with_causes};
 
 /// Exit code for everything that is wrong with what was asked for, before anything was started.
 const BAD_INPUT: u8 = 2;

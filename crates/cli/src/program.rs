@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
 use std::time::{Duration, SystemTime};
 
-use crate::terminal::warn;
+use crate::terminal::{warn, with_causes};
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -47,7 +47,7 @@ impl NotRun {
     /// An error of foretell's own, with all that led to it.
     #[must_use]
     pub fn failed(error: anyhow::Error) -> NotRun {
-        error.downcast().unwrap_or_else(|error| NotRun::Failed(format!("{error:#}")))
+        error.downcast().unwrap_or_else(|error| NotRun::Failed(with_causes(&error)))
     }
 
     /// The exit code.

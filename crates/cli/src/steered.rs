@@ -27,7 +27,7 @@ use crate::rule::Rule;
 use crate::scan::{self, Allowance, Verdict};
 use crate::signals::ForProgram;
 use crate::stats::Stats;
-use crate::terminal::warn;
+use crate::terminal::{warn, with_causes};
 
 /// How long a host may take to say that it leaves files alone.
 const YIELD_PATIENCE: Duration = Duration::from_secs(10);
@@ -197,7 +197,7 @@ impl Steered {
     ) -> Result<(ExitStatus, Stats)> {
         let Steered { mut partner, mut program, input_log, .. } = self;
         let who = partner.who().to_owned();
-        let failure = ended.as_ref().err().map(|error| format!("{error:#}"));
+        let failure = ended.as_ref().err().map(with_causes);
         if let Some(why) = &failure {
             warn(&format!("{who} no longer controls this program ({why}); it goes on uncontrolled"));
         }
@@ -229,7 +229,10 @@ impl Steered {
                 }
                 Stats { hints_skipped: skipped, ..Stats::from(*report) }
             }
-            Err(e) => Stats::uncontrolled(&format!("{who}, which controlled it, gave no report ({e:#})")),
+            Err(e) => Stats::uncontrolled(&format!(
+                "{who}, which controlled it, gave no report ({})",
+                with_causes(&e)
+            )),
         };
         if let Some(log) = input_log {
             log.finish();

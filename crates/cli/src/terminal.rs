@@ -54,6 +54,20 @@ pub fn unsaid() -> Option<io::Error> {
     UNSAID.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
+/// An error and its causes in one line. What the system said is not said again by a cause that is quoted.
+#[must_use]
+pub fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |mut out, cause| {
+        if !out.ends_with(&cause) && !out.contains(&format!("{cause};")) {
+            if !out.is_empty() {
+                out.push_str(": ");
+            }
+            out.push_str(&cause);
+        }
+        out
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +75,16 @@ mod tests {
     #[test]
     fn quoted_control_characters_do_not_reach_the_terminal() {
         assert_eq!(one_line("rule 'a\r\nb\u{1b}[31m'"), "rule 'a  b [31m'");
+    }
+
+    #[test]
+    fn causes_are_said_once() {
+        let system = || std::io::Error::from_raw_os_error(2);
+        let quoted = anyhow::Error::new(system()).context(format!("a: {}", system()));
+        assert_eq!(with_causes(&quoted), format!("a: {}", system()));
+        let advised = anyhow::Error::new(system()).context(format!("a: {}; b", system()));
+        assert_eq!(with_causes(&advised), format!("a: {}; b", system()));
+        let bare = anyhow::Error::new(system()).context("a");
+        assert_eq!(with_causes(&bare), format!("a: {}", system()));
     }
 }

@@ -15,7 +15,7 @@ use crate::commands::run::{Outcome, Refused};
 use crate::program::{NotRun, Program, exit_code};
 use crate::signals::{self, ForProgram};
 use crate::stats::Stats;
-use crate::terminal::warn;
+use crate::terminal::{warn, with_causes};
 
 /// A program that has ended.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ pub(crate) fn until_end(
 /// Our signals are the program's. Without it it runs all the same.
 pub(crate) fn pass_signals_on(program: &Program) {
     if let Err(error) = program.pidfd().and_then(signals::pass_on) {
-        warn(&format!("signals are not passed on to the job ({error:#})"));
+        warn(&format!("signals are not passed on to the job ({})", with_causes(&error)));
     }
 }
 

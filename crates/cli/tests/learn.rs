@@ -145,6 +145,8 @@ fn the_exit_code_is_the_jobs_own_and_a_night_cut_short_teaches_nothing() {
         let short = stage.night(&["--as", "watch"], script);
         assert_eq!(short.code, Some(code), "{}", short.stderr);
         assert_eq!(std::fs::read(stage.recording()).unwrap(), kept, "{script}");
+        let said = "nothing is learnt from it: the job usually ends with exit code ";
+        assert!(short.stderr.contains(said) && !short.stderr.contains("is known now"), "{}", short.stderr);
     }
     assert_eq!(stage.show().len(), 3);
     let missing = foretell(["learn", "--", "no-such-program-here"]);
@@ -199,6 +201,10 @@ fn statistics_that_cannot_be_written_do_not_stop_the_job() {
     let night = stage.night(&["-q", "--as", "alone", "--stats", "/nonexistent/stats"], "echo out; exit 3");
     assert_eq!((night.code, night.stdout.as_str()), (Some(3), "out\n"), "{}", night.stderr);
     assert!(one_line(&night).contains("the job runs all the same"), "{}", night.stderr);
+    let night = stage.night(&["-q", "--as", "alone", "--stats", "/dev/full"], "echo out; exit 3");
+    assert_eq!((night.code, night.stdout.as_str()), (Some(3), "out\n"), "{}", night.stderr);
+    let line = one_line(&night);
+    assert!(line.starts_with("foretell: /dev/full: ") && line.matches("os error").count() == 1, "{line}");
 }
 
 #[test]

@@ -37,7 +37,7 @@ use crate::signals::ForProgram;
 use crate::size::human_bytes;
 use crate::stats::Stats;
 use crate::steered::Steered;
-use crate::terminal::{note, say, warn};
+use crate::terminal::{note, say, warn, with_causes};
 use crate::watched::Held;
 use crate::{hosts, report};
 
@@ -317,16 +317,16 @@ impl Refused {
     ) -> Result<Outcome> {
         match self {
             Refused::Ended(e) => {
-                warn(&format!("{e:#}; '{}' runs uncontrolled", name.display()));
-                uncontrolled(name, arguments, &format!("{e:#}"), signals)
+                warn(&format!("{}; '{}' runs uncontrolled", with_causes(&e), name.display()));
+                uncontrolled(name, arguments, &with_causes(&e), signals)
             }
             Refused::Unable(e) if args.best_effort => {
-                warn(&format!("{e:#}; '{}' runs uncontrolled (--best-effort)", name.display()));
-                uncontrolled(name, arguments, &format!("{e:#}"), signals)
+                warn(&format!("{}; '{}' runs uncontrolled (--best-effort)", with_causes(&e), name.display()));
+                uncontrolled(name, arguments, &with_causes(&e), signals)
             }
             Refused::Unable(e) => {
                 let advice = "'foretell doctor' says more, --best-effort runs the program uncontrolled";
-                Err(NotRun::Failed(format!("{e:#}; {advice}")).into())
+                Err(NotRun::Failed(format!("{}; {advice}", with_causes(&e))).into())
             }
             Refused::Wrong(e) => Err(e),
         }
@@ -359,7 +359,7 @@ fn configuration(args: &Args, working_directory: &Path) -> Result<(Effective, Ve
         memory_bytes: foretell_learn::memory::usable_bytes().unwrap_or(u64::MAX),
     };
     let effective = config::resolve(&flags, &file, around).map_err(|e| match &args.config {
-        Some(path) => anyhow!("{e:#} (flags and {})", path.display()),
+        Some(path) => anyhow!("{} (flags and {})", with_causes(&e), path.display()),
         None => e,
     })?;
     Ok((effective, config::asked_for(&flags, &file)))
@@ -473,7 +473,7 @@ fn begin(
             // Ended by somebody else while it was held.
             Err(Refused::Wrong(e)) if e.is::<NotRun>() => return Err(wrong(e)),
             Err(Refused::Unable(e) | Refused::Wrong(e) | Refused::Ended(e)) => {
-                warn(&format!("{e:#}; this run controls its program itself"));
+                warn(&format!("{}; this run controls its program itself", with_causes(&e)));
             }
         }
     }
@@ -491,7 +491,7 @@ fn begin(
         Ok(Some(conflict)) => say_conflict(args, &conflict).map_err(wrong)?,
         Err(e) if args.strict => return Err(wrong(e)),
         // Whatever else follows from that shows itself when the program runs.
-        Err(e) => warn(&format!("which older rules there are is not known ({e:#})")),
+        Err(e) => warn(&format!("which older rules there are is not known ({})", with_causes(&e))),
     }
     if let Some(place) = place {
         let (place, budget) = (place.display(), human_bytes(started.budget_bytes));
@@ -575,7 +575,7 @@ fn finish(args: &Args, outcome: Outcome, statistics: Option<Output>, started: In
     if let Some(output) = statistics
         && let Err(e) = stats.write(output)
     {
-        warn(&format!("{e:#}"));
+        warn(&with_causes(&e));
     }
     say_what_was_not_steered(&stats);
     if !args.quiet {
