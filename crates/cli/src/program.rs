@@ -19,6 +19,7 @@ use std::time::{Duration, SystemTime};
 use crate::terminal::{warn, with_causes};
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// The hidden subcommand of the child.
@@ -127,10 +128,14 @@ impl Program {
 
     /// Starts `program` at once, without any control.
     pub fn start(program: &OsStr, arguments: &[OsString]) -> Result<Program> {
-        let child = Command::new(program)
-            .args(arguments)
-            .spawn()
-            .map_err(|error| NotRun::executing(program, &error))?;
+        let child = match Command::new(program).args(arguments).spawn() {
+            // A script that does not say what it is for is one for the shell, as execvp(3) has it.
+            Err(error) if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) => {
+                Command::new("/bin/sh").arg(find(program)?).args(arguments).spawn()
+            }
+            started => started,
+        };
+        let child = child.map_err(|error| NotRun::executing(program, &error))?;
         Ok(Program { pidfd: pidfd_of(&child)?, child, waiting: None })
     }
 
