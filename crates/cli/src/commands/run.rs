@@ -184,7 +184,9 @@ pub fn execute(args: &Args) -> Result<u8> {
     program::find(name)?;
     let sources = check_hints(&effective.controlled, &working_directory, args.strict)?;
     let statistics = statistics_file(args)?;
-    args.record.as_deref().map(Output::open).transpose().map_err(|e| anyhow!("--record {e}"))?;
+    // Held to the end: a pipe that is closed meanwhile has no reader any more when the recording begins.
+    let _record =
+        args.record.as_deref().map(Output::open).transpose().map_err(|e| anyhow!("--record {e}"))?;
     args.log_inputs.as_deref().map(InputLog::check).transpose()?;
     if effective.controlled.is_empty() {
         return watch(args, asked, statistics);
