@@ -13,7 +13,7 @@ use foretell_pagecache::{Casting, Report};
 use foretelld::{RunHint, RunManager, RunReply, RunRequest, RunRule, Service};
 use rustix::event::PollFlags;
 
-use crate::commands::run::{HintSource, Outcome, Refused, wake_descriptor};
+use crate::commands::run::{HintSource, Outcome, wake_descriptor};
 use crate::guide::{FEED_TIME, FIRST_TIME, Guide};
 use crate::hints::Hint;
 use crate::hints::check::Kind;
@@ -28,6 +28,7 @@ use crate::scan::{self, Allowance, Verdict};
 use crate::signals::ForProgram;
 use crate::stats::Stats;
 use crate::terminal::{warn, with_causes};
+use crate::uncontrolled::Refused;
 
 /// How long a host may take to say that it leaves files alone.
 const YIELD_PATIENCE: Duration = Duration::from_secs(10);

@@ -11,11 +11,12 @@ use anyhow::{Result, anyhow};
 use foretell_learn::{WATCHING_BYTES, memory};
 use foretell_pagecache::watch::{Totals, WatchError, Watcher};
 
-use crate::commands::run::{Outcome, Refused};
+use crate::commands::run::Outcome;
 use crate::program::{NotRun, Program, exit_code};
 use crate::signals::{self, ForProgram};
 use crate::stats::Stats;
 use crate::terminal::{warn, with_causes};
+use crate::uncontrolled::Refused;
 
 /// A program that has ended.
 #[derive(Debug)]

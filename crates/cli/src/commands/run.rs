@@ -38,6 +38,7 @@ use crate::size::human_bytes;
 use crate::stats::Stats;
 use crate::steered::Steered;
 use crate::terminal::{note, say, warn, with_causes};
+use crate::uncontrolled::Refused;
 use crate::watched::Held;
 use crate::{hosts, report};
 
@@ -217,7 +218,7 @@ fn watch(args: &Args, asked: Vec<String>, statistics: Option<Output>) -> Result<
     let mut signals = ForProgram::default();
     let outcome = match Held::start(name, arguments, args.record.as_deref(), &mut signals) {
         Ok(held) => held.run(signals).map_err(NotRun::failed)?,
-        Err(refused) => refused.or_uncontrolled(args, name, arguments, signals)?,
+        Err(refused) => refused.or_uncontrolled(args.best_effort, name, arguments, signals)?,
     };
     finish(args, outcome, statistics, started)
 }
@@ -231,16 +232,6 @@ fn warn_without_effect(asked: &[String], why: &str) {
         };
         warn(&format!("{what} {verb} not apply: {why}"));
     }
-}
-
-/// Runs the program without control.
-fn uncontrolled(name: &OsString, arguments: &[OsString], why: &str, signals: ForProgram) -> Result<Outcome> {
-    let started = Instant::now();
-    let mut program = Program::start(name, arguments)?;
-    signals.pass_on(program.pidfd()?)?;
-    let code = program::exit_code(program.wait()?);
-    let stats = Stats { elapsed_s: started.elapsed().as_secs_f64(), ..Stats::uncontrolled(why) };
-    Ok(Outcome { code, stats })
 }
 
 /// Runs the program under control.
@@ -259,7 +250,7 @@ fn control(
     let started = Instant::now();
     let mut outcome = match begun {
         Ok(steered) => steered.run(sources, signals).map_err(NotRun::failed)?,
-        Err(refused) => refused.or_uncontrolled(args, name, arguments, signals)?,
+        Err(refused) => refused.or_uncontrolled(args.best_effort, name, arguments, signals)?,
     };
     outcome.stats.chosen = effective.chosen.take();
     finish(args, outcome, statistics, started)
@@ -295,44 +286,6 @@ fn running_service(args: &Args, asked: &[String]) -> Option<Host> {
     })?;
     warn_without_effect(asked, "the service has its own (--no-service does without it)");
     Some(service)
-}
-
-/// Why control did not begin.
-#[derive(Debug)]
-pub(crate) enum Refused {
-    /// Something is missing here (privileges, kernel features): the program could still run uncontrolled.
-    Unable(anyhow::Error),
-    /// What was asked for is wrong.
-    Wrong(anyhow::Error),
-    /// The host that was to control the program has ended: the program runs without, as it would have gone on.
-    Ended(anyhow::Error),
-}
-
-impl Refused {
-    /// Runs the program without control if that is what to do; else says what is lacking.
-    fn or_uncontrolled(
-        self,
-        args: &Args,
-        name: &OsString,
-        arguments: &[OsString],
-        signals: ForProgram,
-    ) -> Result<Outcome> {
-        match self {
-            Refused::Ended(e) => {
-                warn(&format!("{}; '{}' runs uncontrolled", with_causes(&e), name.display()));
-                uncontrolled(name, arguments, &with_causes(&e), signals)
-            }
-            Refused::Unable(e) if args.best_effort => {
-                warn(&format!("{}; '{}' runs uncontrolled (--best-effort)", with_causes(&e), name.display()));
-                uncontrolled(name, arguments, &with_causes(&e), signals)
-            }
-            Refused::Unable(e) => {
-                let advice = "'foretell doctor' says more, --best-effort runs the program uncontrolled";
-                Err(NotRun::Failed(format!("{}; {advice}", with_causes(&e))).into())
-            }
-            Refused::Wrong(e) => Err(e),
-        }
-    }
 }
 
 fn configuration(args: &Args, working_directory: &Path) -> Result<(Effective, Vec<String>)> {
