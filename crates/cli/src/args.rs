@@ -98,20 +98,6 @@ const NUMBERS: [(&str, &str); 4] = [
     ("cannot parse integer from empty string", "give a number"),
 ];
 
-/// An error and its causes in one line. What the system said is not said again by a cause that is quoted.
-#[must_use]
-pub fn with_causes(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |mut out, cause| {
-        if !out.ends_with(&cause) && !out.contains(&format!("{cause};")) {
-            if !out.is_empty() {
-                out.push_str(": ");
-            }
-            out.push_str(&cause);
-        }
-        out
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,16 +137,5 @@ mod tests {
             NUMBERS.map(|(rust, _)| rust),
             [zero, word, large, nothing].each_ref().map(String::as_str)
         );
-    }
-
-    #[test]
-    fn causes_are_said_once() {
-        let system = || std::io::Error::from_raw_os_error(2);
-        let quoted = anyhow::Error::new(system()).context(format!("a: {}", system()));
-        assert_eq!(with_causes(&quoted), format!("a: {}", system()));
-        let advised = anyhow::Error::new(system()).context(format!("a: {}; b", system()));
-        assert_eq!(with_causes(&advised), format!("a: {}; b", system()));
-        let bare = anyhow::Error::new(system()).context("a");
-        assert_eq!(with_causes(&bare), format!("a: {}", system()));
     }
 }

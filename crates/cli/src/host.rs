@@ -1,8 +1,8 @@
 //! A connection to a host: the service (`foretelld`), or the private one of a `foretell run` or `foretell learn`.
 //!
 //! It greets without a ring, asks, and puts the parts of the answers together (docs/protocol.md). Nothing in it waits
-//! but [`Host::wait`], which says for how long: whoever listens may be stopped, or mean harm. A host that lets nobody in
-//! refuses at once.
+//! longer than a moment but [`Host::wait`], which says for how long: whoever listens may be stopped, or mean harm. A host
+//! that lets nobody in refuses at once.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,6 +21,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes that may wait to be sent: the longest text, and the headers of its parts.
 const UNSENT_BYTES: usize = TEXT_BYTES + (64 << 10);
+
+/// Until a message is tried again that is not taken though there is room for it.
+const RETRY: Duration = Duration::from_millis(1);
 
 /// What the service is called in messages.
 pub const SERVICE: &str = "the service";
@@ -54,7 +57,7 @@ pub enum Trouble {
     /// As many connections wait to be let in as may.
     #[error("{0} is too busy to let anybody in; try again")]
     Busy(String),
-    /// It has closed the connection.
+    /// It has closed the connection, or a private one does not listen.
     #[error("{0} has gone")]
     Gone(String),
     /// It has closed the connection, and said why.
@@ -173,6 +176,7 @@ impl Host {
         match place.connect() {
             Ok(socket) => Host::greet(socket, who),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Trouble::Busy(who)),
+            Err(error) if is_absent(&error) => Err(Trouble::Gone(who)),
             Err(error) => Err(Trouble::Unreachable { who, reason: reason(&error) }),
         }
     }
@@ -183,6 +187,12 @@ impl Host {
         host.push(&Request::Hello { protocol: PROTOCOL, ring_entries: None })?;
         host.flush()?;
         Ok(host)
+    }
+
+    /// Whoever is at the other end.
+    #[cfg(test)]
+    pub(crate) fn of(socket: OwnedFd) -> Host {
+        Host::greet(socket, "somebody".to_owned()).unwrap()
     }
 
     /// The service, once it has let us in; `None` when there is none.
@@ -253,7 +263,10 @@ impl Host {
         while let Some(first) = self.unsent.front_mut() {
             let descriptor: Vec<_> = first.descriptor.iter().map(AsFd::as_fd).collect();
             match socket::send(self.socket.as_fd(), &first.bytes[first.sent..], &descriptor) {
-                Ok(0) => return Ok(()),
+                Ok(0) => {
+                    self.pause_unless_full();
+                    return Ok(());
+                }
                 Ok(sent) => (first.sent, first.descriptor) = (first.sent + sent, None),
                 // A host that refuses says why before it closes: that is still to be read.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -267,6 +280,15 @@ impl Host {
             }
         }
         Ok(())
+    }
+
+    /// What is not taken though there is room for it (more descriptors of this user are on their way than may be, or the
+    /// host takes none at present) no poll would wait for: a moment passes here.
+    fn pause_unless_full(&self) {
+        let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        if poll(&mut [PollFd::new(&self.socket, PollFlags::OUT)], Some(&at_once)) == Ok(1) {
+            std::thread::sleep(RETRY);
+        }
     }
 
     /// Sends and receives what can be without waiting; the next answer when it is complete.

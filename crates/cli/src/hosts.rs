@@ -6,9 +6,11 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use foretell_protocol::socket;
-use foretelld::{Place, RunReply, RunRequest, RunRule, Snapshot, StatusRequest, place_of, places};
+use foretelld::{
+    Place, RunReply, RunRequest, RunRule, Snapshot, StatusRequest, own_places, place_of, places,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
@@ -32,16 +34,16 @@ const RETRY: Duration = Duration::from_millis(10);
 /// It has none, or cannot be reached.
 pub fn join(pid: u32) -> Result<Host> {
     loop {
-        let host = match place_of(pid) {
-            Some(place) => Host::private(&place).map_err(anyhow::Error::from),
-            None => Err(anyhow::anyhow!(
+        match place_of(pid).map(|place| Host::private(&place)) {
+            // It has no socket yet, or does not listen on it yet.
+            None | Some(Err(Trouble::Gone(_))) if age(pid).is_some_and(|age| age < STARTING) => {
+                std::thread::sleep(RETRY);
+            }
+            Some(host) => return Ok(host?),
+            None => bail!(
                 "process {pid} is no 'foretell run' of this user that controls a program; \
                  give the number of one that does ('foretell status' lists them)"
-            )),
-        };
-        match host {
-            Err(_) if age(pid).is_some_and(|age| age < STARTING) => std::thread::sleep(RETRY),
-            host => return host,
+            ),
         }
     }
 }
@@ -103,7 +105,7 @@ impl Round {
         self.asked.iter().any(|asked| asked.answer.is_some())
     }
 
-    /// Takes in what has come; `true` when nothing more is waited for.
+    /// Takes in what has come; `true` when nothing more is waited for, as when the time is over.
     pub fn advance(&mut self) -> bool {
         for asked in self.asked.iter_mut().filter(|asked| !asked.over) {
             loop {
@@ -121,13 +123,16 @@ impl Round {
                 }
             }
         }
-        self.left().is_zero() || self.asked.iter().all(|asked| asked.over)
+        if Instant::now() >= self.deadline {
+            self.asked.iter_mut().for_each(|asked| asked.over = true);
+        }
+        self.until().is_none()
     }
 
-    /// How much longer is waited.
+    /// Until when is waited; `None` when nobody is waited for.
     #[must_use]
-    pub fn left(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
+    pub fn until(&self) -> Option<Instant> {
+        self.asked.iter().any(|asked| !asked.over).then_some(self.deadline)
     }
 
     /// What to poll meanwhile.
@@ -141,7 +146,8 @@ impl Round {
         while !self.advance() {
             let mut watched: Vec<_> =
                 self.waiting().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
-            let timeout = Timespec::try_from(self.left()).ok();
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            let timeout = Timespec::try_from(left).ok();
             // Interrupted or not: what has come shows itself in the next round.
             let _ = poll(&mut watched, timeout.as_ref());
         }
@@ -200,8 +206,8 @@ pub fn ask_private(request: StatusRequest) -> Round {
 pub fn ask_rules(rules: &[RunRule], before_ns: u64, except: &str) -> Round {
     let user = rustix::process::geteuid();
     let request = RunRequest::Rules { rules: rules.to_vec(), before_ns };
-    let own = |place: &Place| place.user == user.as_raw() && host::name_of(place) != except;
-    let private: Vec<Place> = places().into_iter().filter(own).collect();
+    let others = |place: &Place| host::name_of(place) != except;
+    let private: Vec<Place> = own_places().into_iter().filter(others).collect();
     let service = (user.is_root() && except != host::SERVICE).then(|| Host::service(&socket::path()));
     let others = private.iter().map(Host::private).chain(service);
     match pidfd_open(getpid(), PidfdFlags::empty()) {

@@ -5,7 +5,8 @@
 //! learn: learning (name, watched, steered, words), guide   compare: comparing (stage, run, figures, words, page)
 //! advise: advising (profile, device, forecast, verdict, words)
 //! run:  config (flags + file → effective)   hints (check, feed)   scan   hosts (other runs, the service), host
-//!       program (held start)   signals   watched | steered (by a partner: our own host or another)   stats, report
+//!       program (held start)   signals   watched | steered (by a partner: our own host or another)
+//!       uncontrolled (why not, and the program all the same)   stats, report
 //! run, sim: input_log   replay: replayed (its words)
 //! sim, trace, device:  sweep (sources, table, page, chart)
 //! model: workload (its text)   plot (pictures, pages)   apply (settings of a device)   against_sim
@@ -41,6 +42,7 @@ mod steered;
 pub mod sweep;
 pub mod terminal;
 pub mod top;
+mod uncontrolled;
 pub mod watch;
 mod watched;
 pub mod workload;

@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use foretell::args::{Cli, Command, one_line, with_causes};
+use foretell::args::{Cli, Command, one_line};
 use foretell::commands::{
     advise, cc, compare, completions, daemon, device, doctor, learn, model, replay, run, sim, slice,
     slowdisk, status, top, trace,
 };
 use foretell::program::{EXEC_WHEN_TOLD, NotRun, exec_when_told};
-use foretell::terminal::warn;
+use foretell::terminal::{unsaid, warn, with_causes};
 
 /// Exit code for everything that is wrong with what was asked for, before anything was started.
 const BAD_INPUT: u8 = 2;
@@ -59,7 +59,10 @@ fn main() -> ExitCode {
         Command::Man(args) => completions::man(args),
     };
     match done {
-        Ok(code) => code.into(),
+        Ok(code) => match unsaid() {
+            None => code.into(),
+            Some(e) => fail(&format!("standard output: not all of it could be written ({e})")),
+        },
         Err(e) => {
             warn(&with_causes(&e));
             e.downcast_ref::<NotRun>().map_or(BAD_INPUT, NotRun::code).into()

@@ -11,6 +11,7 @@ use foretelld::{RunManager, RunRefused, RunReply, RunRequest, Service};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::host::{Answer, Host, Trouble};
+use crate::hosts::Round;
 use crate::program::Program;
 
 /// How long another host may take to put a program under control.
@@ -136,13 +137,21 @@ impl Partner {
 
     /// Waits for an answer, at most `patience`. What the other side refuses is an error.
     pub(crate) fn wait_for_answer(&mut self, patience: Duration) -> Result<RunReply> {
+        loop {
+            match self.wait_for_any_answer(patience)? {
+                Answer::Run(reply) => return Ok(reply),
+                Answer::Refused(why) => bail!("{} refuses: {why}", self.who()),
+                Answer::Welcome | Answer::Status(_) => {}
+            }
+        }
+    }
+
+    /// The same for any answer, also a refusal.
+    pub(crate) fn wait_for_any_answer(&mut self, patience: Duration) -> Result<Answer> {
         let deadline = Instant::now() + patience;
         loop {
-            match self.receive()? {
-                Some(Answer::Run(reply)) => return Ok(reply),
-                Some(Answer::Refused(why)) => bail!("{} refuses: {why}", self.who()),
-                Some(Answer::Welcome | Answer::Status(_)) => continue,
-                None => {}
+            if let Some(answer) = self.receive()? {
+                return Ok(answer);
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -150,6 +159,21 @@ impl Partner {
             }
             self.wait(&[], Some(left))?;
         }
+    }
+
+    /// Waits for what other hosts answer. A host of our own answers those who ask it meanwhile: they may wait for us as we
+    /// do for them. Another one is left alone: what it says now, or that it has ended, is for later.
+    pub(crate) fn wait_for(&mut self, round: &mut Round) -> Result<()> {
+        if let Partner::Other(..) = self {
+            round.wait();
+            return Ok(());
+        }
+        while !round.advance() {
+            let left = round.until().map(|until| until.saturating_duration_since(Instant::now()));
+            let waiting: Vec<_> = round.waiting().collect();
+            self.wait(&waiting, left)?;
+        }
+        Ok(())
     }
 
     /// Waits until one of `others` is readable or an answer may have come, or for about as long as `longest` says.
@@ -177,5 +201,30 @@ impl Partner {
                 Ok(ready.filter(|(_, fd)| !fd.revents().is_empty()).map(|(at, _)| at).collect())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use rustix::time::{ClockId, clock_gettime};
+
+    use super::*;
+
+    #[test]
+    fn waiting_for_others_takes_no_time_when_the_host_has_gone() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut partner = Partner::other(Host::of(ours.into()));
+        drop(theirs);
+        let (ours, _silent) = UnixStream::pair().unwrap();
+        let patience = Duration::from_secs(1);
+        let silent = std::iter::once(Ok(Host::of(ours.into())));
+        let mut round = Round::ask(silent, |_| Ok(()), patience);
+        let used = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
+        let before = used();
+        partner.wait_for(&mut round).unwrap();
+        assert!(used() - before < patience / 4, "{:?}", used() - before);
+        assert!(partner.wait_for_answer(patience).unwrap_err().to_string().contains("has gone"));
     }
 }

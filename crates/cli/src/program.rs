@@ -16,9 +16,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
 use std::time::{Duration, SystemTime};
 
-use crate::terminal::warn;
-use anyhow::{Context, Result, bail};
+use crate::terminal::{warn, with_causes};
+use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// The hidden subcommand of the child.
@@ -38,14 +39,16 @@ pub enum NotRun {
     /// There is no such program.
     #[error("{0}")]
     NotFound(String),
+    /// Somebody has ended it while it was held.
+    #[error("the program was ended before it began ({0})")]
+    EndedEarly(ExitStatus),
 }
 
 impl NotRun {
     /// An error of foretell's own, with all that led to it.
     #[must_use]
-    #[allow(clippy::needless_pass_by_value)] // for map_err
     pub fn failed(error: anyhow::Error) -> NotRun {
-        NotRun::Failed(format!("{error:#}"))
+        error.downcast().unwrap_or_else(|error| NotRun::Failed(with_causes(&error)))
     }
 
     /// The exit code.
@@ -55,6 +58,7 @@ impl NotRun {
             NotRun::Failed(_) => 125,
             NotRun::NotExecutable(_) => 126,
             NotRun::NotFound(_) => 127,
+            NotRun::EndedEarly(status) => exit_code(*status),
         }
     }
 
@@ -124,10 +128,14 @@ impl Program {
 
     /// Starts `program` at once, without any control.
     pub fn start(program: &OsStr, arguments: &[OsString]) -> Result<Program> {
-        let child = Command::new(program)
-            .args(arguments)
-            .spawn()
-            .map_err(|error| NotRun::executing(program, &error))?;
+        let child = match Command::new(program).args(arguments).spawn() {
+            // A script that does not say what it is for is one for the shell, as execvp(3) has it.
+            Err(error) if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) => {
+                Command::new("/bin/sh").arg(find(program)?).args(arguments).spawn()
+            }
+            started => started,
+        };
+        let child = child.map_err(|error| NotRun::executing(program, &error))?;
         Ok(Program { pidfd: pidfd_of(&child)?, child, waiting: None })
     }
 
@@ -145,8 +153,8 @@ impl Program {
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 Err(e) => return Err(e.into()),
             }
-            if let Some(status) = self.try_wait()? {
-                bail!("the program was ended before it began ({status})");
+            if let Some(early) = self.ended_early() {
+                return Err(early.into());
             }
         }
     }
@@ -187,6 +195,11 @@ impl Program {
     /// How the program ended, if it has.
     pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
+    }
+
+    /// Why a program that is held will not run any more, if that is so.
+    pub fn ended_early(&mut self) -> Option<NotRun> {
+        self.try_wait().ok().flatten().map(NotRun::EndedEarly)
     }
 
     /// Waits until the program has ended.

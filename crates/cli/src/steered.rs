@@ -7,13 +7,13 @@ use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use foretell_pagecache::watch::{Gather, Totals};
 use foretell_pagecache::{Casting, Report};
 use foretelld::{RunHint, RunManager, RunReply, RunRequest, RunRule, Service};
 use rustix::event::PollFlags;
 
-use crate::commands::run::{HintSource, Outcome, Refused, wake_descriptor};
+use crate::commands::run::{HintSource, Outcome, wake_descriptor};
 use crate::guide::{FEED_TIME, FIRST_TIME, Guide};
 use crate::hints::Hint;
 use crate::hints::check::Kind;
@@ -25,9 +25,10 @@ use crate::partner::{NotStarted, Partner, Started};
 use crate::program::{Program, exit_code};
 use crate::rule::Rule;
 use crate::scan::{self, Allowance, Verdict};
-use crate::signals;
+use crate::signals::ForProgram;
 use crate::stats::Stats;
-use crate::terminal::warn;
+use crate::terminal::{warn, with_causes};
+use crate::uncontrolled::Refused;
 
 /// How long a host may take to say that it leaves files alone.
 const YIELD_PATIENCE: Duration = Duration::from_secs(10);
@@ -57,14 +58,17 @@ impl Steered {
     /// Has a program that is held back taken under control.
     pub(crate) fn begin(
         mut partner: Partner,
-        program: Program,
+        mut program: Program,
         managers: Vec<RunManager>,
         casting: Option<Casting>,
     ) -> Result<(Steered, Started), Refused> {
-        let started = partner.start(&program, managers, casting).map_err(|why| match why {
-            NotStarted::Unable(text) => Refused::Unable(anyhow!(text)),
-            NotStarted::Wrong(error) => Refused::Wrong(error),
-            NotStarted::Ended(error) => Refused::Ended(error),
+        let started = partner.start(&program, managers, casting);
+        let started = started.map_err(|why| match (program.ended_early(), why) {
+            // By somebody else: no wonder that it cannot be controlled.
+            (Some(early), _) => Refused::Wrong(early.into()),
+            (None, NotStarted::Unable(text)) => Refused::Unable(anyhow!(text)),
+            (None, NotStarted::Wrong(error)) => Refused::Wrong(error),
+            (None, NotStarted::Ended(error)) => Refused::Ended(error),
         })?;
         Ok((Steered { partner, program, gather: None, input_log: None }, started))
     }
@@ -95,11 +99,7 @@ impl Steered {
         }
         let own: Vec<RunRule> = rules.iter().map(Into::into).collect();
         let mut round = hosts::ask_rules(&own, started.began_ns, self.partner.who());
-        // A host of our own answers those who ask it meanwhile: they may wait for us as we do for them.
-        while !round.advance() {
-            let waiting: Vec<_> = round.waiting().collect();
-            self.partner.wait(&waiting, Some(round.left()))?;
-        }
+        self.partner.wait_for(&mut round)?;
         let elsewhere = round.rules();
         let mut found = None;
         if let Partner::Other(..) = self.partner {
@@ -128,8 +128,8 @@ impl Steered {
         Ok(found)
     }
 
-    /// Lets the program begin and stays with it until it has ended.
-    pub(crate) fn run(mut self, sources: &[HintSource]) -> Result<Outcome> {
+    /// Lets the program begin and stays with it until it has ended. What has been `caught` is the program's.
+    pub(crate) fn run(mut self, sources: &[HintSource], caught: ForProgram) -> Result<Outcome> {
         let wake = wake_descriptor()?;
         // One recording says more than an order: who reads what. Only our own host is told that.
         let own = self.own().and_then(|host| Some((host.own_session()?, host.plane().options().clone())));
@@ -148,7 +148,7 @@ impl Steered {
         // An error here comes again in the loop, where it is dealt with.
         let _ = outgoing.send_first(&mut self.partner);
         self.feed(&mut guide, FIRST_TIME);
-        signals::pass_on(self.program.pidfd()?)?;
+        caught.pass_on(self.program.pidfd()?)?;
         if let Some(mut gather) = self.gather.take()
             && let Some(host) = self.own()
         {
@@ -198,7 +198,7 @@ impl Steered {
     ) -> Result<(ExitStatus, Stats)> {
         let Steered { mut partner, mut program, input_log, .. } = self;
         let who = partner.who().to_owned();
-        let failure = ended.as_ref().err().map(|error| format!("{error:#}"));
+        let failure = ended.as_ref().err().map(with_causes);
         if let Some(why) = &failure {
             warn(&format!("{who} no longer controls this program ({why}); it goes on uncontrolled"));
         }
@@ -209,7 +209,7 @@ impl Steered {
             Partner::Other(..) if failure.is_some() => {
                 outgoing.farewell.take().map(|report| (report, None)).context("it ended without a word")
             }
-            Partner::Other(..) => last_report(&mut partner).map(|report| (report, None)),
+            Partner::Other(..) => last_report(&mut partner, outgoing).map(|report| (report, None)),
         };
         let status = match ended {
             Ok(status) => status,
@@ -230,7 +230,10 @@ impl Steered {
                 }
                 Stats { hints_skipped: skipped, ..Stats::from(*report) }
             }
-            Err(e) => Stats::uncontrolled(&format!("{who}, which controlled it, gave no report ({e:#})")),
+            Err(e) => Stats::uncontrolled(&format!(
+                "{who}, which controlled it, gave no report ({})",
+                with_causes(&e)
+            )),
         };
         if let Some(log) = input_log {
             log.finish();
@@ -268,14 +271,16 @@ fn record(gather: Gather, report: &Report, elapsed: Duration, status: ExitStatus
 }
 
 /// What another host has done for the program.
-fn last_report(partner: &mut Partner) -> Result<LastReport> {
+fn last_report(partner: &mut Partner, outgoing: &mut Outgoing) -> Result<LastReport> {
     partner.send(RunRequest::Report)?;
     loop {
-        match partner.wait_for_answer(REPORT_PATIENCE)? {
-            RunReply::Report { report, skipped } => return Ok((report, skipped)),
-            // To hints that were under way.
-            RunReply::Taken { .. } => {}
-            other => return Err(partner.unexpected(&other)),
+        match partner.wait_for_any_answer(REPORT_PATIENCE)? {
+            Answer::Run(RunReply::Report { report, skipped }) => return Ok((report, skipped)),
+            // To hints that were under way. Of more than those it is the report that is refused.
+            Answer::Refused(why) if !outgoing.is_under_way() => bail!("{} refuses: {why}", partner.who()),
+            answer @ (Answer::Run(RunReply::Taken { .. }) | Answer::Refused(_)) => outgoing.hear(answer),
+            Answer::Run(other) => return Err(partner.unexpected(&other)),
+            Answer::Welcome | Answer::Status(_) => {}
         }
     }
 }
@@ -303,6 +308,9 @@ fn in_words(rules: &[Rule], elsewhere: &Elsewhere, allowance: &mut Allowance) ->
 #[derive(Debug, Default)]
 struct Outgoing {
     streams: Vec<Stream>,
+    /// How many of the messages under way were refused. Of which list they are is not said, and known when all others
+    /// have been answered.
+    refused: usize,
     skipped: u64,
     /// What the host sent when it ended.
     farewell: Option<LastReport>,
@@ -407,19 +415,34 @@ impl Outgoing {
         }
     }
 
+    /// Is a message not answered yet?
+    fn is_under_way(&self) -> bool {
+        self.streams.iter().filter(|stream| stream.under_way).count() > self.refused
+    }
+
+    /// When the messages under way are as many as were refused, it is these.
+    fn settle(&mut self) {
+        if !self.is_under_way() {
+            self.streams.iter_mut().for_each(|stream| stream.under_way = false);
+            self.refused = 0;
+        }
+    }
+
     fn hear(&mut self, answer: Answer) {
         match answer {
             Answer::Run(RunReply::Taken { manager, problem, .. }) => {
                 let streams = self.streams.iter_mut().filter(|stream| stream.manager == manager);
                 streams.for_each(|stream| stream.under_way = false);
+                self.settle();
                 if let Some(problem) = problem {
                     warn(&format!("a hint was skipped: {problem}"));
                 }
             }
             Answer::Run(RunReply::Report { report, skipped }) => self.farewell = Some((report, skipped)),
-            // What was refused is lost, nothing else. Of which list it was is not said.
+            // What was refused is lost, nothing else.
             Answer::Refused(why) => {
-                self.streams.iter_mut().for_each(|stream| stream.under_way = false);
+                self.refused += 1;
+                self.settle();
                 self.skipped += 1;
                 warn(&format!("hints were refused: {why}"));
             }
@@ -427,5 +450,36 @@ impl Outgoing {
             | Answer::Welcome
             | Answer::Status(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_of_one_message_and_the_others_are_still_under_way() {
+        let stream = |manager| Stream {
+            manager,
+            kind: Kind::Stream,
+            feed: None,
+            hints: VecDeque::new(),
+            under_way: true,
+        };
+        let mut outgoing = Outgoing { streams: (0..3).map(stream).collect(), ..Outgoing::default() };
+        let under_way = |outgoing: &Outgoing| -> Vec<usize> {
+            outgoing.streams.iter().filter(|stream| stream.under_way).map(|stream| stream.manager).collect()
+        };
+        let taken = |manager| Answer::Run(RunReply::Taken { manager, skipped: 0, problem: None });
+        outgoing.hear(Answer::Refused("no".to_owned()));
+        assert_eq!((under_way(&outgoing), outgoing.is_under_way()), (vec![0, 1, 2], true));
+        outgoing.hear(taken(1));
+        assert_eq!(under_way(&outgoing), [0, 2]);
+        // Either of the two may be the one that was refused, until the other one is taken.
+        outgoing.hear(taken(0));
+        assert_eq!((under_way(&outgoing), outgoing.is_under_way()), (vec![], false));
+        assert_eq!(outgoing.skipped, 1);
+        outgoing.streams[1].under_way = true;
+        assert!(outgoing.is_under_way(), "the refusal is settled");
     }
 }

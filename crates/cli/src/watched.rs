@@ -11,11 +11,12 @@ use anyhow::{Result, anyhow};
 use foretell_learn::{WATCHING_BYTES, memory};
 use foretell_pagecache::watch::{Totals, WatchError, Watcher};
 
-use crate::commands::run::{Outcome, Refused};
+use crate::commands::run::Outcome;
 use crate::program::{NotRun, Program, exit_code};
-use crate::signals;
+use crate::signals::{self, ForProgram};
 use crate::stats::Stats;
-use crate::terminal::warn;
+use crate::terminal::{warn, with_causes};
+use crate::uncontrolled::Refused;
 
 /// A program that has ended.
 #[derive(Debug)]
@@ -64,7 +65,7 @@ pub(crate) fn until_end(
 /// Our signals are the program's. Without it it runs all the same.
 pub(crate) fn pass_signals_on(program: &Program) {
     if let Err(error) = program.pidfd().and_then(signals::pass_on) {
-        warn(&format!("signals are not passed on to the job ({error:#})"));
+        warn(&format!("signals are not passed on to the job ({})", with_causes(&error)));
     }
 }
 
@@ -84,18 +85,22 @@ impl Held {
         name: &OsString,
         arguments: &[OsString],
         recording: Option<&Path>,
+        signals: &mut ForProgram,
     ) -> Result<Held, Refused> {
         if let Some(free) = memory::free_bytes().filter(|free| *free < WATCHING_BYTES) {
             let (free, needed) = (free >> 20, WATCHING_BYTES >> 20);
             let why = anyhow!("cannot watch: {free} MiB of memory are free, and it takes {needed}");
             return Err(Refused::Unable(why));
         }
-        let program =
+        signals.catch().map_err(Refused::Unable)?;
+        let mut program =
             Program::start_held(name, arguments).map_err(|e| Refused::Wrong(NotRun::failed(e).into()))?;
-        match Watcher::start(program.pid(), recording) {
-            Ok(watcher) => Ok(Held { program, watcher }),
-            Err(WatchError::Write(error)) => Err(Refused::Wrong(anyhow!(error).context("--record"))),
-            Err(error) => Err(Refused::Unable(anyhow!(error).context("cannot watch"))),
+        match (Watcher::start(program.pid(), recording), program.ended_early()) {
+            (Ok(watcher), _) => Ok(Held { program, watcher }),
+            // By somebody else: no wonder that it cannot be watched.
+            (Err(_), Some(early)) => Err(Refused::Wrong(early.into())),
+            (Err(WatchError::Write(error)), None) => Err(Refused::Wrong(anyhow!(error).context("--record"))),
+            (Err(error), None) => Err(Refused::Unable(anyhow!(error).context("cannot watch"))),
         }
     }
 
@@ -103,9 +108,9 @@ impl Held {
     ///
     /// # Errors
     /// It cannot be waited for.
-    pub(crate) fn run(self) -> Result<Outcome> {
+    pub(crate) fn run(self, signals: ForProgram) -> Result<Outcome> {
         let Held { mut program, mut watcher } = self;
-        pass_signals_on(&program);
+        signals.pass_on(program.pidfd()?)?;
         watcher.begin();
         program.release();
         let Ended { status, elapsed, watcher } = until_end(program, Instant::now(), Some(watcher))?;

@@ -99,7 +99,7 @@ fn nothing_to_gain_has_a_reason() {
     assert!(cached.stdout.contains("fits into free memory"), "{}", cached.stdout);
     let quick = record(&tree.file("quick"), 100, 4, 1, MS);
     let quick = advise(&[quick.to_str().unwrap()]);
-    assert!(quick.stdout.contains("it computes and does not wait"), "{}", quick.stdout);
+    assert!(quick.stdout.contains("it waits too little for storage"), "{}", quick.stdout);
 }
 
 #[test]

@@ -4,7 +4,9 @@
 
 mod harness;
 
-use harness::{FORETELL, Tree, foretell};
+use std::process::Command;
+
+use harness::{Ended, FORETELL, Tree, foretell};
 
 /// Runs `foretell run FLAGS -- touch MARK`; it must fail in one line that contains `says`.
 fn refused(tree: &Tree, flags: &[&str], says: &str) {
@@ -230,5 +232,21 @@ fn what_is_missing_is_told_with_where_to_look_it_up() {
         let ended = foretell(arguments);
         assert_eq!((ended.code, ended.stderr.lines().count()), (Some(2), 1), "{}", ended.stderr);
         assert!(ended.stderr.contains(says), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn output_that_a_full_disk_does_not_take_is_told() {
+    for arguments in [&["device", "list"][..], &["sim", "--workload", "synth", "--policy", "demand-lru"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(FORETELL);
+        let ended: Ended = command.args(arguments).stdout(full).output().unwrap().into();
+        assert_eq!(
+            (ended.code, ended.stderr.lines().count()),
+            (Some(2), 1),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
+        assert!(ended.stderr.contains("standard output: not all of it could be written"), "{}", ended.stderr);
     }
 }

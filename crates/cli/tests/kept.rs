@@ -5,6 +5,7 @@
 mod harness;
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
 use harness::{Ended, FORETELL, Tree, wait_until};
@@ -37,6 +38,15 @@ fn the_exit_code_is_the_jobs_own() {
     assert_eq!(code_of(&tree, &[], &["sh", "-c", "kill -9 $$"]), Some(128 + 9));
     assert_eq!(code_of(&tree, &[], &["/no/such/program"]), Some(127));
     assert_eq!(code_of(&tree, &[], &["/etc/passwd"]), Some(126));
+}
+
+/// As every shell does, and env(1), and cron.
+#[test]
+fn a_script_without_an_interpreter_is_the_shells() {
+    let tree = Tree::new(&[]);
+    let script = tree.write("nightly", "test \"$1 $2\" = 'a b c' && exit 7\n");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(code_of(&tree, &[], &[script.to_str().unwrap(), "a b", "c"]), Some(7));
 }
 
 /// The kernel takes leave of children by itself then, unless that is changed.

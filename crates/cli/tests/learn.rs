@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use foretell_cgroup::{Controller, MemoryGroup, Place};
-use harness::{Ended, FORETELL, Tree, can_control, foretell};
+use harness::{Ended, FORETELL, Hosts, Tree, can_control, foretell};
 use serde_json::Value;
 
 /// A job's directory, its files and its knowledge.
@@ -145,6 +145,8 @@ fn the_exit_code_is_the_jobs_own_and_a_night_cut_short_teaches_nothing() {
         let short = stage.night(&["--as", "watch"], script);
         assert_eq!(short.code, Some(code), "{}", short.stderr);
         assert_eq!(std::fs::read(stage.recording()).unwrap(), kept, "{script}");
+        let said = "nothing is learnt from it: the job usually ends with exit code ";
+        assert!(short.stderr.contains(said) && !short.stderr.contains("is known now"), "{}", short.stderr);
     }
     assert_eq!(stage.show().len(), 3);
     let missing = foretell(["learn", "--", "no-such-program-here"]);
@@ -199,6 +201,10 @@ fn statistics_that_cannot_be_written_do_not_stop_the_job() {
     let night = stage.night(&["-q", "--as", "alone", "--stats", "/nonexistent/stats"], "echo out; exit 3");
     assert_eq!((night.code, night.stdout.as_str()), (Some(3), "out\n"), "{}", night.stderr);
     assert!(one_line(&night).contains("the job runs all the same"), "{}", night.stderr);
+    let night = stage.night(&["-q", "--as", "alone", "--stats", "/dev/full"], "echo out; exit 3");
+    assert_eq!((night.code, night.stdout.as_str()), (Some(3), "out\n"), "{}", night.stderr);
+    let line = one_line(&night);
+    assert!(line.starts_with("foretell: /dev/full: ") && line.matches("os error").count() == 1, "{line}");
 }
 
 #[test]
@@ -261,6 +267,43 @@ fn two_nights_at_once_both_run() {
     assert!(one_line(&second).contains("is running already; this one runs alone"), "{}", second.stderr);
     std::fs::write(&go, "").unwrap();
     assert!(first.wait_with_output().unwrap().status.success());
+}
+
+#[test]
+fn who_has_joined_a_night_whose_steering_ends_early_is_told_what_was_done() {
+    if !can_control("who_has_joined_a_night_whose_steering_ends_early_is_told_what_was_done") {
+        return;
+    }
+    let stage = Stage::new();
+    let (slow, go) = (stage.tree.file("slow"), stage.tree.file("go"));
+    // Quick the first time, then behind its own pace until it is told to end.
+    let wait = format!("until test -e '{}'; do sleep 0.05; done", go.display());
+    let script = format!("if test -e '{}'; then {wait}; fi; {}", slow.display(), stage.reads());
+    stage.night(&["--as", "watch"], &script);
+    std::fs::write(&slow, "").unwrap();
+    let hosts = Hosts::new();
+    let state = stage.state().display().to_string();
+    let night = ["learn", "-q", "--as", "steer", "--name", "job", "--state", &state, "--"];
+    let night = hosts.spawn([&night[..], &["timeout", "60", "sh", "-c", &script]].concat());
+    let mut place = None;
+    harness::wait_until("the night can be joined", || {
+        let names = hosts.names();
+        place = names.iter().find_map(|name| Some(name.to_str()?.strip_suffix(".sock")?.to_owned()));
+        place.is_some()
+    });
+    let (stats, tree) = (stage.tree.file("stats"), Tree::new(&[("d.dat", 1 << 20)]));
+    let read = format!("cat '{}' > /dev/null; {wait}", tree.file("d.dat").display());
+    let (rule, stats_path) = (tree.rule("mru"), stats.display().to_string());
+    let joined = ["run", "--quiet", "--join", place.as_deref().unwrap(), "--rule", &rule];
+    let joined = hosts.spawn([&joined[..], &["--stats", &stats_path, "--", "sh", "-c", &read]].concat());
+    harness::wait_until("steering has ended", || hosts.names().is_empty());
+    std::fs::write(&go, "").unwrap();
+    let (joined, night) = (joined.end(), night.end());
+    assert!(night.stderr.contains("steering has ended"), "{}", night.stderr);
+    assert_eq!((joined.code, night.code), (Some(0), Some(0)), "{}", joined.stderr);
+    assert!(joined.stderr.contains("it goes on uncontrolled"), "{}", joined.stderr);
+    let told = harness::statistics(&stats);
+    assert_eq!(harness::number(&told, "references"), 128, "{told}");
 }
 
 /// The job's output stands in a file, so that nobody waits for a pipe that a killed process holds.

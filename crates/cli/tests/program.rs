@@ -52,6 +52,37 @@ fn a_device_that_is_named_for_results_stays_one() {
     assert_eq!(std::fs::read_dir(tree.path()).unwrap().count(), 2);
 }
 
+/// Its reader, which is there before us, is there to the end.
+#[test]
+fn a_pipe_that_is_named_for_results_gets_them() {
+    let test = "a_pipe_that_is_named_for_results_gets_them";
+    if !can_control(test) {
+        return;
+    }
+    let tree = Tree::new(&[("a", 10)]);
+    let pipe = tree.file("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (path, reads) = (pipe.display().to_string(), tree.file("reads").display().to_string());
+    let a = tree.file("a").display().to_string();
+    assert_eq!(foretell(["run", "--quiet", "--record", &reads, "--", "cat", &a]).code, Some(0));
+    for (arguments, begins) in [
+        (["run", "--quiet", "--record", &path, "--", "true"].to_vec(), "foretell-recording"),
+        (["run", "--quiet", "--stats", &path, "--", "true"].to_vec(), "{"),
+        (["trace", "show", &reads, "--svg", &path].to_vec(), "<svg"),
+    ] {
+        let reader = Command::new("cat").arg(&pipe).stdout(Stdio::piped()).spawn().unwrap();
+        // Opening it for writing waits for the reader.
+        let waited = std::fs::File::options().write(true).open(&pipe).unwrap();
+        let foretell = Command::new(FORETELL).args(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        wait_until("it holds the pipe", || holds(foretell.id(), &pipe) || !is_foretell(foretell.id()));
+        drop(waited);
+        let ended = Ended::from(foretell.wait_with_output().unwrap());
+        assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+        let read = reader.wait_with_output().unwrap().stdout;
+        assert!(String::from_utf8_lossy(&read).starts_with(begins), "{arguments:?}");
+    }
+}
+
 #[test]
 fn output_input_and_surroundings_are_untouched() {
     if !can_control("output_input_and_surroundings_are_untouched") {
@@ -234,4 +265,9 @@ fn bpf_descriptors(pid: u32) -> usize {
     let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return 0 };
     let targets = descriptors.flatten().filter_map(|d| std::fs::read_link(d.path()).ok());
     targets.filter(|target| target.to_string_lossy().contains("bpf")).count()
+}
+
+fn holds(pid: u32, path: &std::path::Path) -> bool {
+    let Ok(descriptors) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return false };
+    descriptors.flatten().any(|d| std::fs::read_link(d.path()).is_ok_and(|target| target == path))
 }

@@ -5,8 +5,10 @@
 mod harness;
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::Duration;
 
 use harness::{Background, Hosts, Tree, can_control, number, statistics};
 
@@ -21,9 +23,15 @@ struct Daemon {
 
 impl Daemon {
     fn start(arguments: &[&str]) -> Daemon {
+        Daemon::start_with(arguments, |_| {})
+    }
+
+    fn start_with(arguments: &[&str], set: impl FnOnce(&mut Command)) -> Daemon {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("s.sock");
-        let mut child = daemon(&socket, arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut command = daemon(&socket, arguments);
+        set(&mut command);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut errors = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         errors.read_line(&mut line).unwrap();
@@ -52,6 +60,27 @@ fn daemon(socket: &Path, arguments: &[&str]) -> Command {
 
 fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// systemd(1) takes it for started then: it must serve, and have given up what it is to give up.
+#[test]
+fn the_manager_is_told_when_the_service_is_confined() {
+    if !can_control("the_manager_is_told_when_the_service_is_confined") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("notify");
+    let manager = UnixDatagram::bind(&place).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let service = Daemon::start_with(&["--budget", "4M"], |command| {
+        command.env("NOTIFY_SOCKET", &place);
+    });
+    let mut told = [0; 16];
+    let length = manager.recv(&mut told).unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", service.child.id())).unwrap();
+    assert_eq!(&told[..length], b"READY=1");
+    // A filter (`SECCOMP_MODE_FILTER`).
+    assert!(status.lines().any(|line| line == "Seccomp:\t2"), "{status}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::path::Path;
 use foretell_protocol::frame::Arrival;
 use foretell_protocol::message::Message;
 use foretell_protocol::{PROTOCOL, Part, Parts, Reader, Reply, Request};
-use harness::{Background, Hosts, Tree, can_control, foretell, number, statistics};
+use harness::{Background, Hosts, Tree, can_control, foretell, number, statistics, wait_until};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, Signal};
 
@@ -426,4 +426,47 @@ fn a_host_that_does_not_answer_holds_nobody_up() {
     stopped.signal(Signal::CONT);
     assert_eq!(stopped.end().code, Some(0));
     drop(silent);
+}
+
+/// Whoever ends a run ends its program, also one that has not begun.
+#[test]
+fn a_signal_while_a_run_begins_is_the_programs() {
+    if !can_control("a_signal_while_a_run_begins_is_the_programs") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 8192)]);
+    let hosts = Hosts::new();
+    // Asked which rules it has, it says nothing: for so long the program is held.
+    let _silent = UnixListener::bind(hosts.path().join(format!("{}.sock", std::process::id()))).unwrap();
+    let mark = tree.file("mark");
+    let (rule, touched) = (tree.rule("mru"), mark.display().to_string());
+    let run = hosts.spawn(["run", "--budget", "1M", "--rule", &rule, "--", "touch", &touched]);
+    let pid = run.pid();
+    wait_until("the program is held", || {
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        children.split_ascii_whitespace().any(|child| {
+            let words = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
+            words.split(|byte| *byte == 0).any(|word| word == b"exec-when-told")
+        })
+    });
+    run.signal(Signal::TERM);
+    let ended = run.end();
+    assert_eq!(ended.code, Some(128 + 15), "{}", ended.stderr);
+    assert!(!mark.exists(), "it has never begun");
+}
+
+#[test]
+fn who_is_no_run_is_not_waited_for() {
+    let hosts = Hosts::new();
+    let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let pid = other.id().to_string();
+    // It is this process that listens there.
+    let _listener = UnixListener::bind(hosts.path().join(format!("{pid}.sock"))).unwrap();
+    let start = std::time::Instant::now();
+    let ended = hosts.foretell(["run", "--join", &pid, "--rule", "/nowhere/**=mru", "--", "true"]);
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(ended.stderr.contains("listens there"), "{}", ended.stderr);
+    assert!(start.elapsed().as_secs() < 5, "one that is to listen yet would be waited for longer");
 }

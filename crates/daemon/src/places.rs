@@ -30,7 +30,7 @@ const NAME: &str = "foretell";
 
 /// Entries of a directory looked at; the directory of another user may be full of anything.
 const ENTRIES: usize = 4096;
-/// Hosts found at most; those with the lowest numbers.
+/// Hosts found at most in this user's directory, and in those of all others together; those with the lowest numbers.
 const HOSTS: usize = 1024;
 /// Tries at a name whose lock somebody has for the moment that it takes to remove what was left behind.
 const TRIES: u32 = 20;
@@ -145,37 +145,67 @@ fn socket_in(directory: &Path, pid: u32) -> PathBuf {
     directory.join(format!("{pid}.sock"))
 }
 
-/// The private hosts of this user but for this process, in the order of their numbers; for root also those of all
-/// others.
+/// The private hosts of this user but for this process, in the order of their numbers; what was left behind by those
+/// that were killed is removed.
 #[must_use]
-pub fn places() -> Vec<Place> {
+pub fn own_places() -> Vec<Place> {
     let user = rustix::process::geteuid().as_raw();
-    let mut places = Vec::new();
-    if let Ok(directory) = own_directory(user)
-        && is_alone(&directory, user)
-    {
-        remove_left_behind(&directory);
-        places.extend(list(&directory, user));
-    }
-    if user == 0 && named(VARIABLE).is_none() {
-        let users = fs::read_dir(OF_USERS).into_iter().flatten().flatten().take(ENTRIES);
-        for user in users.filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
-            let directory = Path::new(OF_USERS).join(u32::to_string(&user)).join(NAME);
-            if is_alone(&directory, user) {
-                places.extend(list(&directory, user));
-            }
-        }
-    }
+    let Some(directory) = own_directory(user).ok().filter(|directory| is_alone(directory, user)) else {
+        return Vec::new();
+    };
+    remove_left_behind(&directory);
+    let mut places = list(&directory, user);
     places.retain(|place| place.pid != std::process::id());
-    places.sort_by_key(|place| place.pid);
-    places.truncate(HOSTS);
     places
 }
 
-/// The private host of a process, if it can be found.
+/// The private hosts of this user, as [`own_places`]; for root, after them, also those of all others.
+#[must_use]
+pub fn places() -> Vec<Place> {
+    let mut places = own_places();
+    if rustix::process::geteuid().is_root() && named(VARIABLE).is_none() {
+        places.extend(in_turns(places_in(Path::new(OF_USERS))));
+    }
+    places
+}
+
+/// The private hosts of each user who has a directory in this one.
+fn places_in(of_users: &Path) -> Vec<Vec<Place>> {
+    let users = fs::read_dir(of_users).into_iter().flatten().flatten().take(ENTRIES);
+    let users = users.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let directories = users.map(|user: u32| (of_users.join(user.to_string()).join(NAME), user));
+    directories
+        .filter(|(directory, user)| is_alone(directory, *user))
+        .map(|(directory, user)| list(&directory, user))
+        .collect()
+}
+
+/// The first of each user, then the second ones, and so on: however many names one of them has made, those of the others
+/// are among the first.
+fn in_turns(users: Vec<Vec<Place>>) -> Vec<Place> {
+    let mut turns: Vec<(usize, Place)> =
+        users.into_iter().flat_map(|of| of.into_iter().enumerate()).collect();
+    turns.sort_by_key(|(turn, place)| (*turn, place.pid));
+    turns.into_iter().map(|(_, place)| place).take(HOSTS).collect()
+}
+
+/// The private host of a process, if it can be found: of this user, and for root also of another one.
 #[must_use]
 pub fn place_of(pid: u32) -> Option<Place> {
-    places().into_iter().find(|place| place.pid == pid)
+    let user = rustix::process::geteuid().as_raw();
+    let own = own_directory(user).ok().map(|directory| (directory, user));
+    let others = if user == 0 && named(VARIABLE).is_none() {
+        // Its directory in /proc is that user's.
+        let owner = fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid());
+        owner.map(|owner| (Path::new(OF_USERS).join(owner.to_string()).join(NAME), owner))
+    } else {
+        None
+    };
+    let mut places = own.into_iter().chain(others).filter(|(directory, user)| is_alone(directory, *user));
+    places.find_map(|(directory, user)| {
+        let socket = socket_in(&directory, pid);
+        socket.symlink_metadata().is_ok().then_some(Place { pid, user, socket })
+    })
 }
 
 /// The processes that have a name with this ending.
@@ -184,9 +214,10 @@ fn numbers(directory: &Path, ending: &str) -> BTreeSet<u32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(ending)?.parse().ok()).collect()
 }
 
+/// The hosts that have names in a directory, in the order of their numbers.
 fn list(directory: &Path, user: u32) -> Vec<Place> {
     let place = |pid| Place { pid, user, socket: socket_in(directory, pid) };
-    numbers(directory, ".sock").into_iter().map(place).collect()
+    numbers(directory, ".sock").into_iter().take(HOSTS).map(place).collect()
 }
 
 fn remove_left_behind(directory: &Path) {
@@ -247,6 +278,21 @@ mod tests {
         let lock = format!("{own}.lock");
         assert_eq!(left, BTreeSet::from(["9.sock".to_owned(), "precious".to_owned(), own, lock]));
         drop(alive);
+    }
+
+    #[test]
+    fn many_names_of_one_user_hide_no_host_of_another() {
+        let parent = tempfile::tempdir().unwrap();
+        let place = |user: u32, pid: u32| Place { pid, user, socket: PathBuf::new() };
+        let many: Vec<Place> = (1..=2000).map(|pid| place(1, pid)).collect();
+        let found = in_turns(vec![many, vec![place(2, 50_000)]]);
+        assert_eq!((found.len(), &found[..2]), (HOSTS, &[place(1, 1), place(2, 50_000)][..]));
+        // In a directory those with the lowest numbers are found.
+        for pid in 0..2000 {
+            fs::write(socket_in(parent.path(), pid), "").unwrap();
+        }
+        let found = list(parent.path(), user());
+        assert_eq!((found.len(), found[HOSTS - 1].pid), (HOSTS, HOSTS as u32 - 1));
     }
 
     #[test]

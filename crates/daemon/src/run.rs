@@ -39,7 +39,7 @@ pub enum RunRequest {
         /// A list for each manager elsewhere.
         rules: Vec<Vec<RunRule>>,
     },
-    /// Which rules held here before a time, and is a file managed already to which these would give another policy?
+    /// Which rules held here before a time, and is a file managed by them to which these would give another policy?
     /// Takes no program. Answered with [`RunReply::Rules`].
     Rules {
         /// Those of whoever asks.
@@ -147,7 +147,7 @@ pub enum RunReply {
     Rules {
         /// A list for each manager.
         rules: Vec<Vec<RunRule>>,
-        /// A file that is managed already and would get another policy, in words.
+        /// A file that is managed by one of them and would get another policy, in words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         conflict: Option<String>,
     },
@@ -221,7 +221,8 @@ impl Run {
         });
         let specs: Vec<ManagerSpec> = specs.collect();
         let backlogs = (0..specs.len()).map(Backlog::new).collect();
-        let conflicts = specs.iter().flat_map(|spec| plane.conflicts(&spec.rules).unwrap_or_default());
+        let conflicts =
+            specs.iter().flat_map(|spec| plane.conflicts(&spec.rules, u64::MAX).unwrap_or_default());
         let conflict = conflicts.map(|conflict| conflict.to_string()).next();
         let spec = SessionSpec { casting, ..SessionSpec::new(root_pid, specs) };
         let session = plane.add_session(spec).map_err(|error| {
@@ -324,12 +325,8 @@ impl Run {
 /// The rules that held here before a time, and the first file for which `rules` say something else than they.
 pub(crate) fn rules_here(plane: &Plane, rules: Vec<RunRule>, before_ns: u64) -> Result<RunReply, RunRefused> {
     let here = plane.rules_before(before_ns);
-    let conflict = if here.is_empty() {
-        None
-    } else {
-        let conflicts = plane.conflicts(&plain(rules)).map_err(|error| wrong(error.to_string()))?;
-        conflicts.first().map(ToString::to_string)
-    };
+    let conflicts = plane.conflicts(&plain(rules), before_ns).map_err(|error| wrong(error.to_string()))?;
+    let conflict = conflicts.first().map(ToString::to_string);
     let mut left = RULES_BYTES;
     let here = here.into_iter().map_while(|rules| {
         // A byte of a pattern takes up to six in JSON, and a rule about 50 besides.

@@ -248,13 +248,22 @@ impl Service {
         &self.limits
     }
 
-    /// Serves until it is stopped. The whole process gives up the system calls that the service does not make: what
-    /// else there is to be done in it (metrics) has to be under way.
+    /// Has the whole process give up the system calls that the service does not make: what else there is to be done in
+    /// it (metrics) has to be under way. After that it serves, or nothing does.
+    ///
+    /// # Errors
+    /// When nothing can be given up.
+    pub fn confine(&mut self) -> Result<(), ServiceError> {
+        // Once: the filter that is there then refuses another one.
+        Ok(confine::filter_calls(std::mem::replace(&mut self.confinement, Confinement::None))?)
+    }
+
+    /// Serves until it is stopped; [`Service::confine`] comes first where it has not been called.
     ///
     /// # Errors
     /// When the loop cannot go on, or nothing can be given up.
     pub fn run(mut self) -> Result<(), ServiceError> {
-        confine::filter_calls(self.confinement)?;
+        self.confine()?;
         while !self.stopping {
             self.round(&[], IDLE)?;
         }

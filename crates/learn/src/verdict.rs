@@ -77,9 +77,12 @@ pub fn tonight(nights: &[Night], has_recording: bool) -> Tonight {
             return Tonight::Watch(format!("it was not looked at for {} nights", alone.len()));
         }
         let (elapsed, share) = (watched.elapsed_s, 100.0 * waited / watched.elapsed_s.max(1e-9));
-        return Tonight::Alone(format!(
-            "nothing to gain: of {elapsed:.1} s it waited {waited:.1} s ({share:.0}%) for storage"
-        ));
+        return Tonight::Alone(match watched.wait_s {
+            Some(_) => format!(
+                "nothing to gain: of {elapsed:.1} s it waited {waited:.1} s ({share:.0}%) for storage"
+            ),
+            None => format!("nothing to gain: it was over after {elapsed:.1} s, before it could be watched"),
+        });
     }
     pause(&nights).unwrap_or_else(|| Tonight::Steer(format!("it waits {waited:.1} s for storage")))
 }
@@ -168,6 +171,9 @@ mod tests {
         more.read_bytes = 300 << 20;
         assert_eq!(kind(tonight(&[night(How::Watched, 10.0, 0.3), more], true)), How::Watched);
         assert_eq!(kind(tonight(&[night(How::Watched, 100.0, 3.0)], true)), How::Alone, "3% of its time");
+        let unseen = Night { wait_s: None, ..night(How::Watched, 0.4, 0.0) };
+        let why = "nothing to gain: it was over after 0.4 s, before it could be watched";
+        assert_eq!(tonight(&[unseen], true), Tonight::Alone(why.to_owned()));
     }
 
     #[test]

@@ -51,11 +51,12 @@ impl Steering {
         Ok(session)
     }
 
-    /// Files that are managed, and for which `rules` say something else.
-    pub(crate) fn conflicts(&self, rules: &RuleSet) -> Vec<Conflict> {
-        let conflict = |path: &Path, managed: (PoolPolicy, i32)| {
+    /// Files that are managed by rules of sessions that had begun before `ns`, and for which `rules` say something else.
+    pub(crate) fn conflicts(&self, rules: &RuleSet, ns: u64) -> Vec<Conflict> {
+        let conflict = |path: &Path| {
             let Rule { glob, policy, priority } = rules.find(path)?;
             let wanted = (*policy, *priority);
+            let managed = self.sessions.rule_before(path, ns).map(|rule| (rule.policy, rule.priority))?;
             (wanted != managed).then(|| Conflict {
                 path: path.to_owned(),
                 glob: glob.clone(),
@@ -63,8 +64,8 @@ impl Steering {
                 wanted,
             })
         };
-        let managed = self.files.iter().filter_map(|(_, file)| Some((&file.path, file.control?)));
-        managed.filter_map(|(path, control)| conflict(path, control)).collect()
+        let managed = self.files.iter().filter(|(_, file)| file.control.is_some());
+        managed.filter_map(|(_, file)| conflict(&file.path)).collect()
     }
 
     /// Ends a session; returns the processes that need be observed no more. Those of a session nested in

@@ -451,7 +451,13 @@ impl Sessions {
 
     /// The first rule of any manager that matches a path.
     pub(crate) fn rule_for(&self, path: &Path) -> Option<&Rule> {
+        self.rule_before(path, u64::MAX)
+    }
+
+    /// The same of the sessions that had begun before `ns`.
+    pub(crate) fn rule_before(&self, path: &Path, ns: u64) -> Option<&Rule> {
         let sessions = self.by_path.iter().filter_map(|id| self.sessions.get(id));
+        let sessions = sessions.filter(|session| session.began_ns < ns);
         sessions.flat_map(|session| &session.managers).find_map(|manager| manager.rules.find(path))
     }
 }

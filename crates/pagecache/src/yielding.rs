@@ -42,11 +42,12 @@ impl Plane {
         rules.filter(|rules| !rules.is_empty()).map(<[Rule]>::to_vec).collect()
     }
 
-    /// The files that are managed already and for which `rules` name another policy or priority.
+    /// The files that are managed already by rules of sessions that had begun before `ns` of that clock, and for which
+    /// `rules` name another policy or priority.
     ///
     /// # Errors
     /// When a rule does not parse.
-    pub fn conflicts(&self, rules: &[Rule]) -> Result<Vec<Conflict>, RuleError> {
-        Ok(self.steering.conflicts(&RuleSet::new(rules)?))
+    pub fn conflicts(&self, rules: &[Rule], ns: u64) -> Result<Vec<Conflict>, RuleError> {
+        Ok(self.steering.conflicts(&RuleSet::new(rules)?, ns))
     }
 }

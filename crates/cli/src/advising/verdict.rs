@@ -20,7 +20,7 @@ const WORTH_TUNED: f64 = 1.05;
 pub(crate) enum Verdict {
     /// Nothing: what it reads is in memory already.
     Fits,
-    /// Nothing: it does not wait.
+    /// Nothing: it waits too little.
     Computes,
     /// Nothing: it is as fast as it can be.
     NoGain,

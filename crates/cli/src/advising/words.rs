@@ -111,7 +111,7 @@ pub(crate) fn verdict(advice: &Advice) -> String {
             "Nothing to gain, because what it reads fits into free memory and is there already.".to_owned()
         }
         Verdict::Computes => format!(
-            "Nothing to gain, because it computes and does not wait: {} of {}.",
+            "Nothing to gain, because it waits too little for storage: {} of {}.",
             seconds(advice.wait_s),
             seconds(advice.elapsed_s)
         ),

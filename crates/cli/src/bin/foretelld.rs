@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use foretell::args::{one_line, with_causes};
+use foretell::args::one_line;
 use foretell::commands::daemon;
-use foretell::terminal::warn;
+use foretell::terminal::{warn, with_causes};
 
 /// Serves one page cache under one budget to all programs that speak for themselves.
 #[derive(Debug, Parser)]

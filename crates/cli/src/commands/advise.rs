@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::model::find_device;
 use crate::advising::{Known, advise, simulations, words};
 use crate::size::Size;
-use crate::terminal::{say, warn};
+use crate::terminal::{say, warn, with_causes};
 
 /// Say what would help a job that was learnt, and by how much; of all of them without a name.
 #[derive(Debug, clap::Args)]
@@ -74,7 +74,7 @@ pub fn execute(args: &Args) -> Result<u8> {
         let advice = learnt(&store, name).and_then(|known| one(&known, &bar));
         match advice {
             Ok(advice) => all.push(advice),
-            Err(error) => bar.suspend(|| warn(&format!("{error:#}"))),
+            Err(error) => bar.suspend(|| warn(&with_causes(&error))),
         }
     }
     bar.finish_and_clear();

@@ -16,7 +16,7 @@ use crate::comparing::{self, Agreement, Compared, Interrupted, Signals, Wanted, 
 use crate::plot::{self, Picture};
 use crate::program;
 use crate::size::{Size, human_bytes};
-use crate::terminal::{say, warn};
+use crate::terminal::{say, warn, with_causes};
 
 /// Rounds that are possible: what comes after is of no use to anybody.
 const MOST_ROUNDS: usize = 1000;
@@ -126,7 +126,7 @@ pub fn execute(args: &Args) -> Result<u8> {
     });
     if let Some(html) = &html {
         let pattern = pattern(&compared)
-            .map_err(|error| warn(&format!("the access pattern is not drawn: {error:#}")))
+            .map_err(|error| warn(&format!("the access pattern is not drawn: {}", with_causes(&error))))
             .ok();
         plot::write(html, &page::page(comparison, pattern.as_deref(), &command_line()))?;
     }

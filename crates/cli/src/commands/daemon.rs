@@ -1,7 +1,8 @@
 //! `foretell daemon`, also `foretelld`: the service.
 
-use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
 use foretell_pagecache::{Options, Prefetch};
@@ -61,17 +62,23 @@ pub fn execute(args: &Args) -> Result<u8> {
     }
     let budget = human_bytes(configuration.options.budget_bytes);
     let socket = configuration.socket.clone();
-    let service = Service::open(configuration).map_err(explain)?;
+    let mut service = Service::open(configuration).map_err(explain)?;
     service.stop().on_signals().context("cannot handle signals")?;
-    note(&format!("foretelld: serving on {}, with a budget of {budget}\n", socket.display()));
     let watcher = service.watcher();
     let metrics = args.metrics.as_ref().map(|at| MetricsServer::start(at, move || watcher.snapshot()));
     // Served until the end of this function.
     let metrics = metrics.transpose()?;
+    // Its socket could not be had any more, and only now it is certain that the service serves.
+    let manager = manager();
+    service.confine()?;
+    note(&format!("foretelld: serving on {}, with a budget of {budget}\n", socket.display()));
     if let Some(metrics) = &metrics {
         note(&format!("foretelld: metrics at {}\n", metrics.address()));
     }
-    tell_manager();
+    if let Some(manager) = manager {
+        // Without it systemd gives up after a while and says so itself.
+        let _ = manager.send(b"READY=1");
+    }
     service.run()?;
     Ok(0)
 }
@@ -130,21 +137,14 @@ fn configuration(args: &Args) -> Result<(Configuration, String)> {
     Ok((Configuration { socket, options, limits, confinement }, text))
 }
 
-/// Tells systemd that the service listens (sd_notify(3), `Type=notify`), if it wants to know.
-fn tell_manager() {
-    let Some(to) = std::env::var_os("NOTIFY_SOCKET") else { return };
-    let send = || -> std::io::Result<()> {
-        let socket = UnixDatagram::unbound()?;
-        match to.as_encoded_bytes().strip_prefix(b"@") {
-            Some(name) => {
-                use std::os::linux::net::SocketAddrExt;
-                let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
-                socket.send_to_addr(b"READY=1", &address)?;
-            }
-            None => drop(socket.send_to(b"READY=1", Path::new(&to))?),
-        }
-        Ok(())
+/// A line to systemd, if it wants to know when the service serves (sd_notify(3), `Type=notify`).
+fn manager() -> Option<UnixDatagram> {
+    let to = std::env::var_os("NOTIFY_SOCKET")?;
+    let address = match to.as_encoded_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(to),
     };
-    // Without it systemd gives up after a while and says so itself.
-    let _ = send();
+    let socket = UnixDatagram::unbound().ok()?;
+    socket.connect_addr(&address.ok()?).ok()?;
+    Some(socket)
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::learning::{self, Role, Wanted, job_name, words};
 use crate::program;
 use crate::size::{Size, human_bytes};
-use crate::terminal::{note, say, warn};
+use crate::terminal::{note, say, warn, with_causes};
 
 /// Flags of `foretell learn`.
 #[derive(Debug, clap::Args)]
@@ -147,7 +147,7 @@ pub fn execute(args: &Args) -> Result<u8> {
     if let Some(output) = statistics
         && let Err(error) = write(output, &words::Told::new(&done))
     {
-        warn(&format!("{error:#}"));
+        warn(&with_causes(&error));
     }
     if !args.quiet {
         note(&words::report(&done));

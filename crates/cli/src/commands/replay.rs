@@ -12,7 +12,7 @@ use foretell_replay::{
 
 use crate::replayed;
 use crate::report::thousands;
-use crate::terminal::{say, warn};
+use crate::terminal::{is_said, say, warn};
 
 /// Exit code when the replay is not what was logged.
 const DIFFERENT: u8 = 1;
@@ -83,9 +83,9 @@ fn replayed(args: &Args) -> Result<u8> {
     // Whoever reads us may have gone (`| head`).
     let mut is_read = args.print;
     let outcome = replay_with(&mut reader, args.until, |event| {
-        is_read = is_read && out.write_all(replayed::line(&event).as_bytes()).is_ok();
+        is_read = is_read && is_said(out.write_all(replayed::line(&event).as_bytes()));
     });
-    let _ = out.flush();
+    is_said(out.flush());
     let outcome: Outcome = outcome.map_err(|e| anyhow!("{}: {e}", args.file.display()))?;
     if args.json {
         say(&(serde_json::to_string_pretty(&replayed::json(reader.header(), &outcome))? + "\n"));

@@ -33,12 +33,14 @@ use crate::partner::Partner;
 use crate::program::{self, NotRun, Program};
 use crate::rule::Rule;
 use crate::scan::{self, Allowance, Verdict};
+use crate::signals::ForProgram;
 use crate::size::human_bytes;
 use crate::stats::Stats;
 use crate::steered::Steered;
-use crate::terminal::{note, say, warn};
+use crate::terminal::{note, say, warn, with_causes};
+use crate::uncontrolled::Refused;
 use crate::watched::Held;
-use crate::{hosts, report, signals};
+use crate::{hosts, report};
 
 /// Flags of `foretell run`, as they were typed; [`config::resolve`] gives them their meaning.
 #[derive(Debug, clap::Args)]
@@ -183,7 +185,9 @@ pub fn execute(args: &Args) -> Result<u8> {
     program::find(name)?;
     let sources = check_hints(&effective.controlled, &working_directory, args.strict)?;
     let statistics = statistics_file(args)?;
-    args.record.as_deref().map(Output::open).transpose().map_err(|e| anyhow!("--record {e}"))?;
+    // Held to the end: a pipe that is closed meanwhile has no reader any more when the recording begins.
+    let _record =
+        args.record.as_deref().map(Output::open).transpose().map_err(|e| anyhow!("--record {e}"))?;
     args.log_inputs.as_deref().map(InputLog::check).transpose()?;
     if effective.controlled.is_empty() {
         return watch(args, asked, statistics);
@@ -211,9 +215,10 @@ fn watch(args: &Args, asked: Vec<String>, statistics: Option<Output>) -> Result<
     warn_without_effect(&asked, "neither a rule nor a list is given, and the program is only watched");
     let (name, arguments) = args.program.split_first().context("no program; give one after '--'")?;
     let started = Instant::now();
-    let outcome = match Held::start(name, arguments, args.record.as_deref()) {
-        Ok(held) => held.run().map_err(NotRun::failed)?,
-        Err(refused) => refused.or_uncontrolled(args, name, arguments)?,
+    let mut signals = ForProgram::default();
+    let outcome = match Held::start(name, arguments, args.record.as_deref(), &mut signals) {
+        Ok(held) => held.run(signals).map_err(NotRun::failed)?,
+        Err(refused) => refused.or_uncontrolled(args.best_effort, name, arguments, signals)?,
     };
     finish(args, outcome, statistics, started)
 }
@@ -229,16 +234,6 @@ fn warn_without_effect(asked: &[String], why: &str) {
     }
 }
 
-/// Runs the program without control.
-fn uncontrolled(name: &OsString, arguments: &[OsString], why: &str) -> Result<Outcome> {
-    let started = Instant::now();
-    let mut program = Program::start(name, arguments)?;
-    signals::pass_on(program.pidfd()?)?;
-    let code = program::exit_code(program.wait()?);
-    let stats = Stats { elapsed_s: started.elapsed().as_secs_f64(), ..Stats::uncontrolled(why) };
-    Ok(Outcome { code, stats })
-}
-
 /// Runs the program under control.
 fn control(
     args: &Args,
@@ -250,11 +245,12 @@ fn control(
     let Some((name, arguments)) = args.program.split_first() else {
         bail!("no program; give one after '--'")
     };
-    let begun = begin(args, (&effective, asked), sole(sources), (name, arguments));
+    let mut signals = ForProgram::default();
+    let begun = begin(args, (&effective, asked), sole(sources), (name, arguments), &mut signals);
     let started = Instant::now();
     let mut outcome = match begun {
-        Ok(steered) => steered.run(sources).map_err(NotRun::failed)?,
-        Err(refused) => refused.or_uncontrolled(args, name, arguments)?,
+        Ok(steered) => steered.run(sources, signals).map_err(NotRun::failed)?,
+        Err(refused) => refused.or_uncontrolled(args.best_effort, name, arguments, signals)?,
     };
     outcome.stats.chosen = effective.chosen.take();
     finish(args, outcome, statistics, started)
@@ -292,38 +288,6 @@ fn running_service(args: &Args, asked: &[String]) -> Option<Host> {
     Some(service)
 }
 
-/// Why control did not begin.
-#[derive(Debug)]
-pub(crate) enum Refused {
-    /// Something is missing here (privileges, kernel features): the program could still run uncontrolled.
-    Unable(anyhow::Error),
-    /// What was asked for is wrong.
-    Wrong(anyhow::Error),
-    /// The host that was to control the program has ended: the program runs without, as it would have gone on.
-    Ended(anyhow::Error),
-}
-
-impl Refused {
-    /// Runs the program without control if that is what to do; else says what is lacking.
-    fn or_uncontrolled(self, args: &Args, name: &OsString, arguments: &[OsString]) -> Result<Outcome> {
-        match self {
-            Refused::Ended(e) => {
-                warn(&format!("{e:#}; '{}' runs uncontrolled", name.display()));
-                uncontrolled(name, arguments, &format!("{e:#}"))
-            }
-            Refused::Unable(e) if args.best_effort => {
-                warn(&format!("{e:#}; '{}' runs uncontrolled (--best-effort)", name.display()));
-                uncontrolled(name, arguments, &format!("{e:#}"))
-            }
-            Refused::Unable(e) => {
-                let advice = "'foretell doctor' says more, --best-effort runs the program uncontrolled";
-                Err(NotRun::Failed(format!("{e:#}; {advice}")).into())
-            }
-            Refused::Wrong(e) => Err(e),
-        }
-    }
-}
-
 fn configuration(args: &Args, working_directory: &Path) -> Result<(Effective, Vec<String>)> {
     let (file, file_directory) = match &args.config {
         None => (File::default(), working_directory.to_owned()),
@@ -350,7 +314,7 @@ fn configuration(args: &Args, working_directory: &Path) -> Result<(Effective, Ve
         memory_bytes: foretell_learn::memory::usable_bytes().unwrap_or(u64::MAX),
     };
     let effective = config::resolve(&flags, &file, around).map_err(|e| match &args.config {
-        Some(path) => anyhow!("{e:#} (flags and {})", path.display()),
+        Some(path) => anyhow!("{} (flags and {})", with_causes(&e), path.display()),
         None => e,
     })?;
     Ok((effective, config::asked_for(&flags, &file)))
@@ -443,11 +407,15 @@ fn begin(
     (effective, asked): (&Effective, &[String]),
     lists: Option<&Lists>,
     (name, arguments): (&OsString, &[OsString]),
+    signals: &mut ForProgram,
 ) -> Result<Steered, Refused> {
     let wrong = |e: anyhow::Error| Refused::Wrong(e);
     let mut allowance = Allowance::default();
     let expected = expected_files(&effective.controlled, &mut allowance);
-    let hold = || Program::start_held(name, arguments).map_err(|e| wrong(NotRun::failed(e).into()));
+    let mut hold = || {
+        signals.catch().map_err(Refused::Unable)?;
+        Program::start_held(name, arguments).map_err(|e| wrong(NotRun::failed(e).into()))
+    };
     let managers = || effective.controlled.iter().map(|c| manager(c, name)).collect::<Vec<_>>();
     let (mut input_log, mut place, mut begun) = (None, None, None);
     if let Some(pid) = args.join {
@@ -457,8 +425,10 @@ fn begin(
     } else if let Some(service) = running_service(args, asked) {
         match Steered::begin(Partner::other(service), hold()?, managers(), None) {
             Ok(served) => (begun, place) = (Some(served), Some(socket_path(None))),
+            // Ended by somebody else while it was held.
+            Err(Refused::Wrong(e)) if e.is::<NotRun>() => return Err(wrong(e)),
             Err(Refused::Unable(e) | Refused::Wrong(e) | Refused::Ended(e)) => {
-                warn(&format!("{e:#}; this run controls its program itself"));
+                warn(&format!("{}; this run controls its program itself", with_causes(&e)));
             }
         }
     }
@@ -476,7 +446,7 @@ fn begin(
         Ok(Some(conflict)) => say_conflict(args, &conflict).map_err(wrong)?,
         Err(e) if args.strict => return Err(wrong(e)),
         // Whatever else follows from that shows itself when the program runs.
-        Err(e) => warn(&format!("which older rules there are is not known ({e:#})")),
+        Err(e) => warn(&format!("which older rules there are is not known ({})", with_causes(&e))),
     }
     if let Some(place) = place {
         let (place, budget) = (place.display(), human_bytes(started.budget_bytes));
@@ -510,7 +480,7 @@ fn own_host(
     if let Some(log) = input_log {
         plane.set_tap(log.tap());
     }
-    private_host(plane).map_err(wrong)
+    private_host(plane).map_err(Refused::Unable)
 }
 
 /// A private host on a plane; says so when others cannot find it.
@@ -560,7 +530,7 @@ fn finish(args: &Args, outcome: Outcome, statistics: Option<Output>, started: In
     if let Some(output) = statistics
         && let Err(e) = stats.write(output)
     {
-        warn(&format!("{e:#}"));
+        warn(&with_causes(&e));
     }
     say_what_was_not_steered(&stats);
     if !args.quiet {

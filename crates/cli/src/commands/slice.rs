@@ -58,7 +58,7 @@ pub fn execute(args: &Args) -> Result<u8> {
     let folder = tempfile::tempdir().context("a temporary folder for foretell_slice.h")?;
     write_runtime(folder.path())?;
     let inputs = inputs(args, folder.path())?;
-    check_output(args, &inputs)?;
+    let _held = check_output(args, &inputs)?;
     let mut models = Vec::new();
     for path in &args.models {
         models.push(fs::read_to_string(path).with_context(|| path.display().to_string())?);
@@ -101,12 +101,13 @@ impl Args {
     }
 }
 
-/// Finds out before the work is done whether its result can be written, and over nobody's source.
-fn check_output(args: &Args, inputs: &[Input]) -> Result<()> {
+/// Finds out before the work is done whether its result can be written, and over nobody's source. To be held until
+/// it is.
+fn check_output(args: &Args, inputs: &[Input]) -> Result<Option<Output>> {
     let Some(output) = &args.output else {
         let one = inputs.len() == 1 || args.only_asks();
         ensure!(one, "a program of {} files needs a folder to write to: -o FOLDER", inputs.len());
-        return Ok(());
+        return Ok(None);
     };
     if inputs.len() > 1 || output.is_dir() {
         ensure!(
@@ -115,15 +116,15 @@ fn check_output(args: &Args, inputs: &[Input]) -> Result<()> {
             output.display(),
             inputs.len()
         );
-        return Ok(());
+        return Ok(None);
     }
-    Output::open(output).map_err(|e| anyhow!("-o {e}"))?;
+    let held = Output::open(output).map_err(|e| anyhow!("-o {e}"))?;
     let same = |input: &Input| {
         let source = input.folder.as_deref().unwrap_or(Path::new("")).join(&input.path);
         fs::canonicalize(source).ok().is_some_and(|source| fs::canonicalize(output).ok() == Some(source))
     };
     ensure!(!inputs.iter().any(same), "-o {}: is the source itself; give another name", output.display());
-    Ok(())
+    Ok(Some(held))
 }
 
 fn inputs(args: &Args, headers: &Path) -> Result<Vec<Input>> {

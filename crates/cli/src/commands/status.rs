@@ -13,7 +13,7 @@ use crate::host::{Answer, Host, PATIENCE, Trouble, socket_path};
 use crate::hosts;
 use crate::report::thousands;
 use crate::size::{Size, human_bytes};
-use crate::terminal::{say, warn};
+use crate::terminal::{say, warn, with_causes};
 use crate::watch::Users;
 use crate::watch::figures::{percent, printable, share, span};
 
@@ -96,7 +96,7 @@ fn look(socket: Option<&Path>, request: StatusRequest) -> Result<Seen> {
         Err(_) if !runs.is_empty() && !socket_path(None).exists() => Ok(Seen { service: None, runs }),
         Err(error) if runs.is_empty() => Err(explain(error)),
         Err(error) => {
-            warn(&format!("{error:#}"));
+            warn(&with_causes(&error));
             Ok(Seen { service: None, runs })
         }
     }

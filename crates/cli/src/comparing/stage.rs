@@ -7,8 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use foretell_cgroup::{Controller, MemoryGroup, Place};
 
 use super::{Devices, Wanted};
-use crate::args::with_causes;
-use crate::terminal::warn;
+use crate::terminal::{warn, with_causes};
 
 /// Writing 3 drops clean pages, directory entries and inodes (proc_sys_vm(5)).
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";

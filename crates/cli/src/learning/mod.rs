@@ -34,7 +34,7 @@ use self::patience::Patience;
 use crate::program::{Program, exit_code};
 use crate::signals::{self, Caught};
 use crate::stats::Stats;
-use crate::terminal::warn;
+use crate::terminal::{warn, with_causes};
 use crate::watched::pass_signals_on;
 
 pub use name::job_name;
@@ -72,7 +72,7 @@ impl Wanted {
     fn about_to_begin(&self) {
         let Some(worker) = &self.worker else { return };
         if let Err(error) = signals::leave_to_the_keeper() {
-            warn(&format!("signals may end the watching of the job ({error:#})"));
+            warn(&format!("signals may end the watching of the job ({})", with_causes(&error)));
         }
         worker.about();
     }
@@ -104,6 +104,8 @@ pub struct Done {
     pub planned: Option<Planned>,
     /// The counts of a steered night.
     pub stats: Option<Stats>,
+    /// The night was watched, and what the job has read is known now.
+    pub is_known: bool,
 }
 
 /// What a plan says, without its lists.
@@ -131,6 +133,8 @@ struct Ran {
     stats: Option<Stats>,
     /// How the files of the plan were found.
     names: Names,
+    /// The recording of a night that was watched is kept.
+    is_known: bool,
 }
 
 impl Ran {
@@ -146,6 +150,7 @@ impl Ran {
             predicted: None,
             stats: None,
             names: Names::default(),
+            is_known: false,
         }
     }
 }
@@ -209,7 +214,7 @@ impl Follow for Follower {
         }
         match Caught::for_later() {
             Ok(caught) => self.0 = Some(caught),
-            Err(error) => warn(&format!("signals are not passed on to the job ({error:#})")),
+            Err(error) => warn(&format!("signals are not passed on to the job ({})", with_causes(&error))),
         }
     }
 
@@ -274,7 +279,7 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
     }
     let used = foretell_pagecache::children_usage();
     let planned = planned.map(|planned| Planned { names: ran.names, ..planned });
-    let stats = ran.stats;
+    let (stats, is_known) = (ran.stats, ran.is_known);
     let counts = stats.as_ref().map(|stats| stats.counts);
     let night = Night {
         began_s,
@@ -295,7 +300,7 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
     {
         warn(&format!("this night is not remembered: {error}"));
     }
-    Ok(Done { name: wanted.name.clone(), code: ran.code, night, before, why, planned, stats })
+    Ok(Done { name: wanted.name.clone(), code: ran.code, night, before, why, planned, stats, is_known })
 }
 
 /// The job's knowledge; says why there is none.

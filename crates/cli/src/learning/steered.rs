@@ -21,7 +21,7 @@ use crate::commands::run::private_host;
 use crate::guide::{FEED_TIME, FIRST_TIME, Guide};
 use crate::program::{Program, exit_code};
 use crate::stats::Stats;
-use crate::terminal::warn;
+use crate::terminal::{warn, with_causes};
 
 /// References up to which the night is compared with the optimum: a tenth of a second and 32 MB at its end.
 const COMPARED_REFERENCES: u64 = 1 << 21;
@@ -45,7 +45,7 @@ pub(super) fn steered(
     let mut host = match host {
         Ok(host) => host,
         Err(error) => {
-            warn(&format!("the job is not steered ({error:#})"));
+            warn(&format!("the job is not steered ({})", with_causes(&error)));
             return alone(wanted);
         }
     };
@@ -53,7 +53,7 @@ pub(super) fn steered(
     let mut program = match Program::start_held(wanted.program.as_os_str(), &wanted.arguments) {
         Ok(program) => program,
         Err(error) => {
-            warn(&format!("the job is not steered ({error:#})"));
+            warn(&format!("the job is not steered ({})", with_causes(&error)));
             drop(host);
             return alone(wanted);
         }
@@ -113,8 +113,8 @@ pub(super) fn steered(
         guide = None;
     };
     let Some(status) = status else {
-        // What was changed is undone now, not when the job has ended.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(host)));
+        // What was changed is undone now, not when the job has ended; and other runs are told what was done for them.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(host.finish())));
         leave_no_pieces(&plan.lists);
         let code = exit_code(program.wait()?);
         let elapsed = started.elapsed();
@@ -146,15 +146,13 @@ pub(super) fn steered(
         }
     }
     Ok(Ran {
-        how: How::Steered,
-        code,
-        elapsed,
         wait_ns: Some(wait_ns),
         read_bytes: Some(stats.device_read_bytes),
         memory_bytes,
         predicted,
         stats: Some(stats),
         names: guide.map(|guide| guide.names()).unwrap_or_default(),
+        ..Ran::unseen(How::Steered, code, elapsed)
     })
 }
 

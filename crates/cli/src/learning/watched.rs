@@ -9,7 +9,7 @@ use foretell_pagecache::watch::{Beside, Totals, WatchError, Watcher};
 
 use super::{Ran, Wanted, alone};
 use crate::program::{Program, exit_code};
-use crate::terminal::warn;
+use crate::terminal::{warn, with_causes};
 use crate::watched::{Ended, until_end};
 
 /// Runs the job and writes down what it reads. The recording is kept when `counts` says so of the exit code.
@@ -34,7 +34,7 @@ fn held(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> bool) -> Resul
     let mut program = match held {
         Ok(program) => program,
         Err(error) => {
-            warn(&format!("the job is not watched ({error:#})"));
+            warn(&format!("the job is not watched ({})", with_causes(&error)));
             return alone(wanted);
         }
     };
@@ -69,9 +69,11 @@ fn follow(
         warn(&left_out);
     }
     let totals = Totals { elapsed, exit_code: Some(code.into()), ..watcher.totals() };
+    let mut is_known = false;
     if counts(code) {
-        if let Err(error) = watcher.finish(totals) {
-            warn(&format!("what was seen could not be kept ({error})"));
+        match watcher.finish(totals) {
+            Ok(()) => is_known = is_observed,
+            Err(error) => warn(&format!("what was seen could not be kept ({error})")),
         }
     } else {
         watcher.discard();
@@ -80,5 +82,5 @@ fn follow(
     let (wait_ns, read_bytes) =
         if is_observed { (Some(totals.wait_ns), Some(totals.device_read_bytes)) } else { (None, None) };
     let unseen = Ran::unseen(How::Watched, code, elapsed);
-    Ok(Ran { wait_ns, read_bytes, memory_bytes, ..unseen })
+    Ok(Ran { wait_ns, read_bytes, memory_bytes, is_known, ..unseen })
 }

@@ -1,6 +1,6 @@
 //! What is said of a night: three lines, and the same for machines.
 
-use foretell_learn::{How, Names, Night, by_itself};
+use foretell_learn::{How, Names, Night, by_itself, usual_exit_code};
 use serde::Serialize;
 
 use super::{Done, Planned};
@@ -24,8 +24,14 @@ pub fn report(done: &Done) -> String {
     lines.push(took);
     if let Some(stats) = &done.stats {
         lines.push(format!("  {}", steering(stats, night, done.planned)));
-    } else if night.how == How::Watched {
+    } else if done.is_known {
         lines.push("  it is known now what the job reads; the next night is steered if that pays".to_owned());
+    } else if night.how == How::Watched && night.wait_s.is_none() {
+        lines.push("  it was over before it could be watched".to_owned());
+    } else if let Some(usual) = usual_exit_code(before).filter(|usual| *usual != night.exit_code)
+        && night.how == How::Watched
+    {
+        lines.push(format!("  nothing is learnt from it: the job usually ends with exit code {usual}"));
     }
     lines.join("\n") + "\n"
 }

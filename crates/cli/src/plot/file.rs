@@ -11,11 +11,13 @@ use resvg::{tiny_skia, usvg};
 const PIXELS: f32 = 2.0;
 
 /// A file to be drawn into, checked before anything is computed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Picture {
     flag: &'static str,
     path: PathBuf,
     format: Format,
+    /// A pipe stays open: else its reader sees the end, and goes.
+    _held: Output,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +40,7 @@ impl Picture {
             Some(other) => bail!("--plot {}: no format '.{other}'; give .svg or .png", path.display()),
             None => bail!("--plot {}: no extension; give .svg or .png", path.display()),
         };
-        Picture { flag: "--plot", path: path.to_owned(), format }.checked()
+        Picture::checked("--plot", path, format)
     }
 
     /// The file of `--svg`.
@@ -46,7 +48,7 @@ impl Picture {
     /// # Errors
     /// A directory that is not there.
     pub fn svg(path: &Path) -> Result<Picture> {
-        Picture { flag: "--svg", path: path.to_owned(), format: Format::Svg }.checked()
+        Picture::checked("--svg", path, Format::Svg)
     }
 
     /// The file of `--png`.
@@ -54,7 +56,7 @@ impl Picture {
     /// # Errors
     /// A directory that is not there.
     pub fn png(path: &Path) -> Result<Picture> {
-        Picture { flag: "--png", path: path.to_owned(), format: Format::Png }.checked()
+        Picture::checked("--png", path, Format::Png)
     }
 
     /// The file of `--html`.
@@ -62,12 +64,12 @@ impl Picture {
     /// # Errors
     /// A directory that is not there.
     pub fn html(path: &Path) -> Result<Picture> {
-        Picture { flag: "--html", path: path.to_owned(), format: Format::Html }.checked()
+        Picture::checked("--html", path, Format::Html)
     }
 
-    fn checked(self) -> Result<Picture> {
-        Output::open(&self.path).map_err(|e| anyhow!("{} {e}", self.flag))?;
-        Ok(self)
+    fn checked(flag: &'static str, path: &Path, format: Format) -> Result<Picture> {
+        let held = Output::open(path).map_err(|e| anyhow!("{flag} {e}"))?;
+        Ok(Picture { flag, path: path.to_owned(), format, _held: held })
     }
 }
 

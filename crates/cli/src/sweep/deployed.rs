@@ -20,6 +20,7 @@ use crate::config::{Effective, File, Flags, Surroundings, resolve};
 use crate::hints::line;
 use crate::hints::lines::{Line, Lines, unpack};
 use crate::rule::Rule;
+use crate::terminal::with_causes;
 
 /// Blocks that a list may name; as many as references that the policies keep positions of.
 const MAX_LIST_BLOCKS: usize = 1 << 28;
@@ -63,7 +64,7 @@ impl Deployed {
             memory_bytes: u64::MAX,
         };
         let effective = resolve(flags, &file, around).map_err(|e| match config {
-            Some(path) => anyhow!("{e:#} (flags and {})", path.display()),
+            Some(path) => anyhow!("{} (flags and {})", with_causes(&e), path.display()),
             None => e,
         })?;
         let (rules, hints) = match effective.controlled.first() {

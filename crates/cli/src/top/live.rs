@@ -264,8 +264,7 @@ impl<'a> Line<'a> {
 
     /// When something is due next.
     fn next(&self, app: &App) -> Instant {
-        let round =
-            self.round.as_ref().filter(|_| self.asked.is_some()).map(|round| Instant::now() + round.left());
+        let round = self.round.as_ref().and_then(Round::until);
         let again = self.service.is_none().then_some(self.again);
         let next = match self.asked {
             Some(asked) => asked + PATIENCE,
@@ -358,4 +357,28 @@ fn translate(pressed: KeyEvent) -> Option<Key> {
         KeyCode::End => Key::End,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+    use crate::watch::Users;
+
+    /// Only a key or its answer wakes us then.
+    #[test]
+    fn while_the_service_does_not_answer_nothing_is_due() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("s.sock");
+        let _silent = UnixListener::bind(&socket).unwrap();
+        let watch = Watch { socket: socket.clone(), runs: false, request: StatusRequest::default() };
+        let mut app = App::new(Duration::from_secs(1), false, Users::default(), 0);
+        let mut line = Line::new(&watch, Some(Host::service(&socket).unwrap()));
+        for _ in 0..3 {
+            line.advance(&mut app).unwrap();
+            let left = line.next(&app).saturating_duration_since(Instant::now());
+            assert!(left > PATIENCE / 2, "{left:?}");
+        }
+    }
 }

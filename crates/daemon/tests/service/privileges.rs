@@ -1,8 +1,10 @@
 //! The service as the systemd unit starts it: as a user of its own with a few capabilities. It must do for
 //! every client all that it does as root, also for files of root's that its own user may not read.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use foretell_protocol::{Entry, Policy};
 use foretelld::Limits;
@@ -28,6 +30,89 @@ fn capabilities_but(left_out: &[&str]) -> String {
     assert!(left_out.iter().all(|name| ambient.iter().any(|given| given == name)), "{ambient:?}");
     let given = ambient.iter().filter(|name| !left_out.contains(&name.as_str()));
     given.map(|name| format!(",+{name}")).collect()
+}
+
+/// Names the system calls that a service keeps beforehand, separated by blanks.
+const CALLS: &str = "FORETELLD_TEST_CALLS";
+
+/// The system calls that the unit leaves, as this systemd understands it; `None` where there is none to be asked.
+fn calls_of_unit() -> Option<BTreeSet<String>> {
+    let unit = unit();
+    let mut calls = BTreeSet::new();
+    for words in unit.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")) {
+        let (names, taken) = match words.strip_prefix('~') {
+            Some(names) => (names, true),
+            None => (words, false),
+        };
+        for call in expanded(names.split(' ').map(str::to_owned).collect())? {
+            if taken {
+                calls.remove(&call)
+            } else {
+                calls.insert(call)
+            };
+        }
+    }
+    Some(calls)
+}
+
+/// Names of calls, with those that are in the sets among them (`@system-service`).
+fn expanded(mut names: Vec<String>) -> Option<BTreeSet<String>> {
+    let mut calls = BTreeSet::new();
+    while let Some(name) = names.pop() {
+        if !name.starts_with('@') {
+            calls.insert(name);
+            continue;
+        }
+        let mut analyze = Command::new("systemd-analyze");
+        let output = analyze.args(["--no-pager", "syscall-filter", &name]).output().ok()?;
+        let told = String::from_utf8(output.stdout).unwrap();
+        // The name, then what is in it: each on a line of its own, indented, as are notes.
+        let inside = told.lines().filter_map(|line| line.strip_prefix("    "));
+        names.extend(inside.filter(|line| !line.starts_with('#')).map(str::to_owned));
+    }
+    Some(calls)
+}
+
+/// In the service's process: gives up all calls but those that [`CALLS`] names, as systemd does for the unit.
+pub(crate) fn keep_calls() {
+    let Ok(names) = std::env::var(CALLS) else { return };
+    let compiled = |names: &[&str]| {
+        let calls: Vec<_> = names.iter().map(|name| serde_json::json!({ "syscall": name })).collect();
+        let filter = serde_json::json!({ "all": {
+            "mismatch_action": { "errno": ENOSYS }, "match_action": "allow", "filter": calls,
+        }});
+        let arch = std::env::consts::ARCH.try_into().unwrap();
+        seccompiler::compile_from_json(filter.to_string().as_bytes(), arch)
+    };
+    // The sets are those of all machines.
+    let here: Vec<&str> = names.split(' ').filter(|name| compiled(&[name]).is_ok()).collect();
+    seccompiler::apply_filter_all_threads(&compiled(&here).unwrap()["all"]).unwrap();
+}
+
+/// What the unit answers to a call that it does not leave.
+const ENOSYS: i32 = 38;
+
+#[test]
+fn the_calls_of_the_unit_suffice() {
+    let test = "the_calls_of_the_unit_suffice";
+    assert!(unit().lines().any(|line| line == "SystemCallErrorNumber=ENOSYS"));
+    let Some(calls) = calls_of_unit() else {
+        println!("skipped: {test}: there is no systemd-analyze");
+        return;
+    };
+    assert!(calls.len() > 100 && !calls.contains("keyctl"), "{calls:?}");
+    let Some(stage) = stage_with_setpriv(test) else { return };
+    let path = stage.file("a", 64);
+    let calls: Vec<String> = calls.into_iter().collect();
+    let set = |command: &mut Command| {
+        command.env(CALLS, calls.join(" "));
+    };
+    let service = stage.service_as_nobody_with(128, Limits::default(), &capabilities_but(&[]), set);
+    let mut client = Client::connect(&service.socket);
+    let file = client.name_path(1, &path);
+    client.push(Entry::DiscloseFile { file });
+    client.until("what is missing is fetched", |s| s.prefetches >= 64);
+    service.end();
 }
 
 #[test]
@@ -71,7 +156,7 @@ fn started_by_root_it_keeps_what_it_needs_and_no_thread_has_more() {
 /// The stage, if it can be had and there is setpriv(1).
 fn stage_with_setpriv(test: &str) -> Option<Stage> {
     let stage = stage(test)?;
-    if std::process::Command::new("setpriv").arg("--version").output().is_err() {
+    if Command::new("setpriv").arg("--version").output().is_err() {
         println!("skipped: {test}: there is no setpriv");
         return None;
     }
@@ -85,7 +170,7 @@ fn systemd_understands_the_unit() {
     let path = folder.path().join("foretelld.service");
     // The program need not be installed.
     std::fs::write(&path, unit().replace("ExecStart=/usr/bin/foretelld", "ExecStart=/bin/true")).unwrap();
-    let mut verify = std::process::Command::new("systemd-analyze");
+    let mut verify = Command::new("systemd-analyze");
     let Ok(output) = verify.args(["verify", "--man=no"]).arg(&path).output() else {
         println!("skipped: {test}: there is no systemd-analyze");
         return;
@@ -103,7 +188,7 @@ fn the_unit_is_as_closed_as_it_is_said_to_be() {
     let path = folder.path().join("foretelld.service");
     std::fs::write(&path, unit().replace("ExecStart=/usr/bin/foretelld", "ExecStart=/bin/true")).unwrap();
     // Ten times the level, which systemd gives from 0 (closed) to 10.
-    let mut security = std::process::Command::new("systemd-analyze");
+    let mut security = Command::new("systemd-analyze");
     security.args(["security", "--offline=true", "--threshold=20", "--no-pager"]).arg(&path);
     let Ok(output) = security.output() else {
         println!("skipped: {test}: there is no systemd-analyze");

@@ -108,7 +108,19 @@ impl Stage {
         limits: Limits,
         capabilities: &str,
     ) -> Running {
-        let (command, socket) = self.command_as_nobody(capabilities);
+        self.service_as_nobody_with(budget_blocks, limits, capabilities, |_| {})
+    }
+
+    /// The same of a command that `set` has had.
+    pub(crate) fn service_as_nobody_with(
+        &self,
+        budget_blocks: u64,
+        limits: Limits,
+        capabilities: &str,
+        set: impl FnOnce(&mut std::process::Command),
+    ) -> Running {
+        let (mut command, socket) = self.command_as_nobody(capabilities);
+        set(&mut command);
         Running::begun(start_command(command, "service", &socket, &words(budget_blocks, &limits)), socket)
     }
 
@@ -170,6 +182,7 @@ fn as_service() {
         // It lives only as long as it does nothing else than it says.
         confinement: Confinement::Ends,
     };
+    crate::privileges::keep_calls();
     let service = Service::open(configuration).unwrap();
     service.stop().on_signals().unwrap();
     println!("\nserving");

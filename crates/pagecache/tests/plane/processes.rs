@@ -109,9 +109,15 @@ fn where_another_rule_holds_a_later_session_leaves_files_alone() {
     let mut play = Play::new(options(32), stage.rule(PoolPolicy::Lru));
     play.run(&format!("open f {}", path.display()));
     play.run(&format!("read f 0 {BLOCK}"));
-    assert_eq!(play.plane.conflicts(&stage.rule(PoolPolicy::Lru)).unwrap(), []);
-    let conflicts = play.plane.conflicts(&stage.rule(PoolPolicy::Mru)).unwrap();
+    assert_eq!(play.plane.conflicts(&stage.rule(PoolPolicy::Lru), u64::MAX).unwrap(), []);
+    let conflicts = play.plane.conflicts(&stage.rule(PoolPolicy::Mru), u64::MAX).unwrap();
     assert_eq!(conflicts.len(), 1);
+    let began_ns = play.plane.began_ns(play.session);
+    assert_eq!(
+        play.plane.conflicts(&stage.rule(PoolPolicy::Mru), began_ns).unwrap(),
+        [],
+        "it was not there then"
+    );
     assert_eq!(
         conflicts[0].to_string(),
         format!(

@@ -48,7 +48,7 @@ pub(super) fn execute(args: &Args) -> Result<()> {
         return calibrate_object::execute(args);
     }
     ensure!(args.rate.is_none(), "--rate: is for objects, whose connections can be chosen; leave it out");
-    check_output(&args.output)?;
+    let _held = check_output(&args.output)?;
     let name = args.output.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let target_name = one_line(&args.target);
     let scratch;
@@ -105,12 +105,12 @@ fn make_scratch(directory: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Checks the name of the device file, before minutes are spent on its contents.
-pub(super) fn check_output(path: &Path) -> Result<()> {
-    Output::open(path).map_err(|e| anyhow!("--output {e}"))?;
+/// Checks the name of the device file, before minutes are spent on its contents. To be held until it is written.
+pub(super) fn check_output(path: &Path) -> Result<Output> {
+    let output = Output::open(path).map_err(|e| anyhow!("--output {e}"))?;
     let is_toml = path.extension().is_some_and(|e| e == "toml");
     ensure!(is_toml, "--output {}: device files end in .toml", path.display());
-    Ok(())
+    Ok(output)
 }
 
 pub(super) fn write_device_file(path: &Path, text: &str) -> Result<()> {

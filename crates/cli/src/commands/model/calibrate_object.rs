@@ -11,7 +11,7 @@ use crate::terminal::say;
 
 /// Calibrates, writes the device file and says what was found.
 pub(super) fn execute(args: &Args) -> Result<()> {
-    check_output(&args.output)?;
+    let _held = check_output(&args.output)?;
     let rate = args.rate.as_deref().map(bytes_per_s).transpose()?;
     let url = one_line(&args.target);
     let address = without_secrets(&url);

@@ -1,0 +1,63 @@
+//! A program that is not under control after all, and why.
+
+use std::ffi::OsString;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::commands::run::Outcome;
+use crate::program::{self, NotRun, Program};
+use crate::signals::ForProgram;
+use crate::stats::Stats;
+use crate::terminal::{warn, with_causes};
+
+/// Why control did not begin.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// Something is missing here (privileges, kernel features): the program could still run uncontrolled.
+    Unable(anyhow::Error),
+    /// What was asked for is wrong.
+    Wrong(anyhow::Error),
+    /// The host that was to control the program has ended: the program runs without, as it would have gone on.
+    Ended(anyhow::Error),
+}
+
+impl Refused {
+    /// Runs the program without control if that is what to do; else says what is lacking.
+    ///
+    /// # Errors
+    /// What is lacking or wrong; the program has not begun.
+    pub(crate) fn or_uncontrolled(
+        self,
+        best_effort: bool,
+        name: &OsString,
+        arguments: &[OsString],
+        signals: ForProgram,
+    ) -> Result<Outcome> {
+        match self {
+            Refused::Ended(e) => {
+                warn(&format!("{}; '{}' runs uncontrolled", with_causes(&e), name.display()));
+                uncontrolled(name, arguments, &with_causes(&e), signals)
+            }
+            Refused::Unable(e) if best_effort => {
+                warn(&format!("{}; '{}' runs uncontrolled (--best-effort)", with_causes(&e), name.display()));
+                uncontrolled(name, arguments, &with_causes(&e), signals)
+            }
+            Refused::Unable(e) => {
+                let advice = "'foretell doctor' says more, --best-effort runs the program uncontrolled";
+                Err(NotRun::Failed(format!("{}; {advice}", with_causes(&e))).into())
+            }
+            Refused::Wrong(e) => Err(e),
+        }
+    }
+}
+
+/// Runs the program without control.
+fn uncontrolled(name: &OsString, arguments: &[OsString], why: &str, signals: ForProgram) -> Result<Outcome> {
+    let started = Instant::now();
+    let mut program = Program::start(name, arguments)?;
+    signals.pass_on(program.pidfd()?)?;
+    let code = program::exit_code(program.wait()?);
+    let stats = Stats { elapsed_s: started.elapsed().as_secs_f64(), ..Stats::uncontrolled(why) };
+    Ok(Outcome { code, stats })
+}
