@@ -4,6 +4,8 @@
 
 mod harness;
 
+use std::process::Command;
+
 use harness::{FORETELL, Tree, foretell};
 
 /// Runs `foretell run FLAGS -- touch MARK`; it must fail in one line that contains `says`.
@@ -231,4 +233,18 @@ fn what_is_missing_is_told_with_where_to_look_it_up() {
         assert_eq!((ended.code, ended.stderr.lines().count()), (Some(2), 1), "{}", ended.stderr);
         assert!(ended.stderr.contains(says), "{}", ended.stderr);
     }
+}
+
+#[test]
+fn without_the_file_beside_it_the_command_says_so_and_still_runs_jobs() {
+    let directory = tempfile::tempdir().unwrap();
+    let alone = directory.path().join("foretell");
+    assert!(Command::new("cp").arg(FORETELL).arg(&alone).status().unwrap().success());
+    let ended = Command::new(&alone).arg("status").output().unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert!(told.contains("foretell-tools") && told.lines().count() == 1, "{told}");
+    let state = directory.path().display().to_string();
+    let learn = ["learn", "--quiet", "--as", "alone", "--state", &state, "--", "sh", "-c", "exit 7"];
+    assert_eq!(Command::new(&alone).args(learn).status().unwrap().code(), Some(7));
 }
