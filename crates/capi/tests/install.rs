@@ -80,7 +80,9 @@ fn what_is_installed_works_from_where_it_lies_and_may_be_installed_again() {
     install(&prefix, None);
     assert_eq!(files(&prefix), first);
 
-    for (name, answer) in [("foretell", "foretell "), ("foretelld", "foretelld ")] {
+    for (name, answer) in
+        [("foretell", "foretell "), ("foretell-tools", "foretell "), ("foretelld", "foretelld ")]
+    {
         let program = prefix.join("bin").join(name);
         assert_eq!(fs::metadata(&program).unwrap().permissions().mode() & 0o777, 0o755);
         let version = printed(Command::new(&program).arg("--version"));

@@ -1,7 +1,7 @@
 //! The `foretell` command: arguments and configuration in, reports out.
 //!
 //! ```text
-//! main ──► args ──► commands/{run, doctor, slowdisk}
+//! main (run, learn; becomes foretell-tools for all else) ──► entry ──► args ──► commands/{run, doctor, slowdisk}
 //! learn: learning (name, watched, steered, words), guide   compare: comparing (stage, run, figures, words, page)
 //! advise: advising (profile, device, forecast, verdict, words)
 //! run:  config (flags + file → effective)   hints (check, feed)   scan   hosts (other runs, the service), host
@@ -21,6 +21,7 @@ pub mod args;
 pub mod commands;
 mod comparing;
 pub mod config;
+pub mod entry;
 mod guide;
 pub mod hints;
 pub mod host;

@@ -1,76 +1,65 @@
-//! The `foretell` command: finds the subcommand, prints errors in one line, gives the exit code.
+//! The `foretell` command: what lies before a job is done here, all else by `foretell-tools`.
+//!
+//! A job waits until this program has been read, and on a cold disk that is most of what `foretell learn` costs a short
+//! one. Charts, traces, simulators and compilers are half of what there is, so they lie in a file beside this one.
 
+use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
-use clap::Parser;
-use foretell::args::{Cli, Command, one_line};
-use foretell::commands::{
-    advise, cc, compare, completions, daemon, device, doctor, learn, model, replay, run, sim, slice,
-    slowdisk, status, top, trace,
-};
-use foretell::program::{EXEC_WHEN_TOLD, NotRun, exec_when_told};
-use foretell::terminal::{unsaid, warn, with_causes};
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use foretell::commands::{learn, run};
+use foretell::entry::{enter, fail};
+use foretell::program::EXEC_WHEN_TOLD;
 
-/// Exit code for everything that is wrong with what was asked for, before anything was started.
-const BAD_INPUT: u8 = 2;
+/// The file beside this one that does the rest.
+const TOOLS: &str = "foretell-tools";
+
+/// The part of the command line that is read here; `foretell::args::Cli` is the whole of it.
+#[derive(Debug, Parser)]
+#[command(name = "foretell", max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a program with its files under a caching and prefetching policy.
+    Run(Box<run::Args>),
+    /// Run a job that runs again and again: watched the first night, faster from the second on.
+    Learn(Box<learn::Args>),
+}
 
 fn main() -> ExitCode {
-    foretell_pagecache::expect_children();
-    let mut arguments = std::env::args_os().skip(1);
-    // What foretell starts itself as takes its arguments as they are: they belong to the program.
-    match arguments.next() {
-        Some(name) if name == EXEC_WHEN_TOLD => return exec_when_told(arguments).into(),
-        Some(name) if name == "slowdisk" && arguments.next().is_some_and(|a| a == slowdisk::HELPER) => {
-            return foretell_slowdisk::helper_main();
-        }
-        _ => {}
+    let first = std::env::args_os().nth(1);
+    if ["run", "learn", EXEC_WHEN_TOLD]
+        .into_iter()
+        .any(|own| first.as_deref().is_some_and(|first| first == own))
+    {
+        return enter(execute);
     }
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(e) if !e.use_stderr() => {
-            // Help or version were asked for; a closed pipe is no reason to complain.
-            let _ = e.print();
-            return ExitCode::SUCCESS;
-        }
-        Err(e) if e.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = e.print();
-            return BAD_INPUT.into();
-        }
-        Err(e) => return fail(&one_line(&e)),
-    };
-    let done = match &cli.command {
+    become_tools()
+}
+
+fn execute(cli: &Cli) -> Result<u8> {
+    match &cli.command {
         Command::Run(args) => run::execute(args),
         Command::Learn(args) => learn::execute(args),
-        Command::Advise(args) => advise::execute(args),
-        Command::Compare(args) => compare::execute(args),
-        Command::Daemon(args) => daemon::execute(args),
-        Command::Status(args) => status::execute(args),
-        Command::Top(args) => top::execute(args),
-        Command::Doctor(args) => doctor::execute(args),
-        Command::Model(args) => model::execute(args),
-        Command::Sim(args) => sim::execute(args),
-        Command::Replay(args) => replay::execute(args),
-        Command::Trace(args) => trace::execute(args),
-        Command::Device(args) => device::execute(args),
-        Command::Cc(args) => cc::execute(args),
-        Command::Slice(args) => slice::execute(args),
-        Command::Slowdisk(args) => slowdisk::execute(args),
-        Command::Completions(args) => completions::execute(args),
-        Command::Man(args) => completions::man(args),
-    };
-    match done {
-        Ok(code) => match unsaid() {
-            None => code.into(),
-            Some(e) => fail(&format!("standard output: not all of it could be written ({e})")),
-        },
-        Err(e) => {
-            warn(&with_causes(&e));
-            e.downcast_ref::<NotRun>().map_or(BAD_INPUT, NotRun::code).into()
-        }
     }
 }
 
-fn fail(what: &str) -> ExitCode {
-    warn(what);
-    BAD_INPUT.into()
+/// Becomes the other program, with the same name and arguments. Returns when that fails.
+fn become_tools() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_else(|| "foretell".into());
+    let error = match std::env::current_exe() {
+        Ok(own) => {
+            let tools = own.with_file_name(TOOLS);
+            let error = std::process::Command::new(&tools).arg0(name).args(arguments).exec();
+            format!("cannot execute {}, which belongs beside this program ({error})", tools.display())
+        }
+        Err(error) => format!("cannot find {TOOLS}, which belongs beside this program ({error})"),
+    };
+    fail(&error)
 }

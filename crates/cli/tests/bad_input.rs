@@ -250,3 +250,17 @@ fn output_that_a_full_disk_does_not_take_is_told() {
         assert!(ended.stderr.contains("standard output: not all of it could be written"), "{}", ended.stderr);
     }
 }
+
+#[test]
+fn without_the_file_beside_it_the_command_says_so_and_still_runs_jobs() {
+    let directory = tempfile::tempdir().unwrap();
+    let alone = directory.path().join("foretell");
+    assert!(Command::new("cp").arg(FORETELL).arg(&alone).status().unwrap().success());
+    let ended = Command::new(&alone).arg("status").output().unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    let told = String::from_utf8(ended.stderr).unwrap();
+    assert!(told.contains("foretell-tools") && told.lines().count() == 1, "{told}");
+    let state = directory.path().display().to_string();
+    let learn = ["learn", "--quiet", "--as", "alone", "--state", &state, "--", "sh", "-c", "exit 7"];
+    assert_eq!(Command::new(&alone).args(learn).status().unwrap().code(), Some(7));
+}

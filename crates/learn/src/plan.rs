@@ -37,10 +37,10 @@ const START_PAGES: u64 = 1 << 16;
 
 /// Memory that steering itself needs, bytes: so much less is there for files.
 pub const STEERING_BYTES: u64 = OWN_BYTES;
-/// With less memory than this beside the job's own nothing is steered. To load the plane takes 42 MiB for a moment, half of
-/// it for the kernel's types, and in a memory cgroup in which that is all that is left, the kernel ends somebody.
+/// With less memory than this beside the job's own nothing is steered: what steering needs, and as much as is worth it for
+/// files. In a memory cgroup in which less is left the kernel ends somebody.
 pub const LEAST_MEMORY_BYTES: u64 = 48 << 20;
-/// With less free memory than this no job is watched: it takes 28 MiB for a moment, and 3 then.
+/// With less free memory than this no job is watched: it takes 6 MiB, and up to 10 of the program's pages.
 pub const WATCHING_BYTES: u64 = 32 << 20;
 const _: () = assert!(LEAST_MEMORY_BYTES >= OWN_BYTES + LEAST_BUDGET_BYTES);
 

@@ -23,11 +23,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use aya::maps::Map;
 use aya::programs::{Program, RawTracePoint, RawTracePointRunOptions, TestRun};
 use aya::{Ebpf, EbpfLoader};
 
 use crate::observe::FileKey;
-use crate::observe::load::take_array;
 use crate::observe::privileges::Capabilities;
 use crate::observe::shared::Mapped;
 use types::BtrfsPlaces;
@@ -121,7 +121,8 @@ impl Identifier {
                 _ => return None,
             }
         }
-        let question = Mapped::new(take_array(&mut object, "question").ok()?.fd().as_fd()).ok()?;
+        let Some(Map::Array(question)) = object.take_map("question") else { return None };
+        let question = Mapped::new(question.fd().as_fd()).ok()?;
         crate::kernel::return_free_memory();
         Some(Identifier { object, question })
     }

@@ -28,7 +28,9 @@
 
 mod error;
 mod event;
+pub(crate) mod kernel_types;
 pub(crate) mod load;
+pub(crate) mod object;
 pub(crate) mod privileges;
 mod record;
 mod ring;
@@ -40,7 +42,6 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
 
-use aya::Ebpf;
 use aya::maps::{HashMap, MapData, MapError};
 
 pub use error::ObserveError;
@@ -49,6 +50,7 @@ pub use event::{FileKey, Observation};
 use crate::identity::types::BtrfsPlaces;
 
 use load::{map_error, take_array, take_map, take_ring};
+use object::Object;
 use record::verdict;
 use ring::Ring;
 use shared::{Control, Tracked};
@@ -146,7 +148,7 @@ pub struct Observer {
     read_hook: ReadHook,
     sees_faults: bool,
     /// Keeps programs and links alive.
-    _object: Ebpf,
+    _object: Object,
 }
 
 impl Observer {

@@ -14,7 +14,7 @@ use crate::watched::{Ended, until_end};
 
 /// Runs the job and writes down what it reads. The recording is kept when `counts` says so of the exit code.
 ///
-/// The job does not wait for us: what it reads in its first tenth of a second is not seen, and the next night learns it.
+/// The job does not wait for us: what it reads in its first 30 ms is not seen, and the next night learns it.
 /// Where watching was asked for the job is held, and all is seen.
 pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> bool) -> Result<Ran> {
     let beside = if wanted.how == Some(How::Watched) { None } else { Beside::listen().ok() };

@@ -4,17 +4,19 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use super::{Mechanism, cache, remedy};
-use crate::observe::load::{Attached, Hook, SIGHTS, Sight, attach, kernel_types, open_object, page_bytes};
+use crate::observe::kernel_types::KernelTypes;
+use crate::observe::load::{Attached, Hook, SIGHTS, Sight, attach, page_bytes, parse_object, prepare};
+use crate::observe::object::Object;
 use crate::observe::privileges::{Capabilities, Capability, in_initial_pid_namespace};
 use crate::observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig};
 
 pub(super) fn examine() -> Vec<Mechanism> {
     let mut mechanisms = vec![privileges(), pid_namespace()];
-    match kernel_types() {
-        Ok(types) => {
+    match parse_object() {
+        Ok((object, types)) => {
             let name = "kernel type information (BTF)";
             mechanisms.push(Mechanism::works(name, "/sys/kernel/btf/vmlinux"));
-            mechanisms.extend(places(&types));
+            mechanisms.extend(places(object, &types));
         }
         Err(error) => {
             mechanisms.push(Mechanism::fails(
@@ -57,9 +59,9 @@ fn pid_namespace() -> Mechanism {
 }
 
 /// Attaches every program for a moment, as it is done for a run.
-fn places(types: &aya::Btf) -> Vec<Mechanism> {
-    let mut object = match open_object(aya::EbpfLoader::new(), page_bytes(), 1) {
-        Ok(object) => object,
+fn places(mut object: Object, types: &KernelTypes) -> Vec<Mechanism> {
+    match prepare(&mut object, types, page_bytes(), &[("files", 1)]) {
+        Ok(()) => {}
         Err(error) => {
             let hooks = SIGHTS.iter().flat_map(|sight| sight.ways[0]);
             let failed = |hook: &Hook| {
@@ -67,7 +69,7 @@ fn places(types: &aya::Btf) -> Vec<Mechanism> {
             };
             return hooks.map(failed).collect();
         }
-    };
+    }
     SIGHTS.iter().flat_map(|sight| told(sight, attach(&mut object, types, sight))).collect()
 }
 

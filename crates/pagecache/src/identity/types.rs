@@ -2,17 +2,14 @@
 //! `Documentation/bpf/btf.rst`) that the loader of the BPF programs does not do, as a file system's types lie in its
 //! module (`/sys/kernel/btf/MODULE`).
 
-use std::io;
 use std::path::Path;
 
-/// The type information of the kernel and of its modules.
-const DIRECTORY: &str = "/sys/kernel/btf";
+use crate::observe::kernel_types::Bytes;
+
 /// Bytes of the header that are read (`struct btf_header` of `include/uapi/linux/btf.h`).
 const HEADER_BYTES: usize = 24;
 /// `BTF_MAGIC`.
 const MAGIC: u16 = 0xeb9f;
-/// Bytes of type information that are taken in; a distribution's kernel has 8 MiB, its largest module 2.
-const MOST_BYTES: u64 = 64 << 20;
 
 /// Where btrfs keeps the device number of a subvolume: `struct btrfs_places` of `src/bpf/event.h`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,12 +27,15 @@ impl BtrfsPlaces {
         if !Path::new("/sys/fs/btrfs").exists() {
             return None;
         }
-        let kernel = Types::read("vmlinux", &[]).ok()?;
-        BtrfsPlaces::within(&kernel)
-            .or_else(|| BtrfsPlaces::within(&Types::read("btrfs", &kernel.strings).ok()?))
+        let kernel = Bytes::of("vmlinux").ok()?;
+        let kernel = Types::parse(&kernel, &[])?;
+        BtrfsPlaces::within(&kernel).or_else(|| {
+            let module = Bytes::of("btrfs").ok()?;
+            BtrfsPlaces::within(&Types::parse(&module, kernel.strings)?)
+        })
     }
 
-    fn within(types: &Types) -> Option<BtrfsPlaces> {
+    fn within(types: &Types<'_>) -> Option<BtrfsPlaces> {
         let [inode, root] = types.members("btrfs_inode", ["vfs_inode", "root"])?;
         let [anon_dev] = types.members("btrfs_root", ["anon_dev"])?;
         let root = i32::try_from(i64::from(root) - i64::from(inode)).ok()?;
@@ -43,37 +43,34 @@ impl BtrfsPlaces {
     }
 }
 
-/// Type information, as far as it is needed.
-struct Types {
-    types: Vec<u8>,
+/// Type information, where it lies.
+struct Types<'a> {
+    types: &'a [u8],
     /// A module's names are counted from the end of the kernel's.
-    strings: Vec<u8>,
+    of_kernel: &'a [u8],
+    strings: &'a [u8],
 }
 
-impl Types {
-    /// Reads what the kernel or a module describes. `strings` are those of the kernel, for a module.
-    fn read(name: &str, strings: &[u8]) -> io::Result<Types> {
-        use io::Read;
-        let mut bytes = Vec::new();
-        std::fs::File::open(Path::new(DIRECTORY).join(name))?.take(MOST_BYTES).read_to_end(&mut bytes)?;
-        Types::parse(&bytes, strings).ok_or_else(|| io::ErrorKind::InvalidData.into())
-    }
-
-    fn parse(bytes: &[u8], strings: &[u8]) -> Option<Types> {
+impl<'a> Types<'a> {
+    /// Those in `bytes`. `of_kernel` are the names of the kernel, for a module.
+    fn parse(bytes: &'a [u8], of_kernel: &'a [u8]) -> Option<Types<'a>> {
         let header = bytes.first_chunk::<HEADER_BYTES>()?;
         let number = |at: usize| u32::from_ne_bytes(std::array::from_fn(|i| header[at + i])) as usize;
         if u16::from_ne_bytes([header[0], header[1]]) != MAGIC {
             return None;
         }
         let part = |offset: usize, length: usize| bytes.get(number(4).checked_add(offset)?..)?.get(..length);
-        let types = part(number(8), number(12))?.to_vec();
-        let strings = [strings, part(number(16), number(20))?].concat();
-        Some(Types { types, strings })
+        let (types, strings) = (part(number(8), number(12))?, part(number(16), number(20))?);
+        Some(Types { types, of_kernel, strings })
     }
 
     fn is_named(&self, offset: usize, name: &str) -> bool {
-        let rest = self.strings.get(offset..).unwrap_or_default();
-        rest.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
+        let rest = match offset.checked_sub(self.of_kernel.len()) {
+            Some(own) => self.strings.get(own..),
+            None => self.of_kernel.get(offset..),
+        };
+        let rest = rest.unwrap_or_default().strip_prefix(name.as_bytes());
+        rest.is_some_and(|rest| rest.first() == Some(&0))
     }
 
     /// How many bytes from its start a structure has each of these members; `None` when it lacks one, or there is no
@@ -136,12 +133,13 @@ mod tests {
 
     #[test]
     fn members_are_found_by_name_also_where_a_module_uses_names_of_the_kernels() {
-        let kernel = Types::parse(&information(1, &[(3, 64)], b"\0s\0root\0"), &[]).unwrap();
+        let kernel = information(1, &[(3, 64)], b"\0s\0root\0");
+        let kernel = Types::parse(&kernel, &[]).unwrap();
         assert_eq!(kernel.members("s", ["root"]), Some([8]));
         assert_eq!(kernel.members("s", ["roo"]), None);
         // The kernel's names end at 8: the module's own begin there.
         let module = information(8, &[(3, 128), (10, 192)], b"m\0inode\0");
-        let module = Types::parse(&module, &kernel.strings).unwrap();
+        let module = Types::parse(&module, kernel.strings).unwrap();
         assert_eq!(module.members("m", ["inode", "root"]), Some([24, 16]));
         assert_eq!(module.members("s", ["root"]), None);
     }
@@ -157,10 +155,11 @@ mod tests {
 
     #[test]
     fn the_running_kernel_says_where_its_inodes_are() {
-        let Ok(types) = Types::read("vmlinux", &[]) else {
+        let Ok(bytes) = Bytes::of("vmlinux") else {
             println!("skipped: the_running_kernel_says_where_its_inodes_are: no type information");
             return;
         };
+        let types = Types::parse(&bytes, &[]).unwrap();
         assert!(types.members("inode", ["i_sb", "i_ino"]).is_some());
         assert!(types.members("inode", ["no_such_member"]).is_none());
     }

@@ -15,7 +15,7 @@ pub enum ObserveError {
     )]
     BtfAbsent {
         /// What reading it gave.
-        source: Box<aya::BtfError>,
+        source: std::io::Error,
     },
     /// A tracepoint or a function that is needed is not in this kernel.
     #[error("this kernel has no {place}; Linux 6.1 or later has what is needed")]
@@ -60,7 +60,7 @@ pub enum ObserveError {
     #[error("loading the BPF object failed: {source}")]
     Object {
         /// The loader's words.
-        source: Box<aya::EbpfError>,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// An operation on a map failed.
     #[error("the BPF map {map} failed: {source}")]

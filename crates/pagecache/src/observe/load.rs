@@ -1,12 +1,12 @@
 //! Brings the BPF object into the kernel, or says precisely why not.
 
+use std::collections::HashMap;
 use std::io;
 
 use aya::maps::{Map, MapData, MapError};
-use aya::programs::{Program, ProgramError};
-use aya::{Btf, Ebpf, EbpfLoader};
-use aya_obj::btf::BtfKind;
 
+use super::kernel_types::{KernelTypes, kind};
+use super::object::{LoadError, Object, Refusal};
 use super::privileges::{Capabilities, in_initial_pid_namespace};
 use super::{MANAGED_FILES, ObserveError, ObserverConfig, ReadHook};
 
@@ -29,13 +29,20 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Whether the kernel has it.
-    pub(crate) fn is_there(self, types: &Btf) -> bool {
-        let (name, kind) = match self {
-            Place::Tracepoint(name) => (format!("btf_trace_{name}"), BtfKind::Typedef),
-            Place::Enter(name) | Place::Exit(name) => (name.to_owned(), BtfKind::Func),
-        };
-        types.id_by_type_name_kind(&name, kind).is_ok()
+    /// The type by which the kernel knows it.
+    pub(crate) fn name_of_type(self) -> String {
+        match self {
+            Place::Tracepoint(name) => format!("btf_trace_{name}"),
+            Place::Enter(name) | Place::Exit(name) => name.to_owned(),
+        }
+    }
+
+    /// The kind of that type.
+    pub(crate) fn kind_of_type(self) -> u32 {
+        match self {
+            Place::Tracepoint(_) => kind::TYPEDEF,
+            Place::Enter(_) | Place::Exit(_) => kind::FUNC,
+        }
     }
 }
 
@@ -136,21 +143,35 @@ pub(crate) const SIGHTS: [Sight; 9] = [
 /// One more call for each page that leaves the cache, on the whole machine.
 const REMOVALS: &str = "pages that go";
 
+/// Processes with an account and threads that are asleep at a time, of a job that is only watched: what is beyond is counted.
+const WATCHED_AT_A_TIME: u32 = 1 << 12;
+/// Files of which a job that is only watched need not be told any more.
+const SETTLED_FILES: u32 = 1 << 12;
+
 /// The object with its programs attached.
 pub(super) struct Loaded {
     /// Owns programs and links: they end with it.
-    pub(super) object: Ebpf,
+    pub(super) object: Object,
     pub(super) read_hook: ReadHook,
     pub(super) sees_faults: bool,
 }
 
-/// The kernel's own type information.
-pub(crate) fn kernel_types() -> Result<Btf, ObserveError> {
-    Btf::from_sys_fs().map_err(|source| ObserveError::BtfAbsent { source: Box::new(source) })
+/// The object, and what it needs of the kernel's own type information.
+pub(crate) fn parse_object() -> Result<(Object, KernelTypes), ObserveError> {
+    let object = Object::parse(OBJECT).map_err(not_loaded)?;
+    let hooks = SIGHTS.iter().flat_map(|sight| sight.ways.iter().copied().flatten());
+    let types = KernelTypes::read(&object.types(), hooks.map(|hook| hook.place));
+    let types = types.map_err(|source| ObserveError::BtfAbsent { source })?;
+    Ok((object, types))
 }
 
-/// Creates the maps and prepares the programs, without loading any.
-pub(crate) fn open_object(loader: EbpfLoader<'_>, ring_bytes: u32, files: u32) -> Result<Ebpf, ObserveError> {
+/// Creates the maps, of these sizes, and prepares the programs, without loading any.
+pub(crate) fn prepare(
+    object: &mut Object,
+    types: &KernelTypes,
+    ring_bytes: u32,
+    sizes: &[(&str, u32)],
+) -> Result<(), ObserveError> {
     if let Some(lacking) = Capabilities::current().lacking_for_bpf() {
         return Err(ObserveError::NotPermitted { lacking });
     }
@@ -158,61 +179,42 @@ pub(crate) fn open_object(loader: EbpfLoader<'_>, ring_bytes: u32, files: u32) -
     if !ring_bytes.is_power_of_two() || ring_bytes < page_bytes || ring_bytes > RING_MAX_BYTES {
         return Err(ObserveError::RingSize { ring_bytes, page_bytes });
     }
-    let page_shift = page_bytes.trailing_zeros();
-    // Lives no longer than what it is told of.
-    let mut loader: EbpfLoader<'_> = loader;
-    loader
-        .override_global("page_shift", &page_shift, true)
-        .map_max_entries("ring", ring_bytes)
-        .map_max_entries("files", files)
-        .load(OBJECT)
-        .map_err(|source| {
-            if is_not_permitted(&source) {
-                refused()
-            } else {
-                ObserveError::Object { source: Box::new(source) }
-            }
-        })
+    let page_shift = page_bytes.trailing_zeros().to_ne_bytes();
+    let globals = HashMap::from([("page_shift", (&page_shift[..], true))]);
+    let sizes = [&[("ring", ring_bytes)], sizes].concat();
+    object.prepare(types, globals, &sizes).map_err(not_loaded)
+}
+
+fn not_loaded(source: LoadError) -> ObserveError {
+    if is_not_permitted(&*source) { refused() } else { ObserveError::Object { source } }
 }
 
 /// Loads and attaches one program.
-fn attach_one(object: &mut Ebpf, types: &Btf, hook: &Hook) -> Result<(), ObserveError> {
-    let done = match (object.program_mut(hook.program), hook.place) {
-        (Some(Program::BtfTracePoint(program)), Place::Tracepoint(name)) => {
-            program.load(name, types).and_then(|()| program.attach()).map(drop)
-        }
-        (Some(Program::FEntry(program)), Place::Enter(name)) => {
-            program.load(name, types).and_then(|()| program.attach()).map(drop)
-        }
-        (Some(Program::FExit(program)), Place::Exit(name)) => {
-            program.load(name, types).and_then(|()| program.attach()).map(drop)
-        }
-        _ => {
-            let reason = "it is not in the object that was built".to_owned();
-            return Err(ObserveError::ProgramRefused { program: hook.program, reason });
-        }
-    };
-    done.map_err(|source| {
-        if is_not_permitted(&source) {
+fn attach_one(object: &mut Object, number: u32, hook: &Hook) -> Result<(), ObserveError> {
+    if !object.has_program(hook.program) {
+        let reason = "it is not in the object that was built".to_owned();
+        return Err(ObserveError::ProgramRefused { program: hook.program, reason });
+    }
+    object.attach(hook.program, hook.place, number).map_err(|refusal| {
+        if refusal.error.raw_os_error() == Some(libc::EPERM) {
             refused()
         } else {
-            ObserveError::ProgramRefused { program: hook.program, reason: reason(&source) }
+            ObserveError::ProgramRefused { program: hook.program, reason: reason(&refusal) }
         }
     })
 }
 
 /// Goes through the ways to see something until one works, and says what became of each hook that was tried, and which way
 /// it is. It is the one place where that is decided: the doctor reports what it says.
-pub(crate) fn attach(object: &mut Ebpf, types: &Btf, sight: &Sight) -> Attached {
+pub(crate) fn attach(object: &mut Object, types: &KernelTypes, sight: &Sight) -> Attached {
     let mut tried = Vec::new();
     for (number, way) in sight.ways.iter().enumerate() {
-        let wanted = way.iter().filter(|hook| !hook.only_if_there || hook.place.is_there(types));
+        let wanted = way.iter().filter(|hook| !hook.only_if_there || types.place(hook.place).is_some());
         let mut works = true;
         for hook in wanted {
-            let done = if hook.place.is_there(types) {
-                attach_one(object, types, hook)
-            } else {
-                Err(ObserveError::PlaceAbsent { place: hook.place.to_string() })
+            let done = match types.place(hook.place) {
+                Some(number) => attach_one(object, number, hook),
+                None => Err(ObserveError::PlaceAbsent { place: hook.place.to_string() }),
             };
             works &= done.is_ok();
             tried.push((*hook, done));
@@ -255,27 +257,14 @@ pub(super) fn load(config: &ObserverConfig) -> Result<Loaded, ObserveError> {
     if !in_initial_pid_namespace() {
         return Err(ObserveError::PidNamespace);
     }
-    let types;
-    let loader = if config.watch_only {
-        // Nobody waits for it, and one after the other, the first forgotten, needs half of the memory.
-        let mut loader = EbpfLoader::new();
-        loader.btf(None);
-        types = kernel_types()?;
-        loader.btf(Some(&types));
-        loader
+    let (mut object, types) = parse_object()?;
+    // Of a job that is only watched little is said about files, and the tables are charged to its memory.
+    let sizes: &[(&str, u32)] = if config.watch_only {
+        &[("files", SETTLED_FILES), ("accounts", WATCHED_AT_A_TIME), ("waits", WATCHED_AT_A_TIME)]
     } else {
-        // The loader reads the kernel's types for itself, whether it is given them or not: 40 ms each, side by side.
-        let (read, loader) = std::thread::scope(|scope| {
-            let types = scope.spawn(kernel_types);
-            let loader = EbpfLoader::new();
-            (types.join(), loader)
-        });
-        types = read.unwrap_or_else(|_| kernel_types())?;
-        loader
+        &[("files", MANAGED_FILES)]
     };
-    // Who only watches has nothing to say about files; the table of the others takes 4 MiB.
-    let files = if config.watch_only { 1 } else { MANAGED_FILES };
-    let mut object = open_object(loader, config.ring_bytes, files)?;
+    prepare(&mut object, &types, config.ring_bytes, sizes)?;
     let (mut read_hook, mut sees_faults) = (ReadHook::Tracepoint, true);
     for sight in SIGHTS.iter().filter(|sight| !(config.watch_only && sight.what == REMOVALS)) {
         match attach(&mut object, &types, sight).way() {
@@ -285,16 +274,17 @@ pub(super) fn load(config: &ObserverConfig) -> Result<Loaded, ObserveError> {
             Err(_) => sees_faults = false,
         }
     }
+    object.forget_programs();
     Ok(Loaded { object, read_hook, sees_faults })
 }
 
 /// Takes the map `name` out of the object.
-pub(crate) fn take_map(object: &mut Ebpf, name: &'static str) -> Result<Map, ObserveError> {
-    object.take_map(name).ok_or_else(|| map_error(name)(MapError::KeyNotFound))
+pub(crate) fn take_map(object: &mut Object, name: &'static str) -> Result<Map, ObserveError> {
+    object.take_map(name).map_err(map_error(name))
 }
 
 /// Takes the array `name` out of the object, to be mapped.
-pub(crate) fn take_array(object: &mut Ebpf, name: &'static str) -> Result<MapData, ObserveError> {
+pub(crate) fn take_array(object: &mut Object, name: &'static str) -> Result<MapData, ObserveError> {
     match take_map(object, name)? {
         Map::Array(data) => Ok(data),
         _ => Err(map_error(name)(MapError::KeyNotFound)),
@@ -302,7 +292,7 @@ pub(crate) fn take_array(object: &mut Ebpf, name: &'static str) -> Result<MapDat
 }
 
 /// Takes the ring out of the object.
-pub(super) fn take_ring(object: &mut Ebpf) -> Result<MapData, ObserveError> {
+pub(super) fn take_ring(object: &mut Object) -> Result<MapData, ObserveError> {
     match take_map(object, "ring")? {
         Map::RingBuf(data) => Ok(data),
         _ => Err(map_error("ring")(MapError::KeyNotFound)),
@@ -340,14 +330,10 @@ fn is_not_permitted(error: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 /// One line of what may be pages: the verifier's last words say why.
-fn reason(error: &ProgramError) -> String {
-    let ProgramError::LoadError { io_error, verifier_log } = error else {
-        return one_line(error);
-    };
-    let log = verifier_log.to_string();
-    match objection(&log) {
-        Some(objection) => format!("{io_error}; {objection}"),
-        None => io_error.to_string(),
+fn reason(Refusal { error, log }: &Refusal) -> String {
+    match objection(log) {
+        Some(objection) => format!("{error}; {objection}"),
+        None => error.to_string(),
     }
 }
 
@@ -359,41 +345,33 @@ fn objection(log: &str) -> Option<&str> {
     log.lines().rev().find(tells)
 }
 
-fn one_line(error: &ProgramError) -> String {
-    let mut line = error.to_string();
-    let mut next = std::error::Error::source(error);
-    while let Some(error) = next {
-        line.push_str(": ");
-        line.push_str(&error.to_string());
-        next = error.source();
-    }
-    line
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn prepared() -> Result<(Object, KernelTypes), ObserveError> {
+        let (mut object, types) = parse_object()?;
+        prepare(&mut object, &types, page_bytes(), &[("files", 1)])?;
+        Ok((object, types))
+    }
 
     /// Kernels before 5.18 tell three things of a switch; every kernel takes a program that asks for three.
     #[test]
     fn waits_can_be_seen_without_the_state_among_the_arguments() {
         let test = "waits_can_be_seen_without_the_state_among_the_arguments";
-        let made =
-            kernel_types().and_then(|types| Ok((open_object(EbpfLoader::new(), page_bytes(), 1)?, types)));
-        let (mut object, types) = match made {
+        let (mut object, types) = match prepared() {
             Ok(made) => made,
             Err(why) => return println!("skipped: {test}: {why}"),
         };
         let waits = SIGHTS.iter().find(|sight| sight.what == "waits").unwrap();
-        attach_one(&mut object, &types, &waits.ways[1][0]).unwrap();
+        let hook = &waits.ways[1][0];
+        attach_one(&mut object, types.place(hook.place).unwrap(), hook).unwrap();
     }
 
     #[test]
     fn the_first_way_that_works_is_taken_and_what_lacks_is_named() {
         let test = "the_first_way_that_works_is_taken_and_what_lacks_is_named";
-        let made =
-            kernel_types().and_then(|types| Ok((open_object(EbpfLoader::new(), page_bytes(), 1)?, types)));
-        let (mut object, types) = match made {
+        let (mut object, types) = match prepared() {
             Ok(made) => made,
             Err(why) => return println!("skipped: {test}: {why}"),
         };

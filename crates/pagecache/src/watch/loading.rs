@@ -1,6 +1,7 @@
 //! Loading the observer beside a job that runs already.
 //!
-//! A thread of low priority loads it ([`Loading`]); meanwhile [`Kin`] keeps the books of the job's processes, and what
+//! A thread loads it ([`Loading`]), in 30 ms, at the priority that the job has: at a lower one these become hundreds beside
+//! other work, of which the job has what it costs all the same, and its first reads are not seen. Meanwhile [`Kin`] keeps the books of the job's processes, and what
 //! they read is not seen. When the observer is there it is told of every process that lives ([`Loading::take_over`]).
 
 use std::io;
@@ -13,8 +14,6 @@ use super::gather::Gather;
 use super::kin::Kin;
 use crate::observe::{Observation, ObserveError, Observer, ObserverConfig};
 
-/// Nice value of the thread that loads: what the job does goes before.
-const NICE: i32 = 10;
 /// Rounds of telling the observer of processes that were forked while it was told of others. Each finds what was forked
 /// in some microseconds; what is left after so many stays unseen.
 const ROUNDS: usize = 16;
@@ -38,9 +37,6 @@ impl Loading {
         crate::kernel::use_one_heap();
         let (ended, held) = pipe_with(PipeFlags::CLOEXEC)?;
         let loader = std::thread::Builder::new().name("load".into()).spawn(move || {
-            // 0: this thread, and not the process (setpriority(2), "C library/kernel differences"). Not granted: it
-            // costs the job a little more.
-            let _ = rustix::process::setpriority_process(None, NICE);
             let loaded = Observer::open(config);
             drop(held);
             loaded

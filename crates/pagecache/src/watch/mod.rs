@@ -4,7 +4,7 @@
 //! what it sees to a [`Gather`]. It drops nothing from the cache, fetches nothing, changes no readahead and forks
 //! no helper: should it die, the kernel removes what it has loaded, and the job does not notice.
 //!
-//! To load the observer takes a tenth of a second, for which a job need not wait: [`Beside::listen`] before it begins,
+//! To load the observer takes 30 ms, for which a job need not wait: [`Beside::listen`] before it begins,
 //! and [`Beside::follow`] when it has, loads it meanwhile (`loading.rs`). What the job reads until then is not seen. A
 //! job that ends sooner was not observed at all ([`Watcher::is_observing`]). Where that cannot be done
 //! [`Watcher::start`] takes a job that is held until it is watched.

@@ -1,0 +1,54 @@
+//! What all programs of the command begin and end with: the command line is read, errors are one line, and there is an
+//! exit code. What they do is handed in, so that each holds only what it does itself.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use crate::args::one_line;
+use crate::program::{EXEC_WHEN_TOLD, NotRun, exec_when_told};
+use crate::terminal::{unsaid, warn, with_causes};
+
+/// Exit code for everything that is wrong with what was asked for, before anything was started.
+const BAD_INPUT: u8 = 2;
+
+/// Reads the command line and does what it says by `execute`.
+pub fn enter<C: Parser>(execute: fn(&C) -> Result<u8>) -> ExitCode {
+    foretell_pagecache::expect_children();
+    let mut arguments = std::env::args_os().skip(1);
+    // What foretell starts itself as takes its arguments as they are: they belong to the program.
+    if arguments.next().is_some_and(|name| name == EXEC_WHEN_TOLD) {
+        return exec_when_told(arguments).into();
+    }
+    let cli = match C::try_parse() {
+        Ok(cli) => cli,
+        Err(e) if !e.use_stderr() => {
+            // Help or version were asked for; a closed pipe is no reason to complain.
+            let _ = e.print();
+            return ExitCode::SUCCESS;
+        }
+        Err(e) if e.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = e.print();
+            return BAD_INPUT.into();
+        }
+        Err(e) => return fail(&one_line(&e)),
+    };
+    match execute(&cli) {
+        Ok(code) => match unsaid() {
+            None => code.into(),
+            Some(e) => fail(&format!("standard output: not all of it could be written ({e})")),
+        },
+        Err(e) => {
+            warn(&with_causes(&e));
+            e.downcast_ref::<NotRun>().map_or(BAD_INPUT, NotRun::code).into()
+        }
+    }
+}
+
+/// Says what is wrong, in one line.
+#[must_use]
+pub fn fail(what: &str) -> ExitCode {
+    warn(what);
+    BAD_INPUT.into()
+}

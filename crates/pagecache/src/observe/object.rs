@@ -1,0 +1,255 @@
+//! A BPF object in the kernel: its maps, and those of its programs that are attached.
+//!
+//! aya's own loader reads all types of the kernel for itself before it can be told not to, tries out what the kernel can
+//! do with programs of its own, and hands the object's types to the kernel. Programs of ours need none of that: Linux 6.1
+//! has all they use, and the kernel asks for an object's types only where functions are called by functions.
+//! So aya parses and relocates, and what is left are five calls of `bpf(2)`.
+#![allow(unsafe_code)]
+
+use std::collections::HashMap;
+use std::ffi::c_char;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use aya::maps::{Map, MapData, MapError};
+use aya_obj::EbpfSectionKind;
+use aya_obj::generated::{bpf_attach_type, bpf_attr, bpf_cmd, bpf_map_type, bpf_prog_type};
+
+use super::kernel_types::KernelTypes;
+use super::load::Place;
+
+/// Bytes for the verifier's words, when it has refused a program.
+const LOG_BYTES: usize = 4 << 20;
+
+/// Whatever parsing, relocating or creating maps may say.
+pub(crate) type LoadError = Box<dyn std::error::Error + Send + Sync>;
+
+/// An object whose maps are there and whose programs are ready. They end with it.
+pub(crate) struct Object {
+    parsed: aya_obj::Object,
+    /// With their kinds.
+    maps: HashMap<String, (u32, MapData)>,
+    /// The attached programs.
+    links: Vec<OwnedFd>,
+}
+
+/// Why a program was not attached.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// The kernel's answer.
+    pub(crate) error: io::Error,
+    /// The verifier's words, if it has said any.
+    pub(crate) log: String,
+}
+
+impl Object {
+    /// Parses an object.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Object, LoadError> {
+        Ok(Object { parsed: aya_obj::Object::parse(bytes)?, maps: HashMap::new(), links: Vec::new() })
+    }
+
+    /// Its type information.
+    pub(crate) fn types(&self) -> Vec<u8> {
+        self.parsed.btf.as_ref().map(aya::Btf::to_bytes).unwrap_or_default()
+    }
+
+    /// Creates its maps, of the sizes given by name, and fits the programs to this kernel.
+    pub(crate) fn prepare(
+        &mut self,
+        kernel: &KernelTypes,
+        globals: HashMap<&str, (&[u8], bool)>,
+        sizes: &[(&str, u32)],
+    ) -> Result<(), LoadError> {
+        self.parsed.patch_map_data(globals)?;
+        self.parsed.relocate_btf(kernel.needed())?;
+        let mut created = Vec::new();
+        for (name, mut map) in self.parsed.maps.drain() {
+            if let Some((_, entries)) = sizes.iter().find(|(of, _)| *of == name) {
+                map.set_max_entries(*entries);
+            }
+            let data = create(&name, &map)?;
+            fill(&data, &map)?;
+            created.push((name, data, map));
+        }
+        let text = self.parsed.functions.keys().map(|(section, _)| *section).collect();
+        let maps =
+            created.iter().map(|(name, data, map)| (name.as_str(), data.fd().as_fd().as_raw_fd(), map));
+        self.parsed.relocate_maps(maps, &text)?;
+        self.parsed.relocate_calls(&text)?;
+        self.maps = created.into_iter().map(|(name, data, map)| (name, (map.map_type(), data))).collect();
+        Ok(())
+    }
+
+    /// Takes a map out of it.
+    pub(crate) fn take_map(&mut self, name: &str) -> Result<Map, MapError> {
+        let (kind, data) = self.maps.remove(name).ok_or(MapError::KeyNotFound)?;
+        Ok(match bpf_map_type::try_from(kind) {
+            Ok(bpf_map_type::BPF_MAP_TYPE_HASH) => Map::HashMap(data),
+            Ok(bpf_map_type::BPF_MAP_TYPE_RINGBUF) => Map::RingBuf(data),
+            _ => Map::Array(data),
+        })
+    }
+
+    /// Forgets the programs that are not attached by now, and what they were made of.
+    pub(crate) fn forget_programs(&mut self) {
+        (self.parsed.btf, self.parsed.btf_ext) = (None, None);
+        self.parsed.programs.clear();
+        self.parsed.functions.clear();
+    }
+
+    /// Whether it has such a program.
+    pub(crate) fn has_program(&self, name: &str) -> bool {
+        self.parsed.programs.contains_key(name)
+    }
+
+    /// Loads a program and attaches it at a place that has this number among the kernel's types.
+    pub(crate) fn attach(&mut self, name: &str, place: Place, number: u32) -> Result<(), Refusal> {
+        let found = self.parsed.programs.get(name);
+        let function = found.and_then(|program| self.parsed.functions.get(&program.function_key()));
+        let (Some(program), Some(function)) = (found, function) else {
+            return Err(Refusal { error: io::ErrorKind::NotFound.into(), log: String::new() });
+        };
+        // SAFETY: a structure of plain numbers, of which zero is one.
+        let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+        // SAFETY: the part of the union that BPF_PROG_LOAD reads.
+        let load = unsafe { &mut attributes.__bindgen_anon_3 };
+        load.prog_type = bpf_prog_type::BPF_PROG_TYPE_TRACING as u32;
+        load.expected_attach_type = match place {
+            Place::Tracepoint(_) => bpf_attach_type::BPF_TRACE_RAW_TP,
+            Place::Enter(_) => bpf_attach_type::BPF_TRACE_FENTRY,
+            Place::Exit(_) => bpf_attach_type::BPF_TRACE_FEXIT,
+        } as u32;
+        load.attach_btf_id = number;
+        load.insns = function.instructions.as_ptr() as u64;
+        load.insn_cnt = function.instructions.len() as u32;
+        load.license = program.license.as_ptr() as u64;
+        let room = load.prog_name.len() - 1;
+        for (into, byte) in load.prog_name.iter_mut().zip(name.bytes().take(room)) {
+            *into = byte as c_char;
+        }
+        // SAFETY: what it points to lives until the end of this function.
+        let loaded = unsafe { descriptor(bpf_cmd::BPF_PROG_LOAD, &attributes) };
+        let loaded = match loaded {
+            Ok(loaded) => loaded,
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+                return Err(Refusal { error, log: String::new() });
+            }
+            Err(error) => {
+                // Once more, for its reasons.
+                let mut log = vec![0_u8; LOG_BYTES];
+                // SAFETY: as above.
+                let load = unsafe { &mut attributes.__bindgen_anon_3 };
+                load.log_level = 1;
+                load.log_buf = log.as_mut_ptr() as u64;
+                load.log_size = LOG_BYTES as u32;
+                // SAFETY: as above; the kernel writes no more than the bytes that there are.
+                match unsafe { descriptor(bpf_cmd::BPF_PROG_LOAD, &attributes) } {
+                    Ok(loaded) => loaded,
+                    Err(_) => {
+                        let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+                        return Err(Refusal {
+                            error,
+                            log: String::from_utf8_lossy(&log[..end]).into_owned(),
+                        });
+                    }
+                }
+            }
+        };
+        // SAFETY: as above.
+        let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+        attributes.raw_tracepoint.prog_fd = loaded.as_raw_fd() as u32;
+        // SAFETY: it points to nothing.
+        let link = unsafe { descriptor(bpf_cmd::BPF_RAW_TRACEPOINT_OPEN, &attributes) };
+        self.links.push(link.map_err(|error| Refusal { error, log: String::new() })?);
+        Ok(())
+    }
+}
+
+/// Creates a map.
+fn create(name: &str, map: &aya_obj::Map) -> Result<MapData, LoadError> {
+    // SAFETY: a structure of plain numbers, of which zero is one.
+    let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: the part of the union that BPF_MAP_CREATE reads.
+    let create = unsafe { &mut attributes.__bindgen_anon_1 };
+    create.map_type = map.map_type();
+    create.key_size = map.key_size();
+    create.value_size = map.value_size();
+    create.max_entries = map.max_entries();
+    create.map_flags = map.map_flags();
+    // The kernel takes no other letters, which the names of sections have.
+    let letters = name.bytes().map(|byte| if byte.is_ascii_alphanumeric() { byte } else { b'_' });
+    let room = create.map_name.len() - 1;
+    for (into, byte) in create.map_name.iter_mut().take(room).zip(letters) {
+        *into = byte as c_char;
+    }
+    // SAFETY: it points to nothing.
+    let fd = unsafe { descriptor(bpf_cmd::BPF_MAP_CREATE, &attributes) };
+    let fd = fd.map_err(|io_error| MapError::CreateError { name: name.to_owned(), io_error })?;
+    Ok(MapData::from_fd(fd)?)
+}
+
+/// Writes the constants into the map that has them, after which nobody changes it: the verifier leaves out what they rule
+/// out.
+fn fill(data: &MapData, map: &aya_obj::Map) -> io::Result<()> {
+    let fd = data.fd().as_fd().as_raw_fd() as u32;
+    if !map.data().is_empty() {
+        let key = 0_u32;
+        // SAFETY: a structure of plain numbers, of which zero is one.
+        let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+        // SAFETY: the part of the union that BPF_MAP_UPDATE_ELEM reads.
+        let update = unsafe { &mut attributes.__bindgen_anon_2 };
+        update.map_fd = fd;
+        update.key = (&raw const key) as u64;
+        update.__bindgen_anon_1.value = map.data().as_ptr() as u64;
+        // SAFETY: the map's one value has as many bytes as its section of the object.
+        unsafe { bpf(bpf_cmd::BPF_MAP_UPDATE_ELEM, &attributes) }?;
+    }
+    if map.section_kind() == EbpfSectionKind::Rodata {
+        // SAFETY: as above.
+        let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+        // SAFETY: the part of the union that BPF_MAP_FREEZE reads.
+        unsafe { &mut attributes.__bindgen_anon_2 }.map_fd = fd;
+        // SAFETY: it points to nothing.
+        unsafe { bpf(bpf_cmd::BPF_MAP_FREEZE, &attributes) }?;
+    }
+    Ok(())
+}
+
+/// `bpf(2)` with an answer that is a descriptor.
+///
+/// # Safety
+/// What `attributes` points to must be as the command wants it.
+unsafe fn descriptor(command: bpf_cmd, attributes: &bpf_attr) -> io::Result<OwnedFd> {
+    // SAFETY: as the caller says.
+    let fd = unsafe { bpf(command, attributes) }?;
+    // SAFETY: the kernel has just made it for us, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// `bpf(2)`. Loading may be interrupted by a signal, and then has to be asked for again (`EAGAIN`).
+///
+/// # Safety
+/// What `attributes` points to must be as the command wants it.
+unsafe fn bpf(command: bpf_cmd, attributes: &bpf_attr) -> io::Result<i64> {
+    const TRIES: usize = 5;
+    let mut tries = 0;
+    loop {
+        // SAFETY: the kernel reads so many bytes, and what they point to is as the caller says.
+        let answer = unsafe {
+            libc::syscall(
+                libc::SYS_bpf,
+                command as libc::c_long,
+                std::ptr::from_ref(attributes),
+                size_of::<bpf_attr>(),
+            )
+        };
+        if answer >= 0 {
+            return Ok(answer);
+        }
+        let error = io::Error::last_os_error();
+        tries += 1;
+        if error.raw_os_error() != Some(libc::EAGAIN) || tries == TRIES {
+            return Err(error);
+        }
+    }
+}
