@@ -92,7 +92,8 @@ fn a_block_device_is_calibrated_by_whoever_may_read_it() {
     let public = tempfile::tempdir().unwrap();
     fs::set_permissions(public.path(), PermissionsExt::from_mode(0o777)).unwrap();
     let copy = public.path().join("foretell");
-    assert!(Command::new("cp").arg(FORETELL).arg(&copy).status().unwrap().success());
+    let tools = env!("CARGO_BIN_EXE_foretell-tools");
+    assert!(Command::new("cp").args([FORETELL, tools]).arg(public.path()).status().unwrap().success());
     let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"];
     let output = public.path().join("out.toml");
     let ended = Command::new("setpriv")

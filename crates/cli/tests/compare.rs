@@ -214,7 +214,8 @@ fn without_rights_it_says_so_and_ends() {
     // Where another user can execute it.
     let directory = tempfile::tempdir().unwrap();
     let program = directory.path().join("foretell");
-    assert!(Command::new("cp").arg(FORETELL).arg(&program).status().unwrap().success());
+    let tools = env!("CARGO_BIN_EXE_foretell-tools");
+    assert!(Command::new("cp").args([FORETELL, tools]).arg(directory.path()).status().unwrap().success());
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(directory.path(), open).unwrap();
     let run = |arguments: &[&str]| {

@@ -41,7 +41,8 @@ pub(super) fn slow() -> Arc<Disk> {
 fn trained(alone_ns: u64, beside_ns: u64) -> Arc<Disk> {
     let disk = Disk::new(64, 1 << 20);
     let mut now_ns = 0;
-    for _ in 0..4 {
+    // As many as go out alone at first.
+    for _ in 0..16 {
         let bytes = disk.room().unwrap().bytes;
         let ticket = disk.begin(now_ns, bytes, true);
         now_ns += alone_ns + 5 * bytes;
