@@ -227,7 +227,9 @@ fn hints_reach_the_service() {
     let ended = service.foretell(&["run", "--hints", &hints, "--stats", &stats_path, "--", "cat", &file]);
     assert_eq!(ended.status.code(), Some(0), "{}", errors(&ended));
     let part = statistics(&stats);
-    assert_eq!((number(&part, "references"), number(&part, "hints_skipped")), (2048, 0), "{part}");
+    // Of a few reads of what is still being fetched the kernel tells nothing (`mm/filemap.c`, `filemap_get_pages`).
+    assert!((2028..=2048).contains(&number(&part, "references")), "{part}");
+    assert_eq!(number(&part, "hints_skipped"), 0, "{part}");
     assert!(number(&part, "prefetches") > 0, "{part}");
 }
 

@@ -181,9 +181,11 @@ fn a_session_that_has_ended_leaves_its_program_to_the_kernel() {
     play.run(&format!("pass f {BLOCK} 1"));
     assert_eq!(cached_blocks(&path).len(), 256);
     let report = play.report();
-    assert_eq!(report.counts.references, 256);
+    // Of a few reads of what is still being fetched the kernel tells nothing (`mm/filemap.c`, `filemap_get_pages`).
+    let references = report.counts.references;
+    assert!((253..=256).contains(&references), "{report:?}");
     assert_eq!(report.processes.len(), 1);
-    assert_eq!((report.files.len(), report.files[0].counts.references), (1, 256));
+    assert_eq!((report.files.len(), report.files[0].counts.references), (1, references));
     // And it can be taken under control again.
     let manager =
         ManagerSpec { name: "b".to_owned(), rules: stage.rule(PoolPolicy::Lru), process_names: Vec::new() };
