@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -54,8 +55,8 @@ struct Books<J> {
     threads: usize,
     idle: usize,
     ended: bool,
-    /// A thread has ended that should not have.
-    is_dead: bool,
+    /// A job has panicked.
+    has_failed: bool,
 }
 
 struct Lane<J> {
@@ -77,7 +78,7 @@ impl<J: Send + 'static> ByUser<J> {
             threads: 1,
             idle: 0,
             ended: false,
-            is_dead: false,
+            has_failed: false,
         };
         let work = Box::new(work);
         let shared = Arc::new(Shared { shape, books: Mutex::new(books), changed: Condvar::new(), work });
@@ -116,9 +117,9 @@ impl<J: Send + 'static> ByUser<J> {
         lock(&self.0).waiting
     }
 
-    /// Has a thread ended although nobody told it to?
-    pub(crate) fn are_dead(&self) -> bool {
-        lock(&self.0).is_dead
+    /// Has a job panicked? The others go on.
+    pub(crate) fn has_failed(&self) -> bool {
+        lock(&self.0).has_failed
     }
 
     /// Drops what nobody has begun.
@@ -152,32 +153,6 @@ fn spawn<J: Send + 'static>(shared: &Arc<Shared<J>>) -> io::Result<()> {
     builder.spawn(move || serve(&theirs)).map(drop)
 }
 
-/// A job that is being done: however it ends, the lane goes on.
-struct Doing<'a, J> {
-    shared: &'a Shared<J>,
-    user: u32,
-}
-
-impl<J> Drop for Doing<'_, J> {
-    fn drop(&mut self) {
-        let mut books = lock(self.shared);
-        if std::thread::panicking() {
-            books.is_dead = true;
-            books.threads -= 1;
-        }
-        if let Some(lane) = books.lanes.get_mut(&self.user) {
-            lane.since = None;
-            if lane.jobs.is_empty() {
-                books.lanes.remove(&self.user);
-            } else {
-                books.ready.push_back(self.user);
-                drop(books);
-                self.shared.changed.notify_one();
-            }
-        }
-    }
-}
-
 /// What a thread does.
 fn serve<J: Send + 'static>(shared: &Arc<Shared<J>>) {
     let mut books = lock(shared);
@@ -204,10 +179,17 @@ fn serve<J: Send + 'static>(shared: &Arc<Shared<J>>) {
             }
         }
         drop(books);
-        let doing = Doing { shared, user };
-        (shared.work)(job);
-        drop(doing);
+        let done = catch_unwind(AssertUnwindSafe(|| (shared.work)(job)));
         books = lock(shared);
+        books.has_failed |= done.is_err();
+        if let Some(lane) = books.lanes.get_mut(&user) {
+            lane.since = None;
+            if lane.jobs.is_empty() {
+                books.lanes.remove(&user);
+            } else {
+                books.ready.push_back(user);
+            }
+        }
     }
 }
 
@@ -255,7 +237,7 @@ mod tests {
         assert_eq!(lanes.busy(|_, time| time > Duration::from_secs(3600)), [0; 0]);
         go.send(()).unwrap();
         assert_eq!([done.recv(), done.recv()], [Ok(70), Ok(71)], "in its order");
-        assert!(!lanes.are_dead());
+        assert!(!lanes.has_failed());
     }
 
     #[test]
@@ -302,10 +284,10 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_ends_by_itself_is_noticed_and_its_lane_goes_on() {
+    fn a_job_that_panics_is_noticed_and_its_lane_goes_on() {
         let lanes = ByUser::start(SHAPE, |(): ()| panic!("on purpose")).unwrap();
         lanes.push(1, ()).unwrap();
-        until(|| lanes.are_dead());
+        until(|| lanes.has_failed());
         lanes.push(1, ()).unwrap();
         until(|| lock(&lanes.0).lanes.is_empty());
     }

@@ -191,7 +191,9 @@ impl Workers {
 
     /// Has a thread ended although nobody told it to?
     pub(crate) fn are_dead(&self) -> bool {
-        self.threads.iter().any(JoinHandle::is_finished) || self.fetching.is_dead() || self.mapped.are_dead()
+        self.threads.iter().any(JoinHandle::is_finished)
+            || self.fetching.is_dead()
+            || self.mapped.has_failed()
     }
 }
 
