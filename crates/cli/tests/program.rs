@@ -257,8 +257,10 @@ fn foretells_below(run: u32) -> Vec<u32> {
     std::iter::once(run).chain(children).filter(|pid| is_foretell(*pid)).collect()
 }
 
+/// `foretell` becomes `foretell-tools` for all but `run` and `learn`.
 fn is_foretell(pid: u32) -> bool {
-    std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == std::path::Path::new(FORETELL))
+    let Ok(program) = std::fs::read_link(format!("/proc/{pid}/exe")) else { return false };
+    [FORETELL, env!("CARGO_BIN_EXE_foretell-tools")].iter().any(|ours| program == std::path::Path::new(ours))
 }
 
 fn bpf_descriptors(pid: u32) -> usize {
