@@ -18,16 +18,17 @@
 
 pub(crate) mod types;
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use aya::maps::Map;
-use aya::programs::{Program, RawTracePoint, RawTracePointRunOptions, TestRun};
-use aya::{Ebpf, EbpfLoader};
 
 use crate::observe::FileKey;
+use crate::observe::kernel_types::KernelTypes;
+use crate::observe::object::{self, Object};
 use crate::observe::privileges::Capabilities;
 use crate::observe::shared::Mapped;
 use types::BtrfsPlaces;
@@ -73,7 +74,8 @@ struct Question {
 
 /// The programs that are asked.
 struct Identifier {
-    object: Ebpf,
+    descriptor: object::Callable,
+    mapping: object::Callable,
     question: Mapped<Question>,
 }
 
@@ -114,22 +116,23 @@ impl Identity {
 
 impl Identifier {
     fn load() -> Option<Identifier> {
-        let mut object = EbpfLoader::new().load(OBJECT).ok()?;
-        for program in ["foretell_descriptor", "foretell_mapping"] {
-            match object.program_mut(program) {
-                Some(Program::RawTracePoint(program)) => program.load().ok()?,
-                _ => return None,
-            }
-        }
-        let Some(Map::Array(question)) = object.take_map("question") else { return None };
+        let mut object = Object::parse(OBJECT).ok()?;
+        let kernel = KernelTypes::read(&object.types(), std::iter::empty()).ok()?;
+        object.prepare(&kernel, HashMap::new(), &[]).ok()?;
+        object.describe().ok()?;
+        let Ok(Map::Array(question)) = object.take_map("question") else { return None };
         let question = Mapped::new(question.fd().as_fd()).ok()?;
-        crate::kernel::return_free_memory();
-        Some(Identifier { object, question })
+        let load = |name: &str| object.load_callable(name).ok();
+        Some(Identifier {
+            descriptor: load("foretell_descriptor")?,
+            mapping: load("foretell_mapping")?,
+            question,
+        })
     }
 
     fn identify(&self, file: BorrowedFd<'_>) -> Option<Identity> {
         let number = u64::try_from(file.as_raw_fd()).ok()?;
-        let (mut magic, mut found) = self.ask("foretell_descriptor", number);
+        let (mut magic, mut found) = self.ask(&self.descriptor, number);
         let question = self.question.get();
         if magic == 0 {
             return None;
@@ -143,7 +146,7 @@ impl Identifier {
             let trusted = question.user_level.load(Ordering::Relaxed) == 0;
             let mapping = if trusted { FirstPage::new(file) } else { None };
             (magic, found) =
-                mapping.map_or((OVERLAY, false), |mapping| self.ask("foretell_mapping", mapping.0 as u64));
+                mapping.map_or((OVERLAY, false), |mapping| self.ask(&self.mapping, mapping.0 as u64));
             found &= magic != OVERLAY;
         }
         let (dev, ino) = (question.dev.load(Ordering::Relaxed), question.ino.load(Ordering::Relaxed));
@@ -153,7 +156,7 @@ impl Identifier {
 
     /// Asks, once more where btrfs has come since the last time: the kind of file system, and whether the rest was
     /// answered too.
-    fn ask(&self, program: &str, argument: u64) -> (u32, bool) {
+    fn ask(&self, program: &object::Callable, argument: u64) -> (u32, bool) {
         let question = self.question.get();
         let found = self.run(program, argument);
         let magic = question.magic.load(Ordering::Relaxed);
@@ -162,15 +165,11 @@ impl Identifier {
     }
 
     /// Asks; whether there was an answer.
-    fn run(&self, program: &str, argument: u64) -> bool {
+    fn run(&self, program: &object::Callable, argument: u64) -> bool {
         let question = self.question.get();
         question.answered.store(0, Ordering::Relaxed);
         question.magic.store(0, Ordering::Relaxed);
-        let Some(Program::RawTracePoint(program)) = self.object.program(program) else { return false };
-        let program: &RawTracePoint = program;
-        let mut options = RawTracePointRunOptions::new();
-        options.args[0] = argument;
-        program.test_run(options).is_ok() && question.answered.load(Ordering::Acquire) == 1
+        program.call(argument).is_ok() && question.answered.load(Ordering::Acquire) == 1
     }
 
     /// Says where btrfs keeps its device numbers, once it is there.

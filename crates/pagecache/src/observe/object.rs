@@ -1,9 +1,8 @@
 //! A BPF object in the kernel: its maps, and those of its programs that are attached.
 //!
 //! aya's own loader reads all types of the kernel for itself before it can be told not to, tries out what the kernel can
-//! do with programs of its own, and hands the object's types to the kernel. Programs of ours need none of that: Linux 6.1
-//! has all they use, and the kernel asks for an object's types only where functions are called by functions.
-//! So aya parses and relocates, and what is left are five calls of `bpf(2)`.
+//! do with programs of its own. Programs of ours need none of that: Linux 6.1 has all they use. So aya parses and
+//! relocates, and what is left are some calls of `bpf(2)`.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
@@ -13,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use aya::maps::{Map, MapData, MapError};
 use aya_obj::EbpfSectionKind;
+use aya_obj::btf::BtfFeatures;
 use aya_obj::generated::{bpf_attach_type, bpf_attr, bpf_cmd, bpf_map_type, bpf_prog_type};
 
 use super::kernel_types::KernelTypes;
@@ -29,6 +29,8 @@ pub(crate) struct Object {
     parsed: aya_obj::Object,
     /// With their kinds.
     maps: HashMap<String, (u32, MapData)>,
+    /// Its type information, in the kernel.
+    described: Option<OwnedFd>,
     /// The attached programs.
     links: Vec<OwnedFd>,
 }
@@ -45,7 +47,8 @@ pub(crate) struct Refusal {
 impl Object {
     /// Parses an object.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Object, LoadError> {
-        Ok(Object { parsed: aya_obj::Object::parse(bytes)?, maps: HashMap::new(), links: Vec::new() })
+        let parsed = aya_obj::Object::parse(bytes)?;
+        Ok(Object { parsed, maps: HashMap::new(), described: None, links: Vec::new() })
     }
 
     /// Its type information.
@@ -80,6 +83,23 @@ impl Object {
         Ok(())
     }
 
+    /// Gives the kernel the object's type information, which it wants of programs that hand a function of theirs to it.
+    pub(crate) fn describe(&mut self) -> Result<(), LoadError> {
+        // All that the oldest kernel with such programs knows (5.17): enumerations of 64 bits came with 6.0.
+        let features = BtfFeatures::new(true, true, true, true, true, true, true, false);
+        let Some(types) = self.parsed.fixup_and_sanitize_btf(&features)? else { return Ok(()) };
+        let types = types.to_bytes();
+        // SAFETY: a structure of plain numbers, of which zero is one.
+        let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+        // SAFETY: the part of the union that BPF_BTF_LOAD reads.
+        let load = unsafe { &mut attributes.__bindgen_anon_7 };
+        load.btf = types.as_ptr() as u64;
+        load.btf_size = types.len() as u32;
+        // SAFETY: the bytes live until the call has returned.
+        self.described = Some(unsafe { descriptor(bpf_cmd::BPF_BTF_LOAD, &attributes) }?);
+        Ok(())
+    }
+
     /// Takes a map out of it.
     pub(crate) fn take_map(&mut self, name: &str) -> Result<Map, MapError> {
         let (kind, data) = self.maps.remove(name).ok_or(MapError::KeyNotFound)?;
@@ -104,6 +124,29 @@ impl Object {
 
     /// Loads a program and attaches it at a place that has this number among the kernel's types.
     pub(crate) fn attach(&mut self, name: &str, place: Place, number: u32) -> Result<(), Refusal> {
+        let attach_type = match place {
+            Place::Tracepoint(_) => bpf_attach_type::BPF_TRACE_RAW_TP,
+            Place::Enter(_) => bpf_attach_type::BPF_TRACE_FENTRY,
+            Place::Exit(_) => bpf_attach_type::BPF_TRACE_FEXIT,
+        };
+        let loaded =
+            self.load(name, bpf_prog_type::BPF_PROG_TYPE_TRACING, Some((attach_type as u32, number)))?;
+        // SAFETY: a structure of plain numbers, of which zero is one.
+        let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+        attributes.raw_tracepoint.prog_fd = loaded.as_raw_fd() as u32;
+        // SAFETY: it points to nothing.
+        let link = unsafe { descriptor(bpf_cmd::BPF_RAW_TRACEPOINT_OPEN, &attributes) };
+        self.links.push(link.map_err(|error| Refusal { error, log: String::new() })?);
+        Ok(())
+    }
+
+    /// Loads a program that is attached to nothing: it is run when it is asked for.
+    pub(crate) fn load_callable(&self, name: &str) -> Result<Callable, Refusal> {
+        self.load(name, bpf_prog_type::BPF_PROG_TYPE_RAW_TRACEPOINT, None).map(Callable)
+    }
+
+    /// Loads a program; `place` is how it will be attached, and the number of the place among the kernel's types.
+    fn load(&self, name: &str, kind: bpf_prog_type, place: Option<(u32, u32)>) -> Result<OwnedFd, Refusal> {
         let found = self.parsed.programs.get(name);
         let function = found.and_then(|program| self.parsed.functions.get(&program.function_key()));
         let (Some(program), Some(function)) = (found, function) else {
@@ -113,55 +156,63 @@ impl Object {
         let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
         // SAFETY: the part of the union that BPF_PROG_LOAD reads.
         let load = unsafe { &mut attributes.__bindgen_anon_3 };
-        load.prog_type = bpf_prog_type::BPF_PROG_TYPE_TRACING as u32;
-        load.expected_attach_type = match place {
-            Place::Tracepoint(_) => bpf_attach_type::BPF_TRACE_RAW_TP,
-            Place::Enter(_) => bpf_attach_type::BPF_TRACE_FENTRY,
-            Place::Exit(_) => bpf_attach_type::BPF_TRACE_FEXIT,
-        } as u32;
-        load.attach_btf_id = number;
+        load.prog_type = kind as u32;
+        if let Some((attach_type, number)) = place {
+            load.expected_attach_type = attach_type;
+            load.attach_btf_id = number;
+        }
         load.insns = function.instructions.as_ptr() as u64;
         load.insn_cnt = function.instructions.len() as u32;
         load.license = program.license.as_ptr() as u64;
+        let functions = function.func_info.func_info_bytes();
+        if let Some(types) = &self.described {
+            load.prog_btf_fd = types.as_raw_fd() as u32;
+            load.func_info = functions.as_ptr() as u64;
+            load.func_info_cnt = function.func_info.num_info;
+            load.func_info_rec_size = function.func_info_rec_size as u32;
+        }
         let room = load.prog_name.len() - 1;
         for (into, byte) in load.prog_name.iter_mut().zip(name.bytes().take(room)) {
             *into = byte as c_char;
         }
         // SAFETY: what it points to lives until the end of this function.
-        let loaded = unsafe { descriptor(bpf_cmd::BPF_PROG_LOAD, &attributes) };
-        let loaded = match loaded {
-            Ok(loaded) => loaded,
-            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
-                return Err(Refusal { error, log: String::new() });
-            }
-            Err(error) => {
-                // Once more, for its reasons.
-                let mut log = vec![0_u8; LOG_BYTES];
-                // SAFETY: as above.
-                let load = unsafe { &mut attributes.__bindgen_anon_3 };
-                load.log_level = 1;
-                load.log_buf = log.as_mut_ptr() as u64;
-                load.log_size = LOG_BYTES as u32;
-                // SAFETY: as above; the kernel writes no more than the bytes that there are.
-                match unsafe { descriptor(bpf_cmd::BPF_PROG_LOAD, &attributes) } {
-                    Ok(loaded) => loaded,
-                    Err(_) => {
-                        let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
-                        return Err(Refusal {
-                            error,
-                            log: String::from_utf8_lossy(&log[..end]).into_owned(),
-                        });
-                    }
-                }
-            }
+        let error = match unsafe { descriptor(bpf_cmd::BPF_PROG_LOAD, &attributes) } {
+            Ok(loaded) => return Ok(loaded),
+            Err(error) => error,
         };
+        if error.raw_os_error() == Some(libc::EPERM) {
+            return Err(Refusal { error, log: String::new() });
+        }
+        // Once more, for its reasons.
+        let mut log = vec![0_u8; LOG_BYTES];
         // SAFETY: as above.
+        let load = unsafe { &mut attributes.__bindgen_anon_3 };
+        load.log_level = 1;
+        load.log_buf = log.as_mut_ptr() as u64;
+        load.log_size = LOG_BYTES as u32;
+        // SAFETY: as above; the kernel writes no more than the bytes that there are.
+        unsafe { descriptor(bpf_cmd::BPF_PROG_LOAD, &attributes) }.map_err(|_| {
+            let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+            Refusal { error, log: String::from_utf8_lossy(&log[..end]).into_owned() }
+        })
+    }
+}
+
+/// A program that runs when it is asked, with one argument, and answers in a map.
+pub(crate) struct Callable(OwnedFd);
+
+impl Callable {
+    /// Runs it (`BPF_PROG_TEST_RUN`).
+    pub(crate) fn call(&self, argument: u64) -> io::Result<()> {
+        // SAFETY: a structure of plain numbers, of which zero is one.
         let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
-        attributes.raw_tracepoint.prog_fd = loaded.as_raw_fd() as u32;
-        // SAFETY: it points to nothing.
-        let link = unsafe { descriptor(bpf_cmd::BPF_RAW_TRACEPOINT_OPEN, &attributes) };
-        self.links.push(link.map_err(|error| Refusal { error, log: String::new() })?);
-        Ok(())
+        // SAFETY: the part of the union that BPF_PROG_TEST_RUN reads.
+        let run = unsafe { &mut attributes.test };
+        run.prog_fd = self.0.as_raw_fd() as u32;
+        run.ctx_in = (&raw const argument) as u64;
+        run.ctx_size_in = size_of_val(&argument) as u32;
+        // SAFETY: the argument lives until the call has returned.
+        unsafe { bpf(bpf_cmd::BPF_PROG_TEST_RUN, &attributes) }.map(drop)
     }
 }
 
