@@ -4,10 +4,14 @@ use foretell_policy::Prefetch;
 
 use crate::error::OpenError;
 use crate::kernel;
+use crate::observe::MANAGED_FILES;
 use crate::options::Options;
 
 /// Largest block.
 const BLOCK_BYTES: u32 = 1 << 20;
+
+/// Files under control: with fewer, none of them could be ignored or without a user.
+const FILES: std::ops::RangeInclusive<u32> = 64..=MANAGED_FILES;
 
 /// Is every option within its range?
 ///
@@ -25,6 +29,9 @@ pub(crate) fn options(options: &Options) -> Result<(), OpenError> {
     }
     if !options.ring_bytes.is_power_of_two() || u64::from(options.ring_bytes) < kernel::page_bytes() {
         return out_of_range("ring_bytes", options.ring_bytes.to_string(), "a power of two from a page on");
+    }
+    if !FILES.contains(&options.files) {
+        return out_of_range("files", options.files.to_string(), "from 64 to 262144");
     }
     if !(1..=64).contains(&options.prefetch_threads) {
         return out_of_range("prefetch_threads", options.prefetch_threads.to_string(), "from 1 to 64");

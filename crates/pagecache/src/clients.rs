@@ -21,7 +21,7 @@ use crate::error::{ControlError, HoldError, SessionError};
 use crate::extents;
 use crate::files::Registration;
 use crate::lifecycle::present_name;
-use crate::observe::{FileKey, MANAGED_FILES};
+use crate::observe::FileKey;
 use crate::options::{ManagerSpec, SessionId};
 use crate::plane::Plane;
 use crate::resolve;
@@ -292,7 +292,7 @@ impl Steering {
             None => self.take_descriptor(looks.key, descriptor, (last_user, account))?,
         };
         let Some(managed) = self.files.get_mut(file) else {
-            return Err(HoldError::TooManyFiles { limit: MANAGED_FILES });
+            return Err(HoldError::TooManyFiles { limit: self.options.files });
         };
         let serial = managed.serial;
         (managed.last_user, managed.lost) = (last_user, false);
@@ -344,7 +344,7 @@ impl Steering {
         let path = resolve::path_of(&file).unwrap_or_default();
         let generation = resolve::generation(&file);
         let new = Registration { key, generation, path, file, last_user, held: true, account };
-        let id = self.register(new, layout).ok_or(HoldError::TooManyFiles { limit: MANAGED_FILES })?;
+        let id = self.register(new, layout).ok_or(HoldError::TooManyFiles { limit: self.options.files })?;
         self.look_at(id, account, true);
         Ok(id)
     }

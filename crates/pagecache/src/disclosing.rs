@@ -11,7 +11,7 @@ use crate::error::{DiscloseError, DiscloseProblem};
 use crate::extents;
 use crate::files::Registration;
 use crate::meter::Meter;
-use crate::observe::{FileKey, MANAGED_FILES};
+use crate::observe::FileKey;
 use crate::options::{HintChunk, SessionId};
 use crate::plane::Disclosed;
 use crate::resolve;
@@ -224,7 +224,7 @@ impl Steering {
         let new =
             Registration { key, generation: 0, path: canonical, file, last_user: 0, held: false, account: 0 };
         let registered = self.register(new, layout);
-        let id = registered.ok_or(DiscloseProblem::TooManyFiles { limit: MANAGED_FILES })?;
+        let id = registered.ok_or(DiscloseProblem::TooManyFiles { limit: self.options.files })?;
         // Nothing is being observed of it yet: what is cached is told at once.
         self.settle();
         Ok(id)

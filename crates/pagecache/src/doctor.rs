@@ -56,7 +56,7 @@ pub fn examine() -> Vec<Mechanism> {
 #[must_use]
 pub fn missing_for_run() -> Option<String> {
     let smallest =
-        ObserverConfig { ring_bytes: crate::observe::load::page_bytes(), wake_every: 0, watch_only: false };
+        ObserverConfig { wake_every: 0, ..ObserverConfig::with_ring(crate::observe::load::page_bytes()) };
     match Observer::open(smallest) {
         Ok(_) => cache::missing_for_run(),
         Err(lacking) => Some(lacking.to_string()),

@@ -84,7 +84,7 @@ pub use left_out::LeftOut;
 pub use meter::Meter;
 pub use observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig, ReadHook};
 pub use options::{
-    HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec, default_batch,
+    HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec, default_batch, default_files,
     default_ring_bytes,
 };
 pub use own_pages::unmap_program;

@@ -19,8 +19,9 @@
 //! ring until it is drained. When the ring is full records are lost, and counted
 //! ([`Observer::lost_events`]); the programs that are observed never wait.
 //!
-//! Limits: [`MANAGED_FILES`] ([`ObserveError::FilesFull`]); [`IGNORED_FILES`] (the oldest becomes unknown again); accounts of 2^14 processes at a time ([`Observer::overflows`]; the process is
-//! tracked all the same); 2^14 threads asleep for I/O at a time (the wait of one more is not measured).
+//! Limits: [`ObserverConfig::files`] ([`ObserveError::FilesFull`]), of which a quarter can be ignored (the oldest becomes
+//! unknown again); accounts of a sixteenth as many processes at a time, 2^12 to 2^14 ([`Observer::overflows`]; the process
+//! is tracked all the same), and as many threads asleep for I/O (the wait of one more is not measured).
 //! What is not seen: tmpfs, direct I/O, and which page of a mapping is touched while it is mapped already.
 //!
 //! Nothing is pinned or installed: programs, links and maps are descriptors of this process and end with it,
@@ -55,12 +56,17 @@ use record::verdict;
 use ring::Ring;
 use shared::{Control, Tracked};
 
-/// Files that can be managed at a time, with those that are ignored (`max_entries` of the map).
+/// Files that can be managed at a time, with those that are ignored, unless [`ObserverConfig::files`] says less.
 pub const MANAGED_FILES: u32 = 1 << 18;
 
-/// Files that are ignored at a time; the one that was ignored first becomes unknown again. A quarter of
-/// [`MANAGED_FILES`], so that a program which looks at everything leaves room for what is managed.
-pub const IGNORED_FILES: usize = 1 << 16;
+/// Of the files that can be managed one in so many can be ignored; the one that was ignored first becomes unknown again.
+/// So a program which looks at everything leaves room for what is managed.
+pub const IGNORED_SHARE: u32 = 4;
+
+/// Processes with an account, and threads that are asleep, at a time: what is beyond is counted.
+const AT_A_TIME: std::ops::RangeInclusive<u32> = 1 << 12..=1 << 14;
+/// Of the files that can be managed, one in so many is a process.
+const PROCESS_SHARE: u32 = 16;
 
 /// Bytes that most records take in the ring, with their header.
 const RECORD_BYTES: u32 = 40;
@@ -79,6 +85,9 @@ pub struct ObserverConfig {
     /// Wake the reader after this many records on one CPU; 0: only for what calls for action. The default
     /// wakes it before a quarter of the ring is full. [`Observer::set_wake_every`] changes it later.
     pub wake_every: u32,
+    /// Files that can be managed at a time, with those that are ignored; their table takes 16 bytes each, which the kernel
+    /// charges to our memory cgroup. [`MANAGED_FILES`].
+    pub files: u32,
     /// Only watch what processes do: nothing is told of pages that leave the cache, and nothing is loaded for it.
     pub watch_only: bool,
 }
@@ -91,8 +100,19 @@ impl ObserverConfig {
         ObserverConfig {
             ring_bytes,
             wake_every: (ring_bytes / RECORD_BYTES / 4 / cpus).max(1),
+            files: MANAGED_FILES,
             watch_only: false,
         }
+    }
+
+    /// Files that can be ignored at a time.
+    fn ignored(&self) -> usize {
+        (self.files / IGNORED_SHARE) as usize
+    }
+
+    /// Processes with an account, and threads that are asleep, at a time.
+    fn at_a_time(&self) -> u32 {
+        (self.files / PROCESS_SHARE).clamp(*AT_A_TIME.start(), *AT_A_TIME.end())
     }
 }
 
@@ -147,6 +167,7 @@ pub struct Observer {
     accounts: HashMap<MapData, u32, [u64; 2]>,
     read_hook: ReadHook,
     sees_faults: bool,
+    config: ObserverConfig,
     /// Keeps programs and links alive.
     _object: Object,
 }
@@ -180,6 +201,7 @@ impl Observer {
             control,
             tracked,
             files,
+            config,
             ignored: VecDeque::new(),
             accounts,
             read_hook: loaded.read_hook,
@@ -251,20 +273,20 @@ impl Observer {
     /// Puts `file` under management.
     ///
     /// # Errors
-    /// [`MANAGED_FILES`] are managed or ignored already.
+    /// [`ObserverConfig::files`] are managed or ignored already.
     pub fn manage(&mut self, file: FileKey) -> Result<(), ObserveError> {
         self.judge(file, verdict::MANAGED)
     }
 
-    /// Reports nothing about `file` any more, until [`IGNORED_FILES`] others have been ignored after it: then
+    /// Reports nothing about `file` any more, until a quarter of [`ObserverConfig::files`] others have been ignored after it: then
     /// it is unknown again.
     ///
     /// # Errors
-    /// [`MANAGED_FILES`] are managed or ignored already.
+    /// [`ObserverConfig::files`] are managed or ignored already.
     pub fn ignore(&mut self, file: FileKey) -> Result<(), ObserveError> {
         self.judge(file, verdict::IGNORED)?;
         self.ignored.push_back(file);
-        if self.ignored.len() > IGNORED_FILES
+        if self.ignored.len() > self.config.ignored()
             && let Some(oldest) = self.ignored.pop_front()
             && self.files.get(&[oldest.dev, oldest.ino], 0).is_ok_and(|of| of == verdict::IGNORED)
         {
@@ -276,7 +298,7 @@ impl Observer {
     fn judge(&mut self, file: FileKey, verdict: u8) -> Result<(), ObserveError> {
         self.files.insert([file.dev, file.ino], verdict, 0).map_err(|error| match error {
             MapError::SyscallError(error) if error.io_error.raw_os_error() == Some(libc::E2BIG) => {
-                ObserveError::FilesFull { limit: MANAGED_FILES }
+                ObserveError::FilesFull { limit: self.config.files }
             }
             other => map_error("files")(other),
         })

@@ -38,6 +38,9 @@ pub struct Options {
     /// [`default_ring_bytes`] of the budget; what finds it full is lost, and made good by asking the kernel
     /// what is cached.
     pub ring_bytes: u32,
+    /// Files under control at a time, with those that are ignored: [`default_files`] of the budget. Beyond, a file is not
+    /// taken under control; of the files that nobody uses any more the oldest make room.
+    pub files: u32,
     /// Threads that prefetch, at most: 32, from 1 to 64. Each has one request under way, and further ones are started
     /// only when the others are busy; how many requests a device gets at a time is measured. Fewer threads are a
     /// limit to that.
@@ -78,6 +81,7 @@ impl Options {
             realtime: true,
             realtime_share: 0.5,
             ring_bytes: default_ring_bytes(budget_bytes),
+            files: default_files(budget_bytes),
             prefetch_threads: 32,
             list_blocks: 1 << 22,
             list_blocks_in_all: u32::MAX,
@@ -135,6 +139,20 @@ const RING_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=16 << 20;
 pub fn default_ring_bytes(budget_bytes: u64) -> u32 {
     let wanted = (budget_bytes / 32).max(1).next_power_of_two();
     u32::try_from(wanted.clamp(*RING_BYTES.start(), *RING_BYTES.end())).unwrap_or(1 << 24)
+}
+
+/// The fewest and the most files.
+const FILES: std::ops::RangeInclusive<u64> = 1 << 15..=1 << 18;
+/// Bytes of budget for which there is room for one file: its place in the kernel's table is a 64th of that.
+const BUDGET_BYTES_A_FILE: u64 = 1 << 10;
+
+/// The files that can be under control with a budget, unless somebody says another number: as many as it has KiB, but
+/// 32,768 at least and 262,144 at most. The kernel charges their table to our memory cgroup, where the budget has to have
+/// room too.
+#[must_use]
+pub fn default_files(budget_bytes: u64) -> u32 {
+    let wanted = (budget_bytes / BUDGET_BYTES_A_FILE).max(1).next_power_of_two();
+    u32::try_from(wanted.clamp(*FILES.start(), *FILES.end())).unwrap_or(1 << 18)
 }
 
 /// How many disclosed chunks ([`crate::Plane::disclose_held`]) may wait for room in the policy's lists; 16

@@ -15,18 +15,17 @@
 //!
 //! That also happens to an orphan of which nothing is cached any more, to one that is deleted, to all when the
 //! last session ends (nobody is left whose memory they could take), and to the oldest when there are more than
-//! [`ORPHANS`] or the table of files is full.
+//! a quarter of the files that can be under control, or the table of files is full.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use foretell_policy::FileId;
 
-use crate::observe::MANAGED_FILES;
 use crate::steering::Steering;
 
-/// Orphans at a time: a quarter of the files that may be under control.
-pub(crate) const ORPHANS: usize = MANAGED_FILES as usize / 4;
+/// Of the files that may be under control one in so many can be an orphan.
+pub(crate) const ORPHAN_SHARE: u32 = 4;
 
 /// Files that are abandoned before the clock is looked at: tens of microseconds each, more for one of which much is
 /// cached.

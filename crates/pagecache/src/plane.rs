@@ -108,7 +108,8 @@ impl Plane {
         kernel::adjust_allocator();
         let system = |what| move |source| OpenError::System { what, source };
         let guard = Guard::start().map_err(system("fork the process that cleans up after a crash"))?;
-        let observer = ObserverConfig::with_ring(options.ring_bytes);
+        let observer =
+            ObserverConfig { files: options.files, ..ObserverConfig::with_ring(options.ring_bytes) };
         let observer = Observer::open(observer).map_err(|e| OpenError::Observe(Box::new(e)))?;
         let threads = options.prefetch_threads as usize;
         let schedule = || Schedule::new(options.realtime.then_some(options.realtime_share));

@@ -22,7 +22,7 @@ use crate::looks::Looks;
 use crate::mapped::InLanes;
 use crate::observe::{FileKey, Observation};
 use crate::options::{Options, SessionId};
-use crate::orphans::ORPHANS;
+use crate::orphans::ORPHAN_SHARE;
 use crate::pressure::Pressure;
 use crate::put_off::{self, PutOff};
 use crate::recorder::History;
@@ -109,7 +109,7 @@ pub(crate) struct Steering {
     pub(crate) observed_at: Instant,
     /// When the policy last asked for something.
     pub(crate) acted_at: Instant,
-    /// See [`crate::orphans::ORPHANS`].
+    /// See [`crate::orphans`].
     pub(crate) orphan_limit: usize,
     start: Instant,
     own_pid: u32,
@@ -180,7 +180,7 @@ impl Steering {
             stirred: false,
             observed_at: Instant::now(),
             acted_at: Instant::now(),
-            orphan_limit: ORPHANS,
+            orphan_limit: (options.files / ORPHAN_SHARE) as usize,
             start: Instant::now(),
             own_pid: std::process::id(),
             options,

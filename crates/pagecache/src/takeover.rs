@@ -21,12 +21,9 @@ use crate::files::Registration;
 use crate::folios::Folio;
 use crate::kernel::{self, Linux, PageCache};
 use crate::left_out::UNDER_ANOTHERS_RULE;
-use crate::observe::{FileKey, MANAGED_FILES};
+use crate::observe::{FileKey, IGNORED_SHARE};
 use crate::resolve::{self, Found};
 use crate::steering::{Command, Steering};
-
-/// Files remembered to be none of ours; a further one makes the oldest unknown again.
-const IGNORED_FILES: usize = 1 << 16;
 
 /// Pages by which the books on a part of a file may be off before it is looked at: what is read in a millisecond.
 const AUDIT_PAGES: u64 = 256;
@@ -179,7 +176,7 @@ impl Steering {
 
     /// Puts a file under control.
     pub(crate) fn register(&mut self, new: Registration, layout: Layout) -> Option<FileId> {
-        while self.files.len() >= MANAGED_FILES as usize && self.retire_oldest_orphan() {}
+        while self.files.len() >= self.options.files as usize && self.retire_oldest_orphan() {}
         let (extents, places) = (extents::count(&layout), extents::first(&layout));
         let id = self.engine.add_file(layout).ok()?;
         if self.enter(id, new).is_none() {
@@ -235,7 +232,8 @@ impl Steering {
     }
 
     fn ignore(&mut self, key: FileKey) {
-        if self.ignored_order.len() >= IGNORED_FILES
+        // A further one makes the oldest unknown again.
+        if self.ignored_order.len() >= (self.options.files / IGNORED_SHARE) as usize
             && let Some(oldest) = self.ignored_order.pop_front()
         {
             self.ignored.remove(&oldest);

@@ -99,7 +99,7 @@ fn told(sight: &Sight, attached: Attached) -> Vec<Mechanism> {
 /// Reads a byte of a file and waits for the record of it.
 fn round_trip() -> Mechanism {
     let name = "ring buffer, from a read to its observation";
-    let config = ObserverConfig { ring_bytes: page_bytes(), wake_every: 0, watch_only: false };
+    let config = ObserverConfig { wake_every: 0, ..ObserverConfig::with_ring(page_bytes()) };
     let mut observer = match Observer::open(config) {
         Ok(observer) => observer,
         Err(error) => return Mechanism::fails(name, error.to_string(), remedy(&error)),

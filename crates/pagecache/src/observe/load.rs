@@ -8,7 +8,7 @@ use aya::maps::{Map, MapData, MapError};
 use super::kernel_types::{KernelTypes, kind};
 use super::object::{LoadError, Object, Refusal};
 use super::privileges::{Capabilities, in_initial_pid_namespace};
-use super::{MANAGED_FILES, ObserveError, ObserverConfig, ReadHook};
+use super::{ObserveError, ObserverConfig, ReadHook};
 
 /// The object, built by `src/bpf/build`. Aligned, because an ELF parser reads it in place.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/observe.bpf.o");
@@ -143,11 +143,6 @@ pub(crate) const SIGHTS: [Sight; 9] = [
 /// One more call for each page that leaves the cache, on the whole machine.
 const REMOVALS: &str = "pages that go";
 
-/// Processes with an account and threads that are asleep at a time, of a job that is only watched: what is beyond is counted.
-const WATCHED_AT_A_TIME: u32 = 1 << 12;
-/// Files of which a job that is only watched need not be told any more.
-const SETTLED_FILES: u32 = 1 << 12;
-
 /// The object with its programs attached.
 pub(super) struct Loaded {
     /// Owns programs and links: they end with it.
@@ -258,13 +253,9 @@ pub(super) fn load(config: &ObserverConfig) -> Result<Loaded, ObserveError> {
         return Err(ObserveError::PidNamespace);
     }
     let (mut object, types) = parse_object()?;
-    // Of a job that is only watched little is said about files, and the tables are charged to its memory.
-    let sizes: &[(&str, u32)] = if config.watch_only {
-        &[("files", SETTLED_FILES), ("accounts", WATCHED_AT_A_TIME), ("waits", WATCHED_AT_A_TIME)]
-    } else {
-        &[("files", MANAGED_FILES)]
-    };
-    prepare(&mut object, &types, config.ring_bytes, sizes)?;
+    let at_a_time = config.at_a_time();
+    let sizes = [("files", config.files), ("accounts", at_a_time), ("waits", at_a_time)];
+    prepare(&mut object, &types, config.ring_bytes, &sizes)?;
     let (mut read_hook, mut sees_faults) = (ReadHook::Tracepoint, true);
     for sight in SIGHTS.iter().filter(|sight| !(config.watch_only && sight.what == REMOVALS)) {
         match attach(&mut object, &types, sight).way() {

@@ -104,8 +104,11 @@ enum Sight {
     Blind,
 }
 
+/// Files of which a job that is only watched need not be told any more.
+const SETTLED_FILES: u32 = 1 << 12;
+
 fn config() -> ObserverConfig {
-    ObserverConfig { watch_only: true, ..ObserverConfig::with_ring(RING_BYTES) }
+    ObserverConfig { watch_only: true, files: SETTLED_FILES, ..ObserverConfig::with_ring(RING_BYTES) }
 }
 
 impl Watcher {

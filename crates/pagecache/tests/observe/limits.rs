@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use foretell_pagecache::observe::{
-    FileKey, IGNORED_FILES, MANAGED_FILES, Observation, ObserveError, Observer, ObserverConfig,
+    FileKey, IGNORED_SHARE, MANAGED_FILES, Observation, ObserveError, Observer, ObserverConfig,
 };
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
@@ -164,7 +164,7 @@ fn the_oldest_ignored_file_is_unknown_again_when_there_are_too_many() {
         !drain(observer).iter().any(of)
     };
     observer.ignore(file.key).unwrap();
-    let others = IGNORED_FILES as u64;
+    let others = u64::from(MANAGED_FILES / IGNORED_SHARE);
     (1..others).for_each(|ino| observer.ignore(FileKey { dev: 0, ino }).unwrap());
     assert!(is_silent(&mut observer));
     observer.ignore(FileKey { dev: 0, ino: others }).unwrap();
