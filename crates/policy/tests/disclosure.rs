@@ -341,6 +341,42 @@ fn what_is_fetched_ahead_and_never_used_is_limited_by_credit() {
     assert!((300..=316).contains(&fetched), "each one makes room for itself and two more: {fetched}");
 }
 
+/// A reader that leaves out every second run of ten, and has passed it by before it is there.
+#[test]
+fn what_is_passed_by_on_its_way_gives_its_credit_back() {
+    for passes in [1, 2] {
+        let residency = foretell_policy::Residency::Advisory;
+        let config = Config { prefetch: Prefetch::Informed, residency, batch: 64, ..Config::new(1024) };
+        let mut scene = Scene::new(config);
+        let (now, process) = (scene.plane.now(), scene.process);
+        for _ in 0..200 {
+            scene.plane.engine.tell(now, Input::Served { disk: DiskId(0), access: Nanos(1_000_000) });
+            scene.plane.engine.tell(now, Input::Computed { process, compute: Nanos(1_000) });
+        }
+        let list: Vec<u32> = (0..passes).flat_map(|_| 0..8000).collect();
+        let list = scene.blocks(&list);
+        assert_eq!(scene.plane.engine.disclose(now, scene.manager, &list), list.len());
+        let is_left_out = |index: u32| index / 10 % 2 == 1;
+        let (mut waited, mut on_their_way) = (0, Vec::new());
+        for (step, index) in (0..8000).filter(|&index| !is_left_out(index)).enumerate() {
+            let block = Block::new(scene.file, index);
+            waited +=
+                u64::from(scene.plane.engine.access(now, process, block) != foretell_policy::Access::Hit);
+            for index in scene.fetches() {
+                on_their_way.push((step + if is_left_out(index) { 60 } else { 5 }, index));
+            }
+            on_their_way.retain(|&(at, index)| {
+                if at <= step {
+                    let block = Block::new(scene.file, index);
+                    scene.plane.engine.tell(now, Input::Loaded { block, by: None });
+                }
+                at > step
+            });
+        }
+        assert!(waited < 1000, "named {passes} times: {waited} of 4000 references waited");
+    }
+}
+
 #[test]
 fn credit_comes_back_with_a_cancelled_list() {
     let config = Config { prefetch: Prefetch::Informed, ..Config::new(8192) };

@@ -6,8 +6,7 @@
 //!
 //! 1. It begins with [`FIRST`] blocks.
 //! 2. A block that is referenced earns [`EARNED`] more.
-//! 3. A block that is replaced unused, or that the lists no longer name because the reader has passed it, takes
-//!    [`LOST`]. So the allowance grows where more than two thirds are used, and falls below.
+//! 3. A block that is replaced unused, or that the reader has passed by, takes [`LOST`]. So the allowance grows where more than two thirds are used, and falls below.
 //! 4. It is never less than [`LEAST`], so that a list can recover, and never more than the cache, which holds no more.
 //!
 //! While the allowance is used up, nothing more is fetched by the manager's lists. Readahead and demand fetches are no

@@ -169,6 +169,10 @@ impl Books {
                 self.place_unlisted(manager, passed);
             }
         }
+        // What it was fetched for has not happened, whatever else names it.
+        while let Some(passed) = self.knowledge.take_passed_by() {
+            self.settle_credit(passed, Credit::lost);
+        }
         met.predicted > 0
     }
 
@@ -183,12 +187,13 @@ impl Books {
 
     /// A block lost its next use, or found one again: it goes to the pools, or out of them.
     fn place_unlisted(&mut self, manager: ManagerId, b: BlockId) {
-        if self.blocks[b].state != State::Cached || self.owner_of(b) != Some(manager) {
-            return;
-        }
         let named = self.knowledge.names(&self.blocks, manager, b);
+        // Also if it is still on its way.
         if !named {
             self.settle_credit(b, Credit::lost);
+        }
+        if self.blocks[b].state != State::Cached || self.owner_of(b) != Some(manager) {
+            return;
         }
         if named {
             self.leave_pools(b);

@@ -56,6 +56,11 @@ impl Knowledge {
         self.unlisted.pop()
     }
 
+    /// Blocks that were passed over since the last call, and are named once more.
+    pub(crate) fn take_passed_by(&mut self) -> Option<BlockId> {
+        self.passed_by.pop()
+    }
+
     /// The first position of a block from `from` on that counts.
     pub(super) fn next_counting(&self, manager: ManagerId, list: usize, b: BlockId, mut from: u32) -> u32 {
         let Some(known) = self.of(manager) else { return NONE };
@@ -149,6 +154,7 @@ impl Knowledge {
                 self.unlisted.push(b);
             } else {
                 l.place(blocks, b, manager, next);
+                self.passed_by.push(b);
             }
         }
         if judged {

@@ -91,6 +91,8 @@ pub(crate) struct Knowledge {
     begun: u32,
     /// Blocks that lost their next use and whose place is to be looked at.
     unlisted: Vec<BlockId>,
+    /// Blocks whose next use was passed over, and that are named once more.
+    passed_by: Vec<BlockId>,
     /// What the reference at hand matched; kept for its memory.
     matches: Vec<(usize, Reference, Match)>,
 }
@@ -114,6 +116,7 @@ impl Knowledge {
             limits,
             begun: 0,
             unlisted: Vec::new(),
+            passed_by: Vec::new(),
             matches: Vec::new(),
         }
     }
@@ -385,6 +388,7 @@ impl Knowledge {
             (self.uses, self.vacant) = (Vec::new(), Vec::new());
         }
         self.unlisted.shrink_to_fit();
+        self.passed_by.shrink_to_fit();
     }
 
     // ---- within ----
