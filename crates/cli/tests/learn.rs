@@ -437,9 +437,9 @@ fn in_a_memory_group_that_is_too_small_the_job_runs_alone() {
     let script = format!("sleep 3; {}", stage.reads());
     // Watched in the second one, steered in neither: what is left of it is less than a plane takes to begin.
     for (mib, options, how) in [
-        (24, &[][..], "MiB of memory are free, and to watch it takes 32"),
-        (46, &[][..], "watched: nothing is known"),
-        (46, &["--as", "steer"][..], "MiB of memory are there for it"),
+        (20, &[][..], "MiB of memory are free, and to watch it takes 24"),
+        (36, &[][..], "watched: nothing is known"),
+        (36, &["--as", "steer"][..], "MiB of memory are there for it"),
     ] {
         let group = Place::find(Controller::Memory, &format!("foretell-test-{}", std::process::id()))
             .and_then(|place| MemoryGroup::new(place, Some(mib << 20)));

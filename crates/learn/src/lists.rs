@@ -4,6 +4,7 @@
 //! and libraries. Nothing is asked of a file system, which would take its time while the job waits: where the files are
 //! now, and how large they are, a [`Finder`] finds out while the job runs.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -196,6 +197,31 @@ impl<'a> Listing<'a> {
     pub(crate) fn references(&self) -> u64 {
         let listed = self.recording.accesses.iter().filter(|access| self.is_listed(access));
         listed.map(|access| u64::from(access.pages).div_ceil(BLOCK_PAGES)).sum()
+    }
+
+    /// The blocks of the policy that were referenced, in the order of time and numbered from 0; `None` when there are more
+    /// references than `most`.
+    pub(crate) fn order(&self, most: u64) -> Option<Vec<u32>> {
+        if self.references() > most {
+            return None;
+        }
+        let mut accesses: Vec<&Access> =
+            self.recording.accesses.iter().filter(|access| self.is_listed(access)).collect();
+        accesses.sort_by_key(|access| access.at_ns);
+        let (mut numbers, mut order) = (HashMap::new(), Vec::new());
+        for access in accesses {
+            let first = u64::from(access.first_page) / BLOCK_PAGES;
+            let end = (u64::from(access.first_page) + u64::from(access.pages)).div_ceil(BLOCK_PAGES);
+            for block in first..end {
+                let next = numbers.len() as u32;
+                let number = *numbers.entry((access.file, block)).or_insert(next);
+                // Neighbouring accesses may share a block.
+                if order.last() != Some(&number) {
+                    order.push(number);
+                }
+            }
+        }
+        Some(order)
     }
 
     /// A list for each lane.
