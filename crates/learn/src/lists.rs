@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use foretell_recording::{Access, Fact, PAGE_BYTES, Recording, Role, Way, lanes_of};
+use foretell_recording::{Access, Fact, FileRecord, PAGE_BYTES, Recording, Role, RoleId, Way, lanes_of};
 
 use crate::finder::{Finder, Names, Place};
 
@@ -16,9 +16,11 @@ use crate::finder::{Finder, Names, Place};
 const CHUNK_PAGES: u32 = 1 << 11;
 /// The policy's block, in pages: positions are counted in blocks of 8 KiB.
 pub(crate) const BLOCK_PAGES: u64 = 2;
-/// A file up to this size that is mapped and never read belongs to the start set: tables of locales and of character
-/// sets, which every program of a job maps anew, in no order worth following.
-const SMALL_MAPPED_BYTES: u64 = 1 << 20;
+/// A file up to this size that several processes map and nobody reads belongs to the start set: tables of locales and of
+/// character sets, which every program of a job maps anew, in no order worth following.
+const TABLE_BYTES: u64 = 1 << 20;
+/// Where there are more, they are no tables: a locale has 13, and one program starts another with another one at times.
+const TABLES: usize = 64;
 
 /// A file that will be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,17 +123,33 @@ impl Lists {
     }
 }
 
-/// For each file: is it small, and only ever mapped?
-pub(crate) fn small_mapped(recording: &Recording) -> Vec<bool> {
-    let mut small: Vec<bool> = recording.files.iter().map(|file| file.size <= SMALL_MAPPED_BYTES).collect();
-    for access in &recording.accesses {
-        if access.way != Way::Mapped
-            && let Some(small) = small.get_mut(access.file.0 as usize)
-        {
-            *small = false;
-        }
+/// For each file: is it a table, small and only ever mapped, by several processes?
+///
+/// What a single process maps it maps in an order that comes again: objects of a repository, compiled modules. So do
+/// several processes that map more than tables.
+pub(crate) fn tables(recording: &Recording) -> Vec<bool> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Mapped {
+        Never,
+        By(RoleId),
+        BySeveral,
+        NotOnly,
     }
-    small
+    let mut mapped = vec![Mapped::Never; recording.files.len()];
+    for access in &recording.accesses {
+        let Some(so_far) = mapped.get_mut(access.file.0 as usize) else { continue };
+        *so_far = match *so_far {
+            _ if access.way != Way::Mapped => Mapped::NotOnly,
+            Mapped::Never => Mapped::By(access.role),
+            Mapped::By(role) if role != access.role => Mapped::BySeveral,
+            same => same,
+        };
+    }
+    let is_table =
+        |(file, mapped): (&FileRecord, &Mapped)| file.size <= TABLE_BYTES && *mapped == Mapped::BySeveral;
+    let tables: Vec<bool> = recording.files.iter().zip(&mapped).map(is_table).collect();
+    let many = tables.iter().filter(|table| **table).count() > TABLES;
+    if many { vec![false; tables.len()] } else { tables }
 }
 
 /// Whether a list may name what an access read.
@@ -151,7 +169,7 @@ pub(crate) struct Listing<'a> {
 
 impl<'a> Listing<'a> {
     pub(crate) fn new(recording: &'a Recording) -> Listing<'a> {
-        let mut left_out = small_mapped(recording);
+        let mut left_out = tables(recording);
         for fact in &recording.facts {
             if let Fact::Written(file) | Fact::Executed(file) | Fact::Deleted(file) | Fact::Truncated(file) =
                 fact
@@ -290,7 +308,7 @@ impl<'a> Listing<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foretell_recording::{FileNumber, FileRecord, RoleId};
+    use foretell_recording::FileNumber;
 
     #[test]
     fn one_list_follows_time_across_readers_and_ends_with_the_files() {

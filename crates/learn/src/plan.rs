@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use foretell_policy::belady_fetches;
 use foretell_recording::{Fact, FileNumber, PAGE_BYTES, Recording, Way};
 
-use crate::lists::{BLOCK_PAGES, Listing, Lists, PlannedFile, small_mapped};
+use crate::lists::{BLOCK_PAGES, Listing, Lists, PlannedFile, tables};
 use crate::locate::Locator;
 use crate::pace::Pace;
 
@@ -37,8 +37,10 @@ const MAPPED_SHARE: f64 = 0.5;
 const MORE_SHARE: u64 = 10;
 /// References of which it is found out how few reads they need: 0.1 s, for which the job waits.
 const MOST_IN_ORDER: u64 = 1 << 20;
-/// Start set: pages in all at most, 256 MiB.
-const START_PAGES: u64 = 1 << 16;
+/// Start set: pages in all at most, 1 GiB.
+const START_PAGES: u64 = 1 << 18;
+/// It may take the memory that the lists leave, and one part in so many of theirs.
+const START_SHARE: u64 = 4;
 
 /// Memory that steering itself needs, bytes: so much less is there for files.
 pub const STEERING_BYTES: u64 = OWN_BYTES;
@@ -167,7 +169,7 @@ impl Plan {
         if mapped_share(recording) > MAPPED_SHARE && is_read_again && budget_bytes < distinct_bytes {
             return Err(NoPlan::Mapped);
         }
-        let start = start_set(recording, budget_bytes / 4);
+        let start = start_set(recording, (most - budget_bytes.min(most)).max(budget_bytes / START_SHARE));
         Ok(Plan { lists, start, budget_bytes, distinct_bytes, pace })
     }
 }
@@ -194,7 +196,7 @@ fn start_set(recording: &Recording, most_bytes: u64) -> Vec<StartRange> {
         Fact::Executed(file) => Some(*file),
         _ => None,
     };
-    let tables = (0_u32..).map(FileNumber).zip(small_mapped(recording)).filter(|(_, small)| *small);
+    let tables = (0_u32..).map(FileNumber).zip(tables(recording)).filter(|(_, table)| *table);
     let files = recording.facts.iter().filter_map(executed).chain(tables.map(|(file, _)| file));
     let mut used: BTreeMap<FileNumber, Vec<(u64, u64)>> = files.map(|file| (file, Vec::new())).collect();
     for access in &recording.accesses {
@@ -310,15 +312,23 @@ mod tests {
         let mut recorded = recording(dir.path(), &files, &accesses);
         recorded.facts = vec![Fact::Written(FileNumber(1)), Fact::Executed(FileNumber(2))];
         let plan = Plan::new(&recorded, MEANS).unwrap();
-        let listed: Vec<&Path> =
-            plan.lists.files.iter().map(|file| file.path.strip_prefix(dir.path()).unwrap()).collect();
-        assert_eq!(listed, [Path::new("data"), Path::new("mapped")]);
-        let start: Vec<_> = plan
-            .start
-            .iter()
-            .map(|range| (range.path.file_name().unwrap().to_str().unwrap(), range.offset, range.length))
-            .collect();
-        assert_eq!(start, [("lib.so", 0, 4096), ("lib.so", 65_536, 65_536), ("locale", 0, 4096)]);
+        let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+        let listed =
+            |plan: &Plan| -> Vec<String> { plan.lists.files.iter().map(|file| name(&file.path)).collect() };
+        let start = |plan: &Plan| -> Vec<(String, u64, u64)> {
+            plan.start.iter().map(|range| (name(&range.path), range.offset, range.length)).collect()
+        };
+        assert_eq!(listed(&plan), ["data", "locale", "mapped"]);
+        let library = [("lib.so".to_owned(), 0, 4096), ("lib.so".to_owned(), 65_536, 65_536)];
+        assert_eq!(start(&plan), library);
+        // A second process maps the table as well.
+        recorded.roles.push(Role { parent: None, name: "other".to_owned(), ordinal: 0 });
+        let mut again = recorded.accesses[4];
+        again.role = RoleId(1);
+        recorded.accesses.push(again);
+        let plan = Plan::new(&recorded, MEANS).unwrap();
+        assert_eq!(listed(&plan), ["data", "mapped"]);
+        assert_eq!(start(&plan), [&library[..], &[("locale".to_owned(), 0, 4096)]].concat());
     }
 
     #[test]
