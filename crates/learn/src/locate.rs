@@ -5,12 +5,15 @@
 //! missing, the parts that are equal but for their digits take its place, and among several the one that was changed
 //! last. What one part was replaced by holds for all files below it.
 //!
+//! A directory that bears quite another name is known by what is in it: if the rest of the path exists in one of its
+//! neighbours, and in no other one, that is it.
+//!
 //! A file that was replaced under its own name, that has grown or shrunk, is the same file here: who reads it reads the
 //! same places, most likely, and what does not exist any more is left out where the plan is made.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
@@ -41,12 +44,13 @@ impl Locator {
         }
         let mut now = PathBuf::new();
         let mut then = PathBuf::new();
-        for part in path.components() {
+        let mut parts = path.components();
+        while let Some(part) = parts.next() {
             then.push(part);
             now = match self.found.get(&then) {
                 Some(known) => known.clone()?,
                 None => {
-                    let found = self.step(&now, part);
+                    let found = self.step(&now, part, parts.as_path());
                     self.found.insert(then.clone(), found.clone());
                     found?
                 }
@@ -62,8 +66,8 @@ impl Locator {
         self.renamed
     }
 
-    /// One part further, from a directory that exists.
-    fn step(&mut self, directory: &Path, part: Component<'_>) -> Option<PathBuf> {
+    /// One part further, from a directory that exists; `rest` of the path comes after it.
+    fn step(&mut self, directory: &Path, part: Component<'_>, rest: &Path) -> Option<PathBuf> {
         let path = directory.join(part);
         if fs::symlink_metadata(&path).is_ok() {
             return Some(path);
@@ -73,19 +77,38 @@ impl Locator {
         if let Some(known) = self.alike.get(&folded) {
             return known.clone();
         }
-        if !name.as_bytes().iter().any(u8::is_ascii_digit) || self.searches >= SEARCHES {
+        if name.as_bytes().iter().any(u8::is_ascii_digit) {
+            let alike = self.search(directory, |entry| fold(&entry.file_name()) == folded.1);
+            let dated = alike.into_iter().filter_map(|entry| {
+                let changed = entry.metadata().ok()?.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                Some((changed, entry.path()))
+            });
+            let best = dated.max().map(|(_, path)| path);
+            if best.is_some() {
+                self.alike.insert(folded, best.clone());
+                return best;
+            }
+        }
+        // Of the path's last part there is nothing by which it could be known.
+        if rest.as_os_str().is_empty() {
             return None;
         }
+        let is_directory = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let has_rest = |entry: &DirEntry| fs::symlink_metadata(entry.path().join(rest)).is_ok();
+        match &self.search(directory, |entry| is_directory(entry) && has_rest(entry))[..] {
+            [only] => Some(only.path()),
+            _ => None,
+        }
+    }
+
+    /// The entries of a directory that could be meant.
+    fn search(&mut self, directory: &Path, is_meant: impl Fn(&DirEntry) -> bool) -> Vec<DirEntry> {
+        if self.searches >= SEARCHES {
+            return Vec::new();
+        }
         self.searches += 1;
-        let entries = fs::read_dir(directory).ok()?.take(ENTRIES).flatten();
-        let alike = entries.filter(|entry| fold(&entry.file_name()) == folded.1).take(ALIKE);
-        let dated = alike.filter_map(|entry| {
-            let changed = entry.metadata().ok()?.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            Some((changed, entry.file_name()))
-        });
-        let best = dated.max().map(|(_, name)| directory.join(name));
-        self.alike.insert(folded, best.clone());
-        best
+        let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+        entries.take(ENTRIES).flatten().filter(|entry| is_meant(entry)).take(ALIKE).collect()
     }
 }
 
@@ -124,7 +147,29 @@ mod tests {
         assert_eq!(locator.find(&at("2026-11-21/part-7.csv")), Some(at("2026-11-22/part-7.csv")));
         assert_eq!(locator.find(&at("2026-11-21/missing")), None);
         assert_eq!(locator.find(&at("another/notes")), None);
-        assert_eq!((locator.renamed(), locator.searches), (2, 1), "the directory was looked for once");
+        // The date; "another", of which two neighbours could be it.
+        assert_eq!((locator.renamed(), locator.searches), (2, 2), "each directory was looked for once");
+    }
+
+    #[test]
+    fn a_renamed_directory_is_known_by_what_is_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for directory in ["now/a/b", "now/c", "other/a"] {
+            fs::create_dir_all(at(directory)).unwrap();
+        }
+        for file in ["now/a/b/one", "now/a/b/two", "now/c/three", "other/a/four"] {
+            fs::write(at(file), "x").unwrap();
+        }
+        let mut locator = Locator::default();
+        assert_eq!(locator.find(&at("before/a/b/one")), Some(at("now/a/b/one")));
+        assert_eq!(locator.find(&at("before/c/three")), Some(at("now/c/three")));
+        assert_eq!(locator.find(&at("before/a/b/gone")), None);
+        assert_eq!((locator.renamed(), locator.searches), (2, 1));
+        // A file of another name is another file.
+        assert_eq!(locator.find(&at("now/c/four")), None);
+        // Two of the neighbours have it.
+        assert_eq!(locator.find(&at("elsewhere/a/.")), None);
     }
 
     #[test]
