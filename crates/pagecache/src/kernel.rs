@@ -272,6 +272,18 @@ pub(crate) fn use_one_heap() {
     }
 }
 
+/// Whether a fault on a mapped file maps the whole folio, of which only a part is told: since Linux 6.18 (`finish_fault` of
+/// `mm/memory.c`, `filemap_map_pages` of `mm/filemap.c`). Before, it maps no more than is told.
+pub(crate) fn maps_whole_folios() -> bool {
+    static MAPS: OnceLock<bool> = OnceLock::new();
+    *MAPS.get_or_init(|| {
+        let name = rustix::system::uname();
+        let release = name.release().to_string_lossy();
+        let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse);
+        matches!((numbers.next(), numbers.next()), (Some(Ok(major)), Some(Ok(minor))) if (major, minor) >= (6_u32, 18_u32))
+    })
+}
+
 /// Gives memory that was freed in small pieces back to the system (malloc_trim(3)); it would count against
 /// the memory that the program is granted together with us.
 pub(crate) fn return_free_memory() {

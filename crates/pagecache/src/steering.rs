@@ -236,13 +236,15 @@ impl Steering {
                 let waited = self.take_wait(tid);
                 if let Some(id) = self.sight(tgid, file, generation) {
                     self.map(tgid, id);
-                    self.read(tgid, tid, id, page..=page, waited);
+                    let mapped = self.mapped(id, page..=page);
+                    self.read(tgid, tid, id, mapped, waited);
                 }
             }
             Observation::MapPages { tgid, tid, file, first_page, last_page, generation, .. } => {
                 if let Some(id) = self.sight(tgid, file, generation) {
                     self.map(tgid, id);
-                    self.read(tgid, tid, id, first_page..=last_page, false);
+                    let mapped = self.mapped(id, first_page..=last_page);
+                    self.read(tgid, tid, id, mapped, false);
                 }
             }
             Observation::Added { tgid, tid, file, first_page, order, appended, generation, .. } => {
@@ -280,6 +282,15 @@ impl Steering {
         if let Some(managed) = self.files.get_mut(id) {
             managed.mapped(tgid);
         }
+    }
+
+    /// What a fault has mapped that told of these pages.
+    fn mapped(&self, id: FileId, told: RangeInclusive<u64>) -> RangeInclusive<u64> {
+        let Some(managed) = self.files.get(id).filter(|_| kernel::maps_whole_folios()) else { return told };
+        let (first, last) = (*told.start(), *told.end());
+        let first = managed.folios.folio(first).map_or(first, |folio| folio.head);
+        let last = managed.folios.folio(last).map_or(last, |folio| folio.head + folio.pages - 1);
+        first..=last
     }
 
     /// A thread was handed pages.

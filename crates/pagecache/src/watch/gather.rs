@@ -29,12 +29,14 @@ use foretell_recording::{
     Writer, limits,
 };
 
+use super::large::LargeFolios;
 use super::memory::OwnMemory;
 use super::programs::{Programs, Told};
 use super::reads::Reads;
 use super::tally::Tally;
 use crate::descriptors::{Descriptors, Search};
 use crate::handles::Mounts;
+use crate::kernel::maps_whole_folios;
 use crate::observe::{FileKey, Observation, Observer};
 use crate::report::{Counts, FileReport, ProcessReport};
 use crate::resolve;
@@ -102,6 +104,7 @@ pub struct Gather {
     /// The run of each process.
     runs: HashMap<u32, Run>,
     reads: Reads,
+    large: LargeFolios,
     /// What each thread has waited since its last reference.
     waits: HashMap<u32, u64>,
     programs: Programs,
@@ -143,6 +146,7 @@ impl Gather {
             next_file: 0,
             runs: HashMap::new(),
             reads: Reads::default(),
+            large: LargeFolios::new(maps_whole_folios()),
             waits: HashMap::new(),
             programs: Programs::default(),
             descriptors: Descriptors::new(),
@@ -201,12 +205,15 @@ impl Gather {
                 self.reference((tgid, tid), (file, generation, known), first_page, last_page, Way::Read);
             }
             Observation::Fault { tgid, tid, file, page, generation, .. } => {
-                self.reference((tgid, tid), (file, generation, known), page, page, Way::Mapped);
+                let (first, last) = self.large.mapped(file, page, page);
+                self.reference((tgid, tid), (file, generation, known), first, last, Way::Mapped);
             }
             Observation::MapPages { tgid, tid, file, first_page, last_page, generation, .. } => {
-                self.reference((tgid, tid), (file, generation, known), first_page, last_page, Way::Mapped);
+                let (first, last) = self.large.mapped(file, first_page, last_page);
+                self.reference((tgid, tid), (file, generation, known), first, last, Way::Mapped);
             }
             Observation::Added { tgid, tid, file, first_page, order, appended, generation, .. } => {
+                self.large.added(file, first_page, order);
                 let pages = 1_u64 << order.min(16);
                 if appended && tgid != self.own_pid {
                     let (named, last_page) = ((file, generation, known), first_page + pages - 1);

@@ -14,6 +14,7 @@
 
 mod gather;
 mod kin;
+mod large;
 mod loading;
 mod memory;
 mod programs;

@@ -1,0 +1,85 @@
+//! Large folios, which a single fault maps whole.
+//!
+//! Since Linux 6.18 a fault on a mapped file maps all pages of the folio that are within the mapping, and tells of the one
+//! page that was touched, or of the 64 KiB around it. Of a file that is mapped and read in sequence only every second
+//! 64 KiB would be recorded. So what comes into the cache in folios larger than that is remembered, and a reference
+//! to a part of one is one to all of it.
+
+use std::collections::HashMap;
+
+use crate::folios::FolioMap;
+use crate::observe::FileKey;
+
+/// Folios up to this order lie within what a fault tells: `fault_around_bytes` of `mm/memory.c`, 64 KiB.
+const TOLD_ORDER: u8 = 4;
+/// Pages that are remembered, a byte each: 16 GiB of files. Beyond, all are forgotten.
+const PAGES: u64 = 1 << 22;
+
+/// What lies in large folios.
+#[derive(Debug)]
+pub(super) struct LargeFolios {
+    by_file: HashMap<FileKey, FolioMap>,
+    pages: u64,
+    /// Faults map them whole.
+    whole: bool,
+}
+
+impl LargeFolios {
+    /// Nothing is known yet; `whole`: this kernel maps them whole.
+    pub(super) fn new(whole: bool) -> LargeFolios {
+        LargeFolios { by_file: HashMap::new(), pages: 0, whole }
+    }
+
+    /// A folio came into the cache.
+    pub(super) fn added(&mut self, file: FileKey, first_page: u64, order: u8) {
+        if !self.whole || order <= TOLD_ORDER {
+            return;
+        }
+        self.pages += 1 << order.min(16);
+        if self.pages > PAGES {
+            self.by_file.clear();
+            self.pages = 1 << order.min(16);
+        }
+        self.by_file.entry(file).or_default().add(first_page, order);
+    }
+
+    /// What a fault has mapped that told of these pages.
+    pub(super) fn mapped(&self, file: FileKey, first: u64, last: u64) -> (u64, u64) {
+        let Some(folios) = self.by_file.get(&file) else { return (first, last) };
+        let first = folios.folio(first).map_or(first, |folio| folio.head);
+        let last = folios.folio(last).map_or(last, |folio| folio.head + folio.pages - 1);
+        (first, last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: FileKey = FileKey { dev: 1, ino: 1 };
+    const B: FileKey = FileKey { dev: 1, ino: 2 };
+
+    #[test]
+    fn a_part_of_a_large_folio_stands_for_all_of_it() {
+        let mut folios = LargeFolios::new(true);
+        folios.added(A, 96, 5);
+        folios.added(A, 128, 4);
+        assert_eq!(folios.mapped(A, 96, 111), (96, 127));
+        assert_eq!(folios.mapped(A, 100, 130), (96, 130), "a small one is told of as it is");
+        assert_eq!(folios.mapped(B, 96, 111), (96, 111));
+        let mut before = LargeFolios::new(false);
+        before.added(A, 96, 5);
+        assert_eq!(before.mapped(A, 96, 111), (96, 111));
+    }
+
+    #[test]
+    fn beyond_the_limit_what_was_is_forgotten() {
+        let mut folios = LargeFolios::new(true);
+        for at in 0..PAGES / 512 + 1 {
+            folios.added(A, at * 512, 9);
+        }
+        assert_eq!(folios.mapped(A, 3, 3), (3, 3));
+        assert_eq!(folios.mapped(A, PAGES, PAGES), (PAGES, PAGES + 511));
+        assert_eq!(folios.pages, 512);
+    }
+}
