@@ -494,3 +494,44 @@ fn files_that_bear_tonights_date_are_found() {
 fn day_of(stage: &Stage, day: &str) -> PathBuf {
     Path::new(&stage.tree.path()).join(day)
 }
+
+/// One fault may map a large folio, and tells of a part of it.
+#[test]
+fn what_is_mapped_and_read_in_sequence_is_known_whole() {
+    const SCAN: &str = r#"
+        #include <fcntl.h>
+        #include <sys/mman.h>
+        #include <sys/stat.h>
+        int main(int argc, char **argv) {
+            struct stat at;
+            int file = open(argv[1], O_RDONLY), sum = 0;
+            fstat(file, &at);
+            char *bytes = mmap(0, at.st_size, PROT_READ, MAP_SHARED, file, 0);
+            for (long i = 0; i < at.st_size; i += 4096) sum += bytes[i];
+            return sum == 1;
+        }"#;
+    let test = "what_is_mapped_and_read_in_sequence_is_known_whole";
+    if !can_control(test) {
+        return;
+    }
+    let stage = Stage::new();
+    let source = stage.tree.write("scan.c", SCAN);
+    let scan = stage.tree.file("scan");
+    assert!(Command::new("cc").arg("-o").args([&scan, &source]).status().unwrap().success());
+    let data = stage.tree.write("mapped", vec![7_u8; 16 << 20]);
+    std::fs::File::open(&data).unwrap().sync_all().unwrap();
+    stage.tree.drop_cache();
+    let script = format!("'{}' '{}'", scan.display(), data.display());
+    stage.night(&["-q", "--as", "watch"], &script);
+    let recording = foretell_recording::Recording::read(stage.state().join("jobs/job/recording")).unwrap();
+    let mapped = recording.files.iter().position(|file| file.path == data).expect("the file is named");
+    let mut pages: Vec<u32> = recording
+        .accesses
+        .iter()
+        .filter(|access| access.file.0 as usize == mapped)
+        .flat_map(|access| access.first_page..access.first_page + access.pages)
+        .collect();
+    pages.sort_unstable();
+    pages.dedup();
+    assert!((4014..=4096).contains(&pages.len()), "98% of 4,096 pages: {}", pages.len());
+}
