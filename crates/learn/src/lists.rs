@@ -16,10 +16,10 @@ use crate::finder::{Finder, Names, Place};
 const CHUNK_PAGES: u32 = 1 << 11;
 /// The policy's block, in pages: positions are counted in blocks of 8 KiB.
 pub(crate) const BLOCK_PAGES: u64 = 2;
-/// A file up to this size that several processes map and nobody reads belongs to the start set: tables of locales and of
-/// character sets, which every program of a job maps anew, in no order worth following.
+/// A file up to this size that is mapped and never read belongs to the start set: tables of locales and of character
+/// sets, which every program of a job maps anew, in no order worth following.
 const TABLE_BYTES: u64 = 1 << 20;
-/// Where there are more, they are no tables: a locale has 13, and one program starts another with another one at times.
+/// Where there are more, they are no tables: a locale has 13, and few jobs use more than one.
 const TABLES: usize = 64;
 
 /// A file that will be read.
@@ -123,10 +123,10 @@ impl Lists {
     }
 }
 
-/// For each file: is it a table, small and only ever mapped, by several processes?
+/// For each file: is it a table, small and only ever mapped?
 ///
-/// What a single process maps it maps in an order that comes again: objects of a repository, compiled modules. So do
-/// several processes that map more than tables.
+/// Where there are more than tables, it is one if several processes map it. What a single one maps it maps in an order
+/// that comes again: objects of a repository, for one.
 pub(crate) fn tables(recording: &Recording) -> Vec<bool> {
     #[derive(Clone, Copy, PartialEq)]
     enum Mapped {
@@ -145,11 +145,14 @@ pub(crate) fn tables(recording: &Recording) -> Vec<bool> {
             same => same,
         };
     }
-    let is_table =
-        |(file, mapped): (&FileRecord, &Mapped)| file.size <= TABLE_BYTES && *mapped == Mapped::BySeveral;
-    let tables: Vec<bool> = recording.files.iter().zip(&mapped).map(is_table).collect();
-    let many = tables.iter().filter(|table| **table).count() > TABLES;
-    if many { vec![false; tables.len()] } else { tables }
+    let tables = |could_be: fn(Mapped) -> bool| -> Vec<bool> {
+        let is_table = |(file, mapped): (&FileRecord, &Mapped)| file.size <= TABLE_BYTES && could_be(*mapped);
+        recording.files.iter().zip(&mapped).map(is_table).collect()
+    };
+    let are_few = |tables: &Vec<bool>| tables.iter().filter(|table| **table).count() <= TABLES;
+    let all = tables(|mapped| matches!(mapped, Mapped::By(_) | Mapped::BySeveral));
+    let of_several = tables(|mapped| mapped == Mapped::BySeveral);
+    [all, of_several].into_iter().find(are_few).unwrap_or_else(|| vec![false; mapped.len()])
 }
 
 /// Whether a list may name what an access read.
