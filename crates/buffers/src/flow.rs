@@ -129,6 +129,11 @@ impl Flow {
         Some(between_ns)
     }
 
+    /// Requests that may be under way when somebody waits.
+    pub(crate) fn most(&self) -> usize {
+        self.most
+    }
+
     /// Requests under way.
     pub(crate) fn under_way(&self) -> usize {
         self.under_way

@@ -29,8 +29,11 @@ pub(crate) struct Shared {
     pub(crate) number: u64,
     process: u32,
     began: Instant,
-    state: Mutex<State>,
-    stores: Mutex<Stores>,
+    // Shared with nobody, but so that a forked child need not drop them.
+    state: Arc<Mutex<State>>,
+    stores: Arc<Mutex<Stores>>,
+    /// Held by who discloses, so that lists of several threads do not mix.
+    disclosing: Mutex<()>,
     runtime: Option<Runtime>,
     me: Weak<Shared>,
 }
@@ -54,8 +57,9 @@ impl Shared {
             number: POOLS.fetch_add(1, Ordering::Relaxed),
             process: std::process::id(),
             began: Instant::now(),
-            state: Mutex::new(state),
-            stores: Mutex::default(),
+            state: Arc::new(Mutex::new(state)),
+            stores: Arc::default(),
+            disclosing: Mutex::default(),
             runtime: Some(runtime),
             me: me.clone(),
         }))
@@ -68,6 +72,10 @@ impl Shared {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn begin_disclosure(&self) -> MutexGuard<'_, ()> {
+        self.disclosing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The child of a fork has the lock, maybe held for ever, and not the threads.
@@ -116,7 +124,7 @@ impl Shared {
     }
 
     /// Has the pool's threads do several things, some at a time, and waits for them. Each takes the pool's time-out at
-    /// most.
+    /// most, and after one has failed no further one is begun.
     pub(crate) fn ask<T, R, F, A>(&self, things: Vec<T>, act: A) -> Result<Vec<Result<R, Fault>>, Error>
     where
         T: Send + 'static,
@@ -128,17 +136,29 @@ impl Shared {
         let runtime = self.runtime.as_ref().ok_or_else(gone)?;
         let (timeout, at_a_time) = (self.options.timeout, self.options.requests);
         let count = things.len();
-        let queue = Arc::new(Mutex::new(things.into_iter().enumerate()));
+        let queue = Arc::new(Mutex::new((things.into_iter().enumerate(), None::<Fault>)));
         let (answer, answers) = std::sync::mpsc::channel();
         for _ in 0..at_a_time.min(count) {
             let (queue, answer, act) = (queue.clone(), answer.clone(), act.clone());
             runtime.spawn(async move {
                 loop {
-                    let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+                    let (next, failed) = {
+                        let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+                        (queue.0.next(), queue.1.clone())
+                    };
                     let Some((number, thing)) = next else { return };
-                    let outcome = tokio::time::timeout(timeout, act(thing)).await;
                     let late = || Fault::Failed(format!("no answer within {} s", timeout.as_secs_f64()));
-                    if answer.send((number, outcome.unwrap_or_else(|_| Err(late())))).is_err() {
+                    let outcome = match failed {
+                        Some(fault) => Err(fault),
+                        None => {
+                            let outcome = tokio::time::timeout(timeout, act(thing)).await;
+                            outcome.unwrap_or_else(|_| Err(late()))
+                        }
+                    };
+                    if let Err(fault @ Fault::Failed(_)) = &outcome {
+                        queue.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(fault.clone());
+                    }
+                    if answer.send((number, outcome)).is_err() {
                         return;
                     }
                 }
@@ -155,11 +175,14 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Maybe from one of its own threads, and in a forked child without them: nobody may wait for them.
-        match self.runtime.take() {
-            Some(runtime) if self.is_ours().is_ok() => runtime.shutdown_background(),
-            Some(runtime) => std::mem::forget(runtime),
-            None => {}
+        if self.is_ours().is_ok() {
+            // Maybe from one of its own threads: nobody may wait for them.
+            if let Some(runtime) = self.runtime.take() {
+                runtime.shutdown_background();
+            }
+        } else {
+            // There are no threads, and what they were just changing when the child was forked stays as it is.
+            std::mem::forget((self.runtime.take(), self.state.clone(), self.stores.clone()));
         }
     }
 }

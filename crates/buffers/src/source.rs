@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::Error;
 
@@ -20,7 +20,8 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Is this the same state of an object? By the strongest thing that both stamps have.
+    /// Is this the same state of an object? By the strongest thing that both stamps have. Dates are compared in whole
+    /// seconds: listings may be more exact than the headers of an answer are.
     #[must_use]
     pub fn is_same(&self, other: &Stamp) -> bool {
         if self.length != other.length {
@@ -28,9 +29,13 @@ impl Stamp {
         }
         match (&self.etag, &other.etag, &self.version, &other.version) {
             (Some(one), Some(other), _, _) | (_, _, Some(one), Some(other)) => one == other,
-            _ => self.modified == other.modified,
+            _ => seconds(self.modified) == seconds(other.modified),
         }
     }
+}
+
+fn seconds(modified: Option<SystemTime>) -> Option<u64> {
+    modified.map(|at| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
 }
 
 /// What lies under a path.
@@ -90,4 +95,27 @@ pub trait Source: Send + Sync + 'static {
     /// What lies directly under a path (`deep`: at any depth, objects only), `most` entries at most and one more if there
     /// are more.
     fn list<'a>(&'a self, path: &'a str, deep: bool, most: usize) -> Answer<'a, Vec<Entry>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn stamps_are_compared_by_the_strongest_thing_that_both_have() {
+        let at = |ms| Some(UNIX_EPOCH + Duration::from_millis(ms));
+        let of = |etag: Option<&str>, modified| Stamp {
+            length: 5,
+            etag: etag.map(str::to_owned),
+            modified,
+            ..Stamp::default()
+        };
+        assert!(of(Some("x"), at(1)).is_same(&of(Some("x"), at(5000))));
+        assert!(!of(Some("x"), at(1)).is_same(&of(Some("y"), at(1))));
+        assert!(of(None, at(7015)).is_same(&of(Some("y"), at(7000))));
+        assert!(!of(None, at(7015)).is_same(&of(Some("y"), at(8000))));
+        assert!(!Stamp { length: 6, ..of(Some("x"), at(1)) }.is_same(&of(Some("x"), at(1))));
+    }
 }

@@ -16,7 +16,7 @@ use foretell_policy::{
 
 use crate::error::Error;
 use crate::flow::{Flow, Ticket};
-use crate::options::{MOST_DISCLOSED, MOST_OBJECTS, MOST_REQUESTS, Options, REQUEST_BYTES};
+use crate::options::{MOST_DISCLOSED, MOST_OBJECTS, Options, REQUEST_BYTES};
 use crate::part::{Buffer, Memory, Pending};
 use crate::readers::Readers;
 use crate::recorder::Recorder;
@@ -281,9 +281,9 @@ impl State {
         }
     }
 
-    /// References to come, in order; gives how many parts were taken.
-    pub(crate) fn disclose(&mut self, now: Nanos, blocks: &[Block]) -> usize {
-        self.engine.disclose(now, self.manager, blocks)
+    /// References to come, in order.
+    pub(crate) fn disclose(&mut self, now: Nanos, blocks: &[Block]) {
+        self.engine.disclose(now, self.manager, blocks);
     }
 
     /// Parts that can still be disclosed.
@@ -379,7 +379,7 @@ impl State {
 
     /// The first part of a queue whose turn it is.
     fn next_queued(&mut self) -> Option<Block> {
-        if self.flow.under_way() < MOST_REQUESTS {
+        if self.flow.under_way() < self.flow.most() {
             while let Some(block) = self.demanded.pop_front() {
                 if self.stage(block) == Some(Stage::Demanded) {
                     return Some(block);

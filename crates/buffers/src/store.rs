@@ -22,7 +22,7 @@ use object_store::{
 };
 use url::{Position, Url};
 
-use crate::error::Error;
+use crate::error::{Error, SCHEMES};
 use crate::options::Options;
 use crate::source::{Answer, Entry, Fault, Sink, Source, Stamp};
 
@@ -44,20 +44,17 @@ impl Place {
     pub(crate) fn parse(given: &str) -> Result<Place, Error> {
         let no_url = |why: String| Error::NotAUrl { url: given.to_owned(), why };
         let url = Url::parse(given).map_err(|error| no_url(error.to_string()))?;
-        let unknown = |_| Error::UnknownScheme { url: given.to_owned() };
-        let (scheme, path) = ObjectStoreScheme::parse(&url).map_err(unknown)?;
-        if scheme == ObjectStoreScheme::Memory {
+        let is_known = SCHEMES.split(", ").any(|scheme| scheme == url.scheme());
+        if !is_known {
             return Err(Error::UnknownScheme { url: given.to_owned() });
         }
+        let (scheme, path) = ObjectStoreScheme::parse(&url).map_err(|error| no_url(error.to_string()))?;
         // Of an address with the bucket in its path, the bucket names the store as well.
-        let before = url[..Position::BeforePath].to_owned();
-        let in_path = url.path().trim_matches('/').len().saturating_sub(path.as_ref().len());
-        let bucket: String = url.path().trim_matches('/').chars().take(in_path).collect();
-        let name = match scheme {
-            ObjectStoreScheme::AmazonS3 | ObjectStoreScheme::MicrosoftAzure => format!("{before}/{bucket}"),
-            _ => before,
-        };
-        Ok(Place { url, scheme, name, path: path.to_string() })
+        let segments = |path: &str| path.split('/').filter(|segment| !segment.is_empty()).count();
+        let in_path = segments(url.path()).saturating_sub(segments(path.as_ref()));
+        let bucket = url.path().split('/').filter(|segment| !segment.is_empty()).take(in_path);
+        let name = std::iter::once(&url[..Position::BeforePath]).chain(bucket);
+        Ok(Place { name: name.collect::<Vec<_>>().join("/"), url, scheme, path: path.to_string() })
     }
 
     pub(crate) fn connect(&self, options: &Options) -> Result<Store, Error> {
@@ -96,7 +93,8 @@ impl Place {
                 }
                 // Who asks for http:// has allowed it.
                 let client = client.with_allow_http(self.url.scheme() == "http");
-                let builder = HttpBuilder::new().with_url(&self.name).with_retry(retry);
+                let address = self.url[..Position::BeforePath].to_owned();
+                let builder = HttpBuilder::new().with_url(address).with_retry(retry);
                 Box::new(builder.with_client_options(client).build().map_err(wrong)?)
             }
             _ => return Err(Error::UnknownScheme { url: self.url.to_string() }),
@@ -141,10 +139,10 @@ impl Source for Store {
         sink: &'a mut Sink<'_>,
     ) -> Answer<'a, ()> {
         Box::pin(async move {
-            // A weak ETag never matches in a condition; it is compared with that of the answer.
+            // A weak ETag never matches in a condition, and listings give dates that are more exact than conditions can
+            // say: those are compared with the answer's.
             let strong = pinned.etag.clone().filter(|etag| !etag.starts_with("W/"));
             let options = GetOptions {
-                if_unmodified_since: pinned.modified.filter(|_| pinned.etag.is_none()).map(SystemTime::into),
                 version: pinned.version.clone().filter(|_| pinned.etag.is_none()),
                 if_match: strong,
                 range: Some(GetRange::Bounded(range)),
@@ -191,7 +189,9 @@ fn location(path: &str) -> Result<Path, Fault> {
 
 fn stamp(meta: ObjectMeta) -> Stamp {
     let modified = Some(SystemTime::from(meta.last_modified));
-    Stamp { length: meta.size, etag: meta.e_tag, version: meta.version, modified }
+    // Some stores send empty ones.
+    let etag = meta.e_tag.filter(|etag| !etag.trim_matches('"').is_empty());
+    Stamp { length: meta.size, etag, version: meta.version, modified }
 }
 
 fn fault(error: object_store::Error) -> Fault {
@@ -214,5 +214,32 @@ fn one_line(error: &object_store::Error) -> String {
     match line.char_indices().nth(MOST) {
         Some((end, _)) => format!("{} ...", &line[..end]),
         None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_a_store_and_a_path_in_it() {
+        let parsed = |url: &str| Place::parse(url).map(|place| (place.name, place.path)).unwrap();
+        let of = |name: &str, path: &str| (name.to_owned(), path.to_owned());
+        assert_eq!(parsed("s3://bucket/a%20b/c"), of("s3://bucket", "a b/c"));
+        assert_eq!(parsed("s3://bucket"), of("s3://bucket", ""));
+        assert_eq!(parsed("file:///a/b"), of("file://", "a/b"));
+        assert_eq!(parsed("http://host:8080/a%25"), of("http://host:8080", "a%"));
+        let path_style = "https://s3.eu-west-1.amazonaws.com";
+        assert_eq!(parsed(&format!("{path_style}/b/k%20/l")), (format!("{path_style}/b"), "k /l".to_owned()));
+        assert_eq!(parsed("gs://bucket/k").0, "gs://bucket");
+    }
+
+    #[test]
+    fn what_is_no_url_of_a_store_says_why() {
+        let said = |url: &str| Place::parse(url).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(said("file://host/a").lines().count(), 1);
+        assert!(matches!(Place::parse("file://host/a").map(|_| ()), Err(Error::NotAUrl { .. })));
+        assert!(matches!(Place::parse("s3://bucket/a//b").map(|_| ()), Err(Error::NotAUrl { .. })));
+        assert!(matches!(Place::parse("memory:///a").map(|_| ()), Err(Error::UnknownScheme { .. })));
     }
 }

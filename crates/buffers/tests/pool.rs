@@ -248,6 +248,13 @@ fn a_store_that_nobody_answers_for_fails_in_time() {
     let error = pool.open(&format!("http://127.0.0.1:{port}/a")).unwrap_err();
     assert!(matches!(error, Error::Failed { .. }), "{error}");
     assert_eq!(error.to_string().lines().count(), 1);
+    // Nor does each of many take its time in turn.
+    let urls: Vec<String> = (0..2000).map(|at| format!("http://127.0.0.1:{port}/{at}")).collect();
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let began = Instant::now();
+    let opened = pool.open_all(&urls).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(8), "30 times as long otherwise");
+    assert!(opened.iter().all(|object| matches!(object, Err(Error::Failed { .. }))));
 }
 
 #[test]
