@@ -113,10 +113,7 @@ impl Pool {
             source.list(&path, deep, MOST_LISTED).await
         })?;
         let entries = listed.into_iter().next().unwrap_or(Ok(Vec::new())).map_err(|fault| fault.of(url))?;
-        if entries.len() > MOST_LISTED {
-            return Err(Error::Limit { what: "entries of a listing", limit: MOST_LISTED as u64 });
-        }
-        Ok(entries)
+        not_too_many(entries)
     }
 
     /// Says what will be read, in this order, after all that was said before: object, offset, length. Gives how many of the
@@ -185,6 +182,12 @@ impl Pool {
     pub fn options(&self) -> &Options {
         &self.shared.options
     }
+}
+
+/// A listing, unless it was cut off.
+fn not_too_many(entries: Vec<Entry>) -> Result<Vec<Entry>, Error> {
+    let too_many = Error::Limit { what: "entries of a listing", limit: MOST_LISTED as u64 };
+    if entries.len() > MOST_LISTED { Err(too_many) } else { Ok(entries) }
 }
 
 impl std::fmt::Debug for Pool {
@@ -347,5 +350,18 @@ impl std::fmt::Debug for Object {
             .field("url", &self.url())
             .field("stamp", self.stamp())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_that_was_cut_off_is_an_error() {
+        let entry = Entry { path: String::new(), stamp: None };
+        assert!(not_too_many(vec![entry.clone(); MOST_LISTED]).is_ok());
+        let error = not_too_many(vec![entry; MOST_LISTED + 1]).unwrap_err();
+        assert_eq!(error.to_string(), "no more than 1048576 entries of a listing");
     }
 }

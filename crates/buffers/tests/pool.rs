@@ -78,6 +78,35 @@ fn disclosed_neighbours_become_one_request() {
     let counts = pool.statistics().unwrap();
     assert_eq!((counts.demand_fetches, counts.prefetches, counts.fetched_bytes), (0, 200, 200 * P));
     assert!(counts.requests < 100, "{counts:?}");
+    // An eighth of the budget at most.
+    assert!(shelf.asked().iter().all(|(_, range)| range.end - range.start <= 50 * P), "{:?}", shelf.asked());
+}
+
+#[test]
+fn no_more_requests_than_allowed_are_under_way_nor_larger_ones() {
+    let shelf = Shelf::new();
+    shelf.put("a", 3 << 20);
+    shelf.put("b", 64 << 20);
+    shelf.set_faults(Faults { delayed: 1, ..Faults::default() });
+    let mut few = options(1 << 15);
+    few.requests = 3;
+    let pool = Pool::new(few).unwrap();
+    let (a, b) = (open(&pool, &shelf, "a"), open(&pool, &shelf, "b"));
+    pool.disclose(&[(&b, 0, 16 << 20)]).unwrap();
+    std::thread::scope(|scope| {
+        for reader in 0..16 {
+            let a = &a;
+            scope.spawn(move || {
+                for at in 0..40 {
+                    read(a, (at * 16 + reader) * P, P).unwrap();
+                }
+            });
+        }
+    });
+    read(&b, 0, 64 << 20).unwrap();
+    assert_eq!(shelf.busiest(), 3);
+    assert!(shelf.asked().iter().all(|(_, range)| range.end - range.start <= 8 << 20));
+    assert!(shelf.asked().iter().any(|(_, range)| range.end - range.start == 8 << 20));
 }
 
 #[test]

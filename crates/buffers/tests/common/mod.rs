@@ -29,6 +29,8 @@ pub(crate) struct Shelf {
     faults: Mutex<Faults>,
     asked: Mutex<Vec<(String, Range<u64>)>>,
     chance: Mutex<u64>,
+    /// Requests under way, and the most that there were.
+    busy: Mutex<(usize, usize)>,
 }
 
 /// The byte of an object: another one in another version.
@@ -69,6 +71,11 @@ impl Shelf {
         self.asked.lock().unwrap().clone()
     }
 
+    /// The most requests at a time.
+    pub(crate) fn busiest(&self) -> usize {
+        self.busy.lock().unwrap().1
+    }
+
     fn once_in(&self, times: u64) -> bool {
         let mut chance = self.chance.lock().unwrap();
         *chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -79,6 +86,24 @@ impl Shelf {
         let objects = self.objects.lock().unwrap();
         let (length, version) = objects.get(path).ok_or(Fault::NotFound)?;
         Ok(Stamp { length: *length, etag: Some(format!("\"{version}\"")), ..Stamp::default() })
+    }
+}
+
+/// One request more, as long as it lives.
+struct Busy<'a>(&'a Mutex<(usize, usize)>);
+
+impl Busy<'_> {
+    fn new(busy: &Mutex<(usize, usize)>) -> Busy<'_> {
+        let mut now = busy.lock().unwrap();
+        now.0 += 1;
+        now.1 = now.1.max(now.0);
+        Busy(busy)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().0 -= 1;
     }
 }
 
@@ -96,6 +121,7 @@ impl Source for Shelf {
     ) -> Answer<'a, ()> {
         Box::pin(async move {
             self.asked.lock().unwrap().push((path.to_owned(), range.clone()));
+            let _busy = Busy::new(&self.busy);
             let faults = *self.faults.lock().unwrap();
             if faults.silent {
                 std::future::pending::<()>().await;
