@@ -31,6 +31,8 @@ from typing import Any
 
 BUCKET = "bucket"
 LARGE = f"{BUCKET}/large"
+# Bytes of a scattered read.
+SMALL = 4096
 CREDENTIALS = {"key": "bench", "secret": "bench-secret"}
 
 
@@ -40,6 +42,10 @@ def content(seed: int, length: int) -> bytes:
 
 def orders(objects: int, epochs: int) -> list[list[int]]:
     return [random.Random(epoch).sample(range(objects), objects) for epoch in range(epochs)]
+
+
+def scattered(given: argparse.Namespace) -> list[int]:
+    return [at * SMALL for at in random.Random(1).choices(range(given.large // SMALL), k=given.reads)]
 
 
 def path_of(at: int) -> str:
@@ -161,6 +167,42 @@ def foretell_large_at_once(given: argparse.Namespace) -> dict[str, Any]:
     return {}
 
 
+def _scattered(given: argparse.Namespace, cat: Callable[..., bytes]) -> None:
+    def one(at: int) -> None:
+        assert len(cat(LARGE, start=at, end=at + SMALL)) == SMALL
+
+    with ThreadPoolExecutor(given.threads) as threads:
+        for _ in threads.map(one, scattered(given)):
+            pass
+
+
+def s3fs_scattered(given: argparse.Namespace) -> dict[str, Any]:
+    fs = _plain(given)
+    fs.info(LARGE)
+    _scattered(given, fs.cat_file)
+    return {}
+
+
+def _foretell_scattered(given: argparse.Namespace, part_bytes: int, *, told: bool) -> dict[str, Any]:
+    fs = _pooled(given, 64 << 20, part_bytes)
+    if told:
+        fs.disclose([(LARGE, at, SMALL) for at in scattered(given)])
+    _scattered(given, fs.cat_file)
+    return {}
+
+
+def foretell_scattered(given: argparse.Namespace) -> dict[str, Any]:
+    return _foretell_scattered(given, 256 << 10, told=False)
+
+
+def foretell_scattered_told(given: argparse.Namespace) -> dict[str, Any]:
+    return _foretell_scattered(given, 256 << 10, told=True)
+
+
+def foretell_scattered_small(given: argparse.Namespace) -> dict[str, Any]:
+    return _foretell_scattered(given, SMALL, told=True)
+
+
 def _whole(given: argparse.Namespace, file: Any) -> None:
     length = 0
     while piece := file.read(1 << 20):
@@ -181,6 +223,14 @@ LARGES = {
     "foretell, read in pieces": foretell_large,
     "foretell, cat_file": foretell_large_at_once,
 }
+SCATTERED = {
+    "s3fs, threads": s3fs_scattered,
+    "foretell, nothing told": foretell_scattered,
+    "foretell, told": foretell_scattered_told,
+    "foretell, told, parts of 4 KiB": foretell_scattered_small,
+}
+# By the name of the table.
+CONTENDERS = {"epochs": EPOCHS, "large": LARGES, "scattered": SCATTERED}
 
 
 # ---- the store and the way to it -------------------------------------------------------------------------------
@@ -237,10 +287,10 @@ def fill(given: argparse.Namespace, endpoint: str) -> None:
 # ---- measuring ---------------------------------------------------------------------------------------------------
 
 
-def run(given: argparse.Namespace, name: str) -> dict[str, Any]:
+def run(given: argparse.Namespace, table: str, name: str) -> dict[str, Any]:
     """One contender, in a process of its own."""
-    arguments = [sys.executable, __file__, "--contender", name, "--endpoint", given.endpoint]
-    for option in ("objects", "epochs", "bytes", "threads", "large", "compute_ms"):
+    arguments = [sys.executable, __file__, "--only", table, "--contender", name, "--endpoint", given.endpoint]
+    for option in ("objects", "epochs", "bytes", "threads", "large", "reads", "compute_ms"):
         arguments += [f"--{option.replace('_', '-')}", str(getattr(given, option))]
     counts = f"{given.endpoint}/-/counts"
     urllib.request.urlopen(counts).read()
@@ -250,7 +300,7 @@ def run(given: argparse.Namespace, name: str) -> dict[str, Any]:
 
 
 def contend(given: argparse.Namespace) -> None:
-    act = {**EPOCHS, **LARGES}[given.contender]
+    act = CONTENDERS[given.only][given.contender]
     given.checksums = [zlib.crc32(content(at, given.bytes)) for at in range(given.objects)]
     began, used = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
     known = act(given)
@@ -259,11 +309,11 @@ def contend(given: argparse.Namespace) -> None:
     print(json.dumps({**known, "seconds": seconds, "processor": processor, "resident": now.ru_maxrss * 1024}))
 
 
-def measure(given: argparse.Namespace, contenders: list[str]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in contenders}
+def measure(given: argparse.Namespace, table: str) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in CONTENDERS[table]}
     for _ in range(given.rounds):
-        for name in contenders:
-            found[name].append(run(given, name))
+        for name, runs in found.items():
+            runs.append(run(given, table, name))
     return found
 
 
@@ -298,10 +348,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--compute-ms", type=float, default=0.0, help="that a thread waits with each object")
     parser.add_argument("--large", type=int, default=400 << 20, help="bytes of the large object")
+    parser.add_argument("--reads", type=int, default=2000, help="scattered ones of 4 KiB in the large object")
     parser.add_argument("--delay-ms", type=float, default=15.0)
     parser.add_argument("--megabytes", type=float, default=200.0, help="a second, all answers together")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=["epochs", "large"])
+    parser.add_argument("--only", choices=list(CONTENDERS), help="one of the tables")
     parser.add_argument("--server", default="target/bench/versitygw")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--contender", help=argparse.SUPPRESS)
@@ -312,15 +363,18 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="foretell-bench-") as folder:
         with store(given, Path(folder)) as given.endpoint:
-            result: dict[str, Any] = {"options": {k: str(v) for k, v in vars(given).items() if v is not None}}
-            if given.only != "large":
-                epochs = result["epochs"] = measure(given, list(EPOCHS))
-                best = epochs["foretell, all epochs told"][0]["best"]
-                title = f"{given.epochs} shuffled epochs over {given.objects} objects of {given.bytes} bytes, "
-                table(f"{title}memory for half of them, {given.threads} threads", epochs, best * given.bytes)
-            if given.only != "epochs":
-                large = result["large"] = measure(given, list(LARGES))
-                table(f"One object of {given.large >> 20} MiB from beginning to end, cold", large, None)
+            numbers = {name: value for name, value in vars(given).items() if isinstance(value, (int, float))}
+            result: dict[str, Any] = {"options": numbers}
+            titles = {
+                "epochs": f"{given.epochs} shuffled epochs over {given.objects} objects of {given.bytes} bytes, "
+                f"memory for half of them, {given.threads} threads",
+                "large": f"One object of {given.large >> 20} MiB from beginning to end, cold",
+                "scattered": f"{given.reads} scattered reads of 4 KiB in that object, {given.threads} threads",
+            }
+            for name in [given.only] if given.only else titles:
+                found = result[name] = measure(given, name)
+                best = found["foretell, all epochs told"][0]["best"] * given.bytes if name == "epochs" else None
+                table(titles[name], found, best)
             if given.json:
                 given.json.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -87,7 +87,7 @@ def test_s3_is_read_listed_and_held_to_its_state(store: Store) -> None:
     assert [entry["name"] for entry in fs.ls("bucket")] == ["bucket/images", "bucket/top"]
     assert fs.ls("bucket/images", detail=False) == sorted(store.objects)[:-1]
     assert fs.find("bucket") == sorted(store.objects)
-    assert fs.info("bucket/images")["type"] == "directory"
+    assert fs.isdir("bucket/images") and fs.isdir("bucket") and not fs.isdir("basket")
     assert fs.size("bucket/images/3 a.jpg") == 9003
     assert fs.exists("bucket/top") and not fs.exists("bucket/no")
     # Everything was listed: the one that is not there was asked for, and no other.
@@ -112,6 +112,10 @@ def test_a_chained_url_is_all_that_a_program_needs(tmp_path: Path) -> None:
     path.write_text("one\ntwo\nthree\n")
     with fsspec.open(f"foretell::file://{path}", "rt") as lines:
         assert list(lines) == ["one\n", "two\n", "three\n"]
+    # One budget, however many URLs are opened.
+    one, other = (fsspec.url_to_fs(f"foretell::file://{tmp_path}/{name}")[0] for name in ("a", "b"))
+    assert one.pool is other.pool
+    assert one.pool is not ForetellFileSystem("file", budget_bytes=1 << 20).pool
 
 
 def test_http(store: Store) -> None:

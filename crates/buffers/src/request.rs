@@ -79,7 +79,8 @@ impl Drop for Filler {
         self.buffer = None;
         let missing = self.got < self.run.parts && !self.run.fixed.closed.load(Ordering::Relaxed);
         let error = missing.then(|| {
-            let cut_off = || Error::NoThreads { why: "the pool was closed".to_owned() };
+            let url = self.run.fixed.url.to_string();
+            let cut_off = || Error::Failed { url, why: "its request was cut off".to_owned() };
             self.error.take().unwrap_or_else(cut_off)
         });
         if let Some(shared) = self.shared.upgrade() {

@@ -31,6 +31,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// One attempt takes no longer than this: the library's own default.
 const ATTEMPT: Duration = Duration::from_secs(30);
 
+/// Where Amazon's, Microsoft's and Google's machines are told their credentials.
+const METADATA: [&str; 2] = ["//169.254.169.254/", "//metadata.google.internal/"];
+
 /// An object, or a folder of them, as a URL names it.
 pub(crate) struct Place {
     url: Url,
@@ -201,7 +204,14 @@ fn fault(error: object_store::Error) -> Fault {
         object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
             Fault::Denied(one_line(&error))
         }
-        error => Fault::Failed(one_line(&error)),
+        error => {
+            let why = one_line(&error);
+            // Without any, the library asks the machine that this one runs on.
+            if METADATA.iter().any(|host| why.contains(host)) {
+                return Fault::Denied("none were given, and this machine has none of its own".to_owned());
+            }
+            Fault::Failed(why)
+        }
     }
 }
 
@@ -232,6 +242,14 @@ mod tests {
         let path_style = "https://s3.eu-west-1.amazonaws.com";
         assert_eq!(parsed(&format!("{path_style}/b/k%20/l")), (format!("{path_style}/b"), "k /l".to_owned()));
         assert_eq!(parsed("gs://bucket/k").0, "gs://bucket");
+    }
+
+    #[test]
+    fn who_has_no_credentials_is_told_so() {
+        let asked = "Error performing PUT http://169.254.169.254/latest/api/token in 1s - timed out";
+        let error = object_store::Error::Generic { store: "S3", source: asked.into() };
+        let Fault::Denied(why) = fault(error) else { panic!("a store that failed") };
+        assert_eq!(why, "none were given, and this machine has none of its own");
     }
 
     #[test]

@@ -10,7 +10,8 @@
 
 Read-only. Options of the file system below that this one understands are passed on ("key", "secret", "token",
 "anon", "endpoint_url", and "endpoint_url" and "region_name" among "client_kwargs"); everything else that the stores
-know is named in `options`, as the crate object_store names it. Each process has a pool of its own.
+know is named in `options`, as the crate object_store names it. File systems of the same options share a pool; each process has its
+own.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 from fsspec.implementations.chained import ChainedFileSystem  # type: ignore[import-untyped]
 from fsspec.spec import AbstractBufferedFile  # type: ignore[import-untyped]
@@ -59,6 +61,24 @@ def _store_options(given: Mapping[str, Any]) -> dict[str, str]:
     if options.get("endpoint", "").startswith("http://"):
         options["allow_http"] = "true"
     return options
+
+
+class _Shared:
+    """What file systems of the same options share: fsspec makes one for each chained URL."""
+
+    def __init__(self, process: int, pool: Pool) -> None:
+        self.process = process
+        self.pool = pool
+        self.lock = threading.Lock()
+        # By URL: paths of different file systems below may look alike.
+        self.objects: OrderedDict[str, Object] = OrderedDict()
+        self.stamps: OrderedDict[str, Stamp] = OrderedDict()
+
+
+_shared: WeakValueDictionary[tuple[int, str], _Shared] = WeakValueDictionary()
+_shared_lock = threading.Lock()
+# A child of fork() may have got the lock while somebody held it.
+os.register_at_fork(after_in_child=lambda: globals().update(_shared_lock=threading.Lock()))
 
 
 class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
@@ -104,22 +124,26 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
             "recorded_references": recorded_references,
         }
         self._most_objects = objects
-        self._start()
+        self._shared_state = self._share()
 
-    def _start(self) -> None:
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-        self._open_objects: OrderedDict[str, Object] = OrderedDict()
-        self._stamps: OrderedDict[str, Stamp] = OrderedDict()
-        self._pool = Pool(**self._pool_options)
+    def _share(self) -> _Shared:
+        key = (os.getpid(), repr(sorted(self._pool_options.items(), key=str)))
+        with _shared_lock:
+            if (shared := _shared.get(key)) is None:
+                shared = _shared[key] = _Shared(os.getpid(), Pool(**self._pool_options))
+            return shared
+
+    @property
+    def _state(self) -> _Shared:
+        if self._shared_state.process != os.getpid():
+            # Forked: neither the lock nor the threads are usable, and the memory is the parent's.
+            self._shared_state = self._share()
+        return self._shared_state
 
     @property
     def pool(self) -> Pool:
-        """The pool of this process."""
-        if self._process != os.getpid():
-            # Forked: neither the lock nor the threads are usable, and the memory is the parent's.
-            self._start()
-        return self._pool
+        """The pool of this process; file systems of the same options share it."""
+        return self._state.pool
 
     def statistics(self) -> Statistics:
         """How the pool fares."""
@@ -135,33 +159,33 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
         scheme = _SCHEMES.get(self.target_protocol, self.target_protocol)
         return f"{scheme}://{quote(path)}"
 
-    def _remember(self, kept: OrderedDict[str, Any], path: str, value: Any) -> None:
-        """Keeps what belongs to a path, and not more than `objects` of it. With the lock held."""
-        kept[path] = value
-        kept.move_to_end(path)
+    def _remember(self, kept: OrderedDict[str, Any], url: str, value: Any) -> None:
+        """Keeps what belongs to a URL, and not more than `objects` of it. With the lock held."""
+        kept[url] = value
+        kept.move_to_end(url)
         while len(kept) > self._most_objects:
             kept.popitem(last=False)
 
     def _objects(self, paths: Iterable[str]) -> list[Object]:
         """The open objects of some paths; those that are new are opened together."""
-        pool = self.pool
-        paths = [self._strip_protocol(path) for path in paths]
+        state = self._state
+        urls = [self._url(self._strip_protocol(path)) for path in paths]
         found: dict[str, Object] = {}
         new: list[str] = []
-        with self._lock:
-            for path in dict.fromkeys(paths):
-                if (known := self._open_objects.get(path)) is not None:
-                    self._open_objects.move_to_end(path)
-                    found[path] = known
-                elif (stamp := self._stamps.get(path)) is not None:
-                    found[path] = pool.open(self._url(path), stamp)
+        with state.lock:
+            for url in dict.fromkeys(urls):
+                if (known := state.objects.get(url)) is not None:
+                    state.objects.move_to_end(url)
+                    found[url] = known
+                elif (stamp := state.stamps.get(url)) is not None:
+                    found[url] = state.pool.open(url, stamp)
                 else:
-                    new.append(path)
-        found |= zip(new, pool.open_all([self._url(path) for path in new]))
-        with self._lock:
-            for path, one in found.items():
-                self._remember(self._open_objects, path, one)
-        return [found[path] for path in paths]
+                    new.append(url)
+        found |= zip(new, state.pool.open_all(new))
+        with state.lock:
+            for url, one in found.items():
+                self._remember(state.objects, url, one)
+        return [found[url] for url in urls]
 
     def _read(self, path: str, start: int, end: int | None) -> bytes:
         object_ = self._objects([path])[0]
@@ -195,30 +219,31 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
     def invalidate_cache(self, path: str | None = None) -> None:
         """Forget what is known of a path, or of all; what was opened before keeps what it has."""
-        with self._lock:
-            for kept in (self._open_objects, self._stamps):
+        state = self._state
+        with state.lock:
+            for kept in (state.objects, state.stamps):
                 if path is None:
                     kept.clear()
                 else:
-                    kept.pop(self._strip_protocol(path), None)
+                    kept.pop(self._url(self._strip_protocol(path)), None)
         super().invalidate_cache(path)
 
     # ---- what fsspec asks for ----
 
     def _listed(self, path: str, *, deep: bool) -> list[dict[str, Any]]:
-        pool = self.pool
+        state = self._state
         base = self._strip_protocol(path).rstrip("/")
         # What the store calls a path begins after its bucket, host or root; what fsspec calls it, with that.
         url = self._url(base)
-        listed = pool.list(url, deep=deep)
+        listed = state.pool.list(url, deep=deep)
         entries = []
-        with self._lock:
+        with state.lock:
             for name, stamp in listed:
                 full = self._full(base, name)
                 if stamp is None:
                     entries.append({"name": full, "size": 0, "type": "directory"})
                 else:
-                    self._remember(self._stamps, full, stamp)
+                    self._remember(state.stamps, self._url(full), stamp)
                     entries.append(self._describe(full, stamp))
         return entries
 
@@ -267,11 +292,15 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
         """What is known of a path."""
         path = self._strip_protocol(path)
-        try:
-            return self._describe(path, self._objects([path])[0].stamp)
-        except FileNotFoundError:
-            if not self._listed(path, deep=False):
-                raise
+        # A bucket is no object.
+        if "/" in path or self.target_protocol is None:
+            try:
+                return self._describe(path, self._objects([path])[0].stamp)
+            except FileNotFoundError:
+                if not self._listed(path, deep=False):
+                    raise
+        elif not self._listed(path, deep=False):
+            raise FileNotFoundError(f"{path}: nothing is there")
         return {"name": path, "size": 0, "type": "directory"}
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
