@@ -37,6 +37,7 @@ impl From<Failure> for PyErr {
             | E::NotAUrl { .. }
             | E::UnknownScheme { .. }
             | E::UnknownOption { .. }
+            | E::OtherPool { .. }
             | E::PastEnd { .. } => PyValueError::new_err(line),
             E::Forked | E::NoThreads { .. } => PyRuntimeError::new_err(line),
             _ => PyOSError::new_err(line),

@@ -119,6 +119,12 @@ pub enum Error {
         /// How long the object is.
         object_bytes: u64,
     },
+    /// The object is one of another pool's.
+    #[error("{url}: it was opened in another pool; open it in this one")]
+    OtherPool {
+        /// Which.
+        url: String,
+    },
     /// A limit is reached.
     #[error("no more than {limit} {what}")]
     Limit {

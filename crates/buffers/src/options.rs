@@ -30,7 +30,7 @@ const MOST_THREADS: usize = 64;
 const MOST_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// How a pool is made. All has a default but the budget.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
     /// Bytes of memory for parts, those on their way included. What readers and leases still hold of parts that were
@@ -54,6 +54,24 @@ pub struct Options {
     pub store: Vec<(String, String)>,
     /// References of which [`crate::Statistics::best_fetches`] is made; 0 for not recording them.
     pub recorded_references: u32,
+}
+
+/// Without the values of the stores' options, among which there are secrets.
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let named: Vec<&str> = self.store.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Options")
+            .field("budget_bytes", &self.budget_bytes)
+            .field("part_bytes", &self.part_bytes)
+            .field("timeout", &self.timeout)
+            .field("requests", &self.requests)
+            .field("threads", &self.threads)
+            .field("policy", &self.policy)
+            .field("prefetch", &self.prefetch)
+            .field("store", &named)
+            .field("recorded_references", &self.recorded_references)
+            .finish()
+    }
 }
 
 impl Options {
@@ -106,5 +124,18 @@ impl Options {
             return Err(Error::BudgetBelowPart { budget_bytes, part_bytes });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let mut options = Options::new(1 << 20);
+        options.store.push(("secret_access_key".to_owned(), "hush".to_owned()));
+        let shown = format!("{options:?}");
+        assert!(shown.contains("secret_access_key") && !shown.contains("hush"), "{shown}");
     }
 }

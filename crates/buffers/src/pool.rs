@@ -126,8 +126,7 @@ impl Pool {
         for (object, offset, length) in ranges {
             object.check(*offset, *length)?;
             if !Arc::ptr_eq(&object.handle.shared, &self.shared) {
-                let what = "pool to an object; this one is another pool's";
-                return Err(Error::Limit { what, limit: 1 });
+                return Err(Error::OtherPool { url: object.url().to_owned() });
             }
         }
         let _in_order = self.shared.begin_disclosure();

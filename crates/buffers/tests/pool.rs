@@ -264,7 +264,8 @@ fn mistakes_are_one_line_each() {
     assert!(matches!(pool.disclose(&[(&object, u64::MAX, 2)]), Err(Error::PastEnd { .. })));
     assert!(matches!(object.view(2), Err(Error::PastEnd { .. })));
     let other = Pool::new(options(4)).unwrap();
-    assert!(other.disclose(&[(&object, 0, 1)]).is_err());
+    let error = other.disclose(&[(&object, 0, 1)]).unwrap_err();
+    assert_eq!(error.to_string(), "shelf/a: it was opened in another pool; open it in this one");
 }
 
 #[test]
