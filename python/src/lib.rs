@@ -8,6 +8,7 @@
 //! - `ranges`: iterables become ranges of bytes, `array` does it for NumPy's arrays. Everything is checked
 //!   before anything is disclosed.
 //! - `failure`: errors of the library as exceptions.
+//! - `pool`: pools of buffers, which need no service ([`foretell_buffers`]).
 //!
 //! **One client a process.** A connection is what the service takes for one manager, so all threads and
 //! modules share `CLIENT`; a forked child finds its own in the same place.
@@ -21,6 +22,7 @@ mod array;
 mod failure;
 mod file;
 mod number;
+mod pool;
 mod ranges;
 
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -54,6 +56,9 @@ mod _native {
     use pyo3::types::PyString;
 
     use super::*;
+
+    #[pymodule_export]
+    use crate::pool::{ChangedError, Object, Pool, Stamp, Statistics};
 
     /// Bytes of a block, the unit of caching.
     #[pymodule_export]

@@ -73,7 +73,7 @@ pub enum Input<'a> {
     DiskBatch {
         /// Which disk.
         disk: DiskId,
-        /// Blocks, 1 at least.
+        /// Blocks; with 0 nothing is prefetched but what is within the horizon.
         batch: u32,
     },
     /// A process computed this long between two references. Asked for as [`Input::Served`].

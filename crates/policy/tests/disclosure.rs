@@ -396,6 +396,21 @@ fn credit_comes_back_with_a_cancelled_list() {
 }
 
 #[test]
+fn of_a_disk_without_a_batch_only_what_is_within_the_horizon_is_prefetched() {
+    let config = Config { prefetch: Prefetch::Informed, horizon: Some(10), ..Config::new(8192) };
+    let mut scene = Scene::new(config);
+    let now = scene.plane.now();
+    for _ in 0..200 {
+        scene.plane.engine.tell(now, Input::Served { disk: DiskId(0), access: Nanos(1_000_000) });
+        scene.plane.engine.tell(now, Input::Computed { process: scene.process, compute: Nanos(1_000) });
+    }
+    scene.plane.engine.tell(now, Input::DiskBatch { disk: DiskId(0), batch: 0 });
+    let list = scene.blocks(&(0..4096).collect::<Vec<u32>>());
+    scene.plane.engine.disclose(now, scene.manager, &list);
+    assert_eq!(std::iter::from_fn(|| scene.plane.engine.poll_action()).count(), 10);
+}
+
+#[test]
 fn a_disk_with_a_batch_of_its_own_is_filled_up_again_when_a_quarter_is_there() {
     for (said, at_once) in [(None, 8..=70), (Some(500), 500..=500)] {
         let config = Config { prefetch: Prefetch::Informed, batch: 8, ..Config::new(8192) };

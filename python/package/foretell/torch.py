@@ -26,7 +26,7 @@ from typing import Any, Generic, Protocol, SupportsIndex, TypeVar
 from foretell._native import cancel, disclose, disclose_files, disclose_list
 from foretell._types import File
 
-__all__ = ["DisclosingSampler", "Files", "Layout", "Offsets", "Records"]
+__all__ = ["DisclosingSampler", "Files", "Layout", "Objects", "Offsets", "Records"]
 
 # What a sampler produces: an index, or a batch of indices.
 Drawn = TypeVar("Drawn", bound=Any)
@@ -62,6 +62,36 @@ class Files:
                     except OSError:
                         continue
                 disclose_files(files)
+
+
+class FileSystem(Protocol):
+    """A file system that takes disclosures: foretell.fs.ForetellFileSystem."""
+
+    def disclose(self, chunks: Iterable[tuple[str, int, int | None]], /) -> int:
+        """Disclose parts of files."""
+
+    def cancel(self) -> None:
+        """Withdraw them."""
+
+
+class Objects:
+    """An object of a store for each sample, read through foretell's file system by this process.
+
+    fs: the file system.
+    paths: the path of each, in the order of their indices.
+    """
+
+    def __init__(self, fs: FileSystem, paths: Sequence[str]) -> None:
+        self._fs = fs
+        self._paths = paths
+
+    def disclose(self, indices: Sequence[int]) -> None:
+        """Disclose whole objects."""
+        self._fs.disclose([(self._paths[at], 0, None) for at in indices])
+
+    def cancel(self) -> None:
+        """Withdraw what was disclosed and not read."""
+        self._fs.cancel()
 
 
 class Records:
@@ -156,7 +186,8 @@ class DisclosingSampler(Generic[Drawn]):
         finally:
             # Not when all was produced: workers are still reading. Nor in a worker that was forked meanwhile.
             if not finished and os.getpid() == process:
-                cancel()
+                # Some layouts are disclosed to somebody else than the service.
+                getattr(self.layout, "cancel", cancel)()
 
 
 def _indices(drawn: Any) -> list[int]:

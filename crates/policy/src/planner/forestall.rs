@@ -168,7 +168,7 @@ impl Planner for Forestall {
             }
             Input::DiskBatch { disk, batch } => {
                 if let Some(of_disk) = self.batches.get_mut(disk.0 as usize) {
-                    *of_disk = Some(batch.max(1));
+                    *of_disk = Some(batch);
                 }
             }
             Input::Computed { process, compute } => {

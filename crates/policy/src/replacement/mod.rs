@@ -28,7 +28,7 @@ use arena::{Arena, List};
 pub(crate) use arena::{Slot, mixed};
 
 /// One algorithm. It moves nodes between lists of its own; those that it forgets it gives back.
-trait Algorithm: std::fmt::Debug {
+trait Algorithm: std::fmt::Debug + Send {
     /// A block is held from now on, referenced for the first time. It may have been remembered.
     fn enter(&mut self, arena: &mut Arena, slot: Slot, remembered: bool);
 

@@ -1,0 +1,141 @@
+//! What of a pool can be chosen, and its limits.
+
+use std::time::Duration;
+
+use foretell_policy::{PoolPolicy, Prefetch};
+
+use crate::error::Error;
+
+/// Sizes of parts that are possible. Less than a page is all bookkeeping.
+const LEAST_PART_BYTES: u32 = 4 << 10;
+const MOST_PART_BYTES: u32 = 64 << 20;
+/// Bytes of one request at most: what Amazon advises for ranges of large objects ("Performance design patterns for
+/// Amazon S3": 8 to 16 MiB). Larger ones only make their last parts late.
+pub(crate) const REQUEST_BYTES: u64 = 8 << 20;
+/// What one read waits for at a time: four requests of the largest size, as many as are under way at first.
+pub(crate) const READ_BYTES: u64 = 4 * REQUEST_BYTES;
+/// Requests at a time, however quick the store: as on the page cache.
+pub(crate) const MOST_REQUESTS: usize = 64;
+/// Objects open at a time.
+pub(crate) const MOST_OBJECTS: u32 = 1 << 20;
+/// Stores that a pool speaks to.
+pub(crate) const MOST_STORES: usize = 64;
+/// Parts that are disclosed and not read yet, as in [`foretell_policy::Limits`].
+pub(crate) const MOST_DISCLOSED: u32 = 1 << 22;
+/// Entries that one listing gives.
+pub(crate) const MOST_LISTED: usize = 1 << 20;
+/// Threads of a pool: requests wait for the network and not for the processor, which copies what comes.
+const MOST_THREADS: usize = 64;
+/// The longest that anybody waits.
+const MOST_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
+
+/// How a pool is made. All has a default but the budget.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// Bytes of memory for parts, those on their way included. What readers and leases still hold of parts that were
+    /// replaced meanwhile comes on top of it.
+    pub budget_bytes: u64,
+    /// Bytes of a part: what is fetched, kept and given up as one. The last part of an object is shorter, but counts as
+    /// a whole one. For many small objects, their size.
+    pub part_bytes: u32,
+    /// No read waits for a part longer than this, and no request takes longer, with all its retries.
+    pub timeout: Duration,
+    /// Requests under way at most, 64 at most.
+    pub requests: usize,
+    /// Threads that receive what comes.
+    pub threads: usize,
+    /// What is replaced first where no list says when it will be read.
+    pub policy: PoolPolicy,
+    /// What is fetched before it is read.
+    pub prefetch: Prefetch,
+    /// Options of the stores, as `object_store` names them (`endpoint`, `region`, `access_key_id`, ...). They go before
+    /// the environment's (`AWS_...`, `GOOGLE_...`, `AZURE_...`).
+    pub store: Vec<(String, String)>,
+    /// References of which [`crate::Statistics::best_fetches`] is made; 0 for not recording them.
+    pub recorded_references: u32,
+}
+
+/// Without the values of the stores' options, among which there are secrets.
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let named: Vec<&str> = self.store.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Options")
+            .field("budget_bytes", &self.budget_bytes)
+            .field("part_bytes", &self.part_bytes)
+            .field("timeout", &self.timeout)
+            .field("requests", &self.requests)
+            .field("threads", &self.threads)
+            .field("policy", &self.policy)
+            .field("prefetch", &self.prefetch)
+            .field("store", &named)
+            .field("recorded_references", &self.recorded_references)
+            .finish()
+    }
+}
+
+impl Options {
+    /// The defaults for a budget.
+    #[must_use]
+    pub fn new(budget_bytes: u64) -> Options {
+        Options {
+            budget_bytes,
+            part_bytes: 256 << 10,
+            timeout: Duration::from_secs(60),
+            requests: MOST_REQUESTS,
+            threads: 2,
+            policy: PoolPolicy::default(),
+            prefetch: Prefetch::FOR_LISTS,
+            store: Vec::new(),
+            recorded_references: 0,
+        }
+    }
+
+    /// Parts in the budget.
+    pub(crate) fn parts(&self) -> u32 {
+        u32::try_from(self.budget_bytes / u64::from(self.part_bytes.max(1))).unwrap_or(u32::MAX)
+    }
+
+    /// Parts of one request at most: an eighth of the budget, so that several fit into it.
+    pub(crate) fn request_parts(&self) -> usize {
+        let by_bytes = REQUEST_BYTES / u64::from(self.part_bytes.max(1));
+        by_bytes.min(u64::from(self.parts() / 8)).max(1) as usize
+    }
+
+    /// Parts that one read waits for at a time, at most.
+    pub(crate) fn read_parts(&self) -> usize {
+        let by_bytes = READ_BYTES / u64::from(self.part_bytes.max(1));
+        by_bytes.min(u64::from(self.parts() / 2)).max(1) as usize
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let within = |name, given: u64, least: u64, most: u64| {
+            let outside = Error::Outside { name, given, least, most };
+            if (least..=most).contains(&given) { Ok(()) } else { Err(outside) }
+        };
+        let part_bytes = u64::from(self.part_bytes);
+        within("part_bytes", part_bytes, LEAST_PART_BYTES.into(), MOST_PART_BYTES.into())?;
+        within("requests", self.requests as u64, 1, MOST_REQUESTS as u64)?;
+        within("threads", self.threads as u64, 1, MOST_THREADS as u64)?;
+        let timeout_ms = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
+        within("timeout in ms", timeout_ms, 1, MOST_TIMEOUT.as_millis() as u64)?;
+        if self.budget_bytes < part_bytes {
+            let (budget_bytes, part_bytes) = (self.budget_bytes, self.part_bytes);
+            return Err(Error::BudgetBelowPart { budget_bytes, part_bytes });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let mut options = Options::new(1 << 20);
+        options.store.push(("secret_access_key".to_owned(), "hush".to_owned()));
+        let shown = format!("{options:?}");
+        assert!(shown.contains("secret_access_key") && !shown.contains("hush"), "{shown}");
+    }
+}

@@ -1,0 +1,366 @@
+//! The pool and its objects, as programs see them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use foretell_policy::{Block, FileId};
+
+use crate::error::Error;
+use crate::options::{MOST_LISTED, Options};
+use crate::part::{Buffer, Pending, View};
+use crate::readers::Readers;
+use crate::shared::Shared;
+use crate::source::{Entry, Fault, Source, Stamp};
+use crate::state::{Fixed, Got, best_fetches};
+use crate::statistics::Statistics;
+
+/// Parts of a disclosure that the engine takes at once: about half a millisecond.
+const DISCLOSED_AT_ONCE: usize = 4096;
+
+/// A pool of buffers. See the crate's documentation. Clones are the same pool.
+#[derive(Clone)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+impl Pool {
+    /// A pool with nothing in it.
+    ///
+    /// # Errors
+    /// When an option is outside of what is possible, or threads cannot be started.
+    pub fn new(options: Options) -> Result<Pool, Error> {
+        Ok(Pool { shared: Shared::new(options)? })
+    }
+
+    /// Opens an object by its URL: asks the store for its length and state, which are pinned.
+    ///
+    /// # Errors
+    /// When the URL, an option or the store is wrong, and when there is no such object.
+    pub fn open(&self, url: &str) -> Result<Object, Error> {
+        let one = self.open_all(&[url])?.into_iter().next();
+        one.unwrap_or_else(|| Err(Error::NotFound { url: url.to_owned() }))
+    }
+
+    /// Opens several, whose states are asked for at the same time. When a store fails, those that were not asked for yet
+    /// fail as well.
+    ///
+    /// # Errors
+    /// When the pool cannot be used; what is wrong with one of them stands in its place.
+    pub fn open_all(&self, urls: &[&str]) -> Result<Vec<Result<Object, Error>>, Error> {
+        self.shared.is_ours()?;
+        let places: Vec<_> = urls.iter().map(|url| self.shared.store(url)).collect();
+        let known = places.iter().flatten().map(|(_, source, path)| (source.clone(), path.clone()));
+        let stamps =
+            self.shared.ask(known.collect(), |(source, path): (Arc<dyn Source>, String)| async move {
+                source.head(&path).await
+            })?;
+        let mut stamps = stamps.into_iter();
+        let objects = urls.iter().zip(places).map(|(url, place)| {
+            let (number, source, path) = place?;
+            let stamp = stamps.next().unwrap_or(Err(Fault::NotFound)).map_err(|fault| fault.of(url))?;
+            self.open_stamped(number, &source, url, &path, stamp)
+        });
+        Ok(objects.collect())
+    }
+
+    /// Opens an object whose state is known from [`Pool::list`], without asking the store.
+    ///
+    /// # Errors
+    /// When the URL or an option is wrong, or too many are open.
+    pub fn open_listed(&self, url: &str, stamp: Stamp) -> Result<Object, Error> {
+        self.shared.is_ours()?;
+        let (number, source, path) = self.shared.store(url)?;
+        self.open_stamped(number, &source, url, &path, stamp)
+    }
+
+    /// Opens an object of a source that no URL leads to. `name` stands for the source.
+    ///
+    /// # Errors
+    /// When there is no such object, or too many are open.
+    pub fn open_in(&self, name: &str, source: &Arc<dyn Source>, path: &str) -> Result<Object, Error> {
+        self.shared.is_ours()?;
+        let number = self.shared.store_named(name, source)?;
+        let url = format!("{name}/{path}");
+        let things = vec![(source.clone(), path.to_owned())];
+        let stamps = self.shared.ask(things, |(source, path): (Arc<dyn Source>, String)| async move {
+            source.head(&path).await
+        })?;
+        let stamp = stamps.into_iter().next().unwrap_or(Err(Fault::NotFound)).map_err(|f| f.of(&url))?;
+        self.open_stamped(number, source, &url, path, stamp)
+    }
+
+    fn open_stamped(
+        &self,
+        store: usize,
+        source: &Arc<dyn Source>,
+        url: &str,
+        path: &str,
+        stamp: Stamp,
+    ) -> Result<Object, Error> {
+        let (file, fixed) = self.shared.state().open(store, source, url, path, stamp)?;
+        Ok(Object { handle: Arc::new(Handle { shared: self.shared.clone(), store, file, fixed }) })
+    }
+
+    /// What lies directly under a URL, or at any depth, as URLs of the same store. Entries without a stamp are folders.
+    ///
+    /// # Errors
+    /// When the URL or an option is wrong, when the store refuses or cannot list, and beyond 1,048,576 entries.
+    pub fn list(&self, url: &str, deep: bool) -> Result<Vec<Entry>, Error> {
+        self.shared.is_ours()?;
+        let (_, source, path) = self.shared.store(url)?;
+        let listed = self.shared.ask(vec![(source, path)], move |(source, path)| async move {
+            source.list(&path, deep, MOST_LISTED).await
+        })?;
+        let entries = listed.into_iter().next().unwrap_or(Ok(Vec::new())).map_err(|fault| fault.of(url))?;
+        not_too_many(entries)
+    }
+
+    /// Says what will be read, in this order, after all that was said before: object, offset, length. Gives how many of the
+    /// ranges were taken: fewer than all when 4,194,304 parts are disclosed and not read yet.
+    ///
+    /// # Errors
+    /// When a range reaches behind the end of its object, or the object belongs to another pool; then nothing is taken.
+    pub fn disclose(&self, ranges: &[(&Object, u64, u64)]) -> Result<usize, Error> {
+        self.shared.is_ours()?;
+        for (object, offset, length) in ranges {
+            object.check(*offset, *length)?;
+            if !Arc::ptr_eq(&object.handle.shared, &self.shared) {
+                return Err(Error::OtherPool { url: object.url().to_owned() });
+            }
+        }
+        let _in_order = self.shared.begin_disclosure();
+        let mut room = self.shared.state().room_ahead();
+        let mut blocks = Vec::new();
+        let mut taken = 0;
+        for (object, offset, length) in ranges {
+            let parts = object.parts_of(*offset, *length);
+            if parts.len() > room {
+                break;
+            }
+            room -= parts.len();
+            blocks.extend(parts.map(|part| Block::new(object.handle.file, part)));
+            taken += 1;
+        }
+        // In pieces, so that readers do not wait for all of it.
+        for piece in blocks.chunks(DISCLOSED_AT_ONCE) {
+            let mut state = self.shared.state();
+            state.disclose(self.shared.now(), piece);
+            self.shared.pump(&mut state);
+        }
+        Ok(taken)
+    }
+
+    /// Withdraws what was disclosed and not read yet.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn cancel(&self) -> Result<(), Error> {
+        self.shared.is_ours()?;
+        let mut state = self.shared.state();
+        state.cancel(self.shared.now());
+        self.shared.pump(&mut state);
+        Ok(())
+    }
+
+    /// How the pool fares.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn statistics(&self) -> Result<Statistics, Error> {
+        self.shared.is_ours()?;
+        let (counts, recorded) = {
+            let state = self.shared.state();
+            (state.statistics(), state.recorded())
+        };
+        Ok(Statistics { best_fetches: best_fetches(recorded), ..counts })
+    }
+
+    /// How it was made.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.shared.options
+    }
+}
+
+/// A listing, unless it was cut off.
+fn not_too_many(entries: Vec<Entry>) -> Result<Vec<Entry>, Error> {
+    let too_many = Error::Limit { what: "entries of a listing", limit: MOST_LISTED as u64 };
+    if entries.len() > MOST_LISTED { Err(too_many) } else { Ok(entries) }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").field("options", self.options()).finish_non_exhaustive()
+    }
+}
+
+struct Handle {
+    shared: Arc<Shared>,
+    store: usize,
+    file: FileId,
+    fixed: Arc<Fixed>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.shared.is_ours().is_ok() {
+            let mut state = self.shared.state();
+            state.close(self.store, self.file);
+            self.shared.pump(&mut state);
+        }
+    }
+}
+
+/// An open object. Clones are the same one; what the pool has of an object goes when the last handle of it is dropped.
+#[derive(Clone)]
+pub struct Object {
+    handle: Arc<Handle>,
+}
+
+impl Object {
+    /// Its URL, as it was opened.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.handle.fixed.url
+    }
+
+    /// Its length in bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.handle.fixed.stamp.length
+    }
+
+    /// The state that it was opened in.
+    #[must_use]
+    pub fn stamp(&self) -> &Stamp {
+        &self.handle.fixed.stamp
+    }
+
+    /// How many parts it has.
+    #[must_use]
+    pub fn parts(&self) -> u32 {
+        self.parts_of(0, self.length()).end
+    }
+
+    /// Fills `buffer` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// When the object is too short, has changed since it was opened, or its store fails. What is in `buffer` then has no
+    /// meaning.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), Error> {
+        let length = buffer.len() as u64;
+        self.check(offset, length)?;
+        let part_bytes = self.part_bytes();
+        let mut rest = buffer;
+        let mut at = offset;
+        self.visit(offset, length, |bytes| {
+            let within = (at % part_bytes) as usize;
+            let count = rest.len().min(bytes.len().saturating_sub(within));
+            let (mine, others) = std::mem::take(&mut rest).split_at_mut(count);
+            mine.copy_from_slice(&bytes[within..within + count]);
+            rest = others;
+            at += count as u64;
+        })
+    }
+
+    /// A part of the object, without a copy. It stays in memory as long as it is held.
+    ///
+    /// # Errors
+    /// As [`Object::read_at`]; and when as many bytes are held in views as the budget has.
+    pub fn view(&self, part: u32) -> Result<View, Error> {
+        let part_bytes = self.part_bytes();
+        let offset = u64::from(part) * part_bytes;
+        let length = self.length().saturating_sub(offset).clamp(1, part_bytes);
+        self.check(offset, length)?;
+        let mut found = None;
+        self.visit(offset, length, |bytes| found = Some(bytes.clone()))?;
+        let budget_bytes = self.handle.shared.options.budget_bytes;
+        let view = found.and_then(|buffer| View::new(buffer, budget_bytes));
+        view.ok_or(Error::Limit { what: "bytes in views, the budget; drop some", limit: budget_bytes })
+    }
+
+    /// References the parts of a range, some of them before it has waited for the first, and shows each in order.
+    fn visit(&self, offset: u64, length: u64, mut show: impl FnMut(&Arc<Buffer>)) -> Result<(), Error> {
+        let shared = &self.handle.shared;
+        shared.is_ours()?;
+        let mut parts = self.parts_of(offset, length);
+        let at_a_time = shared.options.read_parts();
+        let mut ahead: VecDeque<Got> = VecDeque::new();
+        let mut compute = None;
+        let mut first = true;
+        while !parts.is_empty() || !ahead.is_empty() {
+            // Half of them at a time, so that neighbours become one request.
+            if ahead.len() <= at_a_time / 2 && !parts.is_empty() {
+                let mut state = shared.state();
+                let now = shared.now();
+                if std::mem::take(&mut first) {
+                    compute = state.begin_read(shared.number, now, parts.len() as u32);
+                }
+                let room = at_a_time - ahead.len();
+                let referenced = parts.by_ref().take(room).try_for_each(|part| {
+                    ahead.push_back(state.reference(now, self.handle.file, part, compute)?);
+                    Ok(())
+                });
+                shared.pump(&mut state);
+                referenced?;
+            }
+            match ahead.pop_front() {
+                Some(Got::Ready(buffer)) => show(&buffer),
+                Some(Got::Wait(pending)) => show(&self.wait(&pending)?),
+                None => {}
+            }
+        }
+        Readers::end(shared.number, shared.now().0);
+        Ok(())
+    }
+
+    fn wait(&self, pending: &Pending) -> Result<Arc<Buffer>, Error> {
+        let after = self.handle.shared.options.timeout;
+        let timed_out = || Error::TimedOut { url: self.url().to_owned(), after };
+        pending.wait(Instant::now() + after).ok_or_else(timed_out)?
+    }
+
+    fn part_bytes(&self) -> u64 {
+        self.handle.shared.options.part_bytes.into()
+    }
+
+    /// The parts that a range touches.
+    fn parts_of(&self, offset: u64, length: u64) -> std::ops::Range<u32> {
+        let part_bytes = self.part_bytes();
+        let end = if length == 0 { offset / part_bytes } else { (offset + length).div_ceil(part_bytes) };
+        // No object has more parts than that.
+        (offset / part_bytes) as u32..end as u32
+    }
+
+    fn check(&self, offset: u64, length: u64) -> Result<(), Error> {
+        let object_bytes = self.length();
+        let url = || self.url().to_owned();
+        match offset.checked_add(length) {
+            Some(end) if end <= object_bytes => Ok(()),
+            _ => Err(Error::PastEnd { url: url(), offset, length, object_bytes }),
+        }
+    }
+}
+
+impl std::fmt::Debug for Object {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Object")
+            .field("url", &self.url())
+            .field("stamp", self.stamp())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_that_was_cut_off_is_an_error() {
+        let entry = Entry { path: String::new(), stamp: None };
+        assert!(not_too_many(vec![entry.clone(); MOST_LISTED]).is_ok());
+        let error = not_too_many(vec![entry; MOST_LISTED + 1]).unwrap_err();
+        assert_eq!(error.to_string(), "no more than 1048576 entries of a listing");
+    }
+}

@@ -1,0 +1,188 @@
+//! What all handles of a pool share: its lock, its threads, its stores.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use foretell_policy::Nanos;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::error::Error;
+use crate::options::{MOST_STORES, Options};
+use crate::part::Memory;
+use crate::request;
+use crate::source::{Fault, Source};
+use crate::state::State;
+use crate::store;
+
+/// Threads for what blocks: names of hosts are looked up there, and local files are read.
+const BLOCKING_THREADS: usize = 16;
+
+/// Stores by the part of a URL that names them, and their numbers.
+type Stores = HashMap<String, (usize, Arc<dyn Source>)>;
+
+pub(crate) struct Shared {
+    pub(crate) options: Arc<Options>,
+    pub(crate) memory: Arc<Memory>,
+    /// Tells this pool from others of the process; not 0.
+    pub(crate) number: u64,
+    process: u32,
+    began: Instant,
+    // Shared with nobody, but so that a forked child need not drop them.
+    state: Arc<Mutex<State>>,
+    stores: Arc<Mutex<Stores>>,
+    /// Held by who discloses, so that lists of several threads do not mix.
+    disclosing: Mutex<()>,
+    runtime: Option<Runtime>,
+    me: Weak<Shared>,
+}
+
+impl Shared {
+    pub(crate) fn new(options: Options) -> Result<Arc<Shared>, Error> {
+        static POOLS: AtomicU64 = AtomicU64::new(1);
+        options.check()?;
+        let memory = Arc::<Memory>::default();
+        let state = State::new(&options, memory.clone())?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(options.threads)
+            .max_blocking_threads(BLOCKING_THREADS)
+            .thread_name("foretell")
+            .enable_all()
+            .build()
+            .map_err(|error| Error::NoThreads { why: error.to_string() })?;
+        Ok(Arc::new_cyclic(|me| Shared {
+            options: Arc::new(options),
+            memory,
+            number: POOLS.fetch_add(1, Ordering::Relaxed),
+            process: std::process::id(),
+            began: Instant::now(),
+            state: Arc::new(Mutex::new(state)),
+            stores: Arc::default(),
+            disclosing: Mutex::default(),
+            runtime: Some(runtime),
+            me: me.clone(),
+        }))
+    }
+
+    /// The time since the pool was made.
+    pub(crate) fn now(&self) -> Nanos {
+        Nanos(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn begin_disclosure(&self) -> MutexGuard<'_, ()> {
+        self.disclosing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The child of a fork has the lock, maybe held for ever, and not the threads.
+    pub(crate) fn is_ours(&self) -> Result<(), Error> {
+        if std::process::id() == self.process { Ok(()) } else { Err(Error::Forked) }
+    }
+
+    /// Begins the requests that may begin.
+    pub(crate) fn pump(&self, state: &mut State) {
+        let Some(runtime) = &self.runtime else { return };
+        while let Some(run) = state.next_run(self.now()) {
+            runtime.spawn(request::serve(self.me.clone(), run));
+        }
+    }
+
+    /// The store of a URL, its number, and the path in it.
+    pub(crate) fn store(&self, url: &str) -> Result<(usize, Arc<dyn Source>, String), Error> {
+        let place = store::Place::parse(url)?;
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((number, source)) = stores.get(&place.name) {
+            return Ok((*number, source.clone(), place.path));
+        }
+        let number = stores.len();
+        if number >= MOST_STORES {
+            return Err(Error::Limit { what: "stores of a pool", limit: MOST_STORES as u64 });
+        }
+        let source: Arc<dyn Source> = Arc::new(place.connect(&self.options)?);
+        stores.insert(place.name, (number, source.clone()));
+        Ok((number, source, place.path))
+    }
+
+    /// A source that is no URL's, by the name that it is given.
+    pub(crate) fn store_named(&self, name: &str, source: &Arc<dyn Source>) -> Result<usize, Error> {
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = stores.len();
+        match stores.get(name) {
+            Some((number, _)) => Ok(*number),
+            None if number >= MOST_STORES => {
+                Err(Error::Limit { what: "stores of a pool", limit: MOST_STORES as u64 })
+            }
+            None => {
+                stores.insert(name.to_owned(), (number, source.clone()));
+                Ok(number)
+            }
+        }
+    }
+
+    /// Has the pool's threads do several things, some at a time, and waits for them. Each takes the pool's time-out at
+    /// most, and after one has failed no further one is begun.
+    pub(crate) fn ask<T, R, F, A>(&self, things: Vec<T>, act: A) -> Result<Vec<Result<R, Fault>>, Error>
+    where
+        T: Send + 'static,
+        R: Send + 'static,
+        F: Future<Output = Result<R, Fault>> + Send,
+        A: Fn(T) -> F + Clone + Send + Sync + 'static,
+    {
+        let gone = || Error::NoThreads { why: "the pool was closed".to_owned() };
+        let runtime = self.runtime.as_ref().ok_or_else(gone)?;
+        let (timeout, at_a_time) = (self.options.timeout, self.options.requests);
+        let count = things.len();
+        let queue = Arc::new(Mutex::new((things.into_iter().enumerate(), None::<Fault>)));
+        let (answer, answers) = std::sync::mpsc::channel();
+        for _ in 0..at_a_time.min(count) {
+            let (queue, answer, act) = (queue.clone(), answer.clone(), act.clone());
+            runtime.spawn(async move {
+                loop {
+                    let (next, failed) = {
+                        let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+                        (queue.0.next(), queue.1.clone())
+                    };
+                    let Some((number, thing)) = next else { return };
+                    let late = || Fault::Failed(format!("no answer within {} s", timeout.as_secs_f64()));
+                    let outcome = match failed {
+                        Some(fault) => Err(fault),
+                        None => {
+                            let outcome = tokio::time::timeout(timeout, act(thing)).await;
+                            outcome.unwrap_or_else(|_| Err(late()))
+                        }
+                    };
+                    if let Err(fault @ Fault::Failed(_)) = &outcome {
+                        queue.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(fault.clone());
+                    }
+                    if answer.send((number, outcome)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(answer);
+        let mut all: Vec<Option<Result<R, Fault>>> = (0..count).map(|_| None).collect();
+        for (number, outcome) in answers {
+            all[number] = Some(outcome);
+        }
+        all.into_iter().map(|outcome| outcome.ok_or_else(gone)).collect()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.is_ours().is_ok() {
+            // Maybe from one of its own threads: nobody may wait for them.
+            if let Some(runtime) = self.runtime.take() {
+                runtime.shutdown_background();
+            }
+        } else {
+            // There are no threads, and what they were just changing when the child was forked stays as it is.
+            std::mem::forget((self.runtime.take(), self.state.clone(), self.stores.clone()));
+        }
+    }
+}

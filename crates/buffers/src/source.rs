@@ -1,0 +1,121 @@
+//! Where the bytes come from: what the pool needs of a store.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::error::Error;
+
+/// What tells one state of an object from another one. Taken when the object is opened, and held against every answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stamp {
+    /// Its length in bytes.
+    pub length: u64,
+    /// Its ETag, where the store gives one.
+    pub etag: Option<String>,
+    /// Its version, where the store keeps versions.
+    pub version: Option<String>,
+    /// When it was modified last.
+    pub modified: Option<SystemTime>,
+}
+
+impl Stamp {
+    /// Is this the same state of an object? By the strongest thing that both stamps have. Dates are compared in whole
+    /// seconds: listings may be more exact than the headers of an answer are.
+    #[must_use]
+    pub fn is_same(&self, other: &Stamp) -> bool {
+        if self.length != other.length {
+            return false;
+        }
+        match (&self.etag, &other.etag, &self.version, &other.version) {
+            (Some(one), Some(other), _, _) | (_, _, Some(one), Some(other)) => one == other,
+            _ => seconds(self.modified) == seconds(other.modified),
+        }
+    }
+}
+
+fn seconds(modified: Option<SystemTime>) -> Option<u64> {
+    modified.map(|at| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
+}
+
+/// What lies under a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The path in the store, without a slash at its beginning or end.
+    pub path: String,
+    /// The state of the object; `None` for what only other paths have in common.
+    pub stamp: Option<Stamp>,
+}
+
+/// Why a source does not do what it was asked for. The pool says of which object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// There is no such object.
+    NotFound,
+    /// The object is not the one of the stamp.
+    Changed,
+    /// The store refuses.
+    Denied(String),
+    /// Something else, in the words of the store.
+    Failed(String),
+}
+
+impl Fault {
+    pub(crate) fn of(self, url: &str) -> Error {
+        let url = url.to_owned();
+        match self {
+            Fault::NotFound => Error::NotFound { url },
+            Fault::Changed => Error::Changed { url },
+            Fault::Denied(why) => Error::Denied { url, why },
+            Fault::Failed(why) => Error::Failed { url, why },
+        }
+    }
+}
+
+/// An answer that takes time.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
+
+/// Takes the bytes of an answer as they come, in order; `false` when no more are wanted.
+pub type Sink<'a> = dyn FnMut(&[u8]) -> bool + Send + 'a;
+
+/// A store of objects. It retries by itself what is worth it; the pool does not.
+pub trait Source: Send + Sync + 'static {
+    /// The state of an object.
+    fn head<'a>(&'a self, path: &'a str) -> Answer<'a, Stamp>;
+
+    /// Bytes `range` of the object in the state of `stamp`, or [`Fault::Changed`]: never bytes of another state.
+    fn get<'a>(
+        &'a self,
+        path: &'a str,
+        stamp: &'a Stamp,
+        range: std::ops::Range<u64>,
+        sink: &'a mut Sink<'_>,
+    ) -> Answer<'a, ()>;
+
+    /// What lies directly under a path (`deep`: at any depth, objects only), `most` entries at most and one more if there
+    /// are more.
+    fn list<'a>(&'a self, path: &'a str, deep: bool, most: usize) -> Answer<'a, Vec<Entry>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn stamps_are_compared_by_the_strongest_thing_that_both_have() {
+        let at = |ms| Some(UNIX_EPOCH + Duration::from_millis(ms));
+        let of = |etag: Option<&str>, modified| Stamp {
+            length: 5,
+            etag: etag.map(str::to_owned),
+            modified,
+            ..Stamp::default()
+        };
+        assert!(of(Some("x"), at(1)).is_same(&of(Some("x"), at(5000))));
+        assert!(!of(Some("x"), at(1)).is_same(&of(Some("y"), at(1))));
+        assert!(of(None, at(7015)).is_same(&of(Some("y"), at(7000))));
+        assert!(!of(None, at(7015)).is_same(&of(Some("y"), at(8000))));
+        assert!(!Stamp { length: 6, ..of(Some("x"), at(1)) }.is_same(&of(Some("x"), at(1))));
+    }
+}

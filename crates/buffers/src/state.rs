@@ -1,0 +1,514 @@
+//! What the pool's lock protects: the engine, the parts in memory, and what waits to be asked for.
+//!
+//! A part is *ready*, or *pending*: it waits for a frame of the engine's, stands in one of two queues, or is under way.
+//! What somebody waits for stands in the first queue and goes at once; what is fetched ahead goes as far as [`Flow`] has
+//! room. A request begins with the first part of a queue and takes the neighbours along that stand in either one. A part
+//! that somebody comes to wait for moves to the first queue; what is left of it in the other one is passed over.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use foretell_policy::{
+    Access, Action, Block, Config, DiskId, Engine, FileId, Input, Layout, Limits, ManagerId, Nanos, Order,
+    ProcessId, Reason, belady_fetches,
+};
+
+use crate::error::Error;
+use crate::flow::{Flow, Ticket};
+use crate::options::{MOST_DISCLOSED, MOST_OBJECTS, Options, REQUEST_BYTES};
+use crate::part::{Buffer, Memory, Pending};
+use crate::readers::Readers;
+use crate::recorder::Recorder;
+use crate::source::{Source, Stamp};
+use crate::statistics::Statistics;
+
+/// The store is one device to the planner, whatever it is made of.
+const STORE: DiskId = DiskId(0);
+/// The part of the cache that may be ahead of its use, on its way or there. What is fetched early takes the place of
+/// something that will be needed, and costs a fetch more in each pass: with a thirty-second a shuffled order stays within 2%
+/// of the best possible fetches, with an eighth it is 6% off. Where the store is what readers wait for, being further ahead
+/// gains nothing. Of parts that are read in order, one request takes many.
+const AHEAD_PART: u32 = 32;
+const AHEAD_PART_IN_ORDER: u32 = 8;
+/// Parts that may be on their way in the smallest cache, if it has twice as many.
+const AHEAD_LEAST: u32 = 4;
+/// Stale entries of a queue that are tolerated beside as many as there are frames.
+const STALE: usize = 64;
+
+/// What does not change while an object is open.
+pub(crate) struct Fixed {
+    pub(crate) url: Arc<str>,
+    pub(crate) path: String,
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) stamp: Stamp,
+    /// Tells it from another object that gets the same number later.
+    pub(crate) serial: u64,
+    /// Nobody has it open any more: requests for it may stop.
+    pub(crate) closed: AtomicBool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Waits for a frame.
+    Awaited,
+    Demanded,
+    Ahead,
+    UnderWay,
+}
+
+enum Part {
+    Ready { buffer: Arc<Buffer>, used: bool },
+    Pending { pending: Arc<Pending>, stage: Stage, waited_for: bool },
+}
+
+struct Open {
+    fixed: Arc<Fixed>,
+    handles: usize,
+    parts: HashMap<u32, Part>,
+    /// Why no more of it can be fetched.
+    lost: Option<Error>,
+}
+
+/// What a reference to a part comes to.
+pub(crate) enum Got {
+    Ready(Arc<Buffer>),
+    Wait(Arc<Pending>),
+}
+
+/// Neighbouring parts of one object, to be fetched by one request.
+pub(crate) struct Run {
+    pub(crate) fixed: Arc<Fixed>,
+    pub(crate) file: FileId,
+    pub(crate) first: u32,
+    pub(crate) parts: usize,
+    /// Who waits for the parts that have not come yet, in order.
+    pub(crate) pending: VecDeque<Arc<Pending>>,
+    pub(crate) ticket: Ticket,
+}
+
+pub(crate) struct State {
+    engine: Engine,
+    manager: ManagerId,
+    process: ProcessId,
+    part_bytes: u32,
+    request_parts: usize,
+    /// By the engine's number.
+    objects: Vec<Option<Open>>,
+    by_name: HashMap<(usize, String), FileId>,
+    opened: u64,
+    open: u64,
+    demanded: VecDeque<Block>,
+    ahead: VecDeque<Block>,
+    flow: Flow,
+    batch: u32,
+    /// Parts that are there and that nobody has read.
+    unread: u32,
+    readers: Readers,
+    recorder: Recorder,
+    counts: Statistics,
+    memory: Arc<Memory>,
+}
+
+impl State {
+    pub(crate) fn new(options: &Options, memory: Arc<Memory>) -> Result<State, Error> {
+        let mut config = Config::new(options.parts());
+        config.prefetch = options.prefetch;
+        config.order = Order::Fcfs;
+        // What is listed within it is fetched at once, however quick the store.
+        config.horizon = Some((options.requests as u32).min(ahead_at_most(options.parts(), AHEAD_PART)));
+        config.readahead_blocks = u32::try_from(REQUEST_BYTES / u64::from(options.part_bytes))
+            .unwrap_or(u32::MAX)
+            .clamp(1, ahead_at_most(options.parts(), AHEAD_PART_IN_ORDER));
+        config.limits = Limits { files: MOST_OBJECTS, disclosed_blocks: MOST_DISCLOSED, ..Limits::default() };
+        let mut engine = Engine::new(config);
+        let refused = |limit: foretell_policy::LimitReached| Error::Limit {
+            what: limit.what,
+            limit: u64::from(limit.limit),
+        };
+        let manager = engine.add_manager(true).map_err(refused)?;
+        engine.set_policy(manager, 0, options.policy).map_err(refused)?;
+        let process = engine.add_process(manager);
+        Ok(State {
+            engine,
+            manager,
+            process,
+            part_bytes: options.part_bytes,
+            request_parts: options.request_parts(),
+            objects: Vec::new(),
+            by_name: HashMap::new(),
+            opened: 0,
+            open: 0,
+            demanded: VecDeque::new(),
+            ahead: VecDeque::new(),
+            flow: Flow::new(options.requests),
+            batch: 0,
+            unread: 0,
+            readers: Readers::default(),
+            recorder: Recorder::new(options.recorded_references),
+            counts: Statistics::default(),
+            memory,
+        })
+    }
+
+    // ---- objects ----
+
+    /// Opens an object in the state of a stamp, once more if it is open in that state. `store` numbers its source.
+    pub(crate) fn open(
+        &mut self,
+        store: usize,
+        source: &Arc<dyn Source>,
+        url: &str,
+        path: &str,
+        stamp: Stamp,
+    ) -> Result<(FileId, Arc<Fixed>), Error> {
+        let name = (store, path.to_owned());
+        if let Some(&file) = self.by_name.get(&name)
+            && let Some(open) = self.object_mut(file)
+            && open.fixed.stamp.is_same(&stamp)
+            && open.lost.is_none()
+        {
+            open.handles += 1;
+            return Ok((file, open.fixed.clone()));
+        }
+        let parts = stamp.length.div_ceil(u64::from(self.part_bytes));
+        let most = u64::from(u32::MAX);
+        let length_blocks = u32::try_from(parts)
+            .map_err(|_| Error::Limit { what: "parts of an object; make them larger", limit: most })?;
+        let file = self
+            .engine
+            .add_file(Layout::Unknown)
+            .map_err(|limit| Error::Limit { what: "open objects", limit: limit.limit.into() })?;
+        self.engine.set_file_length(file, length_blocks);
+        self.opened += 1;
+        let fixed = Arc::new(Fixed {
+            url: url.into(),
+            path: path.to_owned(),
+            source: source.clone(),
+            stamp,
+            serial: self.opened,
+            closed: AtomicBool::new(false),
+        });
+        let slot = file.0 as usize;
+        if self.objects.len() <= slot {
+            self.objects.resize_with(slot + 1, || None);
+        }
+        self.objects[slot] =
+            Some(Open { fixed: fixed.clone(), handles: 1, parts: HashMap::new(), lost: None });
+        self.by_name.insert(name, file);
+        self.open += 1;
+        Ok((file, fixed))
+    }
+
+    /// A handle is closed; with the last one go the parts.
+    pub(crate) fn close(&mut self, store: usize, file: FileId) {
+        let Some(open) = self.object_mut(file) else { return };
+        open.handles -= 1;
+        if open.handles > 0 {
+            return;
+        }
+        open.fixed.closed.store(true, Ordering::Relaxed);
+        let Some(open) = self.objects[file.0 as usize].take() else { return };
+        let name = (store, open.fixed.path.clone());
+        if self.by_name.get(&name) == Some(&file) {
+            self.by_name.remove(&name);
+        }
+        for part in open.parts.into_values() {
+            self.given_up(part);
+        }
+        self.open -= 1;
+        self.engine.remove_file(file);
+    }
+
+    fn object_mut(&mut self, file: FileId) -> Option<&mut Open> {
+        self.objects.get_mut(file.0 as usize)?.as_mut()
+    }
+
+    fn given_up(&mut self, part: Part) {
+        if let Part::Ready { buffer, used: false } = part {
+            self.unread -= 1;
+            self.counts.wasted_bytes += buffer.len() as u64;
+        }
+    }
+
+    // ---- what readers do ----
+
+    /// A thread begins to read; what it computed since its last read is told with each of its `references`.
+    pub(crate) fn begin_read(&mut self, pool: u64, now: Nanos, references: u32) -> Option<Nanos> {
+        let compute_ns = self.readers.begin(pool, now.0)?;
+        Some(Nanos(compute_ns / u64::from(references.max(1))))
+    }
+
+    /// A part is referenced. Nothing is asked for before [`State::next_run`].
+    pub(crate) fn reference(
+        &mut self,
+        now: Nanos,
+        file: FileId,
+        part: u32,
+        compute: Option<Nanos>,
+    ) -> Result<Got, Error> {
+        let slot = file.0 as usize;
+        let Some(open) = self.objects.get_mut(slot).and_then(Option::as_mut) else {
+            return Err(Error::NoThreads { why: "the object is closed".to_owned() });
+        };
+        let ready = matches!(open.parts.get(&part), Some(Part::Ready { .. }));
+        if let (Some(lost), false) = (&open.lost, ready) {
+            return Err(lost.clone());
+        }
+        self.recorder.reference(open.fixed.serial, part);
+        if let Some(compute) = compute {
+            self.engine.tell(now, Input::Computed { process: self.process, compute });
+        }
+        let block = Block::new(file, part);
+        let access = self.engine.access(now, self.process, block);
+        self.counts.references += 1;
+        self.counts.hits += u64::from(access == Access::Hit);
+        self.counts.late += u64::from(access == Access::InFlight);
+        let new = || Part::Pending { pending: Arc::default(), stage: Stage::Awaited, waited_for: true };
+        match open.parts.entry(part).or_insert_with(new) {
+            Part::Ready { buffer, used } => {
+                self.unread -= u32::from(!std::mem::replace(used, true));
+                Ok(Got::Ready(buffer.clone()))
+            }
+            Part::Pending { pending, stage, waited_for } => {
+                *waited_for = true;
+                if *stage == Stage::Ahead {
+                    *stage = Stage::Demanded;
+                    self.demanded.push_back(block);
+                }
+                Ok(Got::Wait(pending.clone()))
+            }
+        }
+    }
+
+    /// References to come, in order.
+    pub(crate) fn disclose(&mut self, now: Nanos, blocks: &[Block]) {
+        self.engine.disclose(now, self.manager, blocks);
+    }
+
+    /// Parts that can still be disclosed.
+    pub(crate) fn room_ahead(&self) -> usize {
+        (MOST_DISCLOSED as usize).saturating_sub(self.engine.disclosed_ahead(self.manager))
+    }
+
+    /// What was disclosed is withdrawn.
+    pub(crate) fn cancel(&mut self, now: Nanos) {
+        self.engine.tell(now, Input::Cancelled { manager: self.manager });
+    }
+
+    // ---- what the engine wants ----
+
+    /// Does what the engine asks for, and gives the next request to begin, if any may.
+    pub(crate) fn next_run(&mut self, now: Nanos) -> Option<Run> {
+        if self.engine.poll_timeout().is_some_and(|due| due <= now) {
+            self.engine.handle_timeout(now);
+        }
+        self.act();
+        let batch = self.batch_wanted();
+        if batch != self.batch {
+            self.batch = batch;
+            self.engine.tell(now, Input::DiskBatch { disk: STORE, batch });
+        }
+        // What cannot be fetched any more makes room for others, which are asked for here.
+        while let Some(block) = self.next_queued() {
+            let lost = self.object_mut(block.file).and_then(|open| open.lost.clone());
+            let Some(lost) = lost else { return self.run_from(now, block) };
+            self.fail(now, block, &lost);
+            self.act();
+        }
+        None
+    }
+
+    fn act(&mut self) {
+        while let Some(action) = self.engine.poll_action() {
+            match action {
+                Action::Fetch { block, reason, .. } => self.queue(block, reason),
+                Action::Evict { block } => {
+                    let part = self.object_mut(block.file).and_then(|open| open.parts.remove(&block.index));
+                    if let Some(part) = part {
+                        self.counts.evictions += 1;
+                        self.given_up(part);
+                    }
+                }
+                // Those that were asked for come; they are no more than the batch.
+                Action::CancelPrefetches { .. } => {}
+            }
+        }
+        let most = self.engine.config().cache_blocks as usize + STALE;
+        if self.ahead.len() > most || self.demanded.len() > most {
+            self.drop_stale();
+        }
+    }
+
+    fn queue(&mut self, block: Block, reason: Reason) {
+        let Some(open) = self.object_mut(block.file) else { return };
+        let new = || Part::Pending { pending: Arc::default(), stage: Stage::Awaited, waited_for: false };
+        let Part::Pending { stage, waited_for, .. } = open.parts.entry(block.index).or_insert_with(new)
+        else {
+            return;
+        };
+        if *waited_for || reason == Reason::Demand {
+            *stage = Stage::Demanded;
+            self.demanded.push_back(block);
+        } else {
+            *stage = Stage::Ahead;
+            self.ahead.push_back(block);
+        }
+    }
+
+    fn stage(&self, block: Block) -> Option<Stage> {
+        let open = self.objects.get(block.file.0 as usize)?.as_ref()?;
+        match open.parts.get(&block.index)? {
+            Part::Pending { stage, .. } => Some(*stage),
+            Part::Ready { .. } => None,
+        }
+    }
+
+    fn drop_stale(&mut self) {
+        for (queued, mut queue) in [
+            (Stage::Demanded, std::mem::take(&mut self.demanded)),
+            (Stage::Ahead, std::mem::take(&mut self.ahead)),
+        ] {
+            queue.retain(|&block| self.stage(block) == Some(queued));
+            match queued {
+                Stage::Demanded => self.demanded = queue,
+                _ => self.ahead = queue,
+            }
+        }
+    }
+
+    /// The first part of a queue whose turn it is.
+    fn next_queued(&mut self) -> Option<Block> {
+        if self.flow.under_way() < self.flow.most() {
+            while let Some(block) = self.demanded.pop_front() {
+                if self.stage(block) == Some(Stage::Demanded) {
+                    return Some(block);
+                }
+            }
+        }
+        if self.flow.under_way() < self.flow.requests() {
+            while let Some(block) = self.ahead.pop_front() {
+                if self.stage(block) == Some(Stage::Ahead) {
+                    return Some(block);
+                }
+            }
+        }
+        None
+    }
+
+    fn run_from(&mut self, now: Nanos, block: Block) -> Option<Run> {
+        let most = self.request_parts;
+        let open = self.object_mut(block.file)?;
+        let mut pending_parts = VecDeque::new();
+        for index in (block.index..).take(most) {
+            let Some(Part::Pending { pending, stage, .. }) = open.parts.get_mut(&index) else { break };
+            if !matches!(stage, Stage::Demanded | Stage::Ahead) {
+                break;
+            }
+            *stage = Stage::UnderWay;
+            pending_parts.push_back(pending.clone());
+        }
+        let fixed = open.fixed.clone();
+        let parts = pending_parts.len();
+        let ticket = self.flow.begin(now.0, parts);
+        self.counts.requests += 1;
+        Some(Run { fixed, file: block.file, first: block.index, parts, pending: pending_parts, ticket })
+    }
+
+    /// Parts that may be on their way: enough for the requests that the store is worth when a quarter of them is done,
+    /// which is when the planner asks for more; but together with those that are there unread no more than their share.
+    fn batch_wanted(&self) -> u32 {
+        let parts_a_request = self.flow.parts_a_request(self.request_parts);
+        let parts = self.flow.requests() * parts_a_request;
+        let share = if parts_a_request > 1 { AHEAD_PART_IN_ORDER } else { AHEAD_PART };
+        let most = ahead_at_most(self.engine.config().cache_blocks, share);
+        u32::try_from(parts + parts.div_ceil(3)).unwrap_or(u32::MAX).min(most.saturating_sub(self.unread))
+    }
+
+    // ---- what comes of it ----
+
+    /// A part of a run is there. `false` when its object is not open any more.
+    pub(crate) fn arrived(&mut self, now: Nanos, run: &Run, part: u32, buffer: Arc<Buffer>) -> bool {
+        self.counts.fetched_bytes += buffer.len() as u64;
+        let serial = run.fixed.serial;
+        let Some(open) = self.object_mut(run.file).filter(|open| open.fixed.serial == serial) else {
+            self.counts.wasted_bytes += buffer.len() as u64;
+            return false;
+        };
+        let Some(part_there) = open.parts.get_mut(&part) else { return true };
+        let used = matches!(part_there, Part::Pending { waited_for: true, .. });
+        *part_there = Part::Ready { buffer, used };
+        self.unread += u32::from(!used);
+        self.engine.tell(now, Input::Loaded { block: Block::new(run.file, part), by: None });
+        true
+    }
+
+    /// A run has ended: `got` parts of it came, the first byte at `first`, and if not all of them, for this reason.
+    pub(crate) fn ended(
+        &mut self,
+        now: Nanos,
+        run: &Run,
+        first: Option<Nanos>,
+        got: usize,
+        bytes: u64,
+        error: Option<&Error>,
+    ) {
+        let first_ns = first.filter(|_| error.is_none()).map(|first| first.0);
+        if let Some(served_ns) = self.flow.end(now.0, run.ticket, first_ns, bytes) {
+            let access = Nanos(served_ns / run.parts.max(1) as u64);
+            self.engine.tell(now, Input::Served { disk: STORE, access });
+        }
+        let Some(error) = error else { return };
+        self.counts.requests_failed += 1;
+        let serial = run.fixed.serial;
+        let Some(open) = self.object_mut(run.file).filter(|open| open.fixed.serial == serial) else { return };
+        if matches!(error, Error::Changed { .. } | Error::NotFound { .. }) {
+            open.lost = Some(error.clone());
+        }
+        for index in (run.first..).take(run.parts).skip(got) {
+            self.fail(now, Block::new(run.file, index), error);
+        }
+    }
+
+    fn fail(&mut self, now: Nanos, block: Block, error: &Error) {
+        let Some(open) = self.object_mut(block.file) else { return };
+        if let Some(Part::Pending { .. }) = open.parts.get(&block.index)
+            && let Some(Part::Pending { pending, .. }) = open.parts.remove(&block.index)
+        {
+            pending.settle(Err(error.clone()));
+            self.engine.tell(now, Input::FetchFailed { block });
+        }
+    }
+
+    pub(crate) fn statistics(&self) -> Statistics {
+        let counters = self.engine.counters();
+        Statistics {
+            demand_fetches: counters.demand_fetches,
+            prefetches: counters.prefetches,
+            prefetches_wasted: counters.prefetches_wasted,
+            requests_under_way: self.flow.under_way() as u64,
+            memory_bytes: self.memory.bytes(),
+            memory_peak_bytes: self.memory.peak(),
+            leased_bytes: self.memory.leased.load(Ordering::Relaxed),
+            disclosed_ahead: self.engine.disclosed_ahead(self.manager) as u64,
+            objects: self.open,
+            ..self.counts
+        }
+    }
+
+    /// The recorded references, and the frames: of what [`Statistics::best_fetches`] is made.
+    pub(crate) fn recorded(&self) -> Option<(Vec<u32>, u32)> {
+        let references = self.recorder.references()?;
+        Some((references.to_vec(), self.engine.config().cache_blocks))
+    }
+}
+
+/// What the best possible replacement would have fetched. Takes long: not to be called with the lock held.
+pub(crate) fn best_fetches(recorded: Option<(Vec<u32>, u32)>) -> Option<u64> {
+    recorded.map(|(references, frames)| belady_fetches(&references, frames))
+}
+
+/// Parts of a cache that may be ahead of their use: one in `share`.
+fn ahead_at_most(parts: u32, share: u32) -> u32 {
+    (parts / share).max(AHEAD_LEAST.min(parts / 2)).max(1)
+}

@@ -1,0 +1,44 @@
+//! How a pool fares.
+
+/// Counts since the pool was made. References, hits and fetches are in parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// References to parts: one for each part that a read touches.
+    pub references: u64,
+    /// References that found their part in memory.
+    pub hits: u64,
+    /// References whose part was on its way already.
+    pub late: u64,
+    /// Parts fetched because somebody waited for them.
+    pub demand_fetches: u64,
+    /// Parts fetched ahead.
+    pub prefetches: u64,
+    /// Of them, those that were replaced without having been read.
+    pub prefetches_wasted: u64,
+    /// Parts that were replaced.
+    pub evictions: u64,
+    /// Requests to stores for bytes of objects.
+    pub requests: u64,
+    /// Of them, those that failed, their retries included.
+    pub requests_failed: u64,
+    /// Bytes that stores sent.
+    pub fetched_bytes: u64,
+    /// Of them, those of parts that were given up without having been read.
+    pub wasted_bytes: u64,
+    /// Requests under way.
+    pub requests_under_way: u64,
+    /// Bytes in memory, of parts that were replaced and are still read or leased, too.
+    pub memory_bytes: u64,
+    /// The most that there ever were.
+    pub memory_peak_bytes: u64,
+    /// Bytes of parts in leases.
+    pub leased_bytes: u64,
+    /// References that are disclosed and not made yet.
+    pub disclosed_ahead: u64,
+    /// Objects that are open.
+    pub objects: u64,
+    /// What the best possible replacement would have fetched for the same references with the same budget (Belady 1966);
+    /// `None` unless they were recorded, and all of them.
+    pub best_fetches: Option<u64>,
+}

@@ -1,0 +1,263 @@
+//! Everything that the crate `object_store` speaks to, as a [`Source`].
+//!
+//! A URL names the store and the path in it. Options are those that `object_store` knows: from the environment first, then
+//! those that the pool was given. Retries are the library's, limited so that all of them together end with the pool's
+//! time-out.
+
+use std::ops::Range;
+use std::sync::Once;
+use std::time::{Duration, SystemTime};
+
+use futures_util::StreamExt;
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::client::ClientConfigKey;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::http::HttpBuilder;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{
+    ClientOptions, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, ObjectStoreScheme,
+    RetryConfig,
+};
+use url::{Position, Url};
+
+use crate::error::{Error, SCHEMES};
+use crate::options::Options;
+use crate::source::{Answer, Entry, Fault, Sink, Source, Stamp};
+
+/// A connection that is not made by then is tried anew: the library's own default.
+const CONNECT: Duration = Duration::from_secs(5);
+/// One attempt takes no longer than this: the library's own default.
+const ATTEMPT: Duration = Duration::from_secs(30);
+
+/// Where Amazon's, Microsoft's and Google's machines are told their credentials.
+const METADATA: [&str; 2] = ["//169.254.169.254/", "//metadata.google.internal/"];
+
+/// An object, or a folder of them, as a URL names it.
+pub(crate) struct Place {
+    url: Url,
+    scheme: ObjectStoreScheme,
+    /// What of the URL names the store.
+    pub(crate) name: String,
+    pub(crate) path: String,
+}
+
+impl Place {
+    pub(crate) fn parse(given: &str) -> Result<Place, Error> {
+        let no_url = |why: String| Error::NotAUrl { url: given.to_owned(), why };
+        let url = Url::parse(given).map_err(|error| no_url(error.to_string()))?;
+        let is_known = SCHEMES.split(", ").any(|scheme| scheme == url.scheme());
+        if !is_known {
+            return Err(Error::UnknownScheme { url: given.to_owned() });
+        }
+        let (scheme, path) = ObjectStoreScheme::parse(&url).map_err(|error| no_url(error.to_string()))?;
+        // Of an address with the bucket in its path, the bucket names the store as well.
+        let segments = |path: &str| path.split('/').filter(|segment| !segment.is_empty()).count();
+        let in_path = segments(url.path()).saturating_sub(segments(path.as_ref()));
+        let bucket = url.path().split('/').filter(|segment| !segment.is_empty()).take(in_path);
+        let name = std::iter::once(&url[..Position::BeforePath]).chain(bucket);
+        Ok(Place { name: name.collect::<Vec<_>>().join("/"), url, scheme, path: path.to_string() })
+    }
+
+    pub(crate) fn connect(&self, options: &Options) -> Result<Store, Error> {
+        ensure_cryptography();
+        let wrong =
+            |error: object_store::Error| Error::Store { url: self.url.to_string(), why: one_line(&error) };
+        let unknown = |name: &str| Error::UnknownOption { url: self.url.to_string(), name: name.to_owned() };
+        let retry = RetryConfig { retry_timeout: options.timeout, ..RetryConfig::default() };
+        let attempt = format!("{} ms", options.timeout.min(ATTEMPT).as_millis());
+        let connect = format!("{} ms", options.timeout.min(CONNECT).as_millis());
+        // Two lines that differ by the type of the builder alone.
+        macro_rules! build {
+            ($builder:expr) => {{
+                let limits = [("timeout", &attempt), ("connect_timeout", &connect)];
+                let limits = limits.into_iter().map(|(name, value)| (name.to_owned(), value.clone()));
+                let mut builder = $builder.with_url(self.url.to_string()).with_retry(retry);
+                for (name, value) in limits.chain(options.store.iter().cloned()) {
+                    let key = name.to_ascii_lowercase().parse().map_err(|_| unknown(&name))?;
+                    builder = builder.with_config(key, value);
+                }
+                Box::new(builder.build().map_err(wrong)?)
+            }};
+        }
+        let store: Box<dyn ObjectStore> = match self.scheme {
+            ObjectStoreScheme::Local => Box::new(LocalFileSystem::new()),
+            ObjectStoreScheme::AmazonS3 => build!(AmazonS3Builder::from_env()),
+            ObjectStoreScheme::GoogleCloudStorage => build!(GoogleCloudStorageBuilder::from_env()),
+            ObjectStoreScheme::MicrosoftAzure => build!(MicrosoftAzureBuilder::from_env()),
+            ObjectStoreScheme::Http => {
+                let mut client = ClientOptions::new()
+                    .with_config(ClientConfigKey::Timeout, attempt)
+                    .with_config(ClientConfigKey::ConnectTimeout, connect);
+                for (name, value) in &options.store {
+                    let key = name.to_ascii_lowercase().parse().map_err(|_| unknown(name))?;
+                    client = client.with_config(key, value);
+                }
+                // Who asks for http:// has allowed it.
+                let client = client.with_allow_http(self.url.scheme() == "http");
+                let address = self.url[..Position::BeforePath].to_owned();
+                let builder = HttpBuilder::new().with_url(address).with_retry(retry);
+                Box::new(builder.with_client_options(client).build().map_err(wrong)?)
+            }
+            _ => return Err(Error::UnknownScheme { url: self.url.to_string() }),
+        };
+        Ok(Store::new(store))
+    }
+}
+
+/// TLS gets its cryptography from the process; the first one to say so decides.
+fn ensure_cryptography() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // Refused if the program has chosen one: that is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}
+
+/// A store of `object_store` as a [`Source`]: what the pool makes of a URL, and what any other store of that crate can be
+/// wrapped in.
+pub struct Store {
+    store: Box<dyn ObjectStore>,
+}
+
+impl Store {
+    /// Wraps a store.
+    #[must_use]
+    pub fn new(store: Box<dyn ObjectStore>) -> Store {
+        Store { store }
+    }
+}
+
+impl Source for Store {
+    fn head<'a>(&'a self, path: &'a str) -> Answer<'a, Stamp> {
+        Box::pin(async move { self.store.head(&location(path)?).await.map(stamp).map_err(fault) })
+    }
+
+    fn get<'a>(
+        &'a self,
+        path: &'a str,
+        pinned: &'a Stamp,
+        range: Range<u64>,
+        sink: &'a mut Sink<'_>,
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            // A weak ETag never matches in a condition, and listings give dates that are more exact than conditions can
+            // say: those are compared with the answer's.
+            let strong = pinned.etag.clone().filter(|etag| !etag.starts_with("W/"));
+            let options = GetOptions {
+                version: pinned.version.clone().filter(|_| pinned.etag.is_none()),
+                if_match: strong,
+                range: Some(GetRange::Bounded(range)),
+                ..GetOptions::default()
+            };
+            let answer = self.store.get_opts(&location(path)?, options).await.map_err(fault)?;
+            if !pinned.is_same(&stamp(answer.meta.clone())) {
+                return Err(Fault::Changed);
+            }
+            let mut chunks = answer.into_stream();
+            while let Some(chunk) = chunks.next().await {
+                if !sink(&chunk.map_err(fault)?) {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn list<'a>(&'a self, path: &'a str, deep: bool, most: usize) -> Answer<'a, Vec<Entry>> {
+        Box::pin(async move {
+            let prefix = location(path)?;
+            let object =
+                |meta: ObjectMeta| Entry { path: meta.location.to_string(), stamp: Some(stamp(meta)) };
+            if deep {
+                let mut found = self.store.list(Some(&prefix)).take(most + 1);
+                let mut entries = Vec::new();
+                while let Some(meta) = found.next().await {
+                    entries.push(object(meta.map_err(fault)?));
+                }
+                return Ok(entries);
+            }
+            let found = self.store.list_with_delimiter(Some(&prefix)).await.map_err(fault)?;
+            let folders = found.common_prefixes.into_iter();
+            let folders = folders.map(|path| Entry { path: path.to_string(), stamp: None });
+            Ok(folders.chain(found.objects.into_iter().map(object)).take(most + 1).collect())
+        })
+    }
+}
+
+fn location(path: &str) -> Result<Path, Fault> {
+    Path::parse(path).map_err(|error| Fault::Failed(error.to_string()))
+}
+
+fn stamp(meta: ObjectMeta) -> Stamp {
+    let modified = Some(SystemTime::from(meta.last_modified));
+    // Some stores send empty ones.
+    let etag = meta.e_tag.filter(|etag| !etag.trim_matches('"').is_empty());
+    Stamp { length: meta.size, etag, version: meta.version, modified }
+}
+
+fn fault(error: object_store::Error) -> Fault {
+    match error {
+        object_store::Error::NotFound { .. } => Fault::NotFound,
+        object_store::Error::Precondition { .. } => Fault::Changed,
+        object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
+            Fault::Denied(one_line(&error))
+        }
+        error => {
+            let why = one_line(&error);
+            // Without any, the library asks the machine that this one runs on.
+            if METADATA.iter().any(|host| why.contains(host)) {
+                return Fault::Denied("none were given, and this machine has none of its own".to_owned());
+            }
+            Fault::Failed(why)
+        }
+    }
+}
+
+/// What the library says, without the line ends of servers' answers, and not without end.
+fn one_line(error: &object_store::Error) -> String {
+    const MOST: usize = 300;
+    let text = error.to_string();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{} ...", &line[..end]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_a_store_and_a_path_in_it() {
+        let parsed = |url: &str| Place::parse(url).map(|place| (place.name, place.path)).unwrap();
+        let of = |name: &str, path: &str| (name.to_owned(), path.to_owned());
+        assert_eq!(parsed("s3://bucket/a%20b/c"), of("s3://bucket", "a b/c"));
+        assert_eq!(parsed("s3://bucket"), of("s3://bucket", ""));
+        assert_eq!(parsed("file:///a/b"), of("file://", "a/b"));
+        assert_eq!(parsed("http://host:8080/a%25"), of("http://host:8080", "a%"));
+        let path_style = "https://s3.eu-west-1.amazonaws.com";
+        assert_eq!(parsed(&format!("{path_style}/b/k%20/l")), (format!("{path_style}/b"), "k /l".to_owned()));
+        assert_eq!(parsed("gs://bucket/k").0, "gs://bucket");
+    }
+
+    #[test]
+    fn who_has_no_credentials_is_told_so() {
+        let asked = "Error performing PUT http://169.254.169.254/latest/api/token in 1s - timed out";
+        let error = object_store::Error::Generic { store: "S3", source: asked.into() };
+        let Fault::Denied(why) = fault(error) else { panic!("a store that failed") };
+        assert_eq!(why, "none were given, and this machine has none of its own");
+    }
+
+    #[test]
+    fn what_is_no_url_of_a_store_says_why() {
+        let said = |url: &str| Place::parse(url).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(said("file://host/a").lines().count(), 1);
+        assert!(matches!(Place::parse("file://host/a").map(|_| ()), Err(Error::NotAUrl { .. })));
+        assert!(matches!(Place::parse("s3://bucket/a//b").map(|_| ()), Err(Error::NotAUrl { .. })));
+        assert!(matches!(Place::parse("memory:///a").map(|_| ()), Err(Error::UnknownScheme { .. })));
+    }
+}

@@ -1,0 +1,214 @@
+//! Anything in any order: bytes are always right, memory stays within its bounds, and nobody waits for ever.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Arc;
+use std::thread;
+
+use common::{Faults, PART, Shelf, bytes, open, options, read};
+use foretell_buffers::{Error, Object, Pool, Source};
+use foretell_policy::belady_fetches;
+use proptest::prelude::*;
+
+const P: u64 = PART as u64;
+
+#[derive(Debug, Clone)]
+enum Act {
+    Open(usize),
+    Close(usize),
+    Read(usize, u64, u64),
+    View(usize, u32),
+    Disclose(Vec<(usize, u64, u64)>),
+    Cancel,
+    Change(usize, u64),
+    Fail(u64, u64, u64),
+}
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let object = 0..NAMES.len();
+    let range = (object.clone(), 0..6 * P, 0..4 * P);
+    let act = prop_oneof![
+        2 => object.clone().prop_map(Act::Open),
+        1 => object.clone().prop_map(Act::Close),
+        12 => range.clone().prop_map(|(object, at, length)| Act::Read(object, at, length)),
+        3 => (object.clone(), 0..8_u32).prop_map(|(object, part)| Act::View(object, part)),
+        4 => prop::collection::vec(range, 1..12).prop_map(Act::Disclose),
+        1 => Just(Act::Cancel),
+        1 => (object, 1..9 * P).prop_map(|(object, length)| Act::Change(object, length)),
+        2 => (0..4_u64, 0..4_u64, 0..4_u64).prop_map(|(fails, short, late)| Act::Fail(fails, short, late)),
+    ];
+    prop::collection::vec(act, 1..80)
+}
+
+/// An open object and the version that it was opened in.
+type Opened = Option<(Object, u64)>;
+
+fn do_one(pool: &Pool, shelf: &Arc<Shelf>, opened: &mut [Opened; 4], faulty: &mut bool, act: &Act) {
+    let is_old = |at: usize, version: u64| shelf.version(NAMES[at]) != version;
+    match act {
+        Act::Open(at) => {
+            let version = shelf.version(NAMES[*at]);
+            opened[*at] = Some((open(pool, shelf, NAMES[*at]), version));
+        }
+        Act::Close(at) => opened[*at] = None,
+        Act::Read(at, offset, length) => {
+            let Some((object, version)) = &opened[*at] else { return };
+            match read(object, *offset, *length) {
+                Ok(got) => assert_eq!(got, bytes(NAMES[*at], *version, *offset..offset + length)),
+                Err(Error::PastEnd { .. }) => assert!(offset + length > object.length()),
+                Err(Error::Changed { .. }) => assert!(is_old(*at, *version)),
+                Err(Error::Failed { .. } | Error::Short { .. }) => assert!(*faulty),
+                Err(other) => panic!("{other}"),
+            }
+        }
+        Act::View(at, part) => {
+            let Some((object, version)) = &opened[*at] else { return };
+            if let Ok(view) = object.view(*part) {
+                let start = u64::from(*part) * P;
+                assert_eq!(*view, bytes(NAMES[*at], *version, start..(start + P).min(object.length()))[..]);
+            }
+        }
+        Act::Disclose(ranges) => {
+            let known = ranges.iter().filter_map(|(at, offset, length)| {
+                let (object, _) = opened[*at].as_ref()?;
+                (offset + length <= object.length()).then_some((object, *offset, *length))
+            });
+            let known: Vec<_> = known.collect();
+            assert_eq!(pool.disclose(&known).unwrap(), known.len());
+        }
+        Act::Cancel => pool.cancel().unwrap(),
+        Act::Change(at, length) => shelf.put(NAMES[*at], *length),
+        Act::Fail(fails, short, delayed) => {
+            // What was asked for under the old ones may still come.
+            *faulty |= fails + short > 0;
+            shelf.set_faults(Faults { fails: *fails, short: *short, delayed: *delayed, silent: false });
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn bytes_are_right_and_memory_is_bounded(acts in acts(), parts in 1..12_u32) {
+        let shelf = Shelf::new();
+        for name in NAMES {
+            shelf.put(name, 5 * P + 77);
+        }
+        let pool = Pool::new(options(parts)).unwrap();
+        let mut opened: [Opened; 4] = [const { None }; 4];
+        let mut faulty = false;
+        for act in &acts {
+            do_one(&pool, &shelf, &mut opened, &mut faulty, act);
+        }
+        // The budget, and what one read holds: half of the budget, one part at least; and a part of a closed object that is
+        // just being filled for each request.
+        let slack = u64::from((parts / 2).max(1)) + 4 * 12;
+        let peak = pool.statistics().unwrap().memory_peak_bytes;
+        prop_assert!(peak <= (u64::from(parts) + slack) * P, "{peak} bytes, {parts} parts");
+        opened.fill(None);
+        drop(opened);
+        prop_assert_eq!(pool.statistics().unwrap().objects, 0);
+    }
+}
+
+#[test]
+fn the_budget_holds_while_objects_stay_open() {
+    let shelf = Shelf::new();
+    shelf.put("a", 400 * P);
+    let pool = Pool::new(options(40)).unwrap();
+    let object = open(&pool, &shelf, "a");
+    for round in 0..3 {
+        for at in 0..400 {
+            let part = (at * 7 + round) % 400;
+            pool.disclose(&[(&object, (part + 7) % 400 * P, P)]).unwrap();
+            assert_eq!(read(&object, part * P, P).unwrap(), bytes("a", 0, part * P..(part + 1) * P));
+        }
+    }
+    // One part is read at a time: it may be replaced while it is copied.
+    let peak = pool.statistics().unwrap().memory_peak_bytes;
+    assert!(peak <= 41 * P, "{} parts", peak / P);
+}
+
+#[test]
+fn faults_beside_each_other_give_no_wrong_byte_and_no_hang() {
+    let shelf = Shelf::new();
+    for at in 0..20 {
+        shelf.put(&format!("o{at}"), 9 * P + 5);
+    }
+    shelf.set_faults(Faults { fails: 20, short: 20, delayed: 10, silent: false });
+    let pool = Pool::new(options(30)).unwrap();
+    let source: Arc<dyn Source> = shelf.clone();
+    let failed: usize = thread::scope(|scope| {
+        let reader = |seed: u64| {
+            let (pool, source) = (&pool, &source);
+            move || {
+                let mut failed = 0;
+                for step in 0..300_u64 {
+                    let at = (seed * 7919 + step * step) % 20;
+                    let name = format!("o{at}");
+                    let object = pool.open_in("shelf", source, &name).unwrap();
+                    let offset = step * 37 % (8 * P);
+                    if step % 5 == 0 {
+                        pool.disclose(&[(&object, 0, 9 * P)]).unwrap();
+                    }
+                    match read(&object, offset, P) {
+                        Ok(got) => assert_eq!(got, bytes(&name, 0, offset..offset + P)),
+                        Err(Error::Failed { .. } | Error::Short { .. }) => failed += 1,
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+                failed
+            }
+        };
+        let readers: Vec<_> = (0..4).map(|seed| scope.spawn(reader(seed))).collect();
+        readers.into_iter().map(|reader| reader.join().unwrap()).sum()
+    });
+    let counts = pool.statistics().unwrap();
+    assert!(failed > 0 && failed < 600, "{failed} of 1200 failed: {counts:?}");
+    assert!(counts.requests_failed > 0);
+    assert_eq!(counts.objects, 0);
+}
+
+/// Three shuffled epochs over small objects with memory for half of them, each disclosed in time.
+#[test]
+fn a_sequence_told_exactly_is_fetched_as_seldom_as_can_be() {
+    const OBJECTS: usize = 600;
+    let shelf = Shelf::new();
+    let pool = {
+        let mut options = options(OBJECTS as u32 / 2);
+        options.recorded_references = 1 << 16;
+        Pool::new(options).unwrap()
+    };
+    let objects: Vec<Object> = (0..OBJECTS)
+        .map(|at| {
+            shelf.put(&at.to_string(), P);
+            open(&pool, &shelf, &at.to_string())
+        })
+        .collect();
+    let mut order: Vec<u32> = Vec::new();
+    let mut chance = 1_u64;
+    for _ in 0..3 {
+        let mut epoch: Vec<u32> = (0..OBJECTS as u32).collect();
+        for at in (1..epoch.len()).rev() {
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            epoch.swap(at, (chance >> 33) as usize % (at + 1));
+        }
+        order.extend(epoch);
+    }
+    let ranges: Vec<_> = order.iter().map(|&at| (&objects[at as usize], 0, P)).collect();
+    pool.disclose(&ranges).unwrap();
+    for &at in &order {
+        read(&objects[at as usize], 0, P).unwrap();
+    }
+    let best = belady_fetches(&order, OBJECTS as u32 / 2);
+    let counts = pool.statistics().unwrap();
+    assert_eq!(counts.best_fetches, Some(best));
+    let fetches = counts.fetched_bytes / P;
+    assert!(fetches * 100 <= best * 102, "{fetches} instead of {best}: {counts:?}");
+    assert!(counts.hits + counts.late > counts.demand_fetches * 10, "{counts:?}");
+}

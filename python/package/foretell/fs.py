@@ -1,0 +1,333 @@
+"""foretell's pool as a file system of fsspec: what pandas, PyArrow, Zarr and Dask open URLs with.
+
+    import fsspec
+
+    with fsspec.open("foretell::s3://bucket/table.parquet") as file:
+        ...
+    fs = fsspec.filesystem("foretell", target_protocol="s3", budget_bytes=4 << 30)
+    fs.disclose([("bucket/a", 0, None), ("bucket/b", 0, 65536)])  # what will be read, in order
+    fs.cat_file("bucket/a")
+
+Read-only. Options of the file system below that this one understands are passed on ("key", "secret", "token",
+"anon", "endpoint_url", and "endpoint_url" and "region_name" among "client_kwargs"); everything else that the stores
+know is named in `options`, as the crate object_store names it. File systems of the same options share a pool; each process has its
+own.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+from weakref import WeakValueDictionary
+
+from fsspec.implementations.chained import ChainedFileSystem  # type: ignore[import-untyped]
+from fsspec.spec import AbstractBufferedFile  # type: ignore[import-untyped]
+
+from foretell.pool import ChangedError, Object, Pool, Stamp, Statistics
+
+__all__ = ["ForetellFile", "ForetellFileSystem"]
+
+# Protocols of fsspec that are called otherwise in URLs of stores.
+_SCHEMES = {"local": "file", "gcs": "gs"}
+
+# Options of s3fs, gcsfs and adlfs, and what object_store calls them.
+_NAMES = {
+    "key": "access_key_id",
+    "secret": "secret_access_key",
+    "token": "token",
+    "endpoint_url": "endpoint",
+    "region_name": "region",
+    "anon": "skip_signature",
+    "account_name": "account_name",
+    "account_key": "account_key",
+    "sas_token": "sas_token",
+}
+
+
+def _store_options(given: Mapping[str, Any]) -> dict[str, str]:
+    """Options of a file system of fsspec, as the store calls them."""
+    options: dict[str, str] = {}
+    for name, value in given.items():
+        if name == "client_kwargs":
+            options |= _store_options(value)
+        elif name not in _NAMES:
+            raise ValueError(f"target_options: '{name}' is not understood; name it in options as its store does")
+        elif value is not None:
+            options[_NAMES[name]] = str(value).lower() if isinstance(value, bool) else str(value)
+    if options.get("endpoint", "").startswith("http://"):
+        options["allow_http"] = "true"
+    return options
+
+
+class _Shared:
+    """What file systems of the same options share: fsspec makes one for each chained URL."""
+
+    def __init__(self, process: int, pool: Pool) -> None:
+        self.process = process
+        self.pool = pool
+        self.lock = threading.Lock()
+        # By URL: paths of different file systems below may look alike.
+        self.objects: OrderedDict[str, Object] = OrderedDict()
+        self.stamps: OrderedDict[str, Stamp] = OrderedDict()
+
+
+_shared: WeakValueDictionary[tuple[int, str], _Shared] = WeakValueDictionary()
+_shared_lock = threading.Lock()
+# A child of fork() may have got the lock while somebody held it.
+os.register_at_fork(after_in_child=lambda: globals().update(_shared_lock=threading.Lock()))
+
+
+class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
+    """Files of another file system, through a pool of foretell's.
+
+    target_protocol: the protocol below: "s3", "gs", "az", "http", "https", "file". Without one, paths are URLs.
+    target_options: options of the file system below.
+    budget_bytes, part_bytes, timeout, requests, policy: those of the pool; see foretell.pool.Pool.
+    options: options of the store, as object_store names them.
+    objects: how many paths are held open; beyond, that which was used longest ago is closed, and its memory given back.
+    """
+
+    protocol = "foretell"
+    root_marker = ""
+
+    def __init__(
+        self,
+        target_protocol: str | None = None,
+        target_options: Mapping[str, Any] | None = None,
+        fo: str | None = None,
+        *,
+        budget_bytes: int = 1 << 30,
+        part_bytes: int | None = None,
+        timeout: float | None = None,
+        requests: int | None = None,
+        policy: str | None = None,
+        options: Mapping[str, str] | None = None,
+        recorded_references: int | None = None,
+        objects: int = 1 << 17,
+        **storage_options: Any,
+    ) -> None:
+        super().__init__(
+            target_protocol=target_protocol, target_options=target_options, fo=fo, **storage_options
+        )
+        self.target_protocol = target_protocol
+        self._pool_options: dict[str, Any] = {
+            "budget_bytes": budget_bytes,
+            "part_bytes": part_bytes,
+            "timeout": timeout,
+            "requests": requests,
+            "policy": policy,
+            "options": {**_store_options(target_options or {}), **(options or {})},
+            "recorded_references": recorded_references,
+        }
+        self._most_objects = objects
+        self._shared_state = self._share()
+
+    def _share(self) -> _Shared:
+        key = (os.getpid(), repr(sorted(self._pool_options.items(), key=str)))
+        with _shared_lock:
+            if (shared := _shared.get(key)) is None:
+                shared = _shared[key] = _Shared(os.getpid(), Pool(**self._pool_options))
+            return shared
+
+    @property
+    def _state(self) -> _Shared:
+        if self._shared_state.process != os.getpid():
+            # Forked: neither the lock nor the threads are usable, and the memory is the parent's.
+            self._shared_state = self._share()
+        return self._shared_state
+
+    @property
+    def pool(self) -> Pool:
+        """The pool of this process; file systems of the same options share it."""
+        return self._state.pool
+
+    def statistics(self) -> Statistics:
+        """How the pool fares."""
+        return self.pool.statistics()
+
+    # ---- paths and objects ----
+
+    def _url(self, path: str) -> str:
+        if "://" in path:
+            return path
+        if self.target_protocol is None:
+            raise ValueError(f"{path}: without target_protocol a URL is needed")
+        scheme = _SCHEMES.get(self.target_protocol, self.target_protocol)
+        return f"{scheme}://{quote(path)}"
+
+    def _remember(self, kept: OrderedDict[str, Any], url: str, value: Any) -> None:
+        """Keeps what belongs to a URL, and not more than `objects` of it. With the lock held."""
+        kept[url] = value
+        kept.move_to_end(url)
+        while len(kept) > self._most_objects:
+            kept.popitem(last=False)
+
+    def _objects(self, paths: Iterable[str]) -> list[Object]:
+        """The open objects of some paths; those that are new are opened together."""
+        state = self._state
+        urls = [self._url(self._strip_protocol(path)) for path in paths]
+        found: dict[str, Object] = {}
+        new: list[str] = []
+        with state.lock:
+            for url in dict.fromkeys(urls):
+                if (known := state.objects.get(url)) is not None:
+                    state.objects.move_to_end(url)
+                    found[url] = known
+                elif (stamp := state.stamps.get(url)) is not None:
+                    found[url] = state.pool.open(url, stamp)
+                else:
+                    new.append(url)
+        found |= zip(new, state.pool.open_all(new))
+        with state.lock:
+            for url, one in found.items():
+                self._remember(state.objects, url, one)
+        return [found[url] for url in urls]
+
+    def _read(self, path: str, start: int, end: int | None) -> bytes:
+        object_ = self._objects([path])[0]
+        length = object_.length
+        start = max(0, start + length) if start < 0 else min(start, length)
+        end = length if end is None else end + length if end < 0 else min(end, length)
+        try:
+            return object_.read(start, max(0, end - start))
+        except ChangedError:
+            # Whoever opens it again gets the new one.
+            self.invalidate_cache(path)
+            raise
+
+    def disclose(self, chunks: Iterable[tuple[str, int, int | None]]) -> int:
+        """Disclose what will be read, in this order, after all that was disclosed before.
+
+        chunks: (path, offset, length); a length of None means up to the end.
+
+        Returns how many were taken: fewer than were given when too much is disclosed and not read yet.
+        """
+        given = list(chunks)
+        objects = self._objects(path for path, _, _ in given)
+        return self.pool.disclose(
+            (one, offset, max(0, one.length - offset) if length is None else length)
+            for one, (_, offset, length) in zip(objects, given)
+        )
+
+    def cancel(self) -> None:
+        """Withdraw what was disclosed and not read yet."""
+        self.pool.cancel()
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        """Forget what is known of a path, or of all; what was opened before keeps what it has."""
+        state = self._state
+        with state.lock:
+            for kept in (state.objects, state.stamps):
+                if path is None:
+                    kept.clear()
+                else:
+                    kept.pop(self._url(self._strip_protocol(path)), None)
+        super().invalidate_cache(path)
+
+    # ---- what fsspec asks for ----
+
+    def _listed(self, path: str, *, deep: bool) -> list[dict[str, Any]]:
+        state = self._state
+        base = self._strip_protocol(path).rstrip("/")
+        # What the store calls a path begins after its bucket, host or root; what fsspec calls it, with that.
+        url = self._url(base)
+        listed = state.pool.list(url, deep=deep)
+        entries = []
+        with state.lock:
+            for name, stamp in listed:
+                full = self._full(base, name)
+                if stamp is None:
+                    entries.append({"name": full, "size": 0, "type": "directory"})
+                else:
+                    self._remember(state.stamps, self._url(full), stamp)
+                    entries.append(self._describe(full, stamp))
+        return entries
+
+    def _full(self, base: str, name: str) -> str:
+        if self.target_protocol in ("file", "local"):
+            return f"/{name}"
+        if "://" in base:
+            scheme, rest = base.split("://", 1)
+            return f"{scheme}://{rest.split('/', 1)[0]}/{quote(name)}"
+        return f"{base.split('/', 1)[0]}/{name}"
+
+    @staticmethod
+    def _describe(path: str, stamp: Stamp) -> dict[str, Any]:
+        return {
+            "name": path,
+            "size": stamp.length,
+            "type": "file",
+            "ETag": stamp.etag,
+            "modified": stamp.modified,
+        }
+
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
+        """What lies directly under a path; a file's own entry if it is one."""
+        entries = self._listed(path, deep=False)
+        if not entries:
+            entries = [self.info(path)]
+        return entries if detail else sorted(entry["name"] for entry in entries)
+
+    def find(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        detail: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """All files under a path, by as few requests as their store needs."""
+        if maxdepth is not None or withdirs:
+            return super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **kwargs)
+        found = {entry["name"]: entry for entry in self._listed(path, deep=True)}
+        if not found and self.isfile(path):
+            found = {entry["name"]: entry for entry in [self.info(path)]}
+        names = sorted(found)
+        return {name: found[name] for name in names} if detail else names
+
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        """What is known of a path."""
+        path = self._strip_protocol(path)
+        # A bucket is no object.
+        if "/" in path or self.target_protocol is None:
+            try:
+                return self._describe(path, self._objects([path])[0].stamp)
+            except FileNotFoundError:
+                if not self._listed(path, deep=False):
+                    raise
+        elif not self._listed(path, deep=False):
+            raise FileNotFoundError(f"{path}: nothing is there")
+        return {"name": path, "size": 0, "type": "directory"}
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
+        """The bytes of a file, or a part of them."""
+        return self._read(path, start or 0, end)
+
+    def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> ForetellFile:
+        if mode != "rb":
+            raise NotImplementedError(f"{path}: mode '{mode}' is not there, foretell only reads")
+        kwargs.pop("cache_type", None)
+        # What is kept, the pool keeps.
+        return ForetellFile(
+            self, path, mode, cache_type="none", size=self._objects([path])[0].length, **kwargs
+        )
+
+    def created(self, path: str) -> Any:
+        """Stores do not say."""
+        raise NotImplementedError("stores keep the time of the last modification alone")
+
+    def modified(self, path: str) -> Any:
+        """When a file was modified last, in seconds since 1970."""
+        return self.info(path)["modified"]
+
+
+class ForetellFile(AbstractBufferedFile):  # type: ignore[misc]
+    """An open file: reads come from the pool."""
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        data: bytes = self.fs._read(self.path, start, end)
+        return data

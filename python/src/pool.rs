@@ -1,0 +1,288 @@
+//! Pools of buffers in Python: `Pool`, `Object`, `Stamp`, `Statistics`, without the interpreter's lock while they wait.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use foretell_buffers as buffers;
+use foretell_client::Policy;
+use pyo3::exceptions::{
+    PyFileNotFoundError, PyOSError, PyPermissionError, PyRuntimeError, PyTimeoutError, PyValueError,
+};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::number;
+
+pyo3::create_exception!(
+    foretell._native,
+    ChangedError,
+    PyOSError,
+    "An object is another one than when it was opened: open it again."
+);
+
+/// An error of the pool, on its way to Python.
+struct Failure(buffers::Error);
+
+impl From<Failure> for PyErr {
+    fn from(Failure(error): Failure) -> PyErr {
+        use buffers::Error as E;
+        let line = error.to_string();
+        match error {
+            E::NotFound { .. } => PyFileNotFoundError::new_err(line),
+            E::Denied { .. } => PyPermissionError::new_err(line),
+            E::TimedOut { .. } => PyTimeoutError::new_err(line),
+            E::Changed { .. } => ChangedError::new_err(line),
+            E::BudgetBelowPart { .. }
+            | E::Outside { .. }
+            | E::NotAUrl { .. }
+            | E::UnknownScheme { .. }
+            | E::UnknownOption { .. }
+            | E::OtherPool { .. }
+            | E::PastEnd { .. } => PyValueError::new_err(line),
+            E::Forked | E::NoThreads { .. } => PyRuntimeError::new_err(line),
+            _ => PyOSError::new_err(line),
+        }
+    }
+}
+
+/// A state of an object: what a listing says of it, and what an opened one is held to.
+#[pyclass(frozen, eq, module = "foretell._native")]
+#[derive(PartialEq)]
+pub(crate) struct Stamp(buffers::Stamp);
+
+#[pymethods]
+impl Stamp {
+    /// Bytes of the object.
+    #[getter]
+    fn length(&self) -> u64 {
+        self.0.length
+    }
+
+    /// Its ETag, where the store gives one.
+    #[getter]
+    fn etag(&self) -> Option<&str> {
+        self.0.etag.as_deref()
+    }
+
+    /// When it was modified last, in seconds since 1970.
+    #[getter]
+    fn modified(&self) -> Option<f64> {
+        let since = |at: SystemTime| at.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs_f64());
+        self.0.modified.and_then(since)
+    }
+}
+
+/// An open object of a pool.
+#[pyclass(frozen, module = "foretell._native")]
+pub(crate) struct Object {
+    object: Mutex<Option<buffers::Object>>,
+}
+
+impl Object {
+    fn new(object: buffers::Object) -> Object {
+        Object { object: Mutex::new(Some(object)) }
+    }
+
+    fn get(&self) -> PyResult<buffers::Object> {
+        let object = self.object.lock().unwrap_or_else(PoisonError::into_inner);
+        object.clone().ok_or_else(|| PyValueError::new_err("the object is closed"))
+    }
+}
+
+#[pymethods]
+impl Object {
+    /// Its URL, as it was opened.
+    #[getter]
+    fn url(&self) -> PyResult<String> {
+        Ok(self.get()?.url().to_owned())
+    }
+
+    /// Its length in bytes.
+    #[getter]
+    fn length(&self) -> PyResult<u64> {
+        Ok(self.get()?.length())
+    }
+
+    /// The state that it was opened in.
+    #[getter]
+    fn stamp(&self) -> PyResult<Stamp> {
+        Ok(Stamp(self.get()?.stamp().clone()))
+    }
+
+    /// Bytes of the object: `length` of them from `offset` on; without a length, up to its end.
+    ///
+    /// Other threads run meanwhile. Raises ValueError for a range that the object does not have, ChangedError when it is
+    /// another one by now, and OSError when the store fails.
+    #[pyo3(signature = (offset=None, length=None), text_signature = "(self, offset=0, length=None)")]
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        offset: Option<&Bound<'py, PyAny>>,
+        length: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let object = self.get()?;
+        let offset = offset.map_or(Ok(0), |offset| number::part("offset", offset))?;
+        let rest = object.length().saturating_sub(offset);
+        let length = length.map_or(Ok(rest), |length| number::part("length", length))?;
+        if offset.checked_add(length).is_none_or(|end| end > object.length()) {
+            let (url, object_bytes) = (object.url().to_owned(), object.length());
+            return Err(Failure(buffers::Error::PastEnd { url, offset, length, object_bytes }).into());
+        }
+        // No longer than the object, so that nobody is given memory for the asking.
+        let length = usize::try_from(length)?;
+        PyBytes::new_with(py, length, |bytes| {
+            Ok(py.detach(|| object.read_at(bytes, offset)).map_err(Failure)?)
+        })
+    }
+
+    /// Give it back. With the last handle of an object goes what the pool has of it.
+    fn close(&self) {
+        self.object.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn __repr__(&self) -> String {
+        match self.get() {
+            Ok(object) => format!("<Object {} of {} bytes>", object.url(), object.length()),
+            Err(_) => "<Object, closed>".to_owned(),
+        }
+    }
+}
+
+/// How a pool fares. References, hits and fetches are in parts.
+#[pyclass(frozen, get_all, module = "foretell._native")]
+pub(crate) struct Statistics {
+    references: u64,
+    hits: u64,
+    late: u64,
+    demand_fetches: u64,
+    prefetches: u64,
+    prefetches_wasted: u64,
+    evictions: u64,
+    requests: u64,
+    requests_failed: u64,
+    requests_under_way: u64,
+    fetched_bytes: u64,
+    wasted_bytes: u64,
+    memory_bytes: u64,
+    memory_peak_bytes: u64,
+    disclosed_ahead: u64,
+    objects: u64,
+    best_fetches: Option<u64>,
+}
+
+/// What a range to be disclosed is made of: an object, an offset, a length.
+type Chunk<'py> = (PyRef<'py, Object>, Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+/// Memory in front of object stores, within a budget, with what is disclosed fetched ahead.
+#[pyclass(frozen, module = "foretell._native")]
+pub(crate) struct Pool {
+    pool: buffers::Pool,
+}
+
+#[pymethods]
+impl Pool {
+    #[new]
+    #[pyo3(signature = (budget_bytes, *, part_bytes=None, timeout=None, requests=None, threads=None, policy=None, options=None, recorded_references=None))]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+    fn new(
+        budget_bytes: &Bound<'_, PyAny>,
+        part_bytes: Option<&Bound<'_, PyAny>>,
+        timeout: Option<f64>,
+        requests: Option<usize>,
+        threads: Option<usize>,
+        policy: Option<&str>,
+        options: Option<&Bound<'_, PyDict>>,
+        recorded_references: Option<u32>,
+    ) -> PyResult<Pool> {
+        let mut chosen = buffers::Options::new(number::part("budget_bytes", budget_bytes)?);
+        if let Some(part_bytes) = part_bytes {
+            let given = number::part("part_bytes", part_bytes)?;
+            // What does not fit is more than any limit, and refused by it.
+            chosen.part_bytes = u32::try_from(given).unwrap_or(u32::MAX);
+        }
+        if let Some(timeout) = timeout {
+            let wrong = |_| PyValueError::new_err(format!("timeout: {timeout} is no number of seconds"));
+            chosen.timeout = Duration::try_from_secs_f64(timeout).map_err(wrong)?;
+        }
+        chosen.requests = requests.unwrap_or(chosen.requests);
+        chosen.threads = threads.unwrap_or(chosen.threads);
+        chosen.recorded_references = recorded_references.unwrap_or(0);
+        if let Some(name) = policy {
+            let names = || Policy::names().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+            let wrong =
+                |_| PyValueError::new_err(format!("policy: one of {} is needed, not '{name}'", names()));
+            chosen.policy = name.parse().map_err(wrong)?;
+        }
+        for (name, value) in options.into_iter().flatten() {
+            chosen.store.push((name.extract()?, value.extract()?));
+        }
+        Ok(Pool { pool: buffers::Pool::new(chosen).map_err(Failure)? })
+    }
+
+    /// Open an object by its URL. Its state is asked for, unless it is known from list(), and pinned.
+    #[pyo3(signature = (url, stamp=None))]
+    fn open(&self, py: Python<'_>, url: &str, stamp: Option<&Stamp>) -> PyResult<Object> {
+        let object = match stamp {
+            Some(stamp) => self.pool.open_listed(url, stamp.0.clone()),
+            None => py.detach(|| self.pool.open(url)),
+        };
+        Ok(Object::new(object.map_err(Failure)?))
+    }
+
+    /// Open several, whose states are asked for at the same time.
+    fn open_all(&self, py: Python<'_>, urls: Vec<String>) -> PyResult<Vec<Object>> {
+        let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+        let objects = py.detach(|| self.pool.open_all(&urls)).map_err(Failure)?;
+        objects.into_iter().map(|object| Ok(Object::new(object.map_err(Failure)?))).collect()
+    }
+
+    /// What lies directly under a URL, or at any depth: paths in its store, each with a stamp unless it is a folder.
+    #[pyo3(signature = (url, *, deep=false))]
+    fn list(&self, py: Python<'_>, url: &str, deep: bool) -> PyResult<Vec<(String, Option<Stamp>)>> {
+        let entries = py.detach(|| self.pool.list(url, deep)).map_err(Failure)?;
+        Ok(entries.into_iter().map(|entry| (entry.path, entry.stamp.map(Stamp))).collect())
+    }
+
+    /// Disclose what will be read, in this order, after all that was disclosed before: (object, offset, length).
+    ///
+    /// Returns how many were taken: fewer than were given when 4,194,304 parts are disclosed and not read yet.
+    fn disclose(&self, py: Python<'_>, chunks: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let mut ranges = Vec::new();
+        for chunk in chunks.try_iter()? {
+            let (object, offset, length): Chunk<'_> = chunk?.extract()?;
+            ranges.push((object.get()?, number::part("offset", &offset)?, number::part("length", &length)?));
+        }
+        let ranges: Vec<_> =
+            ranges.iter().map(|(object, offset, length)| (object, *offset, *length)).collect();
+        Ok(py.detach(|| self.pool.disclose(&ranges)).map_err(Failure)?)
+    }
+
+    /// Withdraw what was disclosed and not read yet.
+    fn cancel(&self) -> PyResult<()> {
+        Ok(self.pool.cancel().map_err(Failure)?)
+    }
+
+    /// How the pool fares.
+    fn statistics(&self, py: Python<'_>) -> PyResult<Statistics> {
+        let counts = py.detach(|| self.pool.statistics()).map_err(Failure)?;
+        Ok(Statistics {
+            references: counts.references,
+            hits: counts.hits,
+            late: counts.late,
+            demand_fetches: counts.demand_fetches,
+            prefetches: counts.prefetches,
+            prefetches_wasted: counts.prefetches_wasted,
+            evictions: counts.evictions,
+            requests: counts.requests,
+            requests_failed: counts.requests_failed,
+            requests_under_way: counts.requests_under_way,
+            fetched_bytes: counts.fetched_bytes,
+            wasted_bytes: counts.wasted_bytes,
+            memory_bytes: counts.memory_bytes,
+            memory_peak_bytes: counts.memory_peak_bytes,
+            disclosed_ahead: counts.disclosed_ahead,
+            objects: counts.objects,
+            best_fetches: counts.best_fetches,
+        })
+    }
+}

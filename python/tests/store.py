@@ -1,0 +1,122 @@
+"""A store on this machine that speaks as much of S3 as readers need, and counts and spoils what it is asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+
+class Store:
+    """Objects by their path, the bucket's name first: "bucket/key"."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.requests: list[tuple[str, str]] = []
+        # Answers of 503 that are still to be given.
+        self.refusals = 0
+        # Open, unless somebody closes it: nobody is answered before.
+        self.gate = threading.Event()
+        self.gate.set()
+        store = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            # Head and body go out at once, each by itself.
+            disable_nagle_algorithm = True
+
+            def do_HEAD(self) -> None:
+                store._answer(self, with_body=False)
+
+            def do_GET(self) -> None:
+                store._answer(self, with_body=True)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def asked(self, method: str) -> list[str]:
+        return [path for how, path in self.requests if how == method]
+
+    def _answer(self, to: BaseHTTPRequestHandler, *, with_body: bool) -> None:
+        parts = urlsplit(to.path)
+        path = unquote(parts.path).strip("/")
+        self.requests.append((to.command, path))
+        self.gate.wait()
+        status, headers, body = self._look_up(to, path, parse_qs(parts.query))
+        to.send_response(status)
+        for name, value in headers.items():
+            to.send_header(name, value)
+        to.send_header("Content-Length", str(len(body)))
+        to.send_header("Last-Modified", "Mon, 01 Jan 2024 00:00:00 GMT")
+        to.end_headers()
+        # Whoever has no more patience is gone.
+        with suppress(ConnectionError):
+            to.wfile.write(body if with_body else b"")
+
+    def _look_up(
+        self, to: BaseHTTPRequestHandler, path: str, query: dict[str, list[str]]
+    ) -> tuple[int, dict[str, str], bytes]:
+        if self.refusals > 0:
+            self.refusals -= 1
+            return 503, {}, b""
+        if "list-type" in query:
+            return 200, {"Content-Type": "application/xml"}, self._list(path, query)
+        content = self.objects.get(path)
+        if content is None:
+            return 404, {}, b""
+        etag = f'"{hashlib.md5(content).hexdigest()}"'
+        headers = {"ETag": etag, "Accept-Ranges": "bytes"}
+        if to.headers.get("If-Match", etag) != etag:
+            return 412, headers, b""
+        if (wanted := to.headers.get("Range")) is None:
+            return 200, headers, content
+        first, last = (int(at) for at in wanted.removeprefix("bytes=").split("-"))
+        body = content[first : last + 1]
+        headers["Content-Range"] = f"bytes {first}-{first + len(body) - 1}/{len(content)}"
+        return 206, headers, body
+
+    def _list(self, bucket: str, query: dict[str, list[str]]) -> bytes:
+        prefix, delimiter = query.get("prefix", [""])[0], query.get("delimiter", [""])[0]
+        entries, folders = [], set()
+        for path, content in sorted(self.objects.items()):
+            key = path.removeprefix(f"{bucket}/")
+            if key == path or not key.startswith(prefix):
+                continue
+            head, found, _ = key[len(prefix) :].partition(delimiter or "/")
+            if delimiter and found:
+                folders.add(prefix + head + delimiter)
+                continue
+            etag = hashlib.md5(content).hexdigest()
+            entries.append(
+                f"<Contents><Key>{escape(key)}</Key><LastModified>2024-01-01T00:00:00Z</LastModified>"
+                f"<ETag>&quot;{etag}&quot;</ETag><Size>{len(content)}</Size></Contents>"
+            )
+        shared = "".join(
+            f"<CommonPrefixes><Prefix>{escape(one)}</Prefix></CommonPrefixes>" for one in sorted(folders)
+        )
+        name = f"<Name>{bucket}</Name><IsTruncated>false</IsTruncated>"
+        return f"<ListBucketResult>{name}{''.join(entries)}{shared}</ListBucketResult>".encode()
+
+
+@contextmanager
+def serving() -> Iterator[Store]:
+    store = Store()
+    try:
+        yield store
+    finally:
+        store.close()

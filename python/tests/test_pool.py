@@ -1,0 +1,217 @@
+"""Pools of buffers, and the file system that is made of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import fsspec  # type: ignore[import-untyped]
+import pytest
+
+from foretell.fs import ForetellFileSystem
+from foretell.pool import ChangedError, Pool
+from foretell.torch import DisclosingSampler, Objects
+from programs import Program
+from store import Store, serving
+
+CREDENTIALS = {"key": "someone", "secret": "secret"}
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with serving() as one:
+        yield one
+
+
+def file_system(store: Store, **options: Any) -> ForetellFileSystem:
+    options = {"part_bytes": 4096, "timeout": 20, "skip_instance_cache": True, **options}
+    target = {**CREDENTIALS, "endpoint_url": store.url}
+    return ForetellFileSystem(target_protocol="s3", target_options=target, **options)
+
+
+def content(seed: int, length: int) -> bytes:
+    return random.Random(seed).randbytes(length)
+
+
+def test_a_pool_reads_local_files(tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    path.write_bytes(content(1, 100_000))
+    pool = Pool(1 << 20, part_bytes=4096)
+    table = pool.open(f"file://{path}")
+    assert table.length == 100_000
+    assert table.read() == content(1, 100_000)
+    assert table.read(99_000) == content(1, 100_000)[99_000:]
+    assert table.read(5, 10) == content(1, 100_000)[5:15]
+    assert pool.disclose([(table, 0, 4096), (table, 50_000, 10)]) == 2
+    statistics = pool.statistics()
+    assert statistics.hits > 0 and statistics.fetched_bytes == 100_000
+    assert pool.open(f"file://{path}", table.stamp).stamp == table.stamp
+    table.close()
+    with pytest.raises(ValueError, match="closed"):
+        table.read()
+
+
+@pytest.mark.parametrize(
+    ("act", "kind", "line"),
+    [
+        (lambda: Pool(1000), ValueError, "budget: 1000 bytes hold no part of 262144 bytes"),
+        (lambda: Pool(-1), ValueError, "budget_bytes: -1 is negative"),
+        (lambda: Pool(1 << 20, policy="best"), ValueError, "policy: one of 'lru'"),
+        (lambda: Pool(1 << 20, timeout=-1.0), ValueError, "timeout: -1 is no number of seconds"),
+        (lambda: Pool(1 << 20, part_bytes=1), ValueError, "part_bytes: 1 is not within 4096 and 67108864"),
+        (lambda: Pool(1 << 20).open("ftp://a/b"), ValueError, "ftp://a/b: unknown scheme"),
+        (lambda: Pool(1 << 20).open("file:///no/such"), FileNotFoundError, "file:///no/such: no such object"),
+        (lambda: Pool(1 << 20, options={"regoin": "x"}).open("s3://b/k"), ValueError, "no option 'regoin'"),
+        (
+            lambda: ForetellFileSystem("s3", {"profile": "me"}, skip_instance_cache=True),
+            ValueError,
+            "target_options: 'profile' is not understood",
+        ),
+    ],
+)
+def test_mistakes_are_said_in_one_line(act: Any, kind: type[Exception], line: str) -> None:
+    with pytest.raises(kind) as raised:
+        act()
+    assert line in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_s3_is_read_listed_and_held_to_its_state(store: Store) -> None:
+    store.objects = {f"bucket/images/{at} a.jpg": content(at, 9000 + at) for at in range(20)}
+    store.objects["bucket/top"] = b"top"
+    fs = file_system(store, budget_bytes=1 << 20)
+    assert [entry["name"] for entry in fs.ls("bucket")] == ["bucket/images", "bucket/top"]
+    assert fs.ls("bucket/images", detail=False) == sorted(store.objects)[:-1]
+    assert fs.find("bucket") == sorted(store.objects)
+    assert fs.isdir("bucket/images") and fs.isdir("bucket") and not fs.isdir("basket")
+    assert fs.size("bucket/images/3 a.jpg") == 9003
+    assert fs.exists("bucket/top") and not fs.exists("bucket/no")
+    # Everything was listed: the one that is not there was asked for, and no other.
+    assert set(store.asked("HEAD")) <= {"bucket/images", "bucket/no"}
+    name = "bucket/images/7 a.jpg"
+    assert fs.cat_file(name) == store.objects[name]
+    assert fs.cat_file(name, 10, -5) == store.objects[name][10:-5]
+    with fs.open(name) as file:
+        assert file.seek(9000) == 9000
+        assert file.read() == store.objects[name][9000:]
+    with pytest.raises(NotImplementedError):
+        fs.open(name, "wb")
+    name = "bucket/images/8 a.jpg"
+    store.objects[name] = content(99, 9008)
+    with pytest.raises(ChangedError):
+        fs.cat_file(name)
+    assert fs.cat_file(name) == content(99, 9008)
+
+
+def test_a_chained_url_is_all_that_a_program_needs(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_text("one\ntwo\nthree\n")
+    with fsspec.open(f"foretell::file://{path}", "rt") as lines:
+        assert list(lines) == ["one\n", "two\n", "three\n"]
+    # One budget, however many URLs are opened.
+    one, other = (fsspec.url_to_fs(f"foretell::file://{tmp_path}/{name}")[0] for name in ("a", "b"))
+    assert one.pool is other.pool
+    assert one.pool is not ForetellFileSystem("file", budget_bytes=1 << 20).pool
+
+
+def test_http(store: Store) -> None:
+    store.objects["data/table"] = content(5, 50_000)
+    fs = ForetellFileSystem(target_protocol="http", part_bytes=4096, skip_instance_cache=True)
+    assert fs.cat_file(f"{store.url}/data/table") == content(5, 50_000)
+
+
+def test_shuffled_epochs_are_fetched_hardly_more_often_than_can_be(store: Store) -> None:
+    paths = [f"bucket/{at}" for at in range(200)]
+    store.objects = {path: content(at, 4000) for at, path in enumerate(paths)}
+    fs = file_system(store, budget_bytes=100 * 4096, recorded_references=1 << 16)
+    fs.find("bucket")
+    for epoch in range(3):
+        order = random.Random(epoch).sample(range(200), 200)
+        for at in DisclosingSampler(order, Objects(fs, paths), window=200):
+            assert fs.cat_file(paths[at]) == store.objects[paths[at]]
+    statistics = fs.statistics()
+    assert statistics.references == 600
+    assert statistics.best_fetches is not None
+    # What comes after the epoch that is disclosed is not known: some more than with all of it.
+    assert statistics.requests <= 1.25 * statistics.best_fetches
+    assert statistics.demand_fetches < 60
+    assert statistics.memory_peak_bytes <= 102 * 4096
+
+
+def test_an_epoch_that_is_given_up_is_withdrawn(store: Store) -> None:
+    paths = [f"bucket/{at}" for at in range(50)]
+    store.objects = {path: b"x" for path in paths}
+    fs = file_system(store)
+    for at in DisclosingSampler(range(50), Objects(fs, paths)):
+        if at == 3:
+            break
+    assert fs.statistics().disclosed_ahead == 0
+
+
+def test_a_store_that_is_busy_is_asked_again_and_one_that_stays_so_is_an_error(store: Store) -> None:
+    store.objects["bucket/a"] = content(1, 10_000)
+    fs = file_system(store, timeout=3)
+    store.refusals = 2
+    assert fs.cat_file("bucket/a") == content(1, 10_000)
+    store.refusals = 1 << 30
+    with pytest.raises(OSError, match="s3://bucket/b: the store failed|no answer within 3 s"):
+        fs.cat_file("bucket/b")
+
+
+def test_a_forked_child_has_a_pool_of_its_own(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(content(1, 10_000))
+    ended = program(
+        "-c",
+        dedent(f"""
+        import os
+        from foretell.fs import ForetellFileSystem
+        from foretell.pool import Pool
+        fs = ForetellFileSystem("file")
+        pool = Pool(1 << 20)
+        one = pool.open("file://{tmp_path}/a")
+        assert len(fs.cat_file("{tmp_path}/a")) == 10_000
+        child = os.fork()
+        if child == 0:
+            try:
+                one.read()
+            except RuntimeError as error:
+                assert "after fork()" in str(error), error
+                assert len(fs.cat_file("{tmp_path}/a")) == 10_000
+                os._exit(0)
+            os._exit(1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(one.read()))
+        """),
+    )
+    assert ended.stdout.split() == ["0", "10000"], ended.stderr
+
+
+def test_without_fsspec_the_rest_works(program: Program) -> None:
+    ended = program(
+        "-c",
+        dedent("""
+        import sys
+        sys.modules["fsspec"] = None
+        import foretell, foretell.pool, foretell.torch
+        try:
+            import foretell.fs
+        except ImportError as error:
+            print("needs", "fsspec" in str(error))
+        """),
+    )
+    assert ended.stdout.split() == ["needs", "True"], ended.stderr
+
+
+def test_other_threads_run_while_one_reads(store: Store) -> None:
+    store.objects["bucket/a"] = content(1, 10_000)
+    fs = file_system(store)
+    fs.info("bucket/a")
+    store.gate.clear()
+    with ThreadPoolExecutor() as threads:
+        reading = threads.submit(fs.cat_file, "bucket/a")
+        # Opened here, so not before this thread runs.
+        store.gate.set()
+        assert reading.result() == content(1, 10_000)
