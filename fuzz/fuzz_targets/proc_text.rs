@@ -4,7 +4,9 @@
 #![no_main]
 
 use foretell_pagecache::FileKey;
-use foretell_pagecache::proc_text::{Credentials, mapped, mount_points, name, own_memory, share_of_memory, state};
+use foretell_pagecache::proc_text::{
+    Credentials, mapped, mount_points, name, own_memory, share_of_memory, state,
+};
 use libfuzzer_sys::fuzz_target;
 
 const KEY: FileKey = FileKey { dev: (8 << 20) | 1, ino: 1234 };
