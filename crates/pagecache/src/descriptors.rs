@@ -226,7 +226,8 @@ mod tests {
         assert!(descriptors.find_all(pid, key, true).contains(&number.as_raw_fd()));
         let at = number.as_raw_fd();
         drop(std::mem::replace(&mut number, other.as_file().try_clone().unwrap()));
-        drop((file, other));
+        // Closed and not deleted: a file of another test could get the inode.
+        let _kept = (file.into_temp_path(), other.into_temp_path());
         let found = descriptors.find(pid, other_key, Search::Certain);
         assert_eq!(found, Ok(number.as_raw_fd()), "{at}");
         assert_eq!(descriptors.find(pid, key, Search::Certain), Err(Unknown::NotOpen));
