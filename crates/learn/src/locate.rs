@@ -22,6 +22,8 @@ use std::time::SystemTime;
 const ENTRIES: usize = 1 << 14;
 /// Entries of a like name that are compared; the age of each is asked for.
 const ALIKE: usize = 256;
+/// Neighbours of a missing directory in which the rest of a path is looked for; among more nobody can tell.
+const NEIGHBOURS: usize = 64;
 /// Directories that are looked through; what is missing beyond stays missing.
 const SEARCHES: usize = 256;
 
@@ -94,14 +96,17 @@ impl Locator {
             return None;
         }
         let is_directory = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-        let has_rest = |entry: &DirEntry| fs::symlink_metadata(entry.path().join(rest)).is_ok();
-        match &self.search(directory, |entry| is_directory(entry) && has_rest(entry))[..] {
-            [only] => Some(only.path()),
-            _ => None,
+        let neighbours = self.search(directory, is_directory);
+        if neighbours.len() > NEIGHBOURS {
+            return None;
         }
+        let mut like = neighbours.iter().map(DirEntry::path);
+        let has_rest = |path: &PathBuf| fs::symlink_metadata(path.join(rest)).is_ok();
+        let found = like.find(has_rest)?;
+        like.all(|path| !has_rest(&path)).then_some(found)
     }
 
-    /// The entries of a directory that could be meant.
+    /// The entries of a directory that could be meant, up to [`ALIKE`].
     fn search(&mut self, directory: &Path, is_meant: impl Fn(&DirEntry) -> bool) -> Vec<DirEntry> {
         if self.searches >= SEARCHES {
             return Vec::new();

@@ -130,7 +130,6 @@ impl Plan {
             return Err(NoPlan::TooLong { references });
         }
         let pace = Pace::of(recording, |access| listing.is_listed(access));
-        let order = listing.order(MOST_IN_ORDER);
         let lists = listing.by_reader();
         if lists.lists.is_empty() {
             return Err(NoPlan::Nothing);
@@ -155,12 +154,11 @@ impl Plan {
         // Read again, and the kernel kept so much of it in all of the memory that the best replacement would have to read
         // more in what is left beside us.
         let read_bytes = recording.summary.device_read_bytes;
-        let fewest_bytes = order.map(|order| fewest_bytes(&order, budget_bytes));
         let is_read_again = references.saturating_mul(BLOCK_PAGES * PAGE_BYTES) / 3 > distinct_bytes / 2;
         if is_read_again
             && budget_bytes < distinct_bytes
             && read_bytes > 0
-            && fewest_bytes.is_some_and(|fewest| fewest > read_bytes + read_bytes / MORE_SHARE)
+            && fewest_bytes(recording, budget_bytes, distinct_bytes) > read_bytes + read_bytes / MORE_SHARE
         {
             return Err(NoPlan::Fits);
         }
@@ -169,16 +167,20 @@ impl Plan {
         if mapped_share(recording) > MAPPED_SHARE && is_read_again && budget_bytes < distinct_bytes {
             return Err(NoPlan::Mapped);
         }
-        let start = start_set(recording, (most - budget_bytes.min(most)).max(budget_bytes / START_SHARE));
+        let start = start_set(recording, (most - budget_bytes).max(budget_bytes / START_SHARE));
         Ok(Plan { lists, start, budget_bytes, distinct_bytes, pace })
     }
 }
 
-/// What the best replacement reads of these blocks with a budget, bytes.
-fn fewest_bytes(order: &[u32], budget_bytes: u64) -> u64 {
+/// What the best replacement reads of a recorded run with a budget that is less than what it reads, bytes. Of a very long
+/// run, all once, and what has no room once more.
+fn fewest_bytes(recording: &Recording, budget_bytes: u64, distinct_bytes: u64) -> u64 {
+    let Some(order) = Listing::new(recording).order(MOST_IN_ORDER) else {
+        return distinct_bytes + distinct_bytes.saturating_sub(budget_bytes);
+    };
     let block_bytes = BLOCK_PAGES * PAGE_BYTES;
     let blocks = u32::try_from(budget_bytes / block_bytes).unwrap_or(u32::MAX);
-    belady_fetches(order, blocks) * block_bytes
+    belady_fetches(&order, blocks) * block_bytes
 }
 
 /// How much of what a recorded run referenced was mapped, from 0 to 1.
