@@ -20,14 +20,15 @@ const TOLD_ORDER: u8 = 4;
 const SILENT_PAGES: u64 = 512;
 /// So many of them are passed on the way at most: a window of readahead of 32 MiB.
 const SILENT: usize = 16;
-/// Pages that are remembered, a byte each: 16 GiB of files. Beyond, all are forgotten.
-const PAGES: u64 = 1 << 22;
+/// Folios that are remembered, each in a piece of 0.6 KiB at most: a fault comes soon after its folio. For one more all are
+/// forgotten, and a window of readahead may stay unknown.
+const FOLIOS: usize = 2048;
 
 /// What lies in large folios.
 #[derive(Debug)]
 pub(super) struct LargeFolios {
     by_file: HashMap<FileKey, FolioMap>,
-    pages: u64,
+    folios: usize,
     /// Faults map them whole.
     whole: bool,
 }
@@ -35,7 +36,7 @@ pub(super) struct LargeFolios {
 impl LargeFolios {
     /// Nothing is known yet; `whole`: this kernel maps them whole.
     pub(super) fn new(whole: bool) -> LargeFolios {
-        LargeFolios { by_file: HashMap::new(), pages: 0, whole }
+        LargeFolios { by_file: HashMap::new(), folios: 0, whole }
     }
 
     /// A folio came into the cache.
@@ -43,11 +44,11 @@ impl LargeFolios {
         if !self.whole || order <= TOLD_ORDER {
             return;
         }
-        self.pages += 1 << order.min(16);
-        if self.pages > PAGES {
+        if self.folios == FOLIOS {
             self.by_file.clear();
-            self.pages = 1 << order.min(16);
+            self.folios = 0;
         }
+        self.folios += 1;
         self.by_file.entry(file).or_default().add(first_page, order);
     }
 
@@ -97,11 +98,11 @@ mod tests {
     #[test]
     fn beyond_the_limit_what_was_is_forgotten() {
         let mut folios = LargeFolios::new(true);
-        for at in 0..PAGES / 512 + 1 {
-            folios.added(A, at * 512, 9);
-        }
-        assert_eq!(folios.mapped(A, 3, 3), (3, 3));
-        assert_eq!(folios.mapped(A, PAGES, PAGES), (PAGES, PAGES + 511));
-        assert_eq!(folios.pages, 512);
+        // Of as many files: none of them is remembered for ever.
+        let file = |at: usize| FileKey { dev: 1, ino: at as u64 };
+        (0..=FOLIOS).for_each(|at| folios.added(file(at), 0, 9));
+        assert_eq!(folios.mapped(file(0), 3, 3), (3, 3));
+        assert_eq!(folios.mapped(file(FOLIOS), 3, 3), (0, 511));
+        assert_eq!((folios.folios, folios.by_file.len()), (1, 1));
     }
 }
