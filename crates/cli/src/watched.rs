@@ -29,7 +29,7 @@ pub(crate) struct Ended {
     pub(crate) watcher: Option<Watcher>,
 }
 
-/// Watches a program that was started at `started`, until it has ended.
+/// Watches a program that was started at `started`, until it has ended. What was seen is shown to `look` time and again.
 ///
 /// # Errors
 /// It cannot be waited for.
@@ -37,11 +37,17 @@ pub(crate) fn until_end(
     mut program: Program,
     started: Instant,
     mut watcher: Option<Watcher>,
+    mut look: impl FnMut(&mut Watcher),
 ) -> Result<Ended> {
     let status = loop {
         let Some(watching) = &mut watcher else { break program.wait()? };
         // A defect of ours must not become one of the program's.
-        match catch_unwind(AssertUnwindSafe(|| watching.step(&[program.ended()]))) {
+        let step = catch_unwind(AssertUnwindSafe(|| {
+            let ready = watching.step(&[program.ended()]);
+            look(watching);
+            ready
+        }));
+        match step {
             Ok(Ok(ready)) if ready.is_empty() => {}
             Ok(Ok(_)) => {
                 if let Some(status) = program.try_wait()? {
@@ -113,7 +119,7 @@ impl Held {
         signals.pass_on(program.pidfd()?)?;
         watcher.begin();
         program.release();
-        let Ended { status, elapsed, watcher } = until_end(program, Instant::now(), Some(watcher))?;
+        let Ended { status, elapsed, watcher } = until_end(program, Instant::now(), Some(watcher), |_| ())?;
         let code = exit_code(status);
         let Some(mut watcher) = watcher else {
             let stats = Stats::uncontrolled("it was only watched, and not to its end");

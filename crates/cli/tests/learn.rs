@@ -122,6 +122,36 @@ fn every_night_knows_all_of_many_small_files() {
 }
 
 #[test]
+fn on_the_first_night_the_files_of_a_directory_are_read_ahead() {
+    if !can_control("on_the_first_night_the_files_of_a_directory_are_read_ahead") {
+        return;
+    }
+    let names: Vec<String> = (0..600).map(|n| format!("small-{n:03}.dat")).collect();
+    let files: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 20_000)).collect();
+    let stage = Stage { tree: Tree::new(&files) };
+    let out = stage.tree.file("stats.json");
+    let guesses = |options: &[&str]| {
+        let script = format!(
+            "sleep 3; cd '{}' && for f in small-*.dat; do cat $f; done | cksum",
+            stage.tree.path().display()
+        );
+        let night = stage.night(&[options, &["--stats", out.to_str().unwrap()]].concat(), &script);
+        assert_eq!(night.code, Some(0), "{}", night.stderr);
+        let told: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+        (night, told["guesses"].clone())
+    };
+    let (night, told) = guesses(&[]);
+    assert!(told["used"].as_u64().unwrap() > 300, "{told}");
+    assert_eq!(told["wrong"], 0, "{told}");
+    assert!(night.stderr.contains("less as what it came to was guessed"), "{}", night.stderr);
+    let info = foretell(["trace", "info", "--json", stage.recording().to_str().unwrap()]);
+    let info: Value = serde_json::from_str(&info.stdout).unwrap();
+    assert!(info["files"].as_u64().unwrap() >= 600, "what was read ahead is known all the same: {info}");
+    // Where watching was asked for nothing else is done.
+    assert_eq!(guesses(&["--as", "watch"]).1, Value::Null);
+}
+
+#[test]
 fn what_has_nothing_to_gain_runs_alone() {
     if !can_control("what_has_nothing_to_gain_runs_alone") {
         return;

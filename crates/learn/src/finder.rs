@@ -77,10 +77,7 @@ impl Finder {
     /// Begins to look for the files, in their order.
     #[must_use]
     pub fn start(files: Arc<[PlannedFile]>) -> Finder {
-        let threads = match files.first() {
-            Some(file) if has_an_arm(&file.path) => THREADS_WITH_AN_ARM,
-            _ => THREADS,
-        };
+        let threads = files.first().map_or(THREADS, |file| at_a_time(&file.path));
         Finder::with_threads(files, threads)
     }
 
@@ -195,6 +192,12 @@ impl Shared {
         drop(state);
         self.found.notify_all();
     }
+}
+
+/// How many files of the disk on which this one lies should be looked for, or read, at a time.
+#[must_use]
+pub fn at_a_time(path: &Path) -> usize {
+    if has_an_arm(path) { THREADS_WITH_AN_ARM } else { THREADS }
 }
 
 /// Does the disk of a file say that it has an arm (`Documentation/block/queue-sysfs`)? The nearest directory that is

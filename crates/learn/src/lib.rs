@@ -25,7 +25,7 @@ mod plan;
 mod store;
 mod verdict;
 
-pub use finder::{Finder, Names, Place};
+pub use finder::{Finder, Names, Place, at_a_time};
 pub use lists::{Chunk, Lists, PlannedFile};
 pub use locate::Locator;
 pub use night::{How, NIGHTS, Night};

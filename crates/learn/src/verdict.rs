@@ -7,6 +7,9 @@
 //!    pauses: for one night, then for three, then for seven, so that a job which is better left alone is left alone.
 //!    The first night of a pause is watched: what the job does may have changed.
 //!
+//! A night on which enough was saved by guessing what comes next is worth to be watched whatever else is decided: no night of
+//! such a job is left alone.
+//!
 //! Only nights that ended as the job usually ends count: one that failed after a second says nothing.
 
 use crate::night::{How, Night};
@@ -18,6 +21,8 @@ pub const WORTH_S: f64 = 1.0;
 const WORTH_SHARE: f64 = 0.05;
 /// A steered night may take so many times what the job takes by itself: the noise of a quiet machine.
 pub const WORSE: f64 = 1.02;
+/// Seconds that guesses must save for a night to be watched: to watch takes up to a tenth of a second.
+const SAVED_S: f64 = 0.3;
 /// A job that has nothing to gain is watched again after so many nights.
 const LOOK_AGAIN: usize = 7;
 /// Nights that the first, the second and all later pauses take.
@@ -58,6 +63,16 @@ pub fn is_worth_steering(elapsed_s: f64, wait_s: f64) -> bool {
 /// Decides what to do tonight.
 #[must_use]
 pub fn tonight(nights: &[Night], has_recording: bool) -> Tonight {
+    let watched = nights.iter().rev().find(|night| night.how == How::Watched);
+    match (without_guesses(nights, has_recording), watched.and_then(|night| night.saved_s)) {
+        (Tonight::Alone(why), Some(saved_s)) if saved_s >= SAVED_S => {
+            Tonight::Watch(format!("{why}, and guessing has saved {saved_s:.1} s"))
+        }
+        (decided, _) => decided,
+    }
+}
+
+fn without_guesses(nights: &[Night], has_recording: bool) -> Tonight {
     let usual = usual_exit_code(nights);
     let nights: Vec<&Night> = nights.iter().filter(|night| Some(night.exit_code) == usual).collect();
     let Some(at) = nights.iter().rposition(|night| night.how == How::Watched).filter(|_| has_recording)
@@ -133,6 +148,7 @@ mod tests {
             how,
             elapsed_s,
             wait_s: (how != How::Alone).then_some(wait_s),
+            saved_s: None,
             read_bytes: 100 << 20,
             resident_bytes: 0,
             memory_bytes: None,

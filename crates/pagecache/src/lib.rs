@@ -14,6 +14,7 @@ mod acting;
 mod advice;
 mod aside;
 mod backlog;
+mod beginning;
 mod by_user;
 mod casting;
 mod check;
@@ -72,6 +73,7 @@ mod workers;
 mod yielding;
 
 pub use backlog::Backlog;
+pub use beginning::fetch_beginning;
 pub use casting::Casting;
 pub use children::{ChildrenUsage, children_usage, expect_children};
 pub use clients::{ByteRange, HeldFile};

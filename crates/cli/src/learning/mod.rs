@@ -9,6 +9,7 @@
 //! **The job comes first.** Whatever fails on our side, before it begins or while it runs, costs one line on standard
 //! error, and the job runs on the kernel alone. Nothing of ours lies between the job and its files.
 
+mod guessing;
 mod name;
 mod patience;
 mod start;
@@ -28,6 +29,7 @@ use foretell_learn::{
 };
 use foretell_pagecache::keeper::{self, Follow, Kept, Lost, Split, Worker};
 use foretell_recording::{Access, Recording};
+use foretell_walk::Guesses;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use self::patience::Patience;
@@ -104,6 +106,8 @@ pub struct Done {
     pub planned: Option<Planned>,
     /// The counts of a steered night.
     pub stats: Option<Stats>,
+    /// What was guessed of a watched one, if anything was.
+    pub guesses: Option<Guesses>,
     /// The night was watched, and what the job has read is known now.
     pub is_known: bool,
 }
@@ -130,6 +134,8 @@ struct Ran {
     memory_bytes: Option<u64>,
     /// The share of the references that a list had predicted.
     predicted: Option<f64>,
+    /// What was guessed of a night that was watched.
+    guesses: Option<Guesses>,
     stats: Option<Stats>,
     /// How the files of the plan were found.
     names: Names,
@@ -148,6 +154,7 @@ impl Ran {
             read_bytes: None,
             memory_bytes: None,
             predicted: None,
+            guesses: None,
             stats: None,
             names: Names::default(),
             is_known: false,
@@ -279,7 +286,7 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
     }
     let used = foretell_pagecache::children_usage();
     let planned = planned.map(|planned| Planned { names: ran.names, ..planned });
-    let (stats, is_known) = (ran.stats, ran.is_known);
+    let (stats, guesses, is_known) = (ran.stats, ran.guesses, ran.is_known);
     let counts = stats.as_ref().map(|stats| stats.counts);
     let night = Night {
         began_s,
@@ -287,6 +294,7 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
         // What we take to begin and to end is part of what steering costs.
         elapsed_s: if ran.how == How::Steered { began.elapsed() } else { ran.elapsed }.as_secs_f64(),
         wait_s: ran.wait_ns.map(|ns| ns as f64 / 1e9),
+        saved_s: ran.guesses.map(|guesses| guesses.saved_ns() as f64 / 1e9),
         read_bytes: ran.read_bytes.unwrap_or(used.read_bytes),
         resident_bytes: used.resident_bytes,
         memory_bytes: ran.memory_bytes,
@@ -300,7 +308,17 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
     {
         warn(&format!("this night is not remembered: {error}"));
     }
-    Ok(Done { name: wanted.name.clone(), code: ran.code, night, before, why, planned, stats, is_known })
+    Ok(Done {
+        name: wanted.name.clone(),
+        code: ran.code,
+        night,
+        before,
+        why,
+        planned,
+        stats,
+        guesses,
+        is_known,
+    })
 }
 
 /// The job's knowledge; says why there is none.

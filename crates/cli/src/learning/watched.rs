@@ -7,6 +7,7 @@ use anyhow::Result;
 use foretell_learn::How;
 use foretell_pagecache::watch::{Beside, Totals, WatchError, Watcher};
 
+use super::guessing::Guessing;
 use super::{Ran, Wanted, alone};
 use crate::program::{Program, exit_code};
 use crate::terminal::{warn, with_causes};
@@ -23,8 +24,9 @@ pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> 
     wanted.about_to_begin();
     let program = Program::start(wanted.program.as_os_str(), &wanted.arguments)?;
     wanted.begun(&program);
-    let watcher = beside.follow(program.pid(), recording);
-    follow(program, started, said(watcher), counts)
+    let mut watcher = said(beside.follow(program.pid(), recording));
+    let guessing = watcher.as_mut().map_or_else(Guessing::none, Guessing::start);
+    follow(program, started, watcher, &guessing, counts)
 }
 
 /// The same of a job that begins when the observer is there.
@@ -44,7 +46,7 @@ fn held(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> bool) -> Resul
         watcher.begin();
     }
     program.release();
-    follow(program, Instant::now(), watcher, counts)
+    follow(program, Instant::now(), watcher, &Guessing::none(), counts)
 }
 
 /// The watcher, or a line that says why there is none.
@@ -57,9 +59,11 @@ fn follow(
     program: Program,
     started: Instant,
     watcher: Option<Watcher>,
+    guessing: &Guessing,
     counts: impl Fn(u8) -> bool,
 ) -> Result<Ran> {
-    let Ended { status, elapsed, watcher } = until_end(program, started, watcher)?;
+    let Ended { status, elapsed, watcher } =
+        until_end(program, started, watcher, |watcher| guessing.look(watcher))?;
     let code = exit_code(status);
     let Some(watcher) = watcher else {
         return Ok(Ran::unseen(How::Alone, code, elapsed));
@@ -82,5 +86,5 @@ fn follow(
     let (wait_ns, read_bytes) =
         if is_observed { (Some(totals.wait_ns), Some(totals.device_read_bytes)) } else { (None, None) };
     let unseen = Ran::unseen(How::Watched, code, elapsed);
-    Ok(Ran { wait_ns, read_bytes, memory_bytes, is_known, ..unseen })
+    Ok(Ran { wait_ns, read_bytes, memory_bytes, is_known, guesses: guessing.guesses(), ..unseen })
 }

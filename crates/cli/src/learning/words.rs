@@ -1,6 +1,7 @@
 //! What is said of a night: three lines, and the same for machines.
 
 use foretell_learn::{How, Names, Night, by_itself, usual_exit_code};
+use foretell_walk::Guesses;
 use serde::Serialize;
 
 use super::{Done, Planned};
@@ -19,6 +20,9 @@ pub fn report(done: &Done) -> String {
     }
     if let Some(wait_s) = night.wait_s {
         took += &format!("; waited {} for storage", seconds(wait_s));
+    }
+    if let Some(saved_s) = night.saved_s {
+        took += &format!(", and some {} less as what it came to was guessed", seconds(saved_s));
     }
     took += &format!(", read {}", human_bytes(night.read_bytes));
     lines.push(took);
@@ -78,6 +82,9 @@ pub struct Told<'a> {
     /// The night.
     #[serde(flatten)]
     pub night: &'a Night,
+    /// What was guessed of a watched night.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guesses: Option<Guesses>,
     /// Distinct bytes that the plan named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planned_bytes: Option<u64>,
@@ -95,6 +102,7 @@ impl<'a> Told<'a> {
             night_number: done.before.len() + 1,
             why: &done.why,
             night: &done.night,
+            guesses: done.guesses,
             planned_bytes: done.planned.map(|planned| planned.distinct_bytes),
             steering: done.stats.as_ref(),
         }

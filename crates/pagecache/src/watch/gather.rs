@@ -34,6 +34,7 @@ use super::memory::OwnMemory;
 use super::programs::{Programs, Told};
 use super::reads::Reads;
 use super::tally::Tally;
+use super::visits::{Visit, Visits};
 use crate::descriptors::{Descriptors, Search};
 use crate::handles::Mounts;
 use crate::kernel::maps_whole_folios;
@@ -112,6 +113,8 @@ pub struct Gather {
     mounts: Mounts,
     memory: OwnMemory,
     tally: Tally,
+    /// Where somebody asks for them.
+    visits: Option<Visits>,
     /// The process that becomes the job: what it does until then is ours.
     held: Option<u32>,
     /// All processes of the job have been told of: others are other jobs', which the same plane steers.
@@ -153,6 +156,7 @@ impl Gather {
             mounts: Mounts::default(),
             memory: OwnMemory::new(),
             tally: Tally::default(),
+            visits: None,
             held: None,
             is_complete: false,
             start: Instant::now(),
@@ -242,6 +246,9 @@ impl Gather {
             }
             Observation::Exited { tgid, device_read_bytes, wait_ns } => {
                 self.end_run(tgid);
+                if let Some(visits) = &mut self.visits {
+                    visits.ended(tgid);
+                }
                 self.tally.exited(tgid, device_read_bytes, wait_ns);
                 self.descriptors.forget_process(tgid);
                 if let Some(role) = self.lineage.exited(tgid) {
@@ -275,6 +282,21 @@ impl Gather {
             | Observation::Waited { tgid, .. } => tgid == held,
             Observation::Removed { .. } | Observation::Forked { .. } => false,
         }
+    }
+
+    /// From now on the files are told that are visited.
+    pub(super) fn tell_visits(&mut self) {
+        self.visits = Some(Visits::default());
+    }
+
+    /// Whether it does.
+    pub(super) fn tells_visits(&self) -> bool {
+        self.visits.is_some()
+    }
+
+    /// The visits since this was asked the last time.
+    pub(super) fn take_visits(&mut self) -> Vec<Visit> {
+        self.visits.as_mut().map(Visits::take).unwrap_or_default()
     }
 
     /// What was counted, with what those processes have read and waited that live.
@@ -380,6 +402,10 @@ impl Gather {
         let run =
             Run { role, file: number, way, first, pages: last - first + 1, at_ns: self.now_ns(), waited_ns };
         self.runs.insert(tgid, run);
+        let is_program = way == Way::Mapped && seen.executable;
+        if let Some(visits) = self.visits.as_mut().filter(|_| way != Way::Written && !is_program) {
+            visits.began(tid, number.0, first, waited_ns);
+        }
     }
 
     /// Ends all runs, in an order that does not depend on chance.
@@ -393,6 +419,9 @@ impl Gather {
         if let Some(run) = self.runs.remove(&tgid) {
             if run.way != Way::Written {
                 self.tally.referenced(tgid, run.file.0, run.first, run.pages);
+                if let Some(visits) = &mut self.visits {
+                    visits.read(run.file.0, run.pages);
+                }
             }
             self.write_run(run);
         }
@@ -428,6 +457,9 @@ impl Gather {
         self.next_file += 1;
         let record_pages = u32::try_from(record.size.div_ceil(PAGE_BYTES)).ok();
         self.tally.add_file(record.path.clone());
+        if let Some(visits) = &mut self.visits {
+            visits.named(number.0, &record.path, record_pages.unwrap_or(u32::MAX));
+        }
         self.write(&Event::File(number, record));
         let pages = record_pages.filter(|&pages| executable || pages <= SMALL_PAGES);
         let seen = Seen { number, generation, executable, pages, read: false };

@@ -20,6 +20,7 @@ mod memory;
 mod programs;
 mod reads;
 mod tally;
+mod visits;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -30,6 +31,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 pub use gather::{Gather, Totals};
+pub use visits::Visit;
 
 use kin::Kin;
 use loading::Loading;
@@ -141,6 +143,17 @@ impl Watcher {
         self.gather.begin();
     }
 
+    /// From now on [`Watcher::take_visits`] tells which files the job begins to read. What this process reads counts as read
+    /// for the job.
+    pub fn tell_visits(&mut self) {
+        self.gather.tell_visits();
+    }
+
+    /// The files that the job has begun to read since this was asked the last time, in order; at most 4,096.
+    pub fn take_visits(&mut self) -> Vec<Visit> {
+        self.gather.take_visits()
+    }
+
     /// Whether what the job reads is seen by now.
     #[must_use]
     pub fn is_observing(&self) -> bool {
@@ -209,8 +222,12 @@ impl Watcher {
     #[must_use]
     pub fn totals(&self) -> Totals {
         let Sight::Observing(observer) = &self.sight else { return Totals::default() };
-        // Less than what we read ourselves, which is next to nothing: names and directories.
-        let own_bytes = observer.device_read_bytes(std::process::id()).unwrap_or(0);
+        // Less than what we read ourselves, unless it is read ahead for the job.
+        let own_bytes = if self.gather.tells_visits() {
+            0
+        } else {
+            observer.device_read_bytes(std::process::id()).unwrap_or(0)
+        };
         Totals {
             wait_ns: observer.total_wait_ns().saturating_sub(self.begun.wait_ns),
             device_read_bytes: observer

@@ -1,0 +1,306 @@
+//! What is in a directory, and the orders in which programs go through it.
+
+use std::cell::OnceCell;
+use std::collections::{HashSet, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::DirEntryExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
+
+/// Entries of the largest directory that is followed: its names take 1 MB.
+pub(crate) const ENTRIES: usize = 1 << 14;
+/// Listings that are kept, and their entries in all.
+const KEPT: usize = 64;
+const KEPT_ENTRIES: usize = 2 * ENTRIES;
+
+/// What something in a directory is. Everything else (links, devices, sockets) is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory on the same file system.
+    Directory,
+}
+
+/// A name in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The name.
+    pub name: OsString,
+    /// What it is.
+    pub kind: Kind,
+    /// The number of its inode.
+    pub inode: u64,
+}
+
+/// Where directories are read.
+pub trait Tree {
+    /// What is in a directory, as it is listed; `None` if it cannot be read, or has more entries than are followed.
+    fn list(&mut self, directory: &Path) -> Option<Vec<Entry>>;
+}
+
+/// The directories of this machine on disks that were mounted when it was made: what a job mounts itself it will
+/// unmount, and must not find busy; and what a server has may never answer.
+#[derive(Debug, Clone)]
+pub struct Disk {
+    /// Numbers of mounts.
+    mounts: HashSet<u64>,
+}
+
+impl Disk {
+    /// With what is mounted now (proc_pid_mountinfo(5)).
+    #[must_use]
+    pub fn as_mounted() -> Disk {
+        let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
+        Disk { mounts: mounts.split(|&byte| byte == b'\n').filter_map(mount_of_a_disk).collect() }
+    }
+
+    /// Is there a directory on such a file system? Links are not followed, and nothing is mounted on the way
+    /// (automount(8)). Before Linux 5.8 it is not told.
+    pub(crate) fn has(&self, directory: &Path) -> bool {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+        let wanted = StatxFlags::TYPE | StatxFlags::MNT_ID;
+        statx(CWD, directory, flags, wanted).is_ok_and(|found| {
+            let is_told = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
+            let is_directory = FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory;
+            is_told && is_directory && self.mounts.contains(&found.stx_mnt_id)
+        })
+    }
+}
+
+/// The number of a mount, if what is mounted there lies on a disk: on a device of its own, or on those that btrfs
+/// and overlays have below them. FUSE is a program.
+fn mount_of_a_disk(line: &[u8]) -> Option<u64> {
+    let line = std::str::from_utf8(line).ok()?;
+    let (mount, file_system) = line.split_once(" - ")?;
+    let mut fields = mount.split(' ');
+    let (number, device) = (fields.next()?.parse().ok()?, fields.nth(1)?);
+    let kind = file_system.split(' ').next()?;
+    let has_device = !device.starts_with("0:") || matches!(kind, "btrfs" | "overlay");
+    (has_device && !kind.starts_with("fuse")).then_some(number)
+}
+
+impl Tree for Disk {
+    fn list(&mut self, directory: &Path) -> Option<Vec<Entry>> {
+        if !self.has(directory) {
+            return None;
+        }
+        let mut entries = Vec::new();
+        for (at, entry) in fs::read_dir(directory).ok()?.enumerate() {
+            if at == ENTRIES {
+                return None;
+            }
+            let entry = entry.ok()?;
+            let kind = match entry.file_type().ok()? {
+                kind if kind.is_file() => Kind::File,
+                // What is mounted on it is found out when it is listed itself: to ask here costs a read of the disk.
+                kind if kind.is_dir() => Kind::Directory,
+                _ => continue,
+            };
+            entries.push(Entry { name: entry.file_name(), kind, inode: entry.ino() });
+        }
+        Some(entries)
+    }
+}
+
+/// By what the entries of a directory are ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// As the file system lists them: `find`, `tar`, `grep -r`.
+    Listing,
+    /// By name: shells, `ls`, `sort`, `rsync`, most backups.
+    Name,
+    /// By the numbers of their inodes: what is clever about disks with an arm.
+    Inode,
+    /// Against the listing: whoever puts what is listed on a stack, such as `rg`.
+    Reverse,
+}
+
+/// An order in which a tree is gone through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Order {
+    by: By,
+    /// The files of a directory come before the directories in it, otherwise each entry at its place.
+    files_first: bool,
+}
+
+impl Order {
+    /// All of them. The first one wins where several fit.
+    pub(crate) const ALL: [Order; 8] = [
+        Order { by: By::Listing, files_first: false },
+        Order { by: By::Name, files_first: false },
+        Order { by: By::Inode, files_first: false },
+        Order { by: By::Listing, files_first: true },
+        Order { by: By::Name, files_first: true },
+        Order { by: By::Inode, files_first: true },
+        Order { by: By::Reverse, files_first: false },
+        Order { by: By::Reverse, files_first: true },
+    ];
+
+    fn index(self) -> usize {
+        Order::ALL.iter().position(|order| *order == self).unwrap_or(0)
+    }
+}
+
+/// A directory that was listed.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    path: PathBuf,
+    entries: Vec<Entry>,
+    /// The positions of the entries in each order, once it is asked for.
+    sequences: [OnceCell<Box<[u32]>>; Order::ALL.len()],
+}
+
+impl Listing {
+    fn new(path: PathBuf, entries: Vec<Entry>) -> Listing {
+        Listing { path, entries, sequences: Default::default() }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The entry at a place of an order.
+    pub(crate) fn at(&self, order: Order, place: usize) -> Option<(u32, &Entry)> {
+        let entry = *self.sequence(order).get(place)?;
+        Some((entry, &self.entries[entry as usize]))
+    }
+
+    pub(crate) fn entry(&self, entry: u32) -> &Entry {
+        &self.entries[entry as usize]
+    }
+
+    /// The place of a name in an order.
+    pub(crate) fn place(&self, order: Order, name: &OsStr) -> Option<usize> {
+        let names = self.sequence(Order { by: By::Name, files_first: false });
+        let found =
+            names.binary_search_by(|&at| self.entries[at as usize].name.as_os_str().cmp(name)).ok()?;
+        let entry = names[found];
+        self.sequence(order).iter().position(|&other| other == entry)
+    }
+
+    fn sequence(&self, order: Order) -> &[u32] {
+        self.sequences[order.index()].get_or_init(|| {
+            let mut sequence: Vec<u32> = (0..self.entries.len() as u32).collect();
+            let entry = |at: &u32| &self.entries[*at as usize];
+            match order.by {
+                By::Listing => {}
+                By::Name => sequence.sort_by(|a, b| entry(a).name.cmp(&entry(b).name)),
+                By::Inode => sequence.sort_by_key(|at| entry(at).inode),
+                By::Reverse => sequence.reverse(),
+            }
+            if order.files_first {
+                sequence.sort_by_key(|at| entry(at).kind == Kind::Directory);
+            }
+            sequence.into()
+        })
+    }
+}
+
+/// Listings, the last ones kept. To list costs a token, of which whoever predicts well has enough: a program that reads
+/// here and there must not make us read all of its directories.
+#[derive(Debug)]
+pub(crate) struct Listings<T> {
+    tree: T,
+    kept: VecDeque<Rc<Listing>>,
+    tokens: u32,
+}
+
+/// Tokens there are in the beginning, and at most.
+const TOKENS: u32 = 64;
+
+impl<T: Tree> Listings<T> {
+    pub(crate) fn new(tree: T) -> Listings<T> {
+        Listings { tree, kept: VecDeque::new(), tokens: TOKENS }
+    }
+
+    /// Another token.
+    pub(crate) fn earn(&mut self) {
+        self.tokens = (self.tokens + 1).min(TOKENS);
+    }
+
+    /// What is in a directory, if that is known or may be found out.
+    pub(crate) fn get(&mut self, directory: &Path) -> Option<Rc<Listing>> {
+        if let Some(at) = self.kept.iter().rposition(|kept| kept.path == directory) {
+            return self.kept.get(at).cloned();
+        }
+        self.tokens = self.tokens.checked_sub(1)?;
+        // One that cannot be read is as good as empty, and need not be asked for again.
+        let entries = self.tree.list(directory).unwrap_or_default();
+        let listing = Rc::new(Listing::new(directory.to_owned(), entries));
+        self.kept.push_back(Rc::clone(&listing));
+        let entries = |kept: &VecDeque<Rc<Listing>>| kept.iter().map(|listing| listing.len()).sum::<usize>();
+        while self.kept.len() > KEPT || (self.kept.len() > 1 && entries(&self.kept) > KEPT_ENTRIES) {
+            self.kept.pop_front();
+        }
+        Some(listing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_disks_are_gone_through() {
+        let number = |line: &str| mount_of_a_disk(line.as_bytes());
+        assert_eq!(number("29 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw"), Some(29));
+        assert_eq!(number("31 29 0:30 /@home /home rw - btrfs /dev/vda2 rw"), Some(31));
+        assert_eq!(number("32 29 0:31 / / rw - overlay overlay rw,lowerdir=/a"), Some(32));
+        for line in [
+            "22 29 0:21 / /proc rw - proc proc rw",
+            "40 29 0:50 / /net rw - nfs4 server:/ rw",
+            "41 29 0:51 / /far rw - fuse.sshfs u@server: rw",
+            "42 29 8:1 / /mnt/usb rw - fuseblk /dev/sda1 rw",
+            "43 29 8:1",
+            "",
+        ] {
+            assert_eq!(number(line), None, "{line}");
+        }
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut disk = Disk::as_mounted();
+        let found = disk.list(here).unwrap();
+        let kind = |name: &str| found.iter().find(|entry| entry.name == name).map(|entry| entry.kind);
+        assert_eq!((kind("Cargo.toml"), kind("src")), (Some(Kind::File), Some(Kind::Directory)));
+        let inode = std::os::unix::fs::MetadataExt::ino(&fs::metadata(here.join("src")).unwrap());
+        assert!(found.iter().any(|entry| entry.inode == inode));
+        for other in ["/proc", "/no/such/directory", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")] {
+            assert_eq!(disk.list(Path::new(other)), None, "{other}");
+        }
+        assert!(!Disk { mounts: HashSet::new() }.has(here), "mounted since");
+    }
+
+    #[test]
+    fn orders_are_what_they_are_called() {
+        let entry = |name: &str, kind, inode| Entry { name: name.into(), kind, inode };
+        let entries =
+            vec![entry("b", Kind::Directory, 3), entry("c", Kind::File, 1), entry("a", Kind::File, 2)];
+        let listing = Listing::new("/d".into(), entries);
+        let names = |order| {
+            let at =
+                |place| listing.at(order, place).map(|(_, entry)| entry.name.to_str().unwrap_or_default());
+            (0..3).filter_map(at).collect::<String>()
+        };
+        assert_eq!(Order::ALL.map(names), ["bca", "abc", "cab", "cab", "acb", "cab", "acb", "acb"]);
+        let place = |name: &str| listing.place(Order::ALL[1], OsStr::new(name));
+        assert_eq!(["a", "b", "c", "d"].map(place), [Some(0), Some(1), Some(2), None]);
+    }
+
+    #[test]
+    fn a_listing_costs_a_token_and_few_are_kept() {
+        let mut listings = Listings::new(Disk { mounts: HashSet::new() });
+        let path = |n: u32| PathBuf::from(format!("/no/{n}"));
+        assert_eq!((0..2 * TOKENS).filter(|&n| listings.get(&path(n)).is_some()).count(), TOKENS as usize);
+        assert_eq!(listings.kept.len(), KEPT);
+        assert!(listings.get(&path(TOKENS - 1)).is_some(), "known still");
+        listings.earn();
+        assert!(listings.get(&path(TOKENS)).is_some() && listings.get(&path(TOKENS + 1)).is_none());
+    }
+}

@@ -1,0 +1,235 @@
+//! Programs that go through made-up trees: what was wanted before they came to it, and what was wanted for nothing.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use foretell_walk::{Entry, Extent, Kind, Tree, Visit, Walks, Wanted};
+
+/// A tree in memory. Names are listed in an order of their own, and inodes are numbered in another.
+#[derive(Debug, Clone, Default)]
+struct Made {
+    directories: BTreeMap<PathBuf, Vec<Entry>>,
+    /// How often a directory was listed.
+    listed: usize,
+}
+
+impl Tree for &mut Made {
+    fn list(&mut self, directory: &Path) -> Option<Vec<Entry>> {
+        self.listed += 1;
+        self.directories.get(directory).cloned()
+    }
+}
+
+/// SplitMix64 (Steele, Lea and Flood 2014).
+fn scrambled(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+impl Made {
+    fn add(&mut self, path: &Path, kind: Kind) {
+        let (above, name) = (path.parent().unwrap(), path.file_name().unwrap());
+        if !above.as_os_str().is_empty() && above != Path::new("/") && !self.directories.contains_key(above) {
+            self.add(above, Kind::Directory);
+        }
+        let entries = self.directories.entry(above.to_owned()).or_default();
+        if entries.iter().any(|entry| entry.name == name) {
+            return;
+        }
+        let number = entries.len() as u64 + 1000 * above.as_os_str().len() as u64;
+        entries.push(Entry { name: name.to_owned(), kind, inode: scrambled(number) });
+        entries.sort_by_key(|entry| scrambled(entry.inode));
+        if kind == Kind::Directory {
+            self.directories.entry(path.to_owned()).or_default();
+        }
+    }
+
+    /// `/data/X/Y/file-N.txt`: so many directories in each other, with so many files.
+    fn of(widths: [usize; 2], files: usize) -> Made {
+        let mut made = Made::default();
+        for (x, y, n) in
+            (0..widths[0]).flat_map(|x| (0..widths[1]).flat_map(move |y| (0..files).map(move |n| (x, y, n))))
+        {
+            made.add(Path::new(&format!("/data/x{x:02}/y{y}/file-{n}.txt")), Kind::File);
+        }
+        for n in 0..50 {
+            made.add(Path::new(&format!("/elsewhere/z{n}/other")), Kind::File);
+        }
+        made
+    }
+
+    /// All files below a directory, gone through as asked.
+    fn walk(&self, top: &Path, files_first: bool, by: &dyn Fn(&mut [Entry])) -> Vec<PathBuf> {
+        let mut entries = self.directories.get(top).cloned().unwrap_or_default();
+        by(&mut entries);
+        if files_first {
+            entries.sort_by_key(|entry| entry.kind == Kind::Directory);
+        }
+        let below = |entry: &Entry| match entry.kind {
+            Kind::File => vec![top.join(&entry.name)],
+            Kind::Directory => self.walk(&top.join(&entry.name), files_first, by),
+        };
+        entries.iter().flat_map(below).collect()
+    }
+}
+
+/// What came of following a job.
+struct Outcome {
+    /// Share of the visits that were wanted before.
+    foreseen: f64,
+    /// Wanted, and never visited.
+    wrong: usize,
+    listed: usize,
+}
+
+const WHOLE: Option<Extent> = Some(Extent { read: 10, of: 10 });
+
+fn follow(made: &Made, job: &[PathBuf], before: Option<Extent>) -> Outcome {
+    let mut tree = Made { listed: 0, ..made.clone() };
+    let mut walks = Walks::new(&mut tree, 64 << 20);
+    let (mut wanted, mut foreseen) = (HashSet::new(), 0);
+    for path in job {
+        let is_foreseen = wanted.contains(path);
+        foreseen += usize::from(is_foreseen);
+        let found = walks.visit(&Visit { path: path.clone(), waited_ns: u64::from(!is_foreseen), before });
+        for new in found {
+            if let Wanted::File(path, bytes) = new {
+                assert!(bytes <= 64 << 20);
+                wanted.insert(path);
+            }
+        }
+        walks.looked_at(1, 1);
+    }
+    drop(walks);
+    let visited: HashSet<_> = job.iter().collect();
+    Outcome {
+        foreseen: foreseen as f64 / job.len() as f64,
+        wrong: wanted.iter().filter(|path| !visited.contains(path)).count(),
+        listed: tree.listed,
+    }
+}
+
+type Sort = fn(&mut [Entry]);
+const ORDERS: [(&str, Sort); 4] = [
+    ("listing", by_listing),
+    ("name", by_name),
+    ("inode", by_inode),
+    ("reverse", |entries| entries.reverse()),
+];
+
+fn by_listing(_: &mut [Entry]) {}
+
+fn by_name(entries: &mut [Entry]) {
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+}
+
+fn by_inode(entries: &mut [Entry]) {
+    entries.sort_by_key(|entry| entry.inode);
+}
+
+#[test]
+fn whoever_goes_through_a_tree_is_foreseen_in_each_order() {
+    for shape in [([60, 7], 8), ([3, 3], 400), ([400, 1], 2), ([1, 1], 1000)] {
+        let made = Made::of(shape.0, shape.1);
+        for files_first in [false, true] {
+            for (name, by) in ORDERS {
+                let outcome = follow(&made, &made.walk(Path::new("/data"), files_first, &by), WHOLE);
+                assert!(outcome.foreseen > 0.93, "{shape:?} by {name}: {}", outcome.foreseen);
+                assert_eq!(outcome.wrong, 0, "{shape:?} by {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_reads_here_and_there_is_left_alone() {
+    let made = Made::of([60, 7], 8);
+    let mut job = made.walk(Path::new("/data"), false, &by_listing);
+    job.sort_by_key(|path| {
+        scrambled(path.as_os_str().as_encoded_bytes().iter().fold(7, |a, &b| scrambled(a ^ u64::from(b))))
+    });
+    let outcome = follow(&made, &job, WHOLE);
+    assert!(outcome.foreseen < 0.01 && outcome.wrong < job.len() / 100, "{} of {}", outcome.wrong, job.len());
+    assert!(outcome.listed < 64 + job.len() / 8, "{} directories", outcome.listed);
+}
+
+#[test]
+fn processes_that_share_a_list_are_foreseen() {
+    let made = Made::of([60, 7], 8);
+    let job = made.walk(Path::new("/data"), false, &by_listing);
+    for (processes, files) in [(4, 1), (2, 8), (4, 4)] {
+        let mut mixed = Vec::new();
+        for together in job.chunks(processes * files) {
+            let each: Vec<&[PathBuf]> = together.chunks(files).collect();
+            for at in 0..files {
+                mixed.extend(each.iter().filter_map(|files| files.get(at).cloned()));
+            }
+        }
+        let outcome = follow(&made, &mixed, WHOLE);
+        assert!(outcome.foreseen > 0.9, "{processes} x {files}: {}", outcome.foreseen);
+        assert_eq!(outcome.wrong, 0);
+    }
+}
+
+#[test]
+fn kinds_of_files_that_are_left_out_are_not_wanted() {
+    let mut made = Made::default();
+    for (dir, n, kind) in
+        (0..40).flat_map(|dir| (0..6).flat_map(move |n| ["c", "h", "o"].map(|kind| (dir, n, kind))))
+    {
+        made.add(Path::new(&format!("/src/d{dir}/part{n}.{kind}")), Kind::File);
+    }
+    let mut job = made.walk(Path::new("/src"), false, &by_listing);
+    job.retain(|path| path.extension().unwrap() == "c");
+    let outcome = follow(&made, &job, WHOLE);
+    assert!(outcome.foreseen > 0.8, "{}", outcome.foreseen);
+    assert!(outcome.wrong < job.len() / 10, "{}", outcome.wrong);
+}
+
+#[test]
+fn what_is_cached_or_left_half_way_is_not_fetched() {
+    let made = Made::of([60, 7], 8);
+    let job = made.walk(Path::new("/data"), false, &by_listing);
+    let mut tree = made.clone();
+    let mut walks = Walks::new(&mut tree, 64 << 20);
+    let visits =
+        |path: &PathBuf, waited| Visit { path: path.clone(), waited_ns: u64::from(waited), before: WHOLE };
+    let wanted: usize = job.iter().map(|path| walks.visit(&visits(path, false)).len()).sum();
+    assert_eq!(wanted, 0, "nobody waits");
+    // Cold at first, and then all of it is there.
+    let mut tree = made.clone();
+    let mut walks = Walks::new(&mut tree, 64 << 20);
+    let mut asked = 0;
+    for (at, path) in job.iter().enumerate() {
+        let wanted = walks.visit(&visits(path, at < 20)).len() as u32;
+        walks.looked_at(wanted, 0);
+        asked += wanted;
+    }
+    assert!(asked < 200, "{asked}");
+    // No more of each file than was read of those before.
+    let mut tree = made.clone();
+    let mut walks = Walks::new(&mut tree, 64 << 20);
+    for path in &job {
+        let visit = Visit { before: Some(Extent { read: 2, of: 500 }), ..visits(path, true) };
+        for wanted in walks.visit(&visit) {
+            assert!(!matches!(wanted, Wanted::File(_, bytes) if bytes > 2 * 4096));
+        }
+    }
+    assert!(walks.guesses().used > 3000 && walks.guesses().wrong == 0, "{:?}", walks.guesses());
+}
+
+#[test]
+fn wrong_guesses_end_in_longer_and_longer_pauses() {
+    // It begins each directory in order, and leaves it after 30 files for the next but five.
+    let made = Made::of([1, 100], 300);
+    let mut job = Vec::new();
+    for y in (0..100).map(|n| n * 37 % 100) {
+        let files = made.walk(Path::new(&format!("/data/x00/y{y}")), false, &by_listing);
+        job.extend_from_slice(&files[..30]);
+    }
+    let outcome = follow(&made, &job, WHOLE);
+    assert!(outcome.wrong < 700, "{} of {} visits", outcome.wrong, job.len());
+}
