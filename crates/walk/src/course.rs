@@ -11,10 +11,14 @@ use crate::listing::{Kind, Listing, Listings, Order, Tree};
 pub(crate) const WINDOW: usize = 16;
 /// Files that were passed by and may come yet.
 const LATE: usize = 64;
+/// What it tells, in bits, that one of those comes: it is one of few, but in no order.
+const LATE_BITS: f64 = 1.0;
 /// Directories that are read to find the next file, of which there may be none.
 const EMPTY: usize = 256;
 /// Directories below each other.
 const LEVELS: usize = 64;
+/// Evidence from which on directories are read for a course.
+const LIKELY_BITS: f64 = 5.0;
 /// More evidence than this changes nothing; what does not fit any more is then forgotten in time.
 const MOST_BITS: f64 = 64.0;
 
@@ -23,6 +27,8 @@ const MOST_BITS: f64 = 64.0;
 pub(crate) struct Coming {
     directory: Rc<Listing>,
     entry: u32,
+    /// Entries of the directory in which its way parts from that of the file before.
+    among: usize,
     /// It has been asked for.
     pub(crate) is_fetched: bool,
 }
@@ -41,11 +47,9 @@ impl Coming {
     }
 }
 
-/// What became of the files before the one that was found.
+/// A step of a course.
 #[derive(Debug)]
 pub(crate) struct Step {
-    /// The file itself had been asked for.
-    pub(crate) was_fetched: bool,
     /// Files that were passed by some time ago, and will not come any more.
     pub(crate) left_out: Vec<Coming>,
 }
@@ -54,8 +58,12 @@ pub(crate) struct Step {
 #[derive(Debug)]
 pub(crate) struct Course {
     order: Order,
+    /// The file that came last: its directory, and its name.
+    last: (Rc<Listing>, OsString),
     /// The directories that lead to the next entry, the highest one first, and the place of the next entry in each.
     levels: Vec<(Rc<Listing>, usize)>,
+    /// The highest of these in which a step was made since the last file that is known to come.
+    highest: usize,
     coming: VecDeque<Coming>,
     passed: VecDeque<Coming>,
     /// How unlikely it is that all of this came by chance, as the logarithm of base two.
@@ -65,15 +73,28 @@ pub(crate) struct Course {
 }
 
 impl Course {
-    /// The course that has come to this file of a directory.
-    pub(crate) fn at(order: Order, directory: &Rc<Listing>, name: &OsStr) -> Option<Course> {
+    /// The course that has come to this file of a directory, with some evidence.
+    pub(crate) fn at(order: Order, directory: &Rc<Listing>, name: &OsStr, bits: f64) -> Option<Course> {
         let place = directory.place(order, name)?;
-        Some(Course::from(order, Rc::clone(directory), place + 1, 0.0))
+        Some(Course {
+            order,
+            last: (Rc::clone(directory), name.to_owned()),
+            levels: vec![(Rc::clone(directory), place + 1)],
+            highest: usize::MAX,
+            coming: VecDeque::new(),
+            passed: VecDeque::new(),
+            bits,
+            is_at_its_end: false,
+        })
     }
 
-    fn from(order: Order, directory: Rc<Listing>, place: usize, bits: f64) -> Course {
-        let (levels, is_at_its_end) = (vec![(directory, place)], false);
-        Course { order, levels, coming: VecDeque::new(), passed: VecDeque::new(), bits, is_at_its_end }
+    pub(crate) fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Whether a directory is in the tree that this course is in, as far as that is known.
+    pub(crate) fn is_around(&self, directory: &Path) -> bool {
+        self.levels.first().is_some_and(|(highest, _)| directory.starts_with(highest.path()))
     }
 
     pub(crate) fn bits(&self) -> f64 {
@@ -83,11 +104,6 @@ impl Course {
     /// The files that come next, as far as they are known.
     pub(crate) fn coming(&mut self) -> impl Iterator<Item = &mut Coming> {
         self.coming.iter_mut()
-    }
-
-    /// The names of those that were passed by and may still come.
-    pub(crate) fn passed(&self) -> Vec<OsString> {
-        self.passed.iter().map(|passed| passed.name().to_owned()).collect()
     }
 
     /// The directories that come next in the lowest one that has any.
@@ -104,81 +120,124 @@ impl Course {
         lowest.into_iter().find(|found| !found.is_empty()).into_iter().flatten()
     }
 
-    /// Finds out more of what comes, until that many files are known or there are no more.
-    pub(crate) fn look_ahead(&mut self, files: usize, listings: &mut Listings<impl Tree>) {
+    /// Finds out more of what comes, until that many files are known or there are no more. Returns how many are known. Of a
+    /// course of which little is known yet no directories are read for it.
+    pub(crate) fn look_ahead(&mut self, files: usize, listings: &mut Listings<impl Tree>) -> usize {
         let mut empty = 0;
         while self.coming.len() < files && !self.is_at_its_end && empty < EMPTY {
+            let level = self.levels.len().saturating_sub(1);
             let Some((listing, next)) = self.levels.last_mut() else {
                 self.is_at_its_end = true;
-                return;
+                break;
             };
             let Some((entry, found)) = listing.at(self.order, *next) else {
                 // The highest one stays: what it is among is not known.
                 if self.levels.len() == 1 {
                     self.is_at_its_end = true;
-                    return;
+                    break;
                 }
                 self.levels.pop();
                 continue;
             };
             if found.kind == Kind::File {
                 *next += 1;
-                self.coming.push_back(Coming { directory: Rc::clone(listing), entry, is_fetched: false });
+                let directory = Rc::clone(listing);
+                let among = self.levels[self.highest.min(level)].0.len();
+                self.highest = usize::MAX;
+                self.coming.push_back(Coming { directory, entry, among, is_fetched: false });
                 continue;
             }
             let path = listing.path().join(&found.name);
-            let Some(below) = listings.get(&path) else { return };
+            let below = if self.bits >= LIKELY_BITS { listings.get(&path) } else { listings.known(&path) };
+            let Some(below) = below else { break };
             *next += 1;
+            self.highest = self.highest.min(level);
             empty += 1;
             if self.levels.len() < LEVELS {
                 self.levels.push((below, 0));
             }
         }
+        self.coming.len()
     }
 
-    /// The file is read now: was it to come?
-    pub(crate) fn step(&mut self, directory: &Path, name: &OsStr) -> Option<Step> {
+    /// The file is read now: was it to come soon, not counting those that are not likely to be read?
+    pub(crate) fn step(
+        &mut self,
+        directory: &Path,
+        name: &OsStr,
+        is_likely: impl Fn(&OsStr) -> bool,
+    ) -> Option<Step> {
         if let Some(at) = self.passed.iter().position(|passed| passed.is(directory, name)) {
-            let was_fetched = self.passed.remove(at).is_some_and(|late| late.is_fetched);
-            return Some(Step { was_fetched, left_out: Vec::new() });
+            self.passed.remove(at);
+            self.add(LATE_BITS);
+            return Some(Step { left_out: Vec::new() });
         }
-        let at = self.coming.iter().take(WINDOW).position(|coming| coming.is(directory, name))?;
+        let mut likely = 0;
+        let at = self.coming.iter().position(|coming| {
+            likely += usize::from(is_likely(coming.name()));
+            likely > WINDOW || coming.is(directory, name)
+        })?;
+        if !self.coming[at].is(directory, name) {
+            return None;
+        }
         self.passed.extend(self.coming.drain(..at));
         let found = self.coming.pop_front()?;
         // By chance it would have been any of those it is among.
-        self.bits = (self.bits + evidence(found.directory.len(), at)).min(MOST_BITS);
-        let too_many = self.passed.len().saturating_sub(LATE);
-        Some(Step { was_fetched: found.is_fetched, left_out: self.passed.drain(..too_many).collect() })
+        self.add(evidence(found.among, likely.saturating_sub(1)));
+        self.last = (Rc::clone(&found.directory), name.to_owned());
+        Some(Step { left_out: self.too_late() })
     }
 
-    /// The course that has gone on from the highest directory of this one to the next, and found the file there.
-    pub(crate) fn above(
-        &self,
+    /// The file is read now: does it lie a little further in the directory in which its way parts from that of the last
+    /// one? So it is when what lies between was left out, and when the tree is larger than was known.
+    pub(crate) fn skip(
+        &mut self,
         directory: &Path,
         name: &OsStr,
         listings: &mut Listings<impl Tree>,
-    ) -> Option<Course> {
-        let highest = self.levels.first()?.0.path();
-        let common = highest.ancestors().skip(1).find(|above| directory.starts_with(above))?;
-        let from = highest.strip_prefix(common).ok()?.iter().next()?;
-        let (to, is_file) = match directory.strip_prefix(common).ok()?.iter().next() {
-            Some(to) => (to, false),
-            None => (name, true),
-        };
-        let listing = listings.get(common)?;
+    ) -> Option<Step> {
+        let here = self.last.0.path();
+        let common = here.ancestors().find(|above| directory.starts_with(above))?;
+        let from = here.strip_prefix(common).ok()?.iter().next().unwrap_or(&self.last.1);
+        let mut way = directory.strip_prefix(common).ok()?.iter().chain([name]);
+        let to = way.next()?;
+        let kept = self.levels.iter().take_while(|(level, _)| level.path() != common);
+        let mut levels: Vec<_> =
+            kept.filter(|(level, _)| common.starts_with(level.path())).cloned().collect();
+        let mut listing = listings.get(common)?;
         let (before, after) = (listing.place(self.order, from)?, listing.place(self.order, to)?);
         let passed = after.checked_sub(before + 1).filter(|passed| *passed < WINDOW)?;
-        let bits = (self.bits + evidence(listing.len(), passed)).min(MOST_BITS);
-        let mut course = Course::from(self.order, listing, if is_file { after + 1 } else { after }, bits);
-        if !is_file {
-            course.look_ahead(WINDOW, listings);
-            course.step(directory, name)?;
+        let bits = evidence(listing.len(), passed);
+        levels.push((Rc::clone(&listing), after + 1));
+        let mut below = common.join(to);
+        for part in way {
+            listing = listings.get(&below)?;
+            levels.push((Rc::clone(&listing), listing.place(self.order, part)? + 1));
+            below.push(part);
         }
-        Some(course)
+        (self.levels, self.highest) = (levels, usize::MAX);
+        (self.last, self.is_at_its_end) = ((listing, name.to_owned()), false);
+        // Who goes elsewhere has left out some; all the rest he, or another thread, may come to another time.
+        self.coming.truncate(WINDOW);
+        self.passed.append(&mut self.coming);
+        self.add(bits);
+        Some(Step { left_out: self.too_late() })
+    }
+
+    fn add(&mut self, bits: f64) {
+        self.bits = (self.bits + bits).clamp(0.0, MOST_BITS);
+    }
+
+    /// Those that were passed by too long ago to come still.
+    fn too_late(&mut self) -> Vec<Coming> {
+        let too_many = self.passed.len().saturating_sub(LATE);
+        self.passed.drain(..too_many).collect()
     }
 }
 
-/// What it tells that of so many the next one came but for `passed`.
+/// What it tells that of so many the next one came but for `passed`, in bits: how much likelier that is of somebody who goes
+/// through them than of somebody who takes any. The former passes none by in one case of two, one in one of six, and
+/// so on, 1 / (n + 1)(n + 2): rarely many, but it may happen.
 fn evidence(of: usize, passed: usize) -> f64 {
-    (of.max(1) as f64 / (passed + 1) as f64).log2().max(0.0)
+    (of.max(1) as f64 / ((passed + 1) * (passed + 2)) as f64).log2()
 }

@@ -1,17 +1,22 @@
-//! What a program does with the files that it passes: which kinds of them it reads, and how much of each.
+//! What a program does with the files that it passes: which of them it reads, and how much of each.
+//!
+//! Files are told apart by their names (`copyright`, `__init__.py`) where these come again, else by their extensions; no
+//! extension is one, too. Whoever reads files of several extensions is taken to read all of them.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Kinds of names that are told apart; all others are one.
-const KINDS: usize = 64;
+/// Names, and extensions, that are told apart; of all others no more is known than of all.
+const KINDS: usize = 256;
+/// Extensions that are read before one that has not been met is expected to be read as well.
+const ENOUGH_EXTENSIONS: usize = 3;
+/// Files of one name that are seen before it is a kind of its own.
+const ENOUGH_SEEN: u32 = 3;
 /// Files that are remembered.
 const REMEMBERED: usize = 16;
 /// A kind is expected to be read if at least this share of it was.
 const SHARE: (u32, u32) = (3, 4);
-/// Files of a kind that are passed by before it is expected to be left out.
-const ENOUGH_PASSED: usize = 3;
 /// Counts are halved at this number, so that what was long ago counts less.
 const MOST: u32 = 1 << 10;
 /// Pages of a file that are fetched before anything is known: what the kernel reads at first is not more.
@@ -49,10 +54,13 @@ pub struct Extent {
     pub of: u32,
 }
 
+type Kinds = HashMap<Box<[u8]>, Counts>;
+
 /// The habits of a program in one place.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Habits {
-    kinds: HashMap<Box<[u8]>, Counts>,
+    names: Kinds,
+    extensions: Kinds,
     all: Counts,
     extents: VecDeque<Extent>,
 }
@@ -61,12 +69,8 @@ impl Habits {
     /// A file of this name was read, or passed by for good.
     pub(crate) fn passed(&mut self, name: &OsStr, is_read: bool) {
         self.all.add(is_read);
-        let kind = kind(name);
-        if let Some(counts) = self.kinds.get_mut(kind) {
-            counts.add(is_read);
-        } else if self.kinds.len() < KINDS {
-            self.kinds.entry(kind.into()).or_default().add(is_read);
-        }
+        add(&mut self.names, name.as_encoded_bytes(), is_read);
+        add(&mut self.extensions, extension(name), is_read);
     }
 
     /// So much of a file was read in one go.
@@ -77,16 +81,22 @@ impl Habits {
         }
     }
 
-    /// Is a file of this name likely to be read? Of a kind that was never read it is not as soon as there are some among
-    /// those that were passed by, and may still come.
-    pub(crate) fn is_likely<'a>(&self, name: &OsStr, passed: impl Iterator<Item = &'a OsStr>) -> bool {
-        let known = self.kinds.get(kind(name)).copied();
-        if known.is_none_or(|counts| counts.read == 0)
-            && passed.filter(|passed| kind(passed) == kind(name)).nth(ENOUGH_PASSED - 1).is_some()
-        {
-            return false;
-        }
-        known.unwrap_or(self.all).is_likely()
+    /// Is a file of this name likely to be read?
+    pub(crate) fn is_likely(&self, name: &OsStr) -> bool {
+        let of_unknown = || if self.takes_all() { self.all } else { Counts { read: 0, left_out: 1 } };
+        self.known(name).unwrap_or_else(of_unknown).is_likely()
+    }
+
+    fn known(&self, name: &OsStr) -> Option<Counts> {
+        let named = self
+            .names
+            .get(name.as_encoded_bytes())
+            .filter(|counts| counts.read + counts.left_out >= ENOUGH_SEEN);
+        named.or_else(|| self.extensions.get(extension(name))).copied()
+    }
+
+    fn takes_all(&self) -> bool {
+        self.extensions.values().filter(|counts| counts.read > 0).nth(ENOUGH_EXTENSIONS - 1).is_some()
     }
 
     /// Pages of the next file that are likely to be read.
@@ -108,9 +118,22 @@ impl Habits {
     }
 }
 
-/// Files of one kind have the same extension, or no extension.
-fn kind(name: &OsStr) -> &[u8] {
+fn extension(name: &OsStr) -> &[u8] {
     Path::new(name).extension().map_or(&[], OsStr::as_encoded_bytes)
+}
+
+fn add(kinds: &mut Kinds, kind: &[u8], is_read: bool) {
+    if let Some(counts) = kinds.get_mut(kind) {
+        counts.add(is_read);
+        return;
+    }
+    // Room is made by those of which nothing can be said yet.
+    if kinds.len() >= KINDS {
+        kinds.retain(|_, counts| counts.read + counts.left_out >= ENOUGH_SEEN);
+    }
+    if kinds.len() < KINDS {
+        kinds.entry(kind.into()).or_default().add(is_read);
+    }
 }
 
 #[cfg(test)]
@@ -120,23 +143,28 @@ mod tests {
     #[test]
     fn kinds_that_are_left_out_are_not_expected() {
         let mut habits = Habits::default();
-        fn likely(habits: &Habits, name: &str) -> bool {
-            habits.is_likely(OsStr::new(name), std::iter::empty())
-        }
-        assert!(likely(&habits, "a.c"));
-        let after =
-            |passed: [&str; 3]| habits.is_likely(OsStr::new("a.c"), passed.into_iter().map(OsStr::new));
-        assert!(after(["b.c", "c.c", "d.o"]) && !after(["b.c", "c.c", "d.c"]));
+        let likely = |habits: &Habits, name: &str| habits.is_likely(OsStr::new(name));
+        assert!(!likely(&habits, "a.c"));
+        habits.passed(OsStr::new("x.c"), true);
+        assert!(likely(&habits, "a.c") && !likely(&habits, "a.o") && !likely(&habits, "a"));
+        habits.passed(OsStr::new("x"), true);
+        habits.passed(OsStr::new("x.h"), true);
+        assert!(likely(&habits, "a.o"), "it reads all kinds");
+        let mut habits = Habits::default();
         for name in ["a.c", "b.c", "c.c"] {
             habits.passed(OsStr::new(name), true);
             habits.passed(OsStr::new(&format!("{name}.o")), false);
         }
         assert!(likely(&habits, "d.c") && !likely(&habits, "d.c.o"));
-        assert!(!likely(&habits, "Makefile"), "of others as of all: half");
+        assert!(!likely(&habits, "Makefile"), "of one kind only it is known that it is read");
+        (0..3).for_each(|_| habits.passed(OsStr::new("Makefile"), true));
+        (0..3).for_each(|_| habits.passed(OsStr::new("main.c"), false));
+        assert!(likely(&habits, "Makefile") && !likely(&habits, "main.c"), "names come first");
         (0..1 << 20).for_each(|_| habits.passed(OsStr::new("x.o"), true));
         assert!(likely(&habits, "d.c.o"), "what was long ago is forgotten");
-        (0..1000).for_each(|n| habits.passed(OsStr::new(&format!("x.{n}")), true));
-        assert_eq!(habits.kinds.len(), KINDS);
+        (0..1000).for_each(|n| habits.passed(OsStr::new(&format!("x{n}.{n}")), true));
+        assert!(habits.names.len() <= KINDS && habits.extensions.len() <= KINDS);
+        assert!(!likely(&habits, "main.c"));
     }
 
     #[test]

@@ -122,23 +122,36 @@ pub(crate) enum By {
 /// An order in which a tree is gone through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Order {
-    by: By,
+    /// The order of the files of a directory.
+    files: By,
+    /// That of the directories in it. If it is another, files come first.
+    directories: By,
     /// The files of a directory come before the directories in it, otherwise each entry at its place.
     files_first: bool,
 }
 
 impl Order {
     /// All of them. The first one wins where several fit.
-    pub(crate) const ALL: [Order; 8] = [
-        Order { by: By::Listing, files_first: false },
-        Order { by: By::Name, files_first: false },
-        Order { by: By::Inode, files_first: false },
-        Order { by: By::Listing, files_first: true },
-        Order { by: By::Name, files_first: true },
-        Order { by: By::Inode, files_first: true },
-        Order { by: By::Reverse, files_first: false },
-        Order { by: By::Reverse, files_first: true },
+    pub(crate) const ALL: [Order; 9] = [
+        Order::mixed(By::Listing),
+        Order::mixed(By::Name),
+        Order::mixed(By::Inode),
+        Order::mixed(By::Reverse),
+        Order::files_first(By::Listing, By::Listing),
+        Order::files_first(By::Name, By::Name),
+        Order::files_first(By::Inode, By::Inode),
+        Order::files_first(By::Reverse, By::Reverse),
+        // rsync(1) with checksums.
+        Order::files_first(By::Listing, By::Name),
     ];
+
+    const fn mixed(by: By) -> Order {
+        Order { files: by, directories: by, files_first: false }
+    }
+
+    const fn files_first(files: By, directories: By) -> Order {
+        Order { files, directories, files_first: true }
+    }
 
     fn index(self) -> usize {
         Order::ALL.iter().position(|order| *order == self).unwrap_or(0)
@@ -179,26 +192,35 @@ impl Listing {
 
     /// The place of a name in an order.
     pub(crate) fn place(&self, order: Order, name: &OsStr) -> Option<usize> {
-        let names = self.sequence(Order { by: By::Name, files_first: false });
+        let names = self.sequence(Order::mixed(By::Name));
         let found =
             names.binary_search_by(|&at| self.entries[at as usize].name.as_os_str().cmp(name)).ok()?;
         let entry = names[found];
         self.sequence(order).iter().position(|&other| other == entry)
     }
 
+    fn by(&self, by: By, mut entries: Vec<u32>) -> Vec<u32> {
+        let entry = |at: &u32| &self.entries[*at as usize];
+        match by {
+            By::Listing => {}
+            By::Name => entries.sort_by(|a, b| entry(a).name.cmp(&entry(b).name)),
+            By::Inode => entries.sort_by_key(|at| entry(at).inode),
+            By::Reverse => entries.reverse(),
+        }
+        entries
+    }
+
     fn sequence(&self, order: Order) -> &[u32] {
         self.sequences[order.index()].get_or_init(|| {
-            let mut sequence: Vec<u32> = (0..self.entries.len() as u32).collect();
-            let entry = |at: &u32| &self.entries[*at as usize];
-            match order.by {
-                By::Listing => {}
-                By::Name => sequence.sort_by(|a, b| entry(a).name.cmp(&entry(b).name)),
-                By::Inode => sequence.sort_by_key(|at| entry(at).inode),
-                By::Reverse => sequence.reverse(),
+            let of = |kind: Option<Kind>, by: By| {
+                let is = |at: &u32| kind.is_none_or(|kind| self.entries[*at as usize].kind == kind);
+                self.by(by, (0..self.entries.len() as u32).filter(is).collect())
+            };
+            if !order.files_first {
+                return of(None, order.files).into();
             }
-            if order.files_first {
-                sequence.sort_by_key(|at| entry(at).kind == Kind::Directory);
-            }
+            let mut sequence = of(Some(Kind::File), order.files);
+            sequence.extend(of(Some(Kind::Directory), order.directories));
             sequence.into()
         })
     }
@@ -221,15 +243,20 @@ impl<T: Tree> Listings<T> {
         Listings { tree, kept: VecDeque::new(), tokens: TOKENS }
     }
 
-    /// Another token.
-    pub(crate) fn earn(&mut self) {
-        self.tokens = (self.tokens + 1).min(TOKENS);
+    /// More tokens.
+    pub(crate) fn earn(&mut self, tokens: u32) {
+        self.tokens = (self.tokens + tokens).min(TOKENS);
+    }
+
+    /// What is in a directory, if that is known.
+    pub(crate) fn known(&self, directory: &Path) -> Option<Rc<Listing>> {
+        self.kept.iter().rfind(|kept| kept.path == directory).cloned()
     }
 
     /// What is in a directory, if that is known or may be found out.
     pub(crate) fn get(&mut self, directory: &Path) -> Option<Rc<Listing>> {
-        if let Some(at) = self.kept.iter().rposition(|kept| kept.path == directory) {
-            return self.kept.get(at).cloned();
+        if let Some(known) = self.known(directory) {
+            return Some(known);
         }
         self.tokens = self.tokens.checked_sub(1)?;
         // One that cannot be read is as good as empty, and need not be asked for again.
@@ -288,7 +315,7 @@ mod tests {
                 |place| listing.at(order, place).map(|(_, entry)| entry.name.to_str().unwrap_or_default());
             (0..3).filter_map(at).collect::<String>()
         };
-        assert_eq!(Order::ALL.map(names), ["bca", "abc", "cab", "cab", "acb", "cab", "acb", "acb"]);
+        assert_eq!(Order::ALL.map(names), ["bca", "abc", "cab", "acb", "cab", "acb", "cab", "acb", "cab"]);
         let place = |name: &str| listing.place(Order::ALL[1], OsStr::new(name));
         assert_eq!(["a", "b", "c", "d"].map(place), [Some(0), Some(1), Some(2), None]);
     }
@@ -300,7 +327,7 @@ mod tests {
         assert_eq!((0..2 * TOKENS).filter(|&n| listings.get(&path(n)).is_some()).count(), TOKENS as usize);
         assert_eq!(listings.kept.len(), KEPT);
         assert!(listings.get(&path(TOKENS - 1)).is_some(), "known still");
-        listings.earn();
+        listings.earn(1);
         assert!(listings.get(&path(TOKENS)).is_some() && listings.get(&path(TOKENS + 1)).is_none());
     }
 }

@@ -1,31 +1,44 @@
 //! Which files come next, from those that came.
 
 use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::course::{Coming, Course, Step, WINDOW};
+use crate::asked::{Asked, Came};
+use crate::course::{Course, Step, WINDOW};
 use crate::habits::{Extent, Habits};
 use crate::listing::{Listings, Order, Tree};
 
-/// Evidence from which on files are fetched: one in a thousand that it is chance.
-const ENOUGH_BITS: f64 = 10.0;
+/// Evidence from which on files are fetched: one in 2,000 that it is chance, as up to 32 courses are tried at a time.
+const ENOUGH_BITS: f64 = 16.0;
+/// Evidence that a walk begins with if it is in the tree of one that is believed, and goes the same way.
+const ALIKE_BITS: f64 = 12.0;
 /// Walks at the same time.
 const WALKS: usize = 4;
 /// Visits after which a walk that was not met again may make room for another.
 const FORGOTTEN: u64 = 256;
 /// Files that are fetched ahead at most: what a job reads in 10 ms of the quickest device on which it waits.
 const FILES_AHEAD: usize = 128;
+/// Files that are asked for before any has come. For each that came there may be one more, for each that was wrong one less.
+const FIRST_ASKED: u64 = 16;
+/// Files among which those that are fetched ahead are looked for.
+const LOOKED_THROUGH: usize = 1024;
 /// Files that are fetched ahead at first, and with each visit that was foreseen more.
 const FIRST_AHEAD: usize = 4;
 /// Directories that are looked at ahead.
 const DIRECTORIES_AHEAD: usize = 8;
+/// Directories that may be read for each visit of a walk that is believed.
+const DIRECTORIES_A_VISIT: u32 = 4;
 /// Files after which it is seen whether they had to be fetched at all.
 const LOOKED_AT: u32 = 32;
+/// Of 32 visits so many waited: what comes is not cached, even if it was by the time that it was looked at.
+const WAITS: u32 = 4;
 /// Files after which it is seen whether they were used.
 const JUDGED: u64 = 128;
+/// Guesses of which half are forgotten.
+const FORGOTTEN_GUESSES: u64 = 1 << 10;
 /// A pause after guesses that were wrong, in visits; each one is twice as long as the one before, up to the longest.
 const PAUSE: u64 = 512;
 const LONGEST_PAUSE: u64 = 1 << 20;
@@ -59,7 +72,7 @@ pub struct Guesses {
     pub asked: u64,
     /// Of these, those that the program came to.
     pub used: u64,
-    /// Those that it passed by, or left behind when it went elsewhere.
+    /// Those that it did not come to soon.
     pub wrong: u64,
     /// Visits that had not been foreseen and waited,
     pub unforeseen: u64,
@@ -101,11 +114,12 @@ impl Walk {
     fn bits(&self) -> f64 {
         self.leader().map_or(0.0, |at| self.courses[at].bits())
     }
+}
 
-    /// Files that were asked for and have not come.
-    fn outstanding(&mut self) -> u64 {
-        self.courses.iter_mut().flat_map(Course::coming).filter(|coming| coming.is_fetched).count() as u64
-    }
+/// All of it, if there is something in it.
+fn some_of<T>(options: impl Iterator<Item = Option<T>>) -> Option<Vec<Option<T>>> {
+    let all: Vec<Option<T>> = options.collect();
+    all.iter().any(Option::is_some).then_some(all)
 }
 
 /// Follows programs through trees of files.
@@ -117,6 +131,7 @@ pub struct Walks<T> {
     budget_bytes: u64,
     /// Visits so far.
     clock: u64,
+    asked: Asked,
     guesses: Guesses,
     /// Guesses of which it has been judged whether they were good.
     judged: Guesses,
@@ -136,6 +151,7 @@ impl<T: Tree> Walks<T> {
             walks: Vec::new(),
             budget_bytes,
             clock: 0,
+            asked: Asked::default(),
             guesses: Guesses::default(),
             judged: Guesses::default(),
             pause: PAUSE,
@@ -163,28 +179,36 @@ impl<T: Tree> Walks<T> {
     /// A program comes to a file. Returns what should be read before it comes to the next ones.
     pub fn visit(&mut self, visit: &Visit) -> Vec<Wanted> {
         self.clock += 1;
-        let used = self.guesses.used;
-        let wanted = self.follow(visit);
-        if used == self.guesses.used && visit.waited_ns > 0 {
-            self.guesses.unforeseen += 1;
-            self.guesses.waited_ns += visit.waited_ns;
+        self.guesses.wrong += self.asked.given_up(self.clock);
+        match self.asked.came(&visit.path) {
+            Came::Soon => self.guesses.used += 1,
+            Came::Late => {
+                (self.guesses.used, self.guesses.wrong) = (self.guesses.used + 1, self.guesses.wrong - 1)
+            }
+            Came::Unasked if visit.waited_ns > 0 => {
+                self.guesses.unforeseen += 1;
+                self.guesses.waited_ns += visit.waited_ns;
+            }
+            Came::Unasked => {}
         }
-        wanted
+        self.follow(visit)
     }
 
     fn follow(&mut self, visit: &Visit) -> Vec<Wanted> {
         let (Some(directory), Some(name)) = (visit.path.parent(), visit.path.file_name()) else {
             return Vec::new();
         };
-        let Some(at) = self.step(directory, name).or_else(|| self.above(directory, name)) else {
-            if self.clock.is_multiple_of(WINDOW as u64) {
-                self.listings.earn();
-            }
+        if self.clock.is_multiple_of(WINDOW as u64) {
+            self.listings.earn(1);
+        }
+        let Some(at) = self.step(directory, name).or_else(|| self.skip(directory, name)) else {
             self.begin(directory, name);
             return Vec::new();
         };
-        self.listings.earn();
         let walk = &mut self.walks[at];
+        if walk.bits() >= ENOUGH_BITS {
+            self.listings.earn(DIRECTORIES_A_VISIT);
+        }
         walk.met_at = self.clock;
         walk.waits = walk.waits << 1 | u32::from(visit.waited_ns > 0);
         walk.habits.passed(name, true);
@@ -196,66 +220,67 @@ impl<T: Tree> Walks<T> {
 
     /// The walk that has come to the file as was foreseen.
     fn step(&mut self, directory: &Path, name: &OsStr) -> Option<usize> {
-        for (at, walk) in self.walks.iter_mut().enumerate() {
-            for course in &mut walk.courses {
-                course.look_ahead(WINDOW, &mut self.listings);
-            }
-            let leader = walk.leader();
-            let steps: Vec<Option<Step>> =
-                walk.courses.iter_mut().map(|course| course.step(directory, name)).collect();
-            if steps.iter().all(Option::is_none) {
-                continue;
-            }
-            if let Some(Some(step)) = leader.and_then(|leader| steps.get(leader)) {
-                self.guesses.used += u64::from(step.was_fetched);
-                for Coming { is_fetched, .. } in &step.left_out {
-                    self.guesses.wrong += u64::from(*is_fetched);
-                }
-                step.left_out.iter().for_each(|left_out| walk.habits.passed(left_out.name(), false));
-            }
-            let before = walk.outstanding();
-            let mut fits = steps.iter().map(Option::is_some);
-            walk.courses.retain(|_| fits.next().unwrap_or(false));
-            self.guesses.wrong += before - walk.outstanding();
-            return Some(at);
-        }
-        None
+        let Walks { walks, listings, .. } = self;
+        let (at, steps) = walks.iter_mut().enumerate().find_map(|(at, walk)| {
+            let Walk { courses, habits, .. } = walk;
+            let step = |course: &mut Course| {
+                course.look_ahead(WINDOW, listings);
+                course.step(directory, name, |name| habits.is_likely(name))
+            };
+            some_of(courses.iter_mut().map(step)).map(|steps| (at, steps))
+        })?;
+        self.stepped(at, steps);
+        Some(at)
     }
 
-    /// The walk that goes on in the next directory beside the highest one that it has been in.
-    fn above(&mut self, directory: &Path, name: &OsStr) -> Option<usize> {
-        for (at, walk) in self.walks.iter_mut().enumerate() {
-            let above = walk.courses.iter().filter_map(|course| {
-                // What is not known of any course is asked for once.
-                course.above(directory, name, &mut self.listings)
-            });
-            let courses: Vec<Course> = above.collect();
-            if !courses.is_empty() {
-                self.guesses.wrong += walk.outstanding();
-                walk.courses = courses;
-                return Some(at);
-            }
+    /// The walk that has come to the file, leaving others out.
+    fn skip(&mut self, directory: &Path, name: &OsStr) -> Option<usize> {
+        let Walks { walks, listings, .. } = self;
+        let (at, steps) = walks.iter_mut().enumerate().find_map(|(at, walk)| {
+            let skip = |course: &mut Course| course.skip(directory, name, listings);
+            some_of(walk.courses.iter_mut().map(skip)).map(|steps| (at, steps))
+        })?;
+        self.stepped(at, steps);
+        Some(at)
+    }
+
+    /// The courses of a walk have come to a file, or not.
+    fn stepped(&mut self, at: usize, steps: Vec<Option<Step>>) {
+        let walk = &mut self.walks[at];
+        // Before those that do not fit are dropped the steps are in the order of the courses.
+        let told = walk.leader().filter(|&leader| steps[leader].is_some());
+        let told = told.or_else(|| steps.iter().position(Option::is_some));
+        if let Some(step) = told.and_then(|told| steps[told].as_ref()) {
+            step.left_out.iter().for_each(|left_out| walk.habits.passed(left_out.name(), false));
         }
-        None
+        let mut fits = steps.iter().map(Option::is_some);
+        walk.courses.retain(|_| fits.next().unwrap_or(false));
     }
 
     /// A new walk begins at this file, in place of the one that matters least.
     fn begin(&mut self, directory: &Path, name: &OsStr) {
         let Some(listing) = self.listings.get(directory) else { return };
-        let courses: Vec<Course> =
-            Order::ALL.iter().filter_map(|&order| Course::at(order, &listing, name)).collect();
+        // Threads that share a tree go through it in one way, each somewhere else.
+        let alike = self.walks.iter().find_map(|walk| {
+            let leader = &walk.courses[walk.leader()?];
+            (leader.bits() >= ENOUGH_BITS && leader.is_around(directory))
+                .then_some((leader.order(), &walk.habits))
+        });
+        let bits = |order| if alike.is_some_and(|(alike, _)| alike == order) { ALIKE_BITS } else { 0.0 };
+        let begin = |&order: &Order| Course::at(order, &listing, name, bits(order));
+        let courses: Vec<Course> = Order::ALL.iter().filter_map(begin).collect();
+        let habits = alike.map(|(_, habits)| habits.clone()).unwrap_or_default();
         if courses.is_empty() {
             return;
         }
         if self.walks.len() >= WALKS {
             let matters = |walk: &Walk| walk.bits() >= ENOUGH_BITS && self.clock - walk.met_at < FORGOTTEN;
             let least = (0..WALKS).min_by_key(|&at| (matters(&self.walks[at]), self.walks[at].met_at));
-            let mut least = self.walks.swap_remove(least.unwrap_or(0));
-            self.guesses.wrong += least.outstanding();
+            self.walks.swap_remove(least.unwrap_or(0));
         }
         self.walks.push(Walk {
             courses,
-            habits: Habits::default(),
+            habits,
             waits: 0,
             met_at: self.clock,
             ahead: FIRST_AHEAD,
@@ -265,13 +290,16 @@ impl<T: Tree> Walks<T> {
 
     /// Whether guesses have been wrong lately.
     fn is_paused(&mut self) -> bool {
-        let (used, wrong) = (self.guesses.used - self.judged.used, self.guesses.wrong - self.judged.wrong);
-        if used + wrong >= JUDGED {
+        let used = self.guesses.used.saturating_sub(self.judged.used);
+        let wrong = self.guesses.wrong.saturating_sub(self.judged.wrong);
+        if used + wrong >= JUDGED && wrong * 3 > used {
+            self.paused_until = self.clock + self.pause;
+            self.pause = (2 * self.pause).min(LONGEST_PAUSE);
             self.judged = self.guesses;
-            if wrong * 3 > used {
-                self.paused_until = self.clock + self.pause;
-                self.pause = (2 * self.pause).min(LONGEST_PAUSE);
-            }
+        } else if used + wrong >= FORGOTTEN_GUESSES {
+            // Half of them, so that what was long ago counts less.
+            self.judged.used += used / 2;
+            self.judged.wrong += wrong / 2;
         }
         self.clock < self.paused_until
     }
@@ -283,30 +311,45 @@ impl<T: Tree> Walks<T> {
         let Some(leader) = walk.leader().filter(|&leader| walk.courses[leader].bits() >= ENOUGH_BITS) else {
             return Vec::new();
         };
-        if self.is_resting && walk.waits.count_ones() >= 4 {
+        if self.is_resting && walk.waits.count_ones() >= WAITS {
+            // It came to them first.
             self.is_resting = false;
+            walk.ahead *= 2;
         }
         // A program that has not waited lately, and for which nothing is under way, reads what is cached.
-        let needs = walk.waits & 0xff != 0 || walk.outstanding() > 0;
+        let needs = walk.waits & 0xff != 0 || self.asked.pending() > 0;
         if is_paused || self.is_resting || !needs {
-            walk.ahead = FIRST_AHEAD;
             return Vec::new();
         }
         let Walk { courses, habits, ahead, asked, .. } = walk;
         let budget = self.budget_bytes / (u64::from(habits.mean_pages()) * PAGE_BYTES);
         let most = FILES_AHEAD.min(usize::try_from(budget).unwrap_or(FILES_AHEAD)).max(1);
         *ahead = (*ahead + FIRST_AHEAD).min(most);
+        let Guesses { used, wrong, .. } = self.guesses;
+        let credit = (FIRST_ASKED + used).saturating_sub(wrong);
         let course = &mut courses[leader];
-        course.look_ahead(WINDOW.max(*ahead), &mut self.listings);
         let bytes = (u64::from(habits.pages()) * PAGE_BYTES).min(self.budget_bytes);
-        let passed = course.passed();
-        let mut wanted = Vec::new();
-        for coming in course.coming().take(*ahead) {
-            let passed = passed.iter().map(OsString::as_os_str);
-            if !coming.is_fetched && habits.is_likely(coming.name(), passed) {
-                coming.is_fetched = true;
-                self.guesses.asked += 1;
-                wanted.push(Wanted::File(coming.path(), bytes));
+        let (mut wanted, mut likely, mut known) = (Vec::new(), 0, 0);
+        // As many of those that are likely, among as many as have to be looked through.
+        while likely < *ahead
+            && known < LOOKED_THROUGH
+            && course.look_ahead(known + *ahead, &mut self.listings) > known
+        {
+            for coming in course.coming().skip(known).take(*ahead) {
+                known += 1;
+                if likely == *ahead
+                    || self.asked.pending() >= credit
+                    || !(coming.is_fetched || habits.is_likely(coming.name()))
+                {
+                    continue;
+                }
+                likely += 1;
+                if !std::mem::replace(&mut coming.is_fetched, true)
+                    && self.asked.ask(&coming.path(), self.clock)
+                {
+                    self.guesses.asked += 1;
+                    wanted.push(Wanted::File(coming.path(), bytes));
+                }
             }
         }
         for directory in course.directories(DIRECTORIES_AHEAD) {

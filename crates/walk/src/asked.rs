@@ -1,0 +1,99 @@
+//! What was asked for, and what became of it.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+
+/// Visits within which a file that was asked for is used, or it was wrong to ask for it: as many as two walks
+/// are ahead.
+const VISITS: u64 = 256;
+
+/// Files that are given up and remembered; for one more, all are forgotten.
+const LATE: usize = 4096;
+
+/// Files that were asked for and have not come, by a hash of their paths: if two have the same, a guess is judged wrongly.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    hasher: RandomState,
+    /// When they were asked for.
+    pending: HashMap<u64, u64>,
+    /// The same, the oldest first, with those that have come since.
+    order: VecDeque<(u64, u64)>,
+    /// Files that did not come soon, and may come late: where several threads share a tree one leaves what the other
+    /// comes to.
+    late: HashSet<u64>,
+}
+
+/// What became of a file that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// It was not.
+    Unasked,
+    /// It came soon.
+    Soon,
+    /// It had been given up.
+    Late,
+}
+
+impl Asked {
+    /// Asks for a file, if that was not done before.
+    pub(crate) fn ask(&mut self, path: &Path, now: u64) -> bool {
+        let hash = self.hasher.hash_one(path);
+        if self.pending.contains_key(&hash) || self.late.contains(&hash) {
+            return false;
+        }
+        self.pending.insert(hash, now);
+        self.order.push_back((now, hash));
+        true
+    }
+
+    /// The program comes to a file.
+    pub(crate) fn came(&mut self, path: &Path) -> Came {
+        let hash = self.hasher.hash_one(path);
+        if self.pending.remove(&hash).is_some() {
+            return Came::Soon;
+        }
+        if self.late.remove(&hash) { Came::Late } else { Came::Unasked }
+    }
+
+    /// How many were asked for so long ago that they will not come. They are forgotten.
+    pub(crate) fn given_up(&mut self, now: u64) -> u64 {
+        let mut wrong = 0;
+        while let Some(&(asked, hash)) = self.order.front().filter(|(asked, _)| asked + VISITS < now) {
+            self.order.pop_front();
+            if self.pending.get(&hash) == Some(&asked) {
+                self.pending.remove(&hash);
+                if self.late.len() >= LATE {
+                    self.late.clear();
+                }
+                self.late.insert(hash);
+                wrong += 1;
+            }
+        }
+        wrong
+    }
+
+    /// How many have been asked for and may come soon.
+    pub(crate) fn pending(&self) -> u64 {
+        self.pending.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_come_in_time_was_wrong() {
+        let mut asked = Asked::default();
+        let [a, b] = ["/a", "/b"].map(Path::new);
+        assert!(asked.ask(a, 1) && !asked.ask(a, 2) && asked.ask(b, 2));
+        assert_eq!([asked.came(a), asked.came(a)], [Came::Soon, Came::Unasked]);
+        assert_eq!(asked.given_up(2 + VISITS), 0);
+        assert!(asked.ask(a, 2 + VISITS));
+        assert_eq!((asked.given_up(3 + VISITS), asked.pending()), (1, 1));
+        assert!(!asked.ask(b, 3 + VISITS), "it may be cached still");
+        assert_eq!([asked.came(b), asked.came(b)], [Came::Late, Came::Unasked]);
+        assert_eq!((asked.given_up(3 + 2 * VISITS), asked.pending()), (1, 0));
+    }
+}
