@@ -97,6 +97,11 @@ impl Course {
         self.levels.first().is_some_and(|(highest, _)| directory.starts_with(highest.path()))
     }
 
+    /// Whether this is the file that came last.
+    pub(crate) fn is_at(&self, directory: &Path, name: &OsStr) -> bool {
+        self.last.1 == name && self.last.0.path() == directory
+    }
+
     pub(crate) fn bits(&self) -> f64 {
         self.bits
     }
@@ -206,8 +211,12 @@ impl Course {
             kept.filter(|(level, _)| common.starts_with(level.path())).cloned().collect();
         let mut listing = listings.get(common)?;
         let (before, after) = (listing.place(self.order, from)?, listing.place(self.order, to)?);
-        let passed = after.checked_sub(before + 1).filter(|passed| *passed < WINDOW)?;
+        let passed = after.checked_sub(before + 1)?;
+        // What is as likely of somebody who takes any is no way to go on.
         let bits = evidence(listing.len(), passed);
+        if bits <= 0.0 {
+            return None;
+        }
         levels.push((Rc::clone(&listing), after + 1));
         let mut below = common.join(to);
         for part in way {

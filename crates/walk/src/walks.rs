@@ -201,6 +201,10 @@ impl<T: Tree> Walks<T> {
         if self.clock.is_multiple_of(WINDOW as u64) {
             self.listings.earn(1);
         }
+        // What every process reads when it begins.
+        if self.walks.iter().any(|walk| walk.courses.iter().any(|course| course.is_at(directory, name))) {
+            return Vec::new();
+        }
         let Some(at) = self.step(directory, name).or_else(|| self.skip(directory, name)) else {
             self.begin(directory, name);
             return Vec::new();
@@ -275,7 +279,8 @@ impl<T: Tree> Walks<T> {
         }
         if self.walks.len() >= WALKS {
             let matters = |walk: &Walk| walk.bits() >= ENOUGH_BITS && self.clock - walk.met_at < FORGOTTEN;
-            let least = (0..WALKS).min_by_key(|&at| (matters(&self.walks[at]), self.walks[at].met_at));
+            let worth = |walk: &Walk| (matters(walk), walk.bits() as u32, walk.met_at);
+            let least = (0..WALKS).min_by_key(|&at| worth(&self.walks[at]));
             self.walks.swap_remove(least.unwrap_or(0));
         }
         self.walks.push(Walk {
