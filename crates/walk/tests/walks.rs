@@ -177,7 +177,7 @@ fn processes_that_share_a_list_are_foreseen() {
         // Each process begins with what all of them begin with.
         let library = PathBuf::from("/elsewhere/z7/other");
         let mixed: Vec<_> =
-            mixed.chunks(files).flat_map(|files| [&[library.clone()], files].concat()).collect();
+            mixed.chunks(files).flat_map(|files| [std::slice::from_ref(&library), files].concat()).collect();
         let outcome = follow(&made, &mixed, WHOLE);
         let most = files as f64 / (files + 1) as f64;
         assert!(outcome.foreseen > 0.9 * most, "{processes} x {files}: {}", outcome.foreseen);
