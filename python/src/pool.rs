@@ -1,12 +1,14 @@
 //! Pools of buffers in Python: `Pool`, `Object`, `Stamp`, `Statistics`, without the interpreter's lock while they wait.
 
+use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use foretell_buffers as buffers;
 use foretell_client::Policy;
 use pyo3::exceptions::{
-    PyFileNotFoundError, PyOSError, PyPermissionError, PyRuntimeError, PyTimeoutError, PyValueError,
+    PyFileNotFoundError, PyInterruptedError, PyOSError, PyPermissionError, PyRuntimeError, PyTimeoutError,
+    PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -20,6 +22,19 @@ pyo3::create_exception!(
     "An object is another one than when it was opened: open it again."
 );
 
+thread_local! {
+    /// What a handler of a signal raised while this thread waited.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Has Python's handlers of signals run, of which only the main thread has any: Ctrl-C ends a wait.
+fn keep_waiting() -> bool {
+    let raised = Python::attach(|py| py.check_signals()).err();
+    let goes_on = raised.is_none();
+    RAISED.set(raised);
+    goes_on
+}
+
 /// An error of the pool, on its way to Python.
 struct Failure(buffers::Error);
 
@@ -28,6 +43,7 @@ impl From<Failure> for PyErr {
         use buffers::Error as E;
         let line = error.to_string();
         match error {
+            E::Interrupted => RAISED.take().unwrap_or_else(|| PyInterruptedError::new_err(line)),
             E::NotFound { .. } => PyFileNotFoundError::new_err(line),
             E::Denied { .. } => PyPermissionError::new_err(line),
             E::TimedOut { .. } => PyTimeoutError::new_err(line),
@@ -136,8 +152,9 @@ impl Object {
     }
 
     /// Give it back. With the last handle of an object goes what the pool has of it.
-    fn close(&self) {
-        self.object.lock().unwrap_or_else(PoisonError::into_inner).take();
+    fn close(&self, py: Python<'_>) {
+        let closed = self.object.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(closed));
     }
 
     fn __repr__(&self) -> String {
@@ -204,6 +221,7 @@ impl Pool {
             let wrong = |_| PyValueError::new_err(format!("timeout: {timeout} is no number of seconds"));
             chosen.timeout = Duration::try_from_secs_f64(timeout).map_err(wrong)?;
         }
+        chosen.keep_waiting = Some(keep_waiting);
         chosen.requests = requests.unwrap_or(chosen.requests);
         chosen.threads = threads.unwrap_or(chosen.threads);
         chosen.recorded_references = recorded_references.unwrap_or(0);
@@ -258,8 +276,8 @@ impl Pool {
     }
 
     /// Withdraw what was disclosed and not read yet.
-    fn cancel(&self) -> PyResult<()> {
-        Ok(self.pool.cancel().map_err(Failure)?)
+    fn cancel(&self, py: Python<'_>) -> PyResult<()> {
+        Ok(py.detach(|| self.pool.cancel()).map_err(Failure)?)
     }
 
     /// How the pool fares.

@@ -133,6 +133,9 @@ pub enum Error {
         /// How many.
         limit: u64,
     },
+    /// [`crate::Options::keep_waiting`] said so.
+    #[error("the wait was interrupted")]
+    Interrupted,
     /// The pool was made by the process that this one was forked from.
     #[error("the pool belongs to the process that made it; after fork() make one in the child")]
     Forked,

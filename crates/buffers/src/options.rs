@@ -1,6 +1,6 @@
 //! What of a pool can be chosen, and its limits.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use foretell_policy::{PoolPolicy, Prefetch};
 
@@ -22,6 +22,10 @@ pub(crate) const MOST_OBJECTS: u32 = 1 << 20;
 pub(crate) const MOST_STORES: usize = 64;
 /// Parts that are disclosed and not read yet, as in [`foretell_policy::Limits`].
 pub(crate) const MOST_DISCLOSED: u32 = 1 << 22;
+/// Parts of one object: numbers beyond stay free, so that the one after the last part is one, too.
+pub(crate) const MOST_PARTS: u32 = 1 << 31;
+/// How often [`Options::keep_waiting`] is asked.
+pub(crate) const ASKED: Duration = Duration::from_millis(100);
 /// Entries that one listing gives.
 pub(crate) const MOST_LISTED: usize = 1 << 20;
 /// Threads of a pool: requests wait for the network and not for the processor, which copies what comes.
@@ -52,6 +56,9 @@ pub struct Options {
     /// Options of the stores, as `object_store` names them (`endpoint`, `region`, `access_key_id`, ...). They go before
     /// the environment's (`AWS_...`, `GOOGLE_...`, `AZURE_...`).
     pub store: Vec<(String, String)>,
+    /// Asked ten times a second by each thread that waits for a store: `false` ends its call with
+    /// [`Error::Interrupted`]. What it waited for comes nevertheless.
+    pub keep_waiting: Option<fn() -> bool>,
     /// References of which [`crate::Statistics::best_fetches`] is made; 0 for not recording them.
     pub recorded_references: u32,
 }
@@ -69,6 +76,7 @@ impl std::fmt::Debug for Options {
             .field("policy", &self.policy)
             .field("prefetch", &self.prefetch)
             .field("store", &named)
+            .field("keep_waiting", &self.keep_waiting.is_some())
             .field("recorded_references", &self.recorded_references)
             .finish()
     }
@@ -87,6 +95,7 @@ impl Options {
             policy: PoolPolicy::default(),
             prefetch: Prefetch::FOR_LISTS,
             store: Vec::new(),
+            keep_waiting: None,
             recorded_references: 0,
         }
     }
@@ -124,6 +133,28 @@ impl Options {
             return Err(Error::BudgetBelowPart { budget_bytes, part_bytes });
         }
         Ok(())
+    }
+}
+
+/// What [`Options::keep_waiting`] says in the course of one call.
+pub(crate) struct Patience {
+    keep_waiting: Option<fn() -> bool>,
+    asked: Instant,
+}
+
+impl Patience {
+    pub(crate) fn new(options: &Options) -> Patience {
+        Patience { keep_waiting: options.keep_waiting, asked: Instant::now() }
+    }
+
+    /// Asks, if it is time to.
+    pub(crate) fn ask(&mut self) -> Result<(), Error> {
+        let Some(keep_waiting) = self.keep_waiting else { return Ok(()) };
+        if self.asked.elapsed() < ASKED {
+            return Ok(());
+        }
+        self.asked = Instant::now();
+        if keep_waiting() { Ok(()) } else { Err(Error::Interrupted) }
     }
 }
 

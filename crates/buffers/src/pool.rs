@@ -7,7 +7,7 @@ use std::time::Instant;
 use foretell_policy::{Block, FileId};
 
 use crate::error::Error;
-use crate::options::{MOST_LISTED, Options};
+use crate::options::{ASKED, MOST_LISTED, Options, Patience};
 use crate::part::{Buffer, Pending, View};
 use crate::readers::Readers;
 use crate::shared::Shared;
@@ -289,6 +289,7 @@ impl Object {
         let mut ahead: VecDeque<Got> = VecDeque::new();
         let mut compute = None;
         let mut first = true;
+        let mut patience = Patience::new(&shared.options);
         while !parts.is_empty() || !ahead.is_empty() {
             // Half of them at a time, so that neighbours become one request.
             if ahead.len() <= at_a_time / 2 && !parts.is_empty() {
@@ -307,7 +308,10 @@ impl Object {
             }
             match ahead.pop_front() {
                 Some(Got::Ready(buffer)) => show(&buffer),
-                Some(Got::Wait(pending)) => show(&self.wait(&pending)?),
+                Some(Got::Wait(pending)) => {
+                    show(&self.wait(&pending, &mut patience)?);
+                    patience.ask()?;
+                }
                 None => {}
             }
         }
@@ -315,10 +319,19 @@ impl Object {
         Ok(())
     }
 
-    fn wait(&self, pending: &Pending) -> Result<Arc<Buffer>, Error> {
+    fn wait(&self, pending: &Pending, patience: &mut Patience) -> Result<Arc<Buffer>, Error> {
         let after = self.handle.shared.options.timeout;
-        let timed_out = || Error::TimedOut { url: self.url().to_owned(), after };
-        pending.wait(Instant::now() + after).ok_or_else(timed_out)?
+        let until = Instant::now() + after;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if let Some(outcome) = pending.wait(left.min(ASKED)) {
+                return outcome;
+            }
+            if left.is_zero() {
+                return Err(Error::TimedOut { url: self.url().to_owned(), after });
+            }
+            patience.ask()?;
+        }
     }
 
     fn part_bytes(&self) -> u64 {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -9,7 +10,7 @@ use foretell_policy::Nanos;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::error::Error;
-use crate::options::{MOST_STORES, Options};
+use crate::options::{ASKED, MOST_STORES, Options, Patience};
 use crate::part::Memory;
 use crate::request;
 use crate::source::{Fault, Source};
@@ -166,8 +167,15 @@ impl Shared {
         }
         drop(answer);
         let mut all: Vec<Option<Result<R, Fault>>> = (0..count).map(|_| None).collect();
-        for (number, outcome) in answers {
-            all[number] = Some(outcome);
+        let mut patience = Patience::new(&self.options);
+        loop {
+            match answers.recv_timeout(ASKED) {
+                Ok((number, outcome)) => all[number] = Some(outcome),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            // Without the receiver no further thing is begun.
+            patience.ask()?;
         }
         all.into_iter().map(|outcome| outcome.ok_or_else(gone)).collect()
     }

@@ -16,7 +16,7 @@ use foretell_policy::{
 
 use crate::error::Error;
 use crate::flow::{Flow, Ticket};
-use crate::options::{MOST_DISCLOSED, MOST_OBJECTS, Options, REQUEST_BYTES};
+use crate::options::{MOST_DISCLOSED, MOST_OBJECTS, MOST_PARTS, Options, REQUEST_BYTES};
 use crate::part::{Buffer, Memory, Pending};
 use crate::readers::Readers;
 use crate::recorder::Recorder;
@@ -172,9 +172,9 @@ impl State {
             return Ok((file, open.fixed.clone()));
         }
         let parts = stamp.length.div_ceil(u64::from(self.part_bytes));
-        let most = u64::from(u32::MAX);
-        let length_blocks = u32::try_from(parts)
-            .map_err(|_| Error::Limit { what: "parts of an object; make them larger", limit: most })?;
+        let most = u64::from(MOST_PARTS);
+        let too_many = Error::Limit { what: "parts of an object; make them larger", limit: most };
+        let length_blocks = u32::try_from(parts).ok().filter(|&parts| parts <= MOST_PARTS).ok_or(too_many)?;
         let file = self
             .engine
             .add_file(Layout::Unknown)

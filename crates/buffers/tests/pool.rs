@@ -310,3 +310,47 @@ fn local_files_by_url() {
     let object = pool.open_listed(&format!("{url}/one"), listed[0].stamp.clone().unwrap()).unwrap();
     assert!(matches!(read(&object, 0, P), Err(Error::Changed { .. })));
 }
+
+#[test]
+fn who_waits_may_give_up_and_the_bytes_come_nevertheless() {
+    let shelf = Shelf::new();
+    shelf.put("a", P);
+    let mut interruptible = options(4);
+    interruptible.keep_waiting = Some(|| false);
+    let pool = Pool::new(interruptible).unwrap();
+    let object = open(&pool, &shelf, "a");
+    shelf.set_faults(Faults { silent: true, ..Faults::default() });
+    let began = Instant::now();
+    assert_eq!(read(&object, 0, P), Err(Error::Interrupted));
+    assert!(began.elapsed() < Duration::from_secs(10), "half of the time-out");
+    drop(object);
+
+    // Nor for the states of objects.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/a", port.local_addr().unwrap());
+    assert!(matches!(pool.open(&url), Err(Error::Interrupted)));
+
+    let mut patient = options(4);
+    patient.keep_waiting = Some(|| true);
+    let pool = Pool::new(patient).unwrap();
+    shelf.set_faults(Faults::default());
+    let object = open(&pool, &shelf, "a");
+    assert_eq!(read(&object, 0, P).unwrap(), bytes("a", 0, 0..P));
+}
+
+#[test]
+fn an_object_has_no_more_parts_than_can_be_counted() {
+    let shelf = Shelf::new();
+    let pool = Pool::new(options(4)).unwrap();
+    shelf.put("long", P << 31);
+    assert_eq!(open(&pool, &shelf, "long").parts(), 1 << 31);
+    shelf.put("longer", (P << 31) + 1);
+    let source: Arc<dyn Source> = shelf.clone();
+    let error = pool.open_in("shelf", &source, "longer").unwrap_err();
+    assert_eq!(error.to_string(), "no more than 2147483648 parts of an object; make them larger");
+    // Its very end, and nothing behind it.
+    let object = open(&pool, &shelf, "long");
+    read(&object, (P << 31) - 10, 10).unwrap();
+    assert!(matches!(read(&object, (P << 31) - 10, 11), Err(Error::PastEnd { .. })));
+    assert!(matches!(object.view(u32::MAX), Err(Error::PastEnd { .. })));
+}
