@@ -47,6 +47,19 @@ _NAMES = {
     "sas_token": "sas_token",
 }
 
+# What fsspec itself may give to any file system.
+_FSSPEC = {
+    "asynchronous",
+    "auto_mkdir",
+    "batch_size",
+    "dir_cache",
+    "listings_expiry_time",
+    "loop",
+    "max_paths",
+    "skip_instance_cache",
+    "use_listings_cache",
+}
+
 
 def _store_options(given: Mapping[str, Any]) -> dict[str, str]:
     """Options of a file system of fsspec, as the store calls them."""
@@ -123,6 +136,10 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
             "options": {**_store_options(target_options or {}), **(options or {})},
             "recorded_references": recorded_references,
         }
+        if unknown := storage_options.keys() - _FSSPEC:
+            raise TypeError(f"{', '.join(sorted(unknown))}: no option of ForetellFileSystem")
+        if objects < 1:
+            raise ValueError(f"objects: {objects} is not positive")
         self._most_objects = objects
         self._shared_state = self._share()
 
@@ -188,12 +205,12 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
         return [found[url] for url in urls]
 
     def _read(self, path: str, start: int, end: int | None) -> bytes:
-        object_ = self._objects([path])[0]
-        length = object_.length
+        one = self._objects([path])[0]
+        length = one.length
         start = max(0, start + length) if start < 0 else min(start, length)
         end = length if end is None else end + length if end < 0 else min(end, length)
         try:
-            return object_.read(start, max(0, end - start))
+            return one.read(start, max(0, end - start))
         except ChangedError:
             # Whoever opens it again gets the new one.
             self.invalidate_cache(path)
@@ -204,14 +221,26 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
         chunks: (path, offset, length); a length of None means up to the end.
 
-        Returns how many were taken: fewer than were given when too much is disclosed and not read yet.
+        Returns how many were taken: fewer than were given when too much is disclosed and not read yet, or when they are
+        of more paths than are held open.
         """
-        given = list(chunks)
+        given = self._held(chunks)
         objects = self._objects(path for path, _, _ in given)
         return self.pool.disclose(
             (one, offset, max(0, one.length - offset) if length is None else length)
             for one, (_, offset, length) in zip(objects, given)
         )
+
+    def _held(self, chunks: Iterable[tuple[str, int, int | None]]) -> list[tuple[str, int, int | None]]:
+        """Those of the first paths, as many as are held open: what is closed is fetched no more."""
+        held: list[tuple[str, int, int | None]] = []
+        paths: set[str] = set()
+        for chunk in chunks:
+            paths.add(chunk[0])
+            if len(paths) > self._most_objects:
+                break
+            held.append(chunk)
+        return held
 
     def cancel(self) -> None:
         """Withdraw what was disclosed and not read yet."""
@@ -310,11 +339,11 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
     def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> ForetellFile:
         if mode != "rb":
             raise NotImplementedError(f"{path}: mode '{mode}' is not there, foretell only reads")
-        kwargs.pop("cache_type", None)
-        # What is kept, the pool keeps.
-        return ForetellFile(
-            self, path, mode, cache_type="none", size=self._objects([path])[0].length, **kwargs
-        )
+        return ForetellFile(self, path, self._objects([path])[0], **kwargs)
+
+    def _again(self, one: Object) -> Object:
+        """An object of the process that this one was forked from, in the same state."""
+        return self.pool.open(one.url, one.stamp)
 
     def created(self, path: str) -> Any:
         """Stores do not say."""
@@ -325,9 +354,24 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
         return self.info(path)["modified"]
 
 
+_UNCACHED = {"cache_type": "none", "cache_options": None}
+
+
 class ForetellFile(AbstractBufferedFile):  # type: ignore[misc]
-    """An open file: reads come from the pool."""
+    """An open file, in the state that it had when it was opened: reads come from the pool."""
+
+    def __init__(self, fs: ForetellFileSystem, path: str, one: Object, **kwargs: Any) -> None:
+        self._one = one
+        self._process = os.getpid()
+        # What is kept, the pool keeps. The size of what was pickled may be another one by now.
+        super().__init__(fs, path, "rb", **{**kwargs, **_UNCACHED, "size": one.length})
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        data: bytes = self.fs._read(self.path, start, end)
-        return data
+        if self._process != os.getpid():
+            self._one = self.fs._again(self._one)
+            self._process = os.getpid()
+        try:
+            return self._one.read(start, max(0, min(end, self.size) - start))
+        except ChangedError:
+            self.fs.invalidate_cache(self.path)
+            raise
