@@ -64,7 +64,7 @@ def _plain(given: argparse.Namespace) -> Any:
     return _s3fs(given.endpoint)
 
 
-def _pooled(given: argparse.Namespace, budget_bytes: int, part_bytes: int) -> Any:
+def _pooled(given: argparse.Namespace, budget_bytes: int, part_bytes: int | None = None) -> Any:
     from foretell.fs import ForetellFileSystem
 
     return ForetellFileSystem(
@@ -157,13 +157,13 @@ def s3fs_large_at_once(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def foretell_large(given: argparse.Namespace) -> dict[str, Any]:
-    with _pooled(given, 256 << 20, 256 << 10).open(LARGE) as file:
+    with _pooled(given, 256 << 20).open(LARGE) as file:
         _whole(given, file)
     return {}
 
 
 def foretell_large_at_once(given: argparse.Namespace) -> dict[str, Any]:
-    assert len(_pooled(given, 256 << 20, 256 << 10).cat_file(LARGE)) == given.large
+    assert len(_pooled(given, 256 << 20).cat_file(LARGE)) == given.large
     return {}
 
 
@@ -183,7 +183,7 @@ def s3fs_scattered(given: argparse.Namespace) -> dict[str, Any]:
     return {}
 
 
-def _foretell_scattered(given: argparse.Namespace, part_bytes: int, *, told: bool) -> dict[str, Any]:
+def _foretell_scattered(given: argparse.Namespace, part_bytes: int | None = None, *, told: bool) -> dict[str, Any]:
     fs = _pooled(given, 64 << 20, part_bytes)
     if told:
         fs.disclose([(LARGE, at, SMALL) for at in scattered(given)])
@@ -192,11 +192,11 @@ def _foretell_scattered(given: argparse.Namespace, part_bytes: int, *, told: boo
 
 
 def foretell_scattered(given: argparse.Namespace) -> dict[str, Any]:
-    return _foretell_scattered(given, 256 << 10, told=False)
+    return _foretell_scattered(given, told=False)
 
 
 def foretell_scattered_told(given: argparse.Namespace) -> dict[str, Any]:
-    return _foretell_scattered(given, 256 << 10, told=True)
+    return _foretell_scattered(given, told=True)
 
 
 def foretell_scattered_small(given: argparse.Namespace) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def test_a_pool_reads_local_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("act", "kind", "line"),
     [
-        (lambda: Pool(1000), ValueError, "budget: 1000 bytes hold no part of 262144 bytes"),
+        (lambda: Pool(1000), ValueError, "budget: 1000 bytes hold no part of 16384 bytes"),
         (lambda: Pool(-1), ValueError, "budget_bytes: -1 is negative"),
         (lambda: Pool(1 << 20, policy="best"), ValueError, "policy: one of 'lru'"),
         (lambda: Pool(1 << 20, timeout=-1.0), ValueError, "timeout: -1 is no number of seconds"),

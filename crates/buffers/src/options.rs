@@ -41,7 +41,8 @@ pub struct Options {
     /// replaced meanwhile comes on top of it.
     pub budget_bytes: u64,
     /// Bytes of a part: what is fetched, kept and given up as one. The last part of an object is shorter, but counts as
-    /// a whole one. For many small objects, their size.
+    /// a whole one. Neighbours come by one request, so small parts cost little, and large ones what nobody reads. Many
+    /// small objects of one size are fetched least often with that size.
     pub part_bytes: u32,
     /// No read waits for a part longer than this, and no request takes longer, with all its retries.
     pub timeout: Duration,
@@ -88,7 +89,7 @@ impl Options {
     pub fn new(budget_bytes: u64) -> Options {
         Options {
             budget_bytes,
-            part_bytes: 256 << 10,
+            part_bytes: 16 << 10,
             timeout: Duration::from_secs(60),
             requests: MOST_REQUESTS,
             threads: 2,

@@ -238,7 +238,7 @@ fn mistakes_are_one_line_each() {
     let mut small = Options::new(1000);
     assert_eq!(
         said(small.clone()),
-        "budget: 1000 bytes hold no part of 262144 bytes; give more, or make parts smaller"
+        "budget: 1000 bytes hold no part of 16384 bytes; give more, or make parts smaller"
     );
     small.part_bytes = 10;
     assert_eq!(said(small), "part_bytes: 10 is not within 4096 and 67108864");
