@@ -144,8 +144,8 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    pub(crate) fn new(options: &Options) -> Patience {
-        Patience { keep_waiting: options.keep_waiting, asked: Instant::now() }
+    pub(crate) fn new(keep_waiting: Option<fn() -> bool>) -> Patience {
+        Patience { keep_waiting, asked: Instant::now() }
     }
 
     /// Asks, if it is time to.

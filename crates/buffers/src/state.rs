@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use foretell_policy::{
     Access, Action, Block, Config, DiskId, Engine, FileId, Input, Layout, Limits, ManagerId, Nanos, Order,
-    ProcessId, Reason, belady_fetches,
+    PoolPolicy, ProcessId, Reason, belady_fetches,
 };
 
 use crate::error::Error;
@@ -70,6 +70,20 @@ struct Open {
     lost: Option<Error>,
 }
 
+/// Whose references and disclosures they are, if not the pool's own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Who {
+    manager: ManagerId,
+    process: ProcessId,
+}
+
+/// An object that is kept open without a handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) store: usize,
+    pub(crate) file: FileId,
+}
+
 /// What a reference to a part comes to.
 pub(crate) enum Got {
     Ready(Arc<Buffer>),
@@ -89,8 +103,8 @@ pub(crate) struct Run {
 
 pub(crate) struct State {
     engine: Engine,
-    manager: ManagerId,
-    process: ProcessId,
+    own: Who,
+    policy: PoolPolicy,
     part_bytes: u32,
     request_parts: usize,
     /// By the engine's number.
@@ -122,17 +136,13 @@ impl State {
             .clamp(1, ahead_at_most(options.parts(), AHEAD_PART_IN_ORDER));
         config.limits = Limits { files: MOST_OBJECTS, disclosed_blocks: MOST_DISCLOSED, ..Limits::default() };
         let mut engine = Engine::new(config);
-        let refused = |limit: foretell_policy::LimitReached| Error::Limit {
-            what: limit.what,
-            limit: u64::from(limit.limit),
-        };
         let manager = engine.add_manager(true).map_err(refused)?;
         engine.set_policy(manager, 0, options.policy).map_err(refused)?;
         let process = engine.add_process(manager);
         Ok(State {
             engine,
-            manager,
-            process,
+            own: Who { manager, process },
+            policy: options.policy,
             part_bytes: options.part_bytes,
             request_parts: options.request_parts(),
             objects: Vec::new(),
@@ -149,6 +159,19 @@ impl State {
             counts: Statistics::default(),
             memory,
         })
+    }
+
+    /// Another manager, which discloses what it reads.
+    pub(crate) fn begin_manager(&mut self) -> Result<Who, Error> {
+        let manager = self.engine.add_manager(false).map_err(refused)?;
+        let process = self.engine.add_process(manager);
+        self.engine.set_policy(manager, 0, self.policy).map_err(refused)?;
+        Ok(Who { manager, process })
+    }
+
+    /// It has ended, and what it disclosed is withdrawn.
+    pub(crate) fn end_manager(&mut self, now: Nanos, who: Who) {
+        self.engine.tell(now, Input::ProcessExited { process: who.process });
     }
 
     // ---- objects ----
@@ -200,6 +223,20 @@ impl State {
         Ok((file, fixed))
     }
 
+    /// The state in which an object is open, if it is.
+    pub(crate) fn known(&self, store: usize, path: &str) -> Option<Stamp> {
+        let file = self.by_name.get(&(store, path.to_owned()))?;
+        let open = self.objects.get(file.0 as usize)?.as_ref()?;
+        open.lost.is_none().then(|| open.fixed.stamp.clone())
+    }
+
+    /// One handle more of an open object.
+    pub(crate) fn hold(&mut self, file: FileId) {
+        if let Some(open) = self.object_mut(file) {
+            open.handles += 1;
+        }
+    }
+
     /// A handle is closed; with the last one go the parts.
     pub(crate) fn close(&mut self, store: usize, file: FileId) {
         let Some(open) = self.object_mut(file) else { return };
@@ -246,7 +283,9 @@ impl State {
         file: FileId,
         part: u32,
         compute: Option<Nanos>,
+        who: Option<Who>,
     ) -> Result<Got, Error> {
+        let process = who.unwrap_or(self.own).process;
         let slot = file.0 as usize;
         let Some(open) = self.objects.get_mut(slot).and_then(Option::as_mut) else {
             return Err(Error::NoThreads { why: "the object is closed".to_owned() });
@@ -257,10 +296,10 @@ impl State {
         }
         self.recorder.reference(open.fixed.serial, part);
         if let Some(compute) = compute {
-            self.engine.tell(now, Input::Computed { process: self.process, compute });
+            self.engine.tell(now, Input::Computed { process, compute });
         }
         let block = Block::new(file, part);
-        let access = self.engine.access(now, self.process, block);
+        let access = self.engine.access(now, process, block);
         self.counts.references += 1;
         self.counts.hits += u64::from(access == Access::Hit);
         self.counts.late += u64::from(access == Access::InFlight);
@@ -282,18 +321,19 @@ impl State {
     }
 
     /// References to come, in order.
-    pub(crate) fn disclose(&mut self, now: Nanos, blocks: &[Block]) {
-        self.engine.disclose(now, self.manager, blocks);
+    pub(crate) fn disclose(&mut self, now: Nanos, blocks: &[Block], who: Option<Who>) {
+        self.engine.disclose(now, who.unwrap_or(self.own).manager, blocks);
     }
 
     /// Parts that can still be disclosed.
-    pub(crate) fn room_ahead(&self) -> usize {
-        (MOST_DISCLOSED as usize).saturating_sub(self.engine.disclosed_ahead(self.manager))
+    pub(crate) fn room_ahead(&self, who: Option<Who>) -> usize {
+        let manager = who.unwrap_or(self.own).manager;
+        (MOST_DISCLOSED as usize).saturating_sub(self.engine.disclosed_ahead(manager))
     }
 
     /// What was disclosed is withdrawn.
-    pub(crate) fn cancel(&mut self, now: Nanos) {
-        self.engine.tell(now, Input::Cancelled { manager: self.manager });
+    pub(crate) fn cancel(&mut self, now: Nanos, who: Option<Who>) {
+        self.engine.tell(now, Input::Cancelled { manager: who.unwrap_or(self.own).manager });
     }
 
     // ---- what the engine wants ----
@@ -490,7 +530,7 @@ impl State {
             memory_bytes: self.memory.bytes(),
             memory_peak_bytes: self.memory.peak(),
             leased_bytes: self.memory.leased.load(Ordering::Relaxed),
-            disclosed_ahead: self.engine.disclosed_ahead(self.manager) as u64,
+            disclosed_ahead: self.engine.disclosed_ahead(self.own.manager) as u64,
             objects: self.open,
             ..self.counts
         }
@@ -501,6 +541,10 @@ impl State {
         let references = self.recorder.references()?;
         Some((references.to_vec(), self.engine.config().cache_blocks))
     }
+}
+
+fn refused(limit: foretell_policy::LimitReached) -> Error {
+    Error::Limit { what: limit.what, limit: limit.limit.into() }
 }
 
 /// What the best possible replacement would have fetched. Takes long: not to be called with the lock held.
