@@ -10,8 +10,8 @@
 
 Read-only. Options of the file system below that this one understands are passed on ("key", "secret", "token",
 "anon", "endpoint_url", and "endpoint_url" and "region_name" among "client_kwargs"); everything else that the stores
-know is named in `options`, as the crate object_store names it. File systems of the same options share a pool; each process has its
-own.
+know is named in `options`, as the crate object_store names it. File systems of the same options share a pool,
+also with child processes: those that are forked, and those that a file system is sent to.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
@@ -79,19 +80,47 @@ def _store_options(given: Mapping[str, Any]) -> dict[str, str]:
 class _Shared:
     """What file systems of the same options share: fsspec makes one for each chained URL."""
 
-    def __init__(self, process: int, pool: Pool) -> None:
+    def __init__(self, process: int, pool: Pool, before: _Shared | None) -> None:
         self.process = process
         self.pool = pool
         self.lock = threading.Lock()
         # By URL: paths of different file systems below may look alike.
         self.objects: OrderedDict[str, Object] = OrderedDict()
+        # Of another process's pool: what is open there need not be asked for.
+        self.known = True
         self.stamps: OrderedDict[str, Stamp] = OrderedDict()
+        # What the process that this one was forked from knew. Its lock may be held for ever.
+        if before is not None:
+            self.stamps = before.stamps.copy()
+            self.stamps.update((url, one.stamp) for url, one in list(before.objects.items()))
 
 
 _shared: WeakValueDictionary[tuple[int, str], _Shared] = WeakValueDictionary()
 _shared_lock = threading.Lock()
+# By their options, pools of other processes that this one attaches to rather than having one of its own.
+_addresses: dict[str, str] = {}
+
+
+def _before_fork() -> None:
+    """Has the children find the pools of this process; without that they have their own."""
+    for (process, key), shared in list(_shared.items()):
+        if process == os.getpid():
+            with suppress(OSError, RuntimeError):
+                _addresses[key] = shared.pool.share()
+
+
 # A child of fork() may have got the lock while somebody held it.
-os.register_at_fork(after_in_child=lambda: globals().update(_shared_lock=threading.Lock()))
+os.register_at_fork(
+    before=_before_fork, after_in_child=lambda: globals().update(_shared_lock=threading.Lock())
+)
+
+
+def _unpickled(
+    cls: type[ForetellFileSystem], args: tuple[Any, ...], options: dict[str, Any], key: str, address: str
+) -> ForetellFileSystem:
+    """A file system that another process sent: it reads from that one's pool."""
+    _addresses[key] = address
+    return cls(*args, **options)
 
 
 class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
@@ -141,25 +170,45 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
         if objects < 1:
             raise ValueError(f"objects: {objects} is not positive")
         self._most_objects = objects
-        self._shared_state = self._share()
+        self._shared_state = self._share(None)
 
-    def _share(self) -> _Shared:
-        key = (os.getpid(), repr(sorted(self._pool_options.items(), key=str)))
+    @property
+    def _key(self) -> str:
+        return repr(sorted(self._pool_options.items(), key=str))
+
+    def _share(self, before: _Shared | None) -> _Shared:
+        key = (os.getpid(), self._key)
         with _shared_lock:
-            if (shared := _shared.get(key)) is None:
-                shared = _shared[key] = _Shared(os.getpid(), Pool(**self._pool_options))
+            if (shared := _shared.get(key)) is None or shared.pool.is_lost:
+                pool = self._attached() or Pool(**self._pool_options)
+                shared = _shared[key] = _Shared(os.getpid(), pool, before)
             return shared
+
+    def _attached(self) -> Pool | None:
+        """The pool of the process that this one has the file system from, unless that is gone."""
+        if (address := _addresses.get(self._key)) is not None:
+            with suppress(ConnectionError):
+                return Pool.attach(address, timeout=self._pool_options["timeout"])
+            del _addresses[self._key]
+        return None
 
     @property
     def _state(self) -> _Shared:
-        if self._shared_state.process != os.getpid():
-            # Forked: neither the lock nor the threads are usable, and the memory is the parent's.
-            self._shared_state = self._share()
+        if self._shared_state.process != os.getpid() or self._shared_state.pool.is_lost:
+            # Forked: neither the lock nor the threads are usable, and the memory is the parent's. Or without a parent.
+            self._shared_state = self._share(self._shared_state)
         return self._shared_state
+
+    def __reduce__(self) -> Any:
+        try:
+            address = self.pool.share()
+        except (OSError, RuntimeError):
+            return super().__reduce__()
+        return _unpickled, (type(self), self.storage_args, self.storage_options, self._key, address)
 
     @property
     def pool(self) -> Pool:
-        """The pool of this process; file systems of the same options share it."""
+        """The pool that this process reads from; file systems of the same options share it."""
         return self._state.pool
 
     def statistics(self) -> Statistics:
@@ -198,7 +247,7 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
                     found[url] = state.pool.open(url, stamp)
                 else:
                     new.append(url)
-        found |= zip(new, state.pool.open_all(new))
+        found |= zip(new, state.pool.open_all(new, known=state.known))
         with state.lock:
             for url, one in found.items():
                 self._remember(state.objects, url, one)
@@ -213,7 +262,7 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
             return one.read(start, max(0, end - start))
         except ChangedError:
             # Whoever opens it again gets the new one.
-            self.invalidate_cache(path)
+            self._forget(path)
             raise
 
     def disclose(self, chunks: Iterable[tuple[str, int, int | None]]) -> int:
@@ -248,6 +297,11 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
     def invalidate_cache(self, path: str | None = None) -> None:
         """Forget what is known of a path, or of all; what was opened before keeps what it has."""
+        self._forget(path)
+        self._state.known = False
+        super().invalidate_cache(path)
+
+    def _forget(self, path: str | None) -> None:
         state = self._state
         with state.lock:
             for kept in (state.objects, state.stamps):
@@ -255,7 +309,6 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
                     kept.clear()
                 else:
                     kept.pop(self._url(self._strip_protocol(path)), None)
-        super().invalidate_cache(path)
 
     # ---- what fsspec asks for ----
 
@@ -341,10 +394,6 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
             raise NotImplementedError(f"{path}: mode '{mode}' is not there, foretell only reads")
         return ForetellFile(self, path, self._objects([path])[0], **kwargs)
 
-    def _again(self, one: Object) -> Object:
-        """An object of the process that this one was forked from, in the same state."""
-        return self.pool.open(one.url, one.stamp)
-
     def created(self, path: str) -> Any:
         """Stores do not say."""
         raise NotImplementedError("stores keep the time of the last modification alone")
@@ -362,16 +411,17 @@ class ForetellFile(AbstractBufferedFile):  # type: ignore[misc]
 
     def __init__(self, fs: ForetellFileSystem, path: str, one: Object, **kwargs: Any) -> None:
         self._one = one
-        self._process = os.getpid()
+        self._pool = fs.pool
         # What is kept, the pool keeps. The size of what was pickled may be another one by now.
         super().__init__(fs, path, "rb", **{**kwargs, **_UNCACHED, "size": one.length})
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        if self._process != os.getpid():
-            self._one = self.fs._again(self._one)
-            self._process = os.getpid()
+        if self._pool is not (pool := self.fs.pool):
+            # Forked, or without a parent: the same state by another pool.
+            self._one = pool.open(self._one.url, self._one.stamp)
+            self._pool = pool
         try:
             return self._one.read(start, max(0, min(end, self.size) - start))
         except ChangedError:
-            self.fs.invalidate_cache(self.path)
+            self.fs._forget(self.path)
             raise
