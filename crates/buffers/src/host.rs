@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::error::Error;
+use crate::object::{Held, Who};
 use crate::pool::{Object, Pool};
 use crate::shared::Shared;
 use crate::source::Entry;
-use crate::state::{Held, Who};
 use crate::wire::{self, MOST_RANGES, Parts, Request, VERSION, Words};
 
 /// Connections of guests at a time; each has a thread.

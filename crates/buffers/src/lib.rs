@@ -36,6 +36,7 @@ mod error;
 mod flow;
 mod guest;
 mod host;
+mod object;
 mod options;
 mod part;
 mod pool;

@@ -7,12 +7,13 @@ use std::time::Instant;
 use foretell_policy::{Block, FileId};
 
 use crate::error::Error;
+use crate::object::{Fixed, Got, Held, Sequence, Who};
 use crate::options::{ASKED, MOST_LISTED, Options, Patience};
 use crate::part::{Buffer, Pending, View};
 use crate::readers::Readers;
 use crate::shared::Shared;
 use crate::source::{Entry, Fault, Source, Stamp};
-use crate::state::{Fixed, Got, Held, Who, best_fetches};
+use crate::state::best_fetches;
 use crate::statistics::Statistics;
 
 /// Parts of a disclosure that the engine takes at once: about half a millisecond.
@@ -386,16 +387,16 @@ impl Object {
             if ahead.len() <= at_a_time / 2 && !parts.is_empty() {
                 let mut state = shared.state();
                 let now = shared.now();
+                let mut order = Sequence::InOrder;
                 if std::mem::take(&mut first) {
                     compute = state.begin_read(shared.number, now, parts.len() as u32);
+                    order = state.sequence(self.handle.file, &parts, who);
                 }
-                let room = at_a_time - ahead.len();
-                let referenced = parts.by_ref().take(room).try_for_each(|part| {
-                    ahead.push_back(state.reference(now, self.handle.file, part, compute, who)?);
-                    Ok(())
-                });
+                let end = parts.end.min(parts.start.saturating_add((at_a_time - ahead.len()) as u32));
+                let some = std::mem::replace(&mut parts.start, end)..end;
+                let got = state.references(now, self.handle.file, some, order, compute, who);
                 shared.pump(&mut state);
-                referenced?;
+                ahead.extend(got?);
             }
             let goes_on = match ahead.pop_front() {
                 Some(Got::Ready(buffer)) => show(&buffer),

@@ -2,7 +2,8 @@
 //!
 //! A part is *ready*, or *pending*: it waits for a frame of the engine's, stands in one of two queues, or is under way.
 //! What somebody waits for stands in the first queue and goes at once; what is fetched ahead goes as far as [`Flow`] has
-//! room. A request begins with the first part of a queue and takes the neighbours along that stand in either one. A part
+//! room. A request is for the first part of a queue and the neighbours of it
+//! that stand in either one. A part
 //! that somebody comes to wait for moves to the first queue; what is left of it in the other one is passed over.
 
 use std::collections::{HashMap, VecDeque};
@@ -10,14 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foretell_policy::{
-    Access, Action, Block, Config, DiskId, Engine, FileId, Input, Layout, Limits, ManagerId, Nanos, Order,
-    PoolPolicy, ProcessId, Reason, belady_fetches,
+    Access, Action, Block, Config, DiskId, Engine, FileId, Input, Layout, Limits, Nanos, Order, PoolPolicy,
+    Reason, belady_fetches,
 };
 
 use crate::error::Error;
-use crate::flow::{Flow, Ticket};
+use crate::flow::Flow;
+use crate::object::{Fixed, Got, Open, Part, Run, Sequence, Stage, Who};
 use crate::options::{MOST_DISCLOSED, MOST_OBJECTS, MOST_PARTS, Options, REQUEST_BYTES};
-use crate::part::{Buffer, Memory, Pending};
+use crate::part::{Buffer, Memory};
 use crate::readers::Readers;
 use crate::recorder::Recorder;
 use crate::source::{Source, Stamp};
@@ -35,71 +37,6 @@ const AHEAD_PART_IN_ORDER: u32 = 8;
 const AHEAD_LEAST: u32 = 4;
 /// Stale entries of a queue that are tolerated beside as many as there are frames.
 const STALE: usize = 64;
-
-/// What does not change while an object is open.
-pub(crate) struct Fixed {
-    pub(crate) url: Arc<str>,
-    pub(crate) path: String,
-    pub(crate) source: Arc<dyn Source>,
-    pub(crate) stamp: Stamp,
-    /// Tells it from another object that gets the same number later.
-    pub(crate) serial: u64,
-    /// Nobody has it open any more: requests for it may stop.
-    pub(crate) closed: AtomicBool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Waits for a frame.
-    Awaited,
-    Demanded,
-    Ahead,
-    UnderWay,
-}
-
-enum Part {
-    Ready { buffer: Arc<Buffer>, used: bool },
-    Pending { pending: Arc<Pending>, stage: Stage, waited_for: bool },
-}
-
-struct Open {
-    fixed: Arc<Fixed>,
-    handles: usize,
-    parts: HashMap<u32, Part>,
-    /// Why no more of it can be fetched.
-    lost: Option<Error>,
-}
-
-/// Whose references and disclosures they are, if not the pool's own.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Who {
-    manager: ManagerId,
-    process: ProcessId,
-}
-
-/// An object that is kept open without a handle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Held {
-    pub(crate) store: usize,
-    pub(crate) file: FileId,
-}
-
-/// What a reference to a part comes to.
-pub(crate) enum Got {
-    Ready(Arc<Buffer>),
-    Wait(Arc<Pending>),
-}
-
-/// Neighbouring parts of one object, to be fetched by one request.
-pub(crate) struct Run {
-    pub(crate) fixed: Arc<Fixed>,
-    pub(crate) file: FileId,
-    pub(crate) first: u32,
-    pub(crate) parts: usize,
-    /// Who waits for the parts that have not come yet, in order.
-    pub(crate) pending: VecDeque<Arc<Pending>>,
-    pub(crate) ticket: Ticket,
-}
 
 pub(crate) struct State {
     engine: Engine,
@@ -217,7 +154,7 @@ impl State {
             self.objects.resize_with(slot + 1, || None);
         }
         self.objects[slot] =
-            Some(Open { fixed: fixed.clone(), handles: 1, parts: HashMap::new(), lost: None });
+            Some(Open { fixed: fixed.clone(), handles: 1, parts: HashMap::new(), read_to: 0, lost: None });
         self.by_name.insert(name, file);
         self.open += 1;
         Ok((file, fixed))
@@ -276,8 +213,45 @@ impl State {
         Some(Nanos(compute_ns / u64::from(references.max(1))))
     }
 
+    /// How a read of these parts begins.
+    pub(crate) fn sequence(
+        &mut self,
+        file: FileId,
+        parts: &std::ops::Range<u32>,
+        who: Option<Who>,
+    ) -> Sequence {
+        // What is disclosed is referenced in the order in which it was said to be, and nothing is read ahead of it.
+        let is_told = self.engine.disclosed_ahead(who.unwrap_or(self.own).manager) > 0;
+        let Some(open) = self.object_mut(file) else { return Sequence::InOrder };
+        let goes_on =
+            parts.start == 0 || (open.read_to..=open.read_to.saturating_add(1)).contains(&parts.start);
+        open.read_to = parts.end.saturating_sub(1);
+        if goes_on || is_told { Sequence::InOrder } else { Sequence::FromTheEnd }
+    }
+
+    /// Some parts of a read are referenced. Gives what each of them comes to, the first one first.
+    pub(crate) fn references(
+        &mut self,
+        now: Nanos,
+        file: FileId,
+        parts: std::ops::Range<u32>,
+        sequence: Sequence,
+        compute: Option<Nanos>,
+        who: Option<Who>,
+    ) -> Result<Vec<Got>, Error> {
+        let mut reference = |part| self.reference(now, file, part, compute, who);
+        match sequence {
+            Sequence::InOrder => parts.map(reference).collect(),
+            Sequence::FromTheEnd => {
+                let mut got = parts.rev().map(&mut reference).collect::<Result<Vec<_>, _>>()?;
+                got.reverse();
+                Ok(got)
+            }
+        }
+    }
+
     /// A part is referenced. Nothing is asked for before [`State::next_run`].
-    pub(crate) fn reference(
+    fn reference(
         &mut self,
         now: Nanos,
         file: FileId,
@@ -439,8 +413,13 @@ impl State {
     fn run_from(&mut self, now: Nanos, block: Block) -> Option<Run> {
         let most = self.request_parts;
         let open = self.object_mut(block.file)?;
+        // Back no further than what is waited for as well: the part itself would come late.
+        let waited =
+            |index: &u32| matches!(open.parts.get(index), Some(Part::Pending { stage: Stage::Demanded, .. }));
+        let before = (0..block.index).rev().take(most - 1).take_while(waited).count();
+        let first = block.index - before as u32;
         let mut pending_parts = VecDeque::new();
-        for index in (block.index..).take(most) {
+        for index in (first..).take(most) {
             let Some(Part::Pending { pending, stage, .. }) = open.parts.get_mut(&index) else { break };
             if !matches!(stage, Stage::Demanded | Stage::Ahead) {
                 break;
@@ -452,7 +431,7 @@ impl State {
         let parts = pending_parts.len();
         let ticket = self.flow.begin(now.0, parts);
         self.counts.requests += 1;
-        Some(Run { fixed, file: block.file, first: block.index, parts, pending: pending_parts, ticket })
+        Some(Run { fixed, file: block.file, first, parts, pending: pending_parts, ticket })
     }
 
     /// Parts that may be on their way: enough for the requests that the store is worth when a quarter of them is done,

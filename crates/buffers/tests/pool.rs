@@ -354,3 +354,27 @@ fn an_object_has_no_more_parts_than_can_be_counted() {
     assert!(matches!(read(&object, (P << 31) - 10, 11), Err(Error::PastEnd { .. })));
     assert!(matches!(object.view(u32::MAX), Err(Error::PastEnd { .. })));
 }
+
+#[test]
+fn a_read_of_many_parts_somewhere_fetches_those_and_nothing_behind_them() {
+    let shelf = Shelf::new();
+    shelf.put("a", 4000 * P);
+    let pool = Pool::new(options(2000)).unwrap();
+    let object = open(&pool, &shelf, "a");
+    let mut asked = 0;
+    for at in (0..50).map(|at| (at * 37 % 50 * 79 + 7) * P) {
+        assert_eq!(read(&object, at, 13 * P).unwrap(), bytes("a", 0, at..at + 13 * P));
+        asked += 13 * P;
+    }
+    let counts = pool.statistics().unwrap();
+    assert!(counts.fetched_bytes <= asked + asked / 10, "{} of {asked}: {counts:?}", counts.fetched_bytes);
+    // Each by one request.
+    assert!(counts.requests <= 55, "{counts:?}");
+    // What goes on there is read ahead.
+    for at in 0..100 {
+        read(&object, (2000 + at * 13) * P, 13 * P).unwrap();
+    }
+    let then = pool.statistics().unwrap();
+    assert!(then.requests < counts.requests + 40, "{then:?}");
+    assert!(then.demand_fetches < counts.demand_fetches + 200, "{then:?}");
+}
