@@ -183,10 +183,10 @@ def test_a_killed_owner_is_an_error_in_time_and_then_one_reads_alone(program: Pr
         os.close(is_go)
         os.read(go, 1)
         os.kill(owner, signal.SIGKILL)
+        os.waitpid(owner, 0)
         os.close(write)
         with open(read) as said:
             print(said.read(), end="")
-        os.waitpid(owner, 0)
         """),
     )
     lines = ended.stdout.splitlines()

@@ -12,10 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::PidfdFlags;
 
 use crate::error::Error;
-use crate::host::Address;
+use crate::host::{Address, GREETING};
 use crate::options::{ASKED, Patience};
 use crate::source::{Entry, Stamp};
 use crate::statistics::Statistics;
@@ -209,7 +211,7 @@ impl Guest {
         let idle = self.idle().pop();
         let mut line = match idle {
             Some(line) => line,
-            None => self.connect().inspect_err(|_| self.lost.store(true, Ordering::Relaxed))?.0,
+            None => self.connect_again()?,
         };
         line.reader.get_mut().begin(self.keep_waiting);
         let answered = words.send(&mut line.reader.get_mut().stream).and_then(|()| answer(&mut line));
@@ -223,7 +225,8 @@ impl Guest {
                 Ok(error) => Err(error),
                 Err(error) => {
                     self.idle().clear();
-                    self.lost.store(self.connect().is_err(), Ordering::Relaxed);
+                    // Whether it is gone for good.
+                    let _ = self.connect_again();
                     Err(gone(&error))
                 }
             },
@@ -241,26 +244,46 @@ impl Guest {
         }
     }
 
+    fn connect_again(&self) -> Result<Line, Error> {
+        let connected = self.connect();
+        if matches!(connected, Err(Error::Host { .. })) {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+        Ok(connected?.0)
+    }
+
     /// A new connection, and the process at its other end.
     fn connect(&self) -> Result<(Line, Option<Arc<OwnedFd>>), Error> {
         let connect = || {
-            let stream = UnixStream::connect_addr(&self.address.socket()?)?;
+            let flags = SocketFlags::CLOEXEC;
+            let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            let stream = UnixStream::from(socket);
+            // Where nobody takes connections they queue, and at last they wait.
+            stream.set_write_timeout(Some(GREETING))?;
+            rustix::net::connect(
+                &stream,
+                &SocketAddrUnix::new_abstract_name(self.address.name().as_bytes())?,
+            )?;
             let peer = rustix::net::sockopt::socket_peercred(&stream)?;
             if peer.uid != rustix::process::geteuid() {
                 return Err(io::Error::from(io::ErrorKind::PermissionDenied));
             }
             let host = match &self.host {
                 Some(host) => Some(host.clone()),
-                None => rustix::process::pidfd_open(peer.pid, PidfdFlags::empty()).ok().map(Arc::new),
+                None => match rustix::process::pidfd_open(peer.pid, PidfdFlags::empty()) {
+                    Ok(host) => Some(Arc::new(host)),
+                    // A child of it, which has all that it had open, takes connections that nobody answers.
+                    Err(Errno::SRCH) => return Err(io::ErrorKind::ConnectionRefused.into()),
+                    Err(_) => None,
+                },
             };
             stream.set_read_timeout(Some(ASKED))?;
             stream.set_write_timeout(Some(self.timeout + GRACE))?;
             Ok((stream, host))
         };
         let (stream, host) = connect().map_err(|error| gone(&error))?;
-        let longest = self.timeout + GRACE;
-        let patient =
-            Patient { stream, host: host.clone(), longest, patience: Patience::new(self.keep_waiting) };
+        let patience = Patience::new(self.keep_waiting);
+        let patient = Patient { stream, host: host.clone(), longest: GREETING, patience };
         let mut line = Line { reader: BufReader::with_capacity(GATHERED, patient) };
         let hello = Hello { version: VERSION, secret: self.address.secret, guest: self.number };
         let greeted = Words::default()
@@ -268,6 +291,7 @@ impl Guest {
             .send(&mut line.reader.get_mut().stream)
             .and_then(|()| line.answer(|_| Ok(())));
         greeted.map_err(|error| error.downcast::<Error>().unwrap_or_else(|error| gone(&error)))??;
+        line.reader.get_mut().longest = self.timeout + GRACE;
         Ok((line, host))
     }
 }

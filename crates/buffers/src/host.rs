@@ -26,8 +26,8 @@ use crate::wire::{self, MOST_RANGES, Parts, Request, VERSION, Words};
 const MOST_CONNECTIONS: usize = 1024;
 /// Objects that are held open for guests; beyond, the half that was used longest ago is closed.
 const MOST_HELD: usize = 1 << 17;
-/// Who connects must greet by then.
-const GREETING: Duration = Duration::from_secs(10);
+/// Who connects must greet by then, and is greeted by then.
+pub(crate) const GREETING: Duration = Duration::from_secs(10);
 /// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(50);
 /// What an answer is gathered in before it is sent.
@@ -54,8 +54,9 @@ impl Address {
         Ok(Address { name, secret })
     }
 
-    pub(crate) fn socket(&self) -> io::Result<SocketAddr> {
-        SocketAddr::from_abstract_name(format!("foretell-buffers-{}", hexadecimal(&self.name)))
+    /// Of the socket, which no file stands for.
+    pub(crate) fn name(&self) -> String {
+        format!("foretell-buffers-{}", hexadecimal(&self.name))
     }
 
     pub(crate) fn parse(text: &str) -> Option<Address> {
@@ -108,7 +109,9 @@ impl Host {
     pub(crate) fn new(shared: &Arc<Shared>) -> Result<Arc<Host>, Error> {
         let refused = |error: io::Error| Error::Host { why: format!("no guest can connect ({error})") };
         let address = Address::new().map_err(refused)?;
-        let listener = UnixListener::bind_addr(&address.socket().map_err(refused)?).map_err(refused)?;
+        let listener =
+            SocketAddr::from_abstract_name(address.name()).and_then(|name| UnixListener::bind_addr(&name));
+        let listener = listener.map_err(refused)?;
         listener.set_nonblocking(true).map_err(refused)?;
         let host = Arc::new(Host { address, guests: Mutex::default() });
         shared.spawn(accept(listener, Arc::downgrade(shared), Arc::downgrade(&host)))?;
