@@ -30,7 +30,7 @@ const STORE: DiskId = DiskId(0);
 /// The part of the cache that may be ahead of its use, on its way or there. What is fetched early takes the place of
 /// something that will be needed, and costs a fetch more in each pass: with a thirty-second a shuffled order stays within 2%
 /// of the best possible fetches, with an eighth it is 6% off. Where the store is what readers wait for, being further ahead
-/// gains nothing. Of parts that are read in order, one request takes many.
+/// gains nothing. Of larger objects that are read in order, one request takes many parts.
 const AHEAD_PART: u32 = 32;
 const AHEAD_PART_IN_ORDER: u32 = 8;
 /// Parts that may be on their way in the smallest cache, if it has twice as many.
@@ -411,7 +411,7 @@ impl State {
     }
 
     fn run_from(&mut self, now: Nanos, block: Block) -> Option<Run> {
-        let most = self.request_parts;
+        let (most, part_bytes) = (self.request_parts, u64::from(self.part_bytes));
         let open = self.object_mut(block.file)?;
         // Back no further than what is waited for as well: the part itself would come late.
         let waited =
@@ -429,7 +429,8 @@ impl State {
         }
         let fixed = open.fixed.clone();
         let parts = pending_parts.len();
-        let ticket = self.flow.begin(now.0, parts);
+        let whole = parts as u64 * part_bytes >= fixed.stamp.length;
+        let ticket = self.flow.begin(now.0, parts, whole);
         self.counts.requests += 1;
         Some(Run { fixed, file: block.file, first, parts, pending: pending_parts, ticket })
     }
@@ -439,7 +440,7 @@ impl State {
     fn batch_wanted(&self) -> u32 {
         let parts_a_request = self.flow.parts_a_request(self.request_parts);
         let parts = self.flow.requests() * parts_a_request;
-        let share = if parts_a_request > 1 { AHEAD_PART_IN_ORDER } else { AHEAD_PART };
+        let share = if self.flow.is_in_order() { AHEAD_PART_IN_ORDER } else { AHEAD_PART };
         let most = ahead_at_most(self.engine.config().cache_blocks, share);
         u32::try_from(parts + parts.div_ceil(3)).unwrap_or(u32::MAX).min(most.saturating_sub(self.unread))
     }
