@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -280,6 +281,33 @@ def test_without_fsspec_the_rest_works(program: Program) -> None:
         """),
     )
     assert ended.stdout.split() == ["needs", "True"], ended.stderr
+
+
+def test_files_of_one_call_are_waited_for_together(store: Store) -> None:
+    store.objects = {f"bucket/{at}": content(at, 5000) for at in range(20)}
+    fs = file_system(store)
+    paths = fs.find("bucket")
+    assert fs.cat("bucket/3") == store.objects["bucket/3"]
+    store.gate.clear()
+    with ThreadPoolExecutor() as threads:
+        reading = threads.submit(fs.cat, paths)
+        began = time.monotonic()
+        while len(store.asked("GET")) < 15 and time.monotonic() < began + 10:
+            time.sleep(0.01)
+        together = len(store.asked("GET"))
+        store.gate.set()
+        assert reading.result() == store.objects
+    assert together >= 15
+    some = [*paths[:2], "bucket/no"]
+    parts = fs.cat_ranges(some, [1, 2, 3], 9)
+    assert parts[:2] == [store.objects[some[0]][1:9], store.objects[some[1]][2:9]]
+    assert isinstance(parts[2], FileNotFoundError)
+    with pytest.raises(FileNotFoundError):
+        fs.cat_ranges(some, 0, 1, on_error="raise")
+    with pytest.raises(ValueError, match="as many as paths are needed, which are 3"):
+        fs.cat_ranges(some, [1], [2])
+    assert fs.cat_ranges([], [], []) == []
+    assert fs.cat("bucket", recursive=True, on_error="omit") == store.objects
 
 
 def test_other_threads_run_while_one_reads(store: Store) -> None:

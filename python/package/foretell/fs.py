@@ -20,6 +20,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
@@ -34,6 +35,9 @@ __all__ = ["ForetellFile", "ForetellFileSystem"]
 
 # Protocols of fsspec that are called otherwise in URLs of stores.
 _SCHEMES = {"local": "file", "gcs": "gs"}
+
+# Reads of one call that wait at the same time.
+_TOGETHER = 32
 
 # Options of s3fs, gcsfs and adlfs, and what object_store calls them.
 _NAMES = {
@@ -388,6 +392,38 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
         """The bytes of a file, or a part of them."""
         return self._read(path, start or 0, end)
+
+    def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **kwargs: Any) -> Any:
+        """The bytes of a file, or of several, which are waited for at the same time: a dict of them by their paths."""
+        paths = self.expand_path(path, recursive=recursive, **kwargs)
+        if isinstance(path, str) and paths == [self._strip_protocol(path)]:
+            return self.cat_file(paths[0])
+        nothing: list[int | None] = [None] * len(paths)
+        found = zip(paths, self._together(paths, nothing, nothing, on_error))
+        return {path: data for path, data in found if on_error != "omit" or isinstance(data, bytes)}
+
+    def cat_ranges(
+        self, paths: list[str], starts: Any, ends: Any, max_gap: Any = None, on_error: str = "return", **kwargs: Any
+    ) -> list[Any]:
+        """Parts of files, which are waited for at the same time. Neighbours come by one request anyhow."""
+        starts, ends = (at if isinstance(at, list) else [at] * len(paths) for at in (starts, ends))
+        if not len(starts) == len(ends) == len(paths):
+            raise ValueError(f"starts, ends: as many as paths are needed, which are {len(paths)}")
+        return self._together(paths, starts, ends, on_error)
+
+    def _together(
+        self, paths: list[str], starts: list[int | None], ends: list[int | None], on_error: str
+    ) -> list[Any]:
+        def one(path: str, start: int | None, end: int | None) -> Any:
+            try:
+                return self.cat_file(path, start, end)
+            except Exception as error:
+                if on_error == "raise":
+                    raise
+                return error
+
+        with ThreadPoolExecutor(min(_TOGETHER, len(paths) + 1)) as threads:
+            return list(threads.map(one, paths, starts, ends))
 
     def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> ForetellFile:
         if mode != "rb":
