@@ -384,7 +384,8 @@ def _questions(of: Callable[[], Any]) -> dict[str, Any]:
     answers = []
     for columns, only, answer in asked:
         found = answer(of().to_table(columns=columns, filter=only))
-        answers.append(float(sum(compute.sum(one).as_py() for one in found.columns)))
+        # Sums of floating-point numbers depend on their order in the last digits.
+        answers.append(f"{sum(compute.sum(one).as_py() for one in found.columns):.9g}")
     return {"answers": answers}
 
 
@@ -571,27 +572,35 @@ def measure(given: argparse.Namespace, table: str) -> dict[str, list[dict[str, A
     return found
 
 
-def row(name: str, runs: list[dict[str, Any]], plain: float, best: int | None) -> list[str]:
+def summary(runs: list[dict[str, Any]], best_bytes: int | None) -> dict[str, float]:
+    """Medians of all rounds."""
+
     def middle(key: str) -> float:
         return float(statistics.median(one[key] for one in runs))
 
-    seconds = middle("seconds")
-    spread = f"{min(one['seconds'] for one in runs):.2f} to {max(one['seconds'] for one in runs):.2f}"
-    cells = [name, f"{seconds:.2f}", spread, f"{plain / seconds:.2f}", f"{middle('requests'):.0f}"]
-    cells += [f"{middle('bytes') / 1e6:.0f}"]
-    if best is not None:
-        cells.append(f"{middle('bytes') / best:.3f}")
-    return [*cells, f"{middle('processor'):.1f}"]
+    seconds = [one["seconds"] for one in runs]
+    found = {"seconds": round(middle("seconds"), 2), "least": round(min(seconds), 2), "most": round(max(seconds), 2)}
+    found |= {"requests": middle("requests"), "megabytes": round(middle("bytes") / 1e6)}
+    if best_bytes is not None:
+        found["of_best_bytes"] = round(middle("bytes") / best_bytes, 3)
+    return {**found, "processor": round(middle("processor"), 1)}
 
 
-def table(title: str, found: dict[str, list[dict[str, Any]]], best_bytes: int | None) -> None:
-    plain = statistics.median(one["seconds"] for one in next(iter(found.values())))
+def row(name: str, found: dict[str, float], plain: float) -> list[str]:
+    cells = [name, f"{found['seconds']:.2f}", f"{found['least']:.2f} to {found['most']:.2f}"]
+    cells += [f"{plain / found['seconds']:.2f}", f"{found['requests']:.0f}", f"{found['megabytes']:.0f}"]
+    cells += [f"{found['of_best_bytes']:.3f}"] if "of_best_bytes" in found else []
+    return [*cells, f"{found['processor']:.1f}"]
+
+
+def table(title: str, found: dict[str, dict[str, float]]) -> None:
+    first = next(iter(found.values()))
     heads = ["", "seconds", "of all rounds", "times as quick", "requests", "MB"]
-    heads += ["of Belady's bytes"] if best_bytes is not None else []
+    heads += ["of Belady's bytes"] if "of_best_bytes" in first else []
     heads += ["processor s"]
     print(f"\n{title}\n\n| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
-    for name, runs in found.items():
-        print(f"| {' | '.join(row(name, runs, plain, best_bytes))} |")
+    for name, one in found.items():
+        print(f"| {' | '.join(row(name, one, first['seconds']))} |")
 
 
 def main() -> None:
@@ -629,9 +638,11 @@ def main() -> None:
                 "parquet": "Five aggregations over eight Parquet files",
             }
             for name in [given.only] if given.only else titles:
-                found = result[name] = measure(given, name)
+                found = measure(given, name)
                 best = next((one[0]["best"] for one in found.values() if one[0].get("best")), None)
-                table(titles[name], found, best and best * given.bytes if name in ("epochs", "workers") else None)
+                best_bytes = best * given.bytes if best and name in ("epochs", "workers") else None
+                result[name] = {who: summary(runs, best_bytes) for who, runs in found.items()}
+                table(titles[name], result[name])
             if given.json:
                 given.json.write_text(json.dumps(result, indent=1) + "\n")
 
