@@ -291,7 +291,7 @@ impl Pool {
     ///
     /// timeout: the one of that pool. Raises ConnectionError when that process is gone, as all calls do from then on.
     #[staticmethod]
-    #[pyo3(signature = (address, *, timeout=None), text_signature = "(address, *, timeout=60.0)")]
+    #[pyo3(signature = (address, *, timeout=None))]
     fn attach(py: Python<'_>, address: &str, timeout: Option<f64>) -> PyResult<Pool> {
         let timeout = timeout.map_or(Ok(buffers::Options::new(0).timeout), seconds)?;
         let guest = py.detach(|| Guest::attach(address, timeout, Some(keep_waiting))).map_err(Failure)?;
