@@ -1,8 +1,10 @@
-"""Objects of a store that is as far away as a real one, by plain s3fs and by foretell's pool.
+"""Objects of a store that is as far away as a real one, by foretell's pool and by what a user would take else.
 
     ./x bench buffers [--objects 2000] [--threads 8] [--rounds 3] [--json FILE]
 
-Shuffled epochs over many small objects with memory for half of them, and one large object from beginning to end.
+Shuffled epochs over many small objects with memory for half of them, by threads and by worker processes; one large
+object from beginning to end and here and there; five aggregations over Parquet files. Beside: s3fs without a cache and
+with those of fsspec, obstore, and PyArrow's own file system, each with the same memory as far as it can be told.
 The store is versitygw on this machine; 15 ms to the first byte and 200 MB/s for all are added in between
 (slow_store.py). Every object's checksum is compared. Each contender runs in a process of its own, in turn.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import multiprocessing
 import os
 import random
 import resource
@@ -20,12 +23,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +38,9 @@ BUCKET = "bucket"
 LARGE = f"{BUCKET}/large"
 # Bytes of a scattered read.
 SMALL = 4096
+# Parquet files, and rows of each: about 60 MB together.
+TABLES = 8
+ROWS = 100_000
 CREDENTIALS = {"key": "bench", "secret": "bench-secret"}
 
 
@@ -64,7 +72,24 @@ def _plain(given: argparse.Namespace) -> Any:
     return _s3fs(given.endpoint)
 
 
-def _pooled(given: argparse.Namespace, budget_bytes: int, part_bytes: int) -> Any:
+def _simplecache(given: argparse.Namespace) -> Any:
+    """Whole files on disk, without a bound. (`filecache`, which asks whether they are old, fails when threads share it.)"""
+    of = importlib.import_module("fsspec").filesystem
+    return of("simplecache", fs=_plain(given))
+
+
+def _obstore(given: argparse.Namespace) -> Any:
+    return importlib.import_module("obstore.fsspec").FsspecStore(
+        "s3",
+        aws_endpoint=given.endpoint,
+        aws_access_key_id=CREDENTIALS["key"],
+        aws_secret_access_key=CREDENTIALS["secret"],
+        aws_region="us-east-1",
+        client_options={"allow_http": True},
+    )
+
+
+def _pooled(given: argparse.Namespace, budget_bytes: int, part_bytes: int | None = None) -> Any:
     from foretell.fs import ForetellFileSystem
 
     return ForetellFileSystem(
@@ -113,8 +138,62 @@ def s3fs_batches(given: argparse.Namespace) -> dict[str, Any]:
     return {}
 
 
-def _foretell(given: argparse.Namespace, *, told: str) -> dict[str, Any]:
+def obstore_threads(given: argparse.Namespace) -> dict[str, Any]:
+    fs = _obstore(given)
+    for order in orders(given.objects, given.epochs):
+        _read(given, order, fs.cat_file)
+    return {}
+
+
+def simplecache_threads(given: argparse.Namespace) -> dict[str, Any]:
+    fs = _simplecache(given)
+    fs.fs.find(f"{BUCKET}/images")
+    for order in orders(given.objects, given.epochs):
+        _read(given, order, fs.cat_file)
+    return {}
+
+
+def _cat(fs: Any, path: str) -> bytes:
+    data: bytes = fs.cat_file(path)
+    return data
+
+
+def _in_workers(given: argparse.Namespace, fs: Any, told: Callable[[list[int]], object]) -> dict[str, Any]:
+    """As a data loader does it: the main process draws the order, workers read."""
+    with multiprocessing.get_context("spawn").Pool(given.workers) as workers:
+        for order in orders(given.objects, given.epochs):
+            told(order)
+            read = workers.imap(partial(_cat, fs), (path_of(at) for at in order), chunksize=8)
+            for at, data in zip(order, read):
+                assert zlib.crc32(data) == given.checksums[at], path_of(at)
+    return {}
+
+
+def s3fs_workers(given: argparse.Namespace) -> dict[str, Any]:
+    return _in_workers(given, _plain(given), lambda order: None)
+
+
+def foretell_workers_alone(given: argparse.Namespace) -> dict[str, Any]:
+    """Without what a process has from another: each worker has a part of the memory."""
+    fs = _pooled(given, given.objects * given.bytes // 2 // given.workers, given.bytes)
+    fs.__class__.__reduce__ = fsspec_reduce
+    return _in_workers(given, fs, lambda order: None)
+
+
+def fsspec_reduce(self: Any) -> Any:
+    from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
+
+    return AbstractFileSystem.__reduce__(self)
+
+
+def foretell_workers(given: argparse.Namespace) -> dict[str, Any]:
     fs = _listed(_pooled(given, given.objects * given.bytes // 2, given.bytes))
+    _in_workers(given, fs, lambda order: fs.disclose([(path_of(at), 0, None) for at in order]))
+    return {"best": fs.statistics().best_fetches}
+
+
+def _foretell(given: argparse.Namespace, *, told: str, part_bytes: int | None = None) -> dict[str, Any]:
+    fs = _listed(_pooled(given, given.objects * given.bytes // 2, part_bytes))
     epochs = orders(given.objects, given.epochs)
     if told == "all":
         fs.disclose([(path_of(at), 0, None) for order in epochs for at in order])
@@ -133,15 +212,19 @@ def _foretell(given: argparse.Namespace, *, told: str) -> dict[str, Any]:
 
 
 def foretell_all(given: argparse.Namespace) -> dict[str, Any]:
-    return _foretell(given, told="all")
+    return _foretell(given, told="all", part_bytes=given.bytes)
 
 
 def foretell_epoch(given: argparse.Namespace) -> dict[str, Any]:
+    return _foretell(given, told="epoch", part_bytes=given.bytes)
+
+
+def foretell_epoch_untuned(given: argparse.Namespace) -> dict[str, Any]:
     return _foretell(given, told="epoch")
 
 
 def foretell_untold(given: argparse.Namespace) -> dict[str, Any]:
-    return _foretell(given, told="nothing")
+    return _foretell(given, told="nothing", part_bytes=given.bytes)
 
 
 def s3fs_large(given: argparse.Namespace) -> dict[str, Any]:
@@ -156,14 +239,41 @@ def s3fs_large_at_once(given: argparse.Namespace) -> dict[str, Any]:
     return {}
 
 
+def _s3fs_large(given: argparse.Namespace, cache: str) -> dict[str, Any]:
+    """Blocks of 8 MiB, 256 MiB of them."""
+    options = {"maxblocks": 32} if cache in ("blockcache", "background") else {}
+    with _plain(given).open(LARGE, cache_type=cache, block_size=8 << 20, cache_options=options) as file:
+        _whole(given, file)
+    return {}
+
+
+def s3fs_large_background(given: argparse.Namespace) -> dict[str, Any]:
+    return _s3fs_large(given, "background")
+
+
+def s3fs_large_readahead(given: argparse.Namespace) -> dict[str, Any]:
+    return _s3fs_large(given, "readahead")
+
+
+def obstore_large(given: argparse.Namespace) -> dict[str, Any]:
+    with _obstore(given).open(LARGE) as file:
+        _whole(given, file)
+    return {}
+
+
+def obstore_large_at_once(given: argparse.Namespace) -> dict[str, Any]:
+    assert len(_obstore(given).cat_file(LARGE)) == given.large
+    return {}
+
+
 def foretell_large(given: argparse.Namespace) -> dict[str, Any]:
-    with _pooled(given, 256 << 20, 256 << 10).open(LARGE) as file:
+    with _pooled(given, 256 << 20).open(LARGE) as file:
         _whole(given, file)
     return {}
 
 
 def foretell_large_at_once(given: argparse.Namespace) -> dict[str, Any]:
-    assert len(_pooled(given, 256 << 20, 256 << 10).cat_file(LARGE)) == given.large
+    assert len(_pooled(given, 256 << 20).cat_file(LARGE)) == given.large
     return {}
 
 
@@ -183,7 +293,38 @@ def s3fs_scattered(given: argparse.Namespace) -> dict[str, Any]:
     return {}
 
 
-def _foretell_scattered(given: argparse.Namespace, part_bytes: int, *, told: bool) -> dict[str, Any]:
+def obstore_scattered(given: argparse.Namespace) -> dict[str, Any]:
+    _scattered(given, _obstore(given).cat_file)
+    return {}
+
+
+def _s3fs_scattered(given: argparse.Namespace, cache: str, block_bytes: int) -> dict[str, Any]:
+    """A file a thread, as files have one position; 64 MiB for all of them."""
+    fs = _plain(given)
+    mine = threading.local()
+    blocks = (64 << 20) // given.threads // block_bytes
+    options = {"maxblocks": blocks} if cache == "blockcache" else {}
+
+    def cat(path: str, start: int, end: int) -> bytes:
+        if not hasattr(mine, "file"):
+            mine.file = fs.open(path, cache_type=cache, block_size=block_bytes, cache_options=options)
+        mine.file.seek(start)
+        data: bytes = mine.file.read(end - start)
+        return data
+
+    _scattered(given, cat)
+    return {}
+
+
+def s3fs_scattered_blocks(given: argparse.Namespace) -> dict[str, Any]:
+    return _s3fs_scattered(given, "blockcache", 64 << 10)
+
+
+def s3fs_scattered_readahead(given: argparse.Namespace) -> dict[str, Any]:
+    return _s3fs_scattered(given, "readahead", 1 << 20)
+
+
+def _foretell_scattered(given: argparse.Namespace, part_bytes: int | None = None, *, told: bool) -> dict[str, Any]:
     fs = _pooled(given, 64 << 20, part_bytes)
     if told:
         fs.disclose([(LARGE, at, SMALL) for at in scattered(given)])
@@ -192,11 +333,11 @@ def _foretell_scattered(given: argparse.Namespace, part_bytes: int, *, told: boo
 
 
 def foretell_scattered(given: argparse.Namespace) -> dict[str, Any]:
-    return _foretell_scattered(given, 256 << 10, told=False)
+    return _foretell_scattered(given, told=False)
 
 
 def foretell_scattered_told(given: argparse.Namespace) -> dict[str, Any]:
-    return _foretell_scattered(given, 256 << 10, told=True)
+    return _foretell_scattered(given, told=True)
 
 
 def foretell_scattered_small(given: argparse.Namespace) -> dict[str, Any]:
@@ -210,27 +351,133 @@ def _whole(given: argparse.Namespace, file: Any) -> None:
     assert length == given.large
 
 
+# ---- Parquet: columns of a table in several files, five questions -------------------------------------------------
+
+
+def _rows(part: int) -> Any:
+    pyarrow = importlib.import_module("pyarrow")
+    numpy = importlib.import_module("numpy")
+    random_ = numpy.random.default_rng(part)
+    columns = {f"value{at}": random_.integers(0, 1 << 40, ROWS) for at in range(10)}
+    columns |= {"kind": random_.integers(0, 20, ROWS), "day": numpy.arange(ROWS) // 1000}
+    return pyarrow.table(columns)
+
+
+def fill_tables(fs: Any) -> None:
+    parquet = importlib.import_module("pyarrow.parquet")
+    for part in range(TABLES):
+        with fs.open(f"{BUCKET}/tables/{part}.parquet", "wb") as file:
+            parquet.write_table(_rows(part), file, row_group_size=ROWS // 4, use_dictionary=["kind"])
+
+
+def _questions(of: Callable[[], Any]) -> dict[str, Any]:
+    """Each opens the data set anew, as five programs or cells of a notebook do."""
+    compute = importlib.import_module("pyarrow.compute")
+    day = compute.field("day")
+    asked: list[tuple[list[str], Any, Any]] = [
+        (["kind", "value0"], None, lambda t: t.group_by("kind").aggregate([("value0", "sum")])),
+        (["kind", "value0", "value1"], None, lambda t: t.group_by("kind").aggregate([("value1", "max")])),
+        (["value1", "value2"], None, lambda t: t.select(["value1"]).group_by([]).aggregate([("value1", "min")])),
+        (["day", "value2"], day < 50, lambda t: t.group_by("day").aggregate([("value2", "mean")])),
+        (["kind", "value0", "value2"], None, lambda t: t.group_by("kind").aggregate([("value2", "sum")])),
+    ]
+    answers = []
+    for columns, only, answer in asked:
+        found = answer(of().to_table(columns=columns, filter=only))
+        # Sums of floating-point numbers depend on their order in the last digits.
+        answers.append(f"{sum(compute.sum(one).as_py() for one in found.columns):.9g}")
+    return {"answers": answers}
+
+
+def _parquet(fs: Any, path: str = f"{BUCKET}/tables") -> dict[str, Any]:
+    dataset = importlib.import_module("pyarrow.dataset").dataset
+    return _questions(lambda: dataset(path, filesystem=fs, format="parquet"))
+
+
+def s3fs_parquet(given: argparse.Namespace) -> dict[str, Any]:
+    return _parquet(_plain(given))
+
+
+def s3fs_parquet_blocks(given: argparse.Namespace) -> dict[str, Any]:
+    kind = importlib.import_module("s3fs").S3FileSystem
+    fs = kind(
+        endpoint_url=given.endpoint, default_cache_type="blockcache", default_block_size=1 << 20, **CREDENTIALS
+    )
+    return _parquet(fs)
+
+
+def simplecache_parquet(given: argparse.Namespace) -> dict[str, Any]:
+    return _parquet(_simplecache(given))
+
+
+def obstore_parquet(given: argparse.Namespace) -> dict[str, Any]:
+    return _parquet(_obstore(given))
+
+
+def pyarrow_parquet(given: argparse.Namespace) -> dict[str, Any]:
+    fs = importlib.import_module("pyarrow.fs").S3FileSystem(
+        access_key=CREDENTIALS["key"],
+        secret_key=CREDENTIALS["secret"],
+        endpoint_override=given.endpoint,
+        region="us-east-1",
+    )
+    return _parquet(fs)
+
+
+def foretell_parquet(given: argparse.Namespace) -> dict[str, Any]:
+    return _parquet(_pooled(given, 256 << 20))
+
+
 EPOCHS = {
     "s3fs, threads": s3fs_threads,
     "s3fs, cat of 64 paths": s3fs_batches,
+    "obstore, threads": obstore_threads,
+    "simplecache, all on disk": simplecache_threads,
     "foretell, nothing told": foretell_untold,
+    "foretell, an epoch told at a time, parts of 16 KiB": foretell_epoch_untuned,
     "foretell, an epoch told at a time": foretell_epoch,
     "foretell, all epochs told": foretell_all,
 }
 LARGES = {
     "s3fs, read in pieces": s3fs_large,
     "s3fs, cat_file": s3fs_large_at_once,
+    "s3fs, readahead of 8 MiB": s3fs_large_readahead,
+    "s3fs, background blocks of 8 MiB": s3fs_large_background,
+    "obstore, read in pieces": obstore_large,
+    "obstore, cat_file": obstore_large_at_once,
     "foretell, read in pieces": foretell_large,
     "foretell, cat_file": foretell_large_at_once,
 }
 SCATTERED = {
     "s3fs, threads": s3fs_scattered,
+    "s3fs, blockcache of 64 KiB": s3fs_scattered_blocks,
+    "s3fs, readahead of 1 MiB": s3fs_scattered_readahead,
+    "obstore, threads": obstore_scattered,
     "foretell, nothing told": foretell_scattered,
     "foretell, told": foretell_scattered_told,
     "foretell, told, parts of 4 KiB": foretell_scattered_small,
 }
+WORKERS = {
+    "s3fs": s3fs_workers,
+    "foretell, a pool each, nothing told": foretell_workers_alone,
+    "foretell, one pool, an epoch told at a time": foretell_workers,
+}
+PARQUET = {
+    "s3fs": s3fs_parquet,
+    "s3fs, blockcache of 1 MiB": s3fs_parquet_blocks,
+    "simplecache, all on disk": simplecache_parquet,
+    "obstore": obstore_parquet,
+    "PyArrow's own": pyarrow_parquet,
+    "foretell, nothing told": foretell_parquet,
+}
 # By the name of the table.
-CONTENDERS = {"epochs": EPOCHS, "large": LARGES, "scattered": SCATTERED}
+CONTENDERS = {
+    "epochs": EPOCHS,
+    "workers": WORKERS,
+    "large": LARGES,
+    "scattered": SCATTERED,
+    "parquet": PARQUET,
+}
 
 
 # ---- the store and the way to it -------------------------------------------------------------------------------
@@ -279,6 +526,7 @@ def fill(given: argparse.Namespace, endpoint: str) -> None:
     for start in range(0, given.objects, 256):
         some = range(start, min(start + 256, given.objects))
         fs.pipe({path_of(at): content(at, given.bytes) for at in some})
+    fill_tables(fs)
     with fs.open(LARGE, "wb") as large:
         for at in range(given.large >> 20):
             large.write(content(at, 1 << 20))
@@ -290,7 +538,7 @@ def fill(given: argparse.Namespace, endpoint: str) -> None:
 def run(given: argparse.Namespace, table: str, name: str) -> dict[str, Any]:
     """One contender, in a process of its own."""
     arguments = [sys.executable, __file__, "--only", table, "--contender", name, "--endpoint", given.endpoint]
-    for option in ("objects", "epochs", "bytes", "threads", "large", "reads", "compute_ms"):
+    for option in ("objects", "epochs", "bytes", "threads", "large", "reads", "compute_ms", "workers"):
         arguments += [f"--{option.replace('_', '-')}", str(getattr(given, option))]
     counts = f"{given.endpoint}/-/counts"
     urllib.request.urlopen(counts).read()
@@ -302,11 +550,16 @@ def run(given: argparse.Namespace, table: str, name: str) -> dict[str, Any]:
 def contend(given: argparse.Namespace) -> None:
     act = CONTENDERS[given.only][given.contender]
     given.checksums = [zlib.crc32(content(at, given.bytes)) for at in range(given.objects)]
-    began, used = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
+    began, used = time.perf_counter(), processor_seconds()
     known = act(given)
-    seconds, now = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
-    processor = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
-    print(json.dumps({**known, "seconds": seconds, "processor": processor, "resident": now.ru_maxrss * 1024}))
+    seconds, processor = time.perf_counter() - began, processor_seconds() - used
+    print(json.dumps({**known, "seconds": seconds, "processor": processor}))
+
+
+def processor_seconds() -> float:
+    """Of this process and of its children that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def measure(given: argparse.Namespace, table: str) -> dict[str, list[dict[str, Any]]]:
@@ -314,30 +567,40 @@ def measure(given: argparse.Namespace, table: str) -> dict[str, list[dict[str, A
     for _ in range(given.rounds):
         for name, runs in found.items():
             runs.append(run(given, table, name))
+    answers = {str(one.get("answers")) for runs in found.values() for one in runs}
+    assert len(answers) == 1, answers
     return found
 
 
-def row(name: str, runs: list[dict[str, Any]], plain: float, best: int | None) -> list[str]:
+def summary(runs: list[dict[str, Any]], best_bytes: int | None) -> dict[str, float]:
+    """Medians of all rounds."""
+
     def middle(key: str) -> float:
         return float(statistics.median(one[key] for one in runs))
 
-    seconds = middle("seconds")
-    spread = f"{min(one['seconds'] for one in runs):.2f} to {max(one['seconds'] for one in runs):.2f}"
-    cells = [name, f"{seconds:.2f}", spread, f"{plain / seconds:.2f}", f"{middle('requests'):.0f}"]
-    cells += [f"{middle('bytes') / 1e6:.0f}"]
-    if best is not None:
-        cells.append(f"{middle('bytes') / best:.3f}")
-    return [*cells, f"{middle('processor'):.1f}"]
+    seconds = [one["seconds"] for one in runs]
+    found = {"seconds": round(middle("seconds"), 2), "least": round(min(seconds), 2), "most": round(max(seconds), 2)}
+    found |= {"requests": middle("requests"), "megabytes": round(middle("bytes") / 1e6)}
+    if best_bytes is not None:
+        found["of_best_bytes"] = round(middle("bytes") / best_bytes, 3)
+    return {**found, "processor": round(middle("processor"), 1)}
 
 
-def table(title: str, found: dict[str, list[dict[str, Any]]], best_bytes: int | None) -> None:
-    plain = statistics.median(one["seconds"] for one in next(iter(found.values())))
+def row(name: str, found: dict[str, float], plain: float) -> list[str]:
+    cells = [name, f"{found['seconds']:.2f}", f"{found['least']:.2f} to {found['most']:.2f}"]
+    cells += [f"{plain / found['seconds']:.2f}", f"{found['requests']:.0f}", f"{found['megabytes']:.0f}"]
+    cells += [f"{found['of_best_bytes']:.3f}"] if "of_best_bytes" in found else []
+    return [*cells, f"{found['processor']:.1f}"]
+
+
+def table(title: str, found: dict[str, dict[str, float]]) -> None:
+    first = next(iter(found.values()))
     heads = ["", "seconds", "of all rounds", "times as quick", "requests", "MB"]
-    heads += ["of Belady's bytes"] if best_bytes is not None else []
+    heads += ["of Belady's bytes"] if "of_best_bytes" in first else []
     heads += ["processor s"]
     print(f"\n{title}\n\n| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
-    for name, runs in found.items():
-        print(f"| {' | '.join(row(name, runs, plain, best_bytes))} |")
+    for name, one in found.items():
+        print(f"| {' | '.join(row(name, one, first['seconds']))} |")
 
 
 def main() -> None:
@@ -346,6 +609,7 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=50 << 10, help="of an object")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--compute-ms", type=float, default=0.0, help="that a thread waits with each object")
     parser.add_argument("--large", type=int, default=400 << 20, help="bytes of the large object")
     parser.add_argument("--reads", type=int, default=2000, help="scattered ones of 4 KiB in the large object")
@@ -368,13 +632,17 @@ def main() -> None:
             titles = {
                 "epochs": f"{given.epochs} shuffled epochs over {given.objects} objects of {given.bytes} bytes, "
                 f"memory for half of them, {given.threads} threads",
+                "workers": f"The same in {given.workers} worker processes",
                 "large": f"One object of {given.large >> 20} MiB from beginning to end, cold",
                 "scattered": f"{given.reads} scattered reads of 4 KiB in that object, {given.threads} threads",
+                "parquet": "Five aggregations over eight Parquet files",
             }
             for name in [given.only] if given.only else titles:
-                found = result[name] = measure(given, name)
-                best = found["foretell, all epochs told"][0]["best"] * given.bytes if name == "epochs" else None
-                table(titles[name], found, best)
+                found = measure(given, name)
+                best = next((one[0]["best"] for one in found.values() if one[0].get("best")), None)
+                best_bytes = best * given.bytes if best and name in ("epochs", "workers") else None
+                result[name] = {who: summary(runs, best_bytes) for who, runs in found.items()}
+                table(titles[name], result[name])
             if given.json:
                 given.json.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -1,12 +1,15 @@
 //! Pools of buffers in Python: `Pool`, `Object`, `Stamp`, `Statistics`, without the interpreter's lock while they wait.
 
-use std::sync::{Mutex, PoisonError};
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use foretell_buffers as buffers;
+use foretell_buffers::Guest;
 use foretell_client::Policy;
 use pyo3::exceptions::{
-    PyFileNotFoundError, PyOSError, PyPermissionError, PyRuntimeError, PyTimeoutError, PyValueError,
+    PyConnectionError, PyFileNotFoundError, PyInterruptedError, PyOSError, PyPermissionError, PyRuntimeError,
+    PyTimeoutError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -20,6 +23,19 @@ pyo3::create_exception!(
     "An object is another one than when it was opened: open it again."
 );
 
+thread_local! {
+    /// What a handler of a signal raised while this thread waited.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Has Python's handlers of signals run, of which only the main thread has any: Ctrl-C ends a wait.
+fn keep_waiting() -> bool {
+    let raised = Python::attach(|py| py.check_signals()).err();
+    let goes_on = raised.is_none();
+    RAISED.set(raised);
+    goes_on
+}
+
 /// An error of the pool, on its way to Python.
 struct Failure(buffers::Error);
 
@@ -28,6 +44,7 @@ impl From<Failure> for PyErr {
         use buffers::Error as E;
         let line = error.to_string();
         match error {
+            E::Interrupted => RAISED.take().unwrap_or_else(|| PyInterruptedError::new_err(line)),
             E::NotFound { .. } => PyFileNotFoundError::new_err(line),
             E::Denied { .. } => PyPermissionError::new_err(line),
             E::TimedOut { .. } => PyTimeoutError::new_err(line),
@@ -39,6 +56,7 @@ impl From<Failure> for PyErr {
             | E::UnknownOption { .. }
             | E::OtherPool { .. }
             | E::PastEnd { .. } => PyValueError::new_err(line),
+            E::Host { .. } => PyConnectionError::new_err(line),
             E::Forked | E::NoThreads { .. } => PyRuntimeError::new_err(line),
             _ => PyOSError::new_err(line),
         }
@@ -72,18 +90,56 @@ impl Stamp {
     }
 }
 
+/// An open object of this process's pool, or of another one's.
+#[derive(Clone)]
+enum One {
+    Own(buffers::Object),
+    Shared { guest: Arc<Guest>, url: Arc<str>, stamp: Arc<buffers::Stamp> },
+}
+
+impl One {
+    fn url(&self) -> &str {
+        match self {
+            One::Own(object) => object.url(),
+            One::Shared { url, .. } => url,
+        }
+    }
+
+    fn stamp(&self) -> &buffers::Stamp {
+        match self {
+            One::Own(object) => object.stamp(),
+            One::Shared { stamp, .. } => stamp,
+        }
+    }
+
+    fn length(&self) -> u64 {
+        self.stamp().length
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), buffers::Error> {
+        match self {
+            One::Own(object) => object.read_at(bytes, offset),
+            One::Shared { guest, url, stamp } => guest.read_at(url, stamp, bytes, offset),
+        }
+    }
+}
+
 /// An open object of a pool.
 #[pyclass(frozen, module = "foretell._native")]
 pub(crate) struct Object {
-    object: Mutex<Option<buffers::Object>>,
+    object: Mutex<Option<One>>,
 }
 
 impl Object {
-    fn new(object: buffers::Object) -> Object {
+    fn new(object: One) -> Object {
         Object { object: Mutex::new(Some(object)) }
     }
 
-    fn get(&self) -> PyResult<buffers::Object> {
+    fn shared(guest: &Arc<Guest>, url: &str, stamp: buffers::Stamp) -> Object {
+        Object::new(One::Shared { guest: guest.clone(), url: url.into(), stamp: Arc::new(stamp) })
+    }
+
+    fn get(&self) -> PyResult<One> {
         let object = self.object.lock().unwrap_or_else(PoisonError::into_inner);
         object.clone().ok_or_else(|| PyValueError::new_err("the object is closed"))
     }
@@ -136,8 +192,9 @@ impl Object {
     }
 
     /// Give it back. With the last handle of an object goes what the pool has of it.
-    fn close(&self) {
-        self.object.lock().unwrap_or_else(PoisonError::into_inner).take();
+    fn close(&self, py: Python<'_>) {
+        let closed = self.object.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(closed));
     }
 
     fn __repr__(&self) -> String {
@@ -146,6 +203,11 @@ impl Object {
             Err(_) => "<Object, closed>".to_owned(),
         }
     }
+}
+
+fn seconds(timeout: f64) -> PyResult<Duration> {
+    let wrong = |_| PyValueError::new_err(format!("timeout: {timeout} is no number of seconds"));
+    Duration::try_from_secs_f64(timeout).map_err(wrong)
 }
 
 /// How a pool fares. References, hits and fetches are in parts.
@@ -173,10 +235,16 @@ pub(crate) struct Statistics {
 /// What a range to be disclosed is made of: an object, an offset, a length.
 type Chunk<'py> = (PyRef<'py, Object>, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
+/// This process's pool, or another one's.
+enum Source {
+    Own(buffers::Pool),
+    Shared(Arc<Guest>),
+}
+
 /// Memory in front of object stores, within a budget, with what is disclosed fetched ahead.
 #[pyclass(frozen, module = "foretell._native")]
 pub(crate) struct Pool {
-    pool: buffers::Pool,
+    pool: Source,
 }
 
 #[pymethods]
@@ -201,9 +269,9 @@ impl Pool {
             chosen.part_bytes = u32::try_from(given).unwrap_or(u32::MAX);
         }
         if let Some(timeout) = timeout {
-            let wrong = |_| PyValueError::new_err(format!("timeout: {timeout} is no number of seconds"));
-            chosen.timeout = Duration::try_from_secs_f64(timeout).map_err(wrong)?;
+            chosen.timeout = seconds(timeout)?;
         }
+        chosen.keep_waiting = Some(keep_waiting);
         chosen.requests = requests.unwrap_or(chosen.requests);
         chosen.threads = threads.unwrap_or(chosen.threads);
         chosen.recorded_references = recorded_references.unwrap_or(0);
@@ -216,30 +284,81 @@ impl Pool {
         for (name, value) in options.into_iter().flatten() {
             chosen.store.push((name.extract()?, value.extract()?));
         }
-        Ok(Pool { pool: buffers::Pool::new(chosen).map_err(Failure)? })
+        Ok(Pool { pool: Source::Own(buffers::Pool::new(chosen).map_err(Failure)?) })
+    }
+
+    /// The pool of another process of this user, by what its share() has given.
+    ///
+    /// timeout: the one of that pool. Raises ConnectionError when that process is gone, as all calls do from then on.
+    #[staticmethod]
+    #[pyo3(signature = (address, *, timeout=None))]
+    fn attach(py: Python<'_>, address: &str, timeout: Option<f64>) -> PyResult<Pool> {
+        let timeout = timeout.map_or(Ok(buffers::Options::new(0).timeout), seconds)?;
+        let guest = py.detach(|| Guest::attach(address, timeout, Some(keep_waiting))).map_err(Failure)?;
+        Ok(Pool { pool: Source::Shared(Arc::new(guest)) })
+    }
+
+    /// What other processes of this user attach to, as long as this one has the pool. It is a secret: who knows it reads
+    /// with this process's credentials.
+    fn share(&self) -> PyResult<String> {
+        match &self.pool {
+            Source::Own(pool) => Ok(pool.share().map_err(Failure)?),
+            Source::Shared(guest) => Ok(guest.address()),
+        }
+    }
+
+    /// It is another process's, which is gone.
+    #[getter]
+    fn is_lost(&self) -> bool {
+        matches!(&self.pool, Source::Shared(guest) if guest.is_lost())
     }
 
     /// Open an object by its URL. Its state is asked for, unless it is known from list(), and pinned.
     #[pyo3(signature = (url, stamp=None))]
     fn open(&self, py: Python<'_>, url: &str, stamp: Option<&Stamp>) -> PyResult<Object> {
-        let object = match stamp {
-            Some(stamp) => self.pool.open_listed(url, stamp.0.clone()),
-            None => py.detach(|| self.pool.open(url)),
-        };
-        Ok(Object::new(object.map_err(Failure)?))
+        match (&self.pool, stamp) {
+            (Source::Own(pool), Some(stamp)) => {
+                Ok(Object::new(One::Own(pool.open_listed(url, stamp.0.clone()).map_err(Failure)?)))
+            }
+            (Source::Shared(guest), Some(stamp)) => Ok(Object::shared(guest, url, stamp.0.clone())),
+            (_, None) => {
+                let mut objects = self.open_all(py, vec![url.to_owned()], false)?;
+                objects.pop().ok_or_else(|| PyFileNotFoundError::new_err(url.to_owned()))
+            }
+        }
     }
 
     /// Open several, whose states are asked for at the same time.
-    fn open_all(&self, py: Python<'_>, urls: Vec<String>) -> PyResult<Vec<Object>> {
-        let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
-        let objects = py.detach(|| self.pool.open_all(&urls)).map_err(Failure)?;
-        objects.into_iter().map(|object| Ok(Object::new(object.map_err(Failure)?))).collect()
+    ///
+    /// known: of a pool of another process those that are open there are opened in the state that they have there, and
+    /// not asked for.
+    #[pyo3(signature = (urls, *, known=false))]
+    fn open_all(&self, py: Python<'_>, urls: Vec<String>, known: bool) -> PyResult<Vec<Object>> {
+        let given: Vec<&str> = urls.iter().map(String::as_str).collect();
+        match &self.pool {
+            Source::Own(pool) => {
+                let objects = py.detach(|| pool.open_all(&given)).map_err(Failure)?;
+                objects
+                    .into_iter()
+                    .map(|object| Ok(Object::new(One::Own(object.map_err(Failure)?))))
+                    .collect()
+            }
+            Source::Shared(guest) => {
+                let stamps = py.detach(|| guest.open_all(&given, known)).map_err(Failure)?;
+                let opened = given.into_iter().zip(stamps);
+                opened.map(|(url, stamp)| Ok(Object::shared(guest, url, stamp.map_err(Failure)?))).collect()
+            }
+        }
     }
 
     /// What lies directly under a URL, or at any depth: paths in its store, each with a stamp unless it is a folder.
     #[pyo3(signature = (url, *, deep=false))]
     fn list(&self, py: Python<'_>, url: &str, deep: bool) -> PyResult<Vec<(String, Option<Stamp>)>> {
-        let entries = py.detach(|| self.pool.list(url, deep)).map_err(Failure)?;
+        let listed = py.detach(|| match &self.pool {
+            Source::Own(pool) => pool.list(url, deep),
+            Source::Shared(guest) => guest.list(url, deep),
+        });
+        let entries = listed.map_err(Failure)?;
         Ok(entries.into_iter().map(|entry| (entry.path, entry.stamp.map(Stamp))).collect())
     }
 
@@ -252,19 +371,47 @@ impl Pool {
             let (object, offset, length): Chunk<'_> = chunk?.extract()?;
             ranges.push((object.get()?, number::part("offset", &offset)?, number::part("length", &length)?));
         }
-        let ranges: Vec<_> =
-            ranges.iter().map(|(object, offset, length)| (object, *offset, *length)).collect();
-        Ok(py.detach(|| self.pool.disclose(&ranges)).map_err(Failure)?)
+        let other = |object: &One| Failure(buffers::Error::OtherPool { url: object.url().to_owned() });
+        match &self.pool {
+            Source::Own(pool) => {
+                let mut own = Vec::with_capacity(ranges.len());
+                for (object, offset, length) in &ranges {
+                    let One::Own(one) = object else { return Err(other(object).into()) };
+                    own.push((one, *offset, *length));
+                }
+                Ok(py.detach(|| pool.disclose(&own)).map_err(Failure)?)
+            }
+            Source::Shared(of) => {
+                let mut its = Vec::with_capacity(ranges.len());
+                for (object, offset, length) in &ranges {
+                    match object {
+                        One::Shared { guest, url, stamp } if Arc::ptr_eq(guest, of) => {
+                            its.push((&**url, &**stamp, *offset, *length));
+                        }
+                        _ => return Err(other(object).into()),
+                    }
+                }
+                Ok(py.detach(|| of.disclose(&its)).map_err(Failure)?)
+            }
+        }
     }
 
     /// Withdraw what was disclosed and not read yet.
-    fn cancel(&self) -> PyResult<()> {
-        Ok(self.pool.cancel().map_err(Failure)?)
+    fn cancel(&self, py: Python<'_>) -> PyResult<()> {
+        let cancelled = py.detach(|| match &self.pool {
+            Source::Own(pool) => pool.cancel(),
+            Source::Shared(guest) => guest.cancel(),
+        });
+        Ok(cancelled.map_err(Failure)?)
     }
 
     /// How the pool fares.
     fn statistics(&self, py: Python<'_>) -> PyResult<Statistics> {
-        let counts = py.detach(|| self.pool.statistics()).map_err(Failure)?;
+        let counted = py.detach(|| match &self.pool {
+            Source::Own(pool) => pool.statistics(),
+            Source::Shared(guest) => guest.statistics(),
+        });
+        let counts = counted.map_err(Failure)?;
         Ok(Statistics {
             references: counts.references,
             hits: counts.hits,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import random
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -58,7 +60,7 @@ def test_a_pool_reads_local_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("act", "kind", "line"),
     [
-        (lambda: Pool(1000), ValueError, "budget: 1000 bytes hold no part of 262144 bytes"),
+        (lambda: Pool(1000), ValueError, "budget: 1000 bytes hold no part of 16384 bytes"),
         (lambda: Pool(-1), ValueError, "budget_bytes: -1 is negative"),
         (lambda: Pool(1 << 20, policy="best"), ValueError, "policy: one of 'lru'"),
         (lambda: Pool(1 << 20, timeout=-1.0), ValueError, "timeout: -1 is no number of seconds"),
@@ -70,6 +72,16 @@ def test_a_pool_reads_local_files(tmp_path: Path) -> None:
             lambda: ForetellFileSystem("s3", {"profile": "me"}, skip_instance_cache=True),
             ValueError,
             "target_options: 'profile' is not understood",
+        ),
+        (
+            lambda: ForetellFileSystem("s3", budget_byte=1, skip_instance_cache=True),
+            TypeError,
+            "budget_byte: no option of ForetellFileSystem",
+        ),
+        (
+            lambda: ForetellFileSystem("s3", objects=0, skip_instance_cache=True),
+            ValueError,
+            "objects: 0 is not positive",
         ),
     ],
 )
@@ -105,6 +117,72 @@ def test_s3_is_read_listed_and_held_to_its_state(store: Store) -> None:
     with pytest.raises(ChangedError):
         fs.cat_file(name)
     assert fs.cat_file(name) == content(99, 9008)
+
+
+def test_an_open_file_stays_in_its_state(store: Store) -> None:
+    store.objects["bucket/a"] = content(1, 200_000)
+    fs = file_system(store, budget_bytes=1 << 20)
+    with fs.open("bucket/a") as file:
+        assert file.read(4096) == content(1, 200_000)[:4096]
+        store.objects["bucket/a"] = content(2, 200_000)
+        # Whoever reads the path anew finds out, and gets the new object. The open file is still the old one.
+        fs.invalidate_cache("bucket/a")
+        assert fs.cat_file("bucket/a") == content(2, 200_000)
+        for _ in range(2):
+            # What was read ahead of the first part is there, the end is not.
+            with pytest.raises(ChangedError):
+                file.read()
+        assert file.seek(0) == 0
+        assert file.read(4096) == content(1, 200_000)[:4096]
+    with fs.open("bucket/a") as file:
+        assert file.read() == content(2, 200_000)
+
+
+def test_an_open_file_may_be_pickled(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(content(3, 10_000))
+    with ForetellFileSystem("file").open(str(path), cache_options={}) as file:
+        file.seek(5000)
+        again = pickle.loads(pickle.dumps(file))
+        assert again.read() == file.read() == content(3, 10_000)[5000:]
+        path.write_bytes(b"short")
+    with again:
+        again.fs.invalidate_cache()
+        other = pickle.loads(pickle.dumps(again))
+        assert other.size == 5
+
+
+def test_what_cannot_be_held_open_is_not_disclosed(store: Store) -> None:
+    store.objects = {f"bucket/{at}": content(at, 4000) for at in range(20)}
+    fs = file_system(store, objects=8)
+    order = [(path, 0, None) for path in fs.find("bucket")]
+    assert fs.disclose(order[:2] * 3 + order) == 14
+    for path, _, _ in order[:8]:
+        assert fs.cat_file(path) == store.objects[path]
+    assert fs.statistics().demand_fetches == 0
+
+
+def test_control_c_ends_a_wait(program: Program) -> None:
+    ended = program(
+        "-c",
+        dedent("""
+        import os, signal, socket, threading, time
+        from foretell.fs import ForetellFileSystem
+
+        # Nobody answers.
+        silent = socket.create_server(("127.0.0.1", 0))
+        fs = ForetellFileSystem("http")
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/a"
+        for act in (lambda: fs.cat_file(url), lambda: fs.pool.list(url)):
+            began = time.monotonic()
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                act()
+            except KeyboardInterrupt:
+                print(time.monotonic() - began < 20)
+        """),
+    )
+    assert ended.stdout.split() == ["True", "True"], ended.stderr
 
 
 def test_a_chained_url_is_all_that_a_program_needs(tmp_path: Path) -> None:
@@ -203,6 +281,33 @@ def test_without_fsspec_the_rest_works(program: Program) -> None:
         """),
     )
     assert ended.stdout.split() == ["needs", "True"], ended.stderr
+
+
+def test_files_of_one_call_are_waited_for_together(store: Store) -> None:
+    store.objects = {f"bucket/{at}": content(at, 5000) for at in range(20)}
+    fs = file_system(store)
+    paths = fs.find("bucket")
+    assert fs.cat("bucket/3") == store.objects["bucket/3"]
+    store.gate.clear()
+    with ThreadPoolExecutor() as threads:
+        reading = threads.submit(fs.cat, paths)
+        began = time.monotonic()
+        while len(store.asked("GET")) < 15 and time.monotonic() < began + 10:
+            time.sleep(0.01)
+        together = len(store.asked("GET"))
+        store.gate.set()
+        assert reading.result() == store.objects
+    assert together >= 15
+    some = [*paths[:2], "bucket/no"]
+    parts = fs.cat_ranges(some, [1, 2, 3], 9)
+    assert parts[:2] == [store.objects[some[0]][1:9], store.objects[some[1]][2:9]]
+    assert isinstance(parts[2], FileNotFoundError)
+    with pytest.raises(FileNotFoundError):
+        fs.cat_ranges(some, 0, 1, on_error="raise")
+    with pytest.raises(ValueError, match="as many as paths are needed, which are 3"):
+        fs.cat_ranges(some, [1], [2])
+    assert fs.cat_ranges([], [], []) == []
+    assert fs.cat("bucket", recursive=True, on_error="omit") == store.objects
 
 
 def test_other_threads_run_while_one_reads(store: Store) -> None:

@@ -133,9 +133,18 @@ pub enum Error {
         /// How many.
         limit: u64,
     },
+    /// [`crate::Options::keep_waiting`] said so.
+    #[error("the wait was interrupted")]
+    Interrupted,
     /// The pool was made by the process that this one was forked from.
     #[error("the pool belongs to the process that made it; after fork() make one in the child")]
     Forked,
+    /// The pool is another process's, and that one is gone, or does not do what it is asked for.
+    #[error("the shared pool: {why}")]
+    Host {
+        /// What is wrong.
+        why: String,
+    },
     /// The pool's threads are gone, or could not be started.
     #[error("the pool has no threads: {why}")]
     NoThreads {

@@ -73,6 +73,7 @@ impl Mean {
 pub(crate) struct Ticket {
     began_ns: u64,
     parts: usize,
+    whole: bool,
 }
 
 /// What has been seen of the store. Times are nanoseconds from any one moment.
@@ -84,6 +85,8 @@ pub(crate) struct Flow {
     between_ns: Mean,
     bytes: Mean,
     parts: Mean,
+    /// 1 for a request of a whole object, 0 for one of a part of it.
+    whole: Mean,
     ended_ns: u64,
     under_way: usize,
 }
@@ -98,14 +101,16 @@ impl Flow {
             between_ns: Mean::default(),
             bytes: Mean::default(),
             parts: Mean::default(),
+            whole: Mean::default(),
             ended_ns: 0,
             under_way: 0,
         }
     }
 
-    pub(crate) fn begin(&mut self, now_ns: u64, parts: usize) -> Ticket {
+    /// A request begins, of so many parts, which are a whole object or not.
+    pub(crate) fn begin(&mut self, now_ns: u64, parts: usize, whole: bool) -> Ticket {
         self.under_way += 1;
-        Ticket { began_ns: now_ns, parts }
+        Ticket { began_ns: now_ns, parts, whole }
     }
 
     /// A request has ended, of which `bytes` came from `first_ns` on. Gives how long the store worked on it: since it
@@ -126,6 +131,7 @@ impl Flow {
         self.between_ns.push(between_ns as f64);
         self.bytes.push(bytes as f64);
         self.parts.push(ticket.parts as f64);
+        self.whole.push(f64::from(u8::from(ticket.whole)));
         Some(between_ns)
     }
 
@@ -149,6 +155,11 @@ impl Flow {
         worth.clamp(LEAST_REQUESTS.min(self.most), self.most)
     }
 
+    /// Are most requests for neighbours in larger objects, and not for small objects or for parts here and there?
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.parts.get().is_some_and(|parts| parts > 1.0) && self.whole.get().is_some_and(|whole| whole < 0.5)
+    }
+
     /// Parts that one request may be expected to fetch, 1 to `most`.
     pub(crate) fn parts_a_request(&self, most: usize) -> usize {
         let mean = self.parts.get().unwrap_or(1.0);
@@ -169,7 +180,7 @@ mod tests {
         let mut limits = Vec::new();
         for _ in 0..2000 {
             while flow.under_way() < flow.requests() {
-                let ticket = flow.begin(now_ns, 1);
+                let ticket = flow.begin(now_ns, 1, false);
                 let first_ns = free_ns.max(now_ns + 15_000_000);
                 free_ns = first_ns + bytes * 5;
                 under_way.push((free_ns, ticket, first_ns));
@@ -204,7 +215,7 @@ mod tests {
     #[test]
     fn what_failed_says_nothing_of_times() {
         let mut flow = Flow::new(64);
-        let ticket = flow.begin(0, 1);
+        let ticket = flow.begin(0, 1, false);
         assert_eq!(flow.end(1_000_000_000, ticket, None, 0), None);
         assert_eq!((flow.under_way(), flow.requests()), (0, START_REQUESTS));
     }

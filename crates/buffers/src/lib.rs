@@ -27,10 +27,16 @@
 //! while a read was copying them (32 MiB a thread at most, or half of the budget if that is less) and leases, which are
 //! no more than the budget themselves.
 //!
-//! A forked child has neither the threads nor the lock: each call there is [`Error::Forked`].
+//! A forked child has neither the threads nor the lock: each call there is [`Error::Forked`]. But a pool may be shared
+//! ([`Pool::share`]): other processes of the same user, children or not, attach to it ([`Guest`]) and read by a socket, so
+//! that all of them together fetch as much as one. Who dies leaves nothing behind; when it is the one that has the pool,
+//! the others get an error.
 
 mod error;
 mod flow;
+mod guest;
+mod host;
+mod object;
 mod options;
 mod part;
 mod pool;
@@ -42,8 +48,10 @@ mod source;
 mod state;
 mod statistics;
 mod store;
+mod wire;
 
 pub use error::{Error, SCHEMES};
+pub use guest::Guest;
 // Linked for what they decide about other crates: TLS without a library of its own, names of hosts without tables.
 use idna_adapter as _;
 pub use object_store::ObjectStore;

@@ -1,6 +1,6 @@
 //! What of a pool can be chosen, and its limits.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use foretell_policy::{PoolPolicy, Prefetch};
 
@@ -22,6 +22,10 @@ pub(crate) const MOST_OBJECTS: u32 = 1 << 20;
 pub(crate) const MOST_STORES: usize = 64;
 /// Parts that are disclosed and not read yet, as in [`foretell_policy::Limits`].
 pub(crate) const MOST_DISCLOSED: u32 = 1 << 22;
+/// Parts of one object: numbers beyond stay free, so that the one after the last part is one, too.
+pub(crate) const MOST_PARTS: u32 = 1 << 31;
+/// How often [`Options::keep_waiting`] is asked.
+pub(crate) const ASKED: Duration = Duration::from_millis(100);
 /// Entries that one listing gives.
 pub(crate) const MOST_LISTED: usize = 1 << 20;
 /// Threads of a pool: requests wait for the network and not for the processor, which copies what comes.
@@ -37,7 +41,8 @@ pub struct Options {
     /// replaced meanwhile comes on top of it.
     pub budget_bytes: u64,
     /// Bytes of a part: what is fetched, kept and given up as one. The last part of an object is shorter, but counts as
-    /// a whole one. For many small objects, their size.
+    /// a whole one. Neighbours come by one request, so small parts cost little, and large ones what nobody reads. Many
+    /// small objects of one size are fetched least often with that size.
     pub part_bytes: u32,
     /// No read waits for a part longer than this, and no request takes longer, with all its retries.
     pub timeout: Duration,
@@ -52,6 +57,9 @@ pub struct Options {
     /// Options of the stores, as `object_store` names them (`endpoint`, `region`, `access_key_id`, ...). They go before
     /// the environment's (`AWS_...`, `GOOGLE_...`, `AZURE_...`).
     pub store: Vec<(String, String)>,
+    /// Asked ten times a second by each thread that waits for a store: `false` ends its call with
+    /// [`Error::Interrupted`]. What it waited for comes nevertheless.
+    pub keep_waiting: Option<fn() -> bool>,
     /// References of which [`crate::Statistics::best_fetches`] is made; 0 for not recording them.
     pub recorded_references: u32,
 }
@@ -69,6 +77,7 @@ impl std::fmt::Debug for Options {
             .field("policy", &self.policy)
             .field("prefetch", &self.prefetch)
             .field("store", &named)
+            .field("keep_waiting", &self.keep_waiting.is_some())
             .field("recorded_references", &self.recorded_references)
             .finish()
     }
@@ -80,13 +89,14 @@ impl Options {
     pub fn new(budget_bytes: u64) -> Options {
         Options {
             budget_bytes,
-            part_bytes: 256 << 10,
+            part_bytes: 16 << 10,
             timeout: Duration::from_secs(60),
             requests: MOST_REQUESTS,
             threads: 2,
             policy: PoolPolicy::default(),
             prefetch: Prefetch::FOR_LISTS,
             store: Vec::new(),
+            keep_waiting: None,
             recorded_references: 0,
         }
     }
@@ -124,6 +134,28 @@ impl Options {
             return Err(Error::BudgetBelowPart { budget_bytes, part_bytes });
         }
         Ok(())
+    }
+}
+
+/// What [`Options::keep_waiting`] says in the course of one call.
+pub(crate) struct Patience {
+    keep_waiting: Option<fn() -> bool>,
+    asked: Instant,
+}
+
+impl Patience {
+    pub(crate) fn new(keep_waiting: Option<fn() -> bool>) -> Patience {
+        Patience { keep_waiting, asked: Instant::now() }
+    }
+
+    /// Asks, if it is time to.
+    pub(crate) fn ask(&mut self) -> Result<(), Error> {
+        let Some(keep_waiting) = self.keep_waiting else { return Ok(()) };
+        if self.asked.elapsed() < ASKED {
+            return Ok(());
+        }
+        self.asked = Instant::now();
+        if keep_waiting() { Ok(()) } else { Err(Error::Interrupted) }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::Duration;
 
 use crate::error::Error;
 
@@ -83,16 +83,11 @@ impl Pending {
         self.settled.notify_all();
     }
 
-    /// Waits until then; `None` if nothing happened in time.
-    pub(crate) fn wait(&self, until: Instant) -> Option<Result<Arc<Buffer>, Error>> {
-        let mut slot = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if slot.is_some() {
-                return slot.clone();
-            }
-            let left = until.checked_duration_since(Instant::now())?;
-            slot = self.settled.wait_timeout(slot, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
+    /// Waits so long at most; `None` if nothing happened in time.
+    pub(crate) fn wait(&self, longest: Duration) -> Option<Result<Arc<Buffer>, Error>> {
+        let slot = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.settled.wait_timeout_while(slot, longest, |slot| slot.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.clone()
     }
 }
 

@@ -7,12 +7,13 @@ use std::time::Instant;
 use foretell_policy::{Block, FileId};
 
 use crate::error::Error;
-use crate::options::{MOST_LISTED, Options};
+use crate::object::{Fixed, Got, Held, Sequence, Who};
+use crate::options::{ASKED, MOST_LISTED, Options, Patience};
 use crate::part::{Buffer, Pending, View};
 use crate::readers::Readers;
 use crate::shared::Shared;
 use crate::source::{Entry, Fault, Source, Stamp};
-use crate::state::{Fixed, Got, best_fetches};
+use crate::state::best_fetches;
 use crate::statistics::Statistics;
 
 /// Parts of a disclosure that the engine takes at once: about half a millisecond.
@@ -42,19 +43,44 @@ impl Pool {
         one.unwrap_or_else(|| Err(Error::NotFound { url: url.to_owned() }))
     }
 
+    /// What other processes of this user attach to ([`crate::Guest::attach`]), as long as this one has the pool. It is a
+    /// secret: who knows it reads with this process's credentials.
+    ///
+    /// # Errors
+    /// When nothing can be connected to.
+    pub fn share(&self) -> Result<String, Error> {
+        self.shared.is_ours()?;
+        Ok(self.shared.host()?.address.to_string())
+    }
+
+    pub(crate) fn of(shared: Arc<Shared>) -> Pool {
+        Pool { shared }
+    }
+
     /// Opens several, whose states are asked for at the same time. When a store fails, those that were not asked for yet
     /// fail as well.
     ///
     /// # Errors
     /// When the pool cannot be used; what is wrong with one of them stands in its place.
     pub fn open_all(&self, urls: &[&str]) -> Result<Vec<Result<Object, Error>>, Error> {
+        self.open_some(urls, false)
+    }
+
+    /// The same; with `known`, an object that is open already is opened in the same state.
+    pub(crate) fn open_some(&self, urls: &[&str], known: bool) -> Result<Vec<Result<Object, Error>>, Error> {
         self.shared.is_ours()?;
         let places: Vec<_> = urls.iter().map(|url| self.shared.store(url)).collect();
-        let known = places.iter().flatten().map(|(_, source, path)| (source.clone(), path.clone()));
-        let stamps =
-            self.shared.ask(known.collect(), |(source, path): (Arc<dyn Source>, String)| async move {
-                source.head(&path).await
-            })?;
+        let asked = places.iter().flatten().map(|(store, source, path)| {
+            let stamp = if known { self.shared.state().known(*store, path) } else { None };
+            (source.clone(), path.clone(), stamp)
+        });
+        type Asked = (Arc<dyn Source>, String, Option<Stamp>);
+        let stamps = self.shared.ask(asked.collect(), |(source, path, known): Asked| async move {
+            match known {
+                Some(stamp) => Ok(stamp),
+                None => source.head(&path).await,
+            }
+        })?;
         let mut stamps = stamps.into_iter();
         let objects = urls.iter().zip(places).map(|(url, place)| {
             let (number, source, path) = place?;
@@ -122,6 +148,14 @@ impl Pool {
     /// # Errors
     /// When a range reaches behind the end of its object, or the object belongs to another pool; then nothing is taken.
     pub fn disclose(&self, ranges: &[(&Object, u64, u64)]) -> Result<usize, Error> {
+        self.disclose_as(ranges, None)
+    }
+
+    pub(crate) fn disclose_as(
+        &self,
+        ranges: &[(&Object, u64, u64)],
+        who: Option<Who>,
+    ) -> Result<usize, Error> {
         self.shared.is_ours()?;
         for (object, offset, length) in ranges {
             object.check(*offset, *length)?;
@@ -130,7 +164,7 @@ impl Pool {
             }
         }
         let _in_order = self.shared.begin_disclosure();
-        let mut room = self.shared.state().room_ahead();
+        let mut room = self.shared.state().room_ahead(who);
         let mut blocks = Vec::new();
         let mut taken = 0;
         for (object, offset, length) in ranges {
@@ -145,7 +179,7 @@ impl Pool {
         // In pieces, so that readers do not wait for all of it.
         for piece in blocks.chunks(DISCLOSED_AT_ONCE) {
             let mut state = self.shared.state();
-            state.disclose(self.shared.now(), piece);
+            state.disclose(self.shared.now(), piece, who);
             self.shared.pump(&mut state);
         }
         Ok(taken)
@@ -156,11 +190,25 @@ impl Pool {
     /// # Errors
     /// [`Error::Forked`].
     pub fn cancel(&self) -> Result<(), Error> {
+        self.cancel_as(None)
+    }
+
+    pub(crate) fn cancel_as(&self, who: Option<Who>) -> Result<(), Error> {
         self.shared.is_ours()?;
         let mut state = self.shared.state();
-        state.cancel(self.shared.now());
+        state.cancel(self.shared.now(), who);
         self.shared.pump(&mut state);
         Ok(())
+    }
+
+    pub(crate) fn begin_manager(&self) -> Result<Who, Error> {
+        self.shared.state().begin_manager()
+    }
+
+    pub(crate) fn end_manager(&self, who: Who) {
+        let mut state = self.shared.state();
+        state.end_manager(self.shared.now(), who);
+        self.shared.pump(&mut state);
     }
 
     /// How the pool fares.
@@ -249,19 +297,53 @@ impl Object {
     /// When the object is too short, has changed since it was opened, or its store fails. What is in `buffer` then has no
     /// meaning.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), Error> {
-        let length = buffer.len() as u64;
+        let mut rest = &mut *buffer;
+        self.read_to(offset, rest.len() as u64, None, &mut |bytes| {
+            let (mine, others) = std::mem::take(&mut rest).split_at_mut(bytes.len());
+            mine.copy_from_slice(bytes);
+            rest = others;
+            true
+        })
+    }
+
+    /// Shows the bytes of a range in order, piece by piece and none of them empty, until `show` does not want more.
+    pub(crate) fn read_to(
+        &self,
+        offset: u64,
+        length: u64,
+        who: Option<Who>,
+        show: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), Error> {
         self.check(offset, length)?;
         let part_bytes = self.part_bytes();
-        let mut rest = buffer;
-        let mut at = offset;
-        self.visit(offset, length, |bytes| {
+        let (mut at, end) = (offset, offset + length);
+        self.visit(offset, length, who, |bytes| {
             let within = (at % part_bytes) as usize;
-            let count = rest.len().min(bytes.len().saturating_sub(within));
-            let (mine, others) = std::mem::take(&mut rest).split_at_mut(count);
-            mine.copy_from_slice(&bytes[within..within + count]);
-            rest = others;
+            let count = ((end - at) as usize).min(bytes.len().saturating_sub(within));
             at += count as u64;
+            show(&bytes[within..within + count])
         })
+    }
+
+    /// To be kept open without a handle, until it is released.
+    pub(crate) fn held(&self) -> Held {
+        self.handle.shared.state().hold(self.handle.file);
+        Held { store: self.handle.store, file: self.handle.file }
+    }
+
+    pub(crate) fn is(&self, held: &Held) -> bool {
+        *held == Held { store: self.handle.store, file: self.handle.file }
+    }
+
+    /// Closes what was held of the same pool.
+    pub(crate) fn release(&self, held: Vec<Held>) {
+        if !held.is_empty() {
+            let mut state = self.handle.shared.state();
+            for one in held {
+                state.close(one.store, one.file);
+            }
+            self.handle.shared.pump(&mut state);
+        }
     }
 
     /// A part of the object, without a copy. It stays in memory as long as it is held.
@@ -274,14 +356,24 @@ impl Object {
         let length = self.length().saturating_sub(offset).clamp(1, part_bytes);
         self.check(offset, length)?;
         let mut found = None;
-        self.visit(offset, length, |bytes| found = Some(bytes.clone()))?;
+        self.visit(offset, length, None, |bytes| {
+            found = Some(bytes.clone());
+            true
+        })?;
         let budget_bytes = self.handle.shared.options.budget_bytes;
         let view = found.and_then(|buffer| View::new(buffer, budget_bytes));
         view.ok_or(Error::Limit { what: "bytes in views, the budget; drop some", limit: budget_bytes })
     }
 
-    /// References the parts of a range, some of them before it has waited for the first, and shows each in order.
-    fn visit(&self, offset: u64, length: u64, mut show: impl FnMut(&Arc<Buffer>)) -> Result<(), Error> {
+    /// References the parts of a range, some of them before it has waited for the first, and shows each in order, until
+    /// `show` does not want more.
+    fn visit(
+        &self,
+        offset: u64,
+        length: u64,
+        who: Option<Who>,
+        mut show: impl FnMut(&Arc<Buffer>) -> bool,
+    ) -> Result<(), Error> {
         let shared = &self.handle.shared;
         shared.is_ours()?;
         let mut parts = self.parts_of(offset, length);
@@ -289,36 +381,53 @@ impl Object {
         let mut ahead: VecDeque<Got> = VecDeque::new();
         let mut compute = None;
         let mut first = true;
+        let mut patience = Patience::new(shared.options.keep_waiting);
         while !parts.is_empty() || !ahead.is_empty() {
             // Half of them at a time, so that neighbours become one request.
             if ahead.len() <= at_a_time / 2 && !parts.is_empty() {
                 let mut state = shared.state();
                 let now = shared.now();
+                let mut order = Sequence::InOrder;
                 if std::mem::take(&mut first) {
                     compute = state.begin_read(shared.number, now, parts.len() as u32);
+                    order = state.sequence(self.handle.file, &parts, who);
                 }
-                let room = at_a_time - ahead.len();
-                let referenced = parts.by_ref().take(room).try_for_each(|part| {
-                    ahead.push_back(state.reference(now, self.handle.file, part, compute)?);
-                    Ok(())
-                });
+                let end = parts.end.min(parts.start.saturating_add((at_a_time - ahead.len()) as u32));
+                let some = std::mem::replace(&mut parts.start, end)..end;
+                let got = state.references(now, self.handle.file, some, order, compute, who);
                 shared.pump(&mut state);
-                referenced?;
+                ahead.extend(got?);
             }
-            match ahead.pop_front() {
+            let goes_on = match ahead.pop_front() {
                 Some(Got::Ready(buffer)) => show(&buffer),
-                Some(Got::Wait(pending)) => show(&self.wait(&pending)?),
-                None => {}
+                Some(Got::Wait(pending)) => {
+                    let buffer = self.wait(&pending, &mut patience)?;
+                    patience.ask()?;
+                    show(&buffer)
+                }
+                None => true,
+            };
+            if !goes_on {
+                break;
             }
         }
         Readers::end(shared.number, shared.now().0);
         Ok(())
     }
 
-    fn wait(&self, pending: &Pending) -> Result<Arc<Buffer>, Error> {
+    fn wait(&self, pending: &Pending, patience: &mut Patience) -> Result<Arc<Buffer>, Error> {
         let after = self.handle.shared.options.timeout;
-        let timed_out = || Error::TimedOut { url: self.url().to_owned(), after };
-        pending.wait(Instant::now() + after).ok_or_else(timed_out)?
+        let until = Instant::now() + after;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if let Some(outcome) = pending.wait(left.min(ASKED)) {
+                return outcome;
+            }
+            if left.is_zero() {
+                return Err(Error::TimedOut { url: self.url().to_owned(), after });
+            }
+            patience.ask()?;
+        }
     }
 
     fn part_bytes(&self) -> u64 {

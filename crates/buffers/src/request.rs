@@ -6,10 +6,10 @@ use std::sync::{Arc, Weak};
 use foretell_policy::Nanos;
 
 use crate::error::Error;
+use crate::object::Run;
 use crate::part::Buffer;
 use crate::shared::Shared;
 use crate::source::Fault;
-use crate::state::Run;
 
 /// Fills the parts of a run. Dropped, it says of those that did not come that they will not.
 struct Filler {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -9,7 +10,8 @@ use foretell_policy::Nanos;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::error::Error;
-use crate::options::{MOST_STORES, Options};
+use crate::host::Host;
+use crate::options::{ASKED, MOST_STORES, Options, Patience};
 use crate::part::Memory;
 use crate::request;
 use crate::source::{Fault, Source};
@@ -34,6 +36,8 @@ pub(crate) struct Shared {
     stores: Arc<Mutex<Stores>>,
     /// Held by who discloses, so that lists of several threads do not mix.
     disclosing: Mutex<()>,
+    /// Once it is shared with other processes.
+    host: Mutex<Option<Arc<Host>>>,
     runtime: Option<Runtime>,
     me: Weak<Shared>,
 }
@@ -60,6 +64,7 @@ impl Shared {
             state: Arc::new(Mutex::new(state)),
             stores: Arc::default(),
             disclosing: Mutex::default(),
+            host: Mutex::default(),
             runtime: Some(runtime),
             me: me.clone(),
         }))
@@ -76,6 +81,22 @@ impl Shared {
 
     pub(crate) fn begin_disclosure(&self) -> MutexGuard<'_, ()> {
         self.disclosing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What other processes connect to.
+    pub(crate) fn host(&self) -> Result<Arc<Host>, Error> {
+        let mut host = self.host.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(host) = &*host {
+            return Ok(host.clone());
+        }
+        let me = self.me.upgrade().ok_or_else(closed)?;
+        Ok(host.insert(Host::new(&me)?).clone())
+    }
+
+    /// Has the pool's threads do something until the pool is gone.
+    pub(crate) fn spawn(&self, thing: impl Future<Output = ()> + Send + 'static) -> Result<(), Error> {
+        self.runtime.as_ref().ok_or_else(closed)?.spawn(thing);
+        Ok(())
     }
 
     /// The child of a fork has the lock, maybe held for ever, and not the threads.
@@ -132,8 +153,7 @@ impl Shared {
         F: Future<Output = Result<R, Fault>> + Send,
         A: Fn(T) -> F + Clone + Send + Sync + 'static,
     {
-        let gone = || Error::NoThreads { why: "the pool was closed".to_owned() };
-        let runtime = self.runtime.as_ref().ok_or_else(gone)?;
+        let runtime = self.runtime.as_ref().ok_or_else(closed)?;
         let (timeout, at_a_time) = (self.options.timeout, self.options.requests);
         let count = things.len();
         let queue = Arc::new(Mutex::new((things.into_iter().enumerate(), None::<Fault>)));
@@ -166,11 +186,22 @@ impl Shared {
         }
         drop(answer);
         let mut all: Vec<Option<Result<R, Fault>>> = (0..count).map(|_| None).collect();
-        for (number, outcome) in answers {
-            all[number] = Some(outcome);
+        let mut patience = Patience::new(self.options.keep_waiting);
+        loop {
+            match answers.recv_timeout(ASKED) {
+                Ok((number, outcome)) => all[number] = Some(outcome),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            // Without the receiver no further thing is begun.
+            patience.ask()?;
         }
-        all.into_iter().map(|outcome| outcome.ok_or_else(gone)).collect()
+        all.into_iter().map(|outcome| outcome.ok_or_else(closed)).collect()
     }
+}
+
+fn closed() -> Error {
+    Error::NoThreads { why: "the pool was closed".to_owned() }
 }
 
 impl Drop for Shared {
@@ -182,7 +213,8 @@ impl Drop for Shared {
             }
         } else {
             // There are no threads, and what they were just changing when the child was forked stays as it is.
-            std::mem::forget((self.runtime.take(), self.state.clone(), self.stores.clone()));
+            let host = self.host.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+            std::mem::forget((self.runtime.take(), self.state.clone(), self.stores.clone(), host));
         }
     }
 }

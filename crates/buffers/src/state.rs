@@ -2,7 +2,8 @@
 //!
 //! A part is *ready*, or *pending*: it waits for a frame of the engine's, stands in one of two queues, or is under way.
 //! What somebody waits for stands in the first queue and goes at once; what is fetched ahead goes as far as [`Flow`] has
-//! room. A request begins with the first part of a queue and takes the neighbours along that stand in either one. A part
+//! room. A request is for the first part of a queue and the neighbours of it
+//! that stand in either one. A part
 //! that somebody comes to wait for moves to the first queue; what is left of it in the other one is passed over.
 
 use std::collections::{HashMap, VecDeque};
@@ -10,14 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use foretell_policy::{
-    Access, Action, Block, Config, DiskId, Engine, FileId, Input, Layout, Limits, ManagerId, Nanos, Order,
-    ProcessId, Reason, belady_fetches,
+    Access, Action, Block, Config, DiskId, Engine, FileId, Input, Layout, Limits, Nanos, Order, PoolPolicy,
+    Reason, belady_fetches,
 };
 
 use crate::error::Error;
-use crate::flow::{Flow, Ticket};
-use crate::options::{MOST_DISCLOSED, MOST_OBJECTS, Options, REQUEST_BYTES};
-use crate::part::{Buffer, Memory, Pending};
+use crate::flow::Flow;
+use crate::object::{Fixed, Got, Open, Part, Run, Sequence, Stage, Who};
+use crate::options::{MOST_DISCLOSED, MOST_OBJECTS, MOST_PARTS, Options, REQUEST_BYTES};
+use crate::part::{Buffer, Memory};
 use crate::readers::Readers;
 use crate::recorder::Recorder;
 use crate::source::{Source, Stamp};
@@ -28,7 +30,7 @@ const STORE: DiskId = DiskId(0);
 /// The part of the cache that may be ahead of its use, on its way or there. What is fetched early takes the place of
 /// something that will be needed, and costs a fetch more in each pass: with a thirty-second a shuffled order stays within 2%
 /// of the best possible fetches, with an eighth it is 6% off. Where the store is what readers wait for, being further ahead
-/// gains nothing. Of parts that are read in order, one request takes many.
+/// gains nothing. Of larger objects that are read in order, one request takes many parts.
 const AHEAD_PART: u32 = 32;
 const AHEAD_PART_IN_ORDER: u32 = 8;
 /// Parts that may be on their way in the smallest cache, if it has twice as many.
@@ -36,61 +38,10 @@ const AHEAD_LEAST: u32 = 4;
 /// Stale entries of a queue that are tolerated beside as many as there are frames.
 const STALE: usize = 64;
 
-/// What does not change while an object is open.
-pub(crate) struct Fixed {
-    pub(crate) url: Arc<str>,
-    pub(crate) path: String,
-    pub(crate) source: Arc<dyn Source>,
-    pub(crate) stamp: Stamp,
-    /// Tells it from another object that gets the same number later.
-    pub(crate) serial: u64,
-    /// Nobody has it open any more: requests for it may stop.
-    pub(crate) closed: AtomicBool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Waits for a frame.
-    Awaited,
-    Demanded,
-    Ahead,
-    UnderWay,
-}
-
-enum Part {
-    Ready { buffer: Arc<Buffer>, used: bool },
-    Pending { pending: Arc<Pending>, stage: Stage, waited_for: bool },
-}
-
-struct Open {
-    fixed: Arc<Fixed>,
-    handles: usize,
-    parts: HashMap<u32, Part>,
-    /// Why no more of it can be fetched.
-    lost: Option<Error>,
-}
-
-/// What a reference to a part comes to.
-pub(crate) enum Got {
-    Ready(Arc<Buffer>),
-    Wait(Arc<Pending>),
-}
-
-/// Neighbouring parts of one object, to be fetched by one request.
-pub(crate) struct Run {
-    pub(crate) fixed: Arc<Fixed>,
-    pub(crate) file: FileId,
-    pub(crate) first: u32,
-    pub(crate) parts: usize,
-    /// Who waits for the parts that have not come yet, in order.
-    pub(crate) pending: VecDeque<Arc<Pending>>,
-    pub(crate) ticket: Ticket,
-}
-
 pub(crate) struct State {
     engine: Engine,
-    manager: ManagerId,
-    process: ProcessId,
+    own: Who,
+    policy: PoolPolicy,
     part_bytes: u32,
     request_parts: usize,
     /// By the engine's number.
@@ -122,17 +73,13 @@ impl State {
             .clamp(1, ahead_at_most(options.parts(), AHEAD_PART_IN_ORDER));
         config.limits = Limits { files: MOST_OBJECTS, disclosed_blocks: MOST_DISCLOSED, ..Limits::default() };
         let mut engine = Engine::new(config);
-        let refused = |limit: foretell_policy::LimitReached| Error::Limit {
-            what: limit.what,
-            limit: u64::from(limit.limit),
-        };
         let manager = engine.add_manager(true).map_err(refused)?;
         engine.set_policy(manager, 0, options.policy).map_err(refused)?;
         let process = engine.add_process(manager);
         Ok(State {
             engine,
-            manager,
-            process,
+            own: Who { manager, process },
+            policy: options.policy,
             part_bytes: options.part_bytes,
             request_parts: options.request_parts(),
             objects: Vec::new(),
@@ -149,6 +96,19 @@ impl State {
             counts: Statistics::default(),
             memory,
         })
+    }
+
+    /// Another manager, which discloses what it reads.
+    pub(crate) fn begin_manager(&mut self) -> Result<Who, Error> {
+        let manager = self.engine.add_manager(false).map_err(refused)?;
+        let process = self.engine.add_process(manager);
+        self.engine.set_policy(manager, 0, self.policy).map_err(refused)?;
+        Ok(Who { manager, process })
+    }
+
+    /// It has ended, and what it disclosed is withdrawn.
+    pub(crate) fn end_manager(&mut self, now: Nanos, who: Who) {
+        self.engine.tell(now, Input::ProcessExited { process: who.process });
     }
 
     // ---- objects ----
@@ -172,9 +132,9 @@ impl State {
             return Ok((file, open.fixed.clone()));
         }
         let parts = stamp.length.div_ceil(u64::from(self.part_bytes));
-        let most = u64::from(u32::MAX);
-        let length_blocks = u32::try_from(parts)
-            .map_err(|_| Error::Limit { what: "parts of an object; make them larger", limit: most })?;
+        let most = u64::from(MOST_PARTS);
+        let too_many = Error::Limit { what: "parts of an object; make them larger", limit: most };
+        let length_blocks = u32::try_from(parts).ok().filter(|&parts| parts <= MOST_PARTS).ok_or(too_many)?;
         let file = self
             .engine
             .add_file(Layout::Unknown)
@@ -194,10 +154,24 @@ impl State {
             self.objects.resize_with(slot + 1, || None);
         }
         self.objects[slot] =
-            Some(Open { fixed: fixed.clone(), handles: 1, parts: HashMap::new(), lost: None });
+            Some(Open { fixed: fixed.clone(), handles: 1, parts: HashMap::new(), read_to: 0, lost: None });
         self.by_name.insert(name, file);
         self.open += 1;
         Ok((file, fixed))
+    }
+
+    /// The state in which an object is open, if it is.
+    pub(crate) fn known(&self, store: usize, path: &str) -> Option<Stamp> {
+        let file = self.by_name.get(&(store, path.to_owned()))?;
+        let open = self.objects.get(file.0 as usize)?.as_ref()?;
+        open.lost.is_none().then(|| open.fixed.stamp.clone())
+    }
+
+    /// One handle more of an open object.
+    pub(crate) fn hold(&mut self, file: FileId) {
+        if let Some(open) = self.object_mut(file) {
+            open.handles += 1;
+        }
     }
 
     /// A handle is closed; with the last one go the parts.
@@ -239,14 +213,53 @@ impl State {
         Some(Nanos(compute_ns / u64::from(references.max(1))))
     }
 
+    /// How a read of these parts begins.
+    pub(crate) fn sequence(
+        &mut self,
+        file: FileId,
+        parts: &std::ops::Range<u32>,
+        who: Option<Who>,
+    ) -> Sequence {
+        // What is disclosed is referenced in the order in which it was said to be, and nothing is read ahead of it.
+        let is_told = self.engine.disclosed_ahead(who.unwrap_or(self.own).manager) > 0;
+        let Some(open) = self.object_mut(file) else { return Sequence::InOrder };
+        let goes_on =
+            parts.start == 0 || (open.read_to..=open.read_to.saturating_add(1)).contains(&parts.start);
+        open.read_to = parts.end.saturating_sub(1);
+        if goes_on || is_told { Sequence::InOrder } else { Sequence::FromTheEnd }
+    }
+
+    /// Some parts of a read are referenced. Gives what each of them comes to, the first one first.
+    pub(crate) fn references(
+        &mut self,
+        now: Nanos,
+        file: FileId,
+        parts: std::ops::Range<u32>,
+        sequence: Sequence,
+        compute: Option<Nanos>,
+        who: Option<Who>,
+    ) -> Result<Vec<Got>, Error> {
+        let mut reference = |part| self.reference(now, file, part, compute, who);
+        match sequence {
+            Sequence::InOrder => parts.map(reference).collect(),
+            Sequence::FromTheEnd => {
+                let mut got = parts.rev().map(&mut reference).collect::<Result<Vec<_>, _>>()?;
+                got.reverse();
+                Ok(got)
+            }
+        }
+    }
+
     /// A part is referenced. Nothing is asked for before [`State::next_run`].
-    pub(crate) fn reference(
+    fn reference(
         &mut self,
         now: Nanos,
         file: FileId,
         part: u32,
         compute: Option<Nanos>,
+        who: Option<Who>,
     ) -> Result<Got, Error> {
+        let process = who.unwrap_or(self.own).process;
         let slot = file.0 as usize;
         let Some(open) = self.objects.get_mut(slot).and_then(Option::as_mut) else {
             return Err(Error::NoThreads { why: "the object is closed".to_owned() });
@@ -257,10 +270,10 @@ impl State {
         }
         self.recorder.reference(open.fixed.serial, part);
         if let Some(compute) = compute {
-            self.engine.tell(now, Input::Computed { process: self.process, compute });
+            self.engine.tell(now, Input::Computed { process, compute });
         }
         let block = Block::new(file, part);
-        let access = self.engine.access(now, self.process, block);
+        let access = self.engine.access(now, process, block);
         self.counts.references += 1;
         self.counts.hits += u64::from(access == Access::Hit);
         self.counts.late += u64::from(access == Access::InFlight);
@@ -282,18 +295,19 @@ impl State {
     }
 
     /// References to come, in order.
-    pub(crate) fn disclose(&mut self, now: Nanos, blocks: &[Block]) {
-        self.engine.disclose(now, self.manager, blocks);
+    pub(crate) fn disclose(&mut self, now: Nanos, blocks: &[Block], who: Option<Who>) {
+        self.engine.disclose(now, who.unwrap_or(self.own).manager, blocks);
     }
 
     /// Parts that can still be disclosed.
-    pub(crate) fn room_ahead(&self) -> usize {
-        (MOST_DISCLOSED as usize).saturating_sub(self.engine.disclosed_ahead(self.manager))
+    pub(crate) fn room_ahead(&self, who: Option<Who>) -> usize {
+        let manager = who.unwrap_or(self.own).manager;
+        (MOST_DISCLOSED as usize).saturating_sub(self.engine.disclosed_ahead(manager))
     }
 
     /// What was disclosed is withdrawn.
-    pub(crate) fn cancel(&mut self, now: Nanos) {
-        self.engine.tell(now, Input::Cancelled { manager: self.manager });
+    pub(crate) fn cancel(&mut self, now: Nanos, who: Option<Who>) {
+        self.engine.tell(now, Input::Cancelled { manager: who.unwrap_or(self.own).manager });
     }
 
     // ---- what the engine wants ----
@@ -397,10 +411,15 @@ impl State {
     }
 
     fn run_from(&mut self, now: Nanos, block: Block) -> Option<Run> {
-        let most = self.request_parts;
+        let (most, part_bytes) = (self.request_parts, u64::from(self.part_bytes));
         let open = self.object_mut(block.file)?;
+        // Back no further than what is waited for as well: the part itself would come late.
+        let waited =
+            |index: &u32| matches!(open.parts.get(index), Some(Part::Pending { stage: Stage::Demanded, .. }));
+        let before = (0..block.index).rev().take(most - 1).take_while(waited).count();
+        let first = block.index - before as u32;
         let mut pending_parts = VecDeque::new();
-        for index in (block.index..).take(most) {
+        for index in (first..).take(most) {
             let Some(Part::Pending { pending, stage, .. }) = open.parts.get_mut(&index) else { break };
             if !matches!(stage, Stage::Demanded | Stage::Ahead) {
                 break;
@@ -410,9 +429,10 @@ impl State {
         }
         let fixed = open.fixed.clone();
         let parts = pending_parts.len();
-        let ticket = self.flow.begin(now.0, parts);
+        let whole = parts as u64 * part_bytes >= fixed.stamp.length;
+        let ticket = self.flow.begin(now.0, parts, whole);
         self.counts.requests += 1;
-        Some(Run { fixed, file: block.file, first: block.index, parts, pending: pending_parts, ticket })
+        Some(Run { fixed, file: block.file, first, parts, pending: pending_parts, ticket })
     }
 
     /// Parts that may be on their way: enough for the requests that the store is worth when a quarter of them is done,
@@ -420,7 +440,7 @@ impl State {
     fn batch_wanted(&self) -> u32 {
         let parts_a_request = self.flow.parts_a_request(self.request_parts);
         let parts = self.flow.requests() * parts_a_request;
-        let share = if parts_a_request > 1 { AHEAD_PART_IN_ORDER } else { AHEAD_PART };
+        let share = if self.flow.is_in_order() { AHEAD_PART_IN_ORDER } else { AHEAD_PART };
         let most = ahead_at_most(self.engine.config().cache_blocks, share);
         u32::try_from(parts + parts.div_ceil(3)).unwrap_or(u32::MAX).min(most.saturating_sub(self.unread))
     }
@@ -490,7 +510,7 @@ impl State {
             memory_bytes: self.memory.bytes(),
             memory_peak_bytes: self.memory.peak(),
             leased_bytes: self.memory.leased.load(Ordering::Relaxed),
-            disclosed_ahead: self.engine.disclosed_ahead(self.manager) as u64,
+            disclosed_ahead: self.engine.disclosed_ahead(self.own.manager) as u64,
             objects: self.open,
             ..self.counts
         }
@@ -501,6 +521,10 @@ impl State {
         let references = self.recorder.references()?;
         Some((references.to_vec(), self.engine.config().cache_blocks))
     }
+}
+
+fn refused(limit: foretell_policy::LimitReached) -> Error {
+    Error::Limit { what: limit.what, limit: limit.limit.into() }
 }
 
 /// What the best possible replacement would have fetched. Takes long: not to be called with the lock held.

@@ -42,3 +42,57 @@ pub struct Statistics {
     /// `None` unless they were recorded, and all of them.
     pub best_fetches: Option<u64>,
 }
+
+impl Statistics {
+    /// How many numbers they are.
+    pub(crate) const NUMBERS: usize = 18;
+
+    /// In the order of their fields, for another process.
+    pub(crate) fn to_numbers(self) -> [Option<u64>; Statistics::NUMBERS] {
+        [
+            Some(self.references),
+            Some(self.hits),
+            Some(self.late),
+            Some(self.demand_fetches),
+            Some(self.prefetches),
+            Some(self.prefetches_wasted),
+            Some(self.evictions),
+            Some(self.requests),
+            Some(self.requests_failed),
+            Some(self.fetched_bytes),
+            Some(self.wasted_bytes),
+            Some(self.requests_under_way),
+            Some(self.memory_bytes),
+            Some(self.memory_peak_bytes),
+            Some(self.leased_bytes),
+            Some(self.disclosed_ahead),
+            Some(self.objects),
+            self.best_fetches,
+        ]
+    }
+
+    pub(crate) fn from_numbers(numbers: [Option<u64>; Statistics::NUMBERS]) -> Statistics {
+        let mut numbers = numbers.into_iter();
+        let mut next = || numbers.next().flatten();
+        Statistics {
+            references: next().unwrap_or_default(),
+            hits: next().unwrap_or_default(),
+            late: next().unwrap_or_default(),
+            demand_fetches: next().unwrap_or_default(),
+            prefetches: next().unwrap_or_default(),
+            prefetches_wasted: next().unwrap_or_default(),
+            evictions: next().unwrap_or_default(),
+            requests: next().unwrap_or_default(),
+            requests_failed: next().unwrap_or_default(),
+            fetched_bytes: next().unwrap_or_default(),
+            wasted_bytes: next().unwrap_or_default(),
+            requests_under_way: next().unwrap_or_default(),
+            memory_bytes: next().unwrap_or_default(),
+            memory_peak_bytes: next().unwrap_or_default(),
+            leased_bytes: next().unwrap_or_default(),
+            disclosed_ahead: next().unwrap_or_default(),
+            objects: next().unwrap_or_default(),
+            best_fetches: next(),
+        }
+    }
+}

@@ -238,7 +238,7 @@ fn mistakes_are_one_line_each() {
     let mut small = Options::new(1000);
     assert_eq!(
         said(small.clone()),
-        "budget: 1000 bytes hold no part of 262144 bytes; give more, or make parts smaller"
+        "budget: 1000 bytes hold no part of 16384 bytes; give more, or make parts smaller"
     );
     small.part_bytes = 10;
     assert_eq!(said(small), "part_bytes: 10 is not within 4096 and 67108864");
@@ -309,4 +309,72 @@ fn local_files_by_url() {
     let pool = Pool::new(options(4)).unwrap();
     let object = pool.open_listed(&format!("{url}/one"), listed[0].stamp.clone().unwrap()).unwrap();
     assert!(matches!(read(&object, 0, P), Err(Error::Changed { .. })));
+}
+
+#[test]
+fn who_waits_may_give_up_and_the_bytes_come_nevertheless() {
+    let shelf = Shelf::new();
+    shelf.put("a", P);
+    let mut interruptible = options(4);
+    interruptible.keep_waiting = Some(|| false);
+    let pool = Pool::new(interruptible).unwrap();
+    let object = open(&pool, &shelf, "a");
+    shelf.set_faults(Faults { silent: true, ..Faults::default() });
+    let began = Instant::now();
+    assert_eq!(read(&object, 0, P), Err(Error::Interrupted));
+    assert!(began.elapsed() < Duration::from_secs(10), "half of the time-out");
+    drop(object);
+
+    // Nor for the states of objects.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/a", port.local_addr().unwrap());
+    assert!(matches!(pool.open(&url), Err(Error::Interrupted)));
+
+    let mut patient = options(4);
+    patient.keep_waiting = Some(|| true);
+    let pool = Pool::new(patient).unwrap();
+    shelf.set_faults(Faults::default());
+    let object = open(&pool, &shelf, "a");
+    assert_eq!(read(&object, 0, P).unwrap(), bytes("a", 0, 0..P));
+}
+
+#[test]
+fn an_object_has_no_more_parts_than_can_be_counted() {
+    let shelf = Shelf::new();
+    let pool = Pool::new(options(4)).unwrap();
+    shelf.put("long", P << 31);
+    assert_eq!(open(&pool, &shelf, "long").parts(), 1 << 31);
+    shelf.put("longer", (P << 31) + 1);
+    let source: Arc<dyn Source> = shelf.clone();
+    let error = pool.open_in("shelf", &source, "longer").unwrap_err();
+    assert_eq!(error.to_string(), "no more than 2147483648 parts of an object; make them larger");
+    // Its very end, and nothing behind it.
+    let object = open(&pool, &shelf, "long");
+    read(&object, (P << 31) - 10, 10).unwrap();
+    assert!(matches!(read(&object, (P << 31) - 10, 11), Err(Error::PastEnd { .. })));
+    assert!(matches!(object.view(u32::MAX), Err(Error::PastEnd { .. })));
+}
+
+#[test]
+fn a_read_of_many_parts_somewhere_fetches_those_and_nothing_behind_them() {
+    let shelf = Shelf::new();
+    shelf.put("a", 4000 * P);
+    let pool = Pool::new(options(2000)).unwrap();
+    let object = open(&pool, &shelf, "a");
+    let mut asked = 0;
+    for at in (0..50).map(|at| (at * 37 % 50 * 79 + 7) * P) {
+        assert_eq!(read(&object, at, 13 * P).unwrap(), bytes("a", 0, at..at + 13 * P));
+        asked += 13 * P;
+    }
+    let counts = pool.statistics().unwrap();
+    assert!(counts.fetched_bytes <= asked + asked / 10, "{} of {asked}: {counts:?}", counts.fetched_bytes);
+    // Each by one request.
+    assert!(counts.requests <= 55, "{counts:?}");
+    // What goes on there is read ahead.
+    for at in 0..100 {
+        read(&object, (2000 + at * 13) * P, 13 * P).unwrap();
+    }
+    let then = pool.statistics().unwrap();
+    assert!(then.requests < counts.requests + 40, "{then:?}");
+    assert!(then.demand_fetches < counts.demand_fetches + 200, "{then:?}");
 }

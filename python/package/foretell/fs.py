@@ -10,8 +10,8 @@
 
 Read-only. Options of the file system below that this one understands are passed on ("key", "secret", "token",
 "anon", "endpoint_url", and "endpoint_url" and "region_name" among "client_kwargs"); everything else that the stores
-know is named in `options`, as the crate object_store names it. File systems of the same options share a pool; each process has its
-own.
+know is named in `options`, as the crate object_store names it. File systems of the same options share a pool,
+also with child processes: those that are forked, and those that a file system is sent to.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
@@ -34,6 +36,9 @@ __all__ = ["ForetellFile", "ForetellFileSystem"]
 # Protocols of fsspec that are called otherwise in URLs of stores.
 _SCHEMES = {"local": "file", "gcs": "gs"}
 
+# Reads of one call that wait at the same time.
+_TOGETHER = 32
+
 # Options of s3fs, gcsfs and adlfs, and what object_store calls them.
 _NAMES = {
     "key": "access_key_id",
@@ -45,6 +50,19 @@ _NAMES = {
     "account_name": "account_name",
     "account_key": "account_key",
     "sas_token": "sas_token",
+}
+
+# What fsspec itself may give to any file system.
+_FSSPEC = {
+    "asynchronous",
+    "auto_mkdir",
+    "batch_size",
+    "dir_cache",
+    "listings_expiry_time",
+    "loop",
+    "max_paths",
+    "skip_instance_cache",
+    "use_listings_cache",
 }
 
 
@@ -66,19 +84,47 @@ def _store_options(given: Mapping[str, Any]) -> dict[str, str]:
 class _Shared:
     """What file systems of the same options share: fsspec makes one for each chained URL."""
 
-    def __init__(self, process: int, pool: Pool) -> None:
+    def __init__(self, process: int, pool: Pool, before: _Shared | None) -> None:
         self.process = process
         self.pool = pool
         self.lock = threading.Lock()
         # By URL: paths of different file systems below may look alike.
         self.objects: OrderedDict[str, Object] = OrderedDict()
+        # Of another process's pool: what is open there need not be asked for.
+        self.known = True
         self.stamps: OrderedDict[str, Stamp] = OrderedDict()
+        # What the process that this one was forked from knew. Its lock may be held for ever.
+        if before is not None:
+            self.stamps = before.stamps.copy()
+            self.stamps.update((url, one.stamp) for url, one in list(before.objects.items()))
 
 
 _shared: WeakValueDictionary[tuple[int, str], _Shared] = WeakValueDictionary()
 _shared_lock = threading.Lock()
+# By their options, pools of other processes that this one attaches to rather than having one of its own.
+_addresses: dict[str, str] = {}
+
+
+def _before_fork() -> None:
+    """Has the children find the pools of this process; without that they have their own."""
+    for (process, key), shared in list(_shared.items()):
+        if process == os.getpid():
+            with suppress(OSError, RuntimeError):
+                _addresses[key] = shared.pool.share()
+
+
 # A child of fork() may have got the lock while somebody held it.
-os.register_at_fork(after_in_child=lambda: globals().update(_shared_lock=threading.Lock()))
+os.register_at_fork(
+    before=_before_fork, after_in_child=lambda: globals().update(_shared_lock=threading.Lock())
+)
+
+
+def _unpickled(
+    cls: type[ForetellFileSystem], args: tuple[Any, ...], options: dict[str, Any], key: str, address: str
+) -> ForetellFileSystem:
+    """A file system that another process sent: it reads from that one's pool."""
+    _addresses[key] = address
+    return cls(*args, **options)
 
 
 class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
@@ -123,26 +169,50 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
             "options": {**_store_options(target_options or {}), **(options or {})},
             "recorded_references": recorded_references,
         }
+        if unknown := storage_options.keys() - _FSSPEC:
+            raise TypeError(f"{', '.join(sorted(unknown))}: no option of ForetellFileSystem")
+        if objects < 1:
+            raise ValueError(f"objects: {objects} is not positive")
         self._most_objects = objects
-        self._shared_state = self._share()
+        self._shared_state = self._share(None)
 
-    def _share(self) -> _Shared:
-        key = (os.getpid(), repr(sorted(self._pool_options.items(), key=str)))
+    @property
+    def _key(self) -> str:
+        return repr(sorted(self._pool_options.items(), key=str))
+
+    def _share(self, before: _Shared | None) -> _Shared:
+        key = (os.getpid(), self._key)
         with _shared_lock:
-            if (shared := _shared.get(key)) is None:
-                shared = _shared[key] = _Shared(os.getpid(), Pool(**self._pool_options))
+            if (shared := _shared.get(key)) is None or shared.pool.is_lost:
+                pool = self._attached() or Pool(**self._pool_options)
+                shared = _shared[key] = _Shared(os.getpid(), pool, before)
             return shared
+
+    def _attached(self) -> Pool | None:
+        """The pool of the process that this one has the file system from, unless that is gone."""
+        if (address := _addresses.get(self._key)) is not None:
+            with suppress(ConnectionError):
+                return Pool.attach(address, timeout=self._pool_options["timeout"])
+            del _addresses[self._key]
+        return None
 
     @property
     def _state(self) -> _Shared:
-        if self._shared_state.process != os.getpid():
-            # Forked: neither the lock nor the threads are usable, and the memory is the parent's.
-            self._shared_state = self._share()
+        if self._shared_state.process != os.getpid() or self._shared_state.pool.is_lost:
+            # Forked: neither the lock nor the threads are usable, and the memory is the parent's. Or without a parent.
+            self._shared_state = self._share(self._shared_state)
         return self._shared_state
+
+    def __reduce__(self) -> Any:
+        try:
+            address = self.pool.share()
+        except (OSError, RuntimeError):
+            return super().__reduce__()
+        return _unpickled, (type(self), self.storage_args, self.storage_options, self._key, address)
 
     @property
     def pool(self) -> Pool:
-        """The pool of this process; file systems of the same options share it."""
+        """The pool that this process reads from; file systems of the same options share it."""
         return self._state.pool
 
     def statistics(self) -> Statistics:
@@ -181,22 +251,22 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
                     found[url] = state.pool.open(url, stamp)
                 else:
                     new.append(url)
-        found |= zip(new, state.pool.open_all(new))
+        found |= zip(new, state.pool.open_all(new, known=state.known))
         with state.lock:
             for url, one in found.items():
                 self._remember(state.objects, url, one)
         return [found[url] for url in urls]
 
     def _read(self, path: str, start: int, end: int | None) -> bytes:
-        object_ = self._objects([path])[0]
-        length = object_.length
+        one = self._objects([path])[0]
+        length = one.length
         start = max(0, start + length) if start < 0 else min(start, length)
         end = length if end is None else end + length if end < 0 else min(end, length)
         try:
-            return object_.read(start, max(0, end - start))
+            return one.read(start, max(0, end - start))
         except ChangedError:
             # Whoever opens it again gets the new one.
-            self.invalidate_cache(path)
+            self._forget(path)
             raise
 
     def disclose(self, chunks: Iterable[tuple[str, int, int | None]]) -> int:
@@ -204,14 +274,26 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
         chunks: (path, offset, length); a length of None means up to the end.
 
-        Returns how many were taken: fewer than were given when too much is disclosed and not read yet.
+        Returns how many were taken: fewer than were given when too much is disclosed and not read yet, or when they are
+        of more paths than are held open.
         """
-        given = list(chunks)
+        given = self._held(chunks)
         objects = self._objects(path for path, _, _ in given)
         return self.pool.disclose(
             (one, offset, max(0, one.length - offset) if length is None else length)
             for one, (_, offset, length) in zip(objects, given)
         )
+
+    def _held(self, chunks: Iterable[tuple[str, int, int | None]]) -> list[tuple[str, int, int | None]]:
+        """Those of the first paths, as many as are held open: what is closed is fetched no more."""
+        held: list[tuple[str, int, int | None]] = []
+        paths: set[str] = set()
+        for chunk in chunks:
+            paths.add(chunk[0])
+            if len(paths) > self._most_objects:
+                break
+            held.append(chunk)
+        return held
 
     def cancel(self) -> None:
         """Withdraw what was disclosed and not read yet."""
@@ -219,6 +301,11 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
     def invalidate_cache(self, path: str | None = None) -> None:
         """Forget what is known of a path, or of all; what was opened before keeps what it has."""
+        self._forget(path)
+        self._state.known = False
+        super().invalidate_cache(path)
+
+    def _forget(self, path: str | None) -> None:
         state = self._state
         with state.lock:
             for kept in (state.objects, state.stamps):
@@ -226,7 +313,6 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
                     kept.clear()
                 else:
                     kept.pop(self._url(self._strip_protocol(path)), None)
-        super().invalidate_cache(path)
 
     # ---- what fsspec asks for ----
 
@@ -307,14 +393,42 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
         """The bytes of a file, or a part of them."""
         return self._read(path, start or 0, end)
 
+    def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **kwargs: Any) -> Any:
+        """The bytes of a file, or of several, which are waited for at the same time: a dict of them by their paths."""
+        paths = self.expand_path(path, recursive=recursive, **kwargs)
+        if isinstance(path, str) and paths == [self._strip_protocol(path)]:
+            return self.cat_file(paths[0])
+        nothing: list[int | None] = [None] * len(paths)
+        found = zip(paths, self._together(paths, nothing, nothing, on_error))
+        return {path: data for path, data in found if on_error != "omit" or isinstance(data, bytes)}
+
+    def cat_ranges(
+        self, paths: list[str], starts: Any, ends: Any, max_gap: Any = None, on_error: str = "return", **kwargs: Any
+    ) -> list[Any]:
+        """Parts of files, which are waited for at the same time. Neighbours come by one request anyhow."""
+        starts, ends = (at if isinstance(at, list) else [at] * len(paths) for at in (starts, ends))
+        if not len(starts) == len(ends) == len(paths):
+            raise ValueError(f"starts, ends: as many as paths are needed, which are {len(paths)}")
+        return self._together(paths, starts, ends, on_error)
+
+    def _together(
+        self, paths: list[str], starts: list[int | None], ends: list[int | None], on_error: str
+    ) -> list[Any]:
+        def one(path: str, start: int | None, end: int | None) -> Any:
+            try:
+                return self.cat_file(path, start, end)
+            except Exception as error:
+                if on_error == "raise":
+                    raise
+                return error
+
+        with ThreadPoolExecutor(min(_TOGETHER, len(paths) + 1)) as threads:
+            return list(threads.map(one, paths, starts, ends))
+
     def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> ForetellFile:
         if mode != "rb":
             raise NotImplementedError(f"{path}: mode '{mode}' is not there, foretell only reads")
-        kwargs.pop("cache_type", None)
-        # What is kept, the pool keeps.
-        return ForetellFile(
-            self, path, mode, cache_type="none", size=self._objects([path])[0].length, **kwargs
-        )
+        return ForetellFile(self, path, self._objects([path])[0], **kwargs)
 
     def created(self, path: str) -> Any:
         """Stores do not say."""
@@ -325,9 +439,25 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
         return self.info(path)["modified"]
 
 
+_UNCACHED = {"cache_type": "none", "cache_options": None}
+
+
 class ForetellFile(AbstractBufferedFile):  # type: ignore[misc]
-    """An open file: reads come from the pool."""
+    """An open file, in the state that it had when it was opened: reads come from the pool."""
+
+    def __init__(self, fs: ForetellFileSystem, path: str, one: Object, **kwargs: Any) -> None:
+        self._one = one
+        self._pool = fs.pool
+        # What is kept, the pool keeps. The size of what was pickled may be another one by now.
+        super().__init__(fs, path, "rb", **{**kwargs, **_UNCACHED, "size": one.length})
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        data: bytes = self.fs._read(self.path, start, end)
-        return data
+        if self._pool is not (pool := self.fs.pool):
+            # Forked, or without a parent: the same state by another pool.
+            self._one = pool.open(self._one.url, self._one.stamp)
+            self._pool = pool
+        try:
+            return self._one.read(start, max(0, min(end, self.size) - start))
+        except ChangedError:
+            self.fs._forget(self.path)
+            raise

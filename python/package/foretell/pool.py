@@ -9,7 +9,8 @@
         use(images[at].read())
 
 Needs no service: the pool is this process's own, and its threads do the fetching. What a part is, what is kept
-and how a changed object shows itself, says docs/buffers.md. A child of fork() makes a pool of its own.
+and how a changed object shows itself, says docs/buffers.md. A child of fork() attaches to the pool of its parent
+(Pool.attach, with what Pool.share gives), or makes one of its own; foretell.fs attaches by itself.
 """
 
 from __future__ import annotations

@@ -1,0 +1,377 @@
+//! A pool whose bytes other processes of the user read, too: the side that has not got it.
+//!
+//! A call takes a connection that no other thread is using, or makes one, and is a request and its answer. It ends with
+//! the pool's time-out, when its caller does not want to wait any more, and when the host is gone: the socket alone does
+//! not tell that, as a child that the host forked has its other end as well.
+
+use std::io::{self, BufReader, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::PidfdFlags;
+
+use crate::error::Error;
+use crate::host::{Address, GREETING};
+use crate::options::{ASKED, Patience};
+use crate::source::{Entry, Stamp};
+use crate::statistics::Statistics;
+use crate::wire::{self, Hello, MOST_RANGES, MOST_TEXT, Parts, Request, VERSION, Words};
+
+/// Connections that are kept for the next call.
+const MOST_IDLE: usize = 16;
+/// URLs whose states are asked for by one request: as many as the host asks the store for at a time.
+const OPENED_AT_ONCE: usize = 64;
+/// The host answers within the pool's time-out; so much later it counts as gone.
+const GRACE: Duration = Duration::from_secs(5);
+/// What an answer is read into before it is taken apart.
+const GATHERED: usize = 16 << 10;
+
+/// A pool of another process of the same user, which has shared it ([`crate::Pool::share`]).
+pub struct Guest {
+    address: Address,
+    process: u32,
+    /// All connections of this guest have this number.
+    number: u64,
+    timeout: Duration,
+    keep_waiting: Option<fn() -> bool>,
+    /// Readable once the host has ended; `None` where its process cannot be named from here.
+    host: Option<Arc<OwnedFd>>,
+    idle: Mutex<Vec<Line>>,
+    lost: AtomicBool,
+}
+
+impl Guest {
+    /// Attaches to a pool. `timeout` should be the pool's own, `keep_waiting` is as in [`crate::Options`].
+    ///
+    /// # Errors
+    /// [`Error::Host`] when the address is none, when nobody is there, and when it is not a pool of this user and version.
+    pub fn attach(
+        address: &str,
+        timeout: Duration,
+        keep_waiting: Option<fn() -> bool>,
+    ) -> Result<Guest, Error> {
+        let no_address = || Error::Host { why: "its address is none".to_owned() };
+        let address = Address::parse(address).ok_or_else(no_address)?;
+        let mut number = [0; 8];
+        let random = rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty());
+        random.map_err(|error| gone(&error.into()))?;
+        let mut guest = Guest {
+            address,
+            process: std::process::id(),
+            number: u64::from_ne_bytes(number),
+            timeout,
+            keep_waiting,
+            host: None,
+            idle: Mutex::default(),
+            lost: AtomicBool::new(false),
+        };
+        let (line, host) = guest.connect()?;
+        guest.host = host;
+        guest.put_back(line);
+        Ok(guest)
+    }
+
+    /// Where the pool is shared, for others to attach to.
+    #[must_use]
+    pub fn address(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// The host cannot be connected to any more: no further call will do better.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// The states of objects, asked of their stores; with `known`, of those that are open already the states that they
+    /// were opened in.
+    ///
+    /// # Errors
+    /// [`Error::Host`], [`Error::Forked`], [`Error::Interrupted`]; what is wrong with one of them stands in its place.
+    pub fn open_all(&self, urls: &[&str], known: bool) -> Result<Vec<Result<Stamp, Error>>, Error> {
+        let mut all = Vec::with_capacity(urls.len());
+        for some in urls.chunks(OPENED_AT_ONCE) {
+            check(some)?;
+            let urls = some.iter().map(|&url| url.to_owned()).collect();
+            let mut words = Words::default();
+            words.request(&Request::Open { known, urls });
+            all.extend(self.ask(&words, |line| {
+                line.answer(|parts| {
+                    some.iter().map(|_| parts.outcome(Parts::stamp)).collect::<io::Result<Vec<_>>>()
+                })
+            })?);
+        }
+        Ok(all)
+    }
+
+    /// [`crate::Pool::list`].
+    ///
+    /// # Errors
+    /// As there, and [`Error::Host`].
+    pub fn list(&self, url: &str, deep: bool) -> Result<Vec<Entry>, Error> {
+        check(&[url])?;
+        let mut words = Words::default();
+        words.request(&Request::List { url: url.to_owned(), deep });
+        self.ask(&words, |line| {
+            let mut all = Vec::new();
+            loop {
+                match line.answer(|parts| parts.entries())? {
+                    Ok(some) if some.is_empty() => return Ok(Ok(all)),
+                    Ok(some) => all.extend(some),
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+        })
+    }
+
+    /// Fills `buffer` with the bytes of an object, in the state of `stamp`, from `offset` on.
+    ///
+    /// # Errors
+    /// As [`crate::Object::read_at`], and [`Error::Host`].
+    pub fn read_at(&self, url: &str, stamp: &Stamp, buffer: &mut [u8], offset: u64) -> Result<(), Error> {
+        check(&[url])?;
+        let mut words = Words::default();
+        words.read((url, stamp, offset, buffer.len() as u64));
+        self.ask(&words, |line| {
+            let mut rest = &mut *buffer;
+            loop {
+                let count = wire::receive_length(&mut line.reader)?;
+                if count == 0 {
+                    break;
+                }
+                let (mine, others) = std::mem::take(&mut rest)
+                    .split_at_mut_checked(count)
+                    .ok_or_else(|| wire::damaged("more bytes than asked for"))?;
+                line.reader.read_exact(mine)?;
+                rest = others;
+            }
+            let done = line.answer(|_| Ok(()))?;
+            if done.is_ok() && !rest.is_empty() {
+                return Err(wire::damaged("less bytes than asked for"));
+            }
+            Ok(done)
+        })
+    }
+
+    /// Says what this process will read, in this order, after all that it said before. Gives how many of the ranges were
+    /// taken, as [`crate::Pool::disclose`].
+    ///
+    /// # Errors
+    /// As there, and [`Error::Host`].
+    pub fn disclose(&self, ranges: &[(&str, &Stamp, u64, u64)]) -> Result<usize, Error> {
+        let mut all = 0;
+        for some in ranges.chunks(MOST_RANGES) {
+            check(&some.iter().map(|range| range.0).collect::<Vec<_>>())?;
+            let mut words = Words::default();
+            words.disclose(some.iter().copied());
+            let taken = self.ask(&words, |line| line.answer(|parts| parts.number()))?;
+            all += usize::try_from(taken).unwrap_or(usize::MAX).min(some.len());
+            if taken < some.len() as u64 {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Withdraws what this process has disclosed and not read yet.
+    ///
+    /// # Errors
+    /// [`Error::Host`], [`Error::Forked`].
+    pub fn cancel(&self) -> Result<(), Error> {
+        self.ask(Words::default().request(&Request::Cancel), |line| line.answer(|_| Ok(())))
+    }
+
+    /// How the pool fares.
+    ///
+    /// # Errors
+    /// [`Error::Host`], [`Error::Forked`].
+    pub fn statistics(&self) -> Result<Statistics, Error> {
+        self.ask(Words::default().request(&Request::Statistics), |line| {
+            line.answer(|parts| parts.statistics())
+        })
+    }
+
+    // ---- connections ----
+
+    /// One request and its answer.
+    fn ask<T>(
+        &self,
+        words: &Words,
+        answer: impl FnOnce(&mut Line) -> io::Result<Result<T, Error>>,
+    ) -> Result<T, Error> {
+        if std::process::id() != self.process {
+            return Err(Error::Forked);
+        }
+        let idle = self.idle().pop();
+        let mut line = match idle {
+            Some(line) => line,
+            None => self.connect_again()?,
+        };
+        line.reader.get_mut().begin(self.keep_waiting);
+        let answered = words.send(&mut line.reader.get_mut().stream).and_then(|()| answer(&mut line));
+        match answered {
+            Ok(outcome) => {
+                self.put_back(line);
+                outcome
+            }
+            // What is left of the answer is of no use to the next call, and goes with the connection.
+            Err(error) => match error.downcast::<Error>() {
+                Ok(error) => Err(error),
+                Err(error) => {
+                    self.idle().clear();
+                    // Whether it is gone for good.
+                    let _ = self.connect_again();
+                    Err(gone(&error))
+                }
+            },
+        }
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Line>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put_back(&self, line: Line) {
+        let mut idle = self.idle();
+        if idle.len() < MOST_IDLE {
+            idle.push(line);
+        }
+    }
+
+    fn connect_again(&self) -> Result<Line, Error> {
+        let connected = self.connect();
+        if matches!(connected, Err(Error::Host { .. })) {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+        Ok(connected?.0)
+    }
+
+    /// A new connection, and the process at its other end.
+    fn connect(&self) -> Result<(Line, Option<Arc<OwnedFd>>), Error> {
+        let connect = || {
+            let flags = SocketFlags::CLOEXEC;
+            let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            let stream = UnixStream::from(socket);
+            // Where nobody takes connections they queue, and at last they wait.
+            stream.set_write_timeout(Some(GREETING))?;
+            rustix::net::connect(
+                &stream,
+                &SocketAddrUnix::new_abstract_name(self.address.name().as_bytes())?,
+            )?;
+            let peer = rustix::net::sockopt::socket_peercred(&stream)?;
+            if peer.uid != rustix::process::geteuid() {
+                return Err(io::Error::from(io::ErrorKind::PermissionDenied));
+            }
+            let host = match &self.host {
+                Some(host) => Some(host.clone()),
+                None => match rustix::process::pidfd_open(peer.pid, PidfdFlags::empty()) {
+                    Ok(host) => Some(Arc::new(host)),
+                    // A child of it, which has all that it had open, takes connections that nobody answers.
+                    Err(Errno::SRCH) => return Err(io::ErrorKind::ConnectionRefused.into()),
+                    Err(_) => None,
+                },
+            };
+            stream.set_read_timeout(Some(ASKED))?;
+            stream.set_write_timeout(Some(self.timeout + GRACE))?;
+            Ok((stream, host))
+        };
+        let (stream, host) = connect().map_err(|error| gone(&error))?;
+        let patience = Patience::new(self.keep_waiting);
+        let patient = Patient { stream, host: host.clone(), longest: GREETING, patience };
+        let mut line = Line { reader: BufReader::with_capacity(GATHERED, patient) };
+        let hello = Hello { version: VERSION, secret: self.address.secret, guest: self.number };
+        let greeted = Words::default()
+            .hello(&hello)
+            .send(&mut line.reader.get_mut().stream)
+            .and_then(|()| line.answer(|_| Ok(())));
+        greeted.map_err(|error| error.downcast::<Error>().unwrap_or_else(|error| gone(&error)))??;
+        line.reader.get_mut().longest = self.timeout + GRACE;
+        Ok((line, host))
+    }
+}
+
+impl std::fmt::Debug for Guest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Not the address, which is a secret.
+        f.debug_struct("Guest").field("lost", &self.is_lost()).finish_non_exhaustive()
+    }
+}
+
+fn gone(error: &io::Error) -> Error {
+    Error::Host { why: format!("the process that has it does not answer ({error})") }
+}
+
+/// URLs are no longer than a host takes them.
+fn check(urls: &[&str]) -> Result<(), Error> {
+    match urls.iter().find(|url| url.len() > MOST_TEXT) {
+        None => Ok(()),
+        Some(&url) => {
+            let why = format!("longer than {MOST_TEXT} bytes");
+            Err(Error::NotAUrl { url: url.chars().take(100).collect(), why })
+        }
+    }
+}
+
+/// A connection.
+struct Line {
+    reader: BufReader<Patient>,
+}
+
+impl Line {
+    /// The next frame, of an answer that went well or did not.
+    fn answer<T>(
+        &mut self,
+        get: impl FnOnce(&mut Parts<'_>) -> io::Result<T>,
+    ) -> io::Result<Result<T, Error>> {
+        let frame = wire::receive(&mut self.reader)?;
+        Parts(&frame).outcome(get)
+    }
+}
+
+/// A socket whose reads end when nobody is at its other end, or wants to wait any more.
+struct Patient {
+    stream: UnixStream,
+    host: Option<Arc<OwnedFd>>,
+    longest: Duration,
+    patience: Patience,
+}
+
+impl Patient {
+    /// A call begins.
+    fn begin(&mut self, keep_waiting: Option<fn() -> bool>) {
+        self.patience = Patience::new(keep_waiting);
+    }
+
+    fn host_has_ended(&self) -> bool {
+        let Some(host) = &self.host else { return false };
+        let mut polled = [PollFd::new(host, PollFlags::IN)];
+        rustix::event::poll(&mut polled, Some(&rustix::event::Timespec::default()))
+            .is_ok_and(|ready| ready > 0)
+    }
+}
+
+impl Read for Patient {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let began = Instant::now();
+        loop {
+            match self.stream.read(buffer) {
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                other => return other,
+            }
+            self.patience.ask().map_err(io::Error::other)?;
+            if self.host_has_ended() {
+                return Err(io::ErrorKind::ConnectionReset.into());
+            }
+            if began.elapsed() > self.longest {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+    }
+}

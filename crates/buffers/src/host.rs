@@ -1,0 +1,375 @@
+//! A pool whose bytes other processes of the user read, too: the side that has it.
+//!
+//! The host listens on a socket without a file (an abstract address, gone with the process). Who connects must be of the
+//! same user and know the secret, which with the address is what [`crate::Pool::share`] gives. Each connection has a thread
+//! here, which reads from the pool as any other thread of the process does; so a guest that dies leaves nothing behind.
+//!
+//! References of guests count as the host's own, so that what the host disclosed is found where a child of it reads. A
+//! guest that discloses something itself becomes a manager of its own to the engine, and ends with its last connection.
+
+use std::collections::HashMap;
+use std::io::{self, BufWriter, Write};
+use std::net::Shutdown;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::object::{Held, Who};
+use crate::pool::{Object, Pool};
+use crate::shared::Shared;
+use crate::source::Entry;
+use crate::wire::{self, MOST_RANGES, Parts, Request, VERSION, Words};
+
+/// Connections of guests at a time; each has a thread.
+const MOST_CONNECTIONS: usize = 1024;
+/// Objects that are held open for guests; beyond, the half that was used longest ago is closed.
+const MOST_HELD: usize = 1 << 17;
+/// Who connects must greet by then, and is greeted by then.
+pub(crate) const GREETING: Duration = Duration::from_secs(10);
+/// Pause after a connection could not be accepted.
+const PAUSE: Duration = Duration::from_millis(50);
+/// What an answer is gathered in before it is sent.
+const GATHERED: usize = 64 << 10;
+
+/// Where a pool is shared, in words: what guests need to know of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    name: [u8; 16],
+    pub(crate) secret: [u8; 16],
+}
+
+impl Address {
+    fn new() -> io::Result<Address> {
+        let mut random = [0; 32];
+        let (mut rest, flags) = (&mut random[..], rustix::rand::GetRandomFlags::empty());
+        while !rest.is_empty() {
+            let count = rustix::rand::getrandom(&mut *rest, flags)?;
+            rest = &mut rest[count..];
+        }
+        let (mut name, mut secret) = ([0; 16], [0; 16]);
+        name.copy_from_slice(&random[..16]);
+        secret.copy_from_slice(&random[16..]);
+        Ok(Address { name, secret })
+    }
+
+    /// Of the socket, which no file stands for.
+    pub(crate) fn name(&self) -> String {
+        format!("foretell-buffers-{}", hexadecimal(&self.name))
+    }
+
+    pub(crate) fn parse(text: &str) -> Option<Address> {
+        let (name, secret) = text.split_once('-')?;
+        Some(Address { name: bytes(name)?, secret: bytes(secret)? })
+    }
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", hexadecimal(&self.name), hexadecimal(&self.secret))
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes(text: &str) -> Option<[u8; 16]> {
+    let digits = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    Some(u128::from_str_radix(text, 16).ok().filter(|_| digits)?.to_be_bytes())
+}
+
+/// A guest, as long as it has connections.
+struct Guest {
+    connections: usize,
+    /// Whose references its reads are, once it has disclosed something.
+    who: Option<Who>,
+}
+
+#[derive(Default)]
+struct Guests {
+    begun: u64,
+    /// To be shut down with the pool.
+    streams: HashMap<u64, UnixStream>,
+    by_number: HashMap<u64, Guest>,
+    /// Open objects by URL, and when each was used.
+    held: HashMap<String, (Held, u64)>,
+    uses: u64,
+}
+
+/// What a shared pool has beside the others.
+pub(crate) struct Host {
+    pub(crate) address: Address,
+    guests: Mutex<Guests>,
+}
+
+impl Host {
+    /// Listens for guests as long as the pool is there.
+    pub(crate) fn new(shared: &Arc<Shared>) -> Result<Arc<Host>, Error> {
+        let refused = |error: io::Error| Error::Host { why: format!("no guest can connect ({error})") };
+        let address = Address::new().map_err(refused)?;
+        let listener =
+            SocketAddr::from_abstract_name(address.name()).and_then(|name| UnixListener::bind_addr(&name));
+        let listener = listener.map_err(refused)?;
+        listener.set_nonblocking(true).map_err(refused)?;
+        let host = Arc::new(Host { address, guests: Mutex::default() });
+        shared.spawn(accept(listener, Arc::downgrade(shared), Arc::downgrade(&host)))?;
+        Ok(host)
+    }
+
+    fn guests(&self) -> MutexGuard<'_, Guests> {
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps an object open, so that its bytes stay between two reads of a guest.
+    fn hold(&self, object: &Object) {
+        let mut guests = self.guests();
+        guests.uses += 1;
+        let now = guests.uses;
+        if let Some((held, used)) = guests.held.get_mut(object.url())
+            && object.is(held)
+        {
+            *used = now;
+            return;
+        }
+        let mut closed = Vec::new();
+        if guests.held.len() >= MOST_HELD {
+            let mut uses: Vec<u64> = guests.held.values().map(|(_, used)| *used).collect();
+            let (_, middle, _) = uses.select_nth_unstable(MOST_HELD / 2);
+            let middle = *middle;
+            let old = guests.held.extract_if(|_, (_, used)| *used < middle);
+            closed.extend(old.map(|(_, (held, _))| held));
+        }
+        let other = guests.held.insert(object.url().to_owned(), (object.held(), now));
+        closed.extend(other.map(|(held, _)| held));
+        drop(guests);
+        object.release(closed);
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // Their threads wait for requests.
+        for stream in self.guests().streams.values() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+async fn accept(listener: UnixListener, shared: Weak<Shared>, host: Weak<Host>) {
+    let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
+    let mine = rustix::process::geteuid().as_raw();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let is_mine = stream.peer_cred().is_ok_and(|peer| peer.uid() == mine);
+        let stream = stream.into_std().and_then(|stream| stream.set_nonblocking(false).map(|()| stream));
+        if let Ok(stream) = stream
+            && is_mine
+        {
+            let (shared, host) = (shared.clone(), host.clone());
+            // Without a thread the stream is dropped, and the guest told so by that.
+            let _ = std::thread::Builder::new()
+                .name("foretell guest".to_owned())
+                .spawn(move || Connection::serve(stream, &shared, &host));
+        }
+    }
+}
+
+/// A connection of a guest, of which its thread is the reader.
+struct Connection {
+    host: Weak<Host>,
+    shared: Weak<Shared>,
+    number: u64,
+    guest: u64,
+    stream: UnixStream,
+}
+
+impl Connection {
+    fn serve(mut stream: UnixStream, shared: &Weak<Shared>, host: &Weak<Host>) {
+        if let Ok(guest) = greet(&mut stream, host)
+            && let Some(connection) = Connection::new(stream, guest, shared, host)
+        {
+            // Its end is the guest's, or what a guest of ours does not say.
+            let _ = connection.answer_all();
+        }
+    }
+
+    fn new(stream: UnixStream, guest: u64, shared: &Weak<Shared>, host: &Weak<Host>) -> Option<Connection> {
+        let upgraded = host.upgrade()?;
+        // Who does not take what was asked for keeps memory from others.
+        stream.set_write_timeout(Some(shared.upgrade()?.options.timeout)).ok()?;
+        let mut guests = upgraded.guests();
+        if guests.streams.len() >= MOST_CONNECTIONS {
+            return None;
+        }
+        guests.begun += 1;
+        let number = guests.begun;
+        guests.streams.insert(number, stream.try_clone().ok()?);
+        guests.by_number.entry(guest).or_insert(Guest { connections: 0, who: None }).connections += 1;
+        Some(Connection { host: host.clone(), shared: shared.clone(), number, guest, stream })
+    }
+
+    fn answer_all(&self) -> io::Result<()> {
+        loop {
+            let frame = wire::receive(&mut &self.stream)?;
+            let request = Parts(&frame).request()?;
+            let (Some(shared), Some(host)) = (self.shared.upgrade(), self.host.upgrade()) else {
+                return Ok(());
+            };
+            let mut to = BufWriter::with_capacity(GATHERED, &self.stream);
+            self.answer(request, &Pool::of(shared), &host, &mut to)?;
+            to.flush()?;
+        }
+    }
+
+    fn answer(&self, request: Request, pool: &Pool, host: &Host, to: &mut impl Write) -> io::Result<()> {
+        let mut words = Words::default();
+        match request {
+            Request::Open { known, urls } => {
+                let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+                match pool.open_some(&urls, known) {
+                    Err(error) => _ = words.byte(0).error(&error),
+                    Ok(objects) => {
+                        words.byte(1);
+                        for object in objects {
+                            match object {
+                                Err(error) => _ = words.byte(0).error(&error),
+                                Ok(object) => {
+                                    host.hold(&object);
+                                    words.byte(1).stamp(object.stamp());
+                                }
+                            }
+                        }
+                    }
+                }
+                words.send(to)
+            }
+            Request::List { url, deep } => match pool.list(&url, deep) {
+                Err(error) => words.byte(0).error(&error).send(to),
+                Ok(entries) => send_entries(&entries, to),
+            },
+            Request::Read { url, stamp, offset, length } => {
+                let who = self.who(host);
+                let mut failed = None;
+                let outcome = pool.open_listed(&url, stamp).and_then(|object| {
+                    host.hold(&object);
+                    object.read_to(offset, length, who, &mut |bytes| {
+                        let length = (bytes.len() as u32).to_le_bytes();
+                        let sent = to.write_all(&length).and_then(|()| to.write_all(bytes));
+                        sent.map_err(|error| failed = Some(error)).is_ok()
+                    })
+                });
+                if let Some(failed) = failed {
+                    return Err(failed);
+                }
+                to.write_all(&0_u32.to_le_bytes())?;
+                done(&mut words, outcome).send(to)
+            }
+            Request::Disclose(ranges) => {
+                let taken = self.own(host, pool).and_then(|who| {
+                    let objects: Result<Vec<_>, Error> = ranges
+                        .into_iter()
+                        .map(|(url, stamp, offset, length)| {
+                            let object = pool.open_listed(&url, stamp)?;
+                            host.hold(&object);
+                            Ok((object, offset, length))
+                        })
+                        .collect();
+                    let objects = objects?;
+                    let ranges: Vec<_> =
+                        objects.iter().map(|(object, at, length)| (object, *at, *length)).collect();
+                    pool.disclose_as(&ranges, who)
+                });
+                match taken {
+                    Ok(taken) => words.byte(1).number(taken as u64),
+                    Err(error) => words.byte(0).error(&error),
+                }
+                .send(to)
+            }
+            Request::Cancel => {
+                let outcome = match self.who(host) {
+                    Some(who) => pool.cancel_as(Some(who)),
+                    // It has disclosed nothing.
+                    None => Ok(()),
+                };
+                done(&mut words, outcome).send(to)
+            }
+            Request::Statistics => match pool.statistics() {
+                Ok(counts) => words.byte(1).statistics(&counts),
+                Err(error) => words.byte(0).error(&error),
+            }
+            .send(to),
+        }
+    }
+
+    fn who(&self, host: &Host) -> Option<Who> {
+        host.guests().by_number.get(&self.guest)?.who
+    }
+
+    /// The guest as a manager of its own.
+    fn own(&self, host: &Host, pool: &Pool) -> Result<Option<Who>, Error> {
+        let mut guests = host.guests();
+        let Some(guest) = guests.by_number.get_mut(&self.guest) else { return Ok(None) };
+        if guest.who.is_none() {
+            guest.who = Some(pool.begin_manager()?);
+        }
+        Ok(guest.who)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let (Some(shared), Some(host)) = (self.shared.upgrade(), self.host.upgrade()) else { return };
+        let mut guests = host.guests();
+        guests.streams.remove(&self.number);
+        let Some(guest) = guests.by_number.get_mut(&self.guest) else { return };
+        guest.connections -= 1;
+        if guest.connections == 0 {
+            let who = guest.who;
+            guests.by_number.remove(&self.guest);
+            drop(guests);
+            if let Some(who) = who {
+                Pool::of(shared).end_manager(who);
+            }
+        }
+    }
+}
+
+/// Who it is that connected; everything else is told why not, or nothing.
+fn greet(stream: &mut UnixStream, host: &Weak<Host>) -> io::Result<u64> {
+    stream.set_read_timeout(Some(GREETING))?;
+    let hello = Parts(&wire::receive(stream)?).hello()?;
+    let host = host.upgrade().ok_or(io::ErrorKind::NotConnected)?;
+    let mut words = Words::default();
+    if hello.version != VERSION {
+        let why = format!("the pool's process speaks version {VERSION} of this, and not {}", hello.version);
+        words.byte(0).error(&Error::Host { why }).send(stream)?;
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    if hello.secret != host.address.secret {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    words.byte(1).send(stream)?;
+    stream.set_read_timeout(None)?;
+    Ok(hello.guest)
+}
+
+/// A call that gives nothing but its end.
+fn done(words: &mut Words, outcome: Result<(), Error>) -> &mut Words {
+    match outcome {
+        Ok(()) => words.byte(1),
+        Err(error) => words.byte(0).error(&error),
+    }
+}
+
+/// Frames of entries, the last one empty.
+fn send_entries(entries: &[Entry], to: &mut impl Write) -> io::Result<()> {
+    for some in entries.chunks(MOST_RANGES).chain([&[][..]]) {
+        Words::default().byte(1).entries(some).send(to)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! What the pool's lock protects of open objects: their parts, and who has them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use foretell_policy::{FileId, ManagerId, ProcessId};
+
+use crate::error::Error;
+use crate::flow::Ticket;
+use crate::part::{Buffer, Pending};
+use crate::source::{Source, Stamp};
+
+/// What does not change while an object is open.
+pub(crate) struct Fixed {
+    pub(crate) url: Arc<str>,
+    pub(crate) path: String,
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) stamp: Stamp,
+    /// Tells it from another object that gets the same number later.
+    pub(crate) serial: u64,
+    /// Nobody has it open any more: requests for it may stop.
+    pub(crate) closed: AtomicBool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Waits for a frame.
+    Awaited,
+    Demanded,
+    Ahead,
+    UnderWay,
+}
+
+pub(crate) enum Part {
+    Ready { buffer: Arc<Buffer>, used: bool },
+    Pending { pending: Arc<Pending>, stage: Stage, waited_for: bool },
+}
+
+pub(crate) struct Open {
+    pub(crate) fixed: Arc<Fixed>,
+    pub(crate) handles: usize,
+    pub(crate) parts: HashMap<u32, Part>,
+    /// The last part that was read last.
+    pub(crate) read_to: u32,
+    /// Why no more of it can be fetched.
+    pub(crate) lost: Option<Error>,
+}
+
+/// How the parts of a read are referenced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sequence {
+    /// It goes on where the last one ended: what comes behind it may be read ahead.
+    InOrder,
+    /// It begins anywhere, and says itself how far it goes. Its parts are referenced from the last one on, so that the
+    /// planner does not take them for an object that is read in order and fetch what comes behind them.
+    FromTheEnd,
+}
+
+/// Whose references and disclosures they are, if not the pool's own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Who {
+    pub(crate) manager: ManagerId,
+    pub(crate) process: ProcessId,
+}
+
+/// An object that is kept open without a handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) store: usize,
+    pub(crate) file: FileId,
+}
+
+/// What a reference to a part comes to.
+pub(crate) enum Got {
+    Ready(Arc<Buffer>),
+    Wait(Arc<Pending>),
+}
+
+/// Neighbouring parts of one object, to be fetched by one request.
+pub(crate) struct Run {
+    pub(crate) fixed: Arc<Fixed>,
+    pub(crate) file: FileId,
+    pub(crate) first: u32,
+    pub(crate) parts: usize,
+    /// Who waits for the parts that have not come yet, in order.
+    pub(crate) pending: VecDeque<Arc<Pending>>,
+    pub(crate) ticket: Ticket,
+}

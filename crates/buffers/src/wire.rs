@@ -1,0 +1,434 @@
+//! What a pool's host and its guests say to each other on a socket.
+//!
+//! A *frame* is a length and so many bytes, of numbers of a fixed size and of strings with their length before them. A
+//! guest greets with [`Hello`], then sends a request at a time, and the host answers with one frame; a read is answered
+//! with frames of the bytes themselves, an empty one, and one that says how it ended.
+
+use std::io::{self, Read, Write};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::error::Error;
+use crate::source::{Entry, Stamp};
+use crate::statistics::Statistics;
+
+/// Raised with every change of what is sent.
+pub(crate) const VERSION: u32 = 1;
+/// Bytes of a frame at most, but for the bytes of objects.
+const MOST_FRAME: usize = 16 << 20;
+/// Ranges or URLs of one request, and entries of one answer: so many URLs of the greatest length fit into a frame.
+pub(crate) const MOST_RANGES: usize = 1024;
+/// Bytes of a URL, and of what a store says of an object.
+pub(crate) const MOST_TEXT: usize = 4096;
+/// The first bytes on a socket.
+const MAGIC: [u8; 8] = *b"foretell";
+
+/// Which object, in which state, and which of its bytes.
+pub(crate) type Range<'a> = (&'a str, &'a Stamp, u64, u64);
+
+/// The first frame of a guest.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Hello {
+    pub(crate) version: u32,
+    pub(crate) secret: [u8; 16],
+    /// Connections of one guest have the same number.
+    pub(crate) guest: u64,
+}
+
+/// What a guest asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// The states of objects: with `known`, those in which they are open already.
+    Open {
+        known: bool,
+        urls: Vec<String>,
+    },
+    List {
+        url: String,
+        deep: bool,
+    },
+    Read {
+        url: String,
+        stamp: Stamp,
+        offset: u64,
+        length: u64,
+    },
+    Disclose(Vec<(String, Stamp, u64, u64)>),
+    Cancel,
+    Statistics,
+}
+
+/// Makes the bytes of a frame.
+#[derive(Default)]
+pub(crate) struct Words(Vec<u8>);
+
+impl Words {
+    pub(crate) fn byte(&mut self, value: u8) -> &mut Words {
+        self.0.push(value);
+        self
+    }
+
+    pub(crate) fn number(&mut self, value: u64) -> &mut Words {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    pub(crate) fn text(&mut self, value: &str) -> &mut Words {
+        self.number(value.len() as u64).0.extend(value.as_bytes());
+        self
+    }
+
+    fn option<T>(&mut self, value: Option<T>, put: impl FnOnce(&mut Words, T)) -> &mut Words {
+        self.byte(u8::from(value.is_some()));
+        if let Some(value) = value {
+            put(self, value);
+        }
+        self
+    }
+
+    pub(crate) fn statistics(&mut self, counts: &Statistics) -> &mut Words {
+        for number in counts.to_numbers() {
+            self.option(number, |words, number| {
+                words.number(number);
+            });
+        }
+        self
+    }
+
+    pub(crate) fn entries(&mut self, entries: &[Entry]) -> &mut Words {
+        self.number(entries.len() as u64);
+        for entry in entries {
+            self.text(&entry.path).option(entry.stamp.as_ref(), |words, stamp| {
+                words.stamp(stamp);
+            });
+        }
+        self
+    }
+
+    pub(crate) fn stamp(&mut self, stamp: &Stamp) -> &mut Words {
+        self.number(stamp.length);
+        for text in [&stamp.etag, &stamp.version] {
+            self.option(text.as_ref(), |words, text| {
+                words.text(text);
+            });
+        }
+        let since = stamp.modified.map(|at| at.duration_since(UNIX_EPOCH).unwrap_or_default());
+        self.option(since, |words, since| {
+            words.number(since.as_secs()).number(since.subsec_nanos().into());
+        })
+    }
+
+    pub(crate) fn error(&mut self, error: &Error) -> &mut Words {
+        use Error as E;
+        match error {
+            E::NotAUrl { url, why } => self.byte(1).text(url).text(why),
+            E::UnknownScheme { url } => self.byte(2).text(url),
+            E::UnknownOption { url, name } => self.byte(3).text(url).text(name),
+            E::Store { url, why } => self.byte(4).text(url).text(why),
+            E::NotFound { url } => self.byte(5).text(url),
+            E::Denied { url, why } => self.byte(6).text(url).text(why),
+            E::Changed { url } => self.byte(7).text(url),
+            E::Failed { url, why } => self.byte(8).text(url).text(why),
+            E::Short { url, sent, asked } => self.byte(9).text(url).number(*sent).number(*asked),
+            E::TimedOut { url, after } => self.byte(10).text(url).number(after.as_millis() as u64),
+            E::PastEnd { url, offset, length, object_bytes } => {
+                self.byte(11).text(url).number(*offset).number(*length).number(*object_bytes)
+            }
+            other => self.byte(0).text(&other.to_string()),
+        }
+    }
+
+    pub(crate) fn request(&mut self, request: &Request) -> &mut Words {
+        match request {
+            Request::Open { known, urls } => {
+                self.byte(1).byte(u8::from(*known)).number(urls.len() as u64);
+                for url in urls {
+                    self.text(url);
+                }
+                self
+            }
+            Request::List { url, deep } => self.byte(2).byte(u8::from(*deep)).text(url),
+            Request::Read { url, stamp, offset, length } => self.read((url, stamp, *offset, *length)),
+            Request::Disclose(ranges) => {
+                let ranges = ranges.iter().map(|(url, stamp, at, length)| (&**url, stamp, *at, *length));
+                self.disclose(ranges)
+            }
+            Request::Cancel => self.byte(5),
+            Request::Statistics => self.byte(6),
+        }
+    }
+
+    /// [`Request::Read`].
+    pub(crate) fn read(&mut self, range: Range<'_>) -> &mut Words {
+        self.byte(3).range(range)
+    }
+
+    /// [`Request::Disclose`].
+    pub(crate) fn disclose<'a>(&mut self, ranges: impl ExactSizeIterator<Item = Range<'a>>) -> &mut Words {
+        self.byte(4).number(ranges.len() as u64);
+        for range in ranges {
+            self.range(range);
+        }
+        self
+    }
+
+    fn range(&mut self, (url, stamp, offset, length): Range<'_>) -> &mut Words {
+        self.text(url).stamp(stamp).number(offset).number(length)
+    }
+
+    pub(crate) fn hello(&mut self, hello: &Hello) -> &mut Words {
+        self.0.extend(MAGIC);
+        self.number(hello.version.into()).0.extend(hello.secret);
+        self.number(hello.guest)
+    }
+
+    /// Sends the frame.
+    pub(crate) fn send(&self, to: &mut impl Write) -> io::Result<()> {
+        let length = u32::try_from(self.0.len()).ok().filter(|&length| length as usize <= MOST_FRAME);
+        let length = length.ok_or_else(|| damaged("a frame is too long"))?;
+        to.write_all(&length.to_le_bytes())?;
+        to.write_all(&self.0)
+    }
+}
+
+/// Receives a frame; of a stream that ends before it, nothing.
+pub(crate) fn receive(from: &mut impl Read) -> io::Result<Vec<u8>> {
+    let length = receive_length(from)?;
+    if length > MOST_FRAME {
+        return Err(damaged("a frame is too long"));
+    }
+    let mut frame = vec![0; length];
+    from.read_exact(&mut frame)?;
+    Ok(frame)
+}
+
+/// The length of a frame.
+pub(crate) fn receive_length(from: &mut impl Read) -> io::Result<usize> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    Ok(u32::from_le_bytes(length) as usize)
+}
+
+pub(crate) fn damaged(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// Takes the bytes of a frame apart, believing none of them.
+pub(crate) struct Parts<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Parts<'a> {
+    fn take(&mut self, count: usize) -> io::Result<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or_else(|| damaged("a frame is cut short"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        self.take(N)?.try_into().map_err(|_| damaged("a frame is cut short"))
+    }
+
+    pub(crate) fn byte(&mut self) -> io::Result<u8> {
+        let [byte] = self.array()?;
+        Ok(byte)
+    }
+
+    fn flag(&mut self) -> io::Result<bool> {
+        match self.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(damaged("a frame has something else than yes or no")),
+        }
+    }
+
+    pub(crate) fn number(&mut self) -> io::Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn text(&mut self) -> io::Result<String> {
+        let length = self.number()?;
+        let length = usize::try_from(length).ok().filter(|&length| length <= MOST_TEXT);
+        let bytes = self.take(length.ok_or_else(|| damaged("a text is too long"))?)?;
+        Ok(std::str::from_utf8(bytes).map_err(|_| damaged("a text is no UTF-8"))?.to_owned())
+    }
+
+    fn option<T>(&mut self, get: impl FnOnce(&mut Self) -> io::Result<T>) -> io::Result<Option<T>> {
+        if self.flag()? { get(self).map(Some) } else { Ok(None) }
+    }
+
+    pub(crate) fn stamp(&mut self) -> io::Result<Stamp> {
+        let length = self.number()?;
+        let (etag, version) = (self.option(Parts::text)?, self.option(Parts::text)?);
+        let since = self.option(|parts| Ok((parts.number()?, parts.number()?)))?;
+        let modified = |(seconds, nanos): (u64, u64)| {
+            let nanos = u32::try_from(nanos).ok().filter(|&nanos| nanos < 1_000_000_000)?;
+            UNIX_EPOCH.checked_add(Duration::new(seconds, nanos))
+        };
+        let modified: Option<Option<SystemTime>> = since.map(modified);
+        let modified = modified.map(|at| at.ok_or_else(|| damaged("a time is none"))).transpose()?;
+        Ok(Stamp { length, etag, version, modified })
+    }
+
+    pub(crate) fn error(&mut self) -> io::Result<Error> {
+        use Error as E;
+        let kind = self.byte()?;
+        let url = self.text()?;
+        Ok(match kind {
+            1 => E::NotAUrl { url, why: self.text()? },
+            2 => E::UnknownScheme { url },
+            3 => E::UnknownOption { url, name: self.text()? },
+            4 => E::Store { url, why: self.text()? },
+            5 => E::NotFound { url },
+            6 => E::Denied { url, why: self.text()? },
+            7 => E::Changed { url },
+            8 => E::Failed { url, why: self.text()? },
+            9 => E::Short { url, sent: self.number()?, asked: self.number()? },
+            10 => E::TimedOut { url, after: Duration::from_millis(self.number()?) },
+            11 => {
+                let (offset, length) = (self.number()?, self.number()?);
+                E::PastEnd { url, offset, length, object_bytes: self.number()? }
+            }
+            _ => E::Host { why: url },
+        })
+    }
+
+    /// What went well, or the error.
+    pub(crate) fn outcome<T>(
+        &mut self,
+        get: impl FnOnce(&mut Self) -> io::Result<T>,
+    ) -> io::Result<Result<T, Error>> {
+        if self.flag()? { get(self).map(Ok) } else { self.error().map(Err) }
+    }
+
+    pub(crate) fn entries(&mut self) -> io::Result<Vec<Entry>> {
+        self.several(|parts| Ok(Entry { path: parts.text()?, stamp: parts.option(Parts::stamp)? }))
+    }
+
+    pub(crate) fn statistics(&mut self) -> io::Result<Statistics> {
+        let mut numbers = [None; Statistics::NUMBERS];
+        for number in &mut numbers {
+            *number = self.option(Parts::number)?;
+        }
+        Ok(Statistics::from_numbers(numbers))
+    }
+
+    pub(crate) fn request(&mut self) -> io::Result<Request> {
+        Ok(match self.byte()? {
+            1 => {
+                let known = self.flag()?;
+                Request::Open { known, urls: self.several(Parts::text)? }
+            }
+            2 => Request::List { deep: self.flag()?, url: self.text()? },
+            3 => {
+                let (url, stamp, offset, length) = self.range()?;
+                Request::Read { url, stamp, offset, length }
+            }
+            4 => Request::Disclose(self.several(Parts::range)?),
+            5 => Request::Cancel,
+            6 => Request::Statistics,
+            _ => return Err(damaged("a request is none")),
+        })
+    }
+
+    fn range(&mut self) -> io::Result<(String, Stamp, u64, u64)> {
+        Ok((self.text()?, self.stamp()?, self.number()?, self.number()?))
+    }
+
+    /// As many as a request may have.
+    fn several<T>(&mut self, get: impl Fn(&mut Self) -> io::Result<T>) -> io::Result<Vec<T>> {
+        let count = self.number()?;
+        if count > MOST_RANGES as u64 {
+            return Err(damaged("a request is too long"));
+        }
+        (0..count).map(|_| get(self)).collect()
+    }
+
+    pub(crate) fn hello(&mut self) -> io::Result<Hello> {
+        if self.array()? != MAGIC {
+            return Err(damaged("no greeting"));
+        }
+        let version = u32::try_from(self.number()?).unwrap_or(u32::MAX);
+        Ok(Hello { version, secret: self.array()?, guest: self.number()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text() -> impl Strategy<Value = String> {
+        "[a-zß/: ]{0,20}"
+    }
+
+    fn stamps() -> impl Strategy<Value = Stamp> {
+        let modified = prop::option::of((0..1_u64 << 40, 0..1_000_000_000_u32));
+        (any::<u64>(), prop::option::of(text()), prop::option::of(text()), modified).prop_map(
+            |(length, etag, version, since)| {
+                let modified = since.map(|(s, ns)| UNIX_EPOCH + Duration::new(s, ns));
+                Stamp { length, etag, version, modified }
+            },
+        )
+    }
+
+    fn requests() -> impl Strategy<Value = Request> {
+        let range = || (text(), stamps(), any::<u64>(), any::<u64>());
+        prop_oneof![
+            (any::<bool>(), prop::collection::vec(text(), 0..5))
+                .prop_map(|(known, urls)| Request::Open { known, urls }),
+            (text(), any::<bool>()).prop_map(|(url, deep)| Request::List { url, deep }),
+            range().prop_map(|(url, stamp, offset, length)| Request::Read { url, stamp, offset, length }),
+            prop::collection::vec(range(), 0..5).prop_map(Request::Disclose),
+            Just(Request::Cancel),
+            Just(Request::Statistics),
+        ]
+    }
+
+    fn errors() -> impl Strategy<Value = Error> {
+        let numbers = (any::<u64>(), any::<u64>(), any::<u64>());
+        (0..12_u8, text(), text(), numbers).prop_map(|(kind, url, why, (one, two, three))| match kind {
+            0 => Error::Host { why },
+            1 => Error::NotAUrl { url, why },
+            2 => Error::UnknownScheme { url },
+            3 => Error::UnknownOption { url, name: why },
+            4 => Error::Store { url, why },
+            5 => Error::NotFound { url },
+            6 => Error::Denied { url, why },
+            7 => Error::Changed { url },
+            8 => Error::Failed { url, why },
+            9 => Error::Short { url, sent: one, asked: two },
+            10 => Error::TimedOut { url, after: Duration::from_millis(one) },
+            _ => Error::PastEnd { url, offset: one, length: two, object_bytes: three },
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_sent_is_what_comes(request in requests(), error in errors(), secret: [u8; 16], guest: u64) {
+            let mut words = Words::default();
+            let hello = Hello { version: VERSION, secret, guest };
+            words.hello(&hello).request(&request).error(&error);
+            let mut sent = Vec::new();
+            words.send(&mut sent).unwrap();
+            let frame = receive(&mut &sent[..]).unwrap();
+            let mut parts = Parts(&frame);
+            prop_assert_eq!(parts.hello().unwrap(), hello);
+            prop_assert_eq!(parts.request().unwrap(), request);
+            let came = parts.error().unwrap();
+            // The error of a host is one of another kind here; it says the same.
+            match error {
+                Error::Host { .. } => prop_assert!(came.to_string().ends_with(&error.to_string())),
+                error => prop_assert_eq!(came, error),
+            }
+            prop_assert!(parts.0.is_empty());
+        }
+
+        #[test]
+        fn any_bytes_are_taken_apart_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Parts(&bytes).hello();
+            let _ = Parts(&bytes).request();
+            let _ = Parts(&bytes).error();
+            let _ = Parts(&bytes).stamp();
+            let _ = receive(&mut &bytes[..]);
+        }
+    }
+}
