@@ -80,6 +80,8 @@ pub(crate) enum Name {
     Nights,
     /// `nights` on the 8 ms disk
     NightsDisk,
+    /// First nights of jobs that walk through a tree of small files
+    Walks,
     /// Two controlled processes, one foolish, under LRU-SP and LRU-S
     Foolish,
     /// The strategies of OSDI 1994 through the service, each alone, 1 ms x 8 channels

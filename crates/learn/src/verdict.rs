@@ -193,6 +193,23 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_guesses_help_is_never_left_alone() {
+        let guessed = |saved_s| Night { saved_s: Some(saved_s), ..night(How::Watched, 1.0, 0.2) };
+        assert_eq!(kind(tonight(&[guessed(0.1)], true)), How::Alone);
+        let why = "nothing to gain: of 1.0 s it waited 0.2 s (20%) for storage, and guessing has saved 4.0 s";
+        assert_eq!(tonight(&[guessed(4.0)], true), Tonight::Watch(why.to_owned()));
+        // Steering that loses is put off as ever, and the nights between are watched.
+        let mut nights = vec![Night { wait_s: Some(6.0), elapsed_s: 10.0, ..guessed(4.0) }];
+        for how in
+            [How::Steered, How::Watched, How::Steered, How::Watched, How::Watched, How::Watched, How::Steered]
+        {
+            assert_eq!(kind(tonight(&nights, true)), how, "after {}", nights.len());
+            let elapsed_s = if how == How::Steered { 10.3 } else { 10.0 };
+            nights.push(Night { how, elapsed_s, ..nights[0].clone() });
+        }
+    }
+
+    #[test]
     fn steering_that_loses_is_put_off_for_longer_each_time() {
         let mut nights = vec![night(How::Watched, 10.0, 6.0)];
         let mut pauses = Vec::new();

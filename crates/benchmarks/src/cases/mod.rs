@@ -9,6 +9,7 @@ mod nights;
 mod scan;
 mod slice;
 mod strategies;
+mod walks;
 mod watch;
 
 pub(crate) use model::calibrate;
@@ -164,6 +165,7 @@ pub(crate) fn prepare<'b>(name: Name, bench: &'b Bench) -> Result<Box<dyn Case +
         Name::Neighbour => Box::new(neighbour::Neighbour::prepare(bench)?),
         Name::Nights => Box::new(nights::Nights::prepare(bench, false)?),
         Name::NightsDisk => Box::new(nights::Nights::prepare(bench, true)?),
+        Name::Walks => Box::new(walks::Walks::prepare(bench)?),
         Name::Foolish => Box::new(foolish::Foolish::prepare(bench)?),
         Name::Strategies => Box::new(strategies::Strategies::alone(bench)?),
         Name::Mixes => Box::new(strategies::Strategies::mixes(bench)?),

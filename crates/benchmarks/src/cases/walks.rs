@@ -1,0 +1,113 @@
+//! `foretell learn` on the first night before jobs that walk through a tree of small files, in every order that programs
+//! have, and one that has none.
+//!
+//! What the files hold is cold; their names and inodes are not, as nothing but a file's pages can be dropped from the
+//! cache without disturbing other programs.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use foretell_slowdisk::Timing;
+
+use super::{Bench, Case, MIB, Place, files};
+use crate::outcome::{Measured, Outcome, Reference, Verdict};
+use crate::program::{Job, Steering};
+use crate::reader::BLOCK_BYTES;
+
+/// The tree: directories in each other, and files in each.
+const WIDTHS: [u64; 2] = [40, 5];
+const FILES: u64 = 12;
+/// Blocks of the smallest and the largest file.
+const BLOCKS: [u64; 2] = [1, 8];
+/// Memory for the programs, foretell and the files, of which all fit.
+const LIMIT_MIB: u64 = 200;
+/// The kernel's readahead, KiB: its default before Linux 6.18.
+const READ_AHEAD_KB: u32 = 128;
+/// The jobs, for a shell that is in the tree.
+const JOBS: [(&str, &str); 7] = [
+    ("as listed", "tar cf - . | cksum"),
+    ("searched", "grep -rc foretell . | cksum"),
+    ("by name", "find . -type f | sort | xargs cat | cksum"),
+    ("four at a time", "find . -type f | xargs -P4 -n8 cksum | cksum"),
+    ("one kind of three", "find . -name '*.a' | xargs cat | cksum"),
+    ("beginnings", "find . -type f | xargs head -qc 100 | cksum"),
+    ("in no order", "find . -type f | sort -R --random-source=/proc/self/exe | xargs cat | cksum"),
+];
+
+pub(crate) struct Walks<'b> {
+    bench: &'b Bench,
+    place: Place,
+    tree: PathBuf,
+    paths: Vec<PathBuf>,
+    state: PathBuf,
+}
+
+impl<'b> Walks<'b> {
+    /// The tree, on a volume.
+    pub(crate) fn prepare(bench: &'b Bench) -> Result<Self> {
+        let directories = (WIDTHS[0] / bench.shrink).max(4) * WIDTHS[1];
+        let place =
+            bench.slow_device("walks", Timing::cloud_1ms(), directories * FILES * BLOCKS[1] * BLOCK_BYTES)?;
+        let tree = place.directory.join("tree");
+        let mut paths = Vec::new();
+        for at in 0..directories {
+            let directory = tree.join(format!("d{:03}", at / WIDTHS[1])).join(format!("e{}", at % WIDTHS[1]));
+            std::fs::create_dir_all(&directory)?;
+            for file in 0..FILES {
+                let path = directory.join(format!("file-{file}.{}", ["a", "b", "c"][file as usize % 3]));
+                files::make(&path, BLOCKS[0] + (at + file) % BLOCKS[1])?;
+                paths.push(path);
+            }
+        }
+        let state = bench.launcher.scratch().join("walks-learnt");
+        Ok(Walks { bench, place, tree, paths, state })
+    }
+}
+
+impl Case for Walks<'_> {
+    fn title(&self) -> String {
+        format!(
+            "first nights: {} small files in {} directories; 1 ms x 8 channels",
+            self.paths.len(),
+            self.paths.len() as u64 / FILES
+        )
+    }
+
+    fn arms(&self) -> Vec<String> {
+        let nights: &[&str] = if self.bench.kernel_only { &["kernel"] } else { &["kernel", "night 1"] };
+        JOBS.iter().flat_map(|(job, _)| nights.iter().map(move |night| format!("{job}: {night}"))).collect()
+    }
+
+    fn run(&mut self, arm: usize) -> Result<Measured> {
+        let nights = self.arms().len() / JOBS.len();
+        let (_, script) = JOBS[arm / nights];
+        let steering = if arm.is_multiple_of(nights) {
+            Steering::Kernel
+        } else {
+            // As if nothing had been learnt yet.
+            let _ = std::fs::remove_dir_all(&self.state);
+            Steering::Learn(
+                ["--state".into(), self.state.clone().into(), "--name".into(), "job".into()].into(),
+            )
+        };
+        let script = format!("cd '{}' && {script}", self.tree.display());
+        let command: Vec<OsString> = vec!["sh".into(), "-c".into(), script.into()];
+        let job =
+            Job { name: "job".to_owned(), command, steering, limit_bytes: LIMIT_MIB * MIB, report: None };
+        self.place.run_cold(self.bench, &self.paths, READ_AHEAD_KB, job)
+    }
+
+    fn references(&self) -> Vec<Reference> {
+        Vec::new()
+    }
+
+    fn verdicts(&self, outcome: &Outcome) -> Vec<Verdict> {
+        let of_the_kernels = |(job, _): &(&str, &str)| {
+            let wall = |night: &str| outcome.best(&format!("{job}: {night}"), "wall_s");
+            let what = format!("{job}: night 1, elapsed, of the kernel's");
+            Some(Verdict::at_most(&what, wall("night 1")? / wall("kernel")?, 1.02))
+        };
+        JOBS.iter().filter_map(of_the_kernels).collect()
+    }
+}
