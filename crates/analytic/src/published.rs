@@ -188,7 +188,7 @@ struct PublishedClaim {
 ///
 /// [`PublishedError`] if the built-in data are damaged.
 pub fn reproduce() -> Result<Reproduction, PublishedError> {
-    let published: Published = toml::from_str(include_str!("../../../validation/expected/shriver99.toml"))?;
+    let published: Published = toml::from_str(include_str!("../expected/shriver99.toml"))?;
     let disk = drive()?;
     let rows = published.rows.iter().map(|row| compute(&disk, row)).collect();
     let claims = published.claims.into_iter().filter_map(|claim| judge(&disk, claim)).collect();

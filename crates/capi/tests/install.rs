@@ -92,7 +92,12 @@ fn what_is_installed_works_from_where_it_lies_and_may_be_installed_again() {
     let service = format!("\nExecStart={}\n", prefix.join("bin/foretelld").display());
     assert!(unit.contains(&service), "{unit}");
     assert!(prefix.join("share/man/man3/foretell.3").is_file());
-    for page in ["man/man1/foretell.1", "man/man1/foretell-learn.1", "zsh/site-functions/_foretell"] {
+    for page in [
+        "man/man1/foretell.1",
+        "man/man1/foretell-learn.1",
+        "man/man8/foretelld.8",
+        "zsh/site-functions/_foretell",
+    ] {
         assert!(prefix.join("share").join(page).is_file(), "{page}");
     }
 
@@ -121,6 +126,15 @@ fn what_is_installed_works_from_where_it_lies_and_may_be_installed_again() {
     run(&mut cc);
     let linked = printed(Command::new(&program).env("FORETELL_SOCKET", "/nonexistent"));
     assert_eq!(linked, "connected: 0\n");
+
+    // What others have laid there stays.
+    let other = prefix.join("bin/foretell-of-another");
+    fs::write(&other, "").unwrap();
+    run(Command::new(repository().join("x")).arg("uninstall").arg(&prefix));
+    assert_eq!(files(&prefix), [Path::new("bin/foretell-of-another")]);
+    let again = Command::new(repository().join("x")).arg("uninstall").arg(&prefix).output().unwrap();
+    let told = String::from_utf8(again.stderr).unwrap();
+    assert_eq!((again.status.code(), told.lines().count()), (Some(2), 1), "{told}");
 }
 
 /// As packages are made: the files lie elsewhere than they say.

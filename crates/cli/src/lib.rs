@@ -5,7 +5,7 @@
 //! learn: learning (name, watched, steered, words), guide   compare: comparing (stage, run, figures, words, page)
 //! advise: advising (profile, device, forecast, verdict, words)
 //! run:  config (flags + file → effective)   hints (check, feed)   scan   hosts (other runs, the service), host
-//!       program (held start)   signals   watched | steered (by a partner: our own host or another)
+//!       program (held start) or attached (what runs already)   signals   watched | steered (by a partner: our own host or another)
 //!       uncontrolled (why not, and the program all the same)   stats, report
 //! run, sim: input_log   replay: replayed (its words)
 //! sim, trace, device:  sweep (sources, table, page, chart)
@@ -18,6 +18,7 @@ mod advising;
 pub mod against_sim;
 pub mod apply;
 pub mod args;
+mod attached;
 pub mod commands;
 mod comparing;
 pub mod config;

@@ -10,9 +10,9 @@ use foretell_pagecache::Casting;
 use foretelld::{RunManager, RunRefused, RunReply, RunRequest, Service};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::attached::Job;
 use crate::host::{Answer, Host, Trouble};
 use crate::hosts::Round;
-use crate::program::Program;
 
 /// How long another host may take to put a program under control.
 const START_PATIENCE: Duration = Duration::from_secs(10);
@@ -78,20 +78,20 @@ impl Partner {
     /// Has a program taken under control.
     pub(crate) fn start(
         &mut self,
-        program: &Program,
+        job: &Job,
         managers: Vec<RunManager>,
         casting: Option<Casting>,
     ) -> Result<Started, NotStarted> {
         use foretell_protocol::ErrorCode;
         let reply = match self {
             Partner::Own(host, _) => {
-                host.begin(program.pid(), managers, casting).map_err(|(code, text)| match code {
+                host.begin(job.pid(), managers, casting).map_err(|(code, text)| match code {
                     ErrorCode::Internal => NotStarted::Unable(text),
                     _ => NotStarted::Wrong(anyhow::anyhow!(text)),
                 })?
             }
             Partner::Other(_, root) => {
-                *root = Some(program.pidfd().map_err(NotStarted::Wrong)?);
+                *root = Some(job.pidfd().map_err(NotStarted::Wrong)?);
                 self.send(RunRequest::Start { managers }).map_err(NotStarted::by)?;
                 self.wait_for_answer(START_PATIENCE).map_err(NotStarted::by)?
             }

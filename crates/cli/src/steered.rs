@@ -13,6 +13,7 @@ use foretell_pagecache::{Casting, Report};
 use foretelld::{RunHint, RunManager, RunReply, RunRequest, RunRule, Service};
 use rustix::event::PollFlags;
 
+use crate::attached::Job;
 use crate::commands::run::{HintSource, Outcome, wake_descriptor};
 use crate::guide::{FEED_TIME, FIRST_TIME, Guide};
 use crate::hints::Hint;
@@ -22,7 +23,7 @@ use crate::host::Answer;
 use crate::hosts::{self, Elsewhere};
 use crate::input_log::InputLog;
 use crate::partner::{NotStarted, Partner, Started};
-use crate::program::{Program, exit_code};
+use crate::program::exit_code;
 use crate::rule::Rule;
 use crate::scan::{self, Allowance, Verdict};
 use crate::signals::ForProgram;
@@ -47,7 +48,7 @@ const BYTES_OF_A_HINT: usize = 96;
 #[derive(Debug)]
 pub(crate) struct Steered {
     partner: Partner,
-    program: Program,
+    job: Job,
     /// The recording of what it reads.
     pub(crate) gather: Option<Gather>,
     /// The log of what its policy is told.
@@ -55,22 +56,24 @@ pub(crate) struct Steered {
 }
 
 impl Steered {
-    /// Has a program that is held back taken under control.
+    /// Has a program that is held back, or a job that runs already, taken under control.
     pub(crate) fn begin(
         mut partner: Partner,
-        mut program: Program,
+        mut job: Job,
         managers: Vec<RunManager>,
         casting: Option<Casting>,
     ) -> Result<(Steered, Started), Refused> {
-        let started = partner.start(&program, managers, casting);
-        let started = started.map_err(|why| match (program.ended_early(), why) {
+        let started = partner.start(&job, managers, casting);
+        let started = started.map_err(|why| match (job.ended_early(), why) {
             // By somebody else: no wonder that it cannot be controlled.
             (Some(early), _) => Refused::Wrong(early.into()),
             (None, NotStarted::Unable(text)) => Refused::Unable(anyhow!(text)),
             (None, NotStarted::Wrong(error)) => Refused::Wrong(error),
             (None, NotStarted::Ended(error)) => Refused::Ended(error),
         })?;
-        Ok((Steered { partner, program, gather: None, input_log: None }, started))
+        let mut steered = Steered { partner, job, gather: None, input_log: None };
+        steered.take_in_new();
+        Ok((steered, started))
     }
 
     /// The host, if it is our own.
@@ -81,9 +84,20 @@ impl Steered {
         }
     }
 
-    /// The program's process number.
+    /// The process number of the job's first process.
     pub(crate) fn pid(&self) -> u32 {
-        self.program.pid()
+        self.job.pid()
+    }
+
+    /// Takes in processes that belong to a job which we have not started.
+    fn take_in_new(&mut self) {
+        for pid in self.job.take_new() {
+            if let Some(host) = self.own()
+                && let Some(session) = host.own_session()
+            {
+                host.plane_mut().attach(session, pid);
+            }
+        }
     }
 
     /// Leaves to older rules what they say something else about, here and at other hosts. With the first file that is
@@ -148,29 +162,33 @@ impl Steered {
         // An error here comes again in the loop, where it is dealt with.
         let _ = outgoing.send_first(&mut self.partner);
         self.feed(&mut guide, FIRST_TIME);
-        caught.pass_on(self.program.pidfd()?)?;
+        if let Job::Program(program) = &self.job {
+            caught.pass_on(program.pidfd()?)?;
+        }
         if let Some(mut gather) = self.gather.take()
             && let Some(host) = self.own()
         {
             gather.begin();
             host.plane_mut().listen(Some(gather));
         }
-        self.program.release();
+        self.job.release();
         let started = Instant::now();
         let ended = loop {
-            let others = [(self.program.ended(), PollFlags::IN), (wake.as_fd(), PollFlags::IN)];
+            let others = std::iter::once(wake.as_fd()).chain(self.job.changed());
+            let others: Vec<_> = others.map(|descriptor| (descriptor, PollFlags::IN)).collect();
             let longest = guide.as_ref().map(|guide| guide.patience(Duration::MAX));
             let ready = match self.partner.wait(&others, longest.filter(|longest| *longest < Duration::MAX)) {
                 Ok(ready) => ready,
                 Err(e) => break Err(e),
             };
-            if ready.contains(&1) {
+            if ready.contains(&0) {
                 let _ = rustix::io::read(&wake, &mut [0; 8]);
             }
-            if ready.contains(&0)
-                && let Some(status) = self.program.try_wait()?
-            {
-                break Ok(status);
+            if ready.iter().any(|at| *at > 0) {
+                if let Some(status) = self.job.try_wait()? {
+                    break Ok(status);
+                }
+                self.take_in_new();
             }
             if let Err(e) = outgoing.advance(&mut self.partner) {
                 break Err(e);
@@ -196,7 +214,7 @@ impl Steered {
         outgoing: &mut Outgoing,
         started: Instant,
     ) -> Result<(ExitStatus, Stats)> {
-        let Steered { mut partner, mut program, input_log, .. } = self;
+        let Steered { mut partner, mut job, input_log, .. } = self;
         let who = partner.who().to_owned();
         let failure = ended.as_ref().err().map(with_causes);
         if let Some(why) = &failure {
@@ -214,7 +232,7 @@ impl Steered {
         let status = match ended {
             Ok(status) => status,
             Err(_) => {
-                let status = program.wait()?;
+                let status = job.wait()?;
                 elapsed = started.elapsed();
                 status
             }
@@ -222,7 +240,9 @@ impl Steered {
         let mut stats = match report {
             Ok(((report, skipped), gather)) => {
                 match gather {
-                    Some(gather) if failure.is_none() => record(gather, &report, elapsed, status),
+                    Some(gather) if failure.is_none() => {
+                        record(gather, &report, elapsed, job.exit_code(exit_code(status)))
+                    }
                     Some(_) => {
                         warn("--record: nothing is kept, as what the program read was not seen to its end");
                     }
@@ -257,13 +277,13 @@ fn own_report(mut host: Service) -> (LastReport, Option<Gather>) {
     ((Box::new(host.finish()), skipped), gather)
 }
 
-fn record(gather: Gather, report: &Report, elapsed: Duration, status: ExitStatus) {
+fn record(gather: Gather, report: &Report, elapsed: Duration, exit_code: Option<i32>) {
     let totals = Totals {
         elapsed,
         wait_ns: (report.wait_s * 1e9) as u64,
         device_read_bytes: report.device_read_bytes,
         lost_events: report.lost_events,
-        exit_code: Some(exit_code(status).into()),
+        exit_code,
     };
     if let Err(e) = gather.finish(totals) {
         warn(&format!("--record: {e}"));

@@ -23,6 +23,16 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
+    /// What is lacking or wrong where there is no program that could run.
+    fn of_what_runs(self) -> anyhow::Error {
+        match self {
+            Refused::Unable(e) => {
+                NotRun::Failed(format!("{}; 'foretell doctor' says more", with_causes(&e))).into()
+            }
+            Refused::Wrong(e) | Refused::Ended(e) => e,
+        }
+    }
+
     /// Runs the program without control if that is what to do; else says what is lacking.
     ///
     /// # Errors
@@ -30,10 +40,10 @@ impl Refused {
     pub(crate) fn or_uncontrolled(
         self,
         best_effort: bool,
-        name: &OsString,
-        arguments: &[OsString],
+        program: &[OsString],
         signals: ForProgram,
     ) -> Result<Outcome> {
+        let Some((name, arguments)) = program.split_first() else { return Err(self.of_what_runs()) };
         match self {
             Refused::Ended(e) => {
                 warn(&format!("{}; '{}' runs uncontrolled", with_causes(&e), name.display()));

@@ -11,6 +11,7 @@ use anyhow::{Result, anyhow};
 use foretell_learn::{WATCHING_BYTES, memory};
 use foretell_pagecache::watch::{Totals, WatchError, Watcher};
 
+use crate::attached::Job;
 use crate::commands::run::Outcome;
 use crate::program::{NotRun, Program, exit_code};
 use crate::signals::{self, ForProgram};
@@ -29,30 +30,31 @@ pub(crate) struct Ended {
     pub(crate) watcher: Option<Watcher>,
 }
 
-/// Watches a program that was started at `started`, until it has ended. What was seen is shown to `look` time and again.
+/// Watches a job that began at `started`, until it has ended. What was seen is shown to `look` time and again.
 ///
 /// # Errors
 /// It cannot be waited for.
 pub(crate) fn until_end(
-    mut program: Program,
+    job: &mut Job,
     started: Instant,
     mut watcher: Option<Watcher>,
     mut look: impl FnMut(&mut Watcher),
 ) -> Result<Ended> {
     let status = loop {
-        let Some(watching) = &mut watcher else { break program.wait()? };
+        let Some(watching) = &mut watcher else { break job.wait()? };
         // A defect of ours must not become one of the program's.
         let step = catch_unwind(AssertUnwindSafe(|| {
-            let ready = watching.step(&[program.ended()]);
+            let ready = watching.step(&job.changed());
             look(watching);
             ready
         }));
         match step {
             Ok(Ok(ready)) if ready.is_empty() => {}
             Ok(Ok(_)) => {
-                if let Some(status) = program.try_wait()? {
+                if let Some(status) = job.try_wait()? {
                     break status;
                 }
+                job.take_new().into_iter().for_each(|pid| watching.attach(pid));
             }
             Ok(Err(error)) => {
                 let since = if watching.is_observing() { "watched no longer" } else { "not watched" };
@@ -75,10 +77,10 @@ pub(crate) fn pass_signals_on(program: &Program) {
     }
 }
 
-/// A program that is watched and has not begun.
+/// A program that is watched and has not begun, or a job that runs already.
 #[derive(Debug)]
 pub(crate) struct Held {
-    program: Program,
+    job: Job,
     watcher: Watcher,
 }
 
@@ -93,21 +95,27 @@ impl Held {
         recording: Option<&Path>,
         signals: &mut ForProgram,
     ) -> Result<Held, Refused> {
-        if let Some(free) = memory::free_bytes().filter(|free| *free < WATCHING_BYTES) {
-            let (free, needed) = (free >> 20, WATCHING_BYTES >> 20);
-            let why = anyhow!("cannot watch: {free} MiB of memory are free, and it takes {needed}");
-            return Err(Refused::Unable(why));
-        }
+        room()?;
         signals.catch().map_err(Refused::Unable)?;
         let mut program =
             Program::start_held(name, arguments).map_err(|e| Refused::Wrong(NotRun::failed(e).into()))?;
         match (Watcher::start(program.pid(), recording), program.ended_early()) {
-            (Ok(watcher), _) => Ok(Held { program, watcher }),
+            (Ok(watcher), _) => Ok(Held { job: Job::Program(program), watcher }),
             // By somebody else: no wonder that it cannot be watched.
             (Err(_), Some(early)) => Err(Refused::Wrong(early.into())),
-            (Err(WatchError::Write(error)), None) => Err(Refused::Wrong(anyhow!(error).context("--record"))),
-            (Err(error), None) => Err(Refused::Unable(anyhow!(error).context("cannot watch"))),
+            (Err(error), None) => Err(refused(error)),
         }
+    }
+
+    /// Watches a job that runs already.
+    ///
+    /// # Errors
+    /// As [`Held::start`].
+    pub(crate) fn attach(mut attached: Job, recording: Option<&Path>) -> Result<Held, Refused> {
+        room()?;
+        let mut watcher = Watcher::attach_to(attached.pid(), recording).map_err(refused)?;
+        attached.take_new().into_iter().for_each(|pid| watcher.attach(pid));
+        Ok(Held { job: attached, watcher })
     }
 
     /// Lets the program begin and watches it until it has ended.
@@ -115,11 +123,13 @@ impl Held {
     /// # Errors
     /// It cannot be waited for.
     pub(crate) fn run(self, signals: ForProgram) -> Result<Outcome> {
-        let Held { mut program, mut watcher } = self;
-        signals.pass_on(program.pidfd()?)?;
+        let Held { mut job, mut watcher } = self;
+        if let Job::Program(program) = &job {
+            signals.pass_on(program.pidfd()?)?;
+        }
         watcher.begin();
-        program.release();
-        let Ended { status, elapsed, watcher } = until_end(program, Instant::now(), Some(watcher), |_| ())?;
+        job.release();
+        let Ended { status, elapsed, watcher } = until_end(&mut job, Instant::now(), Some(watcher), |_| ())?;
         let code = exit_code(status);
         let Some(mut watcher) = watcher else {
             let stats = Stats::uncontrolled("it was only watched, and not to its end");
@@ -129,10 +139,24 @@ impl Held {
         if let Some(left_out) = watcher.left_out() {
             warn(&left_out);
         }
-        let totals = Totals { elapsed, exit_code: Some(code.into()), ..watcher.totals() };
+        let totals = Totals { elapsed, exit_code: job.exit_code(code), ..watcher.totals() };
         if let Err(error) = watcher.finish(totals) {
             warn(&format!("--record: {error}"));
         }
         Ok(Outcome { code, stats })
+    }
+}
+
+/// Is there memory to watch with?
+fn room() -> Result<(), Refused> {
+    let Some(free) = memory::free_bytes().filter(|free| *free < WATCHING_BYTES) else { return Ok(()) };
+    let (free, needed) = (free >> 20, WATCHING_BYTES >> 20);
+    Err(Refused::Unable(anyhow!("cannot watch: {free} MiB of memory are free, and it takes {needed}")))
+}
+
+fn refused(error: WatchError) -> Refused {
+    match error {
+        WatchError::Write(error) => Refused::Wrong(anyhow!(error).context("--record")),
+        error => Refused::Unable(anyhow!(error).context("cannot watch")),
     }
 }

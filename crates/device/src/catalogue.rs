@@ -22,7 +22,7 @@ macro_rules! built_in {
         /// All built-in devices.
         pub const BUILT_IN: &[BuiltIn] = &[$(BuiltIn {
             name: $name,
-            text: include_str!(concat!("../../../validation/devices/", $name, ".toml")),
+            text: include_str!(concat!("../devices/", $name, ".toml")),
         }),*];
     };
 }

@@ -25,7 +25,7 @@ use crate::observe::FileKey;
 use crate::options::{ManagerSpec, SessionId};
 use crate::plane::Plane;
 use crate::resolve;
-use crate::sessions::{Chunk, Holding, Origin, Prepared, tree_within};
+use crate::sessions::{Chunk, Holding, Origin, Prepared, tree_without_us};
 use crate::steering::Steering;
 
 /// Descendants of a new client, and threads of it and them that are asked for children: each takes some
@@ -88,12 +88,7 @@ impl Plane {
     fn take_in_descendants(&mut self, root: u32, session: SessionId, enclosing: Option<SessionId>) {
         // What is started while the tree is gone through is found in the second round.
         for _ in 0..2 {
-            let mut descendants = tree_within(root, EARLIER_DESCENDANTS);
-            // A client may have started us, and what we read is no reference of its.
-            if descendants.contains(&std::process::id()) {
-                let ours = tree_within(std::process::id(), EARLIER_DESCENDANTS);
-                descendants.retain(|pid| !ours.contains(pid));
-            }
+            let descendants = tree_without_us(root, EARLIER_DESCENDANTS);
             let mut found = false;
             for pid in descendants.into_iter().skip(1).take(EARLIER_DESCENDANTS) {
                 if self.steering.sessions.process(pid).map(|process| process.session) != enclosing {

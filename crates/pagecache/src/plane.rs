@@ -26,7 +26,7 @@ use crate::observe::{Observer, ObserverConfig};
 use crate::options::{HintChunk, Options, SessionId, SessionSpec};
 use crate::report::{FileReport, Report};
 use crate::schedule::{Schedule, WINDOW};
-use crate::sessions::{Origin, Prepared, tree, user_of};
+use crate::sessions::{Origin, Prepared, tree_without_us, user_of};
 use crate::steering::{Command, Steering};
 use crate::watch::Gather;
 use crate::workers::{Outcome, Workers};
@@ -175,7 +175,7 @@ impl Plane {
         let prepared = Prepared::new(&spec.managers)?;
         present_name(root)?;
         let enclosing = self.steering.enclosing(root, false)?;
-        let pids = tree(root);
+        let pids = tree_without_us(root, usize::MAX);
         if enclosing.is_none() {
             for &pid in &pids {
                 if let Some(process) = self.steering.sessions.process(pid) {
@@ -194,9 +194,28 @@ impl Plane {
         }
         self.steering.move_to_session(root, session);
         self.apply_commands();
+        if let Err(error) = self.take_in_tree(root, session) {
+            self.end_session(session);
+            return Err(error);
+        }
+        self.begin_counting();
+        Ok(session)
+    }
+
+    /// Takes another process that runs already, and what it has started, into a session. What belongs to one stays there,
+    /// and one that has ended meanwhile is left out.
+    pub fn attach(&mut self, session: SessionId, pid: u32) {
+        if let Some(gather) = &mut self.gather {
+            gather.attach_tree(pid);
+        }
+        // What could not be taken has ended.
+        let _ = self.take_in_tree(pid, session);
+    }
+
+    fn take_in_tree(&mut self, root: u32, session: SessionId) -> Result<(), SessionError> {
         // What is started while the tree is gone through is found in the second round.
-        for round in [pids, tree(root)] {
-            for pid in round {
+        for _ in 0..2 {
+            for pid in tree_without_us(root, usize::MAX) {
                 if self.steering.sessions.process(pid).is_some() {
                     continue;
                 }
@@ -207,17 +226,13 @@ impl Plane {
                     .and_then(|()| present_name(pid));
                 match entered {
                     Ok(name) => self.steering.enter_session(pid, session, name),
-                    Err(error) if pid == root => {
-                        self.end_session(session);
-                        return Err(error);
-                    }
+                    Err(error) if pid == root => return Err(error),
                     // A descendant that has just ended.
                     Err(_) => {}
                 }
             }
         }
-        self.begin_counting();
-        Ok(session)
+        Ok(())
     }
 
     /// The first session has begun.

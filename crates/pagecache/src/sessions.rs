@@ -462,12 +462,7 @@ impl Sessions {
     }
 }
 
-/// The living descendants of a process and itself, parents first.
-pub(crate) fn tree(root: u32) -> Vec<u32> {
-    tree_within(root, usize::MAX)
-}
-
-/// The same, as far as `most_threads` threads know of children, so that nobody has to wait for one with many.
+/// The living descendants of a process and itself, parents first, as far as `most_threads` threads know of children, so that nobody has to wait for one with many.
 pub(crate) fn tree_within(root: u32, most_threads: usize) -> Vec<u32> {
     let mut tree = vec![root];
     let (mut next, mut asked) = (0, 0);
@@ -482,6 +477,16 @@ pub(crate) fn tree_within(root: u32, most_threads: usize) -> Vec<u32> {
             let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
             tree.extend(children.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
         }
+    }
+    tree
+}
+
+/// The same without ourselves and what we have started, whose reads are nobody's references: a job may have started us.
+pub(crate) fn tree_without_us(root: u32, most_threads: usize) -> Vec<u32> {
+    let mut tree = tree_within(root, most_threads);
+    if tree.contains(&std::process::id()) {
+        let ours = tree_within(std::process::id(), most_threads);
+        tree.retain(|pid| !ours.contains(pid));
     }
     tree
 }
@@ -579,12 +584,13 @@ mod tests {
     #[test]
     fn the_tree_of_a_process_holds_its_children() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let tree = tree(std::process::id());
+        let tree = tree_within(std::process::id(), usize::MAX);
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(tree[0], std::process::id());
         assert!(tree.contains(&child.id()));
         assert_eq!(tree_within(std::process::id(), 0), [std::process::id()]);
+        assert_eq!(tree_without_us(std::process::id(), usize::MAX), []);
     }
 
     #[test]

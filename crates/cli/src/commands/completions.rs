@@ -29,7 +29,7 @@ enum Name {
     Fish,
 }
 
-/// Write manual pages: foretell.1, and one for each command.
+/// Write manual pages: foretell.1, one for each command, and foretelld.8.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     foretell man /usr/local/share/man/man1\n  \
@@ -67,25 +67,33 @@ pub fn man(args: &ManArgs) -> Result<u8> {
     }
     let mut command = Cli::command();
     command.build();
-    page(&command, "foretell", directory)?;
+    page(&command, "foretell", "1", directory)?;
     pages_below(&command, "foretell", directory)?;
+    let daemon = command.find_subcommand("daemon").context("internal: there is no service")?;
+    page(
+        &daemon.clone().name("foretelld").display_name("foretelld").bin_name("foretelld"),
+        "foretelld",
+        "8",
+        directory,
+    )?;
     Ok(0)
 }
 
 fn pages_below(command: &clap::Command, name: &str, directory: &Path) -> Result<()> {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         let name = format!("{name}-{}", below.get_name());
-        page(below, &name, directory)?;
+        page(below, &name, "1", directory)?;
         pages_below(below, &name, directory)?;
     }
     Ok(())
 }
 
-fn page(command: &clap::Command, name: &str, directory: &Path) -> Result<()> {
+fn page(command: &clap::Command, name: &str, section: &str, directory: &Path) -> Result<()> {
     let mut text = Vec::new();
     // The page's name; usage lines are the command's own.
-    let man = clap_mangen::Man::new(command.clone()).title(name.to_uppercase()).manual("foretell");
+    let man =
+        clap_mangen::Man::new(command.clone()).title(name.to_uppercase()).section(section).manual("foretell");
     man.render(&mut text).context("internal: a manual page cannot be made")?;
-    let path = directory.join(format!("{name}.1"));
+    let path = directory.join(format!("{name}.{section}"));
     Ok(foretell_output::write(&path, &text)?)
 }

@@ -24,6 +24,7 @@ use foretell_pagecache::{Casting, Options, Plane};
 use foretell_recording::Recording;
 use foretelld::{RunManager, Service};
 
+use crate::attached::{Attached, Job, Wanted};
 use crate::config::{self, Controlled, Effective, File, Flags, Number, Surroundings};
 use crate::hints::check::{self, Kind};
 use crate::host::{Host, socket_path};
@@ -45,7 +46,7 @@ use crate::{hosts, report};
 /// Flags of `foretell run`, as they were typed; [`config::resolve`] gives them their meaning.
 #[derive(Debug, clap::Args)]
 #[command(
-    override_usage = "foretell run [OPTIONS] -- PROGRAM [ARGS]...",
+    override_usage = "foretell run [OPTIONS] -- PROGRAM [ARGS]...\n       foretell run [OPTIONS] --pid PID\n       foretell run [OPTIONS] --cgroup PATH",
     after_help = "The exit code is the program's own, or 128 + N when signal N ended it. When the program did not run: 127 when\n\
         there is no such program, 126 when it cannot be executed, 125 when foretell itself fails, 2 when what was\n\
         asked for is wrong.\n\n\
@@ -53,7 +54,8 @@ use crate::{hosts, report};
         foretell run -- ./job                                              only watched: what it reads and waits for\n  \
         foretell run --budget 64M --rule '/data/big/**=mru' -- ./scan /data/big\n  \
         foretell run --record reads -- ./job                               once\n  \
-        foretell run --budget 1G --hints reads -- ./job                    from then on"
+        foretell run --budget 1G --hints reads -- ./job                    from then on\n  \
+        foretell run --record reads --pid 4711                             a job that runs already"
 )]
 pub struct Args {
     /// Page cache that the files under control may occupy, as 64M, 1.5G or 50% [default: 50%]
@@ -123,6 +125,14 @@ pub struct Args {
     #[arg(long)]
     best_effort: bool,
 
+    /// Attach to a process that runs already, and what it starts, until it ends or Ctrl-C is typed; it goes on by itself
+    #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "program", "join", "best_effort"])]
+    pid: Option<u32>,
+
+    /// The same for all processes of a control group, named as a directory or as systemd has it
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["program", "join", "best_effort"])]
+    cgroup: Option<PathBuf>,
+
     /// Share the budget of another run, given by the process number of its foretell
     #[arg(long, value_name = "PID",
           conflicts_with_all = ["budget", "prefetch", "batch", "horizon", "device", "order", "allocation", "record", "log_inputs"])]
@@ -139,7 +149,7 @@ pub struct Args {
     /// The program and its arguments
     #[arg(
         value_name = "PROGRAM",
-        required_unless_present = "print_config",
+        required_unless_present_any = ["print_config", "pid", "cgroup"],
         trailing_var_arg = true,
         allow_hyphen_values = true
     )]
@@ -181,8 +191,7 @@ pub fn execute(args: &Args) -> Result<u8> {
         say(&effective.to_toml());
         return Ok(0);
     }
-    let Some((name, _)) = args.program.split_first() else { bail!("no program; give one after '--'") };
-    program::find(name)?;
+    let wanted = wanted(args)?;
     let sources = check_hints(&effective.controlled, &working_directory, args.strict)?;
     let statistics = statistics_file(args)?;
     // Held to the end: a pipe that is closed meanwhile has no reader any more when the recording begins.
@@ -190,9 +199,21 @@ pub fn execute(args: &Args) -> Result<u8> {
         args.record.as_deref().map(Output::open).transpose().map_err(|e| anyhow!("--record {e}"))?;
     args.log_inputs.as_deref().map(InputLog::check).transpose()?;
     if effective.controlled.is_empty() {
-        return watch(args, asked, statistics);
+        return watch(args, wanted, asked, statistics);
     }
-    control(args, effective, &asked, &sources, statistics)
+    control(args, wanted, (effective, &asked), &sources, statistics)
+}
+
+fn wanted(args: &Args) -> Result<Wanted<'_>> {
+    match (args.pid, &args.cgroup, args.program.split_first()) {
+        (Some(pid), ..) => Ok(Wanted::Attached(Attached::process(pid, args.quiet)?)),
+        (_, Some(group), _) => Ok(Wanted::Attached(Attached::group(group, args.quiet)?)),
+        (.., Some((name, arguments))) => {
+            program::find(name)?;
+            Ok(Wanted::Program(name, arguments))
+        }
+        (.., None) => bail!("no program; give one after '--'"),
+    }
 }
 
 /// Files that are under another policy elsewhere are left alone.
@@ -205,7 +226,7 @@ fn say_conflict(args: &Args, conflict: &str) -> Result<()> {
 }
 
 /// Runs the program and only watches: nothing says what to do with its files.
-fn watch(args: &Args, asked: Vec<String>, statistics: Option<Output>) -> Result<u8> {
+fn watch(args: &Args, wanted: Wanted<'_>, asked: Vec<String>, statistics: Option<Output>) -> Result<u8> {
     if args.log_inputs.is_some() {
         bail!(
             "--log-inputs: with neither a rule nor a list there is no policy that could be told anything; give one"
@@ -213,12 +234,16 @@ fn watch(args: &Args, asked: Vec<String>, statistics: Option<Output>) -> Result<
     }
     let asked: Vec<String> = asked.into_iter().chain(args.join.map(|_| "--join".to_owned())).collect();
     warn_without_effect(&asked, "neither a rule nor a list is given, and the program is only watched");
-    let (name, arguments) = args.program.split_first().context("no program; give one after '--'")?;
     let started = Instant::now();
     let mut signals = ForProgram::default();
-    let outcome = match Held::start(name, arguments, args.record.as_deref(), &mut signals) {
+    let record = args.record.as_deref();
+    let held = match wanted {
+        Wanted::Program(name, arguments) => Held::start(name, arguments, record, &mut signals),
+        Wanted::Attached(attached) => Held::attach(Job::Attached(attached), record),
+    };
+    let outcome = match held {
         Ok(held) => held.run(signals).map_err(NotRun::failed)?,
-        Err(refused) => refused.or_uncontrolled(args.best_effort, name, arguments, signals)?,
+        Err(refused) => refused.or_uncontrolled(args.best_effort, &args.program, signals)?,
     };
     finish(args, outcome, statistics, started)
 }
@@ -237,20 +262,17 @@ fn warn_without_effect(asked: &[String], why: &str) {
 /// Runs the program under control.
 fn control(
     args: &Args,
-    mut effective: Effective,
-    asked: &[String],
+    wanted: Wanted<'_>,
+    (mut effective, asked): (Effective, &[String]),
     sources: &[HintSource],
     statistics: Option<Output>,
 ) -> Result<u8> {
-    let Some((name, arguments)) = args.program.split_first() else {
-        bail!("no program; give one after '--'")
-    };
     let mut signals = ForProgram::default();
-    let begun = begin(args, (&effective, asked), sole(sources), (name, arguments), &mut signals);
+    let begun = begin(args, (&effective, asked), sole(sources), wanted, &mut signals);
     let started = Instant::now();
     let mut outcome = match begun {
         Ok(steered) => steered.run(sources, signals).map_err(NotRun::failed)?,
-        Err(refused) => refused.or_uncontrolled(args.best_effort, name, arguments, signals)?,
+        Err(refused) => refused.or_uncontrolled(args.best_effort, &args.program, signals)?,
     };
     outcome.stats.chosen = effective.chosen.take();
     finish(args, outcome, statistics, started)
@@ -276,7 +298,8 @@ fn refuse_flag(name: &OsString) -> Result<()> {
 fn running_service(args: &Args, asked: &[String]) -> Option<Host> {
     // Rules are patterns of paths that the service would follow with all of its rights, so it takes them from
     // root alone; and it keeps no record of references or inputs.
-    let own = args.record.is_some() || args.log_inputs.is_some();
+    let attached = args.pid.is_some() || args.cgroup.is_some();
+    let own = args.record.is_some() || args.log_inputs.is_some() || attached;
     if args.no_service || own || !rustix::process::geteuid().is_root() {
         return None;
     }
@@ -406,17 +429,28 @@ fn begin(
     args: &Args,
     (effective, asked): (&Effective, &[String]),
     lists: Option<&Lists>,
-    (name, arguments): (&OsString, &[OsString]),
+    wanted: Wanted<'_>,
     signals: &mut ForProgram,
 ) -> Result<Steered, Refused> {
     let wrong = |e: anyhow::Error| Refused::Wrong(e);
     let mut allowance = Allowance::default();
     let expected = expected_files(&effective.controlled, &mut allowance);
-    let mut hold = || {
-        signals.catch().map_err(Refused::Unable)?;
-        Program::start_held(name, arguments).map_err(|e| wrong(NotRun::failed(e).into()))
+    let name = wanted.name();
+    let (mut attached, program) = match wanted {
+        Wanted::Attached(attached) => (Some(attached), None),
+        Wanted::Program(name, arguments) => (None, Some((name, arguments))),
     };
-    let managers = || effective.controlled.iter().map(|c| manager(c, name)).collect::<Vec<_>>();
+    let is_attached = attached.is_some();
+    let mut hold = || {
+        if let Some(attached) = attached.take() {
+            return Ok(Job::Attached(attached));
+        }
+        let (name, arguments) = program.ok_or_else(|| wrong(anyhow!("internal: there is no program")))?;
+        signals.catch().map_err(Refused::Unable)?;
+        let held = Program::start_held(name, arguments).map_err(|e| wrong(NotRun::failed(e).into()))?;
+        Ok(Job::Program(held))
+    };
+    let managers = || effective.controlled.iter().map(|c| manager(c, &name)).collect::<Vec<_>>();
     let (mut input_log, mut place, mut begun) = (None, None, None);
     if let Some(pid) = args.join {
         warn_without_effect(asked, &format!("run {pid} has its own"));
@@ -436,6 +470,8 @@ fn begin(
         Some(begun) => begun,
         None => {
             let host = own_host(args, effective, &mut input_log)?;
+            // Of a job that runs already nobody knows which child of whom a process was: its lists are found out.
+            let lists = lists.filter(|_| !is_attached);
             let casting = lists.map(|lists| Casting::new(&lists.roles, lists.list_of.clone()));
             Steered::begin(Partner::own(host), hold()?, managers(), casting)?
         }
@@ -457,7 +493,8 @@ fn begin(
         host.plane_mut().expect(&expected);
         let gather = args.record.as_deref().map(|path| Gather::create(path, pid)).transpose();
         let mut gather = gather.map_err(|e| wrong(anyhow!(e).context("--record")))?;
-        gather.iter_mut().for_each(|gather| gather.hold(pid));
+        let know = |gather: &mut Gather| if is_attached { gather.attach_tree(pid) } else { gather.hold(pid) };
+        gather.iter_mut().for_each(know);
         (steered.gather, steered.input_log) = (gather, input_log);
     }
     Ok(steered)

@@ -9,6 +9,7 @@ use foretell_pagecache::watch::{Beside, Totals, WatchError, Watcher};
 
 use super::guessing::Guessing;
 use super::{Ran, Wanted, alone};
+use crate::attached::Job;
 use crate::program::{Program, exit_code};
 use crate::terminal::{warn, with_causes};
 use crate::watched::{Ended, until_end};
@@ -62,8 +63,9 @@ fn follow(
     guessing: &Guessing,
     counts: impl Fn(u8) -> bool,
 ) -> Result<Ran> {
+    let mut job = Job::Program(program);
     let Ended { status, elapsed, watcher } =
-        until_end(program, started, watcher, |watcher| guessing.look(watcher))?;
+        until_end(&mut job, started, watcher, |watcher| guessing.look(watcher))?;
     let code = exit_code(status);
     let Some(watcher) = watcher else {
         return Ok(Ran::unseen(How::Alone, code, elapsed));

@@ -41,6 +41,7 @@ use crate::kernel::maps_whole_folios;
 use crate::observe::{FileKey, Observation, Observer};
 use crate::report::{Counts, FileReport, ProcessReport};
 use crate::resolve;
+use crate::sessions::{name_of, tree_without_us};
 
 /// Pages of the longest run: a MiB. A longer one would hide when its parts were read.
 const RUN_PAGES: u32 = 256;
@@ -173,6 +174,19 @@ impl Gather {
     pub fn hold(&mut self, root: u32) {
         self.held = Some(root);
         self.is_complete = true;
+    }
+
+    /// The process `root`, which runs already, belongs to the job, and so does what it has started and lives. All other
+    /// processes of the job are seen to begin, or told of here.
+    pub fn attach_tree(&mut self, root: u32) {
+        self.is_complete = true;
+        for pid in tree_without_us(root, usize::MAX) {
+            // One without a name has ended.
+            let Some(name) = name_of(pid) else { continue };
+            self.lineage.executed(pid, &name);
+            self.tally.began(pid, &name);
+        }
+        self.tell_roles();
     }
 
     /// The job's first instruction comes now: what is told as time counts from here.

@@ -39,6 +39,7 @@ use loading::Loading;
 use crate::observe::{ObserveError, Observer, ObserverConfig};
 use crate::plane::cpu_time;
 use crate::report::Report;
+use crate::sessions::tree_without_us;
 
 /// The name of the job's first process before it executes anything: the same for every run.
 pub(crate) const ROOT_NAME: &str = "job";
@@ -129,6 +130,35 @@ impl Watcher {
         };
         gather.hold(root);
         Ok(Watcher::new(Sight::Observing(Box::new(observer)), gather))
+    }
+
+    /// Watches a job that runs already: the process `root`, and what it has started and will start.
+    ///
+    /// # Errors
+    /// As [`Watcher::start`].
+    pub fn attach_to(root: u32, path: Option<&Path>) -> Result<Watcher, WatchError> {
+        let mut observer = Observer::open(config()).map_err(|e| WatchError::Observe(Box::new(e)))?;
+        observer.track(root).map_err(|e| WatchError::Observe(Box::new(e)))?;
+        let gather = match path {
+            Some(path) => Gather::create(path, root)?,
+            None => Gather::without_recording(root),
+        };
+        let mut watcher = Watcher::new(Sight::Observing(Box::new(observer)), gather);
+        watcher.attach(root);
+        Ok(watcher)
+    }
+
+    /// Another process that runs already belongs to the job as well, with what it has started.
+    pub fn attach(&mut self, pid: u32) {
+        let Sight::Observing(observer) = &mut self.sight else { return };
+        // What is started while the tree is gone through is found in the second round.
+        for _ in 0..2 {
+            for pid in tree_without_us(pid, usize::MAX) {
+                // One that cannot be tracked has ended.
+                let _ = observer.track(pid);
+            }
+        }
+        self.gather.attach_tree(pid);
     }
 
     fn new(sight: Sight, gather: Gather) -> Watcher {

@@ -6,11 +6,11 @@ use crate::cell::Batch;
 use crate::outcome::Outcome;
 use crate::policy::PolicyName;
 
-const FIGURES: &str = include_str!("../../../../validation/expected/kimbrel96.csv");
-const XDS: &str = include_str!("../../../../validation/expected/kimbrel96_xds.csv");
-const CSCAN_VS_FCFS: &str = include_str!("../../../../validation/expected/kimbrel96_cscan_vs_fcfs.csv");
-const CACHE_SIZE: &str = include_str!("../../../../validation/expected/kimbrel96_cache_size.csv");
-const UTILIZATION: &str = include_str!("../../../../validation/expected/kimbrel96_utilization.csv");
+const FIGURES: &str = include_str!("../../expected/kimbrel96.csv");
+const XDS: &str = include_str!("../../expected/kimbrel96_xds.csv");
+const CSCAN_VS_FCFS: &str = include_str!("../../expected/kimbrel96_cscan_vs_fcfs.csv");
+const CACHE_SIZE: &str = include_str!("../../expected/kimbrel96_cache_size.csv");
+const UTILIZATION: &str = include_str!("../../expected/kimbrel96_utilization.csv");
 
 /// Tables 4, 5 and 8 contradict the compute time of postgres-select in Table 3: with 79.2 s of it the disk
 /// of one-disk demand fetching cannot be busy for 82% of the time. With the 11.5 s that Table 3 prints
