@@ -177,18 +177,19 @@ impl Course {
             self.add(LATE_BITS);
             return Some(Step { left_out: Vec::new() });
         }
-        let mut likely = 0;
+        let mut passed = 0;
         let at = self.coming.iter().position(|coming| {
-            likely += usize::from(is_likely(coming.name()));
-            likely > WINDOW || coming.is(directory, name)
+            let is_found = coming.is(directory, name);
+            passed += usize::from(!is_found && is_likely(coming.name()));
+            is_found || passed == WINDOW
         })?;
-        if !self.coming[at].is(directory, name) {
+        if passed == WINDOW {
             return None;
         }
         self.passed.extend(self.coming.drain(..at));
         let found = self.coming.pop_front()?;
         // By chance it would have been any of those it is among.
-        self.add(evidence(found.among, likely.saturating_sub(1)));
+        self.add(evidence(found.among, passed));
         self.last = (Rc::clone(&found.directory), name.to_owned());
         Some(Step { left_out: self.too_late() })
     }

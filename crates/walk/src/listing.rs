@@ -163,8 +163,17 @@ impl Order {
 pub(crate) struct Listing {
     path: PathBuf,
     entries: Vec<Entry>,
-    /// The positions of the entries in each order, once it is asked for.
-    sequences: [OnceCell<Box<[u32]>>; Order::ALL.len()],
+    /// The entries in each order, once it is asked for.
+    sequences: [OnceCell<Sequence>; Order::ALL.len()],
+}
+
+/// Entries in an order.
+#[derive(Debug)]
+struct Sequence {
+    /// The entry at each place.
+    entries: Box<[u32]>,
+    /// The place of each entry.
+    places: Box<[u32]>,
 }
 
 impl Listing {
@@ -182,7 +191,7 @@ impl Listing {
 
     /// The entry at a place of an order.
     pub(crate) fn at(&self, order: Order, place: usize) -> Option<(u32, &Entry)> {
-        let entry = *self.sequence(order).get(place)?;
+        let entry = *self.sequence(order).entries.get(place)?;
         Some((entry, &self.entries[entry as usize]))
     }
 
@@ -192,11 +201,10 @@ impl Listing {
 
     /// The place of a name in an order.
     pub(crate) fn place(&self, order: Order, name: &OsStr) -> Option<usize> {
-        let names = self.sequence(Order::mixed(By::Name));
+        let names = &self.sequence(Order::mixed(By::Name)).entries;
         let found =
             names.binary_search_by(|&at| self.entries[at as usize].name.as_os_str().cmp(name)).ok()?;
-        let entry = names[found];
-        self.sequence(order).iter().position(|&other| other == entry)
+        Some(self.sequence(order).places[names[found] as usize] as usize)
     }
 
     fn by(&self, by: By, mut entries: Vec<u32>) -> Vec<u32> {
@@ -210,23 +218,27 @@ impl Listing {
         entries
     }
 
-    fn sequence(&self, order: Order) -> &[u32] {
+    fn sequence(&self, order: Order) -> &Sequence {
         self.sequences[order.index()].get_or_init(|| {
             let of = |kind: Option<Kind>, by: By| {
                 let is = |at: &u32| kind.is_none_or(|kind| self.entries[*at as usize].kind == kind);
                 self.by(by, (0..self.entries.len() as u32).filter(is).collect())
             };
-            if !order.files_first {
-                return of(None, order.files).into();
+            let entries = if order.files_first {
+                [of(Some(Kind::File), order.files), of(Some(Kind::Directory), order.directories)].concat()
+            } else {
+                of(None, order.files)
+            };
+            let mut places = vec![0; entries.len()];
+            for (place, &entry) in (0..).zip(&entries) {
+                places[entry as usize] = place;
             }
-            let mut sequence = of(Some(Kind::File), order.files);
-            sequence.extend(of(Some(Kind::Directory), order.directories));
-            sequence.into()
+            Sequence { entries: entries.into(), places: places.into() }
         })
     }
 }
 
-/// Listings, the last ones kept. To list costs a token, of which whoever predicts well has enough: a program that reads
+/// Listings, the last ones kept. To list costs tokens, of which whoever predicts well has enough: a program that reads
 /// here and there must not make us read all of its directories.
 #[derive(Debug)]
 pub(crate) struct Listings<T> {
@@ -237,6 +249,8 @@ pub(crate) struct Listings<T> {
 
 /// Tokens there are in the beginning, and at most.
 const TOKENS: u32 = 64;
+/// Entries that cost as much as a directory: to read and order so many takes a tenth of a millisecond.
+const ENTRIES_A_TOKEN: usize = 256;
 
 impl<T: Tree> Listings<T> {
     pub(crate) fn new(tree: T) -> Listings<T> {
@@ -261,6 +275,7 @@ impl<T: Tree> Listings<T> {
         self.tokens = self.tokens.checked_sub(1)?;
         // One that cannot be read is as good as empty, and need not be asked for again.
         let entries = self.tree.list(directory).unwrap_or_default();
+        self.tokens = self.tokens.saturating_sub((entries.len() / ENTRIES_A_TOKEN) as u32);
         let listing = Rc::new(Listing::new(directory.to_owned(), entries));
         self.kept.push_back(Rc::clone(&listing));
         let entries = |kept: &VecDeque<Rc<Listing>>| kept.iter().map(|listing| listing.len()).sum::<usize>();

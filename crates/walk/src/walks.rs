@@ -273,7 +273,8 @@ impl<T: Tree> Walks<T> {
         let bits = |order| if alike.is_some_and(|(alike, _)| alike == order) { ALIKE_BITS } else { 0.0 };
         let begin = |&order: &Order| Course::at(order, &listing, name, bits(order));
         let courses: Vec<Course> = Order::ALL.iter().filter_map(begin).collect();
-        let habits = alike.map(|(_, habits)| habits.clone()).unwrap_or_default();
+        let mut habits = alike.map(|(_, habits)| habits.clone()).unwrap_or_default();
+        habits.passed(name, true);
         if courses.is_empty() {
             return;
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use foretell_walk::{Entry, Extent, Kind, Tree, Visit, Walks, Wanted};
+use proptest::{collection, prop_assert, proptest};
 
 /// A tree in memory. Names are listed in an order of their own, and inodes are numbered in another.
 #[derive(Debug, Clone, Default)]
@@ -278,4 +279,37 @@ fn wrong_guesses_end_in_longer_and_longer_pauses() {
     }
     let outcome = follow(&made, &job, WHOLE);
     assert!(outcome.wrong < 700, "{} of {} visits", outcome.wrong, job.len());
+}
+
+proptest! {
+    /// Whatever a job does: what is wanted is there, is wanted once, and no more of it than came before.
+    #[test]
+    fn no_more_is_wanted_than_has_come(
+        widths in [1_usize..12, 1..4],
+        files in 1_usize..30,
+        jumps in collection::vec((0_usize..4, 0_usize..4000, 1_usize..60), 1..60),
+    ) {
+        let made = Made::of(widths, files);
+        let mut tree = made.clone();
+        let mut walks = Walks::new(&mut tree, 64 << 20);
+        let (mut wanted, mut last) = (HashSet::new(), walks.guesses());
+        let orders: Vec<Vec<PathBuf>> =
+            ORDERS.iter().map(|(_, by)| made.walk(Path::new("/data"), false, by)).collect();
+        for (order, from, steps) in jumps {
+            for at in from..from + steps {
+                // Now and then a file that is not there any more.
+                let path = orders[order].get(at).cloned().unwrap_or_else(|| format!("/data/gone/{at}").into());
+                for new in walks.visit(&Visit { path, waited_ns: 1, before: WHOLE }) {
+                    let Wanted::File(path, _) = new else { continue };
+                    prop_assert!(orders[0].contains(&path));
+                    wanted.insert(path);
+                }
+                let guesses = walks.guesses();
+                prop_assert!(guesses.used + guesses.wrong <= guesses.asked);
+                prop_assert!(guesses.asked - last.asked <= 16 + last.used + 1, "{guesses:?}");
+                prop_assert!(guesses.asked as usize >= wanted.len());
+                last = guesses;
+            }
+        }
+    }
 }
