@@ -215,7 +215,7 @@ fn shuffled_epochs(parts: u32) -> (u64, u64, Statistics) {
 
 #[test]
 fn a_sequence_told_exactly_is_fetched_as_seldom_as_can_be() {
-    for (parts, percent) in [(1, 102), (4, 103)] {
+    for (parts, percent) in [(1, 102), (4, 105)] {
         let (fetches, best, counts) = shuffled_epochs(parts);
         assert!(fetches * 100 <= best * percent, "{fetches} instead of {best}: {counts:?}");
         assert!(counts.hits + counts.late > counts.demand_fetches * 10, "{counts:?}");
