@@ -11,7 +11,7 @@ pub const NIGHTS: usize = 64;
 pub enum How {
     /// Nothing: the job ran by itself.
     Alone,
-    /// It watched, and did nothing else.
+    /// It watched, and read ahead what it guessed.
     Watched,
     /// It fetched and evicted by what it knew.
     Steered,

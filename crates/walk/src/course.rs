@@ -203,7 +203,9 @@ impl Course {
         listings: &mut Listings<impl Tree>,
     ) -> Option<Step> {
         let here = self.last.0.path();
+        // What has nothing in common but the root directory is no tree that somebody goes through.
         let common = here.ancestors().find(|above| directory.starts_with(above))?;
+        common.parent()?;
         let from = here.strip_prefix(common).ok()?.iter().next().unwrap_or(&self.last.1);
         let mut way = directory.strip_prefix(common).ok()?.iter().chain([name]);
         let to = way.next()?;
@@ -213,17 +215,23 @@ impl Course {
         let mut listing = listings.get(common)?;
         let (before, after) = (listing.place(self.order, from)?, listing.place(self.order, to)?);
         let passed = after.checked_sub(before + 1)?;
-        // What is as likely of somebody who takes any is no way to go on.
-        let bits = evidence(listing.len(), passed);
-        if bits <= 0.0 {
-            return None;
-        }
+        let mut bits = evidence(listing.len(), passed);
         levels.push((Rc::clone(&listing), after + 1));
         let mut below = common.join(to);
         for part in way {
+            // What is as likely of somebody who takes any is no way to go on.
+            if bits <= 0.0 {
+                return None;
+            }
             listing = listings.get(&below)?;
-            levels.push((Rc::clone(&listing), listing.place(self.order, part)? + 1));
+            let place = listing.place(self.order, part)?;
+            // Whoever comes to a directory begins with what is first in it, or not far from it.
+            bits += evidence(listing.len(), place).min(0.0);
+            levels.push((Rc::clone(&listing), place + 1));
             below.push(part);
+        }
+        if bits <= 0.0 {
+            return None;
         }
         (self.levels, self.highest) = (levels, usize::MAX);
         (self.last, self.is_at_its_end) = ((listing, name.to_owned()), false);

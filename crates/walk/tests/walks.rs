@@ -162,7 +162,9 @@ fn whoever_reads_here_and_there_is_left_alone() {
 
 #[test]
 fn processes_that_share_a_list_are_foreseen() {
-    let made = Made::of([60, 7], 8);
+    let mut made = Made::of([60, 7], 8);
+    // The root directory has others.
+    (0..20).for_each(|n| made.add(Path::new(&format!("/d{n}/x")), Kind::File));
     let job = made.walk(Path::new("/data"), false, &by_listing);
     for (processes, files) in [(4, 1), (2, 8), (4, 4), (4, 8)] {
         let mut mixed = Vec::new();
@@ -177,6 +179,7 @@ fn processes_that_share_a_list_are_foreseen() {
         assert_eq!(outcome.wrong, 0);
         // Each process begins with what all of them begin with.
         let library = PathBuf::from("/elsewhere/z7/other");
+        made.add(&library, Kind::File);
         let mixed: Vec<_> =
             mixed.chunks(files).flat_map(|files| [std::slice::from_ref(&library), files].concat()).collect();
         let outcome = follow(&made, &mixed, WHOLE);

@@ -1,4 +1,4 @@
-//! `foretell learn`: a job that runs again and again, faster from its second night on.
+//! `foretell learn`: a job that runs again and again, faster each time.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -18,9 +18,9 @@ use crate::terminal::{note, say, warn, with_causes};
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "foretell learn [OPTIONS] -- JOB [ARGS]...\n       foretell learn --list | --show NAME | --forget NAME",
-    after_help = "The first night the job is only watched; from the second on what it will read is fetched ahead, if that\n\
-        pays. The job's output and its exit code are its own. When anything of ours fails, the job runs on the kernel\n\
-        alone, and one line says why.\n\n\
+    after_help = "The first night the job is watched, and what comes next is guessed if it goes through directories; from the\n\
+        second on what it will read is fetched ahead, if that pays. The job's output and its exit code are its own.\n\
+        When anything of ours fails, the job runs on the kernel alone, and one line says why.\n\n\
         Examples:\n  \
         foretell learn -- ./nightly.sh\n  \
         foretell learn --show nightly.sh-1f2e3d4c"
@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE")]
     budget: Option<String>,
 
-    /// Do this tonight, whatever is known [default: what pays]
+    /// Do this tonight, and nothing else, whatever is known [default: what pays]
     #[arg(long = "as", value_name = "alone|watch|steer")]
     how: Option<Way>,
 

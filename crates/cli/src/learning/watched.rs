@@ -1,4 +1,4 @@
-//! A night on which the job is watched, and nothing else is done.
+//! A night on which the job is watched, and what comes next is at most guessed.
 
 use std::path::Path;
 use std::time::Instant;
