@@ -152,6 +152,23 @@ fn on_the_first_night_the_files_of_a_directory_are_read_ahead() {
 }
 
 #[test]
+fn on_the_first_night_what_is_read_from_its_end_is_read_ahead() {
+    if !can_control("on_the_first_night_what_is_read_from_its_end_is_read_ahead") {
+        return;
+    }
+    let stage = Stage { tree: Tree::new(&[("large.dat", 24 << 20)]) };
+    let out = stage.tree.file("stats.json");
+    let script = format!("sleep 3; tac '{}' | cksum", stage.tree.file("large.dat").display());
+    let night = stage.night(&["--stats", out.to_str().unwrap()], &script);
+    assert_eq!(night.code, Some(0), "{}", night.stderr);
+    let told: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    let streams = &told["guesses"]["streams"];
+    let pages = |what: &str| streams[what].as_u64().unwrap();
+    assert!(pages("used_pages") > 3000, "of 6,144 pages: {streams}");
+    assert!(pages("wrong_pages") < 600, "{streams}");
+}
+
+#[test]
 fn what_has_nothing_to_gain_runs_alone() {
     if !can_control("what_has_nothing_to_gain_runs_alone") {
         return;

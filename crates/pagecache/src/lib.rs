@@ -14,7 +14,6 @@ mod acting;
 mod advice;
 mod aside;
 mod backlog;
-mod beginning;
 mod by_user;
 mod casting;
 mod check;
@@ -57,6 +56,7 @@ mod pressure;
 pub mod proc_text;
 mod put_off;
 mod read_starts;
+mod reading_ahead;
 mod recorder;
 mod report;
 mod resolve;
@@ -73,7 +73,6 @@ mod workers;
 mod yielding;
 
 pub use backlog::Backlog;
-pub use beginning::fetch_beginning;
 pub use casting::Casting;
 pub use children::{ChildrenUsage, children_usage, expect_children};
 pub use clients::{ByteRange, HeldFile};
@@ -92,6 +91,7 @@ pub use options::{
 pub use own_pages::unmap_program;
 pub use parts::Rest;
 pub use plane::{Disclosed, Plane};
+pub use reading_ahead::fetch_part;
 pub use report::{
     Counts, FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES, Report, readable_path,
 };

@@ -1,4 +1,5 @@
-//! Fetching ahead for a program of which nothing is known but that it walks through a tree of files.
+//! Fetching ahead for a program of which nothing is known but that it walks through a tree of files, or goes through a file
+//! in sequence or in equal steps.
 //!
 //! Backups, copies, searches, checksums and imports read the files of a tree in an order that the tree itself tells: as the
 //! directories list them, or by name, or by inode. After a few files it is clear which of these it is, and what
@@ -19,16 +20,21 @@
 //! Prefetching of what has been seen to follow each other is old (Griffioen and Appleton 1994); here the directories
 //! foretell what has never been seen.
 //!
-//! [`Walks`] is the pure part; [`Walker`] runs it beside a job, with threads that read.
+//! [`Streams`] does the same within a file: see there.
+//!
+//! [`Walks`] and [`Streams`] are the pure part; [`Walker`] runs them beside a job, with threads that read.
 
 mod asked;
 mod course;
 mod habits;
 mod listing;
+mod steps;
+mod streams;
 mod walker;
 mod walks;
 
 pub use habits::Extent;
 pub use listing::{Disk, Entry, Kind, Tree};
+pub use streams::{Piece, StreamGuesses, Streams};
 pub use walker::{Found, Means, Walker};
 pub use walks::{Guesses, Visit, Walks, Wanted};

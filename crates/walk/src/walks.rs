@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -43,7 +45,7 @@ const FORGOTTEN_GUESSES: u64 = 1 << 10;
 const PAUSE: u64 = 512;
 const LONGEST_PAUSE: u64 = 1 << 20;
 /// Bytes of a page, as the pages of a visit are counted.
-const PAGE_BYTES: u64 = 4096;
+pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// A program begins to read a file from its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +63,8 @@ pub struct Visit {
 pub enum Wanted {
     /// The beginning of a file, so many bytes or what there is of them.
     File(PathBuf, u64),
+    /// These bytes of a file.
+    Part(Arc<Path>, Range<u64>),
     /// The names in a directory.
     Directory(PathBuf),
 }

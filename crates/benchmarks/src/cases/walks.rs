@@ -1,5 +1,5 @@
 //! `foretell learn` on the first night before jobs that walk through a tree of small files, in every order that programs
-//! have, and one that has none.
+//! have, and one that has none; and before jobs that go through a large file.
 //!
 //! What the files hold is cold; their names and inodes are not, as nothing but a file's pages can be dropped from the
 //! cache without disturbing other programs.
@@ -18,6 +18,8 @@ use crate::reader::BLOCK_BYTES;
 /// The tree: directories in each other, and files in each.
 const WIDTHS: [u64; 2] = [40, 5];
 const FILES: u64 = 12;
+/// Blocks of the large file: 48 MiB.
+const LARGE_BLOCKS: u64 = 6 << 10;
 /// Blocks of the smallest and the largest file.
 const BLOCKS: [u64; 2] = [1, 8];
 /// Memory for the programs, foretell and the files, of which all fit.
@@ -25,7 +27,7 @@ const LIMIT_MIB: u64 = 200;
 /// The kernel's readahead, KiB: its default before Linux 6.18.
 const READ_AHEAD_KB: u32 = 128;
 /// The jobs, for a shell that is in the tree.
-const JOBS: [(&str, &str); 7] = [
+const JOBS: [(&str, &str); 9] = [
     ("as listed", "tar cf - . | cksum"),
     ("searched", "grep -rc foretell . | cksum"),
     ("by name", "find . -type f | sort | xargs cat | cksum"),
@@ -33,6 +35,8 @@ const JOBS: [(&str, &str); 7] = [
     ("one kind of three", "find . -name '*.a' | xargs cat | cksum"),
     ("beginnings", "find . -type f | xargs head -qc 100 | cksum"),
     ("in no order", "find . -type f | sort -R --random-source=/proc/self/exe | xargs cat | cksum"),
+    ("in sequence", "cksum ../large"),
+    ("from the end", "tac ../large | cksum"),
 ];
 
 pub(crate) struct Walks<'b> {
@@ -47,8 +51,9 @@ impl<'b> Walks<'b> {
     /// The tree, on a volume.
     pub(crate) fn prepare(bench: &'b Bench) -> Result<Self> {
         let directories = (WIDTHS[0] / bench.shrink).max(4) * WIDTHS[1];
-        let place =
-            bench.slow_device("walks", Timing::cloud_1ms(), directories * FILES * BLOCKS[1] * BLOCK_BYTES)?;
+        let large_blocks = LARGE_BLOCKS / bench.shrink;
+        let bytes = (directories * FILES * BLOCKS[1] + large_blocks) * BLOCK_BYTES;
+        let place = bench.slow_device("walks", Timing::cloud_1ms(), bytes)?;
         let tree = place.directory.join("tree");
         let mut paths = Vec::new();
         for at in 0..directories {
@@ -60,6 +65,9 @@ impl<'b> Walks<'b> {
                 paths.push(path);
             }
         }
+        let large = place.directory.join("large");
+        files::make(&large, large_blocks)?;
+        paths.push(large);
         let state = bench.launcher.scratch().join("walks-learnt");
         Ok(Walks { bench, place, tree, paths, state })
     }
@@ -68,8 +76,8 @@ impl<'b> Walks<'b> {
 impl Case for Walks<'_> {
     fn title(&self) -> String {
         format!(
-            "first nights: {} small files in {} directories; 1 ms x 8 channels",
-            self.paths.len(),
+            "first nights: {} small files in {} directories, and a large one; 1 ms x 8 channels",
+            self.paths.len() - 1,
             self.paths.len() as u64 / FILES
         )
     }

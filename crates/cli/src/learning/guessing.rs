@@ -1,11 +1,14 @@
-//! A night on which nothing is known: what comes next is guessed from the directories that the job goes through.
+//! A night on which nothing is known: what comes next is guessed from the directories that the job goes through, and from
+//! how it goes through files.
 
+use std::ops::Range;
 use std::path::Path;
 
 use foretell_learn::{at_a_time, memory};
-use foretell_pagecache::fetch_beginning;
-use foretell_pagecache::watch::Watcher;
-use foretell_walk::{Extent, Found, Guesses, Means, Visit, Walker};
+use foretell_pagecache::fetch_part;
+use foretell_pagecache::watch::{self, Watcher};
+use foretell_walk::{Extent, Found, Guesses, Means, Piece, StreamGuesses, Visit, Walker};
+use serde::Serialize;
 
 /// One part of the memory that is free in so many may be read ahead of its use,
 const MEMORY_SHARE: u64 = 16;
@@ -40,16 +43,38 @@ impl Guessing {
             let before = visit.before.map(|(read, of)| Extent { read, of });
             walker.visited(Visit { path: visit.path, waited_ns: visit.waited_ns, before });
         }
+        for seen in watcher.take_pieces() {
+            let watch::Piece { process, file, path, pages, of, waited_ns } = seen;
+            walker.read(Piece { process, file, path, pages, of, waited_ns });
+        }
     }
 
     /// How good the guesses were, if there were any.
-    pub(super) fn guesses(&self) -> Option<Guesses> {
-        self.0.as_ref().map(Walker::guesses).filter(|guesses| guesses.asked > 0)
+    pub(super) fn guesses(&self) -> Option<Guessed> {
+        let (files, streams) = self.0.as_ref()?.guesses();
+        (files.asked > 0 || streams.asked_pages > 0).then_some(Guessed { files, streams })
     }
 }
 
-fn fetch(path: &Path, bytes: u64) -> Found {
-    match fetch_beginning(path, bytes) {
+/// How good the guesses of a night were.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Guessed {
+    /// Which files come.
+    #[serde(flatten)]
+    files: Guesses,
+    /// Which parts of them.
+    streams: StreamGuesses,
+}
+
+impl Guessed {
+    /// What the job would have waited besides, seconds.
+    pub(super) fn saved_s(self) -> f64 {
+        self.files.saved_ns().saturating_add(self.streams.saved_ns) as f64 / 1e9
+    }
+}
+
+fn fetch(path: &Path, bytes: Range<u64>) -> Found {
+    match fetch_part(path, bytes) {
         Some(true) => Found::Absent,
         Some(false) => Found::Cached,
         None => Found::Nothing,

@@ -29,9 +29,9 @@ use foretell_learn::{
 };
 use foretell_pagecache::keeper::{self, Follow, Kept, Lost, Split, Worker};
 use foretell_recording::{Access, Recording};
-use foretell_walk::Guesses;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use self::guessing::Guessed;
 use self::patience::Patience;
 use crate::program::{Program, exit_code};
 use crate::signals::{self, Caught};
@@ -107,7 +107,7 @@ pub struct Done {
     /// The counts of a steered night.
     pub stats: Option<Stats>,
     /// What was guessed of a watched one, if anything was.
-    pub guesses: Option<Guesses>,
+    pub guesses: Option<Guessed>,
     /// The night was watched, and what the job has read is known now.
     pub is_known: bool,
 }
@@ -135,7 +135,7 @@ struct Ran {
     /// The share of the references that a list had predicted.
     predicted: Option<f64>,
     /// What was guessed of a night that was watched.
-    guesses: Option<Guesses>,
+    guesses: Option<Guessed>,
     stats: Option<Stats>,
     /// How the files of the plan were found.
     names: Names,
@@ -294,7 +294,7 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
         // What we take to begin and to end is part of what steering costs.
         elapsed_s: if ran.how == How::Steered { began.elapsed() } else { ran.elapsed }.as_secs_f64(),
         wait_s: ran.wait_ns.map(|ns| ns as f64 / 1e9),
-        saved_s: ran.guesses.map(|guesses| guesses.saved_ns() as f64 / 1e9),
+        saved_s: ran.guesses.map(Guessed::saved_s),
         read_bytes: ran.read_bytes.unwrap_or(used.read_bytes),
         resident_bytes: used.resident_bytes,
         memory_bytes: ran.memory_bytes,

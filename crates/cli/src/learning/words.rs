@@ -1,9 +1,9 @@
 //! What is said of a night: three lines, and the same for machines.
 
 use foretell_learn::{How, Names, Night, by_itself, usual_exit_code};
-use foretell_walk::Guesses;
 use serde::Serialize;
 
+use super::guessing::Guessed;
 use super::{Done, Planned};
 use crate::size::human_bytes;
 use crate::stats::Stats;
@@ -84,7 +84,7 @@ pub struct Told<'a> {
     pub night: &'a Night,
     /// What was guessed of a watched night.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub guesses: Option<Guesses>,
+    pub guesses: Option<Guessed>,
     /// Distinct bytes that the plan named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planned_bytes: Option<u64>,

@@ -20,6 +20,7 @@
 //! The same is added up by process and by file (`tally.rs`), whether or not a recording is kept.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -34,7 +35,7 @@ use super::memory::OwnMemory;
 use super::programs::{Programs, Told};
 use super::reads::Reads;
 use super::tally::Tally;
-use super::visits::{Visit, Visits};
+use super::visits::{Piece, Visit, Visits};
 use crate::descriptors::{Descriptors, Search};
 use crate::handles::Mounts;
 use crate::kernel::maps_whole_folios;
@@ -78,6 +79,10 @@ struct Run {
     pages: u32,
     at_ns: u64,
     waited_ns: u64,
+    /// It is of use to whoever guesses what comes next; of these pages, and this wait, was told.
+    is_told: bool,
+    told_pages: u32,
+    told_ns: u64,
 }
 
 impl Run {
@@ -87,6 +92,17 @@ impl Run {
         let end = self.first + self.pages;
         let from = if self.way == Way::Read { end - 1 } else { self.first };
         (from..=end).contains(&page)
+    }
+
+    /// The pages that were not told of yet, and what was waited for them.
+    fn take_untold(&mut self) -> Option<(Range<u32>, u64)> {
+        if !self.is_told || self.told_pages == self.pages {
+            return None;
+        }
+        let pages = self.first + self.told_pages..self.first + self.pages;
+        let waited_ns = self.waited_ns.saturating_sub(self.told_ns);
+        (self.told_pages, self.told_ns) = (self.pages, self.waited_ns);
+        Some((pages, waited_ns))
     }
 }
 
@@ -313,6 +329,17 @@ impl Gather {
         self.visits.as_mut().map(Visits::take).unwrap_or_default()
     }
 
+    /// The pieces since this was asked the last time.
+    pub(super) fn take_pieces(&mut self) -> Vec<Piece> {
+        let Some(visits) = &mut self.visits else { return Vec::new() };
+        for (&tgid, run) in &mut self.runs {
+            if let Some((pages, waited_ns)) = run.take_untold() {
+                visits.read_piece(tgid, run.file.0, pages, waited_ns);
+            }
+        }
+        visits.take_pieces()
+    }
+
     /// What was counted, with what those processes have read and waited that live.
     pub(super) fn counted(
         &mut self,
@@ -413,11 +440,13 @@ impl Gather {
         self.end_run(tgid);
         let Some(role) = self.lineage.role(tgid) else { return };
         self.tell_roles();
+        let is_told = way != Way::Written && !(way == Way::Mapped && seen.executable);
+        let (pages, at_ns) = (last - first + 1, self.now_ns());
+        let (told_pages, told_ns) = (0, 0);
         let run =
-            Run { role, file: number, way, first, pages: last - first + 1, at_ns: self.now_ns(), waited_ns };
+            Run { role, file: number, way, first, pages, at_ns, waited_ns, is_told, told_pages, told_ns };
         self.runs.insert(tgid, run);
-        let is_program = way == Way::Mapped && seen.executable;
-        if let Some(visits) = self.visits.as_mut().filter(|_| way != Way::Written && !is_program) {
+        if let Some(visits) = self.visits.as_mut().filter(|_| is_told) {
             visits.began(tid, number.0, first, waited_ns);
         }
     }
@@ -430,11 +459,14 @@ impl Gather {
     }
 
     fn end_run(&mut self, tgid: u32) {
-        if let Some(run) = self.runs.remove(&tgid) {
+        if let Some(mut run) = self.runs.remove(&tgid) {
             if run.way != Way::Written {
                 self.tally.referenced(tgid, run.file.0, run.first, run.pages);
                 if let Some(visits) = &mut self.visits {
                     visits.read(run.file.0, run.pages);
+                    if let Some((pages, waited_ns)) = run.take_untold() {
+                        visits.read_piece(tgid, run.file.0, pages, waited_ns);
+                    }
                 }
             }
             self.write_run(run);
@@ -442,7 +474,7 @@ impl Gather {
     }
 
     fn write_run(&mut self, run: Run) {
-        let Run { role, file, way, first, pages, at_ns, waited_ns } = run;
+        let Run { role, file, way, first, pages, at_ns, waited_ns, .. } = run;
         self.write(&Event::Access(Access { role, file, first_page: first, pages, at_ns, waited_ns, way }));
     }
 

@@ -1,17 +1,24 @@
-//! Which files the job begins to read, for whoever guesses what comes next.
+//! Which files the job begins to read, and which pieces of them it reads, for whoever guesses what comes next.
 //!
 //! A *visit* begins when a thread reads the first page of another file than the one it was at, and lasts until its next
-//! one.
+//! one. A *piece* is what a process reads in one go, or has read of that since it was told of last. Of a process that
+//! does not wait for storage no pieces are told: it may read a million a second.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Visits that are kept until they are asked for; of more the newest are lost.
 const VISITS: usize = 4096;
 /// Files whose paths are kept, for the case that they are visited again: 1.5 MB.
 const PATHS: usize = 1 << 14;
-/// Threads that are followed; for one more, all are forgotten.
+/// Threads that are followed; for one more, all are forgotten. As many processes.
 const THREADS: usize = 4096;
+/// Pieces that are kept until they are asked for; of more the newest are lost.
+const PIECES: usize = 4096;
+/// Pieces after which a process is taken not to wait. They come to 16 MiB or more.
+const WITHOUT_WAITING: u32 = 4096;
 
 /// A thread begins to read a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,16 +31,36 @@ pub struct Visit {
     pub before: Option<(u32, u32)>,
 }
 
+/// A process has read a piece of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The process.
+    pub process: u32,
+    /// The file, by its number in the recording.
+    pub file: u32,
+    /// The same, by its path.
+    pub path: Arc<Path>,
+    /// The pages.
+    pub pages: Range<u32>,
+    /// Pages that the file has.
+    pub of: u32,
+    /// What the process waited for them, nanoseconds.
+    pub waited_ns: u64,
+}
+
 /// Visits, from the runs of processes.
 #[derive(Debug, Default)]
 pub(crate) struct Visits {
     /// By the number of a file: its path, and its pages.
-    paths: HashMap<u32, (Box<Path>, u32)>,
+    paths: HashMap<u32, (Arc<Path>, u32)>,
     /// The file at which each thread is.
     threads: HashMap<u32, u32>,
     /// Pages that were read of these.
     read: HashMap<u32, u32>,
     visits: Vec<Visit>,
+    pieces: Vec<Piece>,
+    /// Pieces of processes since they waited the last time.
+    since_waiting: HashMap<u32, u32>,
 }
 
 impl Visits {
@@ -64,6 +91,22 @@ impl Visits {
         }
     }
 
+    /// A process has read these pages of a file.
+    pub(super) fn read_piece(&mut self, process: u32, file: u32, pages: Range<u32>, waited_ns: u64) {
+        if self.since_waiting.len() >= THREADS && !self.since_waiting.contains_key(&process) {
+            self.since_waiting.clear();
+        }
+        let since = self.since_waiting.entry(process).or_default();
+        *since = if waited_ns > 0 { 0 } else { since.saturating_add(1) };
+        if *since > WITHOUT_WAITING || self.pieces.len() >= PIECES {
+            return;
+        }
+        if let Some((path, of)) = self.paths.get(&file) {
+            let (path, of) = (Arc::clone(path), *of);
+            self.pieces.push(Piece { process, file, path, pages, of, waited_ns });
+        }
+    }
+
     /// So many pages of a file have been read in one run.
     pub(super) fn read(&mut self, file: u32, pages: u32) {
         if let Some(read) = self.read.get_mut(&file) {
@@ -73,6 +116,7 @@ impl Visits {
 
     /// A process has ended.
     pub(super) fn ended(&mut self, tgid: u32) {
+        self.since_waiting.remove(&tgid);
         if let Some(file) = self.threads.remove(&tgid) {
             self.read.remove(&file);
         }
@@ -82,11 +126,37 @@ impl Visits {
     pub(super) fn take(&mut self) -> Vec<Visit> {
         std::mem::take(&mut self.visits)
     }
+
+    /// The pieces since this was asked the last time.
+    pub(super) fn take_pieces(&mut self) -> Vec<Piece> {
+        std::mem::take(&mut self.pieces)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_are_told_of_processes_that_wait() {
+        let mut visits = Visits::default();
+        visits.named(3, Path::new("/3"), 9);
+        visits.read_piece(1, 3, 0..2, 5);
+        visits.read_piece(1, 4, 0..2, 5);
+        let told = visits.take_pieces();
+        let path = Path::new("/3").into();
+        assert_eq!(told, [Piece { process: 1, file: 3, path, pages: 0..2, of: 9, waited_ns: 5 }]);
+        for _ in 0..3 * PIECES {
+            visits.read_piece(1, 3, 2..3, 0);
+        }
+        assert_eq!(visits.take_pieces().len(), PIECES, "they have room for no more");
+        visits.read_piece(1, 3, 2..3, 0);
+        assert_eq!(visits.take_pieces(), [], "it does not wait");
+        visits.read_piece(1, 3, 2..3, 1);
+        assert_eq!(visits.take_pieces().len(), 1);
+        (0..2 * THREADS as u32).for_each(|process| visits.read_piece(process, 3, 0..1, 0));
+        assert!(visits.since_waiting.len() <= THREADS);
+    }
 
     #[test]
     fn a_visit_begins_with_the_first_page_of_another_file() {
