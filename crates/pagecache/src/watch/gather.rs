@@ -414,6 +414,9 @@ impl Gather {
             Way::Mapped | Way::Read => {}
         }
         let number = seen.number;
+        if let Some(visits) = self.visits.as_mut().filter(|_| way == Way::Mapped) {
+            visits.waited(tid, number.0, waited_ns);
+        }
         if let Some(pages) = seen.pages {
             if way != Way::Mapped {
                 self.files.entry(file.0).and_modify(|seen| seen.read = true);

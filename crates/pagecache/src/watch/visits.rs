@@ -25,7 +25,8 @@ const WITHOUT_WAITING: u32 = 4096;
 pub struct Visit {
     /// The file.
     pub path: PathBuf,
-    /// What it waited to open it and for its first page, nanoseconds.
+    /// What it waited to open it and for its first page, nanoseconds. If the file before was mapped, what it waited for that
+    /// counts here: a mapped page is told of before it is waited for.
     pub waited_ns: u64,
     /// Pages that were read of the file which the same thread was at before, and how many it has.
     pub before: Option<(u32, u32)>,
@@ -48,13 +49,21 @@ pub struct Piece {
     pub waited_ns: u64,
 }
 
+/// Where a thread is.
+#[derive(Debug, Clone, Copy)]
+struct At {
+    file: u32,
+    /// What it has waited there since that was told, nanoseconds.
+    waited_ns: u64,
+}
+
 /// Visits, from the runs of processes.
 #[derive(Debug, Default)]
 pub(crate) struct Visits {
     /// By the number of a file: its path, and its pages.
     paths: HashMap<u32, (Arc<Path>, u32)>,
-    /// The file at which each thread is.
-    threads: HashMap<u32, u32>,
+    /// Where each thread is.
+    threads: HashMap<u32, At>,
     /// Pages that were read of these.
     read: HashMap<u32, u32>,
     visits: Vec<Visit>,
@@ -73,7 +82,7 @@ impl Visits {
 
     /// A thread begins a run at this page.
     pub(super) fn began(&mut self, tid: u32, file: u32, page: u32, waited_ns: u64) {
-        if page > 0 || self.threads.get(&tid) == Some(&file) {
+        if page > 0 || self.threads.get(&tid).is_some_and(|at| at.file == file) {
             return;
         }
         let Some((path, _)) = self.paths.get(&file) else { return };
@@ -81,13 +90,22 @@ impl Visits {
             self.threads.clear();
             self.read.clear();
         }
-        let before = self.threads.insert(tid, file).and_then(|before| {
-            let (_, of) = self.paths.get(&before)?;
-            Some((self.read.remove(&before)?.min(*of), *of))
+        let at = self.threads.insert(tid, At { file, waited_ns: 0 });
+        let waited_ns = waited_ns + at.map_or(0, |at| at.waited_ns);
+        let before = at.and_then(|at| {
+            let (_, of) = self.paths.get(&at.file)?;
+            Some((self.read.remove(&at.file)?.min(*of), *of))
         });
         self.read.entry(file).or_insert(0);
         if self.visits.len() < VISITS {
             self.visits.push(Visit { path: path.to_path_buf(), waited_ns, before });
+        }
+    }
+
+    /// A thread has waited for a file after it was told that it is there.
+    pub(super) fn waited(&mut self, tid: u32, file: u32, waited_ns: u64) {
+        if let Some(at) = self.threads.get_mut(&tid).filter(|at| at.file == file) {
+            at.waited_ns = at.waited_ns.saturating_add(waited_ns);
         }
     }
 
@@ -117,8 +135,8 @@ impl Visits {
     /// A process has ended.
     pub(super) fn ended(&mut self, tgid: u32) {
         self.since_waiting.remove(&tgid);
-        if let Some(file) = self.threads.remove(&tgid) {
-            self.read.remove(&file);
+        if let Some(at) = self.threads.remove(&tgid) {
+            self.read.remove(&at.file);
         }
     }
 
@@ -175,6 +193,11 @@ mod tests {
         let told: Vec<_> = visits.take().into_iter().map(|v| (v.path, v.waited_ns, v.before)).collect();
         let path = PathBuf::from;
         assert_eq!(told, [(path("/0"), 7, None), (path("/0"), 0, None), (path("/1"), 0, Some((8, 8)))]);
+        visits.waited(1, 0, 5);
+        visits.waited(1, 1, 6);
+        visits.waited(1, 1, 1);
+        visits.began(1, 0, 0, 2);
+        assert_eq!(visits.take()[0].waited_ns, 9, "with what it waited for the file before");
         visits.ended(1);
         visits.began(1, 2, 0, 0);
         assert_eq!(visits.take()[0].before, None);
