@@ -6,7 +6,7 @@
 //! is too little for a device that answers after a millisecond; of steps it knows nothing.
 //!
 //! - Three pieces at equal distances, found among the last few of the process in the file, begin steps. From the fourth step
-//!   on, or after a MiB in sequence, a stream is believed if it waits for the device.
+//!   on, or after a MiB in sequence, a stream is believed if it waits for the device; in sequence as long as it pays.
 //! - It is read ahead of by as much as it has gone already: if it ends, no more was read for nothing than was read before.
 //! - How likely it is to go as far again is learnt from the streams that came as far: if one in eight ended between
 //!   a length and twice that, none is read ahead of at that length.
@@ -46,6 +46,11 @@ const ENDS: u32 = 8;
 const MOST: u32 = 1 << 10;
 /// Of the last eight pieces so many waited: the stream is worth reading ahead of.
 const WAITS: u32 = 2;
+/// What a sequence waits for a page at least, nanoseconds, to be read ahead of: 1 GB/s. To read a part ahead takes us a few
+/// 100 us, and what waits less for as much gains nothing.
+const LEAST_WAIT_NS: u64 = 4000;
+/// Pages of sequences that must have been used to see whether it pays: 4 MiB.
+const ENOUGH_USED: u64 = 1024;
 /// Parts after which it is seen whether they had to be read at all.
 const LOOKED_AT: u32 = 32;
 /// Pieces of others after which a stream that has not gone on may lose what was read for it.
@@ -96,6 +101,8 @@ struct Stream {
     ahead_pages: u64,
     /// A bit for each of the last pieces: it waited.
     waits: u8,
+    /// Pages that it has come to since something was asked for, and what it waited for these, nanoseconds.
+    alone: (u64, u64),
     /// How long it is, if it is believed.
     level: Option<usize>,
     /// When it went on the last time, in pieces.
@@ -104,9 +111,17 @@ struct Stream {
 
 impl Stream {
     fn at(pages: &Range<u32>, met_at: u64) -> Stream {
-        let largest = pages.end - pages.start;
-        let place = pages.clone();
-        Stream { place, steps: None, largest, ahead: 0, ahead_pages: 0, waits: 0, level: None, met_at }
+        Stream {
+            place: pages.clone(),
+            steps: None,
+            largest: pages.end - pages.start,
+            ahead: 0,
+            ahead_pages: 0,
+            waits: 0,
+            alone: (0, 0),
+            level: None,
+            met_at,
+        }
     }
 
     /// Whether a piece follows without a gap, or is the end of what is there once more.
@@ -138,6 +153,12 @@ impl Stream {
         pages
     }
 
+    /// Whether it waits long enough for reading ahead to pay.
+    fn is_slow(&self) -> bool {
+        let (pages, waited_ns) = self.alone;
+        self.ahead > 0 || waited_ns >= LEAST_WAIT_NS * pages.max(PART_PAGES.into())
+    }
+
     /// The level of its length, if it is long enough to be believed.
     fn reached(&self) -> Option<usize> {
         let (length, first, unit) = match &self.steps {
@@ -158,8 +179,10 @@ struct Kind {
     went_on: [u32; LEVELS],
     /// and how many ended before.
     ended: [u32; LEVELS],
-    /// Pages of sequences, or steps, that had been asked for, and to which the program came.
+    /// Pages of sequences, or steps, that had been asked for, and to which the program came,
     used: u64,
+    /// and what was waited for these all the same, nanoseconds.
+    still_waited_ns: u64,
     /// Others that tell what it would have waited for these: all pages of sequences for which nothing had been asked, but
     /// only steps that waited, as what lies around the first ones may be cached.
     telling: u64,
@@ -179,6 +202,12 @@ impl Kind {
     /// Whether one that is so long is likely to go on. One that ended is forgiven.
     fn is_likely(&self, level: usize) -> bool {
         (ENDS - 1) * self.ended[level].saturating_sub(1) <= self.went_on[level]
+    }
+
+    /// Whether less is waited with what we ask for than without. If not, the program is quicker than we are.
+    fn pays(&self) -> bool {
+        let still = u128::from(self.still_waited_ns) * u128::from(self.telling);
+        self.used < ENOUGH_USED || still <= u128::from(self.waited_ns) * u128::from(self.used)
     }
 
     /// What would have been waited for what was used, nanoseconds.
@@ -208,8 +237,6 @@ pub struct Streams {
     /// Pieces so far.
     clock: u64,
     guesses: StreamGuesses,
-    /// What the program waited for what had been asked for, nanoseconds.
-    still_waited_ns: u64,
     /// Parts that have been looked at lately, and those among them that were not cached; and the same in all.
     looked: (u32, u32),
     looked_in_all: (u64, u64),
@@ -229,7 +256,6 @@ impl Streams {
             pending_pages: 0,
             clock: 0,
             guesses: StreamGuesses::default(),
-            still_waited_ns: 0,
             looked: (0, 0),
             looked_in_all: (0, 0),
             is_resting: false,
@@ -243,7 +269,8 @@ impl Streams {
         let of_steps = u128::from(self.steps.saved_ns()) * u128::from(absent);
         let of_steps = of_steps.checked_div(all.into()).unwrap_or(0) as u64;
         let would_have_waited_ns = self.sequences.saved_ns().saturating_add(of_steps);
-        StreamGuesses { saved_ns: would_have_waited_ns.saturating_sub(self.still_waited_ns), ..self.guesses }
+        let still_waited_ns = self.sequences.still_waited_ns + self.steps.still_waited_ns;
+        StreamGuesses { saved_ns: would_have_waited_ns.saturating_sub(still_waited_ns), ..self.guesses }
     }
 
     /// So many of the parts that were wanted have been looked at, and so many of these were not cached.
@@ -329,7 +356,10 @@ impl Streams {
             let used = stream.come_to(units);
             self.pending_pages = self.pending_pages.saturating_sub(used);
             self.guesses.used_pages += used;
-            self.still_waited_ns += piece.waited_ns;
+            kind.still_waited_ns += piece.waited_ns;
+            stream.alone = (0, 0);
+        } else {
+            stream.alone = (stream.alone.0 + new_pages, stream.alone.1 + piece.waited_ns);
         }
         let is_telling = if is_sequence { !was_asked } else { piece.waited_ns > 0 };
         if is_telling {
@@ -374,7 +404,8 @@ impl Streams {
         }
         let kind = if stream.steps.is_none() { &self.sequences } else { &self.steps };
         let is_likely = stream.level.is_some_and(|level| kind.is_likely(level));
-        if self.is_resting || !is_likely || waits < WAITS && stream.ahead == 0 {
+        let pays = stream.steps.is_some() || stream.is_slow() && kind.pays();
+        if self.is_resting || !is_likely || !pays || waits < WAITS && stream.ahead == 0 {
             return Vec::new();
         }
         let (unit_pages, length) = match &stream.steps {

@@ -89,11 +89,15 @@ fn a_sequence_is_read_ahead_of_as_far_as_it_has_come() {
 #[test]
 fn one_large_read_is_no_sequence() {
     let mut followed = Followed::new();
+    let read = |pages| {
+        let (path, waited_ns) = (Path::new("/data").into(), 10 * WAIT_NS);
+        Piece { process: 1, file: 0, path, pages, of: 9000, waited_ns }
+    };
     for pages in [0..1000, 1000..2000, 2000..3000] {
-        followed.read(1, pages, 9000);
+        followed.tell(read(pages));
     }
     assert_eq!(followed.all_wanted, []);
-    followed.read(1, 3000..4000, 9000);
+    followed.tell(read(3000..4000));
     assert_eq!(followed.all_wanted[0].start, 4000);
 }
 
@@ -162,6 +166,30 @@ fn what_does_not_wait_needs_nothing() {
     assert_eq!(followed.all_wanted, []);
 }
 
+/// 2 us a page: a device of 2 GB/s.
+#[test]
+fn a_quick_device_is_left_to_the_kernel() {
+    let mut followed = Followed::new();
+    for at in 0..2000 {
+        let (path, waited_ns) = (Path::new("/data").into(), if at % 32 == 0 { 64_000 } else { 0 });
+        followed.tell(Piece { process: 1, file: 0, path, pages: at..at + 1, of: 4000, waited_ns });
+    }
+    assert_eq!(followed.all_wanted, []);
+}
+
+/// It waits for us longer than it did by itself.
+#[test]
+fn who_is_quicker_than_we_are_is_left_alone() {
+    let mut followed = Followed::new();
+    for at in 0..20_000 {
+        let path = Path::new("/data").into();
+        let waited_ns = if followed.wanted.remove(&at) { 10_000 } else { 5000 };
+        followed.tell(Piece { process: 1, file: 0, path, pages: at..at + 1, of: 20_000, waited_ns });
+    }
+    let asked = followed.guesses().asked_pages;
+    assert!((1024..5000).contains(&asked), "{asked}");
+}
+
 #[test]
 fn what_is_cached_already_is_left_alone_until_the_program_waits() {
     let mut followed = Followed::new();
@@ -217,7 +245,7 @@ fn no_more_is_ahead_than_was_allowed() {
         let process = at / 15;
         let path = Path::new("/data").into();
         let pages = at % 15 * 100..at % 15 * 100 + 100;
-        let piece = Piece { process, file: 0, path, pages, of: 1 << 20, waited_ns: 1 };
+        let piece = Piece { process, file: 0, path, pages, of: 1 << 20, waited_ns: WAIT_NS };
         for wanted in streams.read(&piece) {
             let Wanted::Part(_, bytes) = wanted else { panic!("{wanted:?}") };
             asked += (bytes.end - bytes.start) / PAGE_BYTES;
