@@ -84,7 +84,7 @@ pub struct Limits {
     /// Positions on each side of the frontier in which references may come in any order: as many as the cache has
     /// blocks.
     pub window: u32,
-    /// Positions of one stream. More are not taken.
+    /// Positions of one stream that are held. More are not taken before older ones are released.
     pub positions: u32,
     /// Ids of blocks and files are below this. Others are not taken.
     pub ids: u32,

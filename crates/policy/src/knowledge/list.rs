@@ -164,6 +164,14 @@ impl List {
         std::iter::successors(self.cached.next(0), |&p| self.cached.next(p + 1))
     }
 
+    /// Positions before this one, all of which are passed over, are no longer held.
+    pub(super) fn release_before(&mut self, position: u32) {
+        self.cached.release_before(position);
+        for missing in &mut self.missing {
+            missing.release_before(position);
+        }
+    }
+
     /// There is a position more, whose block is on `disk`.
     pub(super) fn extend(&mut self, end: u32, disk: usize) {
         self.end = end;

@@ -18,7 +18,10 @@
 //! its block is nothing special unless it is named again. A list that explains nothing for a while is *dormant*: it says
 //! nothing of any block until it explains something again. Nothing is discarded.
 //!
-//! Positions count from the beginning of the list and are 32 bits wide.
+//! Positions count from the beginning of the list and are 32 bits wide: a list ends for good after 2^32 of them, 32 TiB
+//! of 8 KiB blocks. Held are twice as many as may lie ahead of the cursor. When there are more, the oldest that are
+//! passed over and behind the window are released, 64 at a time, so that a program can go on disclosing; its reader cannot
+//! go back to them.
 
 mod completion;
 mod following;
@@ -95,6 +98,8 @@ pub(crate) struct Knowledge {
     passed_by: Vec<BlockId>,
     /// What the reference at hand matched; kept for its memory.
     matches: Vec<(usize, Reference, Match)>,
+    /// Blocks that a list names no more as its oldest positions are released; kept for its memory.
+    unnamed: Vec<BlockId>,
 }
 
 impl Knowledge {
@@ -118,6 +123,7 @@ impl Knowledge {
             unlisted: Vec::new(),
             passed_by: Vec::new(),
             matches: Vec::new(),
+            unnamed: Vec::new(),
         }
     }
 
@@ -213,6 +219,25 @@ impl Knowledge {
         l.continues = true;
         stream.mark_run(step.from);
         step.missing
+    }
+
+    /// Makes room in a full list, as far as its reader has left positions behind for good.
+    pub(crate) fn make_room(&mut self, blocks: &mut Blocks, manager: ManagerId, list: usize) {
+        let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { return };
+        let Some(stream) = known.readers.stream_mut(list).filter(|stream| stream.is_full()) else { return };
+        let mut unnamed = std::mem::take(&mut self.unnamed);
+        let l = &mut known.lists[list];
+        if stream.release(l.passed(), |b| unnamed.push(b)) {
+            l.release_before(stream.first());
+        }
+        for b in unnamed.drain(..) {
+            // All of its positions were passed over: it has no next use.
+            if let Some(u) = self.find_use(blocks, manager, list, b) {
+                self.unlink(blocks, u);
+            }
+            blocks.forget_if_idle(b);
+        }
+        self.unnamed = unnamed;
     }
 
     /// Appends one reference; false when the list is full.

@@ -99,6 +99,7 @@ impl Knowledge {
                 leaving.list += 1;
                 continue;
             };
+            leaving.position = leaving.position.max(stream.first());
             while leaving.position < stream.len() {
                 if taken == most {
                     return taken;
@@ -122,5 +123,5 @@ impl Knowledge {
 
 fn positions(known: &Known) -> usize {
     let streams = (0..known.lists.len()).filter_map(|list| known.readers.stream(list));
-    streams.map(|stream| stream.len() as usize).sum()
+    streams.map(|stream| (stream.len() - stream.first()) as usize).sum()
 }

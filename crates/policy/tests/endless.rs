@@ -1,0 +1,191 @@
+//! A program that discloses for ever: what its reader has left behind is given back, and nothing else changes.
+#![allow(clippy::unwrap_used)]
+
+use foretell_policy::alignment::{self, Match, Reference, Stream};
+use foretell_policy::{
+    Action, Block, Config, Engine, FileId, Input, Layout, Limits, ManagerId, Nanos, Prefetch, ProcessId,
+};
+use foretell_testkit::seeded;
+use proptest::prelude::*;
+
+const CACHE: u32 = 16;
+
+/// References that are disclosed ahead, at most.
+const AHEAD: usize = 60;
+
+/// An engine whose fetches take no time.
+struct Scene {
+    engine: Engine,
+    /// What the last input led to.
+    actions: Vec<Action>,
+    manager: ManagerId,
+    process: ProcessId,
+    files: Vec<FileId>,
+}
+
+/// A list of which so many references may lie ahead, and twice as many be held.
+fn scene(prefetch: Prefetch, disclosed_blocks: u32) -> Scene {
+    let limits = Limits { disclosed_blocks, ..Limits::default() };
+    let mut engine = Engine::new(Config { prefetch, limits, ..Config::new(CACHE) });
+    let manager = engine.add_manager(true).unwrap();
+    let process = engine.add_process(manager);
+    let files = (0..3).map(|_| engine.add_file(Layout::Unknown).unwrap()).collect();
+    Scene { engine, actions: Vec::new(), manager, process, files }
+}
+
+impl Scene {
+    fn block(&self, (file, index): (usize, u32)) -> Block {
+        Block::new(self.files[file], index)
+    }
+
+    /// Discloses up to [`AHEAD`] references ahead; how many of `list` are disclosed now.
+    fn feed(&mut self, list: &[(usize, u32)], fed: usize) -> usize {
+        let room = AHEAD.saturating_sub(self.engine.disclosed_ahead(self.manager));
+        let more: Vec<Block> = list[fed..].iter().take(room).map(|&r| self.block(r)).collect();
+        let taken = self.engine.disclose(Nanos(0), self.manager, &more);
+        assert_eq!(taken, more.len(), "{fed} were taken before");
+        self.perform();
+        fed + taken
+    }
+
+    fn access(&mut self, r: (usize, u32)) {
+        let block = self.block(r);
+        self.engine.access(Nanos(0), self.process, block);
+        self.perform();
+    }
+
+    fn perform(&mut self) {
+        self.actions.clear();
+        while let Some(action) = self.engine.poll_action() {
+            self.actions.push(action);
+            if let Action::Fetch { block, .. } = action {
+                self.engine.tell(Nanos(0), Input::Loaded { block, by: None });
+            }
+        }
+    }
+}
+
+#[test]
+fn everything_is_taken_and_predicted_however_long_it_goes_on() {
+    let mut scene = scene(Prefetch::ControlledAggressive, 100);
+    let list: Vec<(usize, u32)> = (0..50_000).map(|n| (n as usize % 3, n / 3)).collect();
+    let mut fed = 0;
+    for &r in &list {
+        fed = scene.feed(&list, fed);
+        scene.access(r);
+    }
+    let counters = scene.engine.manager_counters(scene.manager);
+    assert_eq!((fed, counters.predicted), (list.len(), list.len() as u64));
+    assert_eq!(scene.engine.counters().demand_fetches, 0, "all were fetched ahead");
+}
+
+#[test]
+fn a_stream_without_end_keeps_its_size() {
+    let limits = alignment::Limits { window: 100, positions: 1000, ..alignment::Limits::default() };
+    let mut stream = Stream::new(limits);
+    // A thousand blocks, again and again in another order.
+    let reference = |n: u32| {
+        let block = (n * 7 + n / 1000) % 1000;
+        Reference { block, file: block / 100, index: block % 100 }
+    };
+    let (mut listed, mut most) = (0, 0);
+    for n in 0..200_000 {
+        while listed < n + 300 {
+            assert!(!stream.is_full() || stream.release(n, |_| ()), "at {n}");
+            stream.append(reference(listed)).unwrap();
+            listed += 1;
+        }
+        assert_eq!(stream.reference(reference(n)), Match::At(n));
+        if n == 10_000 {
+            most = stream.bytes();
+        }
+    }
+    assert_eq!(stream.bytes(), most, "after 10,000 references");
+    assert!(stream.first() > 198_000 && stream.len() - stream.first() <= 1000);
+    assert_eq!(stream.block_at(stream.first() - 1), None);
+}
+
+#[test]
+fn what_is_in_the_window_is_not_released() {
+    let limits = alignment::Limits { window: 200, positions: 1000, ..alignment::Limits::default() };
+    let mut stream = Stream::new(limits);
+    let reference = |n: u32| Reference { block: n, file: 0, index: n };
+    for n in 0..1000 {
+        stream.append(reference(n)).unwrap();
+    }
+    assert_eq!(stream.append(reference(1000)), None, "full");
+    assert!(!stream.release(1000, |_| ()), "nothing was referenced yet");
+    for n in 0..500 {
+        stream.reference(reference(n));
+    }
+    let mut unnamed = Vec::new();
+    while stream.release(1000, |block| unnamed.push(block)) {}
+    assert!(stream.first() > 200 && stream.first() <= 300, "{}", stream.first());
+    assert_eq!(unnamed, (0..stream.first()).collect::<Vec<_>>());
+    assert_eq!(stream.append(reference(1000)), Some(1000));
+}
+
+/// What a job references: blocks that it reads again and again, runs of others.
+fn job() -> impl Strategy<Value = Vec<(usize, u32)>> {
+    let piece = prop_oneof![
+        (0..3usize, 0..30u32).prop_map(|(file, index)| vec![(file, index)]),
+        (0..3usize, 0..400u32, 1..12u32)
+            .prop_map(|(file, index, length)| (index..index + length).map(|i| (file, i)).collect()),
+    ];
+    prop::collection::vec(piece, 100..250).prop_map(|pieces| pieces.concat())
+}
+
+/// What happens instead of a listed reference.
+#[derive(Debug, Clone, Copy)]
+enum Slip {
+    Nothing,
+    Dropped,
+    Before((usize, u32)),
+    Swapped,
+}
+
+fn slips() -> impl Strategy<Value = Vec<Slip>> {
+    let slip = prop_oneof![
+        40 => Just(Slip::Nothing),
+        1 => Just(Slip::Dropped),
+        1 => (0..3usize, 0..400u32).prop_map(Slip::Before),
+        1 => Just(Slip::Swapped),
+    ];
+    prop::collection::vec(slip, 1..300)
+}
+
+fn live(list: &[(usize, u32)], slips: &[Slip]) -> Vec<(usize, u32)> {
+    let mut live = Vec::new();
+    for (&r, slip) in list.iter().zip(slips.iter().cycle()) {
+        match slip {
+            Slip::Nothing => live.push(r),
+            Slip::Dropped => {}
+            Slip::Before(other) => live.extend([*other, r]),
+            Slip::Swapped => live.insert(live.len().saturating_sub(1), r),
+        }
+    }
+    live
+}
+
+proptest! {
+    #![proptest_config(seeded(64))]
+
+    /// A list that is trimmed does the same as one that holds everything.
+    #[test]
+    fn a_trimmed_list_does_the_same(list in job(), slips in slips(), informed: bool) {
+        let prefetch = if informed { Prefetch::Informed } else { Prefetch::ControlledAggressive };
+        let (mut trimmed, mut whole) = (scene(prefetch, 150), scene(prefetch, 1 << 20));
+        let (mut fed, mut fed_whole) = (0, 0);
+        for r in live(&list, &slips) {
+            fed = trimmed.feed(&list, fed);
+            fed_whole = whole.feed(&list, fed_whole);
+            prop_assert_eq!(fed, fed_whole);
+            prop_assert_eq!(&trimmed.actions, &whole.actions);
+            trimmed.access(r);
+            whole.access(r);
+            prop_assert_eq!(&trimmed.actions, &whole.actions);
+        }
+        let counters = |scene: &Scene| scene.engine.manager_counters(scene.manager);
+        prop_assert_eq!(counters(&trimmed), counters(&whole));
+    }
+}
