@@ -118,11 +118,28 @@ fn what_is_in_the_window_is_not_released() {
     for n in 0..500 {
         stream.reference(reference(n));
     }
-    let mut unnamed = Vec::new();
-    while stream.release(1000, |block| unnamed.push(block)) {}
-    assert!(stream.first() > 200 && stream.first() <= 300, "{}", stream.first());
-    assert_eq!(unnamed, (0..stream.first()).collect::<Vec<_>>());
-    assert_eq!(stream.append(reference(1000)), Some(1000));
+    let (mut unnamed, mut next) = (Vec::new(), 1000);
+    while !stream.is_full() || stream.release(1000, |block| unnamed.push(block)) {
+        assert_eq!(stream.append(reference(next)), Some(next));
+        next += 1;
+    }
+    assert_eq!((stream.first(), stream.append(reference(next))), (256, None), "300 would be in the window");
+    assert_eq!(unnamed, (0..256).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_far_behind_is_released_before_the_list_is_full() {
+    let limits =
+        alignment::Limits { window: 10, positions: 10_000, behind: 300, ..alignment::Limits::default() };
+    let mut stream = Stream::new(limits);
+    let reference = |n: u32| Reference { block: n, file: 0, index: n };
+    for n in 0..1000 {
+        stream.append(reference(n)).unwrap();
+        stream.reference(reference(n));
+    }
+    assert!(!stream.release(63, |_| ()), "the caller still needs it");
+    while stream.release(1000, |_| ()) {}
+    assert!(stream.first() > 500 && stream.first() <= 700, "{}", stream.first());
 }
 
 /// What a job references: blocks that it reads again and again, runs of others.
@@ -187,5 +204,35 @@ proptest! {
         }
         let counters = |scene: &Scene| scene.engine.manager_counters(scene.manager);
         prop_assert_eq!(counters(&trimmed), counters(&whole));
+    }
+
+    /// Any calls in any order: what is found is held, and what is held counts.
+    #[test]
+    fn any_calls_are_fine(
+        calls in prop::collection::vec((0u32..40, 0u32..3, 0u32..8), 0..1500),
+        window in 0u32..64,
+        behind in 0u32..256,
+    ) {
+        let limits = alignment::Limits { window, behind, positions: 256, ..alignment::Limits::default() };
+        let mut stream = Stream::new(limits);
+        for (block, file, call) in calls {
+            let r = Reference { block: block * 4 + file, file, index: block };
+            match call {
+                0..4 => { stream.append(r); }
+                4 => { stream.release(stream.frontier(), |_| ()); }
+                _ => {
+                    if let Match::At(p) = stream.reference(r) {
+                        prop_assert_eq!(stream.block_at(p), Some(r.block));
+                        prop_assert!(!stream.is_live(p));
+                    }
+                }
+            }
+            prop_assert!(stream.len() - stream.first() <= 256);
+            if let Some(p) = stream.next_use(r.block) {
+                prop_assert!(stream.is_live(p) && stream.block_at(p) == Some(r.block));
+            }
+            prop_assert!((0..stream.first()).all(|p| !stream.is_live(p)));
+            while stream.take_moved().is_some() {}
+        }
     }
 }

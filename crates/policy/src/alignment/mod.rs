@@ -86,6 +86,9 @@ pub struct Limits {
     pub window: u32,
     /// Positions of one stream that are held. More are not taken before older ones are released.
     pub positions: u32,
+    /// Positions behind the frontier that are held at least, if there is room, for a reader that goes back. What lies
+    /// further behind can be released.
+    pub behind: u32,
     /// Ids of blocks and files are below this. Others are not taken.
     pub ids: u32,
     /// Streams. More are not taken.
@@ -95,8 +98,15 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// A cache of 128 MiB, lists of 512 GiB of references, at 8 KiB a block.
+    /// A cache of 128 MiB, lists of 512 GiB of references, 2 GiB of them behind the reader, at 8 KiB a block.
     fn default() -> Limits {
-        Limits { window: 16_384, positions: 1 << 26, ids: 1 << 26, streams: 64, readers: 256 }
+        Limits {
+            window: 16_384,
+            positions: 1 << 26,
+            behind: 1 << 18,
+            ids: 1 << 26,
+            streams: 64,
+            readers: 256,
+        }
     }
 }

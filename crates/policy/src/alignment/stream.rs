@@ -119,13 +119,20 @@ impl Stream {
         self.list.held() >= self.limits.positions
     }
 
-    /// Releases the oldest positions, 64 of them, if they lie behind the window and before `end`; says whether. Where the
-    /// window is wider than half of what may be held, that half is enough. `unnamed` gets the blocks that no position
-    /// names any more. The reader cannot go back to what was released.
+    /// Where a stream is long, releases its oldest positions, 64 of them, if they lie before `end`; says whether. They
+    /// are further behind than [`Limits::behind`], or the stream is full and they are behind the window. (Where that is
+    /// wider than half of what may be held, half is enough.) `unnamed` gets the blocks that no position names any more.
+    /// The reader cannot go back to what was released.
+    #[inline]
     pub fn release(&mut self, end: u32, unnamed: impl FnMut(u32)) -> bool {
-        let behind = self.frontier().saturating_sub(self.limits.positions / 2).max(self.low);
+        let (frontier, limits) = (self.frontier(), self.limits);
+        let held = if self.is_full() {
+            limits.window.min(limits.positions / 2)
+        } else {
+            limits.behind.max(limits.window)
+        };
         let next = self.list.first().saturating_add(RELEASED);
-        if next > behind.min(end) {
+        if next > frontier.saturating_sub(held).min(end) {
             return false;
         }
         self.confidence.released(next, &self.used);

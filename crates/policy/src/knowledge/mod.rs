@@ -19,9 +19,8 @@
 //! nothing of any block until it explains something again. Nothing is discarded.
 //!
 //! Positions count from the beginning of the list and are 32 bits wide: a list ends for good after 2^32 of them, 32 TiB
-//! of 8 KiB blocks. Held are twice as many as may lie ahead of the cursor. When there are more, the oldest that are
-//! passed over and behind the window are released, 64 at a time, so that a program can go on disclosing; its reader cannot
-//! go back to them.
+//! of 8 KiB blocks. What the reader has left behind further than some caches is released, 64 positions at a time, while
+//! the list goes on: it cannot go back there. Held are no more than twice what may lie ahead of the cursor.
 
 mod completion;
 mod following;
@@ -41,10 +40,15 @@ use withdrawn::Withdrawn;
 /// Predictions that a new list is taken to have made rightly.
 const TRUST: f64 = 4.0;
 
+/// What is held of a list behind its reader: this many caches,
+const CACHES_BEHIND: u32 = 8;
+
+/// and this many positions at least, 2 GiB of references at 8 KiB a block.
+const LEAST_BEHIND: u32 = 1 << 18;
+
 /// What a list says of one block.
 #[derive(Debug, Clone, Copy)]
 struct Use {
-    block: BlockId,
     manager: u16,
     /// Counted from the manager's [`Known::base`].
     list: u16,
@@ -107,6 +111,7 @@ impl Knowledge {
         let limits = alignment::Limits {
             window: cache_blocks,
             positions: limits.disclosed_blocks.saturating_mul(2),
+            behind: cache_blocks.saturating_mul(CACHES_BEHIND).max(LEAST_BEHIND),
             ids: NONE - 1,
             streams: limits.lists_per_manager.min(u32::from(u16::MAX)),
             readers: limits.readers_per_manager,
@@ -221,19 +226,19 @@ impl Knowledge {
         step.missing
     }
 
-    /// Makes room in a full list, as far as its reader has left positions behind for good.
+    /// Releases what the reader of a long list has left behind for good, a part at a time.
+    #[inline]
     pub(crate) fn make_room(&mut self, blocks: &mut Blocks, manager: ManagerId, list: usize) {
         let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { return };
-        let Some(stream) = known.readers.stream_mut(list).filter(|stream| stream.is_full()) else { return };
-        let mut unnamed = std::mem::take(&mut self.unnamed);
-        let l = &mut known.lists[list];
+        let Some(stream) = known.readers.stream_mut(list) else { return };
+        let (l, mut unnamed) = (&mut known.lists[list], std::mem::take(&mut self.unnamed));
         if stream.release(l.passed(), |b| unnamed.push(b)) {
             l.release_before(stream.first());
         }
         for b in unnamed.drain(..) {
             // All of its positions were passed over: it has no next use.
             if let Some(u) = self.find_use(blocks, manager, list, b) {
-                self.unlink(blocks, u);
+                self.unlink(blocks, b, u);
             }
             blocks.forget_if_idle(b);
         }
@@ -272,7 +277,7 @@ impl Knowledge {
                 let other = blocks[b].first_use;
                 let (manager, list) = (manager.0 as u16, known.base.wrapping_add(list as u16));
                 let first = if ignored { NONE } else { position };
-                let new = Use { block: b, manager, list, first, other };
+                let new = Use { manager, list, first, other };
                 let u = match self.vacant.pop() {
                     Some(u) => {
                         self.uses[u as usize] = new;
@@ -466,12 +471,12 @@ impl Knowledge {
     }
 
     /// Takes a use out of its block's chain.
-    fn unlink(&mut self, blocks: &mut Blocks, use_id: u32) {
-        let Use { block, other, .. } = self.uses[use_id as usize];
-        if blocks[block].first_use == use_id {
-            blocks[block].first_use = other;
+    fn unlink(&mut self, blocks: &mut Blocks, b: BlockId, use_id: u32) {
+        let other = self.uses[use_id as usize].other;
+        if blocks[b].first_use == use_id {
+            blocks[b].first_use = other;
         } else {
-            let mut u = blocks[block].first_use;
+            let mut u = blocks[b].first_use;
             while self.uses[u as usize].other != use_id {
                 u = self.uses[u as usize].other;
             }

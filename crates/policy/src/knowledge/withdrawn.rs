@@ -112,7 +112,7 @@ impl Knowledge {
                 if self.uses[u as usize].first != NONE {
                     named.push((self.uses[u as usize].first, b));
                 }
-                self.unlink(blocks, u);
+                self.unlink(blocks, b, u);
                 blocks.forget_if_idle(b);
             }
             (leaving.list, leaving.position) = (leaving.list + 1, 0);
