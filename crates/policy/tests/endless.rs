@@ -80,6 +80,18 @@ fn everything_is_taken_and_predicted_however_long_it_goes_on() {
 }
 
 #[test]
+fn a_list_of_few_positions_goes_on_too() {
+    let mut scene = scene(Prefetch::None, 3);
+    for index in 0..1000 {
+        let more = [scene.block((0, 2 * index)), scene.block((0, 2 * index + 1))];
+        assert_eq!(scene.engine.disclose(Nanos(0), scene.manager, &more), 2, "at {index}");
+        scene.access((0, 2 * index));
+        scene.access((0, 2 * index + 1));
+    }
+    assert_eq!(scene.engine.manager_counters(scene.manager).predicted, 2000);
+}
+
+#[test]
 fn a_stream_without_end_keeps_its_size() {
     let limits = alignment::Limits { window: 100, positions: 1000, ..alignment::Limits::default() };
     let mut stream = Stream::new(limits);

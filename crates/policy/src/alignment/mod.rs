@@ -44,6 +44,7 @@ mod used;
 use std::ops::Range;
 
 pub use confidence::Class;
+pub(crate) use list::RELEASED;
 pub use readers::Readers;
 pub use stream::{Counts, Stream};
 

@@ -110,7 +110,8 @@ impl Knowledge {
     pub(crate) fn new(disks: u16, cache_blocks: u32, limits: &Limits) -> Knowledge {
         let limits = alignment::Limits {
             window: cache_blocks,
-            positions: limits.disclosed_blocks.saturating_mul(2),
+            // A part can always be released where no more lie ahead than may.
+            positions: limits.disclosed_blocks.saturating_add(alignment::RELEASED).saturating_mul(2),
             behind: cache_blocks.saturating_mul(CACHES_BEHIND).max(LEAST_BEHIND),
             ids: NONE - 1,
             streams: limits.lists_per_manager.min(u32::from(u16::MAX)),
