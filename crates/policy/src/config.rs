@@ -87,6 +87,7 @@ pub struct Limits {
     pub file_records_per_manager: u32,
     /// Entries of one disclosed list that have not been passed yet; the rest of an append is refused
     /// and can be appended once the cursor has moved on. ACFS allowed 5,000.
+    /// Of those that the cursor has left behind, 8 caches are held, 262,144 at least, and no more than as many again.
     pub disclosed_blocks: u32,
     /// Lists of one manager, one for each reader that it expects; disclosures to further ones are refused.
     pub lists_per_manager: u32,

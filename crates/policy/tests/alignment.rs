@@ -217,7 +217,7 @@ fn memory_a_reference() {
 
 #[test]
 fn limits_are_kept() {
-    let limits = Limits { window: 4, positions: 3, ids: 10, streams: 1, readers: 1 };
+    let limits = Limits { window: 4, positions: 3, behind: 3, ids: 10, streams: 1, readers: 1 };
     let r = |block| Reference { block, file: 0, index: block };
     let mut readers = Readers::new(limits);
     assert_eq!(readers.add_stream(), Some(0));
@@ -240,7 +240,7 @@ proptest! {
         listed in prop::collection::vec((0usize..3, any::<u32>(), 0u32..3), 0..100),
         calls in prop::collection::vec((0u32..6, 0u32..12, any::<u32>(), 0u32..4), 0..300),
     ) {
-        let limits = Limits { window: 8, positions: 64, ids: 1 << 12, streams: 2, readers: 4 };
+        let limits = Limits { window: 8, positions: 64, behind: 16, ids: 1 << 12, streams: 2, readers: 4 };
         let mut readers = Readers::new(limits);
         readers.add_stream();
         readers.add_stream();

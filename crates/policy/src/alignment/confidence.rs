@@ -103,6 +103,23 @@ impl Confidence {
         }
     }
 
+    /// Positions before this one are about to be released: what was predicted there is judged now.
+    pub(crate) fn released(&mut self, before: u32, used: &Used) {
+        for measure in self.measures.iter_mut().flatten() {
+            let mut kept = 0;
+            for i in 0..measure.count {
+                let (position, at) = measure.waiting[i];
+                if position < before {
+                    measure.settle(used.contains(position));
+                } else {
+                    measure.waiting[kept] = (position, at);
+                    kept += 1;
+                }
+            }
+            measure.count = kept;
+        }
+    }
+
     /// The stream jumps: what was predicted at the old place is judged now.
     pub(crate) fn jumped(&mut self, used: &Used) {
         for measure in self.measures.iter_mut().flatten() {

@@ -5,8 +5,12 @@
 //! 2 log n steps, and nothing has to be changed when a stream jumps (Myers, "An applicative random-access
 //! stack", Information Processing Letters 17, 1983). Appending takes one step.
 //!
+//! The oldest positions can be *released*. Positions keep their numbers, and links to what was released lead nowhere.
+//!
 //! Memory: 17 bytes a position, 4 a distinct block, 24 a file: at most 24 bytes a position when each file is named in
 //! ten positions or more.
+
+use std::collections::VecDeque;
 
 use super::Reference;
 use super::paged::Paged;
@@ -53,11 +57,16 @@ pub(crate) struct FileState {
     pub(crate) place: u32,
 }
 
+/// Positions that are released together.
+pub(crate) const RELEASED: u32 = 64;
+
 /// A list of positions, and the files that they are of.
 #[derive(Debug, Default)]
 pub(crate) struct List {
-    entries: Vec<Entry>,
-    marks: Vec<u8>,
+    entries: VecDeque<Entry>,
+    marks: VecDeque<u8>,
+    /// The first position that is held; a multiple of [`RELEASED`].
+    first: u32,
     /// The last position of each block.
     last: Paged,
     /// The slot of each file in `files`.
@@ -67,14 +76,25 @@ pub(crate) struct List {
 }
 
 /// Makes room for one more without doubling: a sixteenth is spare at most.
-fn reserve_some<T>(all: &mut Vec<T>) {
+fn reserve_some<T>(all: &mut VecDeque<T>) {
     if all.len() == all.capacity() {
         all.reserve_exact(all.len() / 16 + 16);
     }
 }
 
 impl List {
+    /// One past the last position.
     pub(crate) fn len(&self) -> u32 {
+        self.first + self.entries.len() as u32
+    }
+
+    /// The first position that is held.
+    pub(crate) fn first(&self) -> u32 {
+        self.first
+    }
+
+    /// How many positions are held.
+    pub(crate) fn held(&self) -> u32 {
         self.entries.len() as u32
     }
 
@@ -93,9 +113,9 @@ impl List {
                 (NONE, NONE, ROOT)
             }
             before => {
-                let jump = self.entries[before as usize].jump;
-                if jump != NONE && self.rank(jump) == self.rank(before) {
-                    (before, self.entries[jump as usize].jump, self.rank(before) + 1)
+                let (jump, rank) = (self.links(before).1, self.rank(before));
+                if jump != NONE && self.rank(jump) == rank {
+                    (before, self.links(jump).1, rank + 1)
                 } else {
                     (before, before, 0)
                 }
@@ -103,36 +123,73 @@ impl List {
         };
         self.last.set(r.block, position);
         reserve_some(&mut self.entries);
-        self.entries.push(Entry { block: r.block, before, jump, ordinal });
+        self.entries.push_back(Entry { block: r.block, before, jump, ordinal });
         reserve_some(&mut self.marks);
-        self.marks.push(rank | mark);
+        self.marks.push_back(rank | mark);
         position
     }
 
+    /// Releases the first [`RELEASED`] positions, all of which are held. Gives the blocks that no position names any
+    /// more.
+    pub(crate) fn release(&mut self, mut unnamed: impl FnMut(u32)) {
+        for position in self.first..self.first + RELEASED {
+            let Some(Entry { block, .. }) = self.entries.pop_front() else { break };
+            self.marks.pop_front();
+            self.first += 1;
+            if self.last.get(block) == position {
+                self.last.set(block, NONE);
+                self.distinct -= 1;
+                unnamed(block);
+            }
+        }
+    }
+
+    fn entry(&self, position: u32) -> Option<&Entry> {
+        self.entries.get(position.checked_sub(self.first)? as usize)
+    }
+
+    fn mark(&self, position: u32) -> Option<u8> {
+        self.marks.get(position.checked_sub(self.first)? as usize).copied()
+    }
+
+    fn mark_mut(&mut self, position: u32) -> Option<&mut u8> {
+        self.marks.get_mut(position.checked_sub(self.first)? as usize)
+    }
+
+    /// The links of a position: to the one before and its jump, `NONE` where they lead nowhere.
+    fn links(&self, position: u32) -> (u32, u32) {
+        let held = |p: u32| if p < self.first { NONE } else { p };
+        self.entry(position).map_or((NONE, NONE), |e| (held(e.before), held(e.jump)))
+    }
+
     fn rank(&self, position: u32) -> u8 {
-        self.marks[position as usize] & RANK
+        self.mark(position).map_or(ROOT, |mark| mark & RANK)
     }
 
     /// The position's ordinal in its file; whether it continues the file's last position, which is marked then.
     fn note_file(&mut self, r: Reference, position: u32) -> (u32, u8) {
+        let new = FileState { last_position: position, last_index: r.index, at: [NONE; 2], place: 0 };
         let slot = self.slots.get(r.file);
-        let Some(file) = self.files.get_mut(slot as usize) else {
+        let Some(&FileState { last_position: last, last_index, .. }) = self.files.get(slot as usize) else {
             self.slots.set(r.file, self.files.len() as u32);
-            reserve_some(&mut self.files);
-            self.files.push(FileState {
-                last_position: position,
-                last_index: r.index,
-                at: [NONE; 2],
-                place: 0,
-            });
+            if self.files.len() == self.files.capacity() {
+                self.files.reserve_exact(self.files.len() / 16 + 16);
+            }
+            self.files.push(new);
             return (0, 0);
         };
-        let last = file.last_position as usize;
-        let neighbour = file.last_index.abs_diff(r.index) == 1 && position - file.last_position <= RUN_REACH;
+        let file = &mut self.files[slot as usize];
+        if last < self.first {
+            // All of it was released: it begins anew.
+            *file = new;
+            return (0, 0);
+        }
         (file.last_position, file.last_index) = (position, r.index);
-        let mark = if neighbour { RUN } else { 0 };
-        self.marks[last] |= mark;
-        (self.entries[last].ordinal + 1, mark)
+        let neighbour = last_index.abs_diff(r.index) == 1 && position - last <= RUN_REACH;
+        if neighbour {
+            self.mark_run(last);
+        }
+        (self.ordinal(last) + 1, if neighbour { RUN } else { 0 })
     }
 
     pub(crate) fn file(&self, file: u32) -> Option<&FileState> {
@@ -149,47 +206,50 @@ impl List {
 
     /// The block that a position names, or `NONE`.
     pub(crate) fn block_at(&self, position: u32) -> u32 {
-        self.entries.get(position as usize).map_or(NONE, |e| e.block)
+        self.entry(position).map_or(NONE, |e| e.block)
     }
 
-    /// How many positions before this one are of the same file.
+    /// How many positions before this one are of the same file; 0 for one that was released.
     pub(crate) fn ordinal(&self, position: u32) -> u32 {
-        self.entries.get(position as usize).map_or(0, |e| e.ordinal)
+        self.entry(position).map_or(0, |e| e.ordinal)
     }
 
     /// Is the position part of a sequential run in the list?
     pub(crate) fn is_run(&self, position: u32) -> bool {
-        self.marks.get(position as usize).is_some_and(|m| m & RUN != 0)
+        self.mark(position).is_some_and(|m| m & RUN != 0)
     }
 
     /// How many positions name a block.
     pub(crate) fn count(&self, block: u32) -> u32 {
         let mut at = self.last.get(block);
         let mut count = u32::from(at != NONE);
-        while at != NONE && self.rank(at) != ROOT {
-            count = count.saturating_add((2 << self.rank(at)) - 1);
-            at = self.entries[at as usize].jump;
+        while at != NONE {
+            let (before, jump) = self.links(at);
+            // A jump to a released position says nothing of how many are left.
+            let links = if jump == NONE { 1 } else { (2 << self.rank(at)) - 1 };
+            at = if jump == NONE { before } else { jump };
+            count = if at == NONE { count } else { count.saturating_add(links) };
         }
         count
     }
 
     /// Marks the last position as one that was not disclosed.
     pub(crate) fn mark_completed(&mut self) {
-        if let Some(last) = self.marks.last_mut() {
+        if let Some(last) = self.marks.back_mut() {
             *last |= COMPLETED;
         }
     }
 
     /// Marks a position as part of a run.
     pub(crate) fn mark_run(&mut self, position: u32) {
-        if let Some(mark) = self.marks.get_mut(position as usize) {
+        if let Some(mark) = self.mark_mut(position) {
             *mark |= RUN;
         }
     }
 
     /// Was the position not disclosed?
     pub(crate) fn is_completed(&self, position: u32) -> bool {
-        self.marks.get(position as usize).is_some_and(|m| m & COMPLETED != 0)
+        self.mark(position).is_some_and(|m| m & COMPLETED != 0)
     }
 
     /// The last position of a block before `position`, and the first one from there on; `NONE` where there is none.
@@ -199,7 +259,7 @@ impl List {
             return (at, NONE);
         }
         loop {
-            let Entry { before, jump, .. } = self.entries[at as usize];
+            let (before, jump) = self.links(at);
             if jump != NONE && jump >= position {
                 at = jump;
             } else if before != NONE && before >= position {
@@ -217,7 +277,7 @@ impl List {
 
     /// The position that names the same block before, or `NONE`.
     pub(crate) fn before(&self, position: u32) -> u32 {
-        self.entries.get(position as usize).map_or(NONE, |e| e.before)
+        self.links(position).0
     }
 
     /// Bytes held.
@@ -227,5 +287,86 @@ impl List {
             + self.files.capacity() * size_of::<FileState>()
             + self.last.bytes()
             + self.slots.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use foretell_testkit::seeded;
+    use proptest::prelude::*;
+
+    const BLOCKS: u32 = 12;
+
+    /// Positions that are never given back, looked through from one end to the other.
+    #[derive(Debug, Default)]
+    struct Naive {
+        named: Vec<Reference>,
+        ordinals: Vec<u32>,
+        first: u32,
+    }
+
+    impl Naive {
+        fn of(&self, block: u32) -> Vec<u32> {
+            let held = self.first..self.named.len() as u32;
+            held.filter(|&p| self.named[p as usize].block == block).collect()
+        }
+
+        /// The ordinal of what comes next in a file: from nothing on where nothing of it is held.
+        fn next_ordinal(&self, file: u32) -> u32 {
+            let last = self.named.iter().rposition(|r| r.file == file).filter(|&p| p >= self.first as usize);
+            last.map_or(0, |p| self.ordinals[p] + 1)
+        }
+    }
+
+    proptest! {
+        #![proptest_config(seeded(200))]
+
+        /// What is left of a list answers as one does that is held whole and looked at from there on.
+        #[test]
+        fn released_positions_are_gone_and_the_others_stay(
+            named in prop::collection::vec(0..BLOCKS, 64..600),
+            releases in prop::collection::vec(1usize..200, 0..8),
+        ) {
+            let (mut list, mut naive) = (List::default(), Naive::default());
+            let mut left = releases.into_iter();
+            let mut next = left.next().unwrap_or(usize::MAX);
+            for block in named {
+                let r = Reference { block, file: block % 3, index: block / 3 };
+                prop_assert_eq!(list.append(r), naive.named.len() as u32);
+                naive.ordinals.push(naive.next_ordinal(r.file));
+                naive.named.push(r);
+                next = next.saturating_sub(1);
+                if next > 0 || list.held() < RELEASED {
+                    continue;
+                }
+                next = left.next().unwrap_or(usize::MAX);
+                let before: Vec<u32> = (0..BLOCKS).filter(|&b| !naive.of(b).is_empty()).collect();
+                let mut unnamed = Vec::new();
+                list.release(|block| unnamed.push(block));
+                naive.first += RELEASED;
+                unnamed.sort_unstable();
+                let gone: Vec<u32> = before.into_iter().filter(|&b| naive.of(b).is_empty()).collect();
+                prop_assert_eq!(unnamed, gone);
+            }
+            prop_assert_eq!((list.first(), list.len()), (naive.first, naive.named.len() as u32));
+            let distinct = (0..BLOCKS).filter(|&b| !naive.of(b).is_empty()).count();
+            prop_assert_eq!(list.distinct() as usize, distinct);
+            for block in 0..BLOCKS {
+                let of = naive.of(block);
+                prop_assert_eq!(list.count(block) as usize, of.len());
+                prop_assert_eq!(list.is_listed(block), !of.is_empty());
+                for position in 0..list.len() + 1 {
+                    let before = of.iter().rev().find(|&&p| p < position).copied().unwrap_or(NONE);
+                    let from = of.iter().find(|&&p| p >= position).copied().unwrap_or(NONE);
+                    prop_assert_eq!(list.around(block, position), (before, from));
+                }
+            }
+            for position in naive.first..list.len() {
+                prop_assert_eq!(list.block_at(position), naive.named[position as usize].block);
+                prop_assert_eq!(list.ordinal(position), naive.ordinals[position as usize]);
+            }
+            prop_assert!((0..naive.first).all(|p| list.block_at(p) == NONE && list.before(p) == NONE));
+        }
     }
 }

@@ -44,6 +44,7 @@ mod used;
 use std::ops::Range;
 
 pub use confidence::Class;
+pub(crate) use list::RELEASED;
 pub use readers::Readers;
 pub use stream::{Counts, Stream};
 
@@ -84,8 +85,11 @@ pub struct Limits {
     /// Positions on each side of the frontier in which references may come in any order: as many as the cache has
     /// blocks.
     pub window: u32,
-    /// Positions of one stream. More are not taken.
+    /// Positions of one stream that are held. More are not taken before older ones are released.
     pub positions: u32,
+    /// Positions behind the frontier that are held at least, if there is room, for a reader that goes back. What lies
+    /// further behind can be released.
+    pub behind: u32,
     /// Ids of blocks and files are below this. Others are not taken.
     pub ids: u32,
     /// Streams. More are not taken.
@@ -95,8 +99,15 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// A cache of 128 MiB, lists of 512 GiB of references, at 8 KiB a block.
+    /// A cache of 128 MiB, lists of 512 GiB of references, 2 GiB of them behind the reader, at 8 KiB a block.
     fn default() -> Limits {
-        Limits { window: 16_384, positions: 1 << 26, ids: 1 << 26, streams: 64, readers: 256 }
+        Limits {
+            window: 16_384,
+            positions: 1 << 26,
+            behind: 1 << 18,
+            ids: 1 << 26,
+            streams: 64,
+            readers: 256,
+        }
     }
 }

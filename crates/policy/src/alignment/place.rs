@@ -74,7 +74,7 @@ fn weigh(list: &List, runs: &Runs, p: u32) -> (u32, u32) {
         let found = list.around(run.block, p.saturating_add(late)).0;
         if found != NONE && found.saturating_add(reach) >= p {
             let width = reach.saturating_add(late).saturating_mul(list.count(run.block));
-            let worth = (list.len() / width.max(1)).max(1).ilog2().min(MOST_BITS);
+            let worth = (list.held() / width.max(1)).max(1).ilog2().min(MOST_BITS);
             explained += u32::from(worth > 0);
             bits += worth;
         }

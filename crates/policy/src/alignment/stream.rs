@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::confidence::{Class, Confidence};
 use super::frontier::Frontier;
-use super::list::{FileState, List, NONE};
+use super::list::{FileState, List, NONE, RELEASED};
 use super::runs::{Joins, Runs};
 use super::sleep::Sleep;
 use super::used::Used;
@@ -96,10 +96,11 @@ impl Stream {
         Stream { limits, found: ALL_FOUND, ..Stream::default() }
     }
 
-    /// Appends a reference; its position. `None` when [`Limits::positions`] are listed or one of the ids is above
-    /// [`Limits::ids`].
+    /// Appends a reference; its position. `None` when [`Limits::positions`] are held (see [`Stream::release`]), at the
+    /// last number that a position can have, or when one of the ids is above [`Limits::ids`].
     pub fn append(&mut self, r: Reference) -> Option<u32> {
-        let fits = self.list.len() < self.limits.positions.min(NONE - 1)
+        let fits = !self.is_full()
+            && self.list.len() < NONE - 1
             && r.block < self.limits.ids
             && r.file < self.limits.ids;
         fits.then(|| self.list.append(r))
@@ -110,6 +111,41 @@ impl Stream {
         let position = self.append(r)?;
         self.list.mark_completed();
         Some(position)
+    }
+
+    /// Are as many positions held as there may be?
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.list.held() >= self.limits.positions
+    }
+
+    /// Where a stream is long, releases its oldest positions, 64 of them, if they lie before `end`; says whether. They
+    /// are further behind than [`Limits::behind`], or the stream is full and they are behind the window. (Where that is
+    /// wider than half of what may be held, half is enough.) `unnamed` gets the blocks that no position names any more.
+    /// The reader cannot go back to what was released.
+    #[inline]
+    pub fn release(&mut self, end: u32, unnamed: impl FnMut(u32)) -> bool {
+        let (frontier, limits) = (self.frontier(), self.limits);
+        let held = if self.is_full() {
+            limits.window.min(limits.positions / 2)
+        } else {
+            limits.behind.max(limits.window)
+        };
+        let next = self.list.first().saturating_add(RELEASED);
+        if next > frontier.saturating_sub(held).min(end) {
+            return false;
+        }
+        self.confidence.released(next, &self.used);
+        self.list.release(unnamed);
+        self.used.release_before(next);
+        self.low = self.low.max(next);
+        true
+    }
+
+    /// The first position that is held.
+    #[must_use]
+    pub fn first(&self) -> u32 {
+        self.list.first()
     }
 
     /// The position is part of a sequential run, whatever lies in between.
@@ -123,7 +159,7 @@ impl Stream {
         self.list.is_completed(position)
     }
 
-    /// How many positions there are.
+    /// One past the last position.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.list.len()
@@ -144,7 +180,8 @@ impl Stream {
     /// The block that a position names.
     #[must_use]
     pub fn block_at(&self, position: u32) -> Option<u32> {
-        (position < self.list.len()).then(|| self.list.block_at(position))
+        let held = self.list.first()..self.list.len();
+        held.contains(&position).then(|| self.list.block_at(position))
     }
 
     /// Is the position part of a sequential run in the list?
@@ -316,8 +353,8 @@ impl Stream {
 
     /// Where the reference belongs, without a jump.
     fn find(&self, r: Reference, file: &FileState, joins: Joins) -> Found {
-        let at = if file.place == self.place { file.at } else { [NONE; 2] };
         let known = file.place == self.place;
+        let at = if known { file.at } else { [NONE; 2] };
         let at_before = file.at[0];
         let frontier = self.frontier.at();
         if at[0] != NONE && at[0] + 1 == frontier && self.fits(r.block, frontier) {
@@ -481,7 +518,7 @@ impl Stream {
 
     fn sample(&mut self, after: u32) {
         self.frontier.sample(after);
-        self.low = self.frontier.at().saturating_sub(self.limits.window);
+        self.low = self.frontier.at().saturating_sub(self.limits.window).max(self.list.first());
     }
 
     /// Were few of the last references where they were expected?
@@ -510,7 +547,7 @@ impl Stream {
         self.place = self.place.wrapping_add(1);
         let again = self.used.clear_from(p);
         self.frontier.jump(p);
-        self.low = p.saturating_sub(self.limits.window);
+        self.low = p.saturating_sub(self.limits.window).max(self.list.first());
         let back = self.low.min(self.told)..self.told.max(again.end);
         if again.is_empty() {
             return;

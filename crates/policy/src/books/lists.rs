@@ -43,6 +43,7 @@ impl Books {
     }
 
     fn append(&mut self, manager: ManagerId, list: usize, block: Block, completed: bool) -> bool {
+        self.knowledge.make_room(&mut self.blocks, manager, list);
         let Some(b) = self.blocks.find_or_add(block) else { return false };
         if !self.knowledge.append(&mut self.blocks, manager, list, b, completed) {
             self.blocks.forget_if_idle(b);

@@ -172,7 +172,7 @@ impl Knowledge {
             let l = &mut known.lists[list];
             l.clear();
             let mut named = Vec::new();
-            for position in 0..stream.len() {
+            for position in stream.first()..stream.len() {
                 let Some(b) = stream.block_at(position) else { break };
                 let Some(u) = self.find_numbered(blocks, manager, number, b) else { continue };
                 let first = &mut self.uses[u as usize].first;

@@ -37,6 +37,8 @@ pub(crate) struct List {
     pub(super) continues: bool,
     cached: PositionSet,
     missing: Vec<PositionSet>,
+    /// The same of all disks, if there are several.
+    missing_anywhere: Option<PositionSet>,
     /// A number a disk that changes with its missing blocks.
     changes: Vec<u32>,
 }
@@ -57,6 +59,7 @@ impl List {
             continues: false,
             cached: PositionSet::default(),
             missing: (0..disks).map(|_| PositionSet::default()).collect(),
+            missing_anywhere: (disks > 1).then(PositionSet::default),
             // Far apart, so that what was computed from one list is not taken for another one's.
             changes: vec![number.wrapping_mul(0x9e37_79b1); disks],
         }
@@ -94,7 +97,7 @@ impl List {
 
     /// The first position at or after `from` whose block is missing.
     pub(crate) fn next_hole(&self, from: u32) -> Option<u32> {
-        self.missing.iter().filter_map(|m| m.next(from)).min()
+        self.missing_anywhere.as_ref().or(self.missing.first())?.next(from)
     }
 
     /// The furthest next use of a cached block of the manager's own.
@@ -164,11 +167,22 @@ impl List {
         std::iter::successors(self.cached.next(0), |&p| self.cached.next(p + 1))
     }
 
+    /// Positions before this one, all of which are passed over, are no longer held.
+    pub(super) fn release_before(&mut self, position: u32) {
+        self.cached.release_before(position);
+        for missing in self.missing.iter_mut().chain(&mut self.missing_anywhere) {
+            missing.release_before(position);
+        }
+    }
+
     /// There is a position more, whose block is on `disk`.
     pub(super) fn extend(&mut self, end: u32, disk: usize) {
         self.end = end;
         self.cached.reserve(end);
         self.missing[disk].reserve(end);
+        if let Some(anywhere) = &mut self.missing_anywhere {
+            anywhere.reserve(end);
+        }
     }
 
     /// Forgets all next uses and goes on from the cursor.
@@ -178,6 +192,10 @@ impl List {
             missing.clear();
             missing.reserve(self.end);
             *changes = changes.wrapping_add(1);
+        }
+        if let Some(anywhere) = &mut self.missing_anywhere {
+            anywhere.clear();
+            anywhere.reserve(self.end);
         }
         self.cached.reserve(self.end);
         self.late = 0;
@@ -191,6 +209,9 @@ impl List {
             State::Absent | State::Leaving if !blocks[b].is(Mark::Unfetchable) => {
                 let disk = blocks.disk(b).0 as usize;
                 self.missing[disk].insert(position);
+                if let Some(anywhere) = &mut self.missing_anywhere {
+                    anywhere.insert(position);
+                }
                 self.changes[disk] = self.changes[disk].wrapping_add(1);
             }
             _ => {}
@@ -202,6 +223,9 @@ impl List {
         self.cached.remove(position);
         let disk = blocks.disk(b).0 as usize;
         if self.missing[disk].remove(position) {
+            if let Some(anywhere) = &mut self.missing_anywhere {
+                anywhere.remove(position);
+            }
             self.changes[disk] = self.changes[disk].wrapping_add(1);
         }
     }

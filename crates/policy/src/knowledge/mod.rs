@@ -18,7 +18,9 @@
 //! its block is nothing special unless it is named again. A list that explains nothing for a while is *dormant*: it says
 //! nothing of any block until it explains something again. Nothing is discarded.
 //!
-//! Positions count from the beginning of the list and are 32 bits wide.
+//! Positions count from the beginning of the list and are 32 bits wide: a list ends for good after 2^32 of them, 32 TiB
+//! of 8 KiB blocks. What the reader has left behind further than some caches is released, 64 positions at a time, while
+//! the list goes on: it cannot go back there. Held are no more than twice what may lie ahead of the cursor.
 
 mod completion;
 mod following;
@@ -38,10 +40,15 @@ use withdrawn::Withdrawn;
 /// Predictions that a new list is taken to have made rightly.
 const TRUST: f64 = 4.0;
 
+/// What is held of a list behind its reader: this many caches,
+const CACHES_BEHIND: u32 = 8;
+
+/// and this many positions at least, 2 GiB of references at 8 KiB a block.
+const LEAST_BEHIND: u32 = 1 << 18;
+
 /// What a list says of one block.
 #[derive(Debug, Clone, Copy)]
 struct Use {
-    block: BlockId,
     manager: u16,
     /// Counted from the manager's [`Known::base`].
     list: u16,
@@ -95,13 +102,17 @@ pub(crate) struct Knowledge {
     passed_by: Vec<BlockId>,
     /// What the reference at hand matched; kept for its memory.
     matches: Vec<(usize, Reference, Match)>,
+    /// Blocks that a list names no more as its oldest positions are released; kept for its memory.
+    unnamed: Vec<BlockId>,
 }
 
 impl Knowledge {
     pub(crate) fn new(disks: u16, cache_blocks: u32, limits: &Limits) -> Knowledge {
         let limits = alignment::Limits {
             window: cache_blocks,
-            positions: limits.disclosed_blocks.saturating_mul(2),
+            // A part can always be released where no more lie ahead than may.
+            positions: limits.disclosed_blocks.saturating_add(alignment::RELEASED).saturating_mul(2),
+            behind: cache_blocks.saturating_mul(CACHES_BEHIND).max(LEAST_BEHIND),
             ids: NONE - 1,
             streams: limits.lists_per_manager.min(u32::from(u16::MAX)),
             readers: limits.readers_per_manager,
@@ -118,6 +129,7 @@ impl Knowledge {
             unlisted: Vec::new(),
             passed_by: Vec::new(),
             matches: Vec::new(),
+            unnamed: Vec::new(),
         }
     }
 
@@ -215,6 +227,25 @@ impl Knowledge {
         step.missing
     }
 
+    /// Releases what the reader of a long list has left behind for good, a part at a time.
+    #[inline]
+    pub(crate) fn make_room(&mut self, blocks: &mut Blocks, manager: ManagerId, list: usize) {
+        let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { return };
+        let Some(stream) = known.readers.stream_mut(list) else { return };
+        let (l, mut unnamed) = (&mut known.lists[list], std::mem::take(&mut self.unnamed));
+        if stream.release(l.passed(), |b| unnamed.push(b)) {
+            l.release_before(stream.first());
+        }
+        for b in unnamed.drain(..) {
+            // All of its positions were passed over: it has no next use.
+            if let Some(u) = self.find_use(blocks, manager, list, b) {
+                self.unlink(blocks, b, u);
+            }
+            blocks.forget_if_idle(b);
+        }
+        self.unnamed = unnamed;
+    }
+
     /// Appends one reference; false when the list is full.
     pub(crate) fn append(
         &mut self,
@@ -247,7 +278,7 @@ impl Knowledge {
                 let other = blocks[b].first_use;
                 let (manager, list) = (manager.0 as u16, known.base.wrapping_add(list as u16));
                 let first = if ignored { NONE } else { position };
-                let new = Use { block: b, manager, list, first, other };
+                let new = Use { manager, list, first, other };
                 let u = match self.vacant.pop() {
                     Some(u) => {
                         self.uses[u as usize] = new;
@@ -441,12 +472,12 @@ impl Knowledge {
     }
 
     /// Takes a use out of its block's chain.
-    fn unlink(&mut self, blocks: &mut Blocks, use_id: u32) {
-        let Use { block, other, .. } = self.uses[use_id as usize];
-        if blocks[block].first_use == use_id {
-            blocks[block].first_use = other;
+    fn unlink(&mut self, blocks: &mut Blocks, b: BlockId, use_id: u32) {
+        let other = self.uses[use_id as usize].other;
+        if blocks[b].first_use == use_id {
+            blocks[b].first_use = other;
         } else {
-            let mut u = blocks[block].first_use;
+            let mut u = blocks[b].first_use;
             while self.uses[u as usize].other != use_id {
                 u = self.uses[u as usize].other;
             }

@@ -99,6 +99,7 @@ impl Knowledge {
                 leaving.list += 1;
                 continue;
             };
+            leaving.position = leaving.position.max(stream.first());
             while leaving.position < stream.len() {
                 if taken == most {
                     return taken;
@@ -111,7 +112,7 @@ impl Knowledge {
                 if self.uses[u as usize].first != NONE {
                     named.push((self.uses[u as usize].first, b));
                 }
-                self.unlink(blocks, u);
+                self.unlink(blocks, b, u);
                 blocks.forget_if_idle(b);
             }
             (leaving.list, leaving.position) = (leaving.list + 1, 0);
@@ -122,5 +123,5 @@ impl Knowledge {
 
 fn positions(known: &Known) -> usize {
     let streams = (0..known.lists.len()).filter_map(|list| known.readers.stream(list));
-    streams.map(|stream| stream.len() as usize).sum()
+    streams.map(|stream| (stream.len() - stream.first()) as usize).sum()
 }

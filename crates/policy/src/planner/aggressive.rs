@@ -11,6 +11,7 @@ use super::{Occasion, Planner};
 use crate::books::Desk;
 use crate::config::Config;
 use crate::ids::{DiskId, ManagerId};
+use crate::knowledge::List;
 
 /// Free disks and the room left in their batches, while they are filled: kept for its memory.
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ impl Aggressive {
 impl Planner for Aggressive {
     fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, _: Occasion) {
         let (batch, horizon) = (desk.config().batch.max(1), desk.config().horizon);
-        let room = |desk: &Desk<'_>, disk| if desk.in_flight_from(disk) == 0 { batch } else { 0 };
+        let room = |_: &List, _, in_flight| if in_flight == 0 { batch } else { 0 };
         for list in 0..desk.list_count(manager) {
             self.open.fill(desk, manager, list, horizon, 0.0, room);
         }
@@ -38,8 +39,8 @@ impl Planner for Aggressive {
 }
 
 impl OpenBatches {
-    /// Fetches from every disk as many missing blocks as `room` says, up to `horizon` references ahead, that are used
-    /// with at least this chance.
+    /// Fetches from every disk as many missing blocks as `room` says of it and the fetches under way from it, up to
+    /// `horizon` references ahead, that are used with at least this chance.
     pub(super) fn fill(
         &mut self,
         desk: &mut Desk<'_>,
@@ -47,14 +48,15 @@ impl OpenBatches {
         list: usize,
         horizon: Option<u32>,
         least_chance: f64,
-        mut room: impl FnMut(&Desk<'_>, DiskId) -> u32,
+        mut room: impl FnMut(&List, DiskId, u32) -> u32,
     ) {
-        let Some(cursor) = desk.list(manager, list).map(|l| l.cursor()) else { return };
+        let Some(l) = desk.list(manager, list) else { return };
+        let cursor = l.cursor();
         let end = horizon.map_or(u32::MAX, |h| cursor.saturating_add(h));
         let open = &mut self.0;
         open.clear();
         for disk in desk.disks() {
-            let room = room(desk, disk);
+            let room = room(l, disk, desk.in_flight_from(disk));
             if room > 0 {
                 open.push((disk, room));
             }

@@ -68,6 +68,24 @@ struct FetchReferences {
     slow: bool,
 }
 
+/// The mean time between two references of a manager, where accesses are quick and where they are slow.
+#[derive(Debug, Clone, Copy)]
+struct Between {
+    quick_ns: f64,
+    slow_ns: f64,
+}
+
+impl Between {
+    fn new(times: &History) -> Between {
+        let quick_ns = times.mean();
+        Between { quick_ns: quick_ns.max(1.0), slow_ns: quick_ns.min(times.mean_of_all()).max(1.0) }
+    }
+
+    fn of(self, slow: bool) -> f64 {
+        if slow { self.slow_ns } else { self.quick_ns }
+    }
+}
+
 impl FetchReferences {
     /// References to allow for the first `i` fetches: i F'.
     fn of(self, i: u32) -> f64 {
@@ -75,9 +93,23 @@ impl FetchReferences {
         if self.slow { self.f * (i + SPREAD * i.sqrt()).min(OVERESTIMATE * i) } else { self.f * i }
     }
 
-    fn far_from(self, other: FetchReferences) -> bool {
-        self.slow != other.slow || self.f > other.f * F_GROWTH || self.f < other.f * F_FALL
+    /// That of a disk with this mean access time.
+    fn new(access_ns: f64, between: Between) -> FetchReferences {
+        let slow = is_slow(access_ns);
+        FetchReferences { f: access_ns / between.of(slow), slow }
     }
+
+    /// Has it changed much? Asked of every disk at every reference, and so without a division.
+    #[inline]
+    fn is_outdated(self, access_ns: f64, between: Between) -> bool {
+        let slow = is_slow(access_ns);
+        let as_it_was_ns = self.f * between.of(slow);
+        slow != self.slow || access_ns > as_it_was_ns * F_GROWTH || access_ns < as_it_was_ns * F_FALL
+    }
+}
+
+fn is_slow(access_ns: f64) -> bool {
+    access_ns >= QUICK_ACCESS_NS as f64
 }
 
 /// When one disk has to be looked at again for one manager.
@@ -103,7 +135,9 @@ impl Due {
             i += 1;
             let due = (f64::from(hole) - fetch.of(i)).max(0.0) as u32;
             at = Some(at.map_or(due, |at| at.min(due)));
-            if due <= cursor {
+            // A fetch more is given less and less, and the next missing block is a reference further on at least: where that
+            // is enough for it, none is due before this one. Else all of them are looked at, as many as twice the cache.
+            if due <= cursor || fetch.of(i + 1) - fetch.of(i) <= 1.0 {
                 break;
             }
             from = hole + 1;
@@ -113,11 +147,12 @@ impl Due {
     }
 
     /// Is a fetch due? Looks again where something may have changed.
-    fn is_now(&mut self, list: &List, disk: DiskId, reach: u32, fetch: FetchReferences) -> bool {
+    #[inline]
+    fn is_now(&mut self, list: &List, disk: DiskId, reach: u32, access_ns: f64, between: Between) -> bool {
         let cursor = list.cursor();
         let stale = self.changes != Some(list.changes(disk));
-        if stale || cursor >= self.until || fetch.far_from(self.fetch) {
-            *self = Due::compute(list, disk, reach, fetch);
+        if stale || cursor >= self.until || self.fetch.is_outdated(access_ns, between) {
+            *self = Due::compute(list, disk, reach, FetchReferences::new(access_ns, between));
         }
         self.at.is_some_and(|at| cursor >= at)
     }
@@ -137,6 +172,8 @@ pub(super) struct Forestall {
     open: OpenBatches,
     /// The last access times, by disk.
     access_times: Vec<History>,
+    /// Their mean.
+    mean_access_ns: f64,
     /// Prefetches that may be under way, by disk, where that was said.
     batches: Vec<Option<u32>>,
     /// By manager.
@@ -148,6 +185,7 @@ impl Forestall {
         Forestall {
             open: OpenBatches::default(),
             access_times: vec![History::default(); config.disks.max(1) as usize],
+            mean_access_ns: 0.0,
             batches: vec![None; config.disks.max(1) as usize],
             watched: Vec::new(),
         }
@@ -164,6 +202,8 @@ impl Planner for Forestall {
             Input::Served { disk, access } => {
                 if let Some(times) = self.access_times.get_mut(disk.0 as usize) {
                     times.push(access.0);
+                    let sum: f64 = self.access_times.iter().map(History::mean).sum();
+                    self.mean_access_ns = sum / self.access_times.len() as f64;
                 }
             }
             Input::DiskBatch { disk, batch } => {
@@ -188,26 +228,24 @@ impl Forestall {
         let batches = &self.batches;
         let Watched { compute_times, due } = watched(&mut self.watched, manager);
         let access_times = &self.access_times;
+        let between = Between::new(compute_times);
+        let usual = desk.config().batch.max(1);
+        let advisory = desk.config().residency == Residency::Advisory;
+        let reach = desk.config().cache_blocks.saturating_mul(2);
         for list in 0..desk.list_count(manager) {
             if due.len() <= list {
                 due.resize_with(list + 1, || vec![Due::default(); disks]);
             }
             let due = &mut due[list];
-            self.open.fill(desk, manager, list, None, least_chance, |desk, disk| {
-                let in_flight = desk.in_flight_from(disk);
+            self.open.fill(desk, manager, list, None, least_chance, |l, disk, in_flight| {
                 let said = batches[disk.0 as usize];
-                let batch = said.unwrap_or_else(|| desk.config().batch.max(1));
-                let fetch = fetch_references(&access_times[disk.0 as usize], compute_times);
-                let advisory = desk.config().residency == Residency::Advisory;
-                let refill_at = if fetch.slow || said.is_some() || advisory { batch / 4 * 3 } else { 0 };
-                let Some(l) = desk.list(manager, list) else { return 0 };
-                let reach = desk.config().cache_blocks.saturating_mul(2);
+                let batch = said.unwrap_or(usual);
+                let access_ns = access_times[disk.0 as usize].mean();
+                let refills = is_slow(access_ns) || said.is_some() || advisory;
+                let refill_at = if refills { batch / 4 * 3 } else { 0 };
                 let due = &mut due[disk.0 as usize];
-                if in_flight <= refill_at && in_flight < batch && due.is_now(l, disk, reach, fetch) {
-                    batch - in_flight
-                } else {
-                    0
-                }
+                let has_room = in_flight <= refill_at && in_flight < batch;
+                if has_room && due.is_now(l, disk, reach, access_ns, between) { batch - in_flight } else { 0 }
             });
         }
         fetch_within(desk, manager, least_chance);
@@ -216,11 +254,10 @@ impl Forestall {
     /// The least chance of use that makes a prefetch worth its cost. A fetch that is used saves the stall of a demand
     /// fetch, and overlaps the computation of a reference; one that is not costs the time of a disk, of which there
     /// are several.
-    pub(super) fn least_chance(&self, desk: &Desk<'_>, manager: ManagerId) -> f64 {
+    pub(super) fn least_chance(&self, manager: ManagerId) -> f64 {
         let disks = self.access_times.len() as f64;
-        let served = self.access_times.iter().map(History::mean).sum::<f64>() / disks;
+        let served = self.mean_access_ns;
         let computed = self.watched.get(manager.0 as usize).map_or(0.0, |w| w.compute_times.mean());
-        let _ = desk;
         if served <= 0.0 {
             0.0
         } else {
@@ -236,12 +273,4 @@ fn watched(all: &mut Vec<Watched>, manager: ManagerId) -> &mut Watched {
         all.resize_with(slot + 1, Watched::default);
     }
     &mut all[slot]
-}
-
-/// The time of a fetch from a disk, in references of the manager.
-fn fetch_references(access_times: &History, compute: &History) -> FetchReferences {
-    let access_ns = access_times.mean();
-    let slow = access_ns >= QUICK_ACCESS_NS as f64;
-    let compute_ns = if slow { compute.mean().min(compute.mean_of_all()) } else { compute.mean() };
-    FetchReferences { f: access_ns / compute_ns.max(1.0), slow }
 }

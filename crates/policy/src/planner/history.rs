@@ -12,6 +12,9 @@ pub(crate) struct History {
     sum: u128,
     all_sum: u128,
     all: u64,
+    /// The means: they are asked for more often than they change.
+    mean: f64,
+    mean_of_all: f64,
 }
 
 impl History {
@@ -25,13 +28,19 @@ impl History {
         self.sum += u128::from(value);
         self.all_sum += u128::from(value);
         self.all += 1;
+        self.mean = self.sum as f64 / self.values.len() as f64;
+        self.mean_of_all = self.all_sum as f64 / self.all as f64;
     }
 
+    /// The mean of the last values, 0 of none.
+    #[inline]
     pub(crate) fn mean(&self) -> f64 {
-        self.sum as f64 / self.values.len().max(1) as f64
+        self.mean
     }
 
+    /// The mean of all values, 0 of none.
+    #[inline]
     pub(crate) fn mean_of_all(&self) -> f64 {
-        self.all_sum as f64 / self.all.max(1) as f64
+        self.mean_of_all
     }
 }

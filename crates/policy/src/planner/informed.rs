@@ -69,7 +69,7 @@ impl Planner for Informed {
                 return;
             }
         }
-        let least_chance = self.forestall.least_chance(desk, manager);
+        let least_chance = self.forestall.least_chance(manager);
         self.forestall.fetch_due(desk, manager, least_chance);
     }
 
