@@ -55,6 +55,9 @@ pub struct Input {
     pub flags: Vec<String>,
     /// The folder in which the compiler runs, which relative paths begin at.
     pub folder: Option<PathBuf>,
+    /// If the file is what a preprocessor has left, with its line markers: the declarations of the runtime, which
+    /// then stand in the translation in place of `#include "foretell_slice.h"`.
+    pub preprocessed: Option<String>,
 }
 
 /// How to translate.
@@ -136,10 +139,15 @@ fn translate_here(inputs: &[Input], options: &Options) -> Result<Translation, Er
         units.push((root, sources.number(&input.path)));
     }
     sources.load();
+    for (input, (_, file)) in inputs.iter().zip(&units) {
+        if input.preprocessed.is_some() {
+            sources.read_markers(*file);
+        }
+    }
     let program = Program::new(tree, sources, units)?;
     let models = models.with_annotations(&program);
     let analysis = analyse(&program, &models)?;
-    let mut translation = analysis.slice(|slice| finish(&slice, inputs.len(), options));
+    let mut translation = analysis.slice(|slice| finish(&slice, inputs, options));
     if translation.prefetches()
         && let Some((unit, complaint)) = check::first_complaint(inputs, &translation.files, &options.clang)?
     {
@@ -181,7 +189,7 @@ fn analyse<'a>(program: &'a Program, models: &'a Models) -> Result<Analysis<'a>,
     })
 }
 
-fn finish(slice: &Slice<'_>, units: usize, options: &Options) -> Translation {
+fn finish(slice: &Slice<'_>, inputs: &[Input], options: &Options) -> Translation {
     let program = slice.known.program;
     let mut refusals: Vec<Refusal> = Vec::new();
     for (_, verdict) in &slice.sites {
@@ -189,15 +197,23 @@ fn finish(slice: &Slice<'_>, units: usize, options: &Options) -> Translation {
             refusals.push(refusal.clone());
         }
     }
-    let report = report::Report::new(slice);
+    let mut report = report::Report::new(slice);
+    if let Some(refusal) = slice.only_configuration() {
+        report.refuse_all(&refusal);
+        refusals.insert(0, refusal);
+    }
     let why = options.why.as_ref().map(|what| report::why(slice, what)).unwrap_or_default();
     let mut translation = Translation { files: Vec::new(), refusals, report, why };
     if !translation.prefetches() {
         translation.files = originals(program);
         return translation;
     }
-    let emission = Emission::new(slice);
-    let translated: Vec<emit::Unit> = (0..units as u16).map(|u| emit::translate_unit(&emission, u)).collect();
+    let preprocessed = inputs.iter().map(|input| input.preprocessed.is_some()).collect();
+    let emission = Emission::new(slice, preprocessed);
+    let numbered = inputs.iter().enumerate();
+    let translated: Vec<emit::Unit> = numbered
+        .map(|(unit, input)| emit::translate_unit(&emission, unit as u16, input.preprocessed.as_deref()))
+        .collect();
     if let Some(node) = translated.iter().flat_map(|u| &u.unprintable).next() {
         let refusal = Refusal {
             place: program.describe(*node),

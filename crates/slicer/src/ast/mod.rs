@@ -88,7 +88,8 @@ pub(crate) struct Node {
     /// The value of a literal, as clang prints it.
     pub(crate) value: String,
     pub(crate) ty: Type,
-    /// `x++` and not `++x`; `p->m` and not `s.m`; `case 1 ... 3`; a declaration with initializer; variadic.
+    /// `x++` and not `++x`; `p->m` and not `s.m`; `case 1 ... 3`; a declaration with initializer; variadic; the
+    /// association of `_Generic` that is taken.
     pub(crate) flag: bool,
     /// The declaration that is referred to: variable, function, field, label.
     pub(crate) refers_to: Option<Id>,
@@ -137,9 +138,20 @@ impl Tree {
                     Some(inner) => id = inner,
                     None => return id,
                 },
+                Kind::Generic => match self.selected(id) {
+                    Some(inner) => id = inner,
+                    None => return id,
+                },
                 _ => return id,
             }
         }
+    }
+
+    /// The expression that a `_Generic` stands for.
+    pub(crate) fn selected(&self, generic: Id) -> Option<Id> {
+        let taken =
+            self.children(generic).iter().find(|c| self[**c].kind == Kind::Absent && self[**c].flag)?;
+        self.children(*taken).last().copied()
     }
 
     /// As [`Self::bare`], and below casts that were written.

@@ -113,6 +113,13 @@ impl Program {
                 }
                 let body = declared.children.iter().find(|c| self.tree[**c].kind == Kind::Compound);
                 let Some(&body) = body else { continue };
+                // What GNU C calls `extern inline` is defined elsewhere, and this a way to do it faster: that of
+                // <bits/stdio.h>, or one that checks sizes (_FORTIFY_SOURCE).
+                let is_elsewhere = declared.storage == "extern"
+                    && declared.children.iter().any(|c| self.tree[*c].kind == Kind::GnuInlineAttribute);
+                if is_elsewhere {
+                    continue;
+                }
                 let func = Func(self.functions.len() as u32);
                 let name = declared.name.clone();
                 // `inline` without `static` in a header has one definition a unit, all the same.
@@ -256,7 +263,8 @@ impl Program {
         if !place.known {
             return "?".to_owned();
         }
-        format!("{}:{}", self.sources.path(place.file).display(), self.sources.line(place.file, place.offset))
+        let (path, line) = self.sources.origin(place.file, place.offset);
+        format!("{}:{line}", path.display())
     }
 }
 

@@ -21,6 +21,7 @@
 mod arguments;
 mod headers;
 mod link;
+mod preprocessed;
 mod record;
 mod runtime_object;
 
