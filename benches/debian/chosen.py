@@ -66,8 +66,8 @@ BUILD_DEPENDS = set(
 MOST_BYTES = 1 << 20
 
 # Seconds for the build of a package, and for a run of a program.
-BUILD_S = 900
-RUN_S = 20
+BUILD_S = 600
+RUN_S = 5
 
 # Most programs of a package that are run.
 MOST_PROGRAMS = 12
@@ -282,10 +282,17 @@ def compare(name: str, plain: Path, sliced: Path, files: Path, names: list[str],
     trace = folder / "traces" / "trace"
     trace.parent.mkdir(exist_ok=True)
     trace.parent.chmod(0o777)
+    waited = 0
     for arguments in [[], *([name] for name in names), names]:
         expected, ended = run(plain, arguments, files, folder / "scratch", {})
-        again, _ = run(plain, arguments, files, folder / "scratch", {})
-        if ended == "time" or expected != again:
+        again = run(plain, arguments, files, folder / "scratch", {})[0] if ended != "time" else ""
+        if ended == "time":
+            # It waits for something that nobody gives it, and will do so again.
+            waited += 1
+            if waited == 2:
+                break
+            continue
+        if expected != again:
             continue
         trace.unlink(missing_ok=True)
         seen, _ = run(sliced, arguments, files, folder / "scratch", {"FORETELL_SLICE_TRACE": str(trace)})

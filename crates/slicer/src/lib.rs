@@ -144,7 +144,8 @@ fn translate_here(inputs: &[Input], options: &Options) -> Result<Translation, Er
             sources.read_markers(*file);
         }
     }
-    let program = Program::new(tree, sources, units)?;
+    let old_inline = inputs.iter().enumerate().filter(|(_, input)| has_old_inline(&input.flags));
+    let program = Program::new(tree, sources, units, old_inline.map(|(unit, _)| unit as u16).collect())?;
     let models = models.with_annotations(&program);
     let analysis = analyse(&program, &models)?;
     let mut translation = analysis.slice(|slice| finish(&slice, inputs, options));
@@ -162,6 +163,13 @@ fn translate_here(inputs: &[Input], options: &Options) -> Result<Translation, Er
         );
     }
     Ok(translation)
+}
+
+/// Do these flags make `inline` what it was before C99 (GCC manual, "An Inline Function is As Fast As a Macro")?
+fn has_old_inline(flags: &[String]) -> bool {
+    const OLD: &[&str] =
+        &["-ansi", "-std=c89", "-std=c90", "-std=gnu89", "-std=gnu90", "-std=iso9899:1990", "-fgnu89-inline"];
+    flags.iter().any(|flag| OLD.contains(&flag.as_str()))
 }
 
 fn analyse<'a>(program: &'a Program, models: &'a Models) -> Result<Analysis<'a>, Error> {

@@ -411,14 +411,31 @@ fn difference(more: &[Loc], set: &[Loc]) -> Vec<Loc> {
     missing
 }
 
+/// Up to so many elements are put into a set one by one, which moves what is behind them and compares little.
+const FEW: usize = 8;
+
 /// Adds sorted elements to a sorted set; those that are there already once.
 fn unite_sets(set: &mut Vec<Loc>, more: &[Loc]) {
     if set.last().is_none_or(|last| more.first().is_none_or(|first| last < first)) {
         set.extend_from_slice(more);
         return;
     }
-    set.extend_from_slice(more);
-    // Two runs that are sorted: merging them takes one pass.
-    set.sort();
-    set.dedup();
+    if more.len() <= FEW {
+        for location in more {
+            if let Err(at) = set.binary_search(location) {
+                set.insert(at, *location);
+            }
+        }
+        return;
+    }
+    let old = std::mem::take(set);
+    set.reserve_exact(old.len() + more.len());
+    let (mut left, mut right) = (old.as_slice(), more);
+    while let (Some(one), Some(other)) = (left.first(), right.first()) {
+        set.push(*one.min(other));
+        left = &left[usize::from(one <= other)..];
+        right = &right[usize::from(other <= one)..];
+    }
+    set.extend_from_slice(left);
+    set.extend_from_slice(right);
 }
