@@ -1,8 +1,8 @@
 """Packages that nobody here chose: a seeded draw among Debian's command-line programs in C, built by their own rules.
 
-    python3 benches/debian/chosen.py --list
-    python3 benches/debian/chosen.py --foretell target/release/foretell --work /var/tmp/chosen --json chosen.json
-    python3 benches/debian/chosen.py --foretell target/release/foretell --only dbview,cksfv
+    ./x bench chosen --list
+    ./x bench chosen --json benches/results/chosen.json
+    ./x bench chosen --only dbview,cksfv
 
 Drawn from are the source packages of the machine's own archive that have a program with the tags
 `implemented-in::c`, `role::program` and `interface::commandline` and one of `WORKS_WITH` (debtags), need nothing to

@@ -154,7 +154,7 @@ fn translate_here(inputs: &[Input], options: &Options) -> Result<Translation, Er
     {
         translation.give_up(
             &Refusal {
-                place: inputs[unit].path.display().to_string(),
+                place: program.sources.given_path(program.units[unit].1).display().to_string(),
                 cause: format!("the translation does not compile, which is a defect of it: {complaint}"),
                 chain: Vec::new(),
                 remedy: "report it with this source; the program itself is untouched".to_owned(),
@@ -182,6 +182,7 @@ fn analyse<'a>(program: &'a Program, models: &'a Models) -> Result<Analysis<'a>,
     let through_pointers = slice::through_pointers(&graphs, &effects);
     let ends = slice::ends(program, models, &graphs, &effects);
     let one_way = slice::sites::one_way(program, models);
+    let asked = slice::asking::of_program(program, models, &graphs, &effects);
     Ok(Analysis {
         one_way,
         program,
@@ -194,6 +195,7 @@ fn analyse<'a>(program: &'a Program, models: &'a Models) -> Result<Analysis<'a>,
         control,
         through_pointers,
         ends,
+        asked,
     })
 }
 

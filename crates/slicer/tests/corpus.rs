@@ -206,5 +206,6 @@ corpus! {
     mapped_search stdin_names ranges log_filter patterns same_stream eof_loops two_units random_order clock_offset read_write error_label
     changes_rights changes_rights_in_a_helper frees wrapper_of_a_printer
     refused_after_rights refused_variadic refused_asm refused_longjmp refused_threads refused_read_after_write refused_one_of_two
-    gives_up_unknown gives_up_unusual only_configuration generic common
+    gives_up_unknown gives_up_unusual only_configuration generic common asks_the_program
+    constant_pointers
 }

@@ -41,7 +41,8 @@ impl Type {
     }
 
     pub(crate) fn is_record(&self) -> bool {
-        let plain = unqualified(self.plain());
+        // A `struct s *const` is a pointer.
+        let plain = unqualified(without_pointers_qualifiers(self.plain()));
         (plain.starts_with("struct ") || plain.starts_with("union ")) && !plain.ends_with(['*', ']', ')'])
     }
 
@@ -50,13 +51,13 @@ impl Type {
     }
 
     pub(crate) fn is_pointer(&self) -> bool {
-        let plain = self.plain().trim_end_matches("const").trim_end_matches("restrict").trim_end();
+        let plain = without_pointers_qualifiers(self.plain());
         plain.ends_with('*') || plain.contains("(*")
     }
 
     /// Does pointer arithmetic on this type go by bytes?
     pub(crate) fn points_to_bytes(&self) -> bool {
-        let plain = self.plain().trim_end_matches("const").trim_end_matches("restrict").trim_end();
+        let plain = without_pointers_qualifiers(self.plain());
         let Some(target) = plain.strip_suffix('*') else { return false };
         let target = unqualified(target.trim());
         matches!(target, "char" | "unsigned char" | "signed char" | "void" | "uint8_t" | "int8_t" | "Bytef")
@@ -65,6 +66,22 @@ impl Type {
     pub(crate) fn is_void(&self) -> bool {
         self.plain() == "void"
     }
+}
+
+/// The type without what qualifies the pointer itself: `char *const restrict` gives `char *`.
+fn without_pointers_qualifiers(text: &str) -> &str {
+    let mut text = text.trim_end();
+    while let Some(rest) =
+        ["const", "restrict", "__restrict", "volatile"].iter().find_map(|word| text.strip_suffix(word))
+    {
+        let rest = rest.trim_end();
+        if !rest.ends_with('*') && !["const", "restrict", "volatile"].iter().any(|word| rest.ends_with(word))
+        {
+            break;
+        }
+        text = rest;
+    }
+    text
 }
 
 fn unqualified(text: &str) -> &str {

@@ -83,7 +83,9 @@ pub(super) fn input(
     if contains(&source, b"foretell_slice.h") {
         return None;
     }
-    let mut arguments: Vec<OsString> = record.flags.iter().map(OsString::from).collect();
+    // Dependencies were written when the source was compiled.
+    let wanted = record.flags.iter().filter(|flag| !flag.starts_with("-Wp,-M"));
+    let mut arguments: Vec<OsString> = wanted.map(OsString::from).collect();
     arguments.extend(headers.into_iter().flat_map(Headers::flags));
     arguments.extend(["-w", "-E", "-x", "c"].map(OsString::from));
     arguments.push(record.named.clone().into());

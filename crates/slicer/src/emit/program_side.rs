@@ -35,10 +35,7 @@ pub(crate) fn translate_unit(emission: &Emission<'_>, unit: u16, declarations: O
     if edits.is_empty() && slice.text.is_empty() {
         return Unit { text: original.to_owned(), unprintable };
     }
-    let include = match declarations {
-        Some(_) => place_of_declarations(emission, root, &edits),
-        None => include_place(emission, root, &edits),
-    };
+    let source_include = include_place(emission, root, &edits);
     // A program with annotations has the header already.
     let has_header = declarations.is_none()
         && original.lines().any(|line| {
@@ -57,11 +54,13 @@ pub(crate) fn translate_unit(emission: &Emission<'_>, unit: u16, declarations: O
         start(emission, &mut edits, declarations.is_some());
     }
     if declarations.is_some() {
+        let include = place_of_declarations(emission, root, &edits);
         let (path, line) = program.sources.origin(file, include);
         head.push_str(&format!("# {line} \"{}\"\n", path.display()));
-        edits.push((include, include, head));
+        let is_line = include == 0 || original.as_bytes().get(include as usize - 1) == Some(&b'\n');
+        edits.push((include, include, if is_line { head } else { format!("\n{head}") }));
     } else if !head.is_empty() {
-        edits.push((include, include, format!("{head}\n")));
+        edits.push((source_include, source_include, format!("{head}\n")));
     }
     edits.sort();
     edits.dedup();
@@ -215,10 +214,10 @@ fn place_of_declarations(emission: &Emission<'_>, root: Id, edits: &[Edit]) -> u
     let first_edit = edits.iter().map(|edit| edit.0).min();
     let place =
         first_edit.and_then(|edit| begins.map(|id| tree[*id].begin.offset).filter(|at| *at <= edit).max());
-    match place {
-        Some(at) => text[..at as usize].rfind('\n').map_or(0, |n| n as u32 + 1),
-        None => text.len() as u32,
-    }
+    let Some(at) = place else { return text.len() as u32 };
+    let line = text[..at as usize].rfind('\n').map_or(0, |n| n + 1);
+    // Attributes may stand before a function; what a macro stands for may hold several functions in one line.
+    if text[line..at as usize].contains([';', '}']) { at } else { line as u32 }
 }
 
 /// Before the first declaration of the file that something is changed in, or that the slice follows.

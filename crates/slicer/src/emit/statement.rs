@@ -416,7 +416,8 @@ impl Writer<'_, '_> {
                     if has_type || tree[child].kind == Kind::Typedef =>
                 {
                     if let Some((file, from, to)) = sources.exact(tree[child].begin, tree[child].end)
-                        && !tree[child].name.is_empty()
+                        // The constants of an enumeration have names, also if it has none.
+                        && (!tree[child].name.is_empty() || tree[child].kind == Kind::Enum)
                     {
                         lines.extend(
                             format!("{};", sources.stretch(file, from, to)).lines().map(str::to_owned),

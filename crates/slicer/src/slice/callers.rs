@@ -219,7 +219,8 @@ fn accessing(known: Known<'_>, closure: &Closure<'_>, fixed: &Fixed) -> Vec<Ways
     for (number, own) in ways.iter_mut().enumerate() {
         let func = Func(number as u32);
         own.own = known.effects.calls(func).any(|(step, _)| known.confines((func, step)))
-            || known.given_up.always().any(|point| point.0 == func);
+            || known.given_up.always().any(|point| point.0 == func)
+            || known.asked.iter().any(|point| point.0 == func && closure.keeps(*point));
     }
     for point in closure.points() {
         let asked = closure.accesses.contains(&point);

@@ -77,6 +77,8 @@ pub(crate) struct Known<'a> {
     pub(crate) ends: &'a [Vec<bool>],
     /// Of these the ones that it cannot follow.
     pub(crate) given_up: &'a GivenUp,
+    /// Calls of unknown functions whose result the program can be asked for.
+    pub(crate) asked: &'a BTreeSet<Point>,
 }
 
 impl<'a> Known<'a> {
@@ -271,6 +273,10 @@ impl<'a> Closure<'a> {
             }
         }
         if known.ends(point) {
+            return;
+        }
+        // The program makes the call and tells what it gave.
+        if known.asked.contains(&point) {
             return;
         }
         // Where a function returns may matter to what stands behind; what it returns only to who asks for it.

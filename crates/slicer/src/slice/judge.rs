@@ -47,7 +47,8 @@ pub(super) enum WayOut {
 }
 
 const DECLARE: &str = "declare it with FORETELL_PURE if its result depends on its arguments alone, with \
-                       FORETELL_WRITES(n) if it only writes where argument n points, or add its source file";
+                       FORETELL_WRITES(n) if it only writes where argument n points, say it in a table of models, or \
+                       add its source file";
 const MOVE_OUT: &str = "compute what the file's offsets depend on without it";
 
 /// The first thing in a slice that must not be there, if any.
@@ -223,6 +224,9 @@ fn at_step(
     }
     for name in &call.externals {
         let Some(model) = known.models.get(name) else {
+            if known.asked.contains(&point) && !closure.data.contains(&point) {
+                continue;
+            }
             return Some((
                 format!("{name}() is not known: what it reads and writes cannot be told"),
                 DECLARE,

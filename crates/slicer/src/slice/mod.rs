@@ -7,6 +7,7 @@
 //! What is left out this way comes in again if the slice can end where the program comes to what is in the way
 //! ([`giving_up`]): most of it lies on ways that most runs do not take.
 
+pub(crate) mod asking;
 mod callers;
 pub(crate) mod closure;
 pub(crate) mod giving_up;
@@ -418,7 +419,7 @@ fn outside(known: Known<'_>, closure: &Closure<'_>) -> usize {
 /// Must the program hand the result of this call to the slice?
 pub(crate) fn is_forwarded(known: Known<'_>, point: Point) -> bool {
     let Some(call) = known.call(point) else { return false };
-    if known.models_of(call).iter().any(|m| m.forward) {
+    if known.models_of(call).iter().any(|m| m.forward) || known.asked.contains(&point) && !known.ends(point) {
         return true;
     }
     let Some((io, _)) = known.io(point) else { return false };
@@ -438,6 +439,7 @@ pub(crate) struct Analysis<'a> {
     pub(crate) through_pointers: Vec<bool>,
     pub(crate) one_way: BTreeSet<Id>,
     pub(crate) ends: Vec<Vec<bool>>,
+    pub(crate) asked: BTreeSet<Point>,
 }
 
 impl Analysis<'_> {
@@ -467,6 +469,7 @@ impl Analysis<'_> {
             one_way: &self.one_way,
             ends: &ends,
             given_up,
+            asked: &self.asked,
         })
     }
 }

@@ -1,4 +1,4 @@
-/* A function without source computes offsets, but only if it is asked for.
+/* A function without source changes offsets, but only if it is asked for.
  *
  * object: gives_up_unknown_object.c
  * data: data.bin bytes 20000
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-long mystery(long at);
+void mystery(long *at);
 
 int main(int argc, char **argv)
 {
@@ -22,7 +22,7 @@ int main(int argc, char **argv)
         if (pread(fd, &byte, 1, at) == 1)
             printf("%ld %d\n", at, byte);
         if (argc > 2 && at > 9000)
-            at = mystery(at);
+            mystery(&at);
         else
             at += step / 4;
     }

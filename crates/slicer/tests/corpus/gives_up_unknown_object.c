@@ -1,7 +1,7 @@
 /* Linked to gives_up_unknown.c without its source being shown to the translator. */
-long mystery(long at);
+void mystery(long *at);
 
-long mystery(long at)
+void mystery(long *at)
 {
-    return at + 1234;
+    *at += 1234;
 }

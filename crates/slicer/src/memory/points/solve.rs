@@ -12,8 +12,8 @@ use crate::ast::program::Func;
 use crate::memory::Field;
 
 /// Most elements that are handed on. A program of 10,000 lines takes some millions; this is reached after some
-/// seconds, and a build should not wait longer.
-pub(super) const MOST_WORK: u64 = 100_000_000;
+/// seconds, and a build should not wait longer. It is a limit of work and not of time: a build gives the same each time.
+pub(super) const MOST_WORK: u64 = 30_000_000;
 
 /// The state of the solution.
 pub(super) struct Solver<'s> {
