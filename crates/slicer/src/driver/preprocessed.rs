@@ -177,12 +177,12 @@ fn contains(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|window| window == word)
 }
 
-/// Where the text of a unit is compiled again, and in what language that is.
+/// The suffix of a unit's translation, by which a reader and an editor know what it is.
 pub(super) fn suffix(input: &Input) -> &'static str {
     if input.preprocessed.is_some() { "i" } else { "c" }
 }
 
-/// Kept by its folder for as long as the units are compiled.
+/// A folder for the preprocessed texts, within one that is removed at the end.
 pub(super) fn folder(within: &Path) -> Option<PathBuf> {
     let folder = within.join("preprocessed");
     fs::create_dir(&folder).ok()?;
