@@ -234,8 +234,9 @@ def stop(why: str) -> None:
     sys.exit(f"debian: {why}")
 
 
-def fetch(packages: set[str], folder: Path) -> None:
-    """Unpacks source packages below the folder, each in one that is named after it."""
+def fetch(packages: set[str], folder: Path) -> list[str]:
+    """Unpacks source packages below the folder, each in one that is named after it. Gives apt-cache(8) with the
+    sources' index."""
     parts = folder / "parts"
     parts.mkdir()
     for path in Path("/etc/apt/sources.list.d").glob("*.sources"):
@@ -254,12 +255,14 @@ def fetch(packages: set[str], folder: Path) -> None:
         "Dir::State::lists": folder / "lists",
         "Dir::Cache": folder / "cache",
     }
-    apt = ["apt-get", "-qq", *(f"-o{name}={value}" for name, value in options.items())]
+    words = [f"-o{name}={value}" for name, value in options.items()]
+    apt = ["apt-get", "-qq", *words]
     subprocess.run([*apt, "update"], check=True)
     for package in sorted(packages):
         below = folder / "sources" / package
         below.mkdir(parents=True)
         subprocess.run([*apt, "source", package], cwd=below, check=True, stdout=subprocess.DEVNULL)
+    return ["apt-cache", *words]
 
 
 def build(program: Program, source: Path, folder: Path, compiler: str) -> tuple[Path, str]:

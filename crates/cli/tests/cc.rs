@@ -118,7 +118,7 @@ fn objects_become_a_program_that_prefetches() {
     // The dependencies are those of the source, and the translation can be read.
     assert!(fs::read_to_string(project.path("main.d")).unwrap().contains("main.c include/where.h"));
     assert!(
-        fs::read_to_string(project.path("kept/prog/main.c")).unwrap().contains("foretell_prefetch_pread")
+        fs::read_to_string(project.path("kept/prog/main.i")).unwrap().contains("foretell_prefetch_pread")
     );
 }
 
@@ -198,6 +198,28 @@ fn what_cannot_be_translated_is_compiled_unchanged_and_one_line_says_why() {
     assert!(output.status.success() && said.lines().count() == 1, "{said}");
     assert!(said.contains("refused: compiled unchanged: ") && said.contains("assembly"), "{said}");
     assert!(!project.prefetches("refused"));
+}
+
+#[test]
+fn a_table_of_ones_own_says_what_a_function_does() {
+    let project = Project::new();
+    project.cc_quietly("-shared -fPIC -Iinclude where.c -o libwhere.so");
+    fs::write(project.path("models.toml"), "where = { pure = true }\n").unwrap();
+    let with = |table: &str| {
+        Command::new(env!("CARGO_BIN_EXE_foretell"))
+            .args("cc -Iinclude -DCOUNT=20 main.c -o prog ./libwhere.so".split(' '))
+            .current_dir(project.folder.path())
+            .env("FORETELL_CC_MODELS", project.path(table))
+            .env("XDG_CACHE_HOME", project.path("cache"))
+            .output()
+            .unwrap()
+    };
+    let output = with("models.toml");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    assert!(project.prefetches("prog"));
+    let output = with("missing.toml");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.lines().count() == 1 && said.contains("missing.toml"), "{said}");
 }
 
 #[test]

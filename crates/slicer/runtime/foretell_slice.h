@@ -42,11 +42,25 @@
 
 #pragma GCC system_header
 
+#ifdef FORETELL_ALONE
+/* For a text that is preprocessed already: no header may come a second time, so what they define is spelled as they do. */
+#define FILE struct _IO_FILE
+#define size_t __SIZE_TYPE__
+#define ssize_t __INTPTR_TYPE__
+#define mode_t __UINT32_TYPE__
+#define va_list __builtin_va_list
+#define memcpy __builtin_memcpy
+#define memchr __builtin_memchr
+#undef NULL
+#define NULL ((void *)0)
+FILE;
+#else
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/types.h>
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -56,7 +70,7 @@ struct iovec;
 struct stat;
 
 /* A site whose accesses the slice neither predicts nor counts: for files that it reads for itself. */
-#define FORETELL_UNTRACKED 0u
+enum { FORETELL_UNTRACKED = 0 };
 
 /* Most synchronisation points of a program, numbered from 0. */
 #define FORETELL_SYNC_POINTS 256
@@ -164,7 +178,7 @@ char *foretell_counted_fgets(char *line, int room, FILE *stream);
 int foretell_counted_getc(FILE *stream);
 ssize_t foretell_counted_getline(char **line, size_t *room, FILE *stream);
 
-#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ) && !defined(FORETELL_NO_STREAMS)
 #if __GLIBC_PREREQ(2, 32)
 #define FORETELL_OPEN_STREAMS 1
 #endif

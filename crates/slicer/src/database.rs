@@ -39,7 +39,12 @@ fn parse(text: &str) -> Result<Vec<Input>, String> {
 fn input(entry: Entry) -> Input {
     let words = if entry.arguments.is_empty() { words(&entry.command) } else { entry.arguments };
     let words: Vec<OsString> = words.into_iter().skip(1).map(OsString::from).collect();
-    Input { path: entry.file, flags: front_end_flags(&words), folder: Some(entry.directory) }
+    Input {
+        path: entry.file,
+        flags: front_end_flags(&words),
+        folder: Some(entry.directory),
+        preprocessed: None,
+    }
 }
 
 /// The words of a shell command: blanks separate, quotes and backslashes protect.

@@ -55,6 +55,9 @@ pub struct Input {
     pub flags: Vec<String>,
     /// The folder in which the compiler runs, which relative paths begin at.
     pub folder: Option<PathBuf>,
+    /// If the file is what a preprocessor has left, with its line markers: the declarations of the runtime, which
+    /// then stand in the translation in place of `#include "foretell_slice.h"`.
+    pub preprocessed: Option<String>,
 }
 
 /// How to translate.
@@ -136,16 +139,22 @@ fn translate_here(inputs: &[Input], options: &Options) -> Result<Translation, Er
         units.push((root, sources.number(&input.path)));
     }
     sources.load();
-    let program = Program::new(tree, sources, units)?;
+    for (input, (_, file)) in inputs.iter().zip(&units) {
+        if input.preprocessed.is_some() {
+            sources.read_markers(*file);
+        }
+    }
+    let old_inline = inputs.iter().enumerate().filter(|(_, input)| has_old_inline(&input.flags));
+    let program = Program::new(tree, sources, units, old_inline.map(|(unit, _)| unit as u16).collect())?;
     let models = models.with_annotations(&program);
     let analysis = analyse(&program, &models)?;
-    let mut translation = analysis.slice(|slice| finish(&slice, inputs.len(), options));
+    let mut translation = analysis.slice(|slice| finish(&slice, inputs, options));
     if translation.prefetches()
         && let Some((unit, complaint)) = check::first_complaint(inputs, &translation.files, &options.clang)?
     {
         translation.give_up(
             &Refusal {
-                place: inputs[unit].path.display().to_string(),
+                place: program.sources.given_path(program.units[unit].1).display().to_string(),
                 cause: format!("the translation does not compile, which is a defect of it: {complaint}"),
                 chain: Vec::new(),
                 remedy: "report it with this source; the program itself is untouched".to_owned(),
@@ -154,6 +163,13 @@ fn translate_here(inputs: &[Input], options: &Options) -> Result<Translation, Er
         );
     }
     Ok(translation)
+}
+
+/// Do these flags make `inline` what it was before C99 (GCC manual, "An Inline Function is As Fast As a Macro")?
+fn has_old_inline(flags: &[String]) -> bool {
+    const OLD: &[&str] =
+        &["-ansi", "-std=c89", "-std=c90", "-std=gnu89", "-std=gnu90", "-std=iso9899:1990", "-fgnu89-inline"];
+    flags.iter().any(|flag| OLD.contains(&flag.as_str()))
 }
 
 fn analyse<'a>(program: &'a Program, models: &'a Models) -> Result<Analysis<'a>, Error> {
@@ -166,6 +182,7 @@ fn analyse<'a>(program: &'a Program, models: &'a Models) -> Result<Analysis<'a>,
     let through_pointers = slice::through_pointers(&graphs, &effects);
     let ends = slice::ends(program, models, &graphs, &effects);
     let one_way = slice::sites::one_way(program, models);
+    let asked = slice::asking::of_program(program, models, &graphs, &effects);
     Ok(Analysis {
         one_way,
         program,
@@ -178,10 +195,11 @@ fn analyse<'a>(program: &'a Program, models: &'a Models) -> Result<Analysis<'a>,
         control,
         through_pointers,
         ends,
+        asked,
     })
 }
 
-fn finish(slice: &Slice<'_>, units: usize, options: &Options) -> Translation {
+fn finish(slice: &Slice<'_>, inputs: &[Input], options: &Options) -> Translation {
     let program = slice.known.program;
     let mut refusals: Vec<Refusal> = Vec::new();
     for (_, verdict) in &slice.sites {
@@ -189,15 +207,23 @@ fn finish(slice: &Slice<'_>, units: usize, options: &Options) -> Translation {
             refusals.push(refusal.clone());
         }
     }
-    let report = report::Report::new(slice);
+    let mut report = report::Report::new(slice);
+    if let Some(refusal) = slice.only_configuration() {
+        report.refuse_all(&refusal);
+        refusals.insert(0, refusal);
+    }
     let why = options.why.as_ref().map(|what| report::why(slice, what)).unwrap_or_default();
     let mut translation = Translation { files: Vec::new(), refusals, report, why };
     if !translation.prefetches() {
         translation.files = originals(program);
         return translation;
     }
-    let emission = Emission::new(slice);
-    let translated: Vec<emit::Unit> = (0..units as u16).map(|u| emit::translate_unit(&emission, u)).collect();
+    let preprocessed = inputs.iter().map(|input| input.preprocessed.is_some()).collect();
+    let emission = Emission::new(slice, preprocessed);
+    let numbered = inputs.iter().enumerate();
+    let translated: Vec<emit::Unit> = numbered
+        .map(|(unit, input)| emit::translate_unit(&emission, unit as u16, input.preprocessed.as_deref()))
+        .collect();
     if let Some(node) = translated.iter().flat_map(|u| &u.unprintable).next() {
         let refusal = Refusal {
             place: program.describe(*node),

@@ -1,4 +1,4 @@
-//! What library functions do: the table `models.toml`, and the kinds of calls that work on open files.
+//! What library functions do: the table `models.toml` and those beside it, and the kinds of calls that work on open files.
 //!
 //! The kinds under `io` are not in the table because their meaning is more than a list of arguments: a
 //! read moves an offset, an open makes a descriptor, and the slice calls something else in their place. For
@@ -335,6 +335,10 @@ impl Io {
     }
 }
 
+/// The tables that are built in.
+const TABLES: &[&str] =
+    &[include_str!("models.toml"), include_str!("models_text.toml"), include_str!("models_system.toml")];
+
 /// All models by the name of the function.
 #[derive(Debug)]
 pub(crate) struct Models(BTreeMap<String, Model>);
@@ -343,7 +347,7 @@ impl Models {
     /// The table that is built in, and the user's own: a later one wins.
     pub(crate) fn new(more: &[String]) -> Result<Self, Error> {
         let mut all = BTreeMap::new();
-        for table in std::iter::once(include_str!("models.toml")).chain(more.iter().map(String::as_str)) {
+        for table in TABLES.iter().copied().chain(more.iter().map(String::as_str)) {
             let read: BTreeMap<String, Model> =
                 toml::from_str(table).map_err(|e| Error::Models(one_line(&e.to_string())))?;
             all.extend(read);
@@ -406,7 +410,9 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Io, Models};
+    use std::collections::BTreeMap;
+
+    use super::{Io, Model, Models, TABLES};
 
     #[test]
     fn the_table_parses_and_a_later_one_wins() {
@@ -415,6 +421,17 @@ mod tests {
         assert_eq!(models.get("fread").unwrap().io, Some(Io::Fread));
         assert!(models.get("__builtin_memcpy").is_some());
         assert!(models.get("frobnicate").is_none());
+    }
+
+    #[test]
+    fn no_function_is_in_two_tables() {
+        let mut all = BTreeMap::new();
+        for table in TABLES {
+            let read: BTreeMap<String, Model> = toml::from_str(table).unwrap();
+            for name in read.into_keys() {
+                assert_eq!(all.insert(name.clone(), ()), None, "{name}");
+            }
+        }
     }
 
     #[test]

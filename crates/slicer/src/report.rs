@@ -49,6 +49,8 @@ pub struct Report {
     pub kept: usize,
     /// Calls whose results the program hands to the slice.
     pub forwarded: Vec<String>,
+    /// Steps that the slice cannot follow and ends at, each with its place and the cause.
+    pub given_up: Vec<String>,
 }
 
 impl Report {
@@ -86,7 +88,16 @@ impl Report {
                 format!("{}: {}", known.program.describe(ast), excerpt(known, ast))
             })
             .collect();
-        Self { sites, effects, kept, forwarded }
+        let given_up = known
+            .given_up
+            .causes()
+            .filter(|(point, _)| slice.closure.keeps(*point))
+            .map(|(p, cause)| {
+                let ast = known.graphs[p.0.ix()][p.1].ast;
+                format!("{}: {}: {cause}", known.program.describe(ast), excerpt(known, ast))
+            })
+            .collect();
+        Self { sites, effects, kept, forwarded, given_up }
     }
 
     pub(crate) fn refuse_all(&mut self, refusal: &Refusal) {
@@ -131,6 +142,9 @@ impl fmt::Display for Report {
         }
         for call in &self.forwarded {
             writeln!(f, "{call}: its result is handed to the slice")?;
+        }
+        for step in &self.given_up {
+            writeln!(f, "{step}; the slice ends there, if the program comes to it")?;
         }
         writeln!(f, "kept: {} of {} effects ({:.0}%)", self.kept, self.effects, self.kept_percent())
     }

@@ -91,6 +91,55 @@ fn no_other_file_is_touched() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2 + others.len());
 }
 
+/// What a program prints, with the number of its predictions.
+fn run(program: &Path, folder: &Path) -> (String, usize) {
+    let trace = folder.join("trace");
+    let ran = Command::new(program).current_dir(folder).env("FORETELL_SLICE_TRACE", &trace).output().unwrap();
+    let lines = fs::read_to_string(&trace).unwrap_or_default();
+    let predicted = lines.lines().filter(|line| line.starts_with('P')).count();
+    (String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned(), predicted)
+}
+
+#[test]
+fn headers_macros_and_parts_are_translated_and_keep_their_places() {
+    let header = r#"
+#include <stdio.h>
+static inline int read_at(FILE *file, long at, unsigned char *byte)
+{
+    return fseek(file, at, SEEK_SET) == 0 && fread(byte, 1, 1, file) == 1;
+}
+#define OPEN(file, name) do { file = fopen(name, "r"); if (!file) return __LINE__; } while (0)
+"#;
+    let part =
+        "#define LAST 20\nstatic FILE *opened(const char *name)\n{\n    return fopen(name, \"r\");\n}\n";
+    let main = "#include \"reading.h\"\n#include \"part.inc\"\nint main(void)\n{\n    unsigned char byte = 0;\n    \
+                int sum = 0;\n    FILE *file, *other = opened(\"other\");\n    OPEN(file,\n         \"data\");\n    \
+                for (int i = LAST; i > 0; i--)\n        if (read_at(file, i * 4096L, &byte)) sum += byte;\n\
+                #undef LAST\n    if (other) fclose(other);\n    fclose(file);\n    \
+                printf(\"%d %s %d \\xb0\\n\", sum, __FILE__, __LINE__);\n    return 0;\n}\n";
+    let folder = folder_with(&[("reading.h", header), ("part.inc", part)]);
+    let path = |name: &str| folder.path().join(name);
+    // A degree sign in Latin-1.
+    let bytes: Vec<u8> = main.replace("\\xb0", "\u{b0}").chars().map(|c| c as u8).collect();
+    fs::write(path("a.c"), bytes).unwrap();
+    fs::write(path("data"), vec![3; 100_000]).unwrap();
+    let real = Command::new("cc").args(["-O2", "-o"]).arg(path("plain")).arg(path("a.c")).status();
+    assert!(real.unwrap().success());
+    assert_eq!(cc(&["-O2", "-D_FORTIFY_SOURCE=2", "-o"], &[&path("prog"), &path("a.c")]), None);
+    let (expected, _) = run(&path("plain"), folder.path());
+    let (printed, predicted) = run(&path("prog"), folder.path());
+    assert_eq!(printed, expected);
+    assert_eq!(predicted, 20);
+}
+
+#[test]
+fn what_counts_its_lines_is_left_alone() {
+    let folder = folder_with(&[("a.c", PROGRAM)]);
+    let said = cc(&["--coverage", "-o"], &[&folder.path().join("prog"), &folder.path().join("a.c")]).unwrap();
+    assert!(said.contains("--coverage: what is counted"), "{said}");
+    assert!(!is_translated(&folder.path().join("prog")));
+}
+
 #[test]
 fn a_source_may_be_called_as_the_runtime_is() {
     let folder = folder_with(&[("runtime.c", PROGRAM)]);

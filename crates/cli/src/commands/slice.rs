@@ -132,7 +132,12 @@ fn inputs(args: &Args, headers: &Path) -> Result<Vec<Input>> {
         Some(path) => read_database(path)?,
         None => {
             let flags = front_end_flags(&args.flags);
-            let input = |path: &PathBuf| Input { path: path.clone(), flags: flags.clone(), folder: None };
+            let input = |path: &PathBuf| Input {
+                path: path.clone(),
+                flags: flags.clone(),
+                folder: None,
+                preprocessed: None,
+            };
             args.files.iter().map(input).collect()
         }
     };

@@ -91,6 +91,9 @@ struct RawNode {
     #[serde(default)]
     variadic: bool,
     init: Option<String>,
+    /// Of the associations of `_Generic` the one that is taken.
+    #[serde(default)]
+    selected: bool,
     #[serde(rename = "storageClass", default)]
     storage: String,
     #[serde(rename = "tagUsed", default)]
@@ -157,6 +160,9 @@ fn run(clang: &str, input: &Input) -> Result<Vec<u8>, Error> {
     }
     if message.ends_with("file not found") {
         message += "; give the flags that the program is compiled with";
+    }
+    if message.ends_with("function definition is not allowed here") {
+        message += ": clang knows no functions in functions; move it out of the other, with what it uses as arguments";
     }
     Err(Error::NotC(message))
 }
@@ -242,7 +248,12 @@ impl Reader<'_> {
             operator,
             value,
             ty: raw.ty.map(text).unwrap_or_default(),
-            flag: raw.postfix || raw.arrow || raw.range_of_cases || raw.variadic || raw.init.is_some(),
+            flag: raw.postfix
+                || raw.arrow
+                || raw.range_of_cases
+                || raw.variadic
+                || raw.selected
+                || raw.init.is_some(),
             refers_to: None,
             refers_to_name: raw.referenced.map(|r| r.name).unwrap_or_default(),
             storage: if raw.tag.is_empty() { raw.storage } else { raw.tag },

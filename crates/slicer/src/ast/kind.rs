@@ -18,6 +18,7 @@ pub(crate) enum Kind {
     Annotation,
     PureAttribute,
     NoReturnAttribute,
+    GnuInlineAttribute,
     Attribute,
     // Statements.
     Compound,
@@ -89,6 +90,7 @@ impl Kind {
             "AnnotateAttr" => Self::Annotation,
             "PureAttr" | "ConstAttr" => Self::PureAttribute,
             "NoReturnAttr" | "C11NoReturnAttr" | "AnalyzerNoReturnAttr" => Self::NoReturnAttribute,
+            "GNUInlineAttr" => Self::GnuInlineAttribute,
             "CompoundStmt" => Self::Compound,
             "DeclStmt" => Self::Declarations,
             "IfStmt" => Self::If,

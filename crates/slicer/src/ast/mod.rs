@@ -41,7 +41,8 @@ impl Type {
     }
 
     pub(crate) fn is_record(&self) -> bool {
-        let plain = unqualified(self.plain());
+        // A `struct s *const` is a pointer.
+        let plain = unqualified(without_pointers_qualifiers(self.plain()));
         (plain.starts_with("struct ") || plain.starts_with("union ")) && !plain.ends_with(['*', ']', ')'])
     }
 
@@ -50,13 +51,13 @@ impl Type {
     }
 
     pub(crate) fn is_pointer(&self) -> bool {
-        let plain = self.plain().trim_end_matches("const").trim_end_matches("restrict").trim_end();
+        let plain = without_pointers_qualifiers(self.plain());
         plain.ends_with('*') || plain.contains("(*")
     }
 
     /// Does pointer arithmetic on this type go by bytes?
     pub(crate) fn points_to_bytes(&self) -> bool {
-        let plain = self.plain().trim_end_matches("const").trim_end_matches("restrict").trim_end();
+        let plain = without_pointers_qualifiers(self.plain());
         let Some(target) = plain.strip_suffix('*') else { return false };
         let target = unqualified(target.trim());
         matches!(target, "char" | "unsigned char" | "signed char" | "void" | "uint8_t" | "int8_t" | "Bytef")
@@ -65,6 +66,22 @@ impl Type {
     pub(crate) fn is_void(&self) -> bool {
         self.plain() == "void"
     }
+}
+
+/// The type without what qualifies the pointer itself: `char *const restrict` gives `char *`.
+fn without_pointers_qualifiers(text: &str) -> &str {
+    let mut text = text.trim_end();
+    while let Some(rest) =
+        ["const", "restrict", "__restrict", "volatile"].iter().find_map(|word| text.strip_suffix(word))
+    {
+        let rest = rest.trim_end();
+        if !rest.ends_with('*') && !["const", "restrict", "volatile"].iter().any(|word| rest.ends_with(word))
+        {
+            break;
+        }
+        text = rest;
+    }
+    text
 }
 
 fn unqualified(text: &str) -> &str {
@@ -88,7 +105,8 @@ pub(crate) struct Node {
     /// The value of a literal, as clang prints it.
     pub(crate) value: String,
     pub(crate) ty: Type,
-    /// `x++` and not `++x`; `p->m` and not `s.m`; `case 1 ... 3`; a declaration with initializer; variadic.
+    /// `x++` and not `++x`; `p->m` and not `s.m`; `case 1 ... 3`; a declaration with initializer; variadic; the
+    /// association of `_Generic` that is taken.
     pub(crate) flag: bool,
     /// The declaration that is referred to: variable, function, field, label.
     pub(crate) refers_to: Option<Id>,
@@ -137,9 +155,20 @@ impl Tree {
                     Some(inner) => id = inner,
                     None => return id,
                 },
+                Kind::Generic => match self.selected(id) {
+                    Some(inner) => id = inner,
+                    None => return id,
+                },
                 _ => return id,
             }
         }
+    }
+
+    /// The expression that a `_Generic` stands for.
+    pub(crate) fn selected(&self, generic: Id) -> Option<Id> {
+        let taken =
+            self.children(generic).iter().find(|c| self[**c].kind == Kind::Absent && self[**c].flag)?;
+        self.children(*taken).last().copied()
     }
 
     /// As [`Self::bare`], and below casts that were written.

@@ -33,6 +33,16 @@ pub(crate) struct Sources {
     paths: Vec<PathBuf>,
     numbers: HashMap<PathBuf, u32>,
     texts: Vec<Option<String>>,
+    /// Of preprocessed files, where lines come from.
+    markers: HashMap<u32, Vec<Marker>>,
+}
+
+/// A line marker (GCC manual, "Preprocessor Output"): the text from `offset` on comes from this line of this file.
+#[derive(Debug)]
+struct Marker {
+    offset: usize,
+    line: usize,
+    path: PathBuf,
 }
 
 impl Sources {
@@ -89,6 +99,44 @@ impl Sources {
     /// A stretch of a file; empty if it is not there.
     pub(crate) fn stretch(&self, file: u32, from: u32, to: u32) -> &str {
         self.text(file).get(from as usize..to as usize).unwrap_or_default()
+    }
+
+    /// Finds the line markers of a preprocessed file.
+    pub(crate) fn read_markers(&mut self, file: u32) {
+        let mut markers = Vec::new();
+        let mut offset = 0;
+        for text in self.text(file).split_inclusive('\n') {
+            offset += text.len();
+            let Some(rest) = text.strip_prefix("# ") else { continue };
+            let Some((line, rest)) = rest.split_once(' ') else { continue };
+            let path = rest.strip_prefix('"').and_then(|rest| rest.rsplit_once('"')).map(|(path, _)| path);
+            if let (Ok(line), Some(path)) = (line.parse(), path) {
+                markers.push(Marker { offset, line, path: PathBuf::from(path) });
+            }
+        }
+        self.markers.insert(file, markers);
+    }
+
+    /// The file and the line that somebody knows who has written the text.
+    pub(crate) fn origin(&self, file: u32, offset: u32) -> (&Path, usize) {
+        let markers = self.markers.get(&file).map_or(&[][..], Vec::as_slice);
+        let next = markers.partition_point(|marker| marker.offset <= offset as usize);
+        match next.checked_sub(1).and_then(|at| markers.get(at)) {
+            Some(marker) => {
+                let between =
+                    self.text(file).as_bytes().get(marker.offset..offset as usize).unwrap_or_default();
+                (&marker.path, marker.line + between.iter().filter(|byte| **byte == b'\n').count())
+            }
+            None => (self.path(file), self.line(file, offset)),
+        }
+    }
+
+    /// The name of a file as it was given to the preprocessor.
+    pub(crate) fn given_path(&self, file: u32) -> &Path {
+        self.markers
+            .get(&file)
+            .and_then(|markers| markers.first())
+            .map_or(self.path(file), |marker| &marker.path)
     }
 
     /// The line of an offset, counted from 1.

@@ -82,11 +82,18 @@ pub(crate) struct Program {
     variable_of: HashMap<Id, Var>,
     static_functions: HashMap<(u16, String), Func>,
     shared_functions: HashMap<String, Func>,
+    /// Units in which `inline` means what it did before C99.
+    old_inline: Vec<u16>,
     pub(crate) main: Func,
 }
 
 impl Program {
-    pub(crate) fn new(tree: Tree, sources: Sources, units: Vec<(Id, u32)>) -> Result<Self, Error> {
+    pub(crate) fn new(
+        tree: Tree,
+        sources: Sources,
+        units: Vec<(Id, u32)>,
+        old_inline: Vec<u16>,
+    ) -> Result<Self, Error> {
         let mut program = Self {
             tree,
             sources,
@@ -96,6 +103,7 @@ impl Program {
             variable_of: HashMap::new(),
             static_functions: HashMap::new(),
             shared_functions: HashMap::new(),
+            old_inline,
             main: Func(0),
         };
         program.find_functions()?;
@@ -113,6 +121,13 @@ impl Program {
                 }
                 let body = declared.children.iter().find(|c| self.tree[**c].kind == Kind::Compound);
                 let Some(&body) = body else { continue };
+                // What GNU C calls `extern inline` is defined elsewhere, and this a way to do it faster: that of
+                // <bits/stdio.h>, or one that checks sizes (_FORTIFY_SOURCE).
+                let is_gnu = self.old_inline.contains(&declared.unit)
+                    || declared.children.iter().any(|c| self.tree[*c].kind == Kind::GnuInlineAttribute);
+                if declared.storage == "extern" && is_gnu && self.is_inline(node) {
+                    continue;
+                }
                 let func = Func(self.functions.len() as u32);
                 let name = declared.name.clone();
                 // `inline` without `static` in a header has one definition a unit, all the same.
@@ -256,7 +271,8 @@ impl Program {
         if !place.known {
             return "?".to_owned();
         }
-        format!("{}:{}", self.sources.path(place.file).display(), self.sources.line(place.file, place.offset))
+        let (path, line) = self.sources.origin(place.file, place.offset);
+        format!("{}:{line}", path.display())
     }
 }
 

@@ -221,6 +221,26 @@ impl Invocation {
         })
     }
 
+    /// The option by which the program is to count its own lines, if there is one: what is counted has to be the source's,
+    /// and where it is written is the compiler's affair.
+    pub(super) fn counts_lines(&self) -> Option<String> {
+        self.arguments.iter().find_map(|argument| match argument {
+            Argument::Option(option, _) => {
+                let text = option.to_string_lossy();
+                let counts = [
+                    "--coverage",
+                    "-coverage",
+                    "-ftest-coverage",
+                    "-fprofile-arcs",
+                    "-fprofile-instr-generate",
+                ];
+                (counts.contains(&text.as_ref()) || text.starts_with("-fprofile-generate"))
+                    .then(|| text.into_owned())
+            }
+            _ => None,
+        })
+    }
+
     /// Of these the ones that a runtime, which is a part of no source, has to be compiled with as well: for
     /// which machine, and under which sanitizer.
     pub(super) fn machine_flags(&self) -> Vec<OsString> {

@@ -10,6 +10,7 @@ use std::process::Stdio;
 
 use super::arguments::{Argument, Invocation, front_end_flags};
 use super::headers::Headers;
+use super::preprocessed::{self, Declarations};
 use super::record::{self, Record};
 use super::{Compiled, Compiler, NoCompiler, compiled, is_replaceable, runtime_object};
 use crate::models::Models;
@@ -19,8 +20,8 @@ use crate::{Input, Options, Translation, translate};
 /// What the linker calls a program that was given no name.
 const DEFAULT_OUTPUT: &str = "a.out";
 
-/// Functions by which a program comes to a file that could be prefetched. A program whose sources have
-/// none of these words is left alone before anything is analysed.
+/// Functions by which a program comes to a file that could be prefetched. A program whose sources and headers of its own
+/// have none of these words is left alone before anything is analysed.
 const OPENING_WORDS: &[&str] =
     &["open", "creat", "fopen", "freopen", "fdopen", "openat", "open64", "fopen64"];
 
@@ -60,7 +61,7 @@ pub(super) fn link(
         return Ok(compiled(output.status, None));
     }
     let diagnosis = match units(invocation, &members) {
-        Ok(units) if units.is_empty() || !opens_files(&units) => None,
+        Ok(units) if units.is_empty() => None,
         Ok(units) => match confining(invocation, &members) {
             Some(why) => Some(format!("compiled unchanged: {why}")),
             None => replace(compiler, invocation, &units, &program).unwrap_or_else(Some),
@@ -136,11 +137,17 @@ fn record_of(path: &Path) -> Option<Record> {
     (!bytes.starts_with(b"!<arch>\n")).then(|| record::find(&bytes)).flatten()
 }
 
-fn opens_files(units: &[Unit]) -> bool {
-    units.iter().any(|unit| {
-        let Ok(text) = fs::read(&unit.record.source) else { return false };
+fn opens_files(inputs: &[Input]) -> bool {
+    let opens = |line: &str| {
+        line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| OPENING_WORDS.contains(&word))
+    };
+    inputs.iter().any(|input| {
+        let text = fs::read(&input.path).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| OPENING_WORDS.contains(&word))
+        match input.preprocessed {
+            Some(_) => preprocessed::own_lines(&text).any(opens),
+            None => text.lines().any(opens),
+        }
     })
 }
 
@@ -186,22 +193,32 @@ fn replace(
     program: &Path,
 ) -> Result<Option<String>, String> {
     let unchanged = |why: String| format!("compiled unchanged: {why}");
-    let translation = translated(units).map_err(unchanged)?;
-    if !translation.prefetches() {
-        return Ok(first_refusal(&translation).map(unchanged));
-    }
     let folder = tempfile::tempdir().map_err(|e| unchanged(format!("a temporary folder: {e}")))?;
     let runtime = folder.path().join("runtime");
     write_runtime(&runtime).map_err(|e| unchanged(e.to_string()))?;
+    let inputs = inputs(compiler, invocation, units, &runtime, folder.path());
+    if !opens_files(&inputs) {
+        return Ok(None);
+    }
+    if let Some(option) = invocation.counts_lines() {
+        return Err(unchanged(format!("{option}: what is counted are the lines of the program alone")));
+    }
+    let translation = translated(&inputs).map_err(unchanged)?;
+    if !translation.prefetches() {
+        return Ok(first_refusal(&translation).map(unchanged));
+    }
     if let Some(kept) = std::env::var_os("FORETELL_CC_KEEP") {
-        keep(Path::new(&kept), program, units, &translation).map_err(unchanged)?;
+        keep(Path::new(&kept), program, units, &inputs, &translation).map_err(unchanged)?;
     }
     // A folder of their own: a unit may be called as the runtime is.
     let own = folder.path().join("units");
     fs::create_dir(&own).map_err(|e| unchanged(format!("{}: {e}", own.display())))?;
     let mut objects = Vec::new();
     for (number, (unit, text)) in units.iter().zip(&translation.files).enumerate() {
-        objects.push(compile_unit(compiler, &own, &runtime, number, unit, text).map_err(unchanged)?);
+        let source = own.join(unit_name(number, unit, &inputs[number]));
+        fs::write(&source, text).map_err(|e| unchanged(format!("{}: {e}", source.display())))?;
+        let object = compile_unit(compiler, &runtime, unit, &inputs[number], &source);
+        objects.push(object.map_err(unchanged)?);
     }
     let runtime_object = folder.path().join("runtime.o");
     runtime_object::make(compiler, &invocation.machine_flags(), &runtime, &runtime_object)
@@ -222,25 +239,52 @@ fn replace(
     Ok(first_refusal(&translation).map(|refusal| format!("not all of its files are prefetched: {refusal}")))
 }
 
-fn translated(units: &[Unit]) -> Result<Translation, String> {
+/// What is translated: the preprocessed sources, in files below `folder`, and where they cannot be had the sources.
+fn inputs(
+    compiler: &Compiler,
+    invocation: &Invocation,
+    units: &[Unit],
+    runtime: &Path,
+    folder: &Path,
+) -> Vec<Input> {
     let headers = Headers::new();
-    let inputs: Vec<Input> = units
-        .iter()
-        .map(|unit| {
+    let declarations = Declarations::new(compiler, &invocation.machine_flags(), runtime, folder);
+    let preprocessed = preprocessed::folder(folder).zip(declarations);
+    let input = |(number, unit): (usize, &Unit)| {
+        let made = preprocessed.as_ref().and_then(|(folder, declarations)| {
+            preprocessed::input(compiler, &unit.record, headers.as_ref(), declarations, folder, number)
+        });
+        made.unwrap_or_else(|| {
             let mut flags: Vec<OsString> = unit.record.flags.iter().map(OsString::from).collect();
             flags.extend(headers.iter().flat_map(Headers::flags));
             Input {
                 path: unit.record.source.clone(),
                 flags: front_end_flags(&flags),
                 folder: Some(unit.record.folder.clone()),
+                preprocessed: None,
             }
         })
-        .collect();
+    };
+    units.iter().enumerate().map(input).collect()
+}
+
+fn translated(inputs: &[Input]) -> Result<Translation, String> {
+    let options = Options { models: own_models()?, ..Options::default() };
     // A defect of the translator must not stop a build.
-    match catch_unwind(AssertUnwindSafe(|| translate(&inputs, &Options::default()))) {
+    match catch_unwind(AssertUnwindSafe(|| translate(inputs, &options))) {
         Ok(result) => result.map_err(|e| e.to_string()),
         Err(_) => Err("the translator failed, which is a defect of it".to_owned()),
     }
+}
+
+/// The user's table of library models, if `FORETELL_CC_MODELS` names one.
+fn own_models() -> Result<Vec<String>, String> {
+    let Some(path) = std::env::var_os("FORETELL_CC_MODELS").filter(|path| !path.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let text = fs::read_to_string(&path);
+    let text = text.map_err(|e| format!("FORETELL_CC_MODELS: {}: {e}", Path::new(&path).display()))?;
+    Ok(vec![text])
 }
 
 fn first_refusal(translation: &Translation) -> Option<String> {
@@ -253,40 +297,46 @@ fn first_refusal(translation: &Translation) -> Option<String> {
 }
 
 /// Leaves the sources in a folder, for a person to read.
-fn keep(folder: &Path, program: &Path, units: &[Unit], translation: &Translation) -> Result<(), String> {
+fn keep(
+    folder: &Path,
+    program: &Path,
+    units: &[Unit],
+    inputs: &[Input],
+    translation: &Translation,
+) -> Result<(), String> {
     let folder = folder.join(program.file_name().unwrap_or_default());
     write_runtime(&folder).map_err(|e| e.to_string())?;
     for (number, (unit, text)) in units.iter().zip(&translation.files).enumerate() {
-        let path = folder.join(unit_name(number, unit));
+        let path = folder.join(unit_name(number, unit, &inputs[number]));
         fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
     }
     Ok(())
 }
 
 /// Two units may have the same name in different folders.
-fn unit_name(number: usize, unit: &Unit) -> String {
+fn unit_name(number: usize, unit: &Unit, input: &Input) -> String {
     let stem = unit.record.source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    if number == 0 { format!("{stem}.c") } else { format!("{stem}.{number}.c") }
+    let suffix = preprocessed::suffix(input);
+    if number == 0 { format!("{stem}.{suffix}") } else { format!("{stem}.{number}.{suffix}") }
 }
 
 fn compile_unit(
     compiler: &Compiler,
-    folder: &Path,
     runtime: &Path,
-    number: usize,
     unit: &Unit,
-    text: &str,
+    input: &Input,
+    source: &Path,
 ) -> Result<PathBuf, String> {
-    let source = folder.join(unit_name(number, unit));
     let object = source.with_extension("o");
-    fs::write(&source, text).map_err(|e| format!("{}: {e}", source.display()))?;
-    let beside = unit.record.source.parent().unwrap_or(Path::new("."));
     let mut arguments: Vec<OsString> = unit.record.flags.iter().map(OsString::from).collect();
     // Warnings were given when the original was compiled.
-    arguments.extend(["-w", "-iquote"].map(OsString::from));
-    arguments.push(beside.into());
-    arguments.push("-I".into());
-    arguments.push(runtime.into());
+    if input.preprocessed.is_some() {
+        arguments = preprocessed::without_preprocessing(&arguments);
+        arguments.extend(["-w", "-x", "cpp-output"].map(OsString::from));
+    } else {
+        let beside = unit.record.source.parent().unwrap_or(Path::new("."));
+        arguments.extend(["-w".into(), "-iquote".into(), beside.into(), "-I".into(), runtime.into()]);
+    }
     arguments.extend(["-c".into(), "-o".into(), object.clone().into(), source.into()]);
     let what = format!("the translation of {} does not compile", unit.record.source.display());
     run_quietly(compiler, Some(&unit.record.folder), &arguments, &what)?;
@@ -344,7 +394,12 @@ pub(super) fn run_quietly(
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let error = said.lines().find(|line| line.contains("error")).or_else(|| said.lines().next());
+    // A linker says what is missing, and its driver only that there was something.
+    let says = |word: &'static str| said.lines().find(move |line| line.contains(word));
+    let error = says("undefined reference")
+        .or_else(|| says("multiple definition"))
+        .or_else(|| says("error"))
+        .or_else(|| said.lines().next());
     Err(format!("{what}: {}", error.unwrap_or("no reason given").trim()))
 }
 

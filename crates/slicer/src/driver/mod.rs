@@ -6,7 +6,8 @@
 //!
 //! - After `-c`, each object file gets a record of its source (module `record`).
 //! - After a link, the linker's own list tells which objects went into the program. Those with a record are
-//!   translated together, as one whole program, compiled again, and linked again with the same command and the
+//!   preprocessed (module `preprocessed`), translated together, as one whole program, compiled again, and linked again
+//!   with the same command and the
 //!   runtime. The new program replaces the old one only when all of this succeeded.
 //!
 //! - The runtime is compiled once and kept (module `runtime_object`).
@@ -15,12 +16,15 @@
 //! the place of a device. What cannot be translated stays as the real compiler left it, and one line says why. Programs that open no
 //! file are left alone without a word, as are the probes of configure scripts.
 //!
+//! `FORETELL_CC_MODELS=FILE` names a table that says what further library functions do, like models.toml.
+//!
 //! With `FORETELL_CC_KEEP=FOLDER` in the environment the translated sources and the runtime are kept there, in a
 //! folder named after the program.
 
 mod arguments;
 mod headers;
 mod link;
+mod preprocessed;
 mod record;
 mod runtime_object;
 

@@ -14,7 +14,7 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 
 /// The first bytes of a record; its length in four bytes, least first, and JSON follow.
-const MAGIC: &[u8] = b"\x7fforetell object record\x01\n";
+const MAGIC: &[u8] = b"\x7fforetell object record\x02\n";
 const SECTION: &str = ".foretell.source";
 /// Longest record that is believed: a longer one is damage.
 const MOST_BYTES: usize = 1 << 20;
@@ -24,6 +24,8 @@ const MOST_BYTES: usize = 1 << 20;
 pub(super) struct Record {
     /// The source, as an absolute path.
     pub(super) source: PathBuf,
+    /// The source as it was named, which `__FILE__` and debuggers tell.
+    pub(super) named: PathBuf,
     /// The folder in which the compiler ran.
     pub(super) folder: PathBuf,
     /// Its flags.
@@ -35,10 +37,11 @@ pub(super) struct Record {
 impl Record {
     /// `None` if the source cannot be read, or a flag is not text.
     pub(super) fn new(source: &Path, folder: &Path, flags: &[OsString]) -> Option<Self> {
+        let named = source.to_owned();
         let source = folder.join(source);
         let stamp = stamp(&source)?;
         let flags = flags.iter().map(|flag| flag.to_str().map(str::to_owned)).collect::<Option<_>>()?;
-        Some(Self { source, folder: folder.to_owned(), flags, stamp })
+        Some(Self { source, named, folder: folder.to_owned(), flags, stamp })
     }
 
     /// Is the source what was compiled?

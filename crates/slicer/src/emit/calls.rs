@@ -15,17 +15,8 @@ impl Writer<'_, '_> {
         let Some(point) = self.emission.point(id) else { return self.call_with(id, "") };
         if known.ends(point) {
             let arguments = known.program.tree.arguments(id).to_vec();
-            let mut parts: Vec<String> = arguments.into_iter().flat_map(|a| self.effects(a)).collect();
-            parts.push("foretell_slice_end()".to_owned());
-            // Who goes on here in the program has a value, and the expression around it wants one.
-            let ty = &known.program.tree[id].ty;
-            if !ty.is_record() && ty.plain() != "void" {
-                parts.push(format!("({})0", ty.spelled));
-            }
-            return match parts.as_slice() {
-                [one] => one.clone(),
-                _ => format!("({})", parts.join(", ")),
-            };
+            let parts: Vec<String> = arguments.into_iter().flat_map(|a| self.effects(a)).collect();
+            return self.end(id, parts);
         }
         if let Some(assumed) = self.assumed(id) {
             return self.assumption(id, assumed);
@@ -40,6 +31,22 @@ impl Writer<'_, '_> {
         match node.call.as_ref().map(|c| &c.callee) {
             Some(Callee::Function(func)) => self.own_call(id, *func),
             _ => self.call_with(id, ""),
+        }
+    }
+
+    /// The end of the slice in place of an expression, after these effects.
+    pub(super) fn end(&self, id: Id, mut parts: Vec<String>) -> String {
+        parts.push("foretell_slice_end()".to_owned());
+        // Who goes on here in the program has a value, and the expression around it wants one.
+        let ty = &self.emission.known.program.tree[id].ty;
+        if ty.is_record() {
+            parts.push(format!("*({} *)0", ty.spelled));
+        } else if ty.plain() != "void" {
+            parts.push(format!("({})0", ty.spelled));
+        }
+        match parts.as_slice() {
+            [one] => one.clone(),
+            _ => format!("({})", parts.join(", ")),
         }
     }
 
@@ -161,10 +168,19 @@ impl Writer<'_, '_> {
         let tree = &emission.known.program.tree;
         if tree[id].kind != Kind::Call {
             let text = self.unchanged(id);
-            return match (self.voice, is_used) {
-                (Voice::Program, _) => format!("FORETELL_REAL({text})"),
-                (Voice::Slice, true) => format!("FORETELL_FETCH({text})"),
-                (Voice::Slice, false) => format!("FORETELL_PREFETCH_ACCESS({text})"),
+            let (name, function) = match (self.voice, is_used) {
+                (Voice::Program, _) => ("FORETELL_REAL", "foretell_real_access"),
+                (Voice::Slice, true) => ("FORETELL_FETCH", "foretell_fetch_access"),
+                (Voice::Slice, false) => ("FORETELL_PREFETCH_ACCESS", "foretell_prefetch_access"),
+            };
+            if !emission.is_preprocessed(tree[id].unit) {
+                return format!("{name}({text})");
+            }
+            // What these macros stand for, as there are none any more.
+            let access = format!("{function}((const void *)&({text}), sizeof({text}))");
+            return match function {
+                "foretell_prefetch_access" => access,
+                _ => format!("(*(__typeof__(&({text}))){access})"),
             };
         }
         let copied = emission.point(id).and_then(|p| copied_bytes(emission.known, p).map(|c| (p, c)));

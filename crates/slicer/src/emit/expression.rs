@@ -153,6 +153,9 @@ impl<'e, 'a> Writer<'e, 'a> {
         if tree[id].kind.is_expression() && self.is_mapped(id) {
             return true;
         }
+        if self.voice == Voice::Slice && self.is_opaque_end(id) {
+            return true;
+        }
         match (tree[id].kind, self.voice) {
             (Kind::Call, Voice::Slice) => self.is_changed_call(id) || self.is_forward(id),
             (Kind::Call, Voice::Program) => self.is_counted(id) || self.is_forward(id) || self.departs(id),
@@ -221,6 +224,9 @@ impl<'e, 'a> Writer<'e, 'a> {
         let tree = &self.emission.known.program.tree;
         match tree[id].kind {
             _ if self.is_mapped(id) => self.mapped(id, true),
+            kind if kind != Kind::Call && self.voice == Voice::Slice && self.is_opaque_end(id) => {
+                self.end(id, Vec::new())
+            }
             Kind::Call if self.is_forward(id) => self.forwarded(id),
             Kind::Call if self.voice == Voice::Program => self.counted(id),
             Kind::Call => self.call(id),

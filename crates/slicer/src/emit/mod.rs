@@ -44,12 +44,16 @@ pub(crate) struct Emission<'a> {
     steps: HashMap<Id, Point>,
     /// Mappings of tracked files.
     mapped: BTreeSet<Id>,
+    /// Variables at file scope of which some unit names the private copy.
+    named_copies: BTreeSet<Var>,
+    /// Which units are what a preprocessor has left.
+    preprocessed: Vec<bool>,
     /// Names in the program, so that a made-up one is none of them.
     taken: BTreeSet<String>,
 }
 
 impl<'a> Emission<'a> {
-    pub(crate) fn new(slice: &'a Slice<'a>) -> Self {
+    pub(crate) fn new(slice: &'a Slice<'a>, preprocessed: Vec<bool>) -> Self {
         let known = slice.known;
         let mut numbers = HashMap::new();
         for (site, verdict) in &slice.sites {
@@ -82,6 +86,8 @@ impl<'a> Emission<'a> {
             renamed: BTreeSet::new(),
             steps,
             mapped: BTreeSet::new(),
+            named_copies: BTreeSet::new(),
+            preprocessed,
             taken: BTreeSet::new(),
         };
         emission.mapped = emission.find_mapped();
@@ -89,6 +95,9 @@ impl<'a> Emission<'a> {
         let program = known.program;
         emission.taken.extend(program.functions.iter().map(|f| f.name.clone()));
         emission.taken.extend(program.variables.iter().map(|v| v.name.clone()));
+        if program.units.len() > 1 {
+            slice_side::named_copies(&mut emission);
+        }
         emission
     }
 
@@ -191,6 +200,10 @@ impl<'a> Emission<'a> {
 
     fn point(&self, id: Id) -> Option<(Func, Step)> {
         self.steps.get(&id).copied()
+    }
+
+    fn is_preprocessed(&self, unit: u16) -> bool {
+        self.preprocessed[usize::from(unit)]
     }
 
     /// A name for the slice's version of something.

@@ -16,8 +16,9 @@ pub(crate) struct Unit {
     pub(crate) unprintable: Vec<Id>,
 }
 
-/// The text of a unit: the program, and its slice at the end.
-pub(crate) fn translate_unit(emission: &Emission<'_>, unit: u16) -> Unit {
+/// The text of a unit: the program, and its slice at the end. Of a preprocessed one, which macros and headers can be
+/// in no more, `declarations` are those of the runtime; there every line keeps the number that its markers give it.
+pub(crate) fn translate_unit(emission: &Emission<'_>, unit: u16, declarations: Option<&str>) -> Unit {
     let program = emission.known.program;
     let (root, file) = program.units[unit as usize];
     let original = program.sources.text(file);
@@ -34,21 +35,32 @@ pub(crate) fn translate_unit(emission: &Emission<'_>, unit: u16) -> Unit {
     if edits.is_empty() && slice.text.is_empty() {
         return Unit { text: original.to_owned(), unprintable };
     }
-    let include = include_place(emission, root, &edits);
+    let source_include = include_place(emission, root, &edits);
     // A program with annotations has the header already.
-    let has_header = original.lines().any(|line| {
-        let line = line.trim_start().strip_prefix('#').map(str::trim_start);
-        line.is_some_and(|l| l.starts_with("include") && l.contains("foretell_slice.h"))
-    });
-    let mut head = if has_header { String::new() } else { "#include \"foretell_slice.h\"\n".to_owned() };
+    let has_header = declarations.is_none()
+        && original.lines().any(|line| {
+            let line = line.trim_start().strip_prefix('#').map(str::trim_start);
+            line.is_some_and(|l| l.starts_with("include") && l.contains("foretell_slice.h"))
+        });
+    let mut head = match declarations {
+        Some(text) => format!("# 1 \"foretell_slice.h\" 3\n{text}\n"),
+        None if has_header => String::new(),
+        None => "#include \"foretell_slice.h\"\n".to_owned(),
+    };
     if program.func(program.main).unit == unit {
         let writer = Writer::new(emission, Voice::Slice, None);
         let gap = if has_header { "" } else { "\n" };
         head.push_str(&format!("{gap}{};\n", writer.main_head()));
-        start(emission, &mut edits);
+        start(emission, &mut edits, declarations.is_some());
     }
-    if !head.is_empty() {
-        edits.push((include, include, format!("{head}\n")));
+    if declarations.is_some() {
+        let include = place_of_declarations(emission, root, &edits);
+        let (path, line) = program.sources.origin(file, include);
+        head.push_str(&format!("# {line} \"{}\"\n", path.display()));
+        let is_line = include == 0 || original.as_bytes().get(include as usize - 1) == Some(&b'\n');
+        edits.push((include, include, if is_line { head } else { format!("\n{head}") }));
+    } else if !head.is_empty() {
+        edits.push((source_include, source_include, format!("{head}\n")));
     }
     edits.sort();
     edits.dedup();
@@ -60,11 +72,19 @@ pub(crate) fn translate_unit(emission: &Emission<'_>, unit: u16) -> Unit {
         }
         text.push_str(original.get(at as usize..from as usize).unwrap_or_default());
         text.push_str(&replacement);
+        if declarations.is_some() {
+            let lines = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count();
+            let replaced = original.get(from as usize..to as usize).unwrap_or_default();
+            text.push_str(&"\n".repeat(lines(replaced).saturating_sub(lines(&replacement))));
+        }
         at = to;
     }
     text.push_str(original.get(at as usize..).unwrap_or_default());
     if !text.ends_with('\n') {
         text.push('\n');
+    }
+    if declarations.is_some() {
+        text.push_str(&format!("# 1 \"{}: slice\"\n", program.sources.given_path(file).display()));
     }
     text.push_str(&slice.text);
     Unit { text, unprintable }
@@ -163,7 +183,7 @@ fn enclosing_text(emission: &Emission<'_>, id: Id) -> Option<(Id, u32, u32)> {
 }
 
 /// The slice starts with main.
-fn start(emission: &Emission<'_>, edits: &mut Vec<Edit>) {
+fn start(emission: &Emission<'_>, edits: &mut Vec<Edit>, on_the_line: bool) {
     let program = emission.known.program;
     let main = program.func(program.main);
     let at = program.tree[main.body].begin.offset + 1;
@@ -171,15 +191,33 @@ fn start(emission: &Emission<'_>, edits: &mut Vec<Edit>) {
         Some(var) => program.var(*var).name.clone(),
         None => missing.to_owned(),
     };
+    let nothing = if on_the_line { "(char **)0" } else { "NULL" };
     let how = if emission.needs_process() { "_forked" } else { "" };
     let text = format!(
         "\n    foretell_slice_start{how}({}, {}, {}, {});\n",
         emission.name("main"),
         argument(0, "0"),
-        argument(1, "NULL"),
-        argument(2, "NULL"),
+        argument(1, nothing),
+        argument(2, nothing),
     );
+    let text = if on_the_line { format!(" {} ", text.trim()) } else { text };
     edits.push((at, at, text));
+}
+
+/// Before the function with the first edit: all headers that it needs come before it. Functions that are not edited come
+/// from these headers, too.
+fn place_of_declarations(emission: &Emission<'_>, root: Id, edits: &[Edit]) -> u32 {
+    let tree = &emission.known.program.tree;
+    let text = emission.known.program.sources.text(emission.known.program.units[tree[root].unit as usize].1);
+    let begins =
+        tree.children(root).iter().filter(|id| tree[**id].kind == Kind::Function && tree[**id].begin.known);
+    let first_edit = edits.iter().map(|edit| edit.0).min();
+    let place =
+        first_edit.and_then(|edit| begins.map(|id| tree[*id].begin.offset).filter(|at| *at <= edit).max());
+    let Some(at) = place else { return text.len() as u32 };
+    let line = text[..at as usize].rfind('\n').map_or(0, |n| n + 1);
+    // Attributes may stand before a function; what a macro stands for may hold several functions in one line.
+    if text[line..at as usize].contains([';', '}']) { at } else { line as u32 }
 }
 
 /// Before the first declaration of the file that something is changed in, or that the slice follows.

@@ -15,6 +15,8 @@ pub(super) struct Written {
     pub(super) text: String,
     /// Nodes for which there is no C.
     pub(super) unprintable: Vec<Id>,
+    /// The variables of which it names the private copies.
+    pub(super) copies: BTreeSet<Var>,
 }
 
 /// The slice of all functions of a unit.
@@ -41,17 +43,21 @@ pub(super) fn unit_slice(emission: &Emission<'_>, unit: u16) -> Written {
         written.unprintable.append(&mut writer.unprintable);
         bodies.push(lines);
     }
-    if bodies.is_empty() {
+    // What another unit names has its copy here, where it is defined.
+    let named = emission.named_copies.iter().copied();
+    copies.extend(named.filter(|var| program.tree[program.var(*var).node].unit == unit));
+    if bodies.is_empty() && copies.is_empty() {
         return written;
     }
-    let file = program.sources.path(program.units[unit as usize].1);
+    let file = program.sources.given_path(program.units[unit as usize].1);
     let name = file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let mut lines = vec![
         String::new(),
         format!("/* ---- the slice of {name}: what its file accesses depend on ---- */"),
         String::new(),
     ];
-    let variables = variables(emission, unit, copies, &mut functions, &mut written.unprintable);
+    let (variables, copies) = variables(emission, unit, copies, &mut functions, &mut written.unprintable);
+    written.copies = copies;
     let declared = functions.iter().filter(|f| **f != program.main).count();
     for func in functions.iter().filter(|f| **f != program.main) {
         let mut writer = Writer::new(emission, Voice::Slice, Some(*func));
@@ -73,14 +79,14 @@ pub(super) fn unit_slice(emission: &Emission<'_>, unit: u16) -> Written {
     written
 }
 
-/// Private copies of variables, with those that their initial values need.
+/// Private copies of variables, with those that their initial values need, and which these are.
 fn variables(
     emission: &Emission<'_>,
     unit: u16,
     wanted: BTreeSet<Var>,
     functions: &mut BTreeSet<Func>,
     unprintable: &mut Vec<Id>,
-) -> Lines {
+) -> (Lines, BTreeSet<Var>) {
     let mut texts: Vec<(Var, String)> = Vec::new();
     let mut open: Vec<Var> = wanted.into_iter().collect();
     let mut seen: BTreeSet<Var> = open.iter().copied().collect();
@@ -106,7 +112,21 @@ fn variables(
         }
     }
     lines.extend(texts.into_iter().map(|(_, text)| text));
-    lines
+    (lines, seen)
+}
+
+/// All variables of which a unit names the private copy.
+pub(super) fn named_copies(emission: &mut Emission<'_>) {
+    loop {
+        let before = emission.named_copies.len();
+        for unit in 0..emission.known.program.units.len() as u16 {
+            let copies = unit_slice(emission, unit).copies;
+            emission.named_copies.extend(copies);
+        }
+        if emission.named_copies.len() == before {
+            return;
+        }
+    }
 }
 
 impl Writer<'_, '_> {

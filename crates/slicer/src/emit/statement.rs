@@ -46,8 +46,17 @@ impl Writer<'_, '_> {
             What::Call => self.assumed(id).is_none(),
             What::Assign => true,
             What::Access => self.is_mapped(id),
+            What::Opaque(_) => self.emission.known.ends((func, step)),
             _ => false,
         }
+    }
+
+    /// Does the slice end with this node, which is no call?
+    pub(super) fn is_opaque_end(&self, id: Id) -> bool {
+        self.kept_point(id).is_some_and(|(func, step)| {
+            let known = self.emission.known;
+            matches!(known.graphs[func.ix()][step].what, What::Opaque(_)) && known.ends((func, step))
+        })
     }
 
     /// The kept effects of an expression whose value is not used, as expressions in order.
@@ -214,6 +223,9 @@ impl Writer<'_, '_> {
                 None => Vec::new(),
             },
             Kind::Return => self.return_statement(id),
+            Kind::Assembly | Kind::IndirectGoto if self.is_opaque_end(id) => {
+                vec!["foretell_slice_end();".to_owned()]
+            }
             Kind::AttributedStatement => {
                 let inner = children
                     .into_iter()
@@ -404,7 +416,8 @@ impl Writer<'_, '_> {
                     if has_type || tree[child].kind == Kind::Typedef =>
                 {
                     if let Some((file, from, to)) = sources.exact(tree[child].begin, tree[child].end)
-                        && !tree[child].name.is_empty()
+                        // The constants of an enumeration have names, also if it has none.
+                        && (!tree[child].name.is_empty() || tree[child].kind == Kind::Enum)
                     {
                         lines.extend(
                             format!("{};", sources.stretch(file, from, to)).lines().map(str::to_owned),
@@ -435,6 +448,11 @@ impl Writer<'_, '_> {
     fn variable(&mut self, id: Id, mentioned: bool) -> Lines {
         let tree = &self.emission.known.program.tree;
         let node = &tree[id];
+        if self.is_opaque_end(id) {
+            // What comes after is not come to, but has to be C.
+            let name = declare(&of_length_one(&node.ty.spelled), &node.name);
+            return vec!["foretell_slice_end();".to_owned(), format!("{name};")];
+        }
         let name = declare(&node.ty.spelled, &node.name);
         let initializer = node.children.iter().rev().copied().find(|c| tree[*c].kind.is_expression());
         let initializer = initializer.filter(|_| node.flag);
@@ -481,6 +499,18 @@ impl Writer<'_, '_> {
         }
         format!("__extension__({{ {} }})", lines.join(" "))
     }
+}
+
+/// The type of an array, with 1 for each length that is computed: `char[n][4]` gives `char[1][4]`.
+fn of_length_one(ty: &str) -> String {
+    let mut parts = ty.split('[');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (length, rest) = part.split_once(']').unwrap_or((part, ""));
+        let length = if length.bytes().all(|b| b.is_ascii_digit()) { length } else { "1" };
+        text.push_str(&format!("[{length}]{rest}"));
+    }
+    text
 }
 
 fn condition_head(keyword: &str, condition: &str, negated: bool) -> String {

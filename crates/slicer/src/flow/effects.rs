@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::{Callee, Graph, Step, Where};
+use crate::ast::Id;
 use crate::ast::program::{Func, Program, Scope};
 use crate::memory::points::Points;
 use crate::memory::{Loc, Memory, Obj, Object};
@@ -67,7 +68,7 @@ impl Effects {
                 (v.name.as_str(), memory.whole(Object::Variable(crate::ast::program::Var(n as u32))))
             })
             .collect();
-        let mut resolver = Resolver { models, memory, points, named };
+        let mut resolver = Resolver { program, models, memory, points, named };
         let steps: Vec<Vec<Effect>> =
             graphs.iter().map(|graph| graph.steps().map(|s| resolver.effect(graph, s)).collect()).collect();
         let mut effects = Self {
@@ -204,6 +205,7 @@ fn reaches(calls: &[BTreeSet<Func>], start: Func) -> bool {
 }
 
 struct Resolver<'r> {
+    program: &'r Program,
     models: &'r Models,
     memory: &'r mut Memory,
     points: &'r mut Points,
@@ -250,7 +252,7 @@ impl Resolver<'_> {
             }
         }
         for name in call.externals.clone() {
-            self.external(&name, &mut call, &mut effect);
+            self.external(&name, node.ast, &mut call, &mut effect);
         }
         call.targets.sort_unstable();
         call.targets.dedup();
@@ -290,9 +292,9 @@ impl Resolver<'_> {
         targets.iter().filter_map(func).collect()
     }
 
-    fn external(&mut self, name: &str, call: &mut Call, effect: &mut Effect) {
+    fn external(&mut self, name: &str, ast: Id, call: &mut Call, effect: &mut Effect) {
         let Some(model) = self.models.get(name) else {
-            self.reaches(call, effect);
+            self.reaches(call, effect, &self.read_only(ast));
             let called = self.functions_among(&call.argument_targets.concat());
             call.targets.extend(called);
             return;
@@ -300,7 +302,7 @@ impl Resolver<'_> {
         let model: &Model = model;
         let at = |n: usize| call.argument_targets.get(n).map_or(&[][..], Vec::as_slice);
         if model.reaches {
-            self.reaches(call, effect);
+            self.reaches(call, effect, &[]);
         }
         if let Some(io) = model.io {
             if io.act() == Act::Opens {
@@ -358,12 +360,33 @@ impl Resolver<'_> {
         }
     }
 
-    /// It may read and write all that its arguments lead to.
-    fn reaches(&mut self, call: &Call, effect: &mut Effect) {
-        for target in self.reachable(&call.argument_targets.concat()) {
+    /// It may read and write all that its arguments lead to, but through these only read.
+    fn reaches(&mut self, call: &Call, effect: &mut Effect, read_only: &[usize]) {
+        let of = |chosen: &dyn Fn(usize) -> bool| -> Vec<Loc> {
+            let numbered = call.argument_targets.iter().enumerate();
+            numbered.filter(|(n, _)| chosen(*n)).flat_map(|(_, targets)| targets.iter().copied()).collect()
+        };
+        let (written, read) = (of(&|n| !read_only.contains(&n)), of(&|n| read_only.contains(&n)));
+        for target in self.reachable(&written) {
             effect.reads.push(target);
             effect.writes.push((target, false));
         }
+        let read = self.memory_of(&read);
+        effect.reads.extend(read);
+    }
+
+    /// The arguments of a call that are pointers to constant bytes or numbers: `const char *`. The function could cast
+    /// that away; then the slice predicts something wrong, and ends.
+    fn read_only(&self, call: Id) -> Vec<usize> {
+        let tree = &self.program.tree;
+        let is_constant = |id: &Id| {
+            let ty = tree[*id].ty.plain();
+            let mut pointed_to = ty.trim_end().strip_suffix('*').into_iter();
+            pointed_to
+                .any(|to| to.starts_with("const ") && !to.contains(['*', '(']) && !to.contains("struct "))
+        };
+        let numbered = tree.arguments(call).iter().enumerate();
+        numbered.filter(|(_, id)| is_constant(id)).map(|(n, _)| n).collect()
     }
 
     /// What is stored in memory at these locations, one step further.

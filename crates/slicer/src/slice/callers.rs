@@ -217,10 +217,10 @@ pub(super) fn fixed_parameters(known: Known<'_>) -> Fixed {
 fn accessing(known: Known<'_>, closure: &Closure<'_>, fixed: &Fixed) -> Vec<Ways> {
     let mut ways = vec![Ways::default(); known.graphs.len()];
     for (number, own) in ways.iter_mut().enumerate() {
-        own.own = known
-            .effects
-            .calls(Func(number as u32))
-            .any(|(step, _)| known.confines((Func(number as u32), step)));
+        let func = Func(number as u32);
+        own.own = known.effects.calls(func).any(|(step, _)| known.confines((func, step)))
+            || known.given_up.always().any(|point| point.0 == func)
+            || known.asked.iter().any(|point| point.0 == func && closure.keeps(*point));
     }
     for point in closure.points() {
         let asked = closure.accesses.contains(&point);

@@ -20,6 +20,8 @@ use crate::flow::{Callee, ENTRY, EXIT, Graph, Step, What};
 use crate::memory::{Loc, Memory, Object};
 use crate::models::{Io, Model, Models};
 
+use super::giving_up::GivenUp;
+
 /// A step of the program.
 pub(crate) type Point = (Func, Step);
 
@@ -36,6 +38,8 @@ pub(crate) enum Reason {
     Confines,
     /// It gives back memory that the slice has.
     Frees,
+    /// It cannot be followed: there the slice ends, if the program comes to it.
+    GivesUp,
     /// It decides whether another step is executed.
     Decides(Point),
     /// It computes part of another step's expression.
@@ -47,7 +51,9 @@ pub(crate) enum Reason {
 impl Reason {
     pub(crate) fn asked_by(self) -> Option<Point> {
         match self {
-            Self::Access | Self::CallsAccess | Self::Ends | Self::Confines | Self::Frees => None,
+            Self::Access | Self::CallsAccess | Self::Ends | Self::Confines | Self::Frees | Self::GivesUp => {
+                None
+            }
             Self::Decides(point) | Self::PartOf(point) | Self::Gives(point, _) => Some(point),
         }
     }
@@ -67,8 +73,12 @@ pub(crate) struct Known<'a> {
     pub(crate) through_pointers: &'a [bool],
     /// Open calls for reading only, or for writing only.
     pub(crate) one_way: &'a BTreeSet<Id>,
-    /// For each function, the steps that the program ends with.
+    /// For each function, the steps that the slice ends with.
     pub(crate) ends: &'a [Vec<bool>],
+    /// Of these the ones that it cannot follow.
+    pub(crate) given_up: &'a GivenUp,
+    /// Calls of unknown functions whose result the program can be asked for.
+    pub(crate) asked: &'a BTreeSet<Point>,
 }
 
 impl<'a> Known<'a> {
@@ -87,9 +97,14 @@ impl<'a> Known<'a> {
         self.models_of(call).into_iter().find_map(|m| m.io.map(|io| (io, m)))
     }
 
-    /// Does the program end with this step?
+    /// Does the slice end with this step, with the program or by itself?
     pub(crate) fn ends(&self, point: Point) -> bool {
         self.ends[point.0.ix()][point.1.ix()]
+    }
+
+    /// Does the slice end with this step because it cannot follow it?
+    pub(crate) fn gives_up(&self, point: Point) -> bool {
+        self.given_up.contains(point)
     }
 
     /// May the call change who the program is or what it may do?
@@ -258,6 +273,10 @@ impl<'a> Closure<'a> {
             }
         }
         if known.ends(point) {
+            return;
+        }
+        // The program makes the call and tells what it gave.
+        if known.asked.contains(&point) {
             return;
         }
         // Where a function returns may matter to what stands behind; what it returns only to who asks for it.

@@ -29,12 +29,26 @@ pub struct Refusal {
 /// Something in a slice that must not be there.
 pub(crate) struct Poison {
     pub(crate) point: Point,
+    /// What the slice may do in place of it.
+    pub(super) way_out: WayOut,
     cause: String,
     remedy: &'static str,
 }
 
+/// What a slice may do about something that must not be in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WayOut {
+    /// End, where it needs what the step gives.
+    EndIfNeeded,
+    /// End wherever the program comes to it.
+    End,
+    /// Nothing: the step is not on its own way.
+    None,
+}
+
 const DECLARE: &str = "declare it with FORETELL_PURE if its result depends on its arguments alone, with \
-                       FORETELL_WRITES(n) if it only writes where argument n points, or add its source file";
+                       FORETELL_WRITES(n) if it only writes where argument n points, say it in a table of models, or \
+                       add its source file";
 const MOVE_OUT: &str = "compute what the file's offsets depend on without it";
 
 /// The first thing in a slice that must not be there, if any.
@@ -44,18 +58,54 @@ pub(crate) fn poison(
     sites: &[Site],
     chosen: &[usize],
 ) -> Option<Poison> {
-    let written: BTreeSet<Id> = sites.iter().filter(|s| is_written(known, s)).map(|s| s.call).collect();
-    for point in closure.points() {
-        if let Some((cause, remedy)) = at_step(known, closure, point, &written) {
-            return Some(Poison { point, cause, remedy });
-        }
-    }
+    let written = written(known, sites);
+    let in_steps = closure.points().into_iter().find_map(|point| poisoned(known, closure, point, &written));
+    in_steps.or_else(|| poison_around(known, closure, sites, chosen))
+}
+
+/// All that must not be in a slice, as far as it is found in one look.
+pub(super) fn poisons(
+    known: Known<'_>,
+    closure: &Closure<'_>,
+    sites: &[Site],
+    chosen: &[usize],
+) -> Vec<Poison> {
+    let written = written(known, sites);
+    let points = closure.points().into_iter();
+    let found: Vec<Poison> = points.filter_map(|point| poisoned(known, closure, point, &written)).collect();
+    if found.is_empty() { poison_around(known, closure, sites, chosen).into_iter().collect() } else { found }
+}
+
+/// The open calls of the files that the program writes.
+fn written(known: Known<'_>, sites: &[Site]) -> BTreeSet<Id> {
+    sites.iter().filter(|s| is_written(known, s)).map(|s| s.call).collect()
+}
+
+fn poisoned(known: Known<'_>, closure: &Closure<'_>, point: Point, written: &BTreeSet<Id>) -> Option<Poison> {
+    let (cause, remedy) = at_step(known, closure, point, written)?;
+    // The slice is one thread and never comes to what another one does.
+    let way_out = if known.effects.reachable[point.0.ix()] && !is_read_in_thread(known, point) {
+        WayOut::EndIfNeeded
+    } else {
+        WayOut::None
+    };
+    Some(Poison { point, way_out, cause, remedy })
+}
+
+/// What lies outside of the slice and is in its way all the same.
+fn poison_around(
+    known: Known<'_>,
+    closure: &Closure<'_>,
+    sites: &[Site],
+    chosen: &[usize],
+) -> Option<Poison> {
     if let Some(point) = confined_elsewhere(known) {
         let cause = format!(
             "{}() is called in another thread: when the program changes what it may do cannot be told",
             call_name(known, point)
         );
-        return Some(Poison { point, cause, remedy: "change it before the thread is started" });
+        let remedy = "change it before the thread is started";
+        return Some(Poison { point, way_out: WayOut::None, cause, remedy });
     }
     if let Some(point) = reentered(known, closure) {
         let cause = format!(
@@ -63,7 +113,8 @@ pub(crate) fn poison(
              followed",
             call_name(known, point)
         );
-        return Some(Poison { point, cause, remedy: "handle errors by return values" });
+        let remedy = "handle errors by return values";
+        return Some(Poison { point, way_out: WayOut::EndIfNeeded, cause, remedy });
     }
     let chosen: Vec<&Site> = chosen.iter().map(|n| &sites[*n]).collect();
     leaks(known, &chosen)
@@ -103,7 +154,7 @@ fn reentered(known: Known<'_>, closure: &Closure<'_>) -> Option<Point> {
     for (number, graph) in known.graphs.iter().enumerate().filter(|(n, _)| closure.live[*n]) {
         let func = Func(number as u32);
         for (step, call) in known.effects.calls(func) {
-            if call.externals.iter().any(|name| name.contains("setjmp")) {
+            if call.externals.iter().any(|name| name.contains("setjmp")) && !known.ends((func, step)) {
                 let asks =
                     |s: &Step| matches!(graph[*s].what, What::Branch(_)) && graph[*s].needs.contains(&step);
                 let gives_up = graph.steps().filter(asks).any(|branch| {
@@ -150,10 +201,13 @@ fn at_step(
     written: &BTreeSet<Id>,
 ) -> Option<(String, &'static str)> {
     let node = &known.graphs[point.0.ix()][point.1];
+    if known.gives_up(point) {
+        return None;
+    }
     if let What::Opaque(what) = node.what {
         return Some((format!("{what} cannot be sliced"), MOVE_OUT));
     }
-    if known.effects.threaded[point.0.ix()] && known.io(point).is_some_and(|(io, _)| io.act() == Act::Reads) {
+    if is_read_in_thread(known, point) {
         let cause = "the file is read in another thread, in an order that cannot be told".to_owned();
         return Some((cause, "read the file in the first thread, or leave it to `foretell run`"));
     }
@@ -170,6 +224,9 @@ fn at_step(
     }
     for name in &call.externals {
         let Some(model) = known.models.get(name) else {
+            if known.asked.contains(&point) && !closure.data.contains(&point) {
+                continue;
+            }
             return Some((
                 format!("{name}() is not known: what it reads and writes cannot be told"),
                 DECLARE,
@@ -191,6 +248,10 @@ fn at_step(
         }
     }
     None
+}
+
+fn is_read_in_thread(known: Known<'_>, point: Point) -> bool {
+    known.effects.threaded[point.0.ix()] && known.io(point).is_some_and(|(io, _)| io.act() == Act::Reads)
 }
 
 fn at_file(
@@ -247,7 +308,7 @@ fn leaks(known: Known<'_>, chosen: &[&Site]) -> Option<Poison> {
         for (step, call) in known.effects.calls(func) {
             for name in &call.externals {
                 // No function of the table reads an open file, but those that say so.
-                if known.models.get(name).is_some() {
+                if known.models.get(name).is_some() || known.ends((func, step)) {
                     continue;
                 }
                 let handed = call.argument_targets.iter().flatten().any(|target| {
@@ -255,7 +316,8 @@ fn leaks(known: Known<'_>, chosen: &[&Site]) -> Option<Poison> {
                 });
                 if handed {
                     let cause = format!("the open file is handed to {name}(), which may read it");
-                    return Some(Poison { point: (func, step), cause, remedy: DECLARE });
+                    let point = (func, step);
+                    return Some(Poison { point, way_out: WayOut::End, cause, remedy: DECLARE });
                 }
             }
         }
@@ -264,6 +326,11 @@ fn leaks(known: Known<'_>, chosen: &[&Site]) -> Option<Poison> {
 }
 
 impl Poison {
+    /// What is wrong, for a list of the places where the slice ends.
+    pub(super) fn cause(&self) -> &str {
+        &self.cause
+    }
+
     /// Which of the sites the chain begins at: at an access, or at a call that is given the file. The first
     /// one if there is no chain.
     pub(crate) fn site(
@@ -306,6 +373,7 @@ pub(crate) fn link(known: Known<'_>, point: Point, reason: Reason) -> String {
         Reason::Ends => "ends the program".to_owned(),
         Reason::Confines => "changes what the program may do, which ends the slice".to_owned(),
         Reason::Frees => "gives back memory".to_owned(),
+        Reason::GivesUp => "is where the slice ends, as it cannot follow it".to_owned(),
         Reason::Decides(_) => "decides whether the next is executed".to_owned(),
         Reason::PartOf(_) => "gives part of the next".to_owned(),
         Reason::Gives(_, location) => match known.memory.what(location) {

@@ -3,9 +3,14 @@
 //! Each site is first sliced alone: what is in the way is its own fault. Then all that passed are sliced
 //! together; a function has one slice for all of its calls, so two sites can still meet something that
 //! neither meets alone, and the one whose chain leads there is left out until nothing is in the way.
+//!
+//! What is left out this way comes in again if the slice can end where the program comes to what is in the way
+//! ([`giving_up`]): most of it lies on ways that most runs do not take.
 
+pub(crate) mod asking;
 mod callers;
 pub(crate) mod closure;
+pub(crate) mod giving_up;
 pub(crate) mod judge;
 pub(crate) mod sites;
 
@@ -21,6 +26,7 @@ use crate::memory::points::{Points, Slot};
 use crate::memory::{Memory, Object};
 use crate::models::{Act, Io, Model, Models};
 use closure::{Closure, Known, Point, Reason};
+use giving_up::GivenUp;
 use judge::Refusal;
 use sites::{Purpose, Site};
 
@@ -43,6 +49,22 @@ pub(crate) struct Slice<'a> {
     pub(crate) known: Known<'a>,
     pub(crate) closure: Closure<'a>,
     pub(crate) sites: Vec<(Site, Verdict)>,
+}
+
+impl Slice<'_> {
+    /// Why a slice is not worth its cost that prefetches the program's settings and none of its data.
+    pub(crate) fn only_configuration(&self) -> Option<Refusal> {
+        let mut sliced = self.sites.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Sliced(_)));
+        let first = sliced.next()?;
+        let all = std::iter::once(first).chain(sliced).all(|(s, _)| sites::is_configuration(self.known, s));
+        all.then(|| Refusal {
+            place: self.known.program.describe(first.0.call),
+            cause: "only files of configuration could be prefetched, which are read once and at the start"
+                .to_owned(),
+            chain: Vec::new(),
+            remedy: "none is needed".to_owned(),
+        })
+    }
 }
 
 /// Most further steps that are kept to end the slice where the program ends. It is a convenience, so it
@@ -144,8 +166,16 @@ pub(crate) fn through_pointers(graphs: &[Graph], effects: &Effects) -> Vec<bool>
     found
 }
 
-/// Makes the slice.
-pub(crate) fn make<'a>(known: Known<'a>, points: &Points, marks: &[Slot]) -> Slice<'a> {
+/// Which sites are sliced, and why others are not.
+struct Choice {
+    sites: Vec<Site>,
+    verdicts: Vec<Verdict>,
+    /// Those that are sliced.
+    chosen: Vec<usize>,
+}
+
+/// What can be sliced to its end.
+fn choose(known: Known<'_>, points: &Points, marks: &[Slot]) -> Choice {
     let found = sites::find(known, known.graphs.len());
     let mut verdicts: Vec<Verdict> = found.iter().map(|_| Verdict::NotRead).collect();
     let marked: BTreeSet<_> = marks.iter().flat_map(|s| points.targets(*s)).copied().collect();
@@ -181,6 +211,13 @@ pub(crate) fn make<'a>(known: Known<'a>, points: &Points, marks: &[Slot]) -> Sli
         chosen.retain(|n| *n != site);
         closure = close(known, &found, &chosen);
     }
+    Choice { sites: found, verdicts, chosen }
+}
+
+/// Makes the slice.
+fn make(known: Known<'_>, choice: Choice) -> Slice<'_> {
+    let Choice { sites: found, mut verdicts, chosen } = choice;
+    let closure = close(known, &found, &chosen);
     // A call may work on a file of a refused site and on one that is not: then neither can be predicted.
     for (rank, number) in chosen.iter().enumerate() {
         verdicts[*number] = Verdict::Sliced(rank as u32 + 1);
@@ -253,6 +290,9 @@ fn close<'a>(known: Known<'a>, sites: &[Site], chosen: &[usize]) -> Closure<'a> 
         }
         let files: BTreeSet<Id> = tracked.iter().flat_map(|number| sites[*number].names()).collect();
         callers::keep(known, &mut closure, &files, &fixed);
+        while giving_up::keep(known, &mut closure) {
+            callers::keep(known, &mut closure, &files, &fixed);
+        }
         // A file that is read for its bytes must be read from its start, and sought in, like in the program.
         for (number, site) in sites.iter().enumerate() {
             let wanted = site.purpose != Purpose::Output && !tracked.contains(&number);
@@ -379,7 +419,7 @@ fn outside(known: Known<'_>, closure: &Closure<'_>) -> usize {
 /// Must the program hand the result of this call to the slice?
 pub(crate) fn is_forwarded(known: Known<'_>, point: Point) -> bool {
     let Some(call) = known.call(point) else { return false };
-    if known.models_of(call).iter().any(|m| m.forward) {
+    if known.models_of(call).iter().any(|m| m.forward) || known.asked.contains(&point) && !known.ends(point) {
         return true;
     }
     let Some((io, _)) = known.io(point) else { return false };
@@ -399,13 +439,25 @@ pub(crate) struct Analysis<'a> {
     pub(crate) through_pointers: Vec<bool>,
     pub(crate) one_way: BTreeSet<Id>,
     pub(crate) ends: Vec<Vec<bool>>,
+    pub(crate) asked: BTreeSet<Point>,
 }
 
 impl Analysis<'_> {
     /// The slice of the program.
     pub(crate) fn slice<R>(&self, then: impl FnOnce(Slice<'_>) -> R) -> R {
-        let reach = Reach::new(&self.graphs, &self.effects, &self.memory, &self.ends);
-        let known = Known {
+        let plain = self.ending(&GivenUp::default(), |known| choose(known, &self.points, &self.marks));
+        let (given_up, choice) = giving_up::extend(self, plain);
+        self.ending(&given_up, |known| then(make(known, choice)))
+    }
+
+    /// What is known of the program if the slice also ends at these steps.
+    fn ending<R>(&self, given_up: &GivenUp, then: impl FnOnce(Known<'_>) -> R) -> R {
+        let mut ends = self.ends.clone();
+        for (func, step) in given_up.points() {
+            ends[func.ix()][step.ix()] = true;
+        }
+        let reach = Reach::new(&self.graphs, &self.effects, &self.memory, &ends);
+        then(Known {
             program: self.program,
             models: self.models,
             memory: &self.memory,
@@ -415,8 +467,9 @@ impl Analysis<'_> {
             reach: &reach,
             through_pointers: &self.through_pointers,
             one_way: &self.one_way,
-            ends: &self.ends,
-        };
-        then(make(known, &self.points, &self.marks))
+            ends: &ends,
+            given_up,
+            asked: &self.asked,
+        })
     }
 }

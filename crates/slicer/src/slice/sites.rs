@@ -157,6 +157,20 @@ fn purpose(program: &Program, io: Io, call: Id) -> Purpose {
     }
 }
 
+/// Folders of the system, in which settings and tables lie but nobody's data.
+const FOLDERS_OF_THE_SYSTEM: &[&str] = &["/etc/", "/proc/", "/sys/", "/dev/", "/usr/", "/run/"];
+
+/// Does the name that the source gives the file say that it is one of the system's, or of the program's own settings?
+pub(crate) fn is_configuration(known: Known<'_>, site: &Site) -> bool {
+    let tree = &known.program.tree;
+    let number = usize::from(known.io(site.point).is_some_and(|(io, _)| io == Io::Openat));
+    let Some(name) = tree.arguments(site.call).get(number).and_then(|a| tree.string(*a)) else {
+        return false;
+    };
+    FOLDERS_OF_THE_SYSTEM.iter().any(|folder| name.starts_with(folder))
+        || [".conf", ".cfg", ".ini", "rc"].iter().any(|end| name.ends_with(end))
+}
+
 /// The path that an open call is given, as written in the source.
 pub(crate) fn path_text(known: Known<'_>, site: &Site) -> String {
     let tree = &known.program.tree;

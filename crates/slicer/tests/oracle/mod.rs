@@ -73,7 +73,7 @@ pub fn succeed(command: &mut Command, what: &str) -> Output {
 pub fn translated(sources: &[PathBuf], flags: &[String]) -> Translation {
     let inputs: Vec<Input> = sources
         .iter()
-        .map(|path| Input { path: path.clone(), flags: flags.to_vec(), folder: None })
+        .map(|path| Input { path: path.clone(), flags: flags.to_vec(), folder: None, preprocessed: None })
         .collect();
     translate(&inputs, &Options::default()).unwrap_or_else(|e| panic!("{}: {e}", sources[0].display()))
 }

@@ -61,7 +61,11 @@ impl Walk<'_, '_> {
             Kind::StatementExpr => self.statement_expression(id),
             Kind::VaArg => self.opaque(id, "va_arg"),
             Kind::OpaqueValue => self.value_of(first),
-            Kind::Other | Kind::Generic | Kind::DesignatedUpdate => self.opaque(id, "an unusual expression"),
+            Kind::Generic => {
+                let selected = tree.selected(id);
+                self.value_of(selected)
+            }
+            Kind::Other | Kind::DesignatedUpdate => self.opaque(id, "an unusual expression"),
             _ => self.nothing(),
         }
     }
@@ -83,6 +87,7 @@ impl Walk<'_, '_> {
             }
         }
         let step = self.then(What::Opaque(why), id, all);
+        self.graph.step_of.insert(id, step);
         let mut value = self.nothing();
         value.needs.push(step);
         value
@@ -369,6 +374,10 @@ impl Walk<'_, '_> {
         match (node.kind, first) {
             (Kind::Paren | Kind::Constant | Kind::FullExpr, Some(inner)) => self.address(inner),
             (Kind::ImplicitCast | Kind::Cast, Some(inner)) if node.operator == "NoOp" => self.address(inner),
+            (Kind::Generic, _) => match tree.selected(id) {
+                Some(selected) => self.address(selected),
+                None => self.through(id),
+            },
             (Kind::DeclRef, _) => match self.all.program.variable(id) {
                 Some(var) => {
                     let home = self.all.memory.whole(Object::Variable(var));

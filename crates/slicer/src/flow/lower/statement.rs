@@ -271,6 +271,7 @@ impl Walk<'_, '_> {
             }
         }
         let step: Step = self.then(What::Opaque("inline assembly"), id, all);
+        self.graph.step_of.insert(id, step);
         for place in written {
             self.write(step, place, false);
         }

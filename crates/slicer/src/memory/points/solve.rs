@@ -12,8 +12,8 @@ use crate::ast::program::Func;
 use crate::memory::Field;
 
 /// Most elements that are handed on. A program of 10,000 lines takes some millions; this is reached after some
-/// seconds, and a build should not wait longer.
-pub(super) const MOST_WORK: u64 = 100_000_000;
+/// seconds, and a build should not wait longer. It is a limit of work and not of time: a build gives the same each time.
+pub(super) const MOST_WORK: u64 = 30_000_000;
 
 /// The state of the solution.
 pub(super) struct Solver<'s> {
@@ -411,14 +411,31 @@ fn difference(more: &[Loc], set: &[Loc]) -> Vec<Loc> {
     missing
 }
 
+/// Up to so many elements are put into a set one by one, which moves what is behind them and compares little.
+const FEW: usize = 8;
+
 /// Adds sorted elements to a sorted set; those that are there already once.
 fn unite_sets(set: &mut Vec<Loc>, more: &[Loc]) {
     if set.last().is_none_or(|last| more.first().is_none_or(|first| last < first)) {
         set.extend_from_slice(more);
         return;
     }
-    set.extend_from_slice(more);
-    // Two runs that are sorted: merging them takes one pass.
-    set.sort();
-    set.dedup();
+    if more.len() <= FEW {
+        for location in more {
+            if let Err(at) = set.binary_search(location) {
+                set.insert(at, *location);
+            }
+        }
+        return;
+    }
+    let old = std::mem::take(set);
+    set.reserve_exact(old.len() + more.len());
+    let (mut left, mut right) = (old.as_slice(), more);
+    while let (Some(one), Some(other)) = (left.first(), right.first()) {
+        set.push(*one.min(other));
+        left = &left[usize::from(one <= other)..];
+        right = &right[usize::from(other <= one)..];
+    }
+    set.extend_from_slice(left);
+    set.extend_from_slice(right);
 }
