@@ -145,6 +145,12 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// There is no memory for the pool.
+    #[error("the pool has no memory: {why}")]
+    NoMemory {
+        /// Why.
+        why: String,
+    },
     /// The pool's threads are gone, or could not be started.
     #[error("the pool has no threads: {why}")]
     NoThreads {

@@ -30,6 +30,18 @@ pub(crate) const ASKED: Duration = Duration::from_millis(100);
 pub(crate) const MOST_LISTED: usize = 1 << 20;
 /// Threads of a pool: requests wait for the network and not for the processor, which copies what comes.
 const MOST_THREADS: usize = 64;
+/// Threads that may hold what one read copies, all at the same time.
+const READERS: u64 = 256;
+/// Half of what a lane holds, so that who reads on meanwhile finds room.
+const TOLD_AT: u32 = 32;
+/// The part of the cache that may be ahead of its use, on its way or there. What is fetched early takes the place of
+/// something that will be needed, and costs a fetch more in each pass: with a thirty-second a shuffled order stays within 2%
+/// of the best possible fetches, with an eighth it is 6% off. Where the store is what readers wait for, being further ahead
+/// gains nothing. Of larger objects that are read in order, one request takes many parts.
+pub(crate) const AHEAD_PART: u32 = 32;
+pub(crate) const AHEAD_PART_IN_ORDER: u32 = 8;
+/// Parts that may be on their way in the smallest cache, if it has twice as many.
+const AHEAD_LEAST: u32 = 4;
 /// The longest that anybody waits.
 const MOST_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
@@ -118,6 +130,19 @@ impl Options {
         by_bytes.min(u64::from(self.parts() / 2)).max(1) as usize
     }
 
+    /// Parts that readers may hold beside the budget: as many as it has in leases, and what a read copies, by more threads
+    /// than have lanes.
+    pub(crate) fn parts_beside(&self) -> u32 {
+        let reads = self.read_parts() as u64 * READERS + self.requests as u64;
+        u32::try_from(u64::from(self.parts()) + reads).unwrap_or(u32::MAX)
+    }
+
+    /// References that a thread leaves until it has somebody tell the engine: few, where not many parts may be ahead of
+    /// their use.
+    pub(crate) fn told_at(&self) -> u64 {
+        u64::from((ahead_at_most(self.parts(), AHEAD_PART) / 8).clamp(1, TOLD_AT))
+    }
+
     pub(crate) fn check(&self) -> Result<(), Error> {
         let within = |name, given: u64, least: u64, most: u64| {
             let outside = Error::Outside { name, given, least, most };
@@ -135,6 +160,11 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// Parts of a cache that may be ahead of their use: one in `share`.
+pub(crate) fn ahead_at_most(parts: u32, share: u32) -> u32 {
+    (parts / share).max(AHEAD_LEAST.min(parts / 2)).max(1)
 }
 
 /// What [`Options::keep_waiting`] says in the course of one call.

@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use foretell_policy::Nanos;
 
 use crate::error::Error;
+use crate::memory::{Buffer, Filling};
 use crate::object::Run;
-use crate::part::Buffer;
 use crate::shared::Shared;
 use crate::source::Fault;
 
@@ -20,7 +20,7 @@ struct Filler {
     got: usize,
     bytes: u64,
     first: Option<Nanos>,
-    buffer: Option<Buffer>,
+    buffer: Option<Filling>,
     error: Option<Error>,
 }
 
@@ -42,22 +42,25 @@ impl Filler {
         let asked = self.asked();
         while !chunk.is_empty() && self.got < self.run.parts {
             let start = asked.start + self.got as u64 * self.part_bytes;
-            let length = self.part_bytes.min(asked.end - start) as usize;
-            let buffer = self.buffer.get_or_insert_with(|| Buffer::new(length, &shared.memory));
-            chunk = buffer.fill(chunk);
-            if !buffer.is_full() {
-                break;
-            }
-            if let Some(buffer) = self.buffer.take()
-                && !self.deliver(&shared, Arc::new(buffer))
-            {
+            let length = self.part_bytes.min(asked.end - start) as u32;
+            let Some(mut filling) = self.buffer.take().or_else(|| shared.arena.take(length)) else {
+                self.error = Some(Error::NoMemory { why: "readers hold all that there is".to_owned() });
                 return false;
+            };
+            chunk = filling.fill(chunk);
+            match filling.finish() {
+                Ok(buffer) => {
+                    if !self.deliver(&shared, buffer) {
+                        return false;
+                    }
+                }
+                Err(rest) => self.buffer = Some(rest),
             }
         }
         self.got < self.run.parts
     }
 
-    fn deliver(&mut self, shared: &Arc<Shared>, buffer: Arc<Buffer>) -> bool {
+    fn deliver(&mut self, shared: &Arc<Shared>, buffer: Buffer) -> bool {
         let index = self.run.first + self.got as u32;
         self.got += 1;
         let is_open = {
@@ -116,6 +119,9 @@ pub(crate) async fn serve(shared: Weak<Shared>, run: Run) {
     let get = fixed.source.get(&fixed.path, &fixed.stamp, asked.clone(), &mut sink);
     let outcome = tokio::time::timeout(options.timeout, get).await;
     let url = || fixed.url.to_string();
+    if filler.error.is_some() {
+        return;
+    }
     filler.error = Some(match outcome {
         Ok(Ok(())) => Error::Short { url: url(), sent: filler.bytes, asked: asked.end - asked.start },
         // Gone since it was opened: that is a change, too.

@@ -17,24 +17,19 @@ use foretell_policy::{
 
 use crate::error::Error;
 use crate::flow::Flow;
-use crate::object::{Fixed, Got, Open, Part, Run, Sequence, Stage, Who};
-use crate::options::{MOST_DISCLOSED, MOST_OBJECTS, MOST_PARTS, Options, REQUEST_BYTES};
-use crate::part::{Buffer, Memory};
-use crate::readers::Readers;
+use crate::memory::{Arena, Buffer, Lanes, Reference};
+use crate::object::{Fixed, Got, Open, Part, Run, Sequence, Stage, Who, file_of, serial};
+use crate::options::{
+    AHEAD_PART, AHEAD_PART_IN_ORDER, MOST_DISCLOSED, MOST_OBJECTS, MOST_PARTS, Options, REQUEST_BYTES,
+    ahead_at_most,
+};
+use crate::readers::{Readers, Reading};
 use crate::recorder::Recorder;
 use crate::source::{Source, Stamp};
 use crate::statistics::Statistics;
 
 /// The store is one device to the planner, whatever it is made of.
 const STORE: DiskId = DiskId(0);
-/// The part of the cache that may be ahead of its use, on its way or there. What is fetched early takes the place of
-/// something that will be needed, and costs a fetch more in each pass: with a thirty-second a shuffled order stays within 2%
-/// of the best possible fetches, with an eighth it is 6% off. Where the store is what readers wait for, being further ahead
-/// gains nothing. Of larger objects that are read in order, one request takes many parts.
-const AHEAD_PART: u32 = 32;
-const AHEAD_PART_IN_ORDER: u32 = 8;
-/// Parts that may be on their way in the smallest cache, if it has twice as many.
-const AHEAD_LEAST: u32 = 4;
 /// Stale entries of a queue that are tolerated beside as many as there are frames.
 const STALE: usize = 64;
 
@@ -58,11 +53,12 @@ pub(crate) struct State {
     readers: Readers,
     recorder: Recorder,
     counts: Statistics,
-    memory: Arc<Memory>,
+    arena: Arc<Arena>,
+    lanes: Lanes,
 }
 
 impl State {
-    pub(crate) fn new(options: &Options, memory: Arc<Memory>) -> Result<State, Error> {
+    pub(crate) fn new(options: &Options, arena: Arc<Arena>) -> Result<State, Error> {
         let mut config = Config::new(options.parts());
         config.prefetch = options.prefetch;
         config.order = Order::Fcfs;
@@ -94,7 +90,8 @@ impl State {
             readers: Readers::default(),
             recorder: Recorder::new(options.recorded_references),
             counts: Statistics::default(),
-            memory,
+            arena,
+            lanes: Lanes::new(),
         })
     }
 
@@ -146,7 +143,7 @@ impl State {
             path: path.to_owned(),
             source: source.clone(),
             stamp,
-            serial: self.opened,
+            serial: serial(self.opened, file),
             closed: AtomicBool::new(false),
         });
         let slot = file.0 as usize;
@@ -199,7 +196,9 @@ impl State {
     }
 
     fn given_up(&mut self, part: Part) {
-        if let Part::Ready { buffer, used: false } = part {
+        let Part::Ready { buffer, used } = part else { return };
+        buffer.withdraw();
+        if !used {
             self.unread -= 1;
             self.counts.wasted_bytes += buffer.len() as u64;
         }
@@ -208,8 +207,8 @@ impl State {
     // ---- what readers do ----
 
     /// A thread begins to read; what it computed since its last read is told with each of its `references`.
-    pub(crate) fn begin_read(&mut self, pool: u64, now: Nanos, references: u32) -> Option<Nanos> {
-        let compute_ns = self.readers.begin(pool, now.0)?;
+    pub(crate) fn begin_read(&mut self, reading: Reading, references: u32) -> Option<Nanos> {
+        let compute_ns = self.readers.begin(reading)?;
         Some(Nanos(compute_ns / u64::from(references.max(1))))
     }
 
@@ -292,6 +291,53 @@ impl State {
                 Ok(Got::Wait(pending.clone()))
             }
         }
+    }
+
+    /// Tells the engine what was read without the lock.
+    pub(crate) fn catch_up(&mut self, now: Nanos) {
+        let Some(references) = self.lanes.gather(&self.arena) else { return };
+        for (reference, who) in &references {
+            self.was_read(now, reference, *who);
+        }
+        self.lanes.done(references);
+    }
+
+    fn was_read(&mut self, now: Nanos, read: &Reference, who: Option<Who>) {
+        let file = file_of(read.serial);
+        let compute =
+            self.begin_read(Reading { reader: read.reader, compute_ns: read.compute_ns }, read.parts);
+        let parts = read.first..read.first.saturating_add(read.parts);
+        let is_open = self.object_mut(file).is_some_and(|open| open.fixed.serial == read.serial);
+        let order = if is_open { self.sequence(file, &parts, who) } else { Sequence::InOrder };
+        let was_read = |state: &mut State, part| {
+            let ready = |open: &Open| matches!(open.parts.get(&part), Some(Part::Ready { .. }));
+            if is_open && state.objects[file.0 as usize].as_ref().is_some_and(ready) {
+                // What is there is no error.
+                let _ = state.reference(now, file, part, compute, who);
+            } else {
+                // It was replaced meanwhile. To the engine that would be a wish for it.
+                state.counts.references += 1;
+                state.counts.hits += 1;
+            }
+        };
+        match order {
+            Sequence::InOrder => parts.for_each(|part| was_read(self, part)),
+            Sequence::FromTheEnd => parts.rev().for_each(|part| was_read(self, part)),
+        }
+    }
+
+    /// Lanes for a guest, by the first of them; `None` when as many guests as may be have theirs.
+    pub(crate) fn grant_lanes(&mut self, who: Option<Who>) -> Option<u32> {
+        self.lanes.grant(&self.arena, who)
+    }
+
+    pub(crate) fn set_lanes_of(&mut self, first: u32, who: Who) {
+        self.lanes.set_who(first, who);
+    }
+
+    /// A guest is gone.
+    pub(crate) fn release_lanes(&mut self, first: u32) {
+        self.lanes.release(&self.arena, first);
     }
 
     /// References to come, in order.
@@ -448,7 +494,7 @@ impl State {
     // ---- what comes of it ----
 
     /// A part of a run is there. `false` when its object is not open any more.
-    pub(crate) fn arrived(&mut self, now: Nanos, run: &Run, part: u32, buffer: Arc<Buffer>) -> bool {
+    pub(crate) fn arrived(&mut self, now: Nanos, run: &Run, part: u32, buffer: Buffer) -> bool {
         self.counts.fetched_bytes += buffer.len() as u64;
         let serial = run.fixed.serial;
         let Some(open) = self.object_mut(run.file).filter(|open| open.fixed.serial == serial) else {
@@ -457,6 +503,7 @@ impl State {
         };
         let Some(part_there) = open.parts.get_mut(&part) else { return true };
         let used = matches!(part_there, Part::Pending { waited_for: true, .. });
+        buffer.publish(serial, part);
         *part_there = Part::Ready { buffer, used };
         self.unread += u32::from(!used);
         self.engine.tell(now, Input::Loaded { block: Block::new(run.file, part), by: None });
@@ -507,9 +554,9 @@ impl State {
             prefetches: counters.prefetches,
             prefetches_wasted: counters.prefetches_wasted,
             requests_under_way: self.flow.under_way() as u64,
-            memory_bytes: self.memory.bytes(),
-            memory_peak_bytes: self.memory.peak(),
-            leased_bytes: self.memory.leased.load(Ordering::Relaxed),
+            memory_bytes: self.arena.bytes(),
+            memory_peak_bytes: self.arena.peak(),
+            leased_bytes: self.arena.leased().load(Ordering::Relaxed),
             disclosed_ahead: self.engine.disclosed_ahead(self.own.manager) as u64,
             objects: self.open,
             ..self.counts
@@ -530,9 +577,4 @@ fn refused(limit: foretell_policy::LimitReached) -> Error {
 /// What the best possible replacement would have fetched. Takes long: not to be called with the lock held.
 pub(crate) fn best_fetches(recorded: Option<(Vec<u32>, u32)>) -> Option<u64> {
     recorded.map(|(references, frames)| belady_fetches(&references, frames))
-}
-
-/// Parts of a cache that may be ahead of their use: one in `share`.
-fn ahead_at_most(parts: u32, share: u32) -> u32 {
-    (parts / share).max(AHEAD_LEAST.min(parts / 2)).max(1)
 }
