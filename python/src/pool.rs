@@ -1,6 +1,7 @@
 //! Pools of buffers in Python: `Pool`, `Object`, `Stamp`, `Statistics`, without the interpreter's lock while they wait.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -51,6 +52,7 @@ impl From<Failure> for PyErr {
             E::Changed { .. } => ChangedError::new_err(line),
             E::BudgetBelowPart { .. }
             | E::Outside { .. }
+            | E::HalfADisk
             | E::NotAUrl { .. }
             | E::UnknownScheme { .. }
             | E::UnknownOption { .. }
@@ -231,6 +233,9 @@ pub(crate) struct Statistics {
     memory_peak_bytes: u64,
     disclosed_ahead: u64,
     objects: u64,
+    disk_read_bytes: u64,
+    disk_written_bytes: u64,
+    disk_failures: u64,
     best_fetches: Option<u64>,
 }
 
@@ -252,7 +257,7 @@ pub(crate) struct Pool {
 #[pymethods]
 impl Pool {
     #[new]
-    #[pyo3(signature = (budget_bytes, *, part_bytes=None, timeout=None, requests=None, threads=None, policy=None, options=None, recorded_references=None))]
+    #[pyo3(signature = (budget_bytes, *, part_bytes=None, timeout=None, requests=None, threads=None, policy=None, disk_dir=None, disk_bytes=None, options=None, recorded_references=None))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(
         budget_bytes: &Bound<'_, PyAny>,
@@ -261,6 +266,8 @@ impl Pool {
         requests: Option<usize>,
         threads: Option<usize>,
         policy: Option<&str>,
+        disk_dir: Option<PathBuf>,
+        disk_bytes: Option<&Bound<'_, PyAny>>,
         options: Option<&Bound<'_, PyDict>>,
         recorded_references: Option<u32>,
     ) -> PyResult<Pool> {
@@ -273,6 +280,8 @@ impl Pool {
         if let Some(timeout) = timeout {
             chosen.timeout = seconds(timeout)?;
         }
+        chosen.disk_dir = disk_dir;
+        chosen.disk_bytes = disk_bytes.map_or(Ok(0), |bytes| number::part("disk_bytes", bytes))?;
         chosen.keep_waiting = Some(keep_waiting);
         chosen.requests = requests.unwrap_or(chosen.requests);
         chosen.threads = threads.unwrap_or(chosen.threads);
@@ -431,6 +440,9 @@ impl Pool {
             memory_peak_bytes: counts.memory_peak_bytes,
             disclosed_ahead: counts.disclosed_ahead,
             objects: counts.objects,
+            disk_read_bytes: counts.disk_read_bytes,
+            disk_written_bytes: counts.disk_written_bytes,
+            disk_failures: counts.disk_failures,
             best_fetches: counts.best_fetches,
         })
     }

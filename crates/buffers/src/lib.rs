@@ -28,11 +28,15 @@
 //! while a read was copying them (32 MiB a thread at most, or half of the budget if that is less) and leases, which are
 //! no more than the budget themselves.
 //!
+//! Beside memory there may be a second tier in a file on a local disk ([`Options::disk_dir`]): parts that were read are
+//! written there, and come from there when memory has not got them any more.
+//!
 //! A forked child has neither the threads nor the lock: each call there is [`Error::Forked`]. But a pool may be shared
 //! ([`Pool::share`]): other processes of the same user, children or not, attach to it ([`Guest`]), so that all of them
 //! together fetch as much as one. They read what is there where it is, and ask for the rest by a socket. Who dies leaves
 //! nothing behind; when it is the one that has the pool, the others get an error.
 
+mod disk;
 mod error;
 mod flow;
 mod guest;
@@ -50,6 +54,7 @@ mod source;
 mod state;
 mod statistics;
 mod store;
+mod tier;
 mod wire;
 
 pub use error::{Error, SCHEMES};

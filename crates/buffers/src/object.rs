@@ -13,6 +13,7 @@ use crate::options::MOST_OBJECTS;
 use crate::part::Pending;
 use crate::readers::Reading;
 use crate::source::{Source, Stamp};
+use crate::tier::Kept;
 
 /// What does not change while an object is open.
 pub(crate) struct Fixed {
@@ -32,6 +33,8 @@ pub(crate) enum Stage {
     Awaited,
     Demanded,
     Ahead,
+    /// On the disk, and to be read from there.
+    Kept,
     UnderWay,
 }
 
@@ -44,6 +47,8 @@ pub(crate) struct Open {
     pub(crate) fixed: Arc<Fixed>,
     pub(crate) handles: usize,
     pub(crate) parts: HashMap<u32, Part>,
+    /// What the disk has of it.
+    pub(crate) kept: HashMap<u32, Kept>,
     /// The last part that was read last.
     pub(crate) read_to: u32,
     /// Why no more of it can be fetched.

@@ -1,9 +1,11 @@
 //! What of a pool can be chosen, and its limits.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use foretell_policy::{PoolPolicy, Prefetch};
 
+use crate::disk::Disk;
 use crate::error::Error;
 
 /// Sizes of parts that are possible. Less than a page is all bookkeeping.
@@ -42,6 +44,8 @@ pub(crate) const AHEAD_PART: u32 = 32;
 pub(crate) const AHEAD_PART_IN_ORDER: u32 = 8;
 /// Parts that may be on their way in the smallest cache, if it has twice as many.
 const AHEAD_LEAST: u32 = 4;
+/// No disk is larger.
+const MOST_DISK_BYTES: u64 = 1 << 50;
 /// The longest that anybody waits.
 const MOST_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
@@ -66,6 +70,11 @@ pub struct Options {
     pub policy: PoolPolicy,
     /// What is fetched before it is read.
     pub prefetch: Prefetch,
+    /// A folder on a local disk, in which parts that were read are kept when memory has no room for them: in a file without
+    /// a name, which goes with the pool. `None` for no such tier.
+    pub disk_dir: Option<PathBuf>,
+    /// Bytes of that file at most. Their bookkeeping takes about 200 bytes of memory a part.
+    pub disk_bytes: u64,
     /// Options of the stores, as `object_store` names them (`endpoint`, `region`, `access_key_id`, ...). They go before
     /// the environment's (`AWS_...`, `GOOGLE_...`, `AZURE_...`).
     pub store: Vec<(String, String)>,
@@ -88,6 +97,8 @@ impl std::fmt::Debug for Options {
             .field("threads", &self.threads)
             .field("policy", &self.policy)
             .field("prefetch", &self.prefetch)
+            .field("disk_dir", &self.disk_dir)
+            .field("disk_bytes", &self.disk_bytes)
             .field("store", &named)
             .field("keep_waiting", &self.keep_waiting.is_some())
             .field("recorded_references", &self.recorded_references)
@@ -107,6 +118,8 @@ impl Options {
             threads: 2,
             policy: PoolPolicy::default(),
             prefetch: Prefetch::FOR_LISTS,
+            disk_dir: None,
+            disk_bytes: 0,
             store: Vec::new(),
             keep_waiting: None,
             recorded_references: 0,
@@ -137,6 +150,12 @@ impl Options {
         u32::try_from(u64::from(self.parts()) + reads).unwrap_or(u32::MAX)
     }
 
+    /// Parts on the disk.
+    pub(crate) fn disk_parts(&self) -> u32 {
+        let parts = self.disk_bytes / Disk::slot_bytes(self.part_bytes);
+        u32::try_from(parts).unwrap_or(u32::MAX)
+    }
+
     /// References that a thread leaves until it has somebody tell the engine: few, where not many parts may be ahead of
     /// their use.
     pub(crate) fn told_at(&self) -> u64 {
@@ -154,6 +173,12 @@ impl Options {
         within("threads", self.threads as u64, 1, MOST_THREADS as u64)?;
         let timeout_ms = u64::try_from(self.timeout.as_millis()).unwrap_or(u64::MAX);
         within("timeout in ms", timeout_ms, 1, MOST_TIMEOUT.as_millis() as u64)?;
+        if self.disk_dir.is_some() != (self.disk_bytes > 0) {
+            return Err(Error::HalfADisk);
+        }
+        if self.disk_dir.is_some() {
+            within("disk_bytes", self.disk_bytes, Disk::slot_bytes(self.part_bytes), MOST_DISK_BYTES)?;
+        }
         if self.budget_bytes < part_bytes {
             let (budget_bytes, part_bytes) = (self.budget_bytes, self.part_bytes);
             return Err(Error::BudgetBelowPart { budget_bytes, part_bytes });

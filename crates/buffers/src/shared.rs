@@ -18,7 +18,7 @@ use crate::source::{Fault, Source};
 use crate::state::State;
 use crate::store;
 
-/// Threads for what blocks: names of hosts are looked up there, and local files are read.
+/// Threads for what blocks: names of hosts are looked up there, local files are read, and what is kept on disk.
 const BLOCKING_THREADS: usize = 16;
 
 /// Stores by the part of a URL that names them, and their numbers.
@@ -125,6 +125,14 @@ impl Shared {
         let Some(runtime) = &self.runtime else { return };
         while let Some(run) = state.next_run(self.now()) {
             runtime.spawn(request::serve(self.me.clone(), run));
+        }
+        while let Some(read) = state.next_read() {
+            let me = self.me.clone();
+            runtime.spawn_blocking(move || read.run(&me));
+        }
+        while let Some(write) = state.next_write() {
+            let me = self.me.clone();
+            runtime.spawn_blocking(move || write.run(&me));
         }
     }
 

@@ -1,10 +1,10 @@
 //! What the pool's lock protects: the engine, the parts in memory, and what waits to be asked for.
 //!
-//! A part is *ready*, or *pending*: it waits for a frame of the engine's, stands in one of two queues, or is under way.
-//! What somebody waits for stands in the first queue and goes at once; what is fetched ahead goes as far as [`Flow`] has
-//! room. A request is for the first part of a queue and the neighbours of it
-//! that stand in either one. A part
-//! that somebody comes to wait for moves to the first queue; what is left of it in the other one is passed over.
+//! A part is *ready*, or *pending*: it waits for a frame of the engine's, stands in one of the queues (`queues`), or is
+//! under way. What of it is on a disk, says `kept`.
+
+mod kept;
+mod queues;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use foretell_policy::{
     Access, Action, Block, Config, DiskId, Engine, FileId, Input, Layout, Limits, Nanos, Order, PoolPolicy,
-    Reason, belady_fetches,
+    belady_fetches,
 };
 
 use crate::error::Error;
@@ -27,6 +27,7 @@ use crate::readers::{Readers, Reading};
 use crate::recorder::Recorder;
 use crate::source::{Source, Stamp};
 use crate::statistics::Statistics;
+use crate::tier::Tier;
 
 /// The store is one device to the planner, whatever it is made of.
 const STORE: DiskId = DiskId(0);
@@ -46,6 +47,9 @@ pub(crate) struct State {
     open: u64,
     demanded: VecDeque<Block>,
     ahead: VecDeque<Block>,
+    from_disk: VecDeque<Block>,
+    writes: VecDeque<kept::Write>,
+    tier: Option<Tier>,
     flow: Flow,
     batch: u32,
     /// Parts that are there and that nobody has read.
@@ -71,10 +75,14 @@ impl State {
         let mut engine = Engine::new(config);
         let manager = engine.add_manager(true).map_err(refused)?;
         engine.set_policy(manager, 0, options.policy).map_err(refused)?;
-        let process = engine.add_process(manager);
+        let own = Who { manager, process: engine.add_process(manager) };
+        let mut tier = Tier::new(options)?;
+        if let Some(tier) = &mut tier {
+            tier.add_manager(own, true, options.policy);
+        }
         Ok(State {
             engine,
-            own: Who { manager, process },
+            own,
             policy: options.policy,
             part_bytes: options.part_bytes,
             request_parts: options.request_parts(),
@@ -84,6 +92,9 @@ impl State {
             open: 0,
             demanded: VecDeque::new(),
             ahead: VecDeque::new(),
+            from_disk: VecDeque::new(),
+            writes: VecDeque::new(),
+            tier,
             flow: Flow::new(options.requests),
             batch: 0,
             unread: 0,
@@ -100,12 +111,23 @@ impl State {
         let manager = self.engine.add_manager(false).map_err(refused)?;
         let process = self.engine.add_process(manager);
         self.engine.set_policy(manager, 0, self.policy).map_err(refused)?;
-        Ok(Who { manager, process })
+        let who = Who { manager, process };
+        if let Some(tier) = &mut self.tier {
+            tier.add_manager(who, false, self.policy);
+        }
+        Ok(who)
     }
 
     /// It has ended, and what it disclosed is withdrawn.
     pub(crate) fn end_manager(&mut self, now: Nanos, who: Who) {
-        self.engine.tell(now, Input::ProcessExited { process: who.process });
+        self.tell_both(now, Input::ProcessExited { process: who.process });
+    }
+
+    fn tell_both(&mut self, now: Nanos, input: Input<'_>) {
+        self.engine.tell(now, input);
+        if let Some(tier) = &mut self.tier {
+            tier.tell(now, input);
+        }
     }
 
     // ---- objects ----
@@ -137,6 +159,9 @@ impl State {
             .add_file(Layout::Unknown)
             .map_err(|limit| Error::Limit { what: "open objects", limit: limit.limit.into() })?;
         self.engine.set_file_length(file, length_blocks);
+        if let Some(tier) = &mut self.tier {
+            tier.add_file(file, length_blocks);
+        }
         self.opened += 1;
         let fixed = Arc::new(Fixed {
             url: url.into(),
@@ -150,8 +175,14 @@ impl State {
         if self.objects.len() <= slot {
             self.objects.resize_with(slot + 1, || None);
         }
-        self.objects[slot] =
-            Some(Open { fixed: fixed.clone(), handles: 1, parts: HashMap::new(), read_to: 0, lost: None });
+        self.objects[slot] = Some(Open {
+            fixed: fixed.clone(),
+            handles: 1,
+            parts: HashMap::new(),
+            kept: HashMap::new(),
+            read_to: 0,
+            lost: None,
+        });
         self.by_name.insert(name, file);
         self.open += 1;
         Ok((file, fixed))
@@ -189,6 +220,9 @@ impl State {
         }
         self.open -= 1;
         self.engine.remove_file(file);
+        if let Some(tier) = &mut self.tier {
+            tier.remove_file(file);
+        }
     }
 
     fn object_mut(&mut self, file: FileId) -> Option<&mut Open> {
@@ -277,10 +311,10 @@ impl State {
         self.counts.hits += u64::from(access == Access::Hit);
         self.counts.late += u64::from(access == Access::InFlight);
         let new = || Part::Pending { pending: Arc::default(), stage: Stage::Awaited, waited_for: true };
-        match open.parts.entry(part).or_insert_with(new) {
+        let got = match open.parts.entry(part).or_insert_with(new) {
             Part::Ready { buffer, used } => {
                 self.unread -= u32::from(!std::mem::replace(used, true));
-                Ok(Got::Ready(buffer.clone()))
+                Got::Ready(buffer.clone())
             }
             Part::Pending { pending, stage, waited_for } => {
                 *waited_for = true;
@@ -288,9 +322,14 @@ impl State {
                     *stage = Stage::Demanded;
                     self.demanded.push_back(block);
                 }
-                Ok(Got::Wait(pending.clone()))
+                Got::Wait(pending.clone())
             }
+        };
+        if let Some(tier) = &mut self.tier {
+            tier.access(now, process, block);
+            self.keep_and_forget(now);
         }
+        Ok(got)
     }
 
     /// Tells the engine what was read without the lock.
@@ -342,7 +381,11 @@ impl State {
 
     /// References to come, in order.
     pub(crate) fn disclose(&mut self, now: Nanos, blocks: &[Block], who: Option<Who>) {
-        self.engine.disclose(now, who.unwrap_or(self.own).manager, blocks);
+        let who = who.unwrap_or(self.own);
+        self.engine.disclose(now, who.manager, blocks);
+        if let Some(tier) = &mut self.tier {
+            tier.disclose(now, who, blocks);
+        }
     }
 
     /// Parts that can still be disclosed.
@@ -353,7 +396,7 @@ impl State {
 
     /// What was disclosed is withdrawn.
     pub(crate) fn cancel(&mut self, now: Nanos, who: Option<Who>) {
-        self.engine.tell(now, Input::Cancelled { manager: who.unwrap_or(self.own).manager });
+        self.tell_both(now, Input::Cancelled { manager: who.unwrap_or(self.own).manager });
     }
 
     // ---- what the engine wants ----
@@ -394,91 +437,7 @@ impl State {
                 Action::CancelPrefetches { .. } => {}
             }
         }
-        let most = self.engine.config().cache_blocks as usize + STALE;
-        if self.ahead.len() > most || self.demanded.len() > most {
-            self.drop_stale();
-        }
-    }
-
-    fn queue(&mut self, block: Block, reason: Reason) {
-        let Some(open) = self.object_mut(block.file) else { return };
-        let new = || Part::Pending { pending: Arc::default(), stage: Stage::Awaited, waited_for: false };
-        let Part::Pending { stage, waited_for, .. } = open.parts.entry(block.index).or_insert_with(new)
-        else {
-            return;
-        };
-        if *waited_for || reason == Reason::Demand {
-            *stage = Stage::Demanded;
-            self.demanded.push_back(block);
-        } else {
-            *stage = Stage::Ahead;
-            self.ahead.push_back(block);
-        }
-    }
-
-    fn stage(&self, block: Block) -> Option<Stage> {
-        let open = self.objects.get(block.file.0 as usize)?.as_ref()?;
-        match open.parts.get(&block.index)? {
-            Part::Pending { stage, .. } => Some(*stage),
-            Part::Ready { .. } => None,
-        }
-    }
-
-    fn drop_stale(&mut self) {
-        for (queued, mut queue) in [
-            (Stage::Demanded, std::mem::take(&mut self.demanded)),
-            (Stage::Ahead, std::mem::take(&mut self.ahead)),
-        ] {
-            queue.retain(|&block| self.stage(block) == Some(queued));
-            match queued {
-                Stage::Demanded => self.demanded = queue,
-                _ => self.ahead = queue,
-            }
-        }
-    }
-
-    /// The first part of a queue whose turn it is.
-    fn next_queued(&mut self) -> Option<Block> {
-        if self.flow.under_way() < self.flow.most() {
-            while let Some(block) = self.demanded.pop_front() {
-                if self.stage(block) == Some(Stage::Demanded) {
-                    return Some(block);
-                }
-            }
-        }
-        if self.flow.under_way() < self.flow.requests() {
-            while let Some(block) = self.ahead.pop_front() {
-                if self.stage(block) == Some(Stage::Ahead) {
-                    return Some(block);
-                }
-            }
-        }
-        None
-    }
-
-    fn run_from(&mut self, now: Nanos, block: Block) -> Option<Run> {
-        let (most, part_bytes) = (self.request_parts, u64::from(self.part_bytes));
-        let open = self.object_mut(block.file)?;
-        // Back no further than what is waited for as well: the part itself would come late.
-        let waited =
-            |index: &u32| matches!(open.parts.get(index), Some(Part::Pending { stage: Stage::Demanded, .. }));
-        let before = (0..block.index).rev().take(most - 1).take_while(waited).count();
-        let first = block.index - before as u32;
-        let mut pending_parts = VecDeque::new();
-        for index in (first..).take(most) {
-            let Some(Part::Pending { pending, stage, .. }) = open.parts.get_mut(&index) else { break };
-            if !matches!(stage, Stage::Demanded | Stage::Ahead) {
-                break;
-            }
-            *stage = Stage::UnderWay;
-            pending_parts.push_back(pending.clone());
-        }
-        let fixed = open.fixed.clone();
-        let parts = pending_parts.len();
-        let whole = parts as u64 * part_bytes >= fixed.stamp.length;
-        let ticket = self.flow.begin(now.0, parts, whole);
-        self.counts.requests += 1;
-        Some(Run { fixed, file: block.file, first, parts, pending: pending_parts, ticket })
+        self.bound_queues();
     }
 
     /// Parts that may be on their way: enough for the requests that the store is worth when a quarter of them is done,
@@ -496,17 +455,22 @@ impl State {
     /// A part of a run is there. `false` when its object is not open any more.
     pub(crate) fn arrived(&mut self, now: Nanos, run: &Run, part: u32, buffer: Buffer) -> bool {
         self.counts.fetched_bytes += buffer.len() as u64;
-        let serial = run.fixed.serial;
-        let Some(open) = self.object_mut(run.file).filter(|open| open.fixed.serial == serial) else {
+        self.came(now, run.fixed.serial, Block::new(run.file, part), buffer)
+    }
+
+    /// A part is in memory.
+    fn came(&mut self, now: Nanos, serial: u64, block: Block, buffer: Buffer) -> bool {
+        let Some(open) = self.object_mut(block.file).filter(|open| open.fixed.serial == serial) else {
             self.counts.wasted_bytes += buffer.len() as u64;
             return false;
         };
-        let Some(part_there) = open.parts.get_mut(&part) else { return true };
+        let Some(part_there) = open.parts.get_mut(&block.index) else { return true };
         let used = matches!(part_there, Part::Pending { waited_for: true, .. });
-        buffer.publish(serial, part);
-        *part_there = Part::Ready { buffer, used };
+        buffer.publish(serial, block.index);
+        *part_there = Part::Ready { buffer: buffer.clone(), used };
         self.unread += u32::from(!used);
-        self.engine.tell(now, Input::Loaded { block: Block::new(run.file, part), by: None });
+        self.engine.tell(now, Input::Loaded { block, by: None });
+        self.keep(now, block, buffer);
         true
     }
 
@@ -544,6 +508,7 @@ impl State {
         {
             pending.settle(Err(error.clone()));
             self.engine.tell(now, Input::FetchFailed { block });
+            self.will_not_come(now, block);
         }
     }
 

@@ -38,6 +38,12 @@ pub struct Statistics {
     pub disclosed_ahead: u64,
     /// Objects that are open.
     pub objects: u64,
+    /// Bytes that were read from the disk instead of the store.
+    pub disk_read_bytes: u64,
+    /// Bytes that were written there.
+    pub disk_written_bytes: u64,
+    /// Parts that could not be written there (the disk is full) or read from there as they were written.
+    pub disk_failures: u64,
     /// What the best possible replacement would have fetched for the same references with the same budget (Belady 1966);
     /// `None` unless they were recorded, and all of them.
     pub best_fetches: Option<u64>,
@@ -45,7 +51,7 @@ pub struct Statistics {
 
 impl Statistics {
     /// How many numbers they are.
-    pub(crate) const NUMBERS: usize = 18;
+    pub(crate) const NUMBERS: usize = 21;
 
     /// In the order of their fields, for another process.
     pub(crate) fn to_numbers(self) -> [Option<u64>; Statistics::NUMBERS] {
@@ -67,6 +73,9 @@ impl Statistics {
             Some(self.leased_bytes),
             Some(self.disclosed_ahead),
             Some(self.objects),
+            Some(self.disk_read_bytes),
+            Some(self.disk_written_bytes),
+            Some(self.disk_failures),
             self.best_fetches,
         ]
     }
@@ -92,6 +101,9 @@ impl Statistics {
             leased_bytes: next().unwrap_or_default(),
             disclosed_ahead: next().unwrap_or_default(),
             objects: next().unwrap_or_default(),
+            disk_read_bytes: next().unwrap_or_default(),
+            disk_written_bytes: next().unwrap_or_default(),
+            disk_failures: next().unwrap_or_default(),
             best_fetches: next(),
         }
     }
