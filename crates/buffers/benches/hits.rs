@@ -39,20 +39,20 @@ fn pool(file: &tempfile::NamedTempFile) -> (Pool, Object) {
     (pool, object)
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 2000)]
 fn pread(bencher: Bencher) {
     let (file, mut next, mut buffer) = (file(), offsets(), vec![0; HIT as usize]);
     bencher.bench_local(|| file.as_file().read_exact_at(black_box(&mut buffer), next()).unwrap());
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 2000)]
 fn own(bencher: Bencher) {
     let (file, mut next, mut buffer) = (file(), offsets(), vec![0; HIT as usize]);
     let (_pool, object) = pool(&file);
     bencher.bench_local(|| object.read_at(black_box(&mut buffer), next()).unwrap());
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 2000)]
 fn guest(bencher: Bencher) {
     let (file, mut next, mut buffer) = (file(), offsets(), vec![0; HIT as usize]);
     let (pool, object) = pool(&file);
@@ -62,7 +62,7 @@ fn guest(bencher: Bencher) {
     bencher.bench_local(|| guest.read_at(&remote, black_box(&mut buffer), next()).unwrap());
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 2000)]
 fn view(bencher: Bencher) {
     let (file, mut next) = (file(), offsets());
     let (_pool, object) = pool(&file);

@@ -61,8 +61,6 @@ pub struct Guest {
 struct Memory {
     parts: Attached,
     bell: OwnedFd,
-    /// References that a thread leaves until it rings.
-    told_at: u64,
     _line: Line,
 }
 
@@ -137,7 +135,7 @@ impl Guest {
         let asked = Words::default().request(&Request::Memory).send(&mut line.reader.get_mut().stream);
         let map = || -> io::Result<Result<Memory, Error>> {
             asked?;
-            let (granted, told_at) = match line.answer(|parts| parts.granted())? {
+            let granted = match line.answer(|parts| parts.granted())? {
                 Ok(granted) => granted,
                 Err(error) => return Ok(Err(error)),
             };
@@ -146,7 +144,7 @@ impl Guest {
             let [data, board, bell]: [OwnedFd; DESCRIPTORS] =
                 received.try_into().map_err(|_| wire::damaged("no memory came"))?;
             let parts = Attached::new(granted, &data, &board)?;
-            Ok(Ok(Memory { parts, bell, told_at, _line: line }))
+            Ok(Ok(Memory { parts, bell, _line: line }))
         };
         map().map_err(|error| gone(&error))?
     }
@@ -263,8 +261,8 @@ impl Guest {
         let at_ns = tick_ns();
         let Reading { reader, compute_ns } = self.reading(at_ns);
         let reference = Reference { serial, first, parts, at_ns, compute_ns, reader };
-        let untold = memory.parts.read(reference, (offset % part_bytes) as usize, buffer)?;
-        if untold.is_multiple_of(memory.told_at) {
+        let is_to_be_told = memory.parts.read(reference, (offset % part_bytes) as usize, buffer)?;
+        if is_to_be_told {
             // When it is full of wishes, the host knows.
             let _ = rustix::net::send(&memory.bell, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }

@@ -317,10 +317,7 @@ impl Connection {
                 .send(to)
             }
             Request::Memory => match self.lanes(host, pool) {
-                Some(first) => {
-                    let granted = pool.shared().arena.granted(first).0;
-                    words.byte(1).granted(granted, pool.options().told_at())
-                }
+                Some(first) => words.byte(1).granted(pool.shared().arena.granted(first).0),
                 None => {
                     words.byte(0).error(&Error::Host { why: "as many processes as may map it".to_owned() })
                 }

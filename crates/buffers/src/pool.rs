@@ -307,8 +307,8 @@ impl Object {
         self.handle.shared.is_ours()?;
         if let Some(reference) = self.reference(offset, length) {
             let within = (offset % self.part_bytes()) as usize;
-            if let Some(untold) = self.handle.shared.arena.read(reference, within, buffer) {
-                self.was_read(reference, untold);
+            if let Some(is_to_be_told) = self.handle.shared.arena.read(reference, within, buffer) {
+                self.was_read(reference, is_to_be_told);
                 return Ok(());
             }
         }
@@ -331,10 +331,10 @@ impl Object {
         (1..=MOST_READ_PARTS).contains(&parts).then_some(reference)
     }
 
-    /// A read was answered without the lock; so many of the kind were not told yet.
-    fn was_read(&self, reference: Reference, untold: u64) {
+    /// A read was answered without the lock.
+    fn was_read(&self, reference: Reference, is_to_be_told: bool) {
         let shared = &self.handle.shared;
-        if untold >= shared.options.told_at() {
+        if is_to_be_told {
             shared.catch_up();
         }
         Reading::end(shared.number, reference.at_ns);
@@ -403,9 +403,9 @@ impl Object {
         shared.is_ours()?;
         let mut found = None;
         if let Some(reference) = self.reference(offset, length)
-            && let Some((buffer, untold)) = shared.arena.lease(reference)
+            && let Some((buffer, is_to_be_told)) = shared.arena.lease(reference)
         {
-            self.was_read(reference, untold);
+            self.was_read(reference, is_to_be_told);
             return self.leased(Some(buffer));
         }
         self.visit(offset, length, self.by(), |bytes| {

@@ -9,6 +9,7 @@ mod queues;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use foretell_policy::{
     Access, Action, Block, Config, DiskId, Engine, FileId, Input, Layout, Limits, Nanos, Order, PoolPolicy,
@@ -17,7 +18,7 @@ use foretell_policy::{
 
 use crate::error::Error;
 use crate::flow::Flow;
-use crate::memory::{Arena, Buffer, Lanes, Reference};
+use crate::memory::{Arena, Buffer, Lanes, RELAXED, Reference};
 use crate::object::{Fixed, Got, Open, Part, Run, Sequence, Stage, Who, file_of, serial};
 use crate::options::{
     AHEAD_PART, AHEAD_PART_IN_ORDER, MOST_DISCLOSED, MOST_OBJECTS, MOST_PARTS, Options, REQUEST_BYTES,
@@ -31,6 +32,9 @@ use crate::tier::Tier;
 
 /// The store is one device to the planner, whatever it is made of.
 const STORE: DiskId = DiskId(0);
+/// One request in so many may be a second one for a slow one: a store that is slow altogether is not asked for everything
+/// twice (Dean and Barroso, "The Tail at Scale", 2013, hedge 5%).
+const HEDGES_PART: u64 = 20;
 /// Stale entries of a queue that are tolerated beside as many as there are frames.
 const STALE: usize = 64;
 
@@ -59,6 +63,8 @@ pub(crate) struct State {
     counts: Statistics,
     arena: Arc<Arena>,
     lanes: Lanes,
+    /// References that readers may leave while the planner waits for them.
+    told_at: u64,
 }
 
 impl State {
@@ -103,6 +109,7 @@ impl State {
             counts: Statistics::default(),
             arena,
             lanes: Lanes::new(),
+            told_at: options.told_at(),
         })
     }
 
@@ -412,6 +419,7 @@ impl State {
             self.batch = batch;
             self.engine.tell(now, Input::DiskBatch { disk: STORE, batch });
         }
+        self.arena.set_told_at(if self.is_awaited() { self.told_at } else { RELAXED });
         // What cannot be fetched any more makes room for others, which are asked for here.
         while let Some(block) = self.next_queued() {
             let lost = self.object_mut(block.file).and_then(|open| open.lost.clone());
@@ -420,6 +428,12 @@ impl State {
             self.act();
         }
         None
+    }
+
+    /// Does the planner do anything about references? It follows lists, and what is there ahead of its use.
+    fn is_awaited(&self) -> bool {
+        let mut all = self.lanes.whos().chain([self.own]);
+        self.unread > 0 || all.any(|who| self.engine.disclosed_ahead(who.manager) > 0)
     }
 
     fn act(&mut self) {
@@ -472,6 +486,23 @@ impl State {
         self.engine.tell(now, Input::Loaded { block, by: None });
         self.keep(now, block, buffer);
         true
+    }
+
+    /// How long a request may keep its first byte back.
+    pub(crate) fn slow_after(&self) -> Option<Duration> {
+        self.flow.slow_after_ns().map(Duration::from_nanos)
+    }
+
+    /// May a second request be made for a slow one? It is counted then.
+    pub(crate) fn may_hedge(&mut self) -> bool {
+        let may = (self.counts.hedges + 1) * HEDGES_PART <= self.counts.requests;
+        self.counts.hedges += u64::from(may);
+        may
+    }
+
+    /// A second request was the quicker one.
+    pub(crate) fn hedge_won(&mut self) {
+        self.counts.hedges_won += 1;
     }
 
     /// A run has ended: `got` parts of it came, the first byte at `first`, and if not all of them, for this reason.

@@ -22,6 +22,10 @@ pub struct Statistics {
     pub requests: u64,
     /// Of them, those that failed, their retries included.
     pub requests_failed: u64,
+    /// Second requests for slow ones, which are not among the requests.
+    pub hedges: u64,
+    /// Of them, those that were answered first.
+    pub hedges_won: u64,
     /// Bytes that stores sent.
     pub fetched_bytes: u64,
     /// Of them, those of parts that were given up without having been read.
@@ -51,7 +55,7 @@ pub struct Statistics {
 
 impl Statistics {
     /// How many numbers they are.
-    pub(crate) const NUMBERS: usize = 21;
+    pub(crate) const NUMBERS: usize = 23;
 
     /// In the order of their fields, for another process.
     pub(crate) fn to_numbers(self) -> [Option<u64>; Statistics::NUMBERS] {
@@ -65,6 +69,8 @@ impl Statistics {
             Some(self.evictions),
             Some(self.requests),
             Some(self.requests_failed),
+            Some(self.hedges),
+            Some(self.hedges_won),
             Some(self.fetched_bytes),
             Some(self.wasted_bytes),
             Some(self.requests_under_way),
@@ -93,6 +99,8 @@ impl Statistics {
             evictions: next().unwrap_or_default(),
             requests: next().unwrap_or_default(),
             requests_failed: next().unwrap_or_default(),
+            hedges: next().unwrap_or_default(),
+            hedges_won: next().unwrap_or_default(),
             fetched_bytes: next().unwrap_or_default(),
             wasted_bytes: next().unwrap_or_default(),
             requests_under_way: next().unwrap_or_default(),

@@ -56,7 +56,7 @@ pub(crate) enum Request {
         length: u64,
         reading: Reading,
     },
-    /// What of the pool's memory there is for this guest: [`Granted`], and references that it leaves until it rings.
+    /// What of the pool's memory there is for this guest: [`Granted`].
     Memory,
     Disclose(Vec<(String, Stamp, u64, u64)>),
     Cancel,
@@ -174,11 +174,11 @@ impl Words {
     }
 
     /// What is told of the pool's memory.
-    pub(crate) fn granted(&mut self, granted: Granted, told_at: u64) -> &mut Words {
+    pub(crate) fn granted(&mut self, granted: Granted) -> &mut Words {
         for number in granted.to_numbers() {
             self.number(number);
         }
-        self.number(told_at)
+        self
     }
 
     /// [`Request::Disclose`].
@@ -350,10 +350,9 @@ impl<'a> Parts<'a> {
     }
 
     /// What is told of the pool's memory.
-    pub(crate) fn granted(&mut self) -> io::Result<(Granted, u64)> {
+    pub(crate) fn granted(&mut self) -> io::Result<Granted> {
         let numbers = [self.number()?, self.number()?, self.number()?, self.number()?];
-        let granted = Granted::from_numbers(numbers).ok_or_else(|| damaged("a memory that cannot be"))?;
-        Ok((granted, self.number()?))
+        Granted::from_numbers(numbers).ok_or_else(|| damaged("a memory that cannot be"))
     }
 
     fn range(&mut self) -> io::Result<(String, Stamp, u64, u64)> {

@@ -85,7 +85,7 @@ fn do_one(pool: &Pool, shelf: &Arc<Shelf>, opened: &mut [Opened; 4], faulty: &mu
         Act::Fail(fails, short, delayed) => {
             // What was asked for under the old ones may still come.
             *faulty |= fails + short > 0;
-            shelf.set_faults(Faults { fails: *fails, short: *short, delayed: *delayed, silent: false });
+            shelf.set_faults(Faults { fails: *fails, short: *short, delayed: *delayed, ..Faults::default() });
         }
     }
 }
@@ -144,7 +144,7 @@ fn faults_beside_each_other_give_no_wrong_byte_and_no_hang() {
     for at in 0..20 {
         shelf.put(&format!("o{at}"), 9 * P + 5);
     }
-    shelf.set_faults(Faults { fails: 20, short: 20, delayed: 10, silent: false });
+    shelf.set_faults(Faults { fails: 20, short: 20, delayed: 10, ..Faults::default() });
     let pool = Pool::new(options(30)).unwrap();
     let source: Arc<dyn Source> = shelf.clone();
     let failed: usize = thread::scope(|scope| {

@@ -186,8 +186,8 @@ impl Arena {
     }
 
     /// Copies bytes of an object that are there, without the pool's lock, and leaves `reference` for it; `None` if one of
-    /// its parts is not there, or no lane is free. Gives how many references of this lane nobody was told yet.
-    pub(crate) fn read(&self, reference: Reference, within: usize, buffer: &mut [u8]) -> Option<u64> {
+    /// its parts is not there, or no lane is free. Says whether somebody is to be told of what this lane has.
+    pub(crate) fn read(&self, reference: Reference, within: usize, buffer: &mut [u8]) -> Option<bool> {
         let lane = self.local.take()?;
         if !self.board.has_room(lane.lane) {
             return None;
@@ -204,18 +204,27 @@ impl Arena {
             return None;
         }
         self.board.push(lane.lane, reference);
-        Some(self.board.untold(lane.lane))
+        Some(self.is_to_be_told(lane.lane))
+    }
+
+    fn is_to_be_told(&self, lane: u32) -> bool {
+        self.board.untold(lane) >= self.board.told_at()
+    }
+
+    /// References that readers may leave until somebody is to be told.
+    pub(crate) fn set_told_at(&self, references: u64) {
+        self.board.set_told_at(references);
     }
 
     /// A part that is there, without the pool's lock; otherwise as [`Arena::read`].
-    pub(crate) fn lease(self: &Arc<Arena>, reference: Reference) -> Option<(Buffer, u64)> {
+    pub(crate) fn lease(self: &Arc<Arena>, reference: Reference) -> Option<(Buffer, bool)> {
         let lane = self.local.take()?;
         if !self.board.has_room(lane.lane) {
             return None;
         }
         let held = self.find(reference.serial, reference.first)?;
         self.board.push(lane.lane, reference);
-        Some((held.keep(self.clone()), self.board.untold(lane.lane)))
+        Some((held.keep(self.clone()), self.is_to_be_told(lane.lane)))
     }
 }
 

@@ -61,7 +61,7 @@ impl Attached {
     }
 
     /// As [`super::Arena::read`].
-    pub(crate) fn read(&self, reference: Reference, within: usize, buffer: &mut [u8]) -> Option<u64> {
+    pub(crate) fn read(&self, reference: Reference, within: usize, buffer: &mut [u8]) -> Option<bool> {
         let lane = self.lanes.take()?;
         if !self.board.has_room(lane.lane) {
             return None;
@@ -86,7 +86,8 @@ impl Attached {
             return None;
         }
         self.board.push(lane.lane, reference);
-        Some(self.board.untold(lane.lane))
+        // Once, and again if nobody comes.
+        Some(self.board.untold(lane.lane).is_multiple_of(self.board.told_at()))
     }
 }
 

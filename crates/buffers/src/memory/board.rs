@@ -16,8 +16,9 @@ pub(crate) const GUEST_LANES: u32 = 8;
 /// Guests that have lanes; those beyond read by their socket alone.
 pub(super) const MOST_GUESTS: u32 = 64;
 pub(super) const LANES: u32 = LOCAL_LANES + MOST_GUESTS * GUEST_LANES;
-/// References that a lane holds.
-const LANE_REFERENCES: u64 = 64;
+/// References that a lane holds: half of them may be left before anybody is to know, and who reads on meanwhile finds room.
+const LANE_REFERENCES: u64 = 1024;
+pub(crate) const RELAXED: u64 = LANE_REFERENCES / 2;
 /// Parts of one read that is answered without the lock. Beyond, to take it costs little.
 pub(crate) const MOST_READ_PARTS: u32 = 32;
 
@@ -45,8 +46,8 @@ impl Shape {
     }
 
     fn index_at(self) -> usize {
-        // On a cache line.
-        (self.slots as usize * HEADER_WORDS).next_multiple_of(WAYS)
+        // On a cache line, behind the one of the board itself.
+        WAYS + (self.slots as usize * HEADER_WORDS).next_multiple_of(WAYS)
     }
 
     fn lanes_at(self) -> usize {
@@ -104,10 +105,23 @@ impl Board {
         self.shape
     }
 
+    /// References that a lane may have until somebody is to be told.
+    pub(super) fn told_at(&self) -> u64 {
+        let [told_at] = self.words.words(0);
+        told_at.load(Relaxed).clamp(1, RELAXED)
+    }
+
+    pub(super) fn set_told_at(&self, references: u64) {
+        let [told_at] = self.words.words(0);
+        if told_at.load(Relaxed) != references {
+            told_at.store(references, Relaxed);
+        }
+    }
+
     // ---- slots and their index ----
 
     fn header(&self, slot: u32) -> &[AtomicU64; HEADER_WORDS] {
-        self.words.words(slot as usize * HEADER_WORDS)
+        self.words.words(WAYS + slot as usize * HEADER_WORDS)
     }
 
     /// The ways of a part's bucket, and how the part is marked there.
@@ -303,7 +317,7 @@ mod tests {
         let (mut head, lane) = (0, LANES - 1);
         let of =
             |first| Reference { serial: 3, first, parts: 1, compute_ns: Some(5), ..Reference::default() };
-        for round in 0..100 {
+        for round in (0..30).chain([1000, 1024, 1100]) {
             for first in 0..round {
                 assert_eq!(board.has_room(lane), u64::from(first) < LANE_REFERENCES);
                 if board.has_room(lane) {
@@ -318,7 +332,7 @@ mod tests {
         board.push(lane, Reference { parts: u32::MAX, ..of(0) });
         board.push(lane, Reference { parts: 0, ..of(0) });
         board.take(lane, &mut head, |reference| panic!("{reference:?}"));
-        board.lane(lane)[1].store(head + 1000, Relaxed);
+        board.lane(lane)[1].store(head + 10_000, Relaxed);
         board.take(lane, &mut head, |reference| panic!("{reference:?}"));
         assert!(board.has_room(lane));
     }

@@ -125,6 +125,11 @@ impl Lanes {
         arena.set_guests(self.guests.len() as u32);
     }
 
+    /// Those of guests that follow lists of their own.
+    pub(crate) fn whos(&self) -> impl Iterator<Item = Who> + '_ {
+        self.guests.iter().filter_map(|guest| (*guest)?)
+    }
+
     /// What all lanes have, in the order of time; `None` when it is nothing, which is most often so.
     pub(crate) fn gather(&mut self, arena: &Arena) -> Option<Vec<(Reference, Option<Who>)>> {
         let mut gathered = std::mem::take(&mut self.gathered);

@@ -17,7 +17,8 @@
 //! So nothing is copied twice and no copy has to be thrown away: bytes that are read do not change.
 //!
 //! Each read that was answered so leaves a [`Reference`] in its lane. The pool tells them to the engine before it does
-//! anything else under its lock, in the order of their time; who has left many sees to it that somebody does. A reader whose lane
+//! anything else under its lock, in the order of their time; who has left many sees to it that somebody does. How many that
+//! are, the board says: few where lists are followed or something is there ahead of its use, and else half of a lane. A reader whose lane
 //! is full takes the way under the lock.
 
 mod arena;
@@ -31,6 +32,6 @@ mod tests;
 
 pub(crate) use arena::{Arena, Buffer, Filling};
 pub(crate) use attached::{Attached, Granted};
-pub(crate) use board::{MOST_READ_PARTS, Reference};
+pub(crate) use board::{MOST_READ_PARTS, RELAXED, Reference};
 pub(crate) use here::Here;
 pub(crate) use lanes::Lanes;
