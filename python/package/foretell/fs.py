@@ -261,6 +261,10 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
                 self._remember(state.objects, url, one)
         return [found[url] for url in urls]
 
+    def opened(self, path: str) -> Object:
+        """The open object of a path, in the state that is known of it."""
+        return self._objects([path])[0]
+
     def _read(self, path: str, start: int, end: int | None) -> bytes:
         one = self._objects([path])[0]
         length = one.length
