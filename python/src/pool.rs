@@ -1,15 +1,16 @@
 //! Pools of buffers in Python: `Pool`, `Object`, `Stamp`, `Statistics`, without the interpreter's lock while they wait.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use foretell_buffers as buffers;
-use foretell_buffers::Guest;
+use foretell_buffers::{Guest, Remote};
 use foretell_client::Policy;
 use pyo3::exceptions::{
-    PyConnectionError, PyFileNotFoundError, PyInterruptedError, PyOSError, PyPermissionError, PyRuntimeError,
-    PyTimeoutError, PyValueError,
+    PyConnectionError, PyFileNotFoundError, PyInterruptedError, PyMemoryError, PyOSError, PyPermissionError,
+    PyRuntimeError, PyTimeoutError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -51,12 +52,14 @@ impl From<Failure> for PyErr {
             E::Changed { .. } => ChangedError::new_err(line),
             E::BudgetBelowPart { .. }
             | E::Outside { .. }
+            | E::HalfADisk
             | E::NotAUrl { .. }
             | E::UnknownScheme { .. }
             | E::UnknownOption { .. }
             | E::OtherPool { .. }
             | E::PastEnd { .. } => PyValueError::new_err(line),
             E::Host { .. } => PyConnectionError::new_err(line),
+            E::NoMemory { .. } => PyMemoryError::new_err(line),
             E::Forked | E::NoThreads { .. } => PyRuntimeError::new_err(line),
             _ => PyOSError::new_err(line),
         }
@@ -94,21 +97,21 @@ impl Stamp {
 #[derive(Clone)]
 enum One {
     Own(buffers::Object),
-    Shared { guest: Arc<Guest>, url: Arc<str>, stamp: Arc<buffers::Stamp> },
+    Shared(Arc<Guest>, Arc<Remote>),
 }
 
 impl One {
     fn url(&self) -> &str {
         match self {
             One::Own(object) => object.url(),
-            One::Shared { url, .. } => url,
+            One::Shared(_, remote) => remote.url(),
         }
     }
 
     fn stamp(&self) -> &buffers::Stamp {
         match self {
             One::Own(object) => object.stamp(),
-            One::Shared { stamp, .. } => stamp,
+            One::Shared(_, remote) => remote.stamp(),
         }
     }
 
@@ -119,7 +122,7 @@ impl One {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), buffers::Error> {
         match self {
             One::Own(object) => object.read_at(bytes, offset),
-            One::Shared { guest, url, stamp } => guest.read_at(url, stamp, bytes, offset),
+            One::Shared(guest, remote) => guest.read_at(remote, bytes, offset),
         }
     }
 }
@@ -135,8 +138,9 @@ impl Object {
         Object { object: Mutex::new(Some(object)) }
     }
 
-    fn shared(guest: &Arc<Guest>, url: &str, stamp: buffers::Stamp) -> Object {
-        Object::new(One::Shared { guest: guest.clone(), url: url.into(), stamp: Arc::new(stamp) })
+    fn shared(guest: &Arc<Guest>, url: &str, stamp: buffers::Stamp) -> PyResult<Object> {
+        let remote = Remote::new(url, stamp).map_err(Failure)?;
+        Ok(Object::new(One::Shared(guest.clone(), Arc::new(remote))))
     }
 
     fn get(&self) -> PyResult<One> {
@@ -229,6 +233,9 @@ pub(crate) struct Statistics {
     memory_peak_bytes: u64,
     disclosed_ahead: u64,
     objects: u64,
+    disk_read_bytes: u64,
+    disk_written_bytes: u64,
+    disk_failures: u64,
     best_fetches: Option<u64>,
 }
 
@@ -250,7 +257,7 @@ pub(crate) struct Pool {
 #[pymethods]
 impl Pool {
     #[new]
-    #[pyo3(signature = (budget_bytes, *, part_bytes=None, timeout=None, requests=None, threads=None, policy=None, options=None, recorded_references=None))]
+    #[pyo3(signature = (budget_bytes, *, part_bytes=None, timeout=None, requests=None, threads=None, policy=None, disk_dir=None, disk_bytes=None, options=None, recorded_references=None))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(
         budget_bytes: &Bound<'_, PyAny>,
@@ -259,6 +266,8 @@ impl Pool {
         requests: Option<usize>,
         threads: Option<usize>,
         policy: Option<&str>,
+        disk_dir: Option<PathBuf>,
+        disk_bytes: Option<&Bound<'_, PyAny>>,
         options: Option<&Bound<'_, PyDict>>,
         recorded_references: Option<u32>,
     ) -> PyResult<Pool> {
@@ -271,6 +280,8 @@ impl Pool {
         if let Some(timeout) = timeout {
             chosen.timeout = seconds(timeout)?;
         }
+        chosen.disk_dir = disk_dir;
+        chosen.disk_bytes = disk_bytes.map_or(Ok(0), |bytes| number::part("disk_bytes", bytes))?;
         chosen.keep_waiting = Some(keep_waiting);
         chosen.requests = requests.unwrap_or(chosen.requests);
         chosen.threads = threads.unwrap_or(chosen.threads);
@@ -320,7 +331,7 @@ impl Pool {
             (Source::Own(pool), Some(stamp)) => {
                 Ok(Object::new(One::Own(pool.open_listed(url, stamp.0.clone()).map_err(Failure)?)))
             }
-            (Source::Shared(guest), Some(stamp)) => Ok(Object::shared(guest, url, stamp.0.clone())),
+            (Source::Shared(guest), Some(stamp)) => Object::shared(guest, url, stamp.0.clone()),
             (_, None) => {
                 let mut objects = self.open_all(py, vec![url.to_owned()], false)?;
                 objects.pop().ok_or_else(|| PyFileNotFoundError::new_err(url.to_owned()))
@@ -346,7 +357,7 @@ impl Pool {
             Source::Shared(guest) => {
                 let stamps = py.detach(|| guest.open_all(&given, known)).map_err(Failure)?;
                 let opened = given.into_iter().zip(stamps);
-                opened.map(|(url, stamp)| Ok(Object::shared(guest, url, stamp.map_err(Failure)?))).collect()
+                opened.map(|(url, stamp)| Object::shared(guest, url, stamp.map_err(Failure)?)).collect()
             }
         }
     }
@@ -385,8 +396,8 @@ impl Pool {
                 let mut its = Vec::with_capacity(ranges.len());
                 for (object, offset, length) in &ranges {
                     match object {
-                        One::Shared { guest, url, stamp } if Arc::ptr_eq(guest, of) => {
-                            its.push((&**url, &**stamp, *offset, *length));
+                        One::Shared(guest, remote) if Arc::ptr_eq(guest, of) => {
+                            its.push((&**remote, *offset, *length));
                         }
                         _ => return Err(other(object).into()),
                     }
@@ -429,6 +440,9 @@ impl Pool {
             memory_peak_bytes: counts.memory_peak_bytes,
             disclosed_ahead: counts.disclosed_ahead,
             objects: counts.objects,
+            disk_read_bytes: counts.disk_read_bytes,
+            disk_written_bytes: counts.disk_written_bytes,
+            disk_failures: counts.disk_failures,
             best_fetches: counts.best_fetches,
         })
     }

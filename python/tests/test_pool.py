@@ -65,6 +65,8 @@ def test_a_pool_reads_local_files(tmp_path: Path) -> None:
         (lambda: Pool(1 << 20, policy="best"), ValueError, "policy: one of 'lru'"),
         (lambda: Pool(1 << 20, timeout=-1.0), ValueError, "timeout: -1 is no number of seconds"),
         (lambda: Pool(1 << 20, part_bytes=1), ValueError, "part_bytes: 1 is not within 4096 and 67108864"),
+        (lambda: Pool(1 << 20, disk_bytes=1 << 20), ValueError, "disk: a folder and a number of bytes are needed"),
+        (lambda: Pool(1 << 20, disk_dir="/no/such", disk_bytes=1 << 20), OSError, "/no/such: parts cannot be kept"),
         (lambda: Pool(1 << 20).open("ftp://a/b"), ValueError, "ftp://a/b: unknown scheme"),
         (lambda: Pool(1 << 20).open("file:///no/such"), FileNotFoundError, "file:///no/such: no such object"),
         (lambda: Pool(1 << 20, options={"regoin": "x"}).open("s3://b/k"), ValueError, "no option 'regoin'"),
@@ -218,6 +220,20 @@ def test_shuffled_epochs_are_fetched_hardly_more_often_than_can_be(store: Store)
     assert statistics.requests <= 1.25 * statistics.best_fetches
     assert statistics.demand_fetches < 60
     assert statistics.memory_peak_bytes <= 102 * 4096
+
+
+def test_with_a_disk_for_all_each_object_is_fetched_once(store: Store, tmp_path: Path) -> None:
+    paths = [f"bucket/{at:03}" for at in range(100)]
+    store.objects = {path: content(at, 10_000) for at, path in enumerate(paths)}
+    fs = file_system(store, budget_bytes=200_000, disk_dir=str(tmp_path), disk_bytes=2 << 20)
+    fs.find("bucket")
+    for epoch in range(3):
+        for path in random.Random(epoch).sample(paths, len(paths)):
+            assert fs.cat_file(path) == store.objects[path]
+    statistics = fs.statistics()
+    # What was written too late to be there, a second time.
+    assert 1_000_000 <= statistics.fetched_bytes <= 1_200_000
+    assert statistics.disk_read_bytes >= 1_000_000 and statistics.disk_failures == 0
 
 
 def test_an_epoch_that_is_given_up_is_withdrawn(store: Store) -> None:

@@ -145,6 +145,23 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// The disk that parts are to be kept on cannot be used.
+    #[error("{folder}: parts cannot be kept on this disk: {why}")]
+    Disk {
+        /// The folder.
+        folder: String,
+        /// Why.
+        why: String,
+    },
+    /// A folder without a size, or a size without a folder.
+    #[error("disk: a folder and a number of bytes are needed, both or neither")]
+    HalfADisk,
+    /// There is no memory for the pool.
+    #[error("the pool has no memory: {why}")]
+    NoMemory {
+        /// Why.
+        why: String,
+    },
     /// The pool's threads are gone, or could not be started.
     #[error("the pool has no threads: {why}")]
     NoThreads {

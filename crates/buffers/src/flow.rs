@@ -7,6 +7,8 @@
 //!   shortest time that was seen. Both are the lowest of the last 512 to 1,024 requests.
 //! - *The time between two ends* while requests are under way is a mean that forgets. It falls as long as more requests at
 //!   a time bring more bytes.
+//! - *A slow request* is one whose first byte is late beyond what is usual: the mean and four mean deviations. A second one is
+//!   made for it (`request.rs`), for no more than one in twenty.
 //! - *The limit* is as many as end within 20 ms more than one alone takes. As long as the store has room the time between
 //!   ends falls with the limit, which so rises by a part each time; where the network is full it stands still.
 
@@ -19,6 +21,13 @@ const LEAST_REQUESTS: usize = 2;
 const KEEP: f64 = 31.0 / 32.0;
 /// Requests after which the lowest of those before is forgotten.
 const REMEMBERED: u32 = 512;
+/// Requests that must have been seen before one can be called slow.
+const KNOWN: u32 = 32;
+/// A request is slow when its first byte is later than the mean by so many mean deviations: as TCP takes a packet for lost
+/// (RFC 6298).
+const SLOW_DEVIATIONS: f64 = 4.0;
+/// Nothing is slow before: the clock of the kernel and the threads that wait for it are no more exact.
+const SLOW_LEAST_NS: f64 = 10e6;
 /// Parts of a request are taken for as many as those of the last ones, times this, so that requests can grow.
 const GROWTH: f64 = 2.0;
 
@@ -81,6 +90,10 @@ pub(crate) struct Ticket {
 pub(crate) struct Flow {
     most: usize,
     first_byte_ns: Lowest,
+    /// The same as a mean, and how far from it they are.
+    first_byte_mean_ns: Mean,
+    first_byte_deviation_ns: Mean,
+    seen: u32,
     ns_a_byte: Lowest,
     between_ns: Mean,
     bytes: Mean,
@@ -97,6 +110,9 @@ impl Flow {
         Flow {
             most,
             first_byte_ns: Lowest::new(),
+            first_byte_mean_ns: Mean::default(),
+            first_byte_deviation_ns: Mean::default(),
+            seen: 0,
             ns_a_byte: Lowest::new(),
             between_ns: Mean::default(),
             bytes: Mean::default(),
@@ -126,13 +142,25 @@ impl Flow {
         let between_ns = now_ns.saturating_sub(self.ended_ns.max(ticket.began_ns));
         self.ended_ns = self.ended_ns.max(now_ns);
         let first_ns = first_ns.filter(|_| bytes > 0)?;
-        self.first_byte_ns.push(first_ns.saturating_sub(ticket.began_ns) as f64);
+        let waited_ns = first_ns.saturating_sub(ticket.began_ns) as f64;
+        self.first_byte_ns.push(waited_ns);
+        let off_ns = (waited_ns - self.first_byte_mean_ns.get().unwrap_or(waited_ns)).abs();
+        self.first_byte_deviation_ns.push(off_ns);
+        self.first_byte_mean_ns.push(waited_ns);
+        self.seen = self.seen.saturating_add(1);
         self.ns_a_byte.push(now_ns.saturating_sub(first_ns) as f64 / bytes as f64);
         self.between_ns.push(between_ns as f64);
         self.bytes.push(bytes as f64);
         self.parts.push(ticket.parts as f64);
         self.whole.push(f64::from(u8::from(ticket.whole)));
         Some(between_ns)
+    }
+
+    /// A request whose first byte has not come after so long is slow; `None` as long as too few were seen.
+    pub(crate) fn slow_after_ns(&self) -> Option<u64> {
+        let (mean_ns, off_ns) = (self.first_byte_mean_ns.get()?, self.first_byte_deviation_ns.get()?);
+        let after_ns = (mean_ns + SLOW_DEVIATIONS * off_ns).max(SLOW_LEAST_NS);
+        (self.seen >= KNOWN).then_some(after_ns as u64)
     }
 
     /// Requests that may be under way when somebody waits.
@@ -210,6 +238,19 @@ mod tests {
     fn no_more_than_was_allowed() {
         assert!(settle(50 << 10, 7).iter().all(|&limit| limit <= 7));
         assert!(settle(50 << 10, 1).iter().all(|&limit| limit == 1));
+    }
+
+    #[test]
+    fn what_is_slow_is_far_from_what_is_usual() {
+        let mut flow = Flow::new(64);
+        for at in 0..200 {
+            let ticket = flow.begin(0, 1, false);
+            assert_eq!(flow.slow_after_ns().is_some(), at >= u64::from(KNOWN));
+            // 30 or 50 ms to the first byte.
+            flow.end(60_000_000, ticket, Some(30_000_000 + at % 2 * 20_000_000), 1000);
+        }
+        let after_ns = flow.slow_after_ns().unwrap();
+        assert!((70_000_000..90_000_000).contains(&after_ns), "{after_ns}");
     }
 
     #[test]

@@ -3,22 +3,31 @@
 //! A call takes a connection that no other thread is using, or makes one, and is a request and its answer. It ends with
 //! the pool's time-out, when its caller does not want to wait any more, and when the host is gone: the socket alone does
 //! not tell that, as a child that the host forked has its other end as well.
+//!
+//! What is there is read from the pool's memory itself ([`crate::memory`]), without a call. One connection is made for that
+//! alone, and as long as it is there the host knows that this process may be reading.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, IoSliceMut, Read};
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
+};
 use rustix::process::PidfdFlags;
 
 use crate::error::Error;
-use crate::host::{Address, GREETING};
+use crate::host::{Address, DESCRIPTORS, GREETING};
+use crate::memory::{Attached, Here, MOST_READ_PARTS, Reference};
 use crate::options::{ASKED, Patience};
+use crate::readers::{Reading, now_ns, tick_ns};
 use crate::source::{Entry, Stamp};
 use crate::statistics::Statistics;
 use crate::wire::{self, Hello, MOST_RANGES, MOST_TEXT, Parts, Request, VERSION, Words};
@@ -35,15 +44,56 @@ const GATHERED: usize = 16 << 10;
 /// A pool of another process of the same user, which has shared it ([`crate::Pool::share`]).
 pub struct Guest {
     address: Address,
-    process: u32,
+    here: Here,
     /// All connections of this guest have this number.
     number: u64,
     timeout: Duration,
     keep_waiting: Option<fn() -> bool>,
     /// Readable once the host has ended; `None` where its process cannot be named from here.
     host: Option<Arc<OwnedFd>>,
+    /// `None` where the pool has it for no more processes.
+    memory: Option<Memory>,
     idle: Mutex<Vec<Line>>,
     lost: AtomicBool,
+}
+
+/// The pool's memory, and what it takes to read there. In the order in which they go.
+struct Memory {
+    parts: Attached,
+    bell: OwnedFd,
+    _line: Line,
+}
+
+/// An object of a shared pool, in one state, as a guest knows it.
+#[derive(Debug)]
+pub struct Remote {
+    url: Arc<str>,
+    stamp: Stamp,
+    /// Its serial number in the pool, when it was read last; 0 before. Numbers are not used again.
+    serial: AtomicU64,
+}
+
+impl Remote {
+    /// An object, and the state that it is known to have.
+    ///
+    /// # Errors
+    /// When the URL is too long.
+    pub fn new(url: &str, stamp: Stamp) -> Result<Remote, Error> {
+        check(&[url])?;
+        Ok(Remote { url: url.into(), stamp, serial: AtomicU64::new(0) })
+    }
+
+    /// Its URL, as it was opened.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The state that it was opened in.
+    #[must_use]
+    pub fn stamp(&self) -> &Stamp {
+        &self.stamp
+    }
 }
 
 impl Guest {
@@ -63,18 +113,40 @@ impl Guest {
         random.map_err(|error| gone(&error.into()))?;
         let mut guest = Guest {
             address,
-            process: std::process::id(),
+            here: Here::new(),
             number: u64::from_ne_bytes(number),
             timeout,
             keep_waiting,
             host: None,
+            memory: None,
             idle: Mutex::default(),
             lost: AtomicBool::new(false),
         };
         let (line, host) = guest.connect()?;
         guest.host = host;
         guest.put_back(line);
+        guest.memory = guest.map().ok();
         Ok(guest)
+    }
+
+    /// Maps the pool's memory.
+    fn map(&self) -> Result<Memory, Error> {
+        let (mut line, _) = self.connect()?;
+        let asked = Words::default().request(&Request::Memory).send(&mut line.reader.get_mut().stream);
+        let map = || -> io::Result<Result<Memory, Error>> {
+            asked?;
+            let granted = match line.answer(|parts| parts.granted())? {
+                Ok(granted) => granted,
+                Err(error) => return Ok(Err(error)),
+            };
+            line.reader.read_exact(&mut [0])?;
+            let received = std::mem::take(&mut line.reader.get_mut().received);
+            let [data, board, bell]: [OwnedFd; DESCRIPTORS] =
+                received.try_into().map_err(|_| wire::damaged("no memory came"))?;
+            let parts = Attached::new(granted, &data, &board)?;
+            Ok(Ok(Memory { parts, bell, _line: line }))
+        };
+        map().map_err(|error| gone(&error))?
     }
 
     /// Where the pool is shared, for others to attach to.
@@ -130,15 +202,21 @@ impl Guest {
         })
     }
 
-    /// Fills `buffer` with the bytes of an object, in the state of `stamp`, from `offset` on.
+    /// Fills `buffer` with the bytes of an object from `offset` on.
     ///
     /// # Errors
     /// As [`crate::Object::read_at`], and [`Error::Host`].
-    pub fn read_at(&self, url: &str, stamp: &Stamp, buffer: &mut [u8], offset: u64) -> Result<(), Error> {
-        check(&[url])?;
+    pub fn read_at(&self, object: &Remote, buffer: &mut [u8], offset: u64) -> Result<(), Error> {
+        if !self.here.is_here() {
+            return Err(Error::Forked);
+        }
+        if self.read_mapped(object, buffer, offset).is_some() {
+            return Ok(());
+        }
         let mut words = Words::default();
-        words.read((url, stamp, offset, buffer.len() as u64));
-        self.ask(&words, |line| {
+        let reading = self.reading(now_ns());
+        words.read((&object.url, &object.stamp, offset, buffer.len() as u64), reading);
+        let serial = self.ask(&words, |line| {
             let mut rest = &mut *buffer;
             loop {
                 let count = wire::receive_length(&mut line.reader)?;
@@ -151,12 +229,45 @@ impl Guest {
                 line.reader.read_exact(mine)?;
                 rest = others;
             }
-            let done = line.answer(|_| Ok(()))?;
+            let done = line.answer(|parts| parts.number())?;
             if done.is_ok() && !rest.is_empty() {
                 return Err(wire::damaged("less bytes than asked for"));
             }
             Ok(done)
-        })
+        });
+        Reading::end(self.number, now_ns());
+        object.serial.store(serial?, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// This thread begins to read. Threads of several processes may have the same address.
+    fn reading(&self, now_ns: u64) -> Reading {
+        let reading = Reading::begin(self.number, now_ns);
+        Reading { reader: reading.reader ^ self.number, ..reading }
+    }
+
+    /// Reads what is there from the pool's memory.
+    fn read_mapped(&self, object: &Remote, buffer: &mut [u8], offset: u64) -> Option<()> {
+        let memory = self.memory.as_ref()?;
+        let serial = object.serial.load(Ordering::Relaxed);
+        let end = offset.checked_add(buffer.len() as u64)?;
+        if serial == 0 || buffer.is_empty() || end > object.stamp.length {
+            return None;
+        }
+        let part_bytes = memory.parts.part_bytes();
+        let first = u32::try_from(offset / part_bytes).ok()?;
+        let parts = end.div_ceil(part_bytes) - u64::from(first);
+        let parts = u32::try_from(parts).ok().filter(|&parts| parts <= MOST_READ_PARTS)?;
+        let at_ns = tick_ns();
+        let Reading { reader, compute_ns } = self.reading(at_ns);
+        let reference = Reference { serial, first, parts, at_ns, compute_ns, reader };
+        let is_to_be_told = memory.parts.read(reference, (offset % part_bytes) as usize, buffer)?;
+        if is_to_be_told {
+            // When it is full of wishes, the host knows.
+            let _ = rustix::net::send(&memory.bell, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        }
+        Reading::end(self.number, at_ns);
+        Some(())
     }
 
     /// Says what this process will read, in this order, after all that it said before. Gives how many of the ranges were
@@ -164,12 +275,11 @@ impl Guest {
     ///
     /// # Errors
     /// As there, and [`Error::Host`].
-    pub fn disclose(&self, ranges: &[(&str, &Stamp, u64, u64)]) -> Result<usize, Error> {
+    pub fn disclose(&self, ranges: &[(&Remote, u64, u64)]) -> Result<usize, Error> {
         let mut all = 0;
         for some in ranges.chunks(MOST_RANGES) {
-            check(&some.iter().map(|range| range.0).collect::<Vec<_>>())?;
             let mut words = Words::default();
-            words.disclose(some.iter().copied());
+            words.disclose(some.iter().map(|(one, at, length)| (&*one.url, &one.stamp, *at, *length)));
             let taken = self.ask(&words, |line| line.answer(|parts| parts.number()))?;
             all += usize::try_from(taken).unwrap_or(usize::MAX).min(some.len());
             if taken < some.len() as u64 {
@@ -205,7 +315,7 @@ impl Guest {
         words: &Words,
         answer: impl FnOnce(&mut Line) -> io::Result<Result<T, Error>>,
     ) -> Result<T, Error> {
-        if std::process::id() != self.process {
+        if !self.here.is_here() {
             return Err(Error::Forked);
         }
         let idle = self.idle().pop();
@@ -283,7 +393,8 @@ impl Guest {
         };
         let (stream, host) = connect().map_err(|error| gone(&error))?;
         let patience = Patience::new(self.keep_waiting);
-        let patient = Patient { stream, host: host.clone(), longest: GREETING, patience };
+        let patient =
+            Patient { stream, host: host.clone(), longest: GREETING, patience, received: Vec::new() };
         let mut line = Line { reader: BufReader::with_capacity(GATHERED, patient) };
         let hello = Hello { version: VERSION, secret: self.address.secret, guest: self.number };
         let greeted = Words::default()
@@ -340,12 +451,27 @@ struct Patient {
     host: Option<Arc<OwnedFd>>,
     longest: Duration,
     patience: Patience,
+    /// Descriptors that came.
+    received: Vec<OwnedFd>,
 }
 
 impl Patient {
     /// A call begins.
     fn begin(&mut self, keep_waiting: Option<fn() -> bool>) {
         self.patience = Patience::new(keep_waiting);
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [IoSliceMut::new(buffer)];
+        let got = rustix::net::recvmsg(&self.stream, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                self.received = descriptors.collect();
+            }
+        }
+        Ok(got.bytes)
     }
 
     fn host_has_ended(&self) -> bool {
@@ -360,7 +486,7 @@ impl Read for Patient {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let began = Instant::now();
         loop {
-            match self.stream.read(buffer) {
+            match self.receive(buffer) {
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 other => return other,

@@ -6,17 +6,24 @@
 //!
 //! References of guests count as the host's own, so that what the host disclosed is found where a child of it reads. A
 //! guest that discloses something itself becomes a manager of its own to the engine, and ends with its last connection.
+//!
+//! Guests map the pool's memory as well ([`crate::memory`]), and come here for what they do not find there.
 
+use std::cell::Cell;
 use std::collections::HashMap;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IoSlice, Write};
+use std::mem::MaybeUninit;
 use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+
 use crate::error::Error;
-use crate::object::{Held, Who};
+use crate::object::{By, Held, Who};
 use crate::pool::{Object, Pool};
 use crate::shared::Shared;
 use crate::source::Entry;
@@ -30,6 +37,8 @@ const MOST_HELD: usize = 1 << 17;
 pub(crate) const GREETING: Duration = Duration::from_secs(10);
 /// Pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Descriptors of the pool's memory: data, board, bell.
+pub(crate) const DESCRIPTORS: usize = 3;
 /// What an answer is gathered in before it is sent.
 const GATHERED: usize = 64 << 10;
 
@@ -81,8 +90,11 @@ fn bytes(text: &str) -> Option<[u8; 16]> {
 }
 
 /// A guest, as long as it has connections.
+#[derive(Default)]
 struct Guest {
     connections: usize,
+    /// The first of its lanes in the pool's memory. They are its own as long as the connection that asked for them.
+    lanes: Option<u32>,
     /// Whose references its reads are, once it has disclosed something.
     who: Option<Who>,
 }
@@ -102,6 +114,8 @@ struct Guests {
 pub(crate) struct Host {
     pub(crate) address: Address,
     guests: Mutex<Guests>,
+    /// Rung by guests that have left references.
+    bell: UnixDatagram,
 }
 
 impl Host {
@@ -113,7 +127,10 @@ impl Host {
             SocketAddr::from_abstract_name(address.name()).and_then(|name| UnixListener::bind_addr(&name));
         let listener = listener.map_err(refused)?;
         listener.set_nonblocking(true).map_err(refused)?;
-        let host = Arc::new(Host { address, guests: Mutex::default() });
+        let (bell, heard) = UnixDatagram::pair().map_err(refused)?;
+        heard.set_nonblocking(true).map_err(refused)?;
+        let host = Arc::new(Host { address, guests: Mutex::default(), bell });
+        shared.spawn(hear(heard, Arc::downgrade(shared)))?;
         shared.spawn(accept(listener, Arc::downgrade(shared), Arc::downgrade(&host)))?;
         Ok(host)
     }
@@ -157,6 +174,16 @@ impl Drop for Host {
     }
 }
 
+/// Tells the engine what guests have read without asking.
+async fn hear(bell: UnixDatagram, shared: Weak<Shared>) {
+    let Ok(bell) = tokio::net::UnixDatagram::from_std(bell) else { return };
+    while bell.recv(&mut [0]).await.is_ok() {
+        let Some(shared) = shared.upgrade() else { return };
+        let mut state = shared.state();
+        shared.pump(&mut state);
+    }
+}
+
 async fn accept(listener: UnixListener, shared: Weak<Shared>, host: Weak<Host>) {
     let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
     let mine = rustix::process::geteuid().as_raw();
@@ -186,6 +213,8 @@ struct Connection {
     number: u64,
     guest: u64,
     stream: UnixStream,
+    /// The first of the lanes that this connection asked for.
+    lanes: Cell<Option<u32>>,
 }
 
 impl Connection {
@@ -209,8 +238,15 @@ impl Connection {
         guests.begun += 1;
         let number = guests.begun;
         guests.streams.insert(number, stream.try_clone().ok()?);
-        guests.by_number.entry(guest).or_insert(Guest { connections: 0, who: None }).connections += 1;
-        Some(Connection { host: host.clone(), shared: shared.clone(), number, guest, stream })
+        guests.by_number.entry(guest).or_default().connections += 1;
+        Some(Connection {
+            host: host.clone(),
+            shared: shared.clone(),
+            number,
+            guest,
+            stream,
+            lanes: Cell::default(),
+        })
     }
 
     fn answer_all(&self) -> io::Result<()> {
@@ -221,8 +257,13 @@ impl Connection {
                 return Ok(());
             };
             let mut to = BufWriter::with_capacity(GATHERED, &self.stream);
-            self.answer(request, &Pool::of(shared), &host, &mut to)?;
+            let with_memory = request == Request::Memory;
+            self.answer(request, &Pool::of(shared.clone()), &host, &mut to)?;
             to.flush()?;
+            if with_memory && let Some(first) = self.lanes.get() {
+                let (_, [data, board]) = shared.arena.granted(first);
+                send_descriptors(&self.stream, &[data, board, host.bell.as_fd()])?;
+            }
         }
     }
 
@@ -252,12 +293,14 @@ impl Connection {
                 Err(error) => words.byte(0).error(&error).send(to),
                 Ok(entries) => send_entries(&entries, to),
             },
-            Request::Read { url, stamp, offset, length } => {
-                let who = self.who(host);
+            Request::Read { url, stamp, offset, length, reading } => {
+                let by = By { who: self.who(host), reading };
+                let mut serial = 0;
                 let mut failed = None;
                 let outcome = pool.open_listed(&url, stamp).and_then(|object| {
                     host.hold(&object);
-                    object.read_to(offset, length, who, &mut |bytes| {
+                    serial = object.serial();
+                    object.read_to(offset, length, by, &mut |bytes| {
                         let length = (bytes.len() as u32).to_le_bytes();
                         let sent = to.write_all(&length).and_then(|()| to.write_all(bytes));
                         sent.map_err(|error| failed = Some(error)).is_ok()
@@ -267,8 +310,19 @@ impl Connection {
                     return Err(failed);
                 }
                 to.write_all(&0_u32.to_le_bytes())?;
-                done(&mut words, outcome).send(to)
+                match outcome {
+                    Ok(()) => words.byte(1).number(serial),
+                    Err(error) => words.byte(0).error(&error),
+                }
+                .send(to)
             }
+            Request::Memory => match self.lanes(host, pool) {
+                Some(first) => words.byte(1).granted(pool.shared().arena.granted(first).0),
+                None => {
+                    words.byte(0).error(&Error::Host { why: "as many processes as may map it".to_owned() })
+                }
+            }
+            .send(to),
             Request::Disclose(ranges) => {
                 let taken = self.own(host, pool).and_then(|who| {
                     let objects: Result<Vec<_>, Error> = ranges
@@ -315,9 +369,22 @@ impl Connection {
         let mut guests = host.guests();
         let Some(guest) = guests.by_number.get_mut(&self.guest) else { return Ok(None) };
         if guest.who.is_none() {
-            guest.who = Some(pool.begin_manager()?);
+            let who = pool.begin_manager()?;
+            guest.who = Some(who);
+            if let Some(first) = guest.lanes {
+                pool.shared().state().set_lanes_of(first, who);
+            }
         }
         Ok(guest.who)
+    }
+
+    /// The lanes of the guest, once.
+    fn lanes(&self, host: &Host, pool: &Pool) -> Option<u32> {
+        let mut guests = host.guests();
+        let guest = guests.by_number.get_mut(&self.guest).filter(|guest| guest.lanes.is_none())?;
+        guest.lanes = pool.shared().state().grant_lanes(guest.who);
+        self.lanes.set(guest.lanes);
+        guest.lanes
     }
 }
 
@@ -328,6 +395,10 @@ impl Drop for Connection {
         guests.streams.remove(&self.number);
         let Some(guest) = guests.by_number.get_mut(&self.guest) else { return };
         guest.connections -= 1;
+        if let Some(first) = self.lanes.get() {
+            guest.lanes = None;
+            shared.state().release_lanes(first);
+        }
         if guest.connections == 0 {
             let who = guest.who;
             guests.by_number.remove(&self.guest);
@@ -356,6 +427,17 @@ fn greet(stream: &mut UnixStream, host: &Weak<Host>) -> io::Result<u64> {
     words.byte(1).send(stream)?;
     stream.set_read_timeout(None)?;
     Ok(hello.guest)
+}
+
+/// Sends a byte that has descriptors with it.
+fn send_descriptors<const N: usize>(to: &UnixStream, descriptors: &[BorrowedFd<'_>; N]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    rustix::net::sendmsg(to, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
 }
 
 /// A call that gives nothing but its end.

@@ -9,8 +9,9 @@
 //!                     Loaded  ◄── a part is full ◄── bytes as they come
 //! ```
 //!
-//! 1. A read references the parts that it touches, up to 32 MiB of them before it waits for the first. What is there is
-//!    copied (or leased: [`Object::view`]) under no lock; a hit goes through no channel and wakes no thread.
+//! 1. A read whose parts are all there is answered without a lock, and leaves a note of it for the engine (the module
+//!    `memory` says how). Any other references the parts that it touches, up to 32 MiB of them before it waits for the first.
+//!    What is there is copied (or leased: [`Object::view`]) under no lock.
 //! 2. What is not there is fetched: what somebody waits for goes first; what the engine fetches ahead, because a disclosed
 //!    list names it or because an object is read in order, goes as far as there is room. Neighbouring parts become one
 //!    request of 8 MiB at most. How many requests are worth having under way is measured.
@@ -27,15 +28,20 @@
 //! while a read was copying them (32 MiB a thread at most, or half of the budget if that is less) and leases, which are
 //! no more than the budget themselves.
 //!
+//! Beside memory there may be a second tier in a file on a local disk ([`Options::disk_dir`]): parts that were read are
+//! written there, and come from there when memory has not got them any more.
+//!
 //! A forked child has neither the threads nor the lock: each call there is [`Error::Forked`]. But a pool may be shared
-//! ([`Pool::share`]): other processes of the same user, children or not, attach to it ([`Guest`]) and read by a socket, so
-//! that all of them together fetch as much as one. Who dies leaves nothing behind; when it is the one that has the pool,
-//! the others get an error.
+//! ([`Pool::share`]): other processes of the same user, children or not, attach to it ([`Guest`]), so that all of them
+//! together fetch as much as one. They read what is there where it is, and ask for the rest by a socket. Who dies leaves
+//! nothing behind; when it is the one that has the pool, the others get an error.
 
+mod disk;
 mod error;
 mod flow;
 mod guest;
 mod host;
+mod memory;
 mod object;
 mod options;
 mod part;
@@ -48,10 +54,11 @@ mod source;
 mod state;
 mod statistics;
 mod store;
+mod tier;
 mod wire;
 
 pub use error::{Error, SCHEMES};
-pub use guest::Guest;
+pub use guest::{Guest, Remote};
 // Linked for what they decide about other crates: TLS without a library of its own, names of hosts without tables.
 use idna_adapter as _;
 pub use object_store::ObjectStore;

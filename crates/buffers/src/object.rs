@@ -8,8 +8,12 @@ use foretell_policy::{FileId, ManagerId, ProcessId};
 
 use crate::error::Error;
 use crate::flow::Ticket;
-use crate::part::{Buffer, Pending};
+use crate::memory::Buffer;
+use crate::options::MOST_OBJECTS;
+use crate::part::Pending;
+use crate::readers::Reading;
 use crate::source::{Source, Stamp};
+use crate::tier::Kept;
 
 /// What does not change while an object is open.
 pub(crate) struct Fixed {
@@ -17,7 +21,7 @@ pub(crate) struct Fixed {
     pub(crate) path: String,
     pub(crate) source: Arc<dyn Source>,
     pub(crate) stamp: Stamp,
-    /// Tells it from another object that gets the same number later.
+    /// Tells it from another object that gets the same number later; that number is in its lower bits ([`serial`]).
     pub(crate) serial: u64,
     /// Nobody has it open any more: requests for it may stop.
     pub(crate) closed: AtomicBool,
@@ -29,11 +33,13 @@ pub(crate) enum Stage {
     Awaited,
     Demanded,
     Ahead,
+    /// On the disk, and to be read from there.
+    Kept,
     UnderWay,
 }
 
 pub(crate) enum Part {
-    Ready { buffer: Arc<Buffer>, used: bool },
+    Ready { buffer: Buffer, used: bool },
     Pending { pending: Arc<Pending>, stage: Stage, waited_for: bool },
 }
 
@@ -41,6 +47,8 @@ pub(crate) struct Open {
     pub(crate) fixed: Arc<Fixed>,
     pub(crate) handles: usize,
     pub(crate) parts: HashMap<u32, Part>,
+    /// What the disk has of it.
+    pub(crate) kept: HashMap<u32, Kept>,
     /// The last part that was read last.
     pub(crate) read_to: u32,
     /// Why no more of it can be fetched.
@@ -64,6 +72,26 @@ pub(crate) struct Who {
     pub(crate) process: ProcessId,
 }
 
+/// Who reads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct By {
+    pub(crate) who: Option<Who>,
+    pub(crate) reading: Reading,
+}
+
+/// Bits of an engine's number of a file in a serial number.
+const FILE_BITS: u32 = MOST_OBJECTS.trailing_zeros();
+
+/// The serial number of the object that was opened as the `opened`th, not 0.
+pub(crate) fn serial(opened: u64, file: FileId) -> u64 {
+    opened << FILE_BITS | u64::from(file.0)
+}
+
+/// The engine's number of an object.
+pub(crate) fn file_of(serial: u64) -> FileId {
+    FileId(serial as u32 & (MOST_OBJECTS - 1))
+}
+
 /// An object that is kept open without a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Held {
@@ -73,7 +101,7 @@ pub(crate) struct Held {
 
 /// What a reference to a part comes to.
 pub(crate) enum Got {
-    Ready(Arc<Buffer>),
+    Ready(Buffer),
     Wait(Arc<Pending>),
 }
 

@@ -7,10 +7,11 @@ use std::time::Instant;
 use foretell_policy::{Block, FileId};
 
 use crate::error::Error;
-use crate::object::{Fixed, Got, Held, Sequence, Who};
+use crate::memory::{Buffer, MOST_READ_PARTS, Reference};
+use crate::object::{By, Fixed, Got, Held, Sequence, Who};
 use crate::options::{ASKED, MOST_LISTED, Options, Patience};
-use crate::part::{Buffer, Pending, View};
-use crate::readers::Readers;
+use crate::part::{Pending, View};
+use crate::readers::{Reading, now_ns, tick_ns};
 use crate::shared::Shared;
 use crate::source::{Entry, Fault, Source, Stamp};
 use crate::state::best_fetches;
@@ -55,6 +56,10 @@ impl Pool {
 
     pub(crate) fn of(shared: Arc<Shared>) -> Pool {
         Pool { shared }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     /// Opens several, whose states are asked for at the same time. When a store fails, those that were not asked for yet
@@ -297,8 +302,18 @@ impl Object {
     /// When the object is too short, has changed since it was opened, or its store fails. What is in `buffer` then has no
     /// meaning.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), Error> {
+        let length = buffer.len() as u64;
+        self.check(offset, length)?;
+        self.handle.shared.is_ours()?;
+        if let Some(reference) = self.reference(offset, length) {
+            let within = (offset % self.part_bytes()) as usize;
+            if let Some(is_to_be_told) = self.handle.shared.arena.read(reference, within, buffer) {
+                self.was_read(reference, is_to_be_told);
+                return Ok(());
+            }
+        }
         let mut rest = &mut *buffer;
-        self.read_to(offset, rest.len() as u64, None, &mut |bytes| {
+        self.read_to(offset, length, self.by(), &mut |bytes| {
             let (mine, others) = std::mem::take(&mut rest).split_at_mut(bytes.len());
             mine.copy_from_slice(bytes);
             rest = others;
@@ -306,18 +321,47 @@ impl Object {
         })
     }
 
+    /// What is left for a read that is answered without the lock; `None` if it is none of those.
+    fn reference(&self, offset: u64, length: u64) -> Option<Reference> {
+        let parts = self.parts_of(offset, length);
+        let at_ns = tick_ns();
+        let Reading { reader, compute_ns } = Reading::begin(self.handle.shared.number, at_ns);
+        let (serial, first, parts) = (self.handle.fixed.serial, parts.start, parts.len() as u32);
+        let reference = Reference { serial, first, parts, at_ns, compute_ns, reader };
+        (1..=MOST_READ_PARTS).contains(&parts).then_some(reference)
+    }
+
+    /// A read was answered without the lock.
+    fn was_read(&self, reference: Reference, is_to_be_told: bool) {
+        let shared = &self.handle.shared;
+        if is_to_be_told {
+            shared.catch_up();
+        }
+        Reading::end(shared.number, reference.at_ns);
+    }
+
+    /// This thread, as who reads.
+    fn by(&self) -> By {
+        By { who: None, reading: Reading::begin(self.handle.shared.number, now_ns()) }
+    }
+
+    /// Its serial number in the pool.
+    pub(crate) fn serial(&self) -> u64 {
+        self.handle.fixed.serial
+    }
+
     /// Shows the bytes of a range in order, piece by piece and none of them empty, until `show` does not want more.
     pub(crate) fn read_to(
         &self,
         offset: u64,
         length: u64,
-        who: Option<Who>,
+        by: By,
         show: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<(), Error> {
         self.check(offset, length)?;
         let part_bytes = self.part_bytes();
         let (mut at, end) = (offset, offset + length);
-        self.visit(offset, length, who, |bytes| {
+        self.visit(offset, length, by, |bytes| {
             let within = (at % part_bytes) as usize;
             let count = ((end - at) as usize).min(bytes.len().saturating_sub(within));
             at += count as u64;
@@ -355,11 +399,23 @@ impl Object {
         let offset = u64::from(part) * part_bytes;
         let length = self.length().saturating_sub(offset).clamp(1, part_bytes);
         self.check(offset, length)?;
+        let shared = &self.handle.shared;
+        shared.is_ours()?;
         let mut found = None;
-        self.visit(offset, length, None, |bytes| {
+        if let Some(reference) = self.reference(offset, length)
+            && let Some((buffer, is_to_be_told)) = shared.arena.lease(reference)
+        {
+            self.was_read(reference, is_to_be_told);
+            return self.leased(Some(buffer));
+        }
+        self.visit(offset, length, self.by(), |bytes| {
             found = Some(bytes.clone());
             true
         })?;
+        self.leased(found)
+    }
+
+    fn leased(&self, found: Option<Buffer>) -> Result<View, Error> {
         let budget_bytes = self.handle.shared.options.budget_bytes;
         let view = found.and_then(|buffer| View::new(buffer, budget_bytes));
         view.ok_or(Error::Limit { what: "bytes in views, the budget; drop some", limit: budget_bytes })
@@ -371,8 +427,8 @@ impl Object {
         &self,
         offset: u64,
         length: u64,
-        who: Option<Who>,
-        mut show: impl FnMut(&Arc<Buffer>) -> bool,
+        by: By,
+        mut show: impl FnMut(&Buffer) -> bool,
     ) -> Result<(), Error> {
         let shared = &self.handle.shared;
         shared.is_ours()?;
@@ -389,12 +445,12 @@ impl Object {
                 let now = shared.now();
                 let mut order = Sequence::InOrder;
                 if std::mem::take(&mut first) {
-                    compute = state.begin_read(shared.number, now, parts.len() as u32);
-                    order = state.sequence(self.handle.file, &parts, who);
+                    compute = state.begin_read(by.reading, parts.len() as u32);
+                    order = state.sequence(self.handle.file, &parts, by.who);
                 }
                 let end = parts.end.min(parts.start.saturating_add((at_a_time - ahead.len()) as u32));
                 let some = std::mem::replace(&mut parts.start, end)..end;
-                let got = state.references(now, self.handle.file, some, order, compute, who);
+                let got = state.references(now, self.handle.file, some, order, compute, by.who);
                 shared.pump(&mut state);
                 ahead.extend(got?);
             }
@@ -411,11 +467,11 @@ impl Object {
                 break;
             }
         }
-        Readers::end(shared.number, shared.now().0);
+        Reading::end(shared.number, now_ns());
         Ok(())
     }
 
-    fn wait(&self, pending: &Pending, patience: &mut Patience) -> Result<Arc<Buffer>, Error> {
+    fn wait(&self, pending: &Pending, patience: &mut Patience) -> Result<Buffer, Error> {
         let after = self.handle.shared.options.timeout;
         let until = Instant::now() + after;
         loop {

@@ -5,6 +5,8 @@
 
 use std::cell::Cell;
 
+use rustix::time::ClockId;
+
 /// Threads that are remembered; the one that has not read for longest is forgotten for a new one.
 const MOST_THREADS: usize = 256;
 /// A thread counts as a reader until the others have read so many times each.
@@ -15,9 +17,52 @@ thread_local! {
     static ENDED: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
+/// The system's clock.
+pub(crate) fn now_ns() -> u64 {
+    clock_ns(ClockId::Monotonic)
+}
+
+/// The same as of the kernel's last tick, a tenth of the price. Of many reads the mean is the same.
+pub(crate) fn tick_ns() -> u64 {
+    clock_ns(ClockId::MonotonicCoarse)
+}
+
+fn clock_ns(clock: ClockId) -> u64 {
+    let now = rustix::time::clock_gettime(clock);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+/// A thread that begins to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// The thread: its number among all that read.
+    pub(crate) reader: u64,
+    /// What it computed since its last read from the same pool ended; `None` at the first one.
+    pub(crate) compute_ns: Option<u64>,
+}
+
+impl Reading {
+    /// This thread begins to read.
+    pub(crate) fn begin(pool: u64, now_ns: u64) -> Reading {
+        // The cell's address is the thread's own as long as it lives.
+        let (reader, ended) = ENDED.with(|ended| (std::ptr::from_ref(ended).addr() as u64, ended.get()));
+        Reading { reader, compute_ns: (ended.0 == pool).then(|| now_ns.saturating_sub(ended.1)) }
+    }
+
+    /// This thread's read has ended.
+    pub(crate) fn end(pool: u64, now_ns: u64) {
+        ENDED.with(|ended| {
+            let before = ended.get();
+            // A tick may lie before what the clock has said.
+            let at_ns = if before.0 == pool { now_ns.max(before.1) } else { now_ns };
+            ended.set((pool, at_ns));
+        });
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Reader {
-    thread: usize,
+    number: u64,
     /// Reads of all threads by its last one.
     last: u64,
 }
@@ -30,14 +75,12 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// This thread begins to read. Gives the time between two references of the pool that this stands for; `None` at the
+    /// A thread begins to read. Gives the time between two references of the pool that this stands for; `None` at its
     /// first one.
-    pub(crate) fn begin(&mut self, pool: u64, now_ns: u64) -> Option<u64> {
-        // The cell's address is the thread's own as long as it lives.
-        let (thread, ended) = ENDED.with(|ended| (std::ptr::from_ref(ended).addr(), ended.get()));
+    pub(crate) fn begin(&mut self, reading: Reading) -> Option<u64> {
         self.reads += 1;
         let last = self.reads;
-        match self.readers.iter_mut().find(|reader| reader.thread == thread) {
+        match self.readers.iter_mut().find(|reader| reader.number == reading.reader) {
             Some(reader) => reader.last = last,
             None => {
                 if self.readers.len() >= MOST_THREADS
@@ -45,18 +88,13 @@ impl Readers {
                 {
                     self.readers.swap_remove(oldest);
                 }
-                self.readers.push(Reader { thread, last });
+                self.readers.push(Reader { number: reading.reader, last });
             }
         }
         let patience = PATIENCE * self.readers.len() as u64;
         self.readers.retain(|reader| last - reader.last <= patience);
         let active = self.readers.len().max(1) as u64;
-        (ended.0 == pool).then(|| now_ns.saturating_sub(ended.1) / active)
-    }
-
-    /// This thread's read has ended.
-    pub(crate) fn end(pool: u64, now_ns: u64) {
-        ENDED.with(|ended| ended.set((pool, now_ns)));
+        Some(reading.compute_ns? / active)
     }
 }
 
@@ -67,30 +105,33 @@ mod tests {
     #[test]
     fn one_thread_computes_between_its_reads() {
         let mut readers = Readers::default();
-        assert_eq!(readers.begin(1, 100), None);
-        Readers::end(1, 150);
-        assert_eq!(readers.begin(1, 250), Some(100));
-        assert_eq!(readers.begin(2, 250), None, "another pool");
+        let mut begin = |pool, now_ns| readers.begin(Reading::begin(pool, now_ns));
+        assert_eq!(begin(1, 100), None);
+        Reading::end(1, 150);
+        assert_eq!(begin(1, 250), Some(100));
+        Reading::end(1, 140);
+        assert_eq!(begin(1, 250), Some(100), "a tick from before the last read's end");
+        assert_eq!(begin(2, 250), None, "another pool");
     }
 
     #[test]
     fn of_several_threads_references_come_as_many_times_as_often() {
         let mut readers = Readers::default();
-        readers.begin(7, 0);
-        Readers::end(7, 0);
-        std::thread::scope(|scope| scope.spawn(|| readers.begin(7, 0)).join().unwrap());
-        assert_eq!(readers.begin(7, 100), Some(50));
+        readers.begin(Reading::begin(7, 0));
+        Reading::end(7, 0);
+        std::thread::scope(|scope| scope.spawn(|| readers.begin(Reading::begin(7, 0))).join().unwrap());
+        assert_eq!(readers.begin(Reading::begin(7, 100)), Some(50));
     }
 
     #[test]
     fn threads_that_are_gone_are_forgotten_and_no_more_are_kept_than_the_limit() {
         let mut readers = Readers::default();
-        for _ in 0..2 * MOST_THREADS {
-            std::thread::scope(|scope| scope.spawn(|| readers.begin(7, 0)).join().unwrap());
+        for reader in 0..2 * MOST_THREADS as u64 {
+            readers.begin(Reading { reader, compute_ns: None });
         }
         assert!(readers.readers.len() <= MOST_THREADS);
         for _ in 0..=PATIENCE * MOST_THREADS as u64 {
-            readers.begin(7, 0);
+            readers.begin(Reading { reader: 5, compute_ns: None });
         }
         assert_eq!(readers.readers.len(), 1);
     }

@@ -1,15 +1,23 @@
 //! One request: its bytes go into the parts as they come, and each part to its readers as soon as it is full.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::ops::Range;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use foretell_policy::Nanos;
+use futures_util::future::{Either, select};
 
 use crate::error::Error;
-use crate::object::Run;
-use crate::part::Buffer;
+use crate::memory::{Buffer, Filling};
+use crate::object::{Fixed, Run};
 use crate::shared::Shared;
 use crate::source::Fault;
+
+/// Which of two requests for the same bytes is listened to.
+const NOBODY: usize = 0;
+const FIRST: usize = 1;
+const SECOND: usize = 2;
 
 /// Fills the parts of a run. Dropped, it says of those that did not come that they will not.
 struct Filler {
@@ -20,12 +28,12 @@ struct Filler {
     got: usize,
     bytes: u64,
     first: Option<Nanos>,
-    buffer: Option<Buffer>,
+    buffer: Option<Filling>,
     error: Option<Error>,
 }
 
 impl Filler {
-    fn asked(&self) -> std::ops::Range<u64> {
+    fn asked(&self) -> Range<u64> {
         let start = u64::from(self.run.first) * self.part_bytes;
         let end = start + self.run.parts as u64 * self.part_bytes;
         start..end.min(self.run.fixed.stamp.length)
@@ -42,22 +50,25 @@ impl Filler {
         let asked = self.asked();
         while !chunk.is_empty() && self.got < self.run.parts {
             let start = asked.start + self.got as u64 * self.part_bytes;
-            let length = self.part_bytes.min(asked.end - start) as usize;
-            let buffer = self.buffer.get_or_insert_with(|| Buffer::new(length, &shared.memory));
-            chunk = buffer.fill(chunk);
-            if !buffer.is_full() {
-                break;
-            }
-            if let Some(buffer) = self.buffer.take()
-                && !self.deliver(&shared, Arc::new(buffer))
-            {
+            let length = self.part_bytes.min(asked.end - start) as u32;
+            let Some(mut filling) = self.buffer.take().or_else(|| shared.arena.take(length)) else {
+                self.error = Some(Error::NoMemory { why: "readers hold all that there is".to_owned() });
                 return false;
+            };
+            chunk = filling.fill(chunk);
+            match filling.finish() {
+                Ok(buffer) => {
+                    if !self.deliver(&shared, buffer) {
+                        return false;
+                    }
+                }
+                Err(rest) => self.buffer = Some(rest),
             }
         }
         self.got < self.run.parts
     }
 
-    fn deliver(&mut self, shared: &Arc<Shared>, buffer: Arc<Buffer>) -> bool {
+    fn deliver(&mut self, shared: &Arc<Shared>, buffer: Buffer) -> bool {
         let index = self.run.first + self.got as u32;
         self.got += 1;
         let is_open = {
@@ -112,15 +123,60 @@ pub(crate) async fn serve(shared: Weak<Shared>, run: Run) {
         error: None,
     };
     let asked = filler.asked();
-    let mut sink = |chunk: &[u8]| filler.take(chunk);
-    let get = fixed.source.get(&fixed.path, &fixed.stamp, asked.clone(), &mut sink);
-    let outcome = tokio::time::timeout(options.timeout, get).await;
-    let url = || fixed.url.to_string();
-    filler.error = Some(match outcome {
-        Ok(Ok(())) => Error::Short { url: url(), sent: filler.bytes, asked: asked.end - asked.start },
-        // Gone since it was opened: that is a change, too.
-        Ok(Err(Fault::NotFound | Fault::Changed)) => Error::Changed { url: url() },
-        Ok(Err(fault)) => fault.of(&fixed.url),
-        Err(_) => Error::TimedOut { url: url(), after: options.timeout },
-    });
+    let outcome = match tokio::time::timeout(options.timeout, ask(&mut filler, &fixed, asked.clone())).await {
+        Ok(outcome) => outcome.map_err(|fault| match fault {
+            // Gone since it was opened: that is a change, too.
+            Fault::NotFound | Fault::Changed => Error::Changed { url: fixed.url.to_string() },
+            fault => fault.of(&fixed.url),
+        }),
+        Err(_) => Err(Error::TimedOut { url: fixed.url.to_string(), after: options.timeout }),
+    };
+    let short =
+        || Error::Short { url: fixed.url.to_string(), sent: filler.bytes, asked: asked.end - asked.start };
+    if filler.error.is_none() {
+        filler.error = Some(outcome.err().unwrap_or_else(short));
+    }
+}
+
+/// Asks the store, and once more when it keeps the first byte back for longer than is usual. Who sends it first is listened
+/// to, the other one let go.
+async fn ask(filler: &mut Filler, fixed: &Fixed, range: Range<u64>) -> Result<(), Fault> {
+    let shared = filler.shared.clone();
+    let slow_after = shared.upgrade().and_then(|shared| shared.state().slow_after());
+    let heard = AtomicUsize::new(NOBODY);
+    let filler = Mutex::new(filler);
+    let request = |number: usize| {
+        let (heard, filler, range) = (&heard, &filler, range.clone());
+        async move {
+            let mut sink = |chunk: &[u8]| {
+                let first = heard.compare_exchange(NOBODY, number, Ordering::Relaxed, Ordering::Relaxed);
+                let is_heard = first.is_ok() || first == Err(number);
+                is_heard && filler.lock().unwrap_or_else(PoisonError::into_inner).take(chunk)
+            };
+            fixed.source.get(&fixed.path, &fixed.stamp, range, &mut sink).await
+        }
+    };
+    let first = pin!(request(FIRST));
+    let Some(slow_after) = slow_after else { return first.await };
+    let first = match select(first, pin!(tokio::time::sleep(slow_after))).await {
+        Either::Left((outcome, _)) => return outcome,
+        Either::Right(((), first)) => first,
+    };
+    let may_hedge = || shared.upgrade().is_some_and(|shared| shared.state().may_hedge());
+    if heard.load(Ordering::Relaxed) != NOBODY || !may_hedge() {
+        return first.await;
+    }
+    let second = pin!(request(SECOND));
+    let (number, outcome, other) = match select(first, second).await {
+        Either::Left((outcome, second)) => (FIRST, outcome, Either::Left(second)),
+        Either::Right((outcome, first)) => (SECOND, outcome, Either::Right(first)),
+    };
+    // Who ends without having been listened to is not the one whose end counts.
+    let outcome = if heard.load(Ordering::Relaxed) == number { outcome } else { other.await };
+    if heard.load(Ordering::Relaxed) == SECOND
+        && let Some(shared) = shared.upgrade()
+    {
+        shared.state().hedge_won();
+    }
+    outcome
 }

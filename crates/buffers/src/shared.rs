@@ -3,22 +3,22 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
 use foretell_policy::Nanos;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::error::Error;
 use crate::host::Host;
+use crate::memory::Arena;
 use crate::options::{ASKED, MOST_STORES, Options, Patience};
-use crate::part::Memory;
+use crate::readers::now_ns;
 use crate::request;
 use crate::source::{Fault, Source};
 use crate::state::State;
 use crate::store;
 
-/// Threads for what blocks: names of hosts are looked up there, and local files are read.
+/// Threads for what blocks: names of hosts are looked up there, local files are read, and what is kept on disk.
 const BLOCKING_THREADS: usize = 16;
 
 /// Stores by the part of a URL that names them, and their numbers.
@@ -26,11 +26,10 @@ type Stores = HashMap<String, (usize, Arc<dyn Source>)>;
 
 pub(crate) struct Shared {
     pub(crate) options: Arc<Options>,
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) arena: Arc<Arena>,
     /// Tells this pool from others of the process; not 0.
     pub(crate) number: u64,
-    process: u32,
-    began: Instant,
+    began_ns: u64,
     // Shared with nobody, but so that a forked child need not drop them.
     state: Arc<Mutex<State>>,
     stores: Arc<Mutex<Stores>>,
@@ -46,8 +45,10 @@ impl Shared {
     pub(crate) fn new(options: Options) -> Result<Arc<Shared>, Error> {
         static POOLS: AtomicU64 = AtomicU64::new(1);
         options.check()?;
-        let memory = Arc::<Memory>::default();
-        let state = State::new(&options, memory.clone())?;
+        let no_memory = |error: std::io::Error| Error::NoMemory { why: error.to_string() };
+        let arena =
+            Arena::new(options.parts(), options.parts_beside(), options.part_bytes).map_err(no_memory)?;
+        let state = State::new(&options, arena.clone())?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(options.threads)
             .max_blocking_threads(BLOCKING_THREADS)
@@ -57,10 +58,9 @@ impl Shared {
             .map_err(|error| Error::NoThreads { why: error.to_string() })?;
         Ok(Arc::new_cyclic(|me| Shared {
             options: Arc::new(options),
-            memory,
+            arena,
             number: POOLS.fetch_add(1, Ordering::Relaxed),
-            process: std::process::id(),
-            began: Instant::now(),
+            began_ns: now_ns(),
             state: Arc::new(Mutex::new(state)),
             stores: Arc::default(),
             disclosing: Mutex::default(),
@@ -72,11 +72,27 @@ impl Shared {
 
     /// The time since the pool was made.
     pub(crate) fn now(&self) -> Nanos {
-        Nanos(u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+        Nanos(now_ns().saturating_sub(self.began_ns))
     }
 
+    /// The state, once it has been told what was read without it.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.catch_up(self.now());
+        state
+    }
+
+    /// Has the engine told what was read without it, and does what it wants then; unless somebody else does so anyhow.
+    pub(crate) fn catch_up(&self) {
+        let state = match self.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if let Some(mut state) = state {
+            state.catch_up(self.now());
+            self.pump(&mut state);
+        }
     }
 
     pub(crate) fn begin_disclosure(&self) -> MutexGuard<'_, ()> {
@@ -101,7 +117,7 @@ impl Shared {
 
     /// The child of a fork has the lock, maybe held for ever, and not the threads.
     pub(crate) fn is_ours(&self) -> Result<(), Error> {
-        if std::process::id() == self.process { Ok(()) } else { Err(Error::Forked) }
+        if self.arena.is_here() { Ok(()) } else { Err(Error::Forked) }
     }
 
     /// Begins the requests that may begin.
@@ -109,6 +125,14 @@ impl Shared {
         let Some(runtime) = &self.runtime else { return };
         while let Some(run) = state.next_run(self.now()) {
             runtime.spawn(request::serve(self.me.clone(), run));
+        }
+        while let Some(read) = state.next_read() {
+            let me = self.me.clone();
+            runtime.spawn_blocking(move || read.run(&me));
+        }
+        while let Some(write) = state.next_write() {
+            let me = self.me.clone();
+            runtime.spawn_blocking(move || write.run(&me));
         }
     }
 

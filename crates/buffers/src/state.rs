@@ -1,40 +1,40 @@
 //! What the pool's lock protects: the engine, the parts in memory, and what waits to be asked for.
 //!
-//! A part is *ready*, or *pending*: it waits for a frame of the engine's, stands in one of two queues, or is under way.
-//! What somebody waits for stands in the first queue and goes at once; what is fetched ahead goes as far as [`Flow`] has
-//! room. A request is for the first part of a queue and the neighbours of it
-//! that stand in either one. A part
-//! that somebody comes to wait for moves to the first queue; what is left of it in the other one is passed over.
+//! A part is *ready*, or *pending*: it waits for a frame of the engine's, stands in one of the queues (`queues`), or is
+//! under way. What of it is on a disk, says `kept`.
+
+mod kept;
+mod queues;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use foretell_policy::{
     Access, Action, Block, Config, DiskId, Engine, FileId, Input, Layout, Limits, Nanos, Order, PoolPolicy,
-    Reason, belady_fetches,
+    belady_fetches,
 };
 
 use crate::error::Error;
 use crate::flow::Flow;
-use crate::object::{Fixed, Got, Open, Part, Run, Sequence, Stage, Who};
-use crate::options::{MOST_DISCLOSED, MOST_OBJECTS, MOST_PARTS, Options, REQUEST_BYTES};
-use crate::part::{Buffer, Memory};
-use crate::readers::Readers;
+use crate::memory::{Arena, Buffer, Lanes, RELAXED, Reference};
+use crate::object::{Fixed, Got, Open, Part, Run, Sequence, Stage, Who, file_of, serial};
+use crate::options::{
+    AHEAD_PART, AHEAD_PART_IN_ORDER, MOST_DISCLOSED, MOST_OBJECTS, MOST_PARTS, Options, REQUEST_BYTES,
+    ahead_at_most,
+};
+use crate::readers::{Readers, Reading};
 use crate::recorder::Recorder;
 use crate::source::{Source, Stamp};
 use crate::statistics::Statistics;
+use crate::tier::Tier;
 
 /// The store is one device to the planner, whatever it is made of.
 const STORE: DiskId = DiskId(0);
-/// The part of the cache that may be ahead of its use, on its way or there. What is fetched early takes the place of
-/// something that will be needed, and costs a fetch more in each pass: with a thirty-second a shuffled order stays within 2%
-/// of the best possible fetches, with an eighth it is 6% off. Where the store is what readers wait for, being further ahead
-/// gains nothing. Of larger objects that are read in order, one request takes many parts.
-const AHEAD_PART: u32 = 32;
-const AHEAD_PART_IN_ORDER: u32 = 8;
-/// Parts that may be on their way in the smallest cache, if it has twice as many.
-const AHEAD_LEAST: u32 = 4;
+/// One request in so many may be a second one for a slow one: a store that is slow altogether is not asked for everything
+/// twice (Dean and Barroso, "The Tail at Scale", 2013, hedge 5%).
+const HEDGES_PART: u64 = 20;
 /// Stale entries of a queue that are tolerated beside as many as there are frames.
 const STALE: usize = 64;
 
@@ -51,6 +51,9 @@ pub(crate) struct State {
     open: u64,
     demanded: VecDeque<Block>,
     ahead: VecDeque<Block>,
+    from_disk: VecDeque<Block>,
+    writes: VecDeque<kept::Write>,
+    tier: Option<Tier>,
     flow: Flow,
     batch: u32,
     /// Parts that are there and that nobody has read.
@@ -58,11 +61,14 @@ pub(crate) struct State {
     readers: Readers,
     recorder: Recorder,
     counts: Statistics,
-    memory: Arc<Memory>,
+    arena: Arc<Arena>,
+    lanes: Lanes,
+    /// References that readers may leave while the planner waits for them.
+    told_at: u64,
 }
 
 impl State {
-    pub(crate) fn new(options: &Options, memory: Arc<Memory>) -> Result<State, Error> {
+    pub(crate) fn new(options: &Options, arena: Arc<Arena>) -> Result<State, Error> {
         let mut config = Config::new(options.parts());
         config.prefetch = options.prefetch;
         config.order = Order::Fcfs;
@@ -75,10 +81,14 @@ impl State {
         let mut engine = Engine::new(config);
         let manager = engine.add_manager(true).map_err(refused)?;
         engine.set_policy(manager, 0, options.policy).map_err(refused)?;
-        let process = engine.add_process(manager);
+        let own = Who { manager, process: engine.add_process(manager) };
+        let mut tier = Tier::new(options)?;
+        if let Some(tier) = &mut tier {
+            tier.add_manager(own, true, options.policy);
+        }
         Ok(State {
             engine,
-            own: Who { manager, process },
+            own,
             policy: options.policy,
             part_bytes: options.part_bytes,
             request_parts: options.request_parts(),
@@ -88,13 +98,18 @@ impl State {
             open: 0,
             demanded: VecDeque::new(),
             ahead: VecDeque::new(),
+            from_disk: VecDeque::new(),
+            writes: VecDeque::new(),
+            tier,
             flow: Flow::new(options.requests),
             batch: 0,
             unread: 0,
             readers: Readers::default(),
             recorder: Recorder::new(options.recorded_references),
             counts: Statistics::default(),
-            memory,
+            arena,
+            lanes: Lanes::new(),
+            told_at: options.told_at(),
         })
     }
 
@@ -103,12 +118,23 @@ impl State {
         let manager = self.engine.add_manager(false).map_err(refused)?;
         let process = self.engine.add_process(manager);
         self.engine.set_policy(manager, 0, self.policy).map_err(refused)?;
-        Ok(Who { manager, process })
+        let who = Who { manager, process };
+        if let Some(tier) = &mut self.tier {
+            tier.add_manager(who, false, self.policy);
+        }
+        Ok(who)
     }
 
     /// It has ended, and what it disclosed is withdrawn.
     pub(crate) fn end_manager(&mut self, now: Nanos, who: Who) {
-        self.engine.tell(now, Input::ProcessExited { process: who.process });
+        self.tell_both(now, Input::ProcessExited { process: who.process });
+    }
+
+    fn tell_both(&mut self, now: Nanos, input: Input<'_>) {
+        self.engine.tell(now, input);
+        if let Some(tier) = &mut self.tier {
+            tier.tell(now, input);
+        }
     }
 
     // ---- objects ----
@@ -140,21 +166,30 @@ impl State {
             .add_file(Layout::Unknown)
             .map_err(|limit| Error::Limit { what: "open objects", limit: limit.limit.into() })?;
         self.engine.set_file_length(file, length_blocks);
+        if let Some(tier) = &mut self.tier {
+            tier.add_file(file, length_blocks);
+        }
         self.opened += 1;
         let fixed = Arc::new(Fixed {
             url: url.into(),
             path: path.to_owned(),
             source: source.clone(),
             stamp,
-            serial: self.opened,
+            serial: serial(self.opened, file),
             closed: AtomicBool::new(false),
         });
         let slot = file.0 as usize;
         if self.objects.len() <= slot {
             self.objects.resize_with(slot + 1, || None);
         }
-        self.objects[slot] =
-            Some(Open { fixed: fixed.clone(), handles: 1, parts: HashMap::new(), read_to: 0, lost: None });
+        self.objects[slot] = Some(Open {
+            fixed: fixed.clone(),
+            handles: 1,
+            parts: HashMap::new(),
+            kept: HashMap::new(),
+            read_to: 0,
+            lost: None,
+        });
         self.by_name.insert(name, file);
         self.open += 1;
         Ok((file, fixed))
@@ -192,6 +227,9 @@ impl State {
         }
         self.open -= 1;
         self.engine.remove_file(file);
+        if let Some(tier) = &mut self.tier {
+            tier.remove_file(file);
+        }
     }
 
     fn object_mut(&mut self, file: FileId) -> Option<&mut Open> {
@@ -199,7 +237,9 @@ impl State {
     }
 
     fn given_up(&mut self, part: Part) {
-        if let Part::Ready { buffer, used: false } = part {
+        let Part::Ready { buffer, used } = part else { return };
+        buffer.withdraw();
+        if !used {
             self.unread -= 1;
             self.counts.wasted_bytes += buffer.len() as u64;
         }
@@ -208,8 +248,8 @@ impl State {
     // ---- what readers do ----
 
     /// A thread begins to read; what it computed since its last read is told with each of its `references`.
-    pub(crate) fn begin_read(&mut self, pool: u64, now: Nanos, references: u32) -> Option<Nanos> {
-        let compute_ns = self.readers.begin(pool, now.0)?;
+    pub(crate) fn begin_read(&mut self, reading: Reading, references: u32) -> Option<Nanos> {
+        let compute_ns = self.readers.begin(reading)?;
         Some(Nanos(compute_ns / u64::from(references.max(1))))
     }
 
@@ -278,10 +318,10 @@ impl State {
         self.counts.hits += u64::from(access == Access::Hit);
         self.counts.late += u64::from(access == Access::InFlight);
         let new = || Part::Pending { pending: Arc::default(), stage: Stage::Awaited, waited_for: true };
-        match open.parts.entry(part).or_insert_with(new) {
+        let got = match open.parts.entry(part).or_insert_with(new) {
             Part::Ready { buffer, used } => {
                 self.unread -= u32::from(!std::mem::replace(used, true));
-                Ok(Got::Ready(buffer.clone()))
+                Got::Ready(buffer.clone())
             }
             Part::Pending { pending, stage, waited_for } => {
                 *waited_for = true;
@@ -289,14 +329,70 @@ impl State {
                     *stage = Stage::Demanded;
                     self.demanded.push_back(block);
                 }
-                Ok(Got::Wait(pending.clone()))
+                Got::Wait(pending.clone())
             }
+        };
+        if let Some(tier) = &mut self.tier {
+            tier.access(now, process, block);
+            self.keep_and_forget(now);
         }
+        Ok(got)
+    }
+
+    /// Tells the engine what was read without the lock.
+    pub(crate) fn catch_up(&mut self, now: Nanos) {
+        let Some(references) = self.lanes.gather(&self.arena) else { return };
+        for (reference, who) in &references {
+            self.was_read(now, reference, *who);
+        }
+        self.lanes.done(references);
+    }
+
+    fn was_read(&mut self, now: Nanos, read: &Reference, who: Option<Who>) {
+        let file = file_of(read.serial);
+        let compute =
+            self.begin_read(Reading { reader: read.reader, compute_ns: read.compute_ns }, read.parts);
+        let parts = read.first..read.first.saturating_add(read.parts);
+        let is_open = self.object_mut(file).is_some_and(|open| open.fixed.serial == read.serial);
+        let order = if is_open { self.sequence(file, &parts, who) } else { Sequence::InOrder };
+        let was_read = |state: &mut State, part| {
+            let ready = |open: &Open| matches!(open.parts.get(&part), Some(Part::Ready { .. }));
+            if is_open && state.objects[file.0 as usize].as_ref().is_some_and(ready) {
+                // What is there is no error.
+                let _ = state.reference(now, file, part, compute, who);
+            } else {
+                // It was replaced meanwhile. To the engine that would be a wish for it.
+                state.counts.references += 1;
+                state.counts.hits += 1;
+            }
+        };
+        match order {
+            Sequence::InOrder => parts.for_each(|part| was_read(self, part)),
+            Sequence::FromTheEnd => parts.rev().for_each(|part| was_read(self, part)),
+        }
+    }
+
+    /// Lanes for a guest, by the first of them; `None` when as many guests as may be have theirs.
+    pub(crate) fn grant_lanes(&mut self, who: Option<Who>) -> Option<u32> {
+        self.lanes.grant(&self.arena, who)
+    }
+
+    pub(crate) fn set_lanes_of(&mut self, first: u32, who: Who) {
+        self.lanes.set_who(first, who);
+    }
+
+    /// A guest is gone.
+    pub(crate) fn release_lanes(&mut self, first: u32) {
+        self.lanes.release(&self.arena, first);
     }
 
     /// References to come, in order.
     pub(crate) fn disclose(&mut self, now: Nanos, blocks: &[Block], who: Option<Who>) {
-        self.engine.disclose(now, who.unwrap_or(self.own).manager, blocks);
+        let who = who.unwrap_or(self.own);
+        self.engine.disclose(now, who.manager, blocks);
+        if let Some(tier) = &mut self.tier {
+            tier.disclose(now, who, blocks);
+        }
     }
 
     /// Parts that can still be disclosed.
@@ -307,7 +403,7 @@ impl State {
 
     /// What was disclosed is withdrawn.
     pub(crate) fn cancel(&mut self, now: Nanos, who: Option<Who>) {
-        self.engine.tell(now, Input::Cancelled { manager: who.unwrap_or(self.own).manager });
+        self.tell_both(now, Input::Cancelled { manager: who.unwrap_or(self.own).manager });
     }
 
     // ---- what the engine wants ----
@@ -323,6 +419,7 @@ impl State {
             self.batch = batch;
             self.engine.tell(now, Input::DiskBatch { disk: STORE, batch });
         }
+        self.arena.set_told_at(if self.is_awaited() { self.told_at } else { RELAXED });
         // What cannot be fetched any more makes room for others, which are asked for here.
         while let Some(block) = self.next_queued() {
             let lost = self.object_mut(block.file).and_then(|open| open.lost.clone());
@@ -331,6 +428,12 @@ impl State {
             self.act();
         }
         None
+    }
+
+    /// Does the planner do anything about references? It follows lists, and what is there ahead of its use.
+    fn is_awaited(&self) -> bool {
+        let mut all = self.lanes.whos().chain([self.own]);
+        self.unread > 0 || all.any(|who| self.engine.disclosed_ahead(who.manager) > 0)
     }
 
     fn act(&mut self) {
@@ -348,91 +451,7 @@ impl State {
                 Action::CancelPrefetches { .. } => {}
             }
         }
-        let most = self.engine.config().cache_blocks as usize + STALE;
-        if self.ahead.len() > most || self.demanded.len() > most {
-            self.drop_stale();
-        }
-    }
-
-    fn queue(&mut self, block: Block, reason: Reason) {
-        let Some(open) = self.object_mut(block.file) else { return };
-        let new = || Part::Pending { pending: Arc::default(), stage: Stage::Awaited, waited_for: false };
-        let Part::Pending { stage, waited_for, .. } = open.parts.entry(block.index).or_insert_with(new)
-        else {
-            return;
-        };
-        if *waited_for || reason == Reason::Demand {
-            *stage = Stage::Demanded;
-            self.demanded.push_back(block);
-        } else {
-            *stage = Stage::Ahead;
-            self.ahead.push_back(block);
-        }
-    }
-
-    fn stage(&self, block: Block) -> Option<Stage> {
-        let open = self.objects.get(block.file.0 as usize)?.as_ref()?;
-        match open.parts.get(&block.index)? {
-            Part::Pending { stage, .. } => Some(*stage),
-            Part::Ready { .. } => None,
-        }
-    }
-
-    fn drop_stale(&mut self) {
-        for (queued, mut queue) in [
-            (Stage::Demanded, std::mem::take(&mut self.demanded)),
-            (Stage::Ahead, std::mem::take(&mut self.ahead)),
-        ] {
-            queue.retain(|&block| self.stage(block) == Some(queued));
-            match queued {
-                Stage::Demanded => self.demanded = queue,
-                _ => self.ahead = queue,
-            }
-        }
-    }
-
-    /// The first part of a queue whose turn it is.
-    fn next_queued(&mut self) -> Option<Block> {
-        if self.flow.under_way() < self.flow.most() {
-            while let Some(block) = self.demanded.pop_front() {
-                if self.stage(block) == Some(Stage::Demanded) {
-                    return Some(block);
-                }
-            }
-        }
-        if self.flow.under_way() < self.flow.requests() {
-            while let Some(block) = self.ahead.pop_front() {
-                if self.stage(block) == Some(Stage::Ahead) {
-                    return Some(block);
-                }
-            }
-        }
-        None
-    }
-
-    fn run_from(&mut self, now: Nanos, block: Block) -> Option<Run> {
-        let (most, part_bytes) = (self.request_parts, u64::from(self.part_bytes));
-        let open = self.object_mut(block.file)?;
-        // Back no further than what is waited for as well: the part itself would come late.
-        let waited =
-            |index: &u32| matches!(open.parts.get(index), Some(Part::Pending { stage: Stage::Demanded, .. }));
-        let before = (0..block.index).rev().take(most - 1).take_while(waited).count();
-        let first = block.index - before as u32;
-        let mut pending_parts = VecDeque::new();
-        for index in (first..).take(most) {
-            let Some(Part::Pending { pending, stage, .. }) = open.parts.get_mut(&index) else { break };
-            if !matches!(stage, Stage::Demanded | Stage::Ahead) {
-                break;
-            }
-            *stage = Stage::UnderWay;
-            pending_parts.push_back(pending.clone());
-        }
-        let fixed = open.fixed.clone();
-        let parts = pending_parts.len();
-        let whole = parts as u64 * part_bytes >= fixed.stamp.length;
-        let ticket = self.flow.begin(now.0, parts, whole);
-        self.counts.requests += 1;
-        Some(Run { fixed, file: block.file, first, parts, pending: pending_parts, ticket })
+        self.bound_queues();
     }
 
     /// Parts that may be on their way: enough for the requests that the store is worth when a quarter of them is done,
@@ -448,19 +467,42 @@ impl State {
     // ---- what comes of it ----
 
     /// A part of a run is there. `false` when its object is not open any more.
-    pub(crate) fn arrived(&mut self, now: Nanos, run: &Run, part: u32, buffer: Arc<Buffer>) -> bool {
+    pub(crate) fn arrived(&mut self, now: Nanos, run: &Run, part: u32, buffer: Buffer) -> bool {
         self.counts.fetched_bytes += buffer.len() as u64;
-        let serial = run.fixed.serial;
-        let Some(open) = self.object_mut(run.file).filter(|open| open.fixed.serial == serial) else {
+        self.came(now, run.fixed.serial, Block::new(run.file, part), buffer)
+    }
+
+    /// A part is in memory.
+    fn came(&mut self, now: Nanos, serial: u64, block: Block, buffer: Buffer) -> bool {
+        let Some(open) = self.object_mut(block.file).filter(|open| open.fixed.serial == serial) else {
             self.counts.wasted_bytes += buffer.len() as u64;
             return false;
         };
-        let Some(part_there) = open.parts.get_mut(&part) else { return true };
+        let Some(part_there) = open.parts.get_mut(&block.index) else { return true };
         let used = matches!(part_there, Part::Pending { waited_for: true, .. });
-        *part_there = Part::Ready { buffer, used };
+        buffer.publish(serial, block.index);
+        *part_there = Part::Ready { buffer: buffer.clone(), used };
         self.unread += u32::from(!used);
-        self.engine.tell(now, Input::Loaded { block: Block::new(run.file, part), by: None });
+        self.engine.tell(now, Input::Loaded { block, by: None });
+        self.keep(now, block, buffer);
         true
+    }
+
+    /// How long a request may keep its first byte back.
+    pub(crate) fn slow_after(&self) -> Option<Duration> {
+        self.flow.slow_after_ns().map(Duration::from_nanos)
+    }
+
+    /// May a second request be made for a slow one? It is counted then.
+    pub(crate) fn may_hedge(&mut self) -> bool {
+        let may = (self.counts.hedges + 1) * HEDGES_PART <= self.counts.requests;
+        self.counts.hedges += u64::from(may);
+        may
+    }
+
+    /// A second request was the quicker one.
+    pub(crate) fn hedge_won(&mut self) {
+        self.counts.hedges_won += 1;
     }
 
     /// A run has ended: `got` parts of it came, the first byte at `first`, and if not all of them, for this reason.
@@ -497,6 +539,7 @@ impl State {
         {
             pending.settle(Err(error.clone()));
             self.engine.tell(now, Input::FetchFailed { block });
+            self.will_not_come(now, block);
         }
     }
 
@@ -507,9 +550,9 @@ impl State {
             prefetches: counters.prefetches,
             prefetches_wasted: counters.prefetches_wasted,
             requests_under_way: self.flow.under_way() as u64,
-            memory_bytes: self.memory.bytes(),
-            memory_peak_bytes: self.memory.peak(),
-            leased_bytes: self.memory.leased.load(Ordering::Relaxed),
+            memory_bytes: self.arena.bytes(),
+            memory_peak_bytes: self.arena.peak(),
+            leased_bytes: self.arena.leased().load(Ordering::Relaxed),
             disclosed_ahead: self.engine.disclosed_ahead(self.own.manager) as u64,
             objects: self.open,
             ..self.counts
@@ -530,9 +573,4 @@ fn refused(limit: foretell_policy::LimitReached) -> Error {
 /// What the best possible replacement would have fetched. Takes long: not to be called with the lock held.
 pub(crate) fn best_fetches(recorded: Option<(Vec<u32>, u32)>) -> Option<u64> {
     recorded.map(|(references, frames)| belady_fetches(&references, frames))
-}
-
-/// Parts of a cache that may be ahead of their use: one in `share`.
-fn ahead_at_most(parts: u32, share: u32) -> u32 {
-    (parts / share).max(AHEAD_LEAST.min(parts / 2)).max(1)
 }

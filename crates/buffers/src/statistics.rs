@@ -22,6 +22,10 @@ pub struct Statistics {
     pub requests: u64,
     /// Of them, those that failed, their retries included.
     pub requests_failed: u64,
+    /// Second requests for slow ones, which are not among the requests.
+    pub hedges: u64,
+    /// Of them, those that were answered first.
+    pub hedges_won: u64,
     /// Bytes that stores sent.
     pub fetched_bytes: u64,
     /// Of them, those of parts that were given up without having been read.
@@ -38,6 +42,12 @@ pub struct Statistics {
     pub disclosed_ahead: u64,
     /// Objects that are open.
     pub objects: u64,
+    /// Bytes that were read from the disk instead of the store.
+    pub disk_read_bytes: u64,
+    /// Bytes that were written there.
+    pub disk_written_bytes: u64,
+    /// Parts that could not be written there (the disk is full) or read from there as they were written.
+    pub disk_failures: u64,
     /// What the best possible replacement would have fetched for the same references with the same budget (Belady 1966);
     /// `None` unless they were recorded, and all of them.
     pub best_fetches: Option<u64>,
@@ -45,7 +55,7 @@ pub struct Statistics {
 
 impl Statistics {
     /// How many numbers they are.
-    pub(crate) const NUMBERS: usize = 18;
+    pub(crate) const NUMBERS: usize = 23;
 
     /// In the order of their fields, for another process.
     pub(crate) fn to_numbers(self) -> [Option<u64>; Statistics::NUMBERS] {
@@ -59,6 +69,8 @@ impl Statistics {
             Some(self.evictions),
             Some(self.requests),
             Some(self.requests_failed),
+            Some(self.hedges),
+            Some(self.hedges_won),
             Some(self.fetched_bytes),
             Some(self.wasted_bytes),
             Some(self.requests_under_way),
@@ -67,6 +79,9 @@ impl Statistics {
             Some(self.leased_bytes),
             Some(self.disclosed_ahead),
             Some(self.objects),
+            Some(self.disk_read_bytes),
+            Some(self.disk_written_bytes),
+            Some(self.disk_failures),
             self.best_fetches,
         ]
     }
@@ -84,6 +99,8 @@ impl Statistics {
             evictions: next().unwrap_or_default(),
             requests: next().unwrap_or_default(),
             requests_failed: next().unwrap_or_default(),
+            hedges: next().unwrap_or_default(),
+            hedges_won: next().unwrap_or_default(),
             fetched_bytes: next().unwrap_or_default(),
             wasted_bytes: next().unwrap_or_default(),
             requests_under_way: next().unwrap_or_default(),
@@ -92,6 +109,9 @@ impl Statistics {
             leased_bytes: next().unwrap_or_default(),
             disclosed_ahead: next().unwrap_or_default(),
             objects: next().unwrap_or_default(),
+            disk_read_bytes: next().unwrap_or_default(),
+            disk_written_bytes: next().unwrap_or_default(),
+            disk_failures: next().unwrap_or_default(),
             best_fetches: next(),
         }
     }

@@ -2,17 +2,20 @@
 //!
 //! A *frame* is a length and so many bytes, of numbers of a fixed size and of strings with their length before them. A
 //! guest greets with [`Hello`], then sends a request at a time, and the host answers with one frame; a read is answered
-//! with frames of the bytes themselves, an empty one, and one that says how it ended.
+//! with frames of the bytes themselves, an empty one, and one that says how it ended. Behind the answer to a request for the
+//! pool's memory comes a byte that has the descriptors with it.
 
 use std::io::{self, Read, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::error::Error;
+use crate::memory::Granted;
+use crate::readers::Reading;
 use crate::source::{Entry, Stamp};
 use crate::statistics::Statistics;
 
 /// Raised with every change of what is sent.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Bytes of a frame at most, but for the bytes of objects.
 const MOST_FRAME: usize = 16 << 20;
 /// Ranges or URLs of one request, and entries of one answer: so many URLs of the greatest length fit into a frame.
@@ -51,7 +54,10 @@ pub(crate) enum Request {
         stamp: Stamp,
         offset: u64,
         length: u64,
+        reading: Reading,
     },
+    /// What of the pool's memory there is for this guest: [`Granted`].
+    Memory,
     Disclose(Vec<(String, Stamp, u64, u64)>),
     Cancel,
     Statistics,
@@ -147,7 +153,10 @@ impl Words {
                 self
             }
             Request::List { url, deep } => self.byte(2).byte(u8::from(*deep)).text(url),
-            Request::Read { url, stamp, offset, length } => self.read((url, stamp, *offset, *length)),
+            Request::Read { url, stamp, offset, length, reading } => {
+                self.read((url, stamp, *offset, *length), *reading)
+            }
+            Request::Memory => self.byte(7),
             Request::Disclose(ranges) => {
                 let ranges = ranges.iter().map(|(url, stamp, at, length)| (&**url, stamp, *at, *length));
                 self.disclose(ranges)
@@ -158,8 +167,18 @@ impl Words {
     }
 
     /// [`Request::Read`].
-    pub(crate) fn read(&mut self, range: Range<'_>) -> &mut Words {
-        self.byte(3).range(range)
+    pub(crate) fn read(&mut self, range: Range<'_>, reading: Reading) -> &mut Words {
+        self.byte(3).range(range).number(reading.reader).option(reading.compute_ns, |words, compute_ns| {
+            words.number(compute_ns);
+        })
+    }
+
+    /// What is told of the pool's memory.
+    pub(crate) fn granted(&mut self, granted: Granted) -> &mut Words {
+        for number in granted.to_numbers() {
+            self.number(number);
+        }
+        self
     }
 
     /// [`Request::Disclose`].
@@ -319,13 +338,21 @@ impl<'a> Parts<'a> {
             2 => Request::List { deep: self.flag()?, url: self.text()? },
             3 => {
                 let (url, stamp, offset, length) = self.range()?;
-                Request::Read { url, stamp, offset, length }
+                let reading = Reading { reader: self.number()?, compute_ns: self.option(Parts::number)? };
+                Request::Read { url, stamp, offset, length, reading }
             }
             4 => Request::Disclose(self.several(Parts::range)?),
             5 => Request::Cancel,
             6 => Request::Statistics,
+            7 => Request::Memory,
             _ => return Err(damaged("a request is none")),
         })
+    }
+
+    /// What is told of the pool's memory.
+    pub(crate) fn granted(&mut self) -> io::Result<Granted> {
+        let numbers = [self.number()?, self.number()?, self.number()?, self.number()?];
+        Granted::from_numbers(numbers).ok_or_else(|| damaged("a memory that cannot be"))
     }
 
     fn range(&mut self) -> io::Result<(String, Stamp, u64, u64)> {
@@ -376,10 +403,16 @@ mod tests {
             (any::<bool>(), prop::collection::vec(text(), 0..5))
                 .prop_map(|(known, urls)| Request::Open { known, urls }),
             (text(), any::<bool>()).prop_map(|(url, deep)| Request::List { url, deep }),
-            range().prop_map(|(url, stamp, offset, length)| Request::Read { url, stamp, offset, length }),
+            (range(), any::<u64>(), prop::option::of(any::<u64>())).prop_map(
+                |(range, reader, compute_ns)| {
+                    let ((url, stamp, offset, length), reading) = (range, Reading { reader, compute_ns });
+                    Request::Read { url, stamp, offset, length, reading }
+                }
+            ),
             prop::collection::vec(range(), 0..5).prop_map(Request::Disclose),
             Just(Request::Cancel),
             Just(Request::Statistics),
+            Just(Request::Memory),
         ]
     }
 

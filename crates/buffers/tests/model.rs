@@ -85,7 +85,7 @@ fn do_one(pool: &Pool, shelf: &Arc<Shelf>, opened: &mut [Opened; 4], faulty: &mu
         Act::Fail(fails, short, delayed) => {
             // What was asked for under the old ones may still come.
             *faulty |= fails + short > 0;
-            shelf.set_faults(Faults { fails: *fails, short: *short, delayed: *delayed, silent: false });
+            shelf.set_faults(Faults { fails: *fails, short: *short, delayed: *delayed, ..Faults::default() });
         }
     }
 }
@@ -94,20 +94,24 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn bytes_are_right_and_memory_is_bounded(acts in acts(), parts in 1..12_u32) {
+    fn bytes_are_right_and_memory_is_bounded(acts in acts(), parts in 1..12_u32, disk_parts in 0..24_u64) {
         let shelf = Shelf::new();
         for name in NAMES {
             shelf.put(name, 5 * P + 77);
         }
-        let pool = Pool::new(options(parts)).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = options(parts);
+        options.disk_dir = (disk_parts > 0).then(|| folder.path().to_owned());
+        options.disk_bytes = disk_parts * P;
+        let pool = Pool::new(options).unwrap();
         let mut opened: [Opened; 4] = [const { None }; 4];
         let mut faulty = false;
         for act in &acts {
             do_one(&pool, &shelf, &mut opened, &mut faulty, act);
         }
         // The budget, and what one read holds: half of the budget, one part at least; and a part of a closed object that is
-        // just being filled for each request.
-        let slack = u64::from((parts / 2).max(1)) + 4 * 12;
+        // just being filled for each request; and what waits to be written.
+        let slack = u64::from((parts / 2).max(1)) + 4 * 12 + if disk_parts > 0 { 32 + 8 } else { 0 };
         let peak = pool.statistics().unwrap().memory_peak_bytes;
         prop_assert!(peak <= (u64::from(parts) + slack) * P, "{peak} bytes, {parts} parts");
         opened.fill(None);
@@ -140,7 +144,7 @@ fn faults_beside_each_other_give_no_wrong_byte_and_no_hang() {
     for at in 0..20 {
         shelf.put(&format!("o{at}"), 9 * P + 5);
     }
-    shelf.set_faults(Faults { fails: 20, short: 20, delayed: 10, silent: false });
+    shelf.set_faults(Faults { fails: 20, short: 20, delayed: 10, ..Faults::default() });
     let pool = Pool::new(options(30)).unwrap();
     let source: Arc<dyn Source> = shelf.clone();
     let failed: usize = thread::scope(|scope| {

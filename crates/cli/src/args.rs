@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    advise, cc, compare, completions, daemon, device, doctor, learn, model, replay, run, sim, slice,
+    advise, cc, compare, completions, daemon, device, doctor, learn, model, mount, replay, run, sim, slice,
     slowdisk, status, top, trace,
 };
 
@@ -33,6 +33,8 @@ pub enum Command {
     Status(status::Args),
     /// Watch the service: its processes and files, as they change.
     Top(top::Args),
+    /// Mount objects of a store as files, read-only, read ahead and kept in memory.
+    Mount(Box<mount::Args>),
     /// Say which of the kernel's mechanisms work here, and what to do about the others.
     Doctor(doctor::Args),
     /// Say how long reads take and why, without a trace.

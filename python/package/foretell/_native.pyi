@@ -1,5 +1,6 @@
 import builtins
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from typing import Final, SupportsIndex, final
 
 from foretell._types import File, Policy, Ranges
@@ -110,6 +111,12 @@ class Statistics:
     @property
     def objects(self) -> int: ...
     @property
+    def disk_read_bytes(self) -> int: ...
+    @property
+    def disk_written_bytes(self) -> int: ...
+    @property
+    def disk_failures(self) -> int: ...
+    @property
     def best_fetches(self) -> int | None: ...
 
 @final
@@ -123,6 +130,8 @@ class Pool:
         requests: int | None = None,
         threads: int | None = None,
         policy: str | None = None,
+        disk_dir: str | PathLike[str] | None = None,
+        disk_bytes: SupportsIndex | None = None,
         options: Mapping[str, str] | None = None,
         recorded_references: int | None = None,
     ) -> Pool: ...

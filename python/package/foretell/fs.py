@@ -132,7 +132,7 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
     target_protocol: the protocol below: "s3", "gs", "az", "http", "https", "file". Without one, paths are URLs.
     target_options: options of the file system below.
-    budget_bytes, part_bytes, timeout, requests, policy: those of the pool; see foretell.pool.Pool.
+    budget_bytes, part_bytes, timeout, requests, policy, disk_dir, disk_bytes: those of the pool; see foretell.pool.Pool.
     options: options of the store, as object_store names them.
     objects: how many paths are held open; beyond, that which was used longest ago is closed, and its memory given back.
     """
@@ -151,6 +151,8 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
         timeout: float | None = None,
         requests: int | None = None,
         policy: str | None = None,
+        disk_dir: str | None = None,
+        disk_bytes: int | None = None,
         options: Mapping[str, str] | None = None,
         recorded_references: int | None = None,
         objects: int = 1 << 17,
@@ -166,6 +168,8 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
             "timeout": timeout,
             "requests": requests,
             "policy": policy,
+            "disk_dir": disk_dir,
+            "disk_bytes": disk_bytes,
             "options": {**_store_options(target_options or {}), **(options or {})},
             "recorded_references": recorded_references,
         }
@@ -256,6 +260,10 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
             for url, one in found.items():
                 self._remember(state.objects, url, one)
         return [found[url] for url in urls]
+
+    def opened(self, path: str) -> Object:
+        """The open object of a path, in the state that is known of it."""
+        return self._objects([path])[0]
 
     def _read(self, path: str, start: int, end: int | None) -> bytes:
         one = self._objects([path])[0]

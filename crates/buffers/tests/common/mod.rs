@@ -20,6 +20,8 @@ pub(crate) struct Faults {
     pub(crate) delayed: u64,
     /// No answer ever comes.
     pub(crate) silent: bool,
+    /// To this one none comes.
+    pub(crate) stuck: u64,
 }
 
 #[derive(Default)]
@@ -124,6 +126,9 @@ impl Source for Shelf {
             let _busy = Busy::new(&self.busy);
             let faults = *self.faults.lock().unwrap();
             if faults.silent {
+                std::future::pending::<()>().await;
+            }
+            if self.once_in(faults.stuck) {
                 std::future::pending::<()>().await;
             }
             if self.once_in(faults.delayed) {

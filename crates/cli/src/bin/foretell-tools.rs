@@ -5,17 +5,21 @@ use std::process::ExitCode;
 use anyhow::Result;
 use foretell::args::{Cli, Command};
 use foretell::commands::{
-    advise, cc, compare, completions, daemon, device, doctor, learn, model, replay, run, sim, slice,
+    advise, cc, compare, completions, daemon, device, doctor, learn, model, mount, replay, run, sim, slice,
     slowdisk, status, top, trace,
 };
 use foretell::entry::enter;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|a| a == "slowdisk")
-        && arguments.next().is_some_and(|a| a == slowdisk::HELPER)
-    {
-        return foretell_slowdisk::helper_main();
+    match (arguments.next(), arguments.next(), arguments.next()) {
+        (Some(one), Some(other), _) if one == "slowdisk" && other == slowdisk::HELPER => {
+            return foretell_slowdisk::helper_main();
+        }
+        (Some(one), Some(other), Some(directory)) if one == "mount" && other == mount::GUARD => {
+            return foretell_mount::guard_main(directory.as_ref());
+        }
+        _ => {}
     }
     enter(execute)
 }
@@ -29,6 +33,7 @@ fn execute(cli: &Cli) -> Result<u8> {
         Command::Daemon(args) => daemon::execute(args),
         Command::Status(args) => status::execute(args),
         Command::Top(args) => top::execute(args),
+        Command::Mount(args) => mount::execute(args),
         Command::Doctor(args) => doctor::execute(args),
         Command::Model(args) => model::execute(args),
         Command::Sim(args) => sim::execute(args),

@@ -9,6 +9,7 @@ pub mod device;
 pub mod doctor;
 pub mod learn;
 pub mod model;
+pub mod mount;
 pub mod replay;
 pub mod run;
 pub mod sim;

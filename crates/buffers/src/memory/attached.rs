@@ -1,0 +1,127 @@
+//! The memory of a pool, as another process sees it.
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::mm::ProtFlags;
+
+use super::board::{Board, GUEST_LANES, LOCAL_LANES, MOST_GUESTS, Reference, Shape};
+use super::lanes::Local;
+use super::mapping::Mapping;
+
+/// What a guest is told of the memory that it gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) shape: Shape,
+    pub(crate) first_lane: u32,
+}
+
+impl Granted {
+    /// For another process.
+    pub(crate) fn to_numbers(self) -> [u64; 4] {
+        let Shape { slots, parts, part_bytes } = self.shape;
+        [slots, parts, part_bytes, self.first_lane].map(u64::from)
+    }
+
+    /// `None` if it cannot be.
+    pub(crate) fn from_numbers(numbers: [u64; 4]) -> Option<Granted> {
+        let [slots, parts, part_bytes, first_lane] = numbers.map(|number| u32::try_from(number).ok());
+        let shape = Shape { slots: slots?, parts: parts?, part_bytes: part_bytes? };
+        let lanes = LOCAL_LANES..LOCAL_LANES + MOST_GUESTS * GUEST_LANES;
+        let first_lane = first_lane.filter(|first| lanes.contains(first) && first % GUEST_LANES == 0)?;
+        let is_possible = shape.parts > 0 && shape.slots >= shape.parts && shape.part_bytes > 0;
+        is_possible.then_some(Granted { shape, first_lane })
+    }
+}
+
+/// The memory of another process's pool.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    data: Mapping,
+    board: Board,
+    lanes: Local,
+}
+
+impl Attached {
+    /// Maps data and board.
+    pub(crate) fn new(granted: Granted, data: &OwnedFd, board: &OwnedFd) -> io::Result<Attached> {
+        let bytes = granted.shape.data_bytes().ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Attached {
+            data: Mapping::open(data.as_fd(), bytes, ProtFlags::READ)?,
+            board: Board::open(board.as_fd(), granted.shape)?,
+            lanes: Local::of(granted.first_lane, GUEST_LANES),
+        })
+    }
+
+    /// Bytes of a part.
+    pub(crate) fn part_bytes(&self) -> u64 {
+        self.board.shape().part_bytes.into()
+    }
+
+    /// As [`super::Arena::read`].
+    pub(crate) fn read(&self, reference: Reference, within: usize, buffer: &mut [u8]) -> Option<bool> {
+        let lane = self.lanes.take()?;
+        if !self.board.has_room(lane.lane) {
+            return None;
+        }
+        let reading = Reading { board: &self.board, lane: lane.lane };
+        let (mut at, mut rest) = (within, buffer);
+        for part in (reference.first..).take(reference.parts as usize) {
+            let slot = self.board.find(reference.serial, part)?;
+            reading.read(slot);
+            // From here on it is not filled anew, if it still holds this.
+            let length = self.board.holds(slot, reference.serial, part)? as usize;
+            let count = length.checked_sub(at)?.min(rest.len());
+            let start = self.data.pointer(slot as usize * self.part_bytes() as usize + at, count);
+            let (mine, others) = rest.split_at_mut(count);
+            // SAFETY: `pointer` checks the bounds; the pool's process does not write there while the lane says that it is
+            // read, and this one cannot.
+            mine.copy_from_slice(unsafe { std::slice::from_raw_parts(start.as_ptr(), count) });
+            (at, rest) = (0, others);
+        }
+        drop(reading);
+        if !rest.is_empty() {
+            return None;
+        }
+        self.board.push(lane.lane, reference);
+        // Once, and again if nobody comes.
+        Some(self.board.untold(lane.lane).is_multiple_of(self.board.told_at()))
+    }
+}
+
+#[cfg(test)]
+impl Attached {
+    /// Begins to read a part and is stopped in the middle of it, as a process may be. Gives its slot.
+    pub(super) fn stop(&self, lane: u32, serial: u64, part: u32) -> Option<u32> {
+        let slot = self.board.find(serial, part);
+        self.board.set_reading(lane, slot);
+        slot.filter(|&slot| self.board.holds(slot, serial, part).is_some())
+    }
+
+    /// What such a reader goes on to read.
+    pub(super) fn bytes(&self, slot: u32, length: usize) -> Vec<u8> {
+        let start = self.data.pointer(slot as usize * self.part_bytes() as usize, length);
+        // SAFETY: within the mapping, and nobody else runs meanwhile.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), length) }.to_vec()
+    }
+}
+
+/// A lane that says which slot is read, until it is dropped.
+struct Reading<'a> {
+    board: &'a Board,
+    lane: u32,
+}
+
+impl Reading<'_> {
+    fn read(&self, slot: u32) {
+        self.board.set_reading(self.lane, Some(slot));
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.board.set_reading(self.lane, None);
+    }
+}
