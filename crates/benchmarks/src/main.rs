@@ -24,6 +24,7 @@ mod reader;
 mod report;
 mod strategies;
 mod together;
+mod ways;
 
 use std::process::ExitCode;
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::patterned::{self, Patterned};
 use crate::random::Random;
+use crate::ways::{self, Told};
 
 /// The block of the papers.
 pub(crate) const BLOCK_BYTES: u64 = 8192;
@@ -60,6 +61,8 @@ enum Mode {
     },
     /// A workload of the model.
     Patterned(Patterned),
+    /// A file from beginning to end in one of the ways that programs have.
+    Ways(Told),
     /// ReadN of Cao, Felten and Li 1994, section 6: the first N blocks five times, then the next N.
     ReadN {
         file: PathBuf,
@@ -90,6 +93,10 @@ pub(crate) fn run(arguments: &ReaderArguments) -> Result<()> {
     let mut reader = Reader::default();
     match &arguments.mode {
         Mode::Patterned(told) => return write(arguments, &patterned::run(told)?),
+        Mode::Ways(told) => {
+            reader.begin();
+            reader.reads = ways::run(told)?;
+        }
         Mode::Passes { file, passes } => {
             let (file, blocks) = open(file)?;
             reader.begin();

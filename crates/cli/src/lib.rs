@@ -29,6 +29,7 @@ pub mod host;
 pub mod hosts;
 mod input_log;
 pub mod learning;
+mod matched;
 pub mod nearest;
 mod partner;
 pub mod plot;

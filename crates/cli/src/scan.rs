@@ -40,8 +40,17 @@ pub enum Verdict<T> {
 /// Entries that are still looked at after the first match, for more of them: about 10 ms.
 const ENTRIES_FOR_MORE: usize = 4096;
 
+/// Files that a rule matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Matching {
+    /// Some of them.
+    pub files: Vec<PathBuf>,
+    /// These are all.
+    pub are_all: bool,
+}
+
 /// The regular files that the rule matches: at most `most`, and only those that stand near the first one.
-pub fn matching(rule: &Rule, most: usize, allowance: &mut Allowance) -> Verdict<Vec<PathBuf>> {
+pub fn matching(rule: &Rule, most: usize, allowance: &mut Allowance) -> Verdict<Matching> {
     let Some(glob) = matcher(rule) else { return Verdict::Unknown };
     let mut matches = Vec::new();
     let mut near = Allowance { entries: allowance.entries };
@@ -56,7 +65,7 @@ pub fn matching(rule: &Rule, most: usize, allowance: &mut Allowance) -> Verdict<
         (matches.len() >= most).then_some(())
     });
     if !matches.is_empty() {
-        return Verdict::Found(matches);
+        return Verdict::Found(Matching { files: matches, are_all: verdict == Verdict::Nothing });
     }
     allowance.entries = near.entries;
     if verdict == Verdict::Nothing { Verdict::Nothing } else { Verdict::Unknown }
@@ -171,9 +180,12 @@ mod tests {
         let (_dir, root) = tree();
         let rule = |text| rules(&root, &[text]).remove(0);
         let ask = |text, entries| matching(&rule(text), 2, &mut Allowance { entries });
-        assert_eq!(ask("**/c.txt=mru", 100), Verdict::Found(vec![root.join("d/e/c.txt")]));
-        assert_eq!(ask("a.db=mru", 100), Verdict::Found(vec![root.join("a.db")]));
-        assert_eq!(ask("**=mru", 100), Verdict::Found(vec![root.join("a.db"), root.join("d/b.db")]));
+        let found = |names: &[&str], are_all| {
+            Verdict::Found(Matching { files: names.iter().map(|name| root.join(name)).collect(), are_all })
+        };
+        assert_eq!(ask("**/c.txt=mru", 100), found(&["d/e/c.txt"], true));
+        assert_eq!(ask("a.db=mru", 100), found(&["a.db"], true));
+        assert_eq!(ask("**=mru", 100), found(&["a.db", "d/b.db"], false));
         assert_eq!(ask("*.txt=mru", 100), Verdict::Nothing);
         assert_eq!(ask("d=mru", 100), Verdict::Nothing);
         assert_eq!(ask("**/c.txt=mru", 3), Verdict::Unknown);

@@ -45,6 +45,10 @@ impl Loop {
         std::fs::read_to_string(self.setting("read_ahead_kb")).unwrap().trim().to_owned()
     }
 
+    fn set_read_ahead_kb(&self, kb: &str) {
+        std::fs::write(self.setting("read_ahead_kb"), kb).unwrap();
+    }
+
     fn apply(&self) -> Ended {
         let workload = "sequential,bytes=256M,streams=4,think_us=500";
         let device = self.device.to_str().unwrap();
@@ -71,25 +75,36 @@ fn ok(ended: Ended) -> String {
 #[test]
 fn advice_is_set_shown_and_put_back() {
     let Some(device) = Loop::new("advice_is_set_shown_and_put_back") else { return };
-    let before = device.read_ahead_kb();
-    assert_ne!(before, "512");
+    // Linux 6.18 begins with 8192, which is as good for this workload.
+    device.set_read_ahead_kb("128");
     let said = ok(device.apply());
-    assert!(said.contains(&format!("{}: read_ahead_kb: {before} -> 512", device.name())), "{said}");
+    assert!(said.contains(&format!("{}: read_ahead_kb: 128 -> 512", device.name())), "{said}");
     assert!(said.contains("--undo /dev/loop"), "{said}");
     assert_eq!(device.read_ahead_kb(), "512");
     let again = ok(device.apply());
-    assert!(again.contains("is 512 already"), "{again}");
+    assert!(again.contains("nothing that can be set there"), "{again}");
     let said = ok(device.undo());
-    assert!(said.contains(&format!("512 -> {before}, as it was")), "{said}");
-    assert_eq!(device.read_ahead_kb(), before);
+    assert!(said.contains("512 -> 128, as it was"), "{said}");
+    assert_eq!(device.read_ahead_kb(), "128");
     assert!(ok(device.undo()).contains("nothing was set there"));
+}
+
+/// Larger windows than advised cost nothing here: they are not made smaller.
+#[test]
+fn what_is_set_as_well_as_advised_stays() {
+    let Some(device) = Loop::new("what_is_set_as_well_as_advised_stays") else { return };
+    device.set_read_ahead_kb("4096");
+    let said = ok(device.apply());
+    assert!(said.contains("nothing that can be set there would make it 3% faster"), "{said}");
+    assert_eq!(device.read_ahead_kb(), "4096");
 }
 
 #[test]
 fn what_somebody_else_sets_meanwhile_stays() {
     let Some(device) = Loop::new("what_somebody_else_sets_meanwhile_stays") else { return };
+    device.set_read_ahead_kb("128");
     ok(device.apply());
-    std::fs::write(device.setting("read_ahead_kb"), "300").unwrap();
+    device.set_read_ahead_kb("300");
     assert!(ok(device.undo()).contains("left at 300"));
     assert_eq!(device.read_ahead_kb(), "300");
 }

@@ -10,7 +10,8 @@ pub enum PoolPolicy {
     /// The least recently used one.
     #[default]
     Lru,
-    /// The most recently used one: right for cyclic scans of more than fits.
+    /// The most recently used one: right for cyclic scans of more than fits. What a reader behind is about to reference goes
+    /// last.
     Mru,
     /// What was referenced at most once passes through a small queue (S3-FIFO; Yang et al., SOSP 2023).
     S3Fifo,

@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 use foretell_policy::{
-    Access, Block, Config, Engine, FileId, Input, Layout, ManagerId, PoolPolicy, ProcessId,
+    Access, Action, Block, Config, Engine, FileId, Input, Layout, ManagerId, Nanos, PoolPolicy, Prefetch,
+    ProcessId, Residency,
 };
 use foretell_testkit::policies::{Linux, Lirs, Policy, Recency, S3Fifo, Sieve, hits};
 use foretell_testkit::workload::{cyclic, read_n, references};
@@ -172,4 +173,34 @@ fn a_ninth_adaptive_level_is_refused() {
     engine.set_policy(manager, 3, PoolPolicy::Adaptive).unwrap();
     engine.set_policy(manager, 3, PoolPolicy::Lru).unwrap();
     engine.set_policy(manager, 8, PoolPolicy::Adaptive).unwrap();
+}
+
+/// Three processes go round a file of 400 blocks on a real cache, each some blocks behind the one before, with room for 200.
+/// One of them alone would fetch 400 blocks the first time and 200 each further time, and together they fetch hardly more: at
+/// the turn the first one is at the beginning already when the others are at the end still.
+#[test]
+fn readers_that_follow_each_other_fetch_a_block_once() {
+    let (blocks, cache_blocks, passes, behind) = (400_u32, 200, 4, 5);
+    let config =
+        Config { residency: Residency::Advisory, prefetch: Prefetch::None, ..Config::new(cache_blocks) };
+    let mut engine = Engine::new(config);
+    let manager = engine.add_manager(true).unwrap();
+    let processes = [(); 3].map(|()| engine.add_process(manager));
+    let file = engine.add_file(Layout::Unknown).unwrap();
+    engine.set_policy(manager, 0, PoolPolicy::Mru).unwrap();
+    let (mut fetches, mut now) = (0, Nanos(0));
+    for step in 0..passes * blocks + 2 * behind {
+        for (process, place) in processes.iter().zip(0..) {
+            let at = step.checked_sub(place * behind).filter(|&at| at < passes * blocks);
+            let Some(index) = at.map(|at| at % blocks) else { continue };
+            now.0 += 1;
+            fetches += u32::from(engine.access(now, *process, Block::new(file, index)) == Access::Miss);
+            while let Some(action) = engine.poll_action() {
+                let Action::Evict { block } = action else { panic!("{action:?}") };
+                engine.tell(now, Input::Gone { block });
+            }
+        }
+    }
+    let alone = blocks + (passes - 1) * (blocks - cache_blocks);
+    assert!((alone..=alone + alone / 20).contains(&fetches), "{fetches} instead of {alone}");
 }

@@ -6,6 +6,7 @@ mod hits;
 mod model;
 mod neighbour;
 mod nights;
+mod reads;
 mod scan;
 mod slice;
 mod strategies;
@@ -165,6 +166,7 @@ pub(crate) fn prepare<'b>(name: Name, bench: &'b Bench) -> Result<Box<dyn Case +
         Name::Neighbour => Box::new(neighbour::Neighbour::prepare(bench)?),
         Name::Nights => Box::new(nights::Nights::prepare(bench, false)?),
         Name::NightsDisk => Box::new(nights::Nights::prepare(bench, true)?),
+        Name::Reads => Box::new(reads::Reads::prepare(bench)?),
         Name::Walks => Box::new(walks::Walks::prepare(bench)?),
         Name::Foolish => Box::new(foolish::Foolish::prepare(bench)?),
         Name::Strategies => Box::new(strategies::Strategies::alone(bench)?),

@@ -53,6 +53,12 @@ impl Queue {
         self.read("rotational").is_ok_and(|text| text == "1")
     }
 
+    /// What the kernel reads ahead for files on it, KiB; `None` if that is not told.
+    #[must_use]
+    pub fn read_ahead_kb(&self) -> Option<u64> {
+        self.read(READ_AHEAD_KB).ok()?.parse().ok()
+    }
+
     /// What a setting is; of a choice, the one in brackets.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ use crate::nearest::nearest;
 use crate::partner::Partner;
 use crate::program::{self, NotRun, Program};
 use crate::rule::Rule;
-use crate::scan::{self, Allowance, Verdict};
+use crate::scan::Allowance;
 use crate::signals::ForProgram;
 use crate::size::human_bytes;
 use crate::stats::Stats;
@@ -41,7 +41,7 @@ use crate::steered::Steered;
 use crate::terminal::{note, say, warn, with_causes};
 use crate::uncontrolled::Refused;
 use crate::watched::Held;
-use crate::{hosts, report};
+use crate::{hosts, matched, report};
 
 /// Flags of `foretell run`, as they were typed; [`config::resolve`] gives them their meaning.
 #[derive(Debug, clap::Args)]
@@ -390,32 +390,6 @@ fn statistics_file(args: &Args) -> Result<Option<Output>> {
     args.stats.as_deref().map(Output::open).transpose().map_err(|e| anyhow!("--stats {e}"))
 }
 
-/// Files of a rule that are put under control before the program starts. Of further ones, what is read
-/// before they are recognised goes unseen: some hundred microseconds.
-const EXPECTED_FILES: usize = 256;
-
-/// The first files that each rule matches; says which rules match none.
-fn expected_files(controlled: &[Controlled], allowance: &mut Allowance) -> Vec<PathBuf> {
-    let mut expected = Vec::new();
-    for rule in controlled.iter().flat_map(|c| &c.rules) {
-        match scan::matching(rule, EXPECTED_FILES, allowance) {
-            Verdict::Found(files) => expected.extend(files),
-            Verdict::Nothing => warn_of_nothing(rule),
-            Verdict::Unknown => {}
-        }
-    }
-    expected
-}
-
-fn warn_of_nothing(rule: &Rule) {
-    let advice = if Path::new(&rule.glob).is_dir() {
-        format!("; it is a directory: '{}/**' matches the files in it", rule.glob)
-    } else {
-        String::new()
-    };
-    warn(&format!("rule '{rule}' matches no file at present{advice}"));
-}
-
 /// The lists of a recording when nothing else says what will be read: then each reader follows its own.
 fn sole(sources: &[HintSource]) -> Option<&Lists> {
     match sources {
@@ -434,7 +408,7 @@ fn begin(
 ) -> Result<Steered, Refused> {
     let wrong = |e: anyhow::Error| Refused::Wrong(e);
     let mut allowance = Allowance::default();
-    let expected = expected_files(&effective.controlled, &mut allowance);
+    let expected = matched::files(effective, args.quiet, &mut allowance);
     let name = wanted.name();
     let (mut attached, program) = match wanted {
         Wanted::Attached(attached) => (Some(attached), None),

@@ -70,7 +70,7 @@ fn places(mut object: Object, types: &KernelTypes) -> Vec<Mechanism> {
             return hooks.map(failed).collect();
         }
     }
-    SIGHTS.iter().flat_map(|sight| told(sight, attach(&mut object, types, sight))).collect()
+    SIGHTS.iter().flat_map(|sight| told(sight, attach(&object, types, sight))).collect()
 }
 
 /// What became of the ways to see something. What another way makes good for is no trouble.

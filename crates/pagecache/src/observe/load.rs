@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::OwnedFd;
 
 use aya::maps::{Map, MapData, MapError};
 
@@ -185,7 +186,7 @@ fn not_loaded(source: LoadError) -> ObserveError {
 }
 
 /// Loads and attaches one program.
-fn attach_one(object: &mut Object, number: u32, hook: &Hook) -> Result<(), ObserveError> {
+fn attach_one(object: &Object, number: u32, hook: &Hook) -> Result<OwnedFd, ObserveError> {
     if !object.has_program(hook.program) {
         let reason = "it is not in the object that was built".to_owned();
         return Err(ObserveError::ProgramRefused { program: hook.program, reason });
@@ -201,14 +202,15 @@ fn attach_one(object: &mut Object, number: u32, hook: &Hook) -> Result<(), Obser
 
 /// Goes through the ways to see something until one works, and says what became of each hook that was tried, and which way
 /// it is. It is the one place where that is decided: the doctor reports what it says.
-pub(crate) fn attach(object: &mut Object, types: &KernelTypes, sight: &Sight) -> Attached {
+pub(crate) fn attach(object: &Object, types: &KernelTypes, sight: &Sight) -> Attached {
     let mut tried = Vec::new();
     for (number, way) in sight.ways.iter().enumerate() {
         let wanted = way.iter().filter(|hook| !hook.only_if_there || types.place(hook.place).is_some());
+        let mut links = Vec::new();
         let mut works = true;
         for hook in wanted {
             let done = match types.place(hook.place) {
-                Some(number) => attach_one(object, number, hook),
+                Some(number) => attach_one(object, number, hook).map(|link| links.push(link)),
                 None => Err(ObserveError::PlaceAbsent { place: hook.place.to_string() }),
             };
             works &= done.is_ok();
@@ -218,33 +220,51 @@ pub(crate) fn attach(object: &mut Object, types: &KernelTypes, sight: &Sight) ->
             }
         }
         if works {
-            return Attached { way: Some(number), tried };
+            return Attached { way: Some(number), links, tried };
         }
     }
-    Attached { way: None, tried }
+    Attached { way: None, links: Vec::new(), tried }
 }
 
 /// What became of a [`Sight`].
 pub(crate) struct Attached {
     /// Which of its ways works.
     pub(crate) way: Option<usize>,
+    /// The programs of that way, attached for as long as these live.
+    links: Vec<OwnedFd>,
     pub(crate) tried: Vec<(Hook, Result<(), ObserveError>)>,
 }
 
 impl Attached {
-    /// Which way it is.
+    /// Which way it is, and its programs.
     ///
     /// # Errors
     /// What the kernel said to the last one, if it has the place; else to the first one.
-    fn way(self) -> Result<usize, ObserveError> {
+    fn way(self) -> Result<(usize, Vec<OwnedFd>), ObserveError> {
         if let Some(way) = self.way {
-            return Ok(way);
+            return Ok((way, self.links));
         }
         let mut errors = self.tried.into_iter().filter_map(|(_, done)| done.err());
         let first = errors.next();
         let last = errors.filter(|error| !matches!(error, ObserveError::PlaceAbsent { .. })).last();
         Err(last.or(first).unwrap_or_else(refused))
     }
+}
+
+/// All of these at the same time: the kernel checks a program for milliseconds, before which no job can begin.
+fn attach_all(object: &Object, types: &KernelTypes, sights: &[&Sight]) -> Vec<Attached> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = sights
+            .iter()
+            .map(|sight| std::thread::Builder::new().spawn_scoped(scope, || attach(object, types, sight)))
+            .collect();
+        let attached = threads.into_iter().zip(sights).map(|(thread, sight)| {
+            // Where there is no thread to be had it is done here.
+            let done = thread.ok().and_then(|thread| thread.join().ok());
+            done.unwrap_or_else(|| attach(object, types, sight))
+        });
+        attached.collect()
+    })
 }
 
 /// Everything at once.
@@ -257,10 +277,16 @@ pub(super) fn load(config: &ObserverConfig) -> Result<Loaded, ObserveError> {
     let sizes = [("files", config.files), ("accounts", at_a_time), ("waits", at_a_time)];
     prepare(&mut object, &types, config.ring_bytes, &sizes)?;
     let (mut read_hook, mut sees_faults) = (ReadHook::Tracepoint, true);
-    for sight in SIGHTS.iter().filter(|sight| !(config.watch_only && sight.what == REMOVALS)) {
-        match attach(&mut object, &types, sight).way() {
-            Ok(way) if sight.what == READS.what && way > 0 => read_hook = ReadHook::Exit,
-            Ok(_) => {}
+    let wanted = SIGHTS.iter().filter(|sight| !(config.watch_only && sight.what == REMOVALS));
+    let wanted: Vec<&Sight> = wanted.collect();
+    for (sight, attached) in wanted.iter().zip(attach_all(&object, &types, &wanted)) {
+        match attached.way() {
+            Ok((way, links)) => {
+                object.keep(links);
+                if sight.what == READS.what && way > 0 {
+                    read_hook = ReadHook::Exit;
+                }
+            }
             Err(error) if sight.required => return Err(error),
             Err(_) => sees_faults = false,
         }
@@ -350,29 +376,29 @@ mod tests {
     #[test]
     fn waits_can_be_seen_without_the_state_among_the_arguments() {
         let test = "waits_can_be_seen_without_the_state_among_the_arguments";
-        let (mut object, types) = match prepared() {
+        let (object, types) = match prepared() {
             Ok(made) => made,
             Err(why) => return println!("skipped: {test}: {why}"),
         };
         let waits = SIGHTS.iter().find(|sight| sight.what == "waits").unwrap();
         let hook = &waits.ways[1][0];
-        attach_one(&mut object, types.place(hook.place).unwrap(), hook).unwrap();
+        attach_one(&object, types.place(hook.place).unwrap(), hook).unwrap();
     }
 
     #[test]
     fn the_first_way_that_works_is_taken_and_what_lacks_is_named() {
         let test = "the_first_way_that_works_is_taken_and_what_lacks_is_named";
-        let (mut object, types) = match prepared() {
+        let (object, types) = match prepared() {
             Ok(made) => made,
             Err(why) => return println!("skipped: {test}: {why}"),
         };
         const ABSENT: &[Hook] = &[on("foretell_fork", Tracepoint("no_such_place"))];
         const THERE: &[Hook] = &[on("foretell_fork", Tracepoint("sched_process_fork"))];
         let sight = Sight { what: "forks", ways: &[ABSENT, THERE], required: true };
-        let attached = attach(&mut object, &types, &sight);
+        let attached = attach(&object, &types, &sight);
         assert_eq!((attached.way, attached.tried.len()), (Some(1), 2));
         let sight = Sight { ways: &[ABSENT, ABSENT], ..sight };
-        let error = attach(&mut object, &types, &sight).way().unwrap_err().to_string();
+        let error = attach(&object, &types, &sight).way().unwrap_err().to_string();
         assert!(error.contains("tp_btf/no_such_place"), "{error}");
     }
 

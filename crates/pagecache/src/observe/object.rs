@@ -122,8 +122,9 @@ impl Object {
         self.parsed.programs.contains_key(name)
     }
 
-    /// Loads a program and attaches it at a place that has this number among the kernel's types.
-    pub(crate) fn attach(&mut self, name: &str, place: Place, number: u32) -> Result<(), Refusal> {
+    /// Loads a program and attaches it at a place that has this number among the kernel's types, for as long as what is
+    /// given back lives.
+    pub(crate) fn attach(&self, name: &str, place: Place, number: u32) -> Result<OwnedFd, Refusal> {
         let attach_type = match place {
             Place::Tracepoint(_) => bpf_attach_type::BPF_TRACE_RAW_TP,
             Place::Enter(_) => bpf_attach_type::BPF_TRACE_FENTRY,
@@ -136,8 +137,12 @@ impl Object {
         attributes.raw_tracepoint.prog_fd = loaded.as_raw_fd() as u32;
         // SAFETY: it points to nothing.
         let link = unsafe { descriptor(bpf_cmd::BPF_RAW_TRACEPOINT_OPEN, &attributes) };
-        self.links.push(link.map_err(|error| Refusal { error, log: String::new() })?);
-        Ok(())
+        link.map_err(|error| Refusal { error, log: String::new() })
+    }
+
+    /// Keeps programs attached that are.
+    pub(crate) fn keep(&mut self, links: Vec<OwnedFd>) {
+        self.links.extend(links);
     }
 
     /// Loads a program that is attached to nothing: it is run when it is asked for.

@@ -62,6 +62,24 @@ fn a_cyclic_scan_with_readahead_fetches_what_arithmetic_says() {
     cyclic_scan(&stage, "plain", 16384, 8192, 4);
 }
 
+/// Three threads read the same file at the same time, four times. How far they come apart is up to the machine, and so is
+/// what the best replacement would fetch; each for itself they would fetch more than twice as much.
+#[test]
+fn readers_that_follow_each_other_fetch_hardly_more_than_one() {
+    let Some(stage) = stage("readers_that_follow_each_other_fetch_hardly_more_than_one") else { return };
+    let path = stage.file("a", 4096);
+    let report = undisturbed(|| {
+        chill(&path);
+        let mut play = Play::new(options(2048), stage.rule(PoolPolicy::Mru));
+        play.run(&format!("open f {} random", path.display()));
+        play.run(&format!("together f {BLOCK} 4 {} 3", compute_us()));
+        play.undisturbed_report()
+    });
+    assert_eq!(report.counts.references, 3 * 4 * 4096, "{report:?}");
+    let best = report.belady_fetches.unwrap();
+    assert!((best..best * 3 / 2).contains(&report.counts.demand_fetches), "{report:?}");
+}
+
 /// A sequential read with the kernel's readahead leaves large folios, which only go as a whole.
 #[test]
 fn large_folios_go_as_a_whole() {

@@ -111,13 +111,14 @@ fn as_reader() {
             // read FILE OFFSET LENGTH
             "read" => read(&files[words[1]], number(2), number(3)),
             // pass FILE LENGTH TIMES [MICROSECONDS to compute after each read]
-            "pass" => (0..number(3)).for_each(|_| {
-                let compute = words.get(4).map_or(0, |word| word.parse().unwrap());
-                let size = files[words[1]].metadata().unwrap().len();
-                for i in 0..size.div_ceil(number(2)) {
-                    read(&files[words[1]], i * number(2), number(2));
-                    let start = Instant::now();
-                    while start.elapsed() < Duration::from_micros(compute) {}
+            "pass" => {
+                let compute_us = words.get(4).map_or(0, |word| word.parse().unwrap());
+                passes(&files[words[1]], number(2), number(3), compute_us);
+            }
+            // together FILE LENGTH TIMES MICROSECONDS THREADS
+            "together" => std::thread::scope(|scope| {
+                for _ in 0..number(5) {
+                    scope.spawn(|| passes(&files[words[1]], number(2), number(3), number(4)));
                 }
             }),
             // shuffled FILE LENGTH SEED MICROSECONDS
@@ -139,6 +140,16 @@ fn as_reader() {
             other => panic!("{other}?"),
         }
         println!("done");
+    }
+}
+
+/// Reads a file from beginning to end, so many times.
+fn passes(file: &File, length: u64, times: u64, compute_us: u64) {
+    let size = file.metadata().unwrap().len();
+    for at in (0..times).flat_map(|_| 0..size.div_ceil(length)) {
+        read(file, at * length, length);
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_micros(compute_us) {}
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Books;
 use crate::blocks::{BlockId, Mark, NO_POOL, State};
+use crate::config::Residency;
 use crate::control::Pools;
 use crate::ids::{FileId, ManagerId};
 use crate::input::LimitReached;
@@ -79,8 +80,7 @@ impl Books {
             && record.owner() == Some(manager)
             && let Some(pools) = self.managers.pools_mut(manager)
         {
-            let block = record.block;
-            pools.observe(&mut self.blocks, block);
+            pools.observe(&mut self.blocks, b);
         }
     }
 
@@ -176,8 +176,15 @@ impl Books {
     /// Makes a manager a controlling one: its blocks so far fill its pools in order of recency.
     pub(super) fn control(&mut self, manager: ManagerId) {
         let (limits, cache_blocks) = (self.config.limits, self.config.cache_blocks);
-        let new =
-            || Pools::new(manager, limits.levels_per_manager, limits.file_records_per_manager, cache_blocks);
+        let is_live = self.config.residency == Residency::Advisory;
+        let new = || {
+            let (levels, files) = (limits.levels_per_manager, limits.file_records_per_manager);
+            let mut pools = Pools::new(manager, levels, files, cache_blocks);
+            if is_live {
+                pools.follow_readers();
+            }
+            pools
+        };
         if !self.managers.take_control(manager, new) || self.managers.owned(manager) == 0 {
             return;
         }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use foretell_analytic::advise::{Advice, advise, streams_for_rate};
+use foretell_analytic::workload::{Prefetching, Workload};
 use foretell_device::DeviceParameters;
 use serde::Serialize;
 
@@ -38,11 +39,16 @@ pub(super) fn execute(args: &Args) -> Result<()> {
     };
     // Found out before anything is said.
     let queue = args.apply.as_deref().map(Queue::of).transpose().context("--apply")?;
-    let advice = advise_workload(workload, args.rate.as_deref())?;
+    let advice = advise_workload(workload, args.rate.as_deref(), queue.as_ref())?;
     let Some(queue) = queue else { return Ok(()) };
     let wanted = apply::wanted(&advice, &queue);
     let outcomes = apply::apply(&queue, &wanted, Path::new(apply::STATE_DIRECTORY)).context("--apply")?;
-    tell(workload.json, &queue, &outcomes, "nothing of the advice can be set there");
+    tell(
+        workload.json,
+        &queue,
+        &outcomes,
+        "nothing that can be set there would make it 3% faster than it is",
+    );
     Ok(())
 }
 
@@ -71,11 +77,27 @@ fn tell(json: bool, queue: &Queue, outcomes: &[Outcome], nothing: &str) {
     if json { note(&text) } else { say(&text) }
 }
 
+/// The workload as it is on a device whose readahead is set so: advice must be better than that, and not than what Linux
+/// once began with. A workload that names a readahead keeps it.
+fn as_set(workload: Workload, text: &str, queue: &Queue) -> Workload {
+    let names_it = text.split(',').any(|part| part.trim_start().starts_with("read_ahead"));
+    let set_kb = queue.read_ahead_kb().filter(|_| !names_it);
+    match (workload.prefetching, set_kb) {
+        (Prefetching::Linux { .. }, Some(kb)) => {
+            Workload { prefetching: Prefetching::Linux { read_ahead_bytes: kb << 10 }, ..workload }
+        }
+        _ => workload,
+    }
+}
+
 /// Advises and prints.
-fn advise_workload(args: &WorkloadArgs, rate: Option<&str>) -> Result<Vec<Advice>> {
+fn advise_workload(args: &WorkloadArgs, rate: Option<&str>, queue: Option<&Queue>) -> Result<Vec<Advice>> {
     let device = find_device(&args.device)?;
     let workload = parse_workload(&args.workload)?;
     let pictures = Pictures::of(args)?;
+    // Where what is set does not fit the workload's memory, anything that does is better.
+    let set = queue.map(|queue| as_set(workload, &args.workload, queue));
+    let workload = set.filter(|set| advise(&device, set).is_ok()).unwrap_or(workload);
     let (now, mut advice) = advise(&device, &workload).map_err(|e| anyhow!("--workload: {e}"))?;
     if let Some(text) = rate {
         let size = Size::parse(text).map_err(|e| anyhow!("--rate: {e}"))?;

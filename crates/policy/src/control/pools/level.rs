@@ -102,6 +102,12 @@ impl Level {
         matches!(self.order, Order::Recency { .. })
     }
 
+    /// Does the one go first that was referenced last?
+    #[inline]
+    pub(super) fn is_newest_first(&self) -> bool {
+        matches!(self.order, Order::Recency { newest_first: true, .. })
+    }
+
     pub(super) fn shadow_report(&self) -> Option<ShadowReport> {
         self.shadow.as_ref().map(|shadow| shadow.report())
     }
@@ -149,6 +155,19 @@ impl Level {
                     ranking.hit(place);
                 }
             }
+        }
+    }
+
+    /// A block of the level is to be replaced later than the others, where the order is one of recency.
+    pub(super) fn keep(&mut self, blocks: &mut Blocks, b: BlockId) {
+        if let Order::Recency { blocks: list, newest_first } = &mut self.order {
+            list.remove(blocks[b].place);
+            let place = if *newest_first {
+                list.push_front(b, |m, p| blocks[m].place = p)
+            } else {
+                list.push_back(b, |m, p| blocks[m].place = p)
+            };
+            blocks[b].place = place;
         }
     }
 

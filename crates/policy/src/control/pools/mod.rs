@@ -13,21 +13,25 @@
 //! readahead, one-block look-ahead) wait in [`arriving`]: by recency they would be MRU's first victims
 //! just before they are used.
 //!
+//! In a live plane, what another reader is about to reference is kept for it under MRU ([`followed`]).
+//!
 //! A directive that moves many blocks takes effect at once and moves them by and by ([`moving`]).
 
 mod arriving;
+mod followed;
 mod level;
 mod moving;
 
 use std::collections::BTreeMap;
 
 use crate::blocks::{BlockId, Blocks, Mark, NO_POOL};
-use crate::ids::{Block, FileId, ManagerId};
+use crate::ids::{FileId, ManagerId};
 use crate::input::LimitReached;
 use crate::pool_policy::PoolPolicy;
 use crate::recency::{NONE, RecencyList};
 use crate::shadow::ShadowReport;
 use arriving::Arriving;
+use followed::Followed;
 use level::Level;
 use moving::Moving;
 
@@ -60,6 +64,8 @@ pub(crate) struct Pools {
     cache_blocks: u32,
     /// Levels that are adaptive.
     adaptive: u32,
+    /// Readers of what is replaced in the order of MRU, where they may keep blocks for each other.
+    followed: Option<Followed>,
     /// What directives have still to move.
     moving: Moving,
 }
@@ -78,10 +84,17 @@ impl Pools {
             file_limit,
             cache_blocks,
             adaptive: 0,
+            followed: None,
             moving: Moving::default(),
         };
         pools.add_level(0);
         pools
+    }
+
+    /// From now on readers that follow each other keep blocks for each other under MRU. That is for planes on a real cache:
+    /// the papers' MRU knows nothing of it.
+    pub(crate) fn follow_readers(&mut self) {
+        self.followed.get_or_insert_default();
     }
 
     /// The cache has another size. Levels that are adaptive already keep the size of their shadows.
@@ -131,16 +144,24 @@ impl Pools {
 
     /// A block of this manager was referenced, cached or not.
     #[inline]
-    pub(crate) fn observe(&mut self, blocks: &mut Blocks, block: Block) {
+    pub(crate) fn observe(&mut self, blocks: &mut Blocks, b: BlockId) {
         if self.adaptive > 0 {
-            let level = self.home(block.file) - FIRST_LEVEL;
+            let level = self.home(blocks[b].block.file) - FIRST_LEVEL;
             let level = &mut self.levels[level as usize];
             // All at once: by and by the blocks would come in another order than the one that was compared.
-            if let Some(follow) = level.observe(block)
+            if let Some(follow) = level.observe(blocks[b].block)
                 && !level.turn_to(follow)
             {
                 level.follow(blocks, follow);
             }
+        }
+        let level = blocks[b].pool.checked_sub(FIRST_LEVEL).map(usize::from);
+        if let Some(level) = level.and_then(|level| self.levels.get_mut(level))
+            && level.is_newest_first()
+            && let Some(followed) = &mut self.followed
+            && followed.reference(blocks[b].block, self.cache_blocks)
+        {
+            level.keep(blocks, b);
         }
     }
 
@@ -268,6 +289,7 @@ impl Pools {
     /// Forgets a file's priority.
     pub(crate) fn forget_file(&mut self, file: FileId) {
         self.file_priorities.remove(&file);
+        self.followed.iter_mut().for_each(|followed| followed.forget_file(file));
         self.moving.forget_file(file);
     }
 
