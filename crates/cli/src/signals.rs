@@ -7,13 +7,13 @@
 //!
 //! Not passed on are: what cannot be caught (`SIGKILL`, `SIGSTOP`); what stops us at the terminal together with
 //! the program (`SIGTSTP`, `SIGTTIN`, `SIGTTOU`); what tells of a fault of our own (`SIGSEGV`, `SIGBUS`,
-//! `SIGFPE`, `SIGILL`, `SIGSYS`); `SIGCHLD`; and real-time signals, which have their usual effect on us.
+//! `SIGFPE`, `SIGILL`, `SIGSYS`); and `SIGCHLD`. Of a real-time signal the value that sigqueue(3) gave it is not passed on.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
-use rustix::process::{Signal, pidfd_send_signal};
+use foretell_pagecache::{realtime_signals, send_signal};
 use signal_hook::consts::signal::{
     SIGABRT, SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPIPE, SIGPROF, SIGQUIT, SIGTERM, SIGTRAP, SIGURG,
     SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
@@ -22,7 +22,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
-/// What is passed on (signal(7)).
+/// What is passed on besides the real-time signals (signal(7)).
 const PASSED_ON: [i32; 20] = [
     SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGPIPE, SIGIO, SIGURG,
     SIGXCPU, SIGXFSZ, SIGWINCH, SIGCONT, SIGTRAP, SIGABRT, SIGSTKFLT, SIGPWR,
@@ -41,16 +41,16 @@ enum Target {
     /// The process behind this pidfd.
     Program(OwnedFd),
     /// A program that is about to begin: what has come for it so far.
-    Later(Vec<Signal>),
+    Later(Vec<i32>),
     /// Nobody: another process of ours sees to it.
     Nobody,
 }
 
 impl Target {
-    fn pass_on(&mut self, signal: Signal) {
+    fn pass_on(&mut self, signal: i32) {
         match self {
             // The program may have just ended: then nobody is left to be told.
-            Target::Program(pidfd) => drop(pidfd_send_signal(pidfd, signal)),
+            Target::Program(pidfd) => drop(send_signal(pidfd.as_fd(), signal)),
             Target::Later(kept) if kept.len() < KEPT => kept.push(signal),
             Target::Later(_) | Target::Nobody => {}
         }
@@ -120,7 +120,8 @@ fn handle(target: Target) -> Result<Arc<Mutex<Target>>> {
     let shared = Arc::clone(&target);
     let ignored = ignored_signals();
     // Rust's runtime ignores SIGPIPE in us; the program has its default action.
-    let wanted = PASSED_ON.into_iter().filter(|s| *s == SIGPIPE || ignored & (1 << (s - 1)) == 0);
+    let all = PASSED_ON.into_iter().chain(realtime_signals());
+    let wanted = all.filter(|s| *s == SIGPIPE || ignored & (1 << (s - 1)) == 0);
     let mut signals = SignalsInfo::<WithOrigin>::new(wanted).context("cannot handle signals")?;
     let own = rustix::process::getpid().as_raw_nonzero().get();
     std::thread::Builder::new()
@@ -129,8 +130,8 @@ fn handle(target: Target) -> Result<Arc<Mutex<Target>>> {
             for origin in signals.forever() {
                 // Typed, or about something that we did: a pipe of ours that broke.
                 let is_sent = origin.cause != Cause::Kernel && origin.process.is_none_or(|p| p.pid != own);
-                if is_sent && let Some(signal) = Signal::from_named_raw(origin.signal) {
-                    shared.lock().unwrap_or_else(PoisonError::into_inner).pass_on(signal);
+                if is_sent {
+                    shared.lock().unwrap_or_else(PoisonError::into_inner).pass_on(origin.signal);
                 }
             }
         })

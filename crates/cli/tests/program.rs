@@ -148,6 +148,26 @@ fn signals_that_are_sent_to_us_reach_the_program_once() {
 }
 
 #[test]
+fn real_time_signals_reach_the_program_too() {
+    if !can_control("real_time_signals_reach_the_program_too") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 10)]);
+    let realtime = foretell_pagecache::realtime_signals();
+    for number in [*realtime.start(), *realtime.end()] {
+        let script = format!(
+            "trap 'exit 3' {number}; echo begun; n=0; while [ $n -lt 1500 ]; do n=$((n+1)); sleep 0.02; done"
+        );
+        let run =
+            Background::start(["run", "--quiet", "--rule", &tree.rule("mru"), "--", "sh", "-c", &script]);
+        let pid = rustix::process::Pid::from_raw(run.pid().cast_signed()).unwrap();
+        let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).unwrap();
+        foretell_pagecache::send_signal(std::os::fd::AsFd::as_fd(&process), number).unwrap();
+        assert_eq!(run.end().code, Some(3), "{number}");
+    }
+}
+
+#[test]
 fn what_is_typed_at_the_terminal_reaches_the_program_once() {
     if !can_control("what_is_typed_at_the_terminal_reaches_the_program_once") {
         return;

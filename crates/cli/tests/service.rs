@@ -4,12 +4,14 @@
 
 mod harness;
 
-use std::io::{BufRead, BufReader};
-use std::os::unix::net::UnixDatagram;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::Duration;
 
+use foretell_protocol::message::Message;
+use foretell_protocol::{ErrorCode, Reply};
 use harness::{Background, Hosts, Tree, can_control, number, statistics};
 
 /// A service on a socket of its own, ended at the end.
@@ -210,6 +212,41 @@ fn a_service_that_takes_no_more_programs_refuses_no_job() {
     let own = statistics(&stats);
     assert_eq!((number(&own, "references"), number(&own, "budget_bytes")), (8, 1 << 20), "{own}");
     assert_eq!(first.end().code, Some(3));
+}
+
+#[test]
+fn a_service_of_another_version_is_named_in_one_line_and_the_job_runs() {
+    if !can_control("a_service_of_another_version_is_named_in_one_line_and_the_job_runs") {
+        return;
+    }
+    let tree = Tree::new(&[("a", 64 << 10)]);
+    let directory = tempfile::tempdir().unwrap();
+    let mut refusal = Vec::new();
+    let text = "this service speaks version 1".to_owned();
+    Reply::Ended { code: ErrorCode::Version, text }.encode(&mut refusal);
+    // It refuses, says what means nothing here, or hangs up.
+    for (name, answer) in [("refuses", refusal), ("babbles", vec![0xff; 64]), ("hangs-up", Vec::new())] {
+        let socket = directory.path().join(name);
+        let listener = UnixListener::bind(&socket).unwrap();
+        // Ends with this process.
+        std::thread::spawn(move || {
+            for mut client in listener.incoming().flatten() {
+                let _ = client.read(&mut [0; 64]);
+                let _ = client.write_all(&answer);
+            }
+        });
+        let (hosts, a) = (Hosts::beside(&socket), tree.file("a").display().to_string());
+        let rule = tree.rule("mru");
+        let ended =
+            hosts.foretell(["run", "--quiet", "--budget", "1M", "--rule", &rule, "--", "wc", "-c", &a]);
+        assert_eq!(ended.code, Some(0), "{name}: {}", ended.stderr);
+        assert!(ended.stdout.starts_with("65536 "), "{name}: {}", ended.stdout);
+        let said: Vec<&str> = ended.stderr.lines().collect();
+        assert!(
+            said.len() == 1 && said[0].contains("this run controls its program itself"),
+            "{name}: {said:?}"
+        );
+    }
 }
 
 #[test]

@@ -3,30 +3,27 @@
 //! Starts a service as root, an honest client as one user, and attackers as another one, each a process of its own.
 //! The honest client asks for its statistics again and again; how long each answer took is what counts. Every move of
 //! the attack suite is played for some seconds, then mixtures of moves that come from a seed. The same is measured
-//! with no attacker at all: what a machine does to anybody who wakes up is in all of the figures.
+//! with no attacker at all: what a machine does to anybody who wakes up is in all of the figures. With `--sessions` so many
+//! sessions of the attacker play moves at the same time, and what counts is the service's memory before, at most, and when
+//! all have gone.
 
 #![allow(clippy::unwrap_used)]
 
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use foretell_pagecache::Options;
-use foretelld::{Configuration, Confinement, Limits, Service};
-
+mod actors;
 #[path = "../tests/service/client.rs"]
 #[allow(dead_code)]
 mod client;
 #[path = "../tests/attacks/moves.rs"]
 mod moves;
 
+use actors::{Actors, HONEST, STRANGER};
 use client::Client;
 use moves::{BLOCK, MOVES, Random, Scene};
 
-/// The users `nobody` and, by a number that is nobody's, somebody else.
-const ATTACKER: u32 = 65_534;
-const HONEST: u32 = 65_533;
 /// Time between two questions of the honest client.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Time in which attackers get under way.
@@ -36,7 +33,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["as-service", socket, blocks] => serve(socket.into(), blocks.parse().unwrap()),
+        ["as-service", socket, blocks] => actors::serve(Path::new(socket), blocks.parse().unwrap(), BLOCK),
         ["as-attacker", name, socket, directory, blocks, seed] => {
             let scene = Scene {
                 socket: socket.into(),
@@ -44,7 +41,10 @@ fn main() -> ExitCode {
                 blocks: blocks.parse().unwrap(),
                 seed: seed.parse().unwrap(),
             };
-            moves::play(name, &scene);
+            match *name {
+                EACH_ITS_OWN => play_several(&scene),
+                name => moves::play(name, &scene),
+            }
         }
         ["as-honest", socket, milliseconds] => {
             ask(Path::new(socket), Duration::from_millis(milliseconds.parse().unwrap()));
@@ -54,22 +54,26 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// `--seconds N --mixtures N --blocks N --only NAME --json FILE`.
+/// `--seconds N --mixtures N --blocks N --sessions N --only NAME --json FILE`.
 struct Wanted {
     seconds: u64,
     mixtures: u64,
     blocks: u64,
+    /// So many sessions at a time, in place of moves and mixtures; 0 for those.
+    sessions: u64,
     only: Option<String>,
     json: Option<PathBuf>,
 }
 
 fn wanted(words: &[&str]) -> Option<Wanted> {
-    let mut wanted = Wanted { seconds: 5, mixtures: 20, blocks: 1 << 17, only: None, json: None };
+    let mut wanted =
+        Wanted { seconds: 5, mixtures: 20, blocks: 1 << 17, sessions: 0, only: None, json: None };
     for pair in words.chunks(2) {
         match *pair {
             ["--seconds", n] => wanted.seconds = n.parse().ok().filter(|n| (1..=600).contains(n))?,
             ["--mixtures", n] => wanted.mixtures = n.parse().ok()?,
             ["--blocks", n] => wanted.blocks = n.parse().ok().filter(|n| (64..=1 << 18).contains(n))?,
+            ["--sessions", n] => wanted.sessions = n.parse().ok().filter(|n| (1..=1024).contains(n))?,
             ["--only", name] => wanted.only = Some(name.to_owned()),
             ["--json", file] => wanted.json = Some(file.into()),
             _ => return None,
@@ -78,18 +82,29 @@ fn wanted(words: &[&str]) -> Option<Wanted> {
     Some(wanted)
 }
 
-fn serve(socket: PathBuf, blocks: u64) {
-    let options = Options::new(blocks * BLOCK);
-    let service = Service::open(Configuration {
-        socket,
-        options,
-        limits: Limits::default(),
-        confinement: Confinement::Errors,
-    })
-    .unwrap();
-    service.stop().on_signals().unwrap();
-    println!("serving");
-    service.run().unwrap();
+/// Sessions of one process, as many as it may have (`sessions-of-process` of docs/limits.md).
+const SESSIONS_OF_PROCESS: u64 = 4;
+/// In place of a move: each session of a process plays one of its own.
+const EACH_ITS_OWN: &str = "each-its-own";
+
+/// Plays moves from a seed in as many sessions as a process may have; who is put out goes on with another one.
+fn play_several(scene: &Scene) {
+    let play = |at: u64| {
+        let mut random = Random(scene.seed * SESSIONS_OF_PROCESS + at);
+        loop {
+            let (_, play) = MOVES[random.below(MOVES.len() as u64) as usize];
+            let own = Scene {
+                socket: scene.socket.clone(),
+                directory: scene.directory.clone(),
+                blocks: scene.blocks,
+                seed: random.below(1 << 20),
+            };
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| play(&own)));
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..SESSIONS_OF_PROCESS).for_each(|at| drop(scope.spawn(move || play(at))));
+    });
 }
 
 /// Asks again and again; prints how long each answer took, in microseconds.
@@ -112,53 +127,43 @@ struct Seen {
     median_ms: f64,
     most_99_ms: f64,
     worst_ms: f64,
+    /// The service's when the honest client began, at most, and when all had gone.
+    memory_kib: (u64, u64, u64),
 }
 
 /// A move, the blocks of its files, and its seed.
 type Played = (&'static str, u64, u64);
 
 struct Bench {
-    program: PathBuf,
-    directory: PathBuf,
+    actors: Actors,
     wanted: Wanted,
 }
 
 impl Bench {
-    fn start(&self, words: &[&str], user: Option<u32>, output: Stdio) -> Child {
-        let mut command = Command::new(&self.program);
-        if let Some(user) = user {
-            command.uid(user).gid(user);
-        }
-        // An attacker that has been put out says so at length.
-        let errors = if user == Some(ATTACKER) { Stdio::null() } else { Stdio::inherit() };
-        command.args(words).stdin(Stdio::null()).stdout(output).stderr(errors).spawn().unwrap()
-    }
-
     /// Plays some moves at a time against a fresh service.
     fn play(&self, moves: &[Played]) -> Seen {
-        let socket = self.directory.join("s.sock");
-        let theirs = self.directory.join("theirs");
-        std::fs::create_dir(&theirs).unwrap();
-        std::os::unix::fs::chown(&theirs, Some(ATTACKER), Some(ATTACKER)).unwrap();
-        let (path, blocks) = (socket.display().to_string(), self.wanted.blocks.to_string());
-        let mut service = self.start(&["as-service", &path, &blocks], None, Stdio::piped());
-        let mut line = [0; 8];
-        std::io::Read::read_exact(service.stdout.as_mut().unwrap(), &mut line).unwrap();
+        let path = self.actors.socket().display().to_string();
+        let theirs = self.actors.directory_of(STRANGER);
+        let service = self.actors.service(self.wanted.blocks);
         let start_attacker = |&(name, blocks, seed): &Played| {
             let (directory, blocks) = (theirs.display().to_string(), blocks.to_string());
             let words = ["as-attacker", name, &path, &directory, &blocks, &seed.to_string()];
-            self.start(&words, Some(ATTACKER), Stdio::null())
+            self.actors.start(&words, Some(STRANGER), Stdio::null(), Stdio::null())
         };
         let mut attackers: Vec<Child> = moves.iter().map(start_attacker).collect();
         std::thread::sleep(UNDER_WAY);
         let milliseconds = (self.wanted.seconds * 1000).to_string();
-        let mut honest = self.start(&["as-honest", &path, &milliseconds], Some(HONEST), Stdio::piped());
+        let words = ["as-honest", path.as_str(), &milliseconds];
+        let mut honest = self.actors.start(&words, Some(HONEST), Stdio::null(), Stdio::piped());
+        let at_start = anonymous_kib(service.id());
+        let mut most = at_start;
         while honest.try_wait().unwrap().is_none() {
             for (attacker, play) in attackers.iter_mut().zip(moves) {
                 if attacker.try_wait().unwrap().is_some() {
                     *attacker = start_attacker(play);
                 }
             }
+            most = most.max(anonymous_kib(service.id()));
             std::thread::sleep(Duration::from_millis(20));
         }
         let output = honest.wait_with_output().unwrap();
@@ -167,39 +172,51 @@ impl Bench {
             attacker.kill().unwrap();
             attacker.wait().unwrap();
         }
-        rustix::process::kill_process(
-            rustix::process::Pid::from_child(&service),
-            rustix::process::Signal::TERM,
-        )
-        .unwrap();
-        assert!(service.wait().unwrap().success(), "the service has failed");
+        let memory = (at_start, most, settled_kib(service.id()));
+        assert!(actors::end(service).success(), "the service has failed");
         std::fs::remove_dir_all(&theirs).unwrap();
-        seen(&String::from_utf8(output.stdout).unwrap())
+        seen(&String::from_utf8(output.stdout).unwrap(), memory)
     }
 }
 
-fn seen(text: &str) -> Seen {
+/// Memory of a process that no file stands behind, in KiB (`RssAnon`, proc_pid_status(5)).
+fn anonymous_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(0)
+}
+
+/// The same when everybody has gone: the least within some seconds.
+fn settled_kib(pid: u32) -> u64 {
+    let looks = (0..50).map(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        anonymous_kib(pid)
+    });
+    looks.min().unwrap_or(0)
+}
+
+fn seen(text: &str, memory_kib: (u64, u64, u64)) -> Seen {
     let mut all: Vec<u64> = text.split_ascii_whitespace().map(|n| n.parse().unwrap()).collect();
     all.sort_unstable();
     let at = |share: f64| all[((all.len() - 1) as f64 * share) as usize] as f64 / 1000.0;
-    Seen { answers: all.len(), median_ms: at(0.5), most_99_ms: at(0.99), worst_ms: at(1.0) }
+    Seen { answers: all.len(), median_ms: at(0.5), most_99_ms: at(0.99), worst_ms: at(1.0), memory_kib }
 }
 
 fn bench(words: &[&str]) -> ExitCode {
     let Some(wanted) = wanted(words) else {
-        eprintln!("error: give --seconds N, --mixtures N, --blocks N, --only NAME, --json FILE");
+        eprintln!(
+            "error: give --seconds N, --mixtures N, --blocks N, --sessions N, --only NAME, --json FILE"
+        );
         return ExitCode::from(2);
     };
-    if let Some(why) = foretell_pagecache::doctor::missing_for_run() {
-        eprintln!("error: {why}");
-        return ExitCode::from(2);
-    }
-    let directory = tempfile::Builder::new().prefix("foretell-attacks").tempdir_in("/var/tmp").unwrap();
-    std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    // Where it was built nobody else may look, perhaps.
-    let program = directory.path().join("attacks");
-    std::fs::copy("/proc/self/exe", &program).unwrap();
-    let bench = Bench { program, directory: directory.path().to_owned(), wanted };
+    let actors = match Actors::new() {
+        Ok(actors) => actors,
+        Err(why) => {
+            eprintln!("error: {why}");
+            return ExitCode::from(2);
+        }
+    };
+    let bench = Bench { actors, wanted };
     let blocks = bench.wanted.blocks;
     let mut rounds: Vec<(String, Vec<Played>)> = vec![("quiet".to_owned(), Vec::new())];
     rounds.extend(MOVES.iter().map(|(name, _)| ((*name).to_owned(), vec![(*name, blocks, 1)])));
@@ -215,17 +232,29 @@ fn bench(words: &[&str]) -> ExitCode {
         let names: Vec<&str> = moves.iter().map(|(name, ..)| *name).collect();
         rounds.push((format!("{seed}: {}", names.join(", ")), moves));
     }
+    if bench.wanted.sessions > 0 {
+        let processes = bench.wanted.sessions.div_ceil(SESSIONS_OF_PROCESS);
+        let played = (0..processes).map(|seed| (EACH_ITS_OWN, (blocks >> 8).max(64), seed)).collect();
+        rounds = vec![(format!("{} sessions", processes * SESSIONS_OF_PROCESS), played)];
+    }
     if let Some(only) = &bench.wanted.only {
         rounds.retain(|(name, _)| name.starts_with(only.as_str()));
     }
-    println!("{:>8} {:>9} {:>9} {:>9}  attack", "answers", "median ms", "99% ms", "worst ms");
+    println!(
+        "{:>8} {:>9} {:>9} {:>9} {:>20}  attack",
+        "answers", "median ms", "99% ms", "worst ms", "MiB before,most,after"
+    );
     let mut rows = Vec::new();
     for (name, moves) in &rounds {
-        let Seen { answers, median_ms, most_99_ms, worst_ms } = bench.play(moves);
-        println!("{answers:>8} {median_ms:>9.2} {most_99_ms:>9.2} {worst_ms:>9.2}  {name}");
+        let Seen { answers, median_ms, most_99_ms, worst_ms, memory_kib: (before, most, after) } =
+            bench.play(moves);
+        let [before, most, after] = [before, most, after].map(|kib| kib as f64 / 1024.0);
+        let memory = format!("{before:.1} {most:.1} {after:.1}");
+        println!("{answers:>8} {median_ms:>9.2} {most_99_ms:>9.2} {worst_ms:>9.2} {memory:>20}  {name}");
         rows.push(serde_json::json!({
             "attack": name, "answers": answers, "median_ms": median_ms,
             "most_99_ms": most_99_ms, "worst_ms": worst_ms,
+            "memory_mib_before": before, "memory_mib_most": most, "memory_mib_after": after,
         }));
     }
     if let Some(path) = &bench.wanted.json {

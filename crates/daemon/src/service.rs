@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use foretell_pagecache::{Counts, Meter, Options, Plane, Report, Scope, SessionId};
+use foretell_pagecache::{Broker, Counts, Meter, Options, Plane, Report, Scope, SessionId};
 use foretell_protocol::ErrorCode;
 use rustix::event::epoll;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -87,6 +87,11 @@ pub enum ServiceError {
     /// It keeps privileges that it ought to give up.
     #[error(transparent)]
     Confine(#[from] ConfineError),
+    /// The process that has the rights of this one has ended. Whoever starts the service anew gets both.
+    #[error(
+        "the process that opens files for the service has ended (foretell-broker); start the service again"
+    )]
+    NoBroker,
     /// An epoll descriptor or the like is not to be had.
     #[error("cannot wait for clients: {0}")]
     System(#[from] io::Error),
@@ -162,6 +167,7 @@ impl Service {
         let listener = Listener::bind(&socket, EVERYBODY)?;
         let descriptors = raise_descriptor_limit();
         if confinement != Confinement::None {
+            confine::start_broker(listener.as_fd(), &options, confinement)?;
             confine::give_up_capabilities()?;
         }
         let most = descriptors.saturating_sub(descriptors / 2 + OTHER_DESCRIPTORS) / 2;
@@ -436,6 +442,9 @@ impl Service {
         }
         if now.saturating_duration_since(self.shown_at) >= SHOW_EVERY {
             self.shown_at = now;
+            if Broker::of_process().is_some_and(Broker::is_gone) {
+                return Err(ServiceError::NoBroker);
+            }
             let counts = self.plane.counts();
             if counts != self.shown {
                 self.shown = counts;

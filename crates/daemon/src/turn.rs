@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use foretell_pagecache::{ForeignFd, Scope};
+use foretell_pagecache::{Broker, ForeignFd, Scope};
 use foretell_protocol::frame::Frame;
 use foretell_protocol::ring::ring_bytes;
 use foretell_protocol::{Consumer, ErrorCode, Handle, PROTOCOL, Part, Reply, Request, Statistics, Welcome};
@@ -358,6 +358,10 @@ impl Service {
         root: Option<&ForeignFd>,
     ) -> Result<Vec<RunReply>, RunRefused> {
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(Vec::new()) };
+        if let (RunRequest::Start { .. }, Some(broker)) = (&request, Broker::of_process()) {
+            // Rules and lists name files by paths, which are root's to give.
+            let _ = broker.vouch(connection.socket());
+        }
         let Role::Command(run) = &mut connection.role else { return Ok(Vec::new()) };
         let bad = |text: &str| Err((ErrorCode::BadSpecification, text.to_owned()));
         match (request, run.as_deref_mut(), root) {

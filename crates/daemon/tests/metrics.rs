@@ -365,6 +365,35 @@ fn a_request_without_end_is_refused() {
     assert!(exchange(unix(&path), &endless).0.starts_with("HTTP/1.1 431"));
 }
 
+/// The same as the fuzz target `metrics`, with requests that were changed at random.
+#[test]
+fn what_is_no_request_is_answered_or_hung_up_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("m");
+    let _server = MetricsServer::start(&MetricsAddress::Socket(path.clone()), || None).unwrap();
+    let mut state = 1_u64;
+    let mut below = |limit: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % limit
+    };
+    for _ in 0..500 {
+        let mut request = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".to_vec();
+        for _ in 0..below(4) {
+            let at = below(request.len());
+            request[at] = below(256) as u8;
+        }
+        request.truncate(1 + below(2 * request.len()));
+        let mut scraper = unix(&path);
+        // It may have hung up before all was said.
+        let _ = scraper.write_all(&request);
+        let _ = scraper.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = scraper.read_to_end(&mut answer);
+        let is_answer = answer.starts_with(b"HTTP/1.1 ") && answer.len() <= 1024;
+        assert!(answer.is_empty() || is_answer, "{:?}: {:?}", request.escape_ascii(), answer.escape_ascii());
+    }
+}
+
 #[test]
 fn a_scraper_that_does_not_read_keeps_nobody_waiting() {
     let directory = tempfile::tempdir().unwrap();

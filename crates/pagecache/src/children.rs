@@ -1,6 +1,10 @@
-//! The processes that this one has started: that they can be waited for, and what they have used.
+//! The processes that this one has started: that they can be waited for, what they have used, and signals to them.
 
 #![allow(unsafe_code)]
+
+use std::io;
+use std::ops::RangeInclusive;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Makes that children can be waited for. Who started us may have had SIGCHLD ignored, which is inherited: the kernel
 /// then takes leave of a child by itself, and its exit code is lost (waitpid(2), notes). timeout(1) does the same. To be
@@ -8,6 +12,24 @@
 pub fn expect_children() {
     // SAFETY: the default action calls nothing of ours.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
+/// The real-time signals, as the C library leaves them to programs (signal(7)).
+#[must_use]
+pub fn realtime_signals() -> RangeInclusive<i32> {
+    libc::SIGRTMIN()..=libc::SIGRTMAX()
+}
+
+/// Sends any signal to the process behind a pidfd (pidfd_send_signal(2)).
+///
+/// # Errors
+/// When the process has ended, is somebody else's, or there is no such signal.
+pub fn send_signal(process: BorrowedFd<'_>, number: i32) -> io::Result<()> {
+    let nothing = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: no memory of ours is involved: without particulars the kernel makes them up.
+    let result =
+        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), number, nothing, 0_u32) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// What all children that have ended used (getrusage(2)).

@@ -10,12 +10,12 @@
 //! share of the time; without it a file that is not found at once is not found.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::observe::FileKey;
-use crate::resolve;
+use crate::reach::{self, Links, Seen};
+use crate::resolve::{self, Looks};
 
 /// Descriptors of a process that are looked at, 15 ms; a file that it has open beyond is found only if the
 /// program has told its number.
@@ -119,20 +119,28 @@ impl Descriptors {
         if search == Search::WithinTheShare && !self.allowance.is_left(started) {
             return Err(Unknown::NoTime);
         }
-        let entries = fs::read_dir(format!("/proc/{pid}/fd")).map_err(|_| Unknown::NotOpen)?;
-        let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let mut numbers: Vec<i32> = numbers.take(DESCRIPTORS).collect();
+        let links = reach::links(pid, Links::Open, DESCRIPTORS).map_err(|_| Unknown::NotOpen)?;
+        let mut numbers: Vec<i32> =
+            links.into_iter().filter_map(|(number, _)| number.try_into().ok()).collect();
         numbers.sort_unstable();
         if self.processes.len() >= PROCESSES && !self.processes.contains_key(&pid) {
             self.processes.clear();
         }
         let table = self.processes.entry(pid).or_default();
         let known = if all { Vec::new() } else { std::mem::take(table) };
+        let before =
+            |number: i32| known.binary_search_by_key(&number, |(number, _)| *number).map(|at| known[at].1);
+        let new: Vec<reach::Link> = numbers
+            .iter()
+            .filter(|&&number| before(number).is_err())
+            .map(|&number| name_of(number))
+            .collect();
+        let mut seen = reach::look_at_links(pid, Links::Open, &new).into_iter();
         *table = numbers
             .into_iter()
             .map(|number| {
-                let at = known.binary_search_by_key(&number, |(number, _)| *number);
-                let key = at.map_or_else(|_| key_of(pid, number, &mut self.unsteered), |at| known[at].1);
+                let key =
+                    before(number).unwrap_or_else(|_| key_of(seen.next().flatten(), &mut self.unsteered));
                 (number, key)
             })
             .collect();
@@ -143,7 +151,12 @@ impl Descriptors {
 
 /// What leads to a process's open file of this number.
 pub(crate) fn link(pid: u32, number: i32) -> PathBuf {
-    PathBuf::from(format!("/proc/{pid}/fd/{number}"))
+    Links::Open.path(pid, name_of(number))
+}
+
+/// How its link is called.
+fn name_of(number: i32) -> reach::Link {
+    (number.unsigned_abs().into(), 0)
 }
 
 /// Has the process this file open under this number?
@@ -151,12 +164,13 @@ pub(crate) fn is_open_as(pid: u32, number: i32, key: FileKey) -> bool {
     resolve::look(&link(pid, number)).is_ok_and(|looks| looks.is(key))
 }
 
-fn key_of(pid: u32, number: i32, unsteered: &mut Vec<(PathBuf, &'static str)>) -> FileKey {
-    let link = link(pid, number);
-    let Some(looks) = resolve::look(&link).ok().filter(|looks| looks.is_file) else { return NO_FILE };
+fn key_of(seen: Option<Seen>, unsteered: &mut Vec<(PathBuf, &'static str)>) -> FileKey {
+    let Some(seen) = seen.filter(|seen| seen.is_file) else { return NO_FILE };
+    let looks = Looks::of(&seen, seen.there.as_ref());
+    // What can have an obstacle is there.
     if let Some(what) = looks.obstacle()
         && unsteered.len() < UNSTEERED
-        && let Ok(path) = fs::read_link(link)
+        && let Some(path) = seen.there.as_ref().and_then(resolve::path_of)
     {
         unsteered.push((path, what));
     }

@@ -1,7 +1,6 @@
 //! Lists of what will be read: from chunks of files to the policy's blocks.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -207,9 +206,8 @@ impl Steering {
     /// Opens the file at a path and puts it under control.
     pub(crate) fn open_listed(&mut self, path: &Path) -> Result<FileId, DiscloseProblem> {
         let open = |source| DiscloseProblem::Open { path: path.to_owned(), source };
-        let canonical = fs::canonicalize(path).map_err(open)?;
         let not_on_disk = |what| DiscloseProblem::NotOnDisk { path: path.to_owned(), what };
-        let file = resolve::open_on_disk(&canonical).map_err(open)?.map_err(not_on_disk)?;
+        let (file, canonical) = resolve::open_on_disk(path).map_err(open)?.map_err(not_on_disk)?;
         if let Some(what) = resolve::obstacle(&file).map_err(open)? {
             return Err(not_on_disk(what));
         }

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::closing::Closer;
 use crate::kernel::pidfd_open;
+use crate::reach;
 
 /// Open files changed at a time, over all programs. Beyond it, files keep the kernel's readahead.
 pub(crate) const NOTES: usize = 4096;
@@ -74,6 +75,11 @@ impl OpenFile {
     /// Gives the kernel advice on all of this open file, as if its process had. Says whether it could. What was
     /// found under its number is closed by `closer`, on behalf of `user`, whose process it is.
     pub(crate) fn advise(&self, advice: libc::c_int, user: u32, closer: &Closer) -> bool {
+        reach::advise(*self, advice, user, closer)
+    }
+
+    /// The same with this process's own rights.
+    pub(crate) fn advise_here(&self, advice: libc::c_int, user: u32, closer: &Closer) -> bool {
         let (done, found) = self.advise_copy(advice);
         if found >= 0 {
             // SAFETY: the descriptor is fresh and nobody else's.

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use crate::observe::FileKey;
 use crate::proc_text;
+use crate::reach;
 use crate::resolve::{look_at, open_quietly};
 
 /// What is mounted may change: it is looked at anew after this time.
@@ -56,6 +57,12 @@ impl Mounts {
     /// A descriptor of our own on the inode; `None` when there is no such inode any more, its file system is
     /// not mounted where we see it or knows no such handles, or it is not permitted.
     pub(crate) fn open(&mut self, key: FileKey, generation: u32) -> Option<File> {
+        let file = reach::open_by_number(key, generation, self)?;
+        look_at(&file).is_ok_and(|looks| looks.is(key)).then_some(file)
+    }
+
+    /// The same, done by this process. It may be another subvolume's.
+    pub(crate) fn open_here(&mut self, key: FileKey, generation: u32) -> Option<File> {
         let mount = self.mount(key.dev)?;
         let handle = match u32::try_from(key.ino) {
             _ if key.dev >> 20 == 0 => {
@@ -83,7 +90,7 @@ impl Mounts {
         // SAFETY: the descriptor is fresh and nobody else's.
         let file = unsafe { File::from_raw_fd(descriptor) };
         let _ = crate::kernel::advise(&file, 0, 0, libc::POSIX_FADV_RANDOM);
-        look_at(&file).is_ok_and(|looks| looks.is(key)).then_some(file)
+        Some(file)
     }
 
     /// Something on the file system, open.

@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-use crate::mappings::{self, Names};
+use crate::mappings::Names;
 
 /// Pages of a range of a file, as `cachestat(2)` counts them, or mincore(2) in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,31 +62,7 @@ impl PageCache for Linux {
     }
 
     fn page_out(&self, pid: u32, file: &Names, offset: u64, length: u64) -> io::Result<()> {
-        let ranges = mappings::of_file(pid, file, offset, length)?;
-        if ranges.is_empty() {
-            return Ok(());
-        }
-        let pidfd = pidfd_open(pid)?;
-        for range in ranges {
-            let vector =
-                libc::iovec { iov_base: range.start as *mut libc::c_void, iov_len: range.end - range.start };
-            // SAFETY: the vector describes memory of the other process, which the kernel checks; the
-            // pointer to it is good for the call.
-            let result = unsafe {
-                libc::syscall(
-                    libc::SYS_process_madvise,
-                    pidfd.as_raw_fd(),
-                    &raw const vector,
-                    1_usize,
-                    libc::MADV_PAGEOUT,
-                    0_u32,
-                )
-            };
-            if result < 0 {
-                return Err(io::Error::last_os_error());
-            }
-        }
-        Ok(())
+        crate::reach::page_out(pid, file, offset, length)
     }
 
     fn status(&self, file: &File, offset: u64, length: u64) -> io::Result<CacheStatus> {

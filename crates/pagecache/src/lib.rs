@@ -55,6 +55,7 @@ mod plane;
 mod pressure;
 pub mod proc_text;
 mod put_off;
+mod reach;
 mod read_starts;
 mod reading_ahead;
 mod recorder;
@@ -74,7 +75,7 @@ mod yielding;
 
 pub use backlog::Backlog;
 pub use casting::Casting;
-pub use children::{ChildrenUsage, children_usage, expect_children};
+pub use children::{ChildrenUsage, children_usage, expect_children, realtime_signals, send_signal};
 pub use clients::{ByteRange, HeldFile};
 pub use closing::{Closer, ForeignFd};
 pub use error::{
@@ -91,6 +92,7 @@ pub use options::{
 pub use own_pages::unmap_program;
 pub use parts::Rest;
 pub use plane::{Disclosed, Plane};
+pub use reach::Broker;
 pub use reading_ahead::fetch_part;
 pub use report::{
     Counts, FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES, Report, readable_path,

@@ -4,11 +4,15 @@
 //! microsecond or so to write a line about each. So only the first part of the list is read: what a process has
 //! mapped behind that is not evicted.
 
+#![allow(unsafe_code)]
+
 use std::fs::File;
 use std::io::{self, Seek};
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
+use crate::kernel::pidfd_open;
 use crate::observe::FileKey;
 use crate::proc_text::{Mapped, mapped};
 use crate::resolve;
@@ -18,7 +22,7 @@ use crate::resolve;
 ///
 /// # Errors
 /// When the process is gone or may not be looked at.
-pub(crate) fn of_file(pid: u32, file: &Names, offset: u64, length: u64) -> io::Result<Vec<Range<usize>>> {
+fn of_file(pid: u32, file: &Names, offset: u64, length: u64) -> io::Result<Vec<Range<usize>>> {
     let maps = File::open(format!("/proc/{pid}/maps"))?;
     let bytes = offset..offset.saturating_add(length);
     let mut ranges: Vec<Mapped> = mapped(&maps, file.key, bytes.clone())?;
@@ -30,6 +34,38 @@ pub(crate) fn of_file(pid: u32, file: &Names, offset: u64, length: u64) -> io::R
         ranges.extend(others.into_iter().filter(|(_, whole)| is_mapped_at(pid, whole, file.key)));
     }
     Ok(ranges.into_iter().map(|(range, _)| range).collect())
+}
+
+/// Drops the pages of a range of a file that a process has mapped, with this process's own rights.
+///
+/// # Errors
+/// When the process is gone, may not be looked at, or the kernel refuses.
+pub(crate) fn page_out_here(pid: u32, file: &Names, offset: u64, length: u64) -> io::Result<()> {
+    let ranges = of_file(pid, file, offset, length)?;
+    if ranges.is_empty() {
+        return Ok(());
+    }
+    let pidfd = pidfd_open(pid)?;
+    for range in ranges {
+        let vector =
+            libc::iovec { iov_base: range.start as *mut libc::c_void, iov_len: range.end - range.start };
+        // SAFETY: the vector describes memory of the other process, which the kernel checks; the
+        // pointer to it is good for the call.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_process_madvise,
+                pidfd.as_raw_fd(),
+                &raw const vector,
+                1_usize,
+                libc::MADV_PAGEOUT,
+                0_u32,
+            )
+        };
+        if result < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// Under what a file is shown as mapped.

@@ -24,6 +24,7 @@ use crate::kernel::{self, Linux, PageCache};
 use crate::lifecycle::present_name;
 use crate::observe::{Observer, ObserverConfig};
 use crate::options::{HintChunk, Options, SessionId, SessionSpec};
+use crate::reach::Broker;
 use crate::report::{FileReport, Report};
 use crate::schedule::{Schedule, WINDOW};
 use crate::sessions::{Origin, Prepared, tree_without_us, user_of};
@@ -107,7 +108,10 @@ impl Plane {
         check::options(&options)?;
         kernel::adjust_allocator();
         let system = |what| move |source| OpenError::System { what, source };
-        let guard = Guard::start().map_err(system("fork the process that cleans up after a crash"))?;
+        let guard = match Broker::of_process().and_then(Broker::take_guard) {
+            Some(guard) => guard,
+            None => Guard::start().map_err(system("fork the process that cleans up after a crash"))?,
+        };
         let observer =
             ObserverConfig { files: options.files, ..ObserverConfig::with_ring(options.ring_bytes) };
         let observer = Observer::open(observer).map_err(|e| OpenError::Observe(Box::new(e)))?;

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use crate::descriptors::{self, Descriptors, Search, Unknown};
 use crate::handles::Mounts;
 use crate::identity::{self, Identity};
-use crate::network;
 use crate::observe::FileKey;
+use crate::reach::{self, Links, Seen};
 
 /// Mappings of a process that are looked at, 2 ms; a file mapped beyond is looked for by its inode number.
 const MAPPINGS: usize = 1024;
@@ -78,12 +78,10 @@ pub(crate) struct Looks {
 }
 
 impl Looks {
-    fn of(found: &rustix::fs::Statx, identify: impl FnOnce() -> Option<Identity>) -> Looks {
-        let dev = (u64::from(found.stx_dev_major) << 20) | u64::from(found.stx_dev_minor);
-        let is_file = rustix::fs::FileType::from_raw_mode(found.stx_mode.into()).is_file();
-        let stat = FileKey { dev, ino: found.stx_ino };
-        // Only such device numbers are not the superblock's.
-        let identity = if is_file && found.stx_dev_major == 0 { identify() } else { None };
+    /// With what a path or a descriptor leads to open as `there`, by which it can be found out who it is.
+    pub(crate) fn of(seen: &Seen, there: Option<impl AsFd>) -> Looks {
+        let Seen { stat, is_file, .. } = *seen;
+        let identity = if seen.is_plain() { None } else { there.and_then(identity::of) };
         Looks { key: identity.and_then(|identity| identity.key).unwrap_or(stat), is_file, stat, identity }
     }
 
@@ -125,67 +123,48 @@ impl Looks {
 /// files that a stranger's process has open may be some whose file system, a program of the same stranger's,
 /// never answers. What lies on a server in the network is not looked at ([`crate::network`]).
 pub(crate) fn look(path: &Path) -> io::Result<Looks> {
-    use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
-    if network::leads_there(path) {
-        return Err(io::ErrorKind::NotFound.into());
-    }
-    let wanted = StatxFlags::TYPE | StatxFlags::INO;
-    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted)?;
-    Ok(Looks::of(&found, || {
-        let there = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        identity::of(there)
-    }))
+    let seen = reach::look(path, false)?;
+    Ok(Looks::of(&seen, seen.there.as_ref()))
 }
 
 /// The same for an open file.
 pub(crate) fn look_at(file: impl AsFd) -> io::Result<Looks> {
-    use rustix::fs::{AtFlags, StatxFlags, statx};
-    let wanted = StatxFlags::TYPE | StatxFlags::INO;
-    let found = statx(&file, "", AtFlags::STATX_DONT_SYNC | AtFlags::EMPTY_PATH, wanted)?;
-    Ok(Looks::of(&found, || identity::of(file)))
+    Ok(Looks::of(&reach::look_at(&file)?, Some(file)))
 }
 
 /// Opens what a path leads to for reading, if it is the regular file `key`. What else may have come to lie
 /// there is looked at and never opened: opening a device can have effects.
 pub(crate) fn open_same(path: &Path, key: FileKey) -> io::Result<File> {
-    use rustix::fs::{Mode, OFlags};
-    if network::leads_there(path) {
-        return Err(io::ErrorKind::NotFound.into());
-    }
-    let there = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    if !look_at(&there)?.is(key) {
-        return Err(io::ErrorKind::NotFound.into());
-    }
-    open_again(there)
+    let seen = reach::look(path, true)?;
+    let there = seen.there.as_ref().filter(|there| Looks::of(&seen, Some(there)).is(key));
+    open_again(there.ok_or(io::ErrorKind::NotFound)?)
 }
 
-/// Opens what lies at a path for reading, if it is a regular file on a disk; else says what it is. Nothing else is
-/// opened, whatever comes to lie there meanwhile: to open a device has effects, and a file of a file system that a
-/// program serves may never be open.
-pub(crate) fn open_on_disk(path: &Path) -> io::Result<Result<File, &'static str>> {
-    use rustix::fs::{Mode, OFlags};
-    let there = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let looks = look_at(&there)?;
-    if !looks.is_file {
-        return Ok(Err("not a regular file"));
-    }
+/// Opens what lies at a path for reading, if it is a regular file on a disk, with its canonical path; else says what it is.
+/// Nothing else is opened, whatever comes to lie there meanwhile: to open a device has effects, and a file of a file system
+/// that a program serves may never be open.
+pub(crate) fn open_on_disk(path: &Path) -> io::Result<Result<(File, PathBuf), &'static str>> {
+    let seen = reach::look(path, true)?;
+    let Some(there) = &seen.there else { return Ok(Err("not a regular file")) };
+    let looks = Looks::of(&seen, Some(there));
     if !looks.is_on_disk() {
         let unknown = looks.identity.and_then(|identity| identity.obstacle());
         return Ok(Err(unknown.unwrap_or("on no disk of this machine")));
     }
-    open_again(there).map(Ok)
+    let canonical = path_of(there).ok_or(io::ErrorKind::NotFound)?;
+    Ok(Ok((open_again(there)?, canonical)))
 }
 
 /// Opens what lies at a path for reading, if it is a regular file on a disk, and nothing else: to open a device has
 /// effects. `None` otherwise.
 #[must_use]
 pub fn open_regular(path: &Path) -> Option<File> {
-    open_on_disk(path).ok()?.ok()
+    open_on_disk(path).ok()?.ok().map(|(file, _)| file)
 }
 
 /// A second open file on the same inode: what is done to it does not show on the first.
 pub(crate) fn open_again(file: impl AsFd) -> io::Result<File> {
-    open_quietly(Path::new(&format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())))
+    reach::open_again(file)
 }
 
 /// The generation of an open file's inode, 0 where the file system does not tell.
@@ -227,21 +206,18 @@ pub(crate) fn find(
 /// The file that a link of procfs leads to, if it is that one: a program may have closed it since it was seen there, and
 /// may have another one open under its number.
 fn found_at(link: &Path, key: FileKey) -> Option<Found> {
-    use rustix::fs::{Mode, OFlags};
-    if network::leads_there(link) {
-        return None;
-    }
-    let there = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let looks = look_at(&there).ok().filter(|looks| looks.is(key))?;
+    let mut seen = reach::look(link, true).ok()?;
+    let there = seen.there.take()?;
+    let looks = Some(Looks::of(&seen, Some(&there))).filter(|looks| looks.is(key))?;
     Some(Found { path: path_of(&there)?, looks, via: Via::Path(there) })
 }
 
 fn among_mappings(tgid: u32, key: FileKey) -> Option<Found> {
-    let mappings = fs::read_dir(format!("/proc/{tgid}/map_files")).ok()?.filter_map(Result::ok);
-    mappings.take(MAPPINGS).find_map(|entry| {
-        let link = entry.path();
-        if look(&link).ok()?.is(key) { found_at(&link, key) } else { None }
-    })
+    let mappings = reach::links(tgid, Links::Mapped, MAPPINGS).ok()?;
+    let seen = reach::look_at_links(tgid, Links::Mapped, &mappings);
+    let is_it = |seen: &Seen| Looks::of(seen, seen.there.as_ref()).is(key);
+    let it = mappings.iter().zip(&seen).filter(|(_, seen)| seen.as_ref().is_some_and(is_it));
+    it.into_iter().find_map(|(link, _)| found_at(&Links::Mapped.path(tgid, *link), key))
 }
 
 /// What a link of procfs says, without the mark of deleted files.

@@ -1,3 +1,5 @@
+"""What the native half of the package offers (python/src): its signatures, for type checkers."""
+
 import builtins
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike

@@ -1,13 +1,20 @@
-//! The system calls of a running service, as a filter of seccomp(2).
+//! The system calls of a running service and of its broker, as filters of seccomp(2).
 //!
 //! The list was made from what the tests of the service do (they run with [`super::Confinement::Ends`]), from what the
 //! C library may do instead on other versions, and with arguments where a call can do much more than it is needed for.
 
 use super::ConfineError;
 
+/// Whose calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    Service,
+    Broker,
+}
+
 /// On other machines there is no list.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
-pub(super) fn apply(_strict: bool) -> Result<(), ConfineError> {
+pub(super) fn apply(_whose: Whose, _strict: bool) -> Result<(), ConfineError> {
     Ok(())
 }
 
@@ -25,7 +32,7 @@ mod filter {
         SeccompFilter, SeccompRule, TargetArch, apply_filter_all_threads,
     };
 
-    use super::ConfineError;
+    use super::{ConfineError, Whose};
 
     /// With any arguments.
     const ANY: &[c_long] = &[
@@ -55,10 +62,7 @@ mod filter {
         libc::SYS_readahead,
         libc::SYS_mincore,
         CACHESTAT,
-        libc::SYS_process_madvise,
         libc::SYS_pidfd_open,
-        libc::SYS_pidfd_getfd,
-        libc::SYS_name_to_handle_at,
         // Clients.
         libc::SYS_accept4,
         libc::SYS_recvmsg,
@@ -114,6 +118,10 @@ mod filter {
         libc::SYS_sysinfo,
     ];
 
+    /// With any arguments, for the broker alone: other processes' open files and mappings, and files by their inodes.
+    const ANY_OF_BROKER: &[c_long] =
+        &[libc::SYS_process_madvise, libc::SYS_pidfd_getfd, libc::SYS_name_to_handle_at];
+
     /// Older calls for the same, which newer machines lack.
     #[cfg(target_arch = "x86_64")]
     const ANY_OLD: &[c_long] = &[
@@ -153,13 +161,13 @@ mod filter {
 
     /// Compiles and installs the filter, for all threads. With `strict` a call that is not on the list ends the
     /// process.
-    pub(in super::super) fn apply(strict: bool) -> Result<(), ConfineError> {
+    pub(in super::super) fn apply(whose: Whose, strict: bool) -> Result<(), ConfineError> {
         let otherwise =
             if strict { SeccompAction::KillProcess } else { SeccompAction::Errno(libc::EPERM as u32) };
         // What clone3(2) is asked for stands in memory, where a filter cannot look: the C library takes clone(2) then.
         let missing: BTreeMap<c_long, Vec<SeccompRule>> = [(libc::SYS_clone3, Vec::new())].into();
         install(missing, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32))?;
-        install(allowed().map_err(wrong)?, otherwise, SeccompAction::Allow)
+        install(allowed(whose).map_err(wrong)?, otherwise, SeccompAction::Allow)
     }
 
     fn install(
@@ -198,19 +206,28 @@ mod filter {
         values.iter().map(rule).collect()
     }
 
-    fn allowed() -> Result<BTreeMap<c_long, Vec<SeccompRule>>, seccompiler::BackendError> {
+    fn allowed(whose: Whose) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, seccompiler::BackendError> {
         let mut rules: BTreeMap<c_long, Vec<SeccompRule>> =
             ANY.iter().chain(ANY_OLD).map(|call| (*call, Vec::new())).collect();
         // Opened for reading only.
         rules.insert(libc::SYS_openat, without(2, WRITING)?);
-        rules.insert(libc::SYS_open_by_handle_at, without(2, WRITING)?);
+        if whose == Whose::Broker {
+            rules.extend(ANY_OF_BROKER.iter().map(|call| (*call, Vec::new())));
+            rules.insert(libc::SYS_open_by_handle_at, without(2, WRITING)?);
+            rules.remove(&libc::SYS_accept4);
+            rules.remove(&libc::SYS_unlinkat);
+            #[cfg(target_arch = "x86_64")]
+            rules.remove(&libc::SYS_unlink);
+        }
         #[cfg(target_arch = "x86_64")]
         rules.insert(libc::SYS_open, without(1, WRITING)?);
         // Nothing that is mapped can be run.
         rules.insert(libc::SYS_mmap, without(2, libc::PROT_EXEC as u64)?);
         rules.insert(libc::SYS_mprotect, without(2, libc::PROT_EXEC as u64)?);
         rules.insert(libc::SYS_ioctl, one_of(1, Is::Eq, &REQUESTS)?);
-        rules.insert(libc::SYS_bpf, one_of(0, Is::Eq, &BPF_COMMANDS)?);
+        if whose == Whose::Service {
+            rules.insert(libc::SYS_bpf, one_of(0, Is::Eq, &BPF_COMMANDS)?);
+        }
         rules.insert(libc::SYS_prctl, one_of(0, Is::Eq, &PRCTL)?);
         // A thread, never a process.
         let thread = libc::CLONE_THREAD as u64;

@@ -1,16 +1,19 @@
 //! What the service gives up when it is set up: nobody who takes it over is to have more than it needs.
 //!
-//! Two steps. [`give_up_capabilities`] comes before the plane is opened, as a thread has the capabilities of the one that
-//! started it: what is left is [`NEEDED`], which is what the systemd unit gives, also when root has started it by hand.
-//! [`filter_calls`] comes last: from then on no thread starts a program or a process, opens anything for writing, loads
-//! a BPF program, looks into the memory of a process by ptrace(2), or makes a socket.
+//! Three steps. [`start_broker`] comes first: a process of its own gets what is as good as root ([`foretell_pagecache::Broker`]).
+//! [`give_up_capabilities`] comes before the plane is opened, as a thread has the capabilities of the one that started it:
+//! what the two processes have together is [`NEEDED`], which is what the systemd unit gives, also when root has started it
+//! by hand. [`filter_calls`] comes last: from then on no thread starts a program or a process, opens anything for writing,
+//! loads a BPF program, looks into the memory or the open files of a process, or makes a socket.
 //!
 //! What is left all the same stands in `docs/security.md`.
 
 mod calls;
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
+use foretell_pagecache::{Broker, Options};
 use rustix::thread::{
     CapabilitiesSecureBits, CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_capabilities_secure_bits, set_no_new_privs,
@@ -48,27 +51,53 @@ impl ConfineError {
     }
 }
 
-/// The capabilities of [`NEEDED`].
-fn needed() -> CapabilitySet {
-    CapabilitySet::BPF
-        | CapabilitySet::PERFMON
-        | CapabilitySet::FOWNER
-        | CapabilitySet::DAC_READ_SEARCH
-        | CapabilitySet::SYS_PTRACE
-        | CapabilitySet::SYS_NICE
+/// Those of [`NEEDED`] that the service itself keeps.
+fn of_service() -> CapabilitySet {
+    CapabilitySet::BPF | CapabilitySet::PERFMON | CapabilitySet::FOWNER | CapabilitySet::SYS_NICE
 }
 
-/// Leaves this thread, and those that it starts from now on, the capabilities of [`NEEDED`], as far as it has them, and
-/// no way to others: not by being root either.
+/// Those that its broker keeps: `CAP_FOWNER` to leave the time of the last access as it is (`O_NOATIME`, open(2)).
+fn of_broker() -> CapabilitySet {
+    CapabilitySet::DAC_READ_SEARCH
+        | CapabilitySet::SYS_PTRACE
+        | CapabilitySet::SYS_NICE
+        | CapabilitySet::FOWNER
+}
+
+/// Starts the process that opens files for this one and looks at programs, for a service that listens with this socket.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn start_broker(
+    listener: BorrowedFd<'_>,
+    options: &Options,
+    confinement: Confinement,
+) -> Result<(), ConfineError> {
+    let realtime_share = options.realtime.then_some(options.realtime_share);
+    let confine = || {
+        keep_capabilities(of_broker())
+            .and_then(|()| calls::apply(calls::Whose::Broker, confinement == Confinement::Ends))
+            .map_err(io::Error::other)
+    };
+    Broker::start(listener, realtime_share, confine)
+        .map_err(|source| ConfineError { what: "the opening of files", source })
+}
+
+/// Leaves this thread, and those that it starts from now on, the capabilities that the service itself keeps, as far as it has
+/// them, and no way to others: not by being root either.
 ///
 /// # Errors
 /// The system's.
 pub(crate) fn give_up_capabilities() -> Result<(), ConfineError> {
+    keep_capabilities(of_service())
+}
+
+fn keep_capabilities(kept: CapabilitySet) -> Result<(), ConfineError> {
     set_no_new_privs(true).map_err(ConfineError::of("new privileges"))?;
     let before = capabilities(None).map_err(ConfineError::of("capabilities"))?;
     if before.effective.contains(CapabilitySet::SETPCAP) {
         // Beyond the last one that the kernel knows there is none to be removed.
-        for capability in CapabilitySet::all().difference(needed()).iter() {
+        for capability in CapabilitySet::all().difference(kept).iter() {
             let _ = remove_capability_from_bounding_set(capability);
         }
         let bits = CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED;
@@ -77,8 +106,8 @@ pub(crate) fn give_up_capabilities() -> Result<(), ConfineError> {
     }
     clear_ambient_capability_set().map_err(ConfineError::of("ambient capabilities"))?;
     let left = CapabilitySets {
-        effective: before.effective & needed(),
-        permitted: before.permitted & needed(),
+        effective: before.effective & kept,
+        permitted: before.permitted & kept,
         inheritable: CapabilitySet::empty(),
     };
     set_capabilities(None, left).map_err(ConfineError::of("capabilities"))
@@ -91,8 +120,8 @@ pub(crate) fn give_up_capabilities() -> Result<(), ConfineError> {
 pub(crate) fn filter_calls(confinement: Confinement) -> Result<(), ConfineError> {
     match confinement {
         Confinement::None => Ok(()),
-        Confinement::Errors => calls::apply(false),
-        Confinement::Ends => calls::apply(true),
+        Confinement::Errors => calls::apply(calls::Whose::Service, false),
+        Confinement::Ends => calls::apply(calls::Whose::Service, true),
     }
 }
 
@@ -117,7 +146,7 @@ mod tests {
         std::fs::write(&path, "text").unwrap();
         give_up_capabilities().unwrap();
         let own = capabilities(None).unwrap();
-        assert!(needed().contains(own.permitted) && own.inheritable.is_empty());
+        assert!(of_service().contains(own.permitted) && own.inheritable.is_empty());
         filter_calls(Confinement::Errors).unwrap();
         let kind = |result: io::Result<()>| result.err().map(|error| error.kind());
         assert_eq!(std::fs::read(&path).unwrap(), b"text");
@@ -149,7 +178,8 @@ mod tests {
 
     #[test]
     fn the_names_are_those_of_the_set() {
-        let of_set: Vec<String> = needed().iter_names().map(|(name, _)| format!("CAP_{name}")).collect();
+        let of_set: Vec<String> =
+            (of_service() | of_broker()).iter_names().map(|(name, _)| format!("CAP_{name}")).collect();
         let mut named = NEEDED.map(str::to_owned).to_vec();
         let mut sorted = of_set;
         named.sort();

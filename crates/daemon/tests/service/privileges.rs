@@ -125,8 +125,8 @@ fn the_unit_gives_what_the_service_keeps() {
 fn started_by_root_it_keeps_what_it_needs_and_no_thread_has_more() {
     let Some(stage) = stage("started_by_root_it_keeps_what_it_needs_and_no_thread_has_more") else { return };
     let service = stage.service(64);
-    // BPF, PERFMON, SYS_NICE, SYS_PTRACE, FOWNER, DAC_READ_SEARCH (`include/uapi/linux/capability.h`).
-    let needed = 1_u64 << 39 | 1 << 38 | 1 << 23 | 1 << 19 | 1 << 3 | 1 << 2;
+    // BPF, PERFMON, SYS_NICE, FOWNER (`include/uapi/linux/capability.h`).
+    let needed = 1_u64 << 39 | 1 << 38 | 1 << 23 | 1 << 3;
     let threads = service.proc_status();
     assert!(threads.len() > 2);
     for status in threads {
@@ -145,11 +145,37 @@ fn started_by_root_it_keeps_what_it_needs_and_no_thread_has_more() {
         // A filter (`SECCOMP_MODE_FILTER`).
         assert_eq!((field("NoNewPrivs"), field("Seccomp")), ("1".to_owned(), "2".to_owned()), "{status}");
     }
+    // What opens files and looks at programs: SYS_NICE, SYS_PTRACE, FOWNER, DAC_READ_SEARCH, and no file of the service's.
+    let broker = service.helper("foretell-broker");
+    let status = std::fs::read_to_string(format!("/proc/{broker}/status")).unwrap();
+    for line in ["CapEff:\t000000000088000c", "CapPrm:\t000000000088000c", "NoNewPrivs:\t1", "Seccomp:\t2"] {
+        assert!(status.lines().any(|found| found == line), "{line}: {status}");
+    }
+    let open = std::fs::read_dir(format!("/proc/{broker}/fd")).unwrap();
+    let open = open.map(|link| std::fs::read_link(link.unwrap().path()).unwrap());
+    assert!(open.into_iter().all(|to| to.to_string_lossy().starts_with("socket:")));
     // What restores readahead needs one thing only.
-    let guard = service.guard_status();
+    let guard =
+        std::fs::read_to_string(format!("/proc/{}/status", service.helper("foretell-guard"))).unwrap();
     for line in ["CapEff:\t0000000000080000", "CapPrm:\t0000000000080000", "NoNewPrivs:\t1"] {
         assert!(guard.lines().any(|found| found == line), "{line}: {guard}");
     }
+    service.end();
+}
+
+#[test]
+fn without_its_broker_the_service_ends_and_the_next_one_serves() {
+    let Some(stage) = stage("without_its_broker_the_service_ends_and_the_next_one_serves") else { return };
+    let path = stage.file("a", 64);
+    let service = stage.service(128);
+    let broker = rustix::process::Pid::from_raw(service.helper("foretell-broker").cast_signed());
+    rustix::process::kill_process(broker.unwrap(), rustix::process::Signal::KILL).unwrap();
+    assert!(!service.ended().success());
+    let service = stage.service(128);
+    let mut client = Client::connect(&service.socket);
+    let file = client.name_path(1, &path);
+    client.push(Entry::DiscloseFile { file });
+    client.until("what is missing is fetched", |s| s.prefetches >= 64);
     service.end();
 }
 

@@ -141,7 +141,10 @@ impl Stage {
         std::os::unix::fs::chown(&directory, Some(NOBODY), Some(NOBODY)).unwrap();
         // Where it was built nobody else may look, perhaps.
         let program = self.directory.join("service");
-        fs::copy("/proc/self/exe", &program).unwrap();
+        // Once: helpers of a service that has just ended may still run it.
+        if !program.exists() {
+            fs::copy("/proc/self/exe", &program).unwrap();
+        }
         let socket = directory.join("s.sock");
         let mut command = std::process::Command::new("setpriv");
         for set in ["inh-caps", "ambient-caps", "bounding-set"] {
@@ -238,15 +241,22 @@ impl Running {
         tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")).unwrap()).collect()
     }
 
-    /// What `/proc` says of its guard process.
-    pub(crate) fn guard_status(&self) -> String {
+    /// A process that it has started, by its name.
+    pub(crate) fn helper(&self, name: &str) -> u32 {
         let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         let children =
             threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("children")).unwrap());
         let children = children.collect::<String>();
-        let status = children.split_whitespace().map(|pid| fs::read_to_string(format!("/proc/{pid}/status")));
-        let is_guard = |status: &String| status.starts_with("Name:\tforetell-guard\n");
-        status.filter_map(Result::ok).find(is_guard).unwrap()
+        let mut pids = children.split_whitespace().map(|pid| pid.parse().unwrap());
+        let is_it = |pid: &u32| {
+            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|found| found.trim_end() == name)
+        };
+        pids.find(is_it).unwrap()
+    }
+
+    /// How it has ended, by itself.
+    pub(crate) fn ended(mut self) -> std::process::ExitStatus {
+        self.child.wait().unwrap()
     }
 
     /// Kills the service, and does not wait for its end.

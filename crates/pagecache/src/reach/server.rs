@@ -1,0 +1,303 @@
+//! The broker's side: it answers until nobody can ask any more.
+
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use rustix::net::RecvFlags;
+
+use super::message::{self, DESCRIPTORS, Message, PACKET_BYTES};
+use super::permits::{self, Permits};
+use super::{Link, Links, here};
+use crate::closing::Closer;
+use crate::guard::OpenFile;
+use crate::handles::Mounts;
+use crate::mappings::{self, Names};
+use crate::observe::FileKey;
+use crate::schedule::Schedule;
+
+/// What can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub(super) enum Question {
+    Look = 1,
+    Links,
+    LookAtLinks,
+    OpenAgain,
+    OpenByNumber,
+    Advise,
+    PageOut,
+    Vouch,
+}
+
+impl Question {
+    const ALL: [Question; 8] = [
+        Question::Look,
+        Question::Links,
+        Question::LookAtLinks,
+        Question::OpenAgain,
+        Question::OpenByNumber,
+        Question::Advise,
+        Question::PageOut,
+        Question::Vouch,
+    ];
+
+    fn of(kind: u64) -> Option<Question> {
+        Question::ALL.into_iter().find(|question| *question as u64 == kind)
+    }
+}
+
+/// Links that are asked about at a time: each may have a descriptor in the answer.
+pub(super) const LINKS_AT_A_TIME: usize = DESCRIPTORS;
+/// Links of a process that are told.
+pub(super) const MOST_LINKS: usize = 8192;
+
+/// How a kind of links is called.
+pub(super) const fn number_of(links: Links) -> u64 {
+    match links {
+        Links::Open => 0,
+        Links::Mapped => 1,
+    }
+}
+
+/// Words of an answer, and descriptors.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    words: Vec<u64>,
+    descriptors: Vec<OwnedFd>,
+}
+
+/// What the first lane asks about: everything but what takes long.
+#[derive(Debug)]
+struct Desk {
+    permits: Permits,
+    mounts: Mounts,
+    closer: Closer,
+}
+
+/// The child's life, from the fork on: gives up what it does not need, and answers on `lanes`. Never returns.
+pub(super) fn live(
+    lanes: Vec<OwnedFd>,
+    permits: Permits,
+    realtime_share: Option<f64>,
+    confine: impl FnOnce() -> io::Result<()>,
+) -> ! {
+    let done = catch_unwind(AssertUnwindSafe(|| -> io::Result<()> {
+        leave_parent();
+        let mut lanes = alone_with(&lanes.iter().map(AsRawFd::as_raw_fd).collect::<Vec<_>>())?.into_iter();
+        let first = lanes.next().ok_or(io::ErrorKind::InvalidInput)?;
+        // What is asked of the kernel once and for all (PR_GET_AUXV, by rustix) is asked before that is given up.
+        let _ =
+            (crate::kernel::page_bytes(), rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime));
+        confine()?;
+        for lane in lanes {
+            let serve = move || answer_all(&lane, page_out, || {});
+            std::thread::Builder::new()
+                .name("foretell-page".to_owned())
+                .stack_size(256 << 10)
+                .spawn(serve)?;
+        }
+        let mut desk = Desk { permits, mounts: Mounts::default(), closer: Closer::start()? };
+        let mut schedule = Schedule::new(realtime_share);
+        // Who asks may wait at real-time priority.
+        answer_all(
+            &first,
+            |question, asked, brought| desk.answer(question, asked, brought),
+            || schedule.check(true),
+        );
+        Ok(())
+    }));
+    let code = if matches!(done, Ok(Ok(()))) { 0 } else { 1 };
+    // SAFETY: ends the process without running anything of its parent's.
+    unsafe { libc::_exit(code) }
+}
+
+/// Is no part of what the terminal ends, and goes by a name of its own.
+fn leave_parent() {
+    // SAFETY: plain system calls; the name ends with a zero. What fails leaves this process as it was.
+    unsafe {
+        libc::setsid();
+        libc::chdir(c"/".as_ptr());
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+        libc::prctl(libc::PR_SET_NAME, c"foretell-broker".as_ptr());
+    }
+}
+
+/// Closes all descriptors but these, which become the first ones: no file, terminal or pipe of the parent's stays.
+fn alone_with(kept: &[libc::c_int]) -> io::Result<Vec<OwnedFd>> {
+    let count = libc::c_int::try_from(kept.len()).map_err(io::Error::other)?;
+    // Out of each other's way first.
+    // SAFETY: plain system calls on descriptors; the copies that are made here belong to nobody else.
+    let high = kept.iter().map(|&fd| unsafe { libc::fcntl(fd, libc::F_DUPFD, count) }).collect::<Vec<_>>();
+    for (&fd, at) in high.iter().zip(0..) {
+        // SAFETY: as above; what had the number before is the parent's business.
+        if fd < 0 || unsafe { libc::dup3(fd, at, libc::O_CLOEXEC) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    // SAFETY: what is closed is used no more, and the rest is owned from here on.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, count.cast_unsigned(), u32::MAX, 0_u32);
+        Ok((0..count).map(|at| OwnedFd::from_raw_fd(at)).collect())
+    }
+}
+
+/// Answers what comes in one lane until its other end is closed.
+fn answer_all(
+    lane: &OwnedFd,
+    mut answer: impl FnMut(Question, &Message, Vec<OwnedFd>) -> io::Result<Answer>,
+    mut before: impl FnMut(),
+) {
+    let mut packet = vec![0; PACKET_BYTES];
+    loop {
+        let (asked, brought) = match message::receive(lane.as_fd(), &mut packet, RecvFlags::empty()) {
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => continue,
+            Err(_) => return,
+        };
+        before();
+        let unknown = || io::Error::from_raw_os_error(libc::ENOSYS);
+        let found = Question::of(asked.kind).ok_or_else(unknown);
+        let found = found.and_then(|question| answer(question, &asked, brought));
+        let number = asked.number;
+        let (reply, descriptors) = match found {
+            Ok(Answer { words, descriptors }) => {
+                (Message { number, words, ..Message::default() }, descriptors)
+            }
+            Err(error) => {
+                let code = error.raw_os_error().unwrap_or(match error.kind() {
+                    io::ErrorKind::NotFound => libc::ENOENT,
+                    io::ErrorKind::InvalidInput => libc::EINVAL,
+                    _ => libc::EIO,
+                });
+                (Message { number, kind: u64::from(code.unsigned_abs()), ..Message::default() }, Vec::new())
+            }
+        };
+        let descriptors: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+        // Who does not take it has ended, and the next look says so.
+        let _ = message::send(lane.as_fd(), &reply, &descriptors);
+    }
+}
+
+fn invalid() -> io::Error {
+    io::ErrorKind::InvalidInput.into()
+}
+
+/// The words of a question, which has so many.
+fn words<const N: usize>(asked: &Message) -> io::Result<[u64; N]> {
+    asked.words.as_slice().try_into().map_err(|_| invalid())
+}
+
+fn pid_of(word: u64) -> io::Result<u32> {
+    u32::try_from(word).map_err(|_| invalid())
+}
+
+fn links_of(word: u64) -> io::Result<Links> {
+    [Links::Open, Links::Mapped].into_iter().find(|links| number_of(*links) == word).ok_or_else(invalid)
+}
+
+/// The lanes beside the first: what may take as long as a stranger likes.
+fn page_out(question: Question, asked: &Message, _: Vec<OwnedFd>) -> io::Result<Answer> {
+    if question != Question::PageOut {
+        return Err(invalid());
+    }
+    let [pid, dev, ino, shown_dev, shown_ino, offset, length] = words(asked)?;
+    let names = Names { key: FileKey { dev, ino }, shown: FileKey { dev: shown_dev, ino: shown_ino } };
+    mappings::page_out_here(pid_of(pid)?, &names, offset, length)?;
+    Ok(Answer::default())
+}
+
+impl Desk {
+    fn answer(&mut self, question: Question, asked: &Message, brought: Vec<OwnedFd>) -> io::Result<Answer> {
+        let mut brought = brought.into_iter();
+        match question {
+            Question::Look => {
+                let [wants_it] = words(asked)?;
+                let seen = here::look(Path::new(std::ffi::OsStr::from_bytes(&asked.text)), wants_it != 0)?;
+                let words = vec![seen.stat.dev, seen.stat.ino, u64::from(seen.is_file)];
+                Ok(Answer { words, descriptors: seen.there.into_iter().collect() })
+            }
+            Question::Links => {
+                let [pid, links, most] = words(asked)?;
+                let most = usize::try_from(most).unwrap_or(MOST_LINKS).min(MOST_LINKS);
+                let found = here::links(pid_of(pid)?, links_of(links)?, most)?;
+                let words = found.into_iter().flat_map(|(first, end)| [first, end]).collect();
+                Ok(Answer { words, descriptors: Vec::new() })
+            }
+            Question::LookAtLinks => {
+                let [pid, links, which @ ..] = asked.words.as_slice() else { return Err(invalid()) };
+                let (pid, links) = (pid_of(*pid)?, links_of(*links)?);
+                if which.len() > 2 * LINKS_AT_A_TIME {
+                    return Err(invalid());
+                }
+                let mut answer = Answer::default();
+                for pair in which.chunks_exact(2) {
+                    let link: Link = (pair[0], pair[1]);
+                    answer.look(here::look(&links.path(pid, link), false).ok());
+                }
+                Ok(answer)
+            }
+            Question::OpenAgain => {
+                let shown = brought.next().ok_or_else(invalid)?;
+                // Nothing else is opened: to open a device has effects.
+                if !permits::is_on_disk(&shown) {
+                    return Err(invalid());
+                }
+                let opened = here::open_again(&shown)?;
+                self.hand_out(opened, Some(&shown))
+            }
+            Question::OpenByNumber => {
+                let [dev, ino, generation] = words(asked)?;
+                let generation = u32::try_from(generation).map_err(|_| invalid())?;
+                let opened = self.mounts.open_here(FileKey { dev, ino }, generation);
+                self.hand_out(opened.ok_or(io::ErrorKind::NotFound)?, None)
+            }
+            Question::Advise => {
+                let [pid, started, fd, dev, ino, advice, user] = words(asked)?;
+                let fd = i32::try_from(fd).map_err(|_| invalid())?;
+                let known = [libc::POSIX_FADV_RANDOM, libc::POSIX_FADV_NORMAL];
+                let advice = known.into_iter().find(|known| u64::from(known.unsigned_abs()) == advice);
+                let file = OpenFile { pid: pid_of(pid)?, started, fd, dev, ino };
+                let done = file.advise_here(advice.ok_or_else(invalid)?, pid_of(user)?, &self.closer);
+                if done { Ok(Answer::default()) } else { Err(io::ErrorKind::NotFound.into()) }
+            }
+            Question::PageOut => page_out(question, asked, Vec::new()),
+            Question::Vouch => {
+                let connection = brought.next().ok_or_else(invalid)?;
+                let vouched = self.permits.vouch(&connection);
+                if vouched { Ok(Answer::default()) } else { Err(io::Error::from_raw_os_error(libc::EPERM)) }
+            }
+        }
+    }
+
+    fn hand_out(&mut self, opened: File, shown: Option<&OwnedFd>) -> io::Result<Answer> {
+        if !self.permits.grants(&opened, shown) {
+            return Err(io::Error::from_raw_os_error(libc::EACCES));
+        }
+        Ok(Answer { words: Vec::new(), descriptors: vec![opened.into()] })
+    }
+}
+
+impl Answer {
+    /// Three words for a link: what it is ([`LINK`] and others), device, inode.
+    fn look(&mut self, seen: Option<super::Seen>) {
+        let Some(seen) = seen else { return self.words.extend([0; 3]) };
+        let kind = LINK
+            | if seen.is_file { LINK_IS_FILE } else { 0 }
+            | if seen.there.is_some() { LINK_IS_HERE } else { 0 };
+        self.words.extend([kind, seen.stat.dev, seen.stat.ino]);
+        self.descriptors.extend(seen.there);
+    }
+}
+
+/// What an answer says of a link: it leads somewhere, to a file, and a descriptor of that comes with the answer.
+pub(super) const LINK: u64 = 1;
+pub(super) const LINK_IS_FILE: u64 = 2;
+pub(super) const LINK_IS_HERE: u64 = 4;
