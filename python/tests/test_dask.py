@@ -62,7 +62,9 @@ def test_four_workers_fetch_each_object_once_in_three_epochs(store: Store, clien
         assert [data for _, data in got] == [store.objects[path] for path in order]
         processes |= {process for process, _ in got}
     assert len(processes) > 1 and os.getpid() not in processes
-    assert sorted(store.asked("GET")) == PATHS
+    asked = store.asked("GET")
+    # One request in twenty may be made twice, if its answer is slow.
+    assert sorted(set(asked)) == PATHS and len(asked) <= 1.05 * len(PATHS)
     # Ahead of its use, and not because a task waited for it.
     statistics = fs.statistics()
     assert statistics.prefetches > statistics.demand_fetches

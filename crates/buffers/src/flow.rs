@@ -26,8 +26,8 @@ const KNOWN: u32 = 32;
 /// A request is slow when its first byte is later than the mean by so many mean deviations: as TCP takes a packet for lost
 /// (RFC 6298).
 const SLOW_DEVIATIONS: f64 = 4.0;
-/// Nothing is slow before: the clock of the kernel and the threads that wait for it are no more exact.
-const SLOW_LEAST_NS: f64 = 10e6;
+/// Nothing is slow before: on a busy machine threads wait as long for a processor, and what is asked twice comes no sooner.
+const SLOW_LEAST_NS: f64 = 50e6;
 /// Parts of a request are taken for as many as those of the last ones, times this, so that requests can grow.
 const GROWTH: f64 = 2.0;
 

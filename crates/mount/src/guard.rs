@@ -45,12 +45,12 @@ pub fn guard_main(directory: &Path) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Is a file system of FUSE mounted there? See proc_pid_mountinfo(5).
+/// Is a file system of ours mounted there? See proc_pid_mountinfo(5).
 fn is_mounted(directory: &Path) -> bool {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     mounts.lines().any(|line| {
         let at = line.split(' ').nth(4).map(unescaped);
-        at.as_deref() == directory.to_str() && line.contains(" - fuse")
+        at.as_deref() == directory.to_str() && line.contains(" - fuse.foretell ")
     })
 }
 
@@ -59,4 +59,15 @@ fn unescaped(field: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
         .fold(field.to_owned(), |field, (escape, character)| field.replace(escape, character))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unescaped;
+
+    #[test]
+    fn names_in_mountinfo_are_as_they_were() {
+        assert_eq!(unescaped(r"/mnt/a\040b\011c\134d"), "/mnt/a b\tc\\d");
+        assert_eq!(unescaped("/mnt/a"), "/mnt/a");
+    }
 }

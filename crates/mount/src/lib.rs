@@ -9,7 +9,7 @@
 //! that, and when a file is opened whose state is older, the store is asked again. An open file is one state of its object: when
 //! that has changed reads fail with `EIO`, never with bytes of two states.
 //!
-//! The kernel's number of a file is a place in a table ([`names`]) as long as the kernel knows it. Listings are kept for
+//! The kernel's number of a file is a place in a table (`names.rs`) as long as the kernel knows it. Listings are kept for
 //! so many names together, those that were used longest ago are forgotten. Requests are answered by as many threads as may
 //! wait for the store.
 

@@ -6,7 +6,7 @@
 //!
 //! The kernel tells of one read in pieces, and of a sequence of small reads one by one (`reads.rs`). Both are joined into
 //! *runs*: as long as a process goes on where it was, in the same file and in the same way, its run grows, up to
-//! [`RUN_PAGES`]; a piece of what the run holds already adds nothing but its wait. A run is written when its process
+//! a MiB (`run.rs`); a piece of what the run holds already adds nothing but its wait. A run is written when its process
 //! does something else, so a process's runs are in order.
 //!
 //! A file is named when it is first seen: by its number, or by the descriptors and mappings of the process where that
@@ -20,20 +20,20 @@
 //! The same is added up by process and by file (`tally.rs`), whether or not a recording is kept.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use foretell_recording::{
-    Access, Event, Fact, FileNumber, FileRecord, Lineage, PAGE_BYTES, RoleId, Summary, Way, WriteError,
-    Writer, limits,
+    Access, Event, Fact, FileNumber, FileRecord, Lineage, PAGE_BYTES, Summary, Way, WriteError, Writer,
+    limits,
 };
 
 use super::large::LargeFolios;
 use super::memory::OwnMemory;
 use super::programs::{Programs, Told};
 use super::reads::Reads;
+use super::run::Run;
 use super::tally::Tally;
 use super::visits::{Piece, Visit, Visits};
 use crate::descriptors::{Descriptors, Search};
@@ -43,9 +43,6 @@ use crate::observe::{FileKey, Observation, Observer};
 use crate::report::{Counts, FileReport, ProcessReport};
 use crate::resolve;
 use crate::sessions::{name_of, tree_without_us};
-
-/// Pages of the longest run: a MiB. A longer one would hide when its parts were read.
-const RUN_PAGES: u32 = 256;
 
 /// Threads whose wait is remembered; for one more, all is forgotten.
 const THREADS: usize = 4096;
@@ -67,43 +64,6 @@ struct Seen {
     pages: Option<u32>,
     /// It was read or written as well.
     read: bool,
-}
-
-/// Pages that one process referenced one after the other.
-#[derive(Debug, Clone, Copy)]
-struct Run {
-    role: RoleId,
-    file: FileNumber,
-    way: Way,
-    first: u32,
-    pages: u32,
-    at_ns: u64,
-    waited_ns: u64,
-    /// It is of use to whoever guesses what comes next; of these pages, and this wait, was told.
-    is_told: bool,
-    told_pages: u32,
-    told_ns: u64,
-}
-
-impl Run {
-    /// Whether what begins at this page continues the run. A read that goes back is another read; pages are mapped in
-    /// pieces that overlap, and a fault is told of again when it is retried.
-    fn goes_on_at(&self, page: u32) -> bool {
-        let end = self.first + self.pages;
-        let from = if self.way == Way::Read { end - 1 } else { self.first };
-        (from..=end).contains(&page)
-    }
-
-    /// The pages that were not told of yet, and what was waited for them.
-    fn take_untold(&mut self) -> Option<(Range<u32>, u64)> {
-        if !self.is_told || self.told_pages == self.pages {
-            return None;
-        }
-        let pages = self.first + self.told_pages..self.first + self.pages;
-        let waited_ns = self.waited_ns.saturating_sub(self.told_ns);
-        (self.told_pages, self.told_ns) = (self.pages, self.waited_ns);
-        Some((pages, waited_ns))
-    }
 }
 
 /// Writes a recording from observations, and adds them up. A recording that is dropped without [`Gather::finish`] leaves
@@ -232,7 +192,7 @@ impl Gather {
                     // A piece of the read that was told before: with it, only its wait is new.
                     let waited_ns = self.waits.remove(&tid).unwrap_or(0);
                     if let Some(run) = self.runs.get_mut(&tgid) {
-                        run.waited_ns += waited_ns;
+                        run.access.waited_ns += waited_ns;
                     }
                     return;
                 };
@@ -334,7 +294,7 @@ impl Gather {
         let Some(visits) = &mut self.visits else { return Vec::new() };
         for (&tgid, run) in &mut self.runs {
             if let Some((pages, waited_ns)) = run.take_untold() {
-                visits.read_piece(tgid, run.file.0, pages, waited_ns);
+                visits.read_piece(tgid, run.access.file.0, pages, waited_ns);
             }
         }
         visits.take_pieces()
@@ -424,31 +384,16 @@ impl Gather {
                 return;
             }
         }
-        if let Some(run) = self.runs.get_mut(&tgid)
-            && run.file == number
-            && run.way == way
-            && run.goes_on_at(first)
-        {
-            let end = last + 1;
-            if end <= run.first + run.pages {
-                run.waited_ns += waited_ns;
-                return;
-            }
-            if end - run.first <= RUN_PAGES {
-                run.pages = end - run.first;
-                run.waited_ns += waited_ns;
-                return;
-            }
+        if self.runs.get_mut(&tgid).is_some_and(|run| run.go_on((number, way), first, last, waited_ns)) {
+            return;
         }
         self.end_run(tgid);
         let Some(role) = self.lineage.role(tgid) else { return };
         self.tell_roles();
         let is_told = way != Way::Written && !(way == Way::Mapped && seen.executable);
-        let (pages, at_ns) = (last - first + 1, self.now_ns());
-        let (told_pages, told_ns) = (0, 0);
-        let run =
-            Run { role, file: number, way, first, pages, at_ns, waited_ns, is_told, told_pages, told_ns };
-        self.runs.insert(tgid, run);
+        let (first_page, pages, at_ns) = (first, last - first + 1, self.now_ns());
+        let access = Access { role, file: number, first_page, pages, at_ns, waited_ns, way };
+        self.runs.insert(tgid, Run::new(access, is_told));
         if let Some(visits) = self.visits.as_mut().filter(|_| is_told) {
             visits.began(tid, number.0, first, waited_ns);
         }
@@ -456,29 +401,26 @@ impl Gather {
 
     /// Ends all runs, in an order that does not depend on chance.
     fn end_runs(&mut self) {
-        let mut running: Vec<(u64, u32)> = self.runs.iter().map(|(&tgid, run)| (run.at_ns, tgid)).collect();
+        let mut running: Vec<(u64, u32)> =
+            self.runs.iter().map(|(&tgid, run)| (run.access.at_ns, tgid)).collect();
         running.sort_unstable();
         running.into_iter().for_each(|(_, tgid)| self.end_run(tgid));
     }
 
     fn end_run(&mut self, tgid: u32) {
         if let Some(mut run) = self.runs.remove(&tgid) {
-            if run.way != Way::Written {
-                self.tally.referenced(tgid, run.file.0, run.first, run.pages);
+            let Access { file, first_page, pages, way, .. } = run.access;
+            if way != Way::Written {
+                self.tally.referenced(tgid, file.0, first_page, pages);
                 if let Some(visits) = &mut self.visits {
-                    visits.read(run.file.0, run.pages);
+                    visits.read(file.0, pages);
                     if let Some((pages, waited_ns)) = run.take_untold() {
-                        visits.read_piece(tgid, run.file.0, pages, waited_ns);
+                        visits.read_piece(tgid, file.0, pages, waited_ns);
                     }
                 }
             }
-            self.write_run(run);
+            self.write(&Event::Access(run.access));
         }
-    }
-
-    fn write_run(&mut self, run: Run) {
-        let Run { role, file, way, first, pages, at_ns, waited_ns, .. } = run;
-        self.write(&Event::Access(Access { role, file, first_page: first, pages, at_ns, waited_ns, way }));
     }
 
     /// What is known of a file, which is named now if it is new.
@@ -614,6 +556,7 @@ fn is_library(path: &Path) -> bool {
 mod tests {
     use super::*;
     use foretell_recording::Recording;
+    use foretell_recording::RoleId;
 
     /// A file of our own under its canonical path, with its key.
     fn file(dir: &Path, name: &str) -> (PathBuf, FileKey, std::fs::File) {

@@ -19,6 +19,7 @@ mod loading;
 mod memory;
 mod programs;
 mod reads;
+mod run;
 mod tally;
 mod visits;
 
