@@ -50,7 +50,9 @@ fn is_mounted(directory: &Path) -> bool {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     mounts.lines().any(|line| {
         let at = line.split(' ').nth(4).map(unescaped);
-        at.as_deref() == directory.to_str() && line.contains(" - fuse.foretell ")
+        // What is mounted is called by its URL.
+        let is_ours = |(_, rest): (&str, &str)| rest.starts_with("fuse") && rest.contains("://");
+        at.as_deref() == directory.to_str() && line.split_once(" - ").is_some_and(is_ours)
     })
 }
 
