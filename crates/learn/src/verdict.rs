@@ -21,8 +21,13 @@ pub const WORTH_S: f64 = 1.0;
 const WORTH_SHARE: f64 = 0.05;
 /// A steered night may take so many times what the job takes by itself: the noise of a quiet machine.
 pub const WORSE: f64 = 1.02;
-/// Seconds that guesses must save for a night to be watched: to watch takes up to a tenth of a second.
-const SAVED_S: f64 = 0.3;
+/// Seconds that guesses must have saved for a night to be watched: what comes late on a short job, because the kernel's
+/// side is loaded while it runs already, is a tenth of this.
+const SAVED_S: f64 = 0.05;
+/// A share of the job's time that must be saved as well: what watching costs is a fifth of this.
+const SAVED_SHARE: f64 = 0.05;
+/// Or so many seconds, whatever the share: they are nobody's noise.
+const SAVED_ANYWAY_S: f64 = 0.3;
 /// A job that has nothing to gain is watched again after so many nights.
 const LOOK_AGAIN: usize = 7;
 /// Nights that the first, the second and all later pauses take.
@@ -65,11 +70,17 @@ pub fn is_worth_steering(elapsed_s: f64, wait_s: f64) -> bool {
 pub fn tonight(nights: &[Night], has_recording: bool) -> Tonight {
     let watched = nights.iter().rev().find(|night| night.how == How::Watched);
     match (without_guesses(nights, has_recording), watched.and_then(|night| night.saved_s)) {
-        (Tonight::Alone(why), Some(saved_s)) if saved_s >= SAVED_S => {
-            Tonight::Watch(format!("{why}, and guessing has saved {saved_s:.1} s"))
+        (Tonight::Alone(why), Some(saved_s)) if is_worth_guessing(saved_s, watched) => {
+            Tonight::Watch(format!("{why}, and guessing has saved {saved_s:.2} s"))
         }
         (decided, _) => decided,
     }
+}
+
+/// Whether guesses have saved more than it costs to make them.
+fn is_worth_guessing(saved_s: f64, watched: Option<&Night>) -> bool {
+    let elapsed_s = watched.map_or(f64::INFINITY, |night| night.elapsed_s);
+    saved_s >= SAVED_ANYWAY_S || (saved_s >= SAVED_S && saved_s >= SAVED_SHARE * elapsed_s)
 }
 
 fn without_guesses(nights: &[Night], has_recording: bool) -> Tonight {
@@ -195,8 +206,13 @@ mod tests {
     #[test]
     fn a_job_that_guesses_help_is_never_left_alone() {
         let guessed = |saved_s| Night { saved_s: Some(saved_s), ..night(How::Watched, 1.0, 0.2) };
-        assert_eq!(kind(tonight(&[guessed(0.1)], true)), How::Alone);
-        let why = "nothing to gain: of 1.0 s it waited 0.2 s (20%) for storage, and guessing has saved 4.0 s";
+        assert_eq!(kind(tonight(&[guessed(0.04)], true)), How::Alone);
+        assert_eq!(kind(tonight(&[guessed(0.06)], true)), How::Watched, "6% of its time");
+        let long = |saved_s| Night { elapsed_s: 10.0, ..guessed(saved_s) };
+        assert_eq!(kind(tonight(&[long(0.2)], true)), How::Alone, "2% of its time");
+        assert_eq!(kind(tonight(&[long(0.4)], true)), How::Watched, "more than it can cost");
+        let why =
+            "nothing to gain: of 1.0 s it waited 0.2 s (20%) for storage, and guessing has saved 4.00 s";
         assert_eq!(tonight(&[guessed(4.0)], true), Tonight::Watch(why.to_owned()));
         // Steering that loses is put off as ever, and the nights between are watched.
         let mut nights = vec![Night { wait_s: Some(6.0), elapsed_s: 10.0, ..guessed(4.0) }];

@@ -85,6 +85,9 @@ pub struct ObserverConfig {
     /// Wake the reader after this many records on one CPU; 0: only for what calls for action. The default
     /// wakes it before a quarter of the ring is full. [`Observer::set_wake_every`] changes it later.
     pub wake_every: u32,
+    /// After a page that a program added has made the observer's descriptor readable, no other one does so for this time, ns.
+    /// 0: each does.
+    pub wake_spacing_ns: u32,
     /// Files that can be managed at a time, with those that are ignored; their table takes 16 bytes each, which the kernel
     /// charges to our memory cgroup. [`MANAGED_FILES`].
     pub files: u32,
@@ -100,6 +103,7 @@ impl ObserverConfig {
         ObserverConfig {
             ring_bytes,
             wake_every: (ring_bytes / RECORD_BYTES / 4 / cpus).max(1),
+            wake_spacing_ns: 0,
             files: MANAGED_FILES,
             watch_only: false,
         }
@@ -195,6 +199,7 @@ impl Observer {
         // The kernel's type information was read and is done with: megabytes in small pieces.
         crate::kernel::return_free_memory();
         control.wake_every.store(config.wake_every, Ordering::Relaxed);
+        control.wake_spacing_ns.store(config.wake_spacing_ns, Ordering::Relaxed);
         control.wake_wanted.store(1, Ordering::SeqCst);
         let observer = Observer {
             ring,

@@ -133,19 +133,24 @@ LAYOUT_SIZE(question, 64);
 struct control {
 	unsigned int wake_every; /* wake the reader after so many records of one CPU; 0: never for that */
 	struct btrfs_places btrfs;
-	unsigned int unused_1[12];
+	unsigned int wake_spacing_ns; /* so long after a page that woke the reader no other one does */
+	unsigned int unused_1[11];
 	unsigned int wake_wanted; /* set by the reader when it has drained the ring, cleared by a wake-up */
-	unsigned int unused_2[15];
+	unsigned int unused_2;
+	unsigned long long woken_ns; /* when a page that was added woke the reader last */
+	unsigned int unused_3[12];
 	unsigned long long lost_events;
 	unsigned long long accounts_overflow;
 	unsigned long long waits_overflow;
 	unsigned long long device_read_bytes; /* of all tracked processes and the observer's own */
 	unsigned long long wait_ns;           /* of all tracked processes */
-	unsigned long long unused_3[3];
+	unsigned long long unused_4[3];
 };
 LAYOUT(control, wake_every, 0);
 LAYOUT(control, btrfs, 4);
+LAYOUT(control, wake_spacing_ns, 16);
 LAYOUT(control, wake_wanted, 64);
+LAYOUT(control, woken_ns, 72);
 LAYOUT(control, lost_events, 128);
 LAYOUT(control, accounts_overflow, 136);
 LAYOUT(control, waits_overflow, 144);

@@ -102,18 +102,25 @@ static __always_inline bool is_tracked(u32 tgid)
 	return bits && (*bits >> (tgid % 64) & 1);
 }
 
+/* How soon the reader must hear of a record. */
+enum urgency {
+	EVERY_SO_MANY, /* with every wake_every-th record of a CPU */
+	SPACED,        /* at once, but wake_spacing_ns after the last such record */
+	AT_ONCE,
+};
+
 /*
  * Asked when the record is reserved and before it is submitted. The exchange is a full barrier, as is the
  * reader's when it sets the flag: either the reader sees the reserved record before it sleeps, or we see
  * the flag.
  */
-static __always_inline u64 wake_flags(bool urgent)
+static __always_inline u64 wake_flags(enum urgency urgency)
 {
 	struct control *shared = get_control();
 
 	if (!shared)
 		return BPF_RB_NO_WAKEUP;
-	if (!urgent) {
+	if (urgency == EVERY_SO_MANY) {
 		u32 zero = 0, every = shared->wake_every;
 		u32 *count;
 
@@ -123,6 +130,15 @@ static __always_inline u64 wake_flags(bool urgent)
 		if (!count || ++*count < every)
 			return BPF_RB_NO_WAKEUP;
 		*count = 0;
+	}
+	/* A wake-up costs the program microseconds, most of all in a virtual machine: an interrupt to another CPU
+	 * leaves it. Two CPUs that come here at once may both wake, which is harmless. */
+	if (urgency == SPACED && shared->wake_spacing_ns) {
+		u64 now = bpf_ktime_get_ns();
+
+		if (now - shared->woken_ns < shared->wake_spacing_ns)
+			return BPF_RB_NO_WAKEUP;
+		shared->woken_ns = now;
 	}
 	return __sync_lock_test_and_set(&shared->wake_wanted, 0) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 }
@@ -136,7 +152,7 @@ static __always_inline void count_lost(void)
 }
 
 /* A record about a process. */
-static __always_inline void emit(u32 kind, u32 tgid, u32 tid, u64 first, u64 second, bool urgent)
+static __always_inline void emit(u32 kind, u32 tgid, u32 tid, u64 first, u64 second, enum urgency urgency)
 {
 	struct event *event = bpf_ringbuf_reserve(&ring, sizeof(*event), 0);
 
@@ -150,7 +166,7 @@ static __always_inline void emit(u32 kind, u32 tgid, u32 tid, u64 first, u64 sec
 	event->tgid = tgid;
 	event->tid = tid;
 	event->packed = kind;
-	bpf_ringbuf_submit(event, wake_flags(urgent));
+	bpf_ringbuf_submit(event, wake_flags(urgency));
 }
 
 struct subject {
@@ -205,7 +221,7 @@ static __always_inline void fill(struct event *event, u32 kind, struct subject *
 
 /* A record about a file; `argument` is a number of pages or an order. */
 static __always_inline void emit_file(u32 kind, struct subject *subject, u64 who, u64 first_page, u64 argument,
-				      bool known, bool urgent)
+				      bool known, enum urgency urgency)
 {
 	if (known) {
 		struct event *event = bpf_ringbuf_reserve(&ring, sizeof(*event), 0);
@@ -215,7 +231,7 @@ static __always_inline void emit_file(u32 kind, struct subject *subject, u64 who
 			return;
 		}
 		fill(event, kind, subject, who, first_page, argument);
-		bpf_ringbuf_submit(event, wake_flags(urgent));
+		bpf_ringbuf_submit(event, wake_flags(urgency));
 	} else {
 		struct unknown_event *event = bpf_ringbuf_reserve(&ring, sizeof(*event), 0);
 
@@ -226,7 +242,7 @@ static __always_inline void emit_file(u32 kind, struct subject *subject, u64 who
 		fill(&event->event, kind, subject, who, first_page, argument);
 		event->generation = subject->inode->i_generation;
 		event->unused = 0;
-		bpf_ringbuf_submit(event, wake_flags(urgent));
+		bpf_ringbuf_submit(event, wake_flags(urgency));
 	}
 }
 
@@ -253,7 +269,8 @@ static __always_inline void reference(u32 kind, struct address_space *mapping, u
 		last = end;
 	if (first > last)
 		return;
-	emit_file(kind, &subject, who, first, last - first + 1, verdict == VERDICT_MANAGED, false);
+	emit_file(kind, &subject, who, first, last - first + 1, verdict == VERDICT_MANAGED,
+		  EVERY_SO_MANY);
 }
 
 SEC("tp_btf/mm_filemap_get_pages")
@@ -355,7 +372,8 @@ int BPF_PROG(foretell_add, struct folio *folio)
 	/* Nothing is read from beyond the end: the size grows when the data is there. */
 	if (by_tracked && (u64)folio->index << page_shift >= (u64)subject.inode->i_size)
 		argument |= EVENT_APPENDED;
-	emit_file(EVENT_ADDED, &subject, who, folio->index, argument, verdict == VERDICT_MANAGED, by_tracked);
+	emit_file(EVENT_ADDED, &subject, who, folio->index, argument, verdict == VERDICT_MANAGED,
+		  by_tracked ? SPACED : EVERY_SO_MANY);
 	return 0;
 }
 
@@ -367,7 +385,7 @@ int BPF_PROG(foretell_remove, struct folio *folio)
 	if (!find_subject(folio->mapping, &subject) || verdict_on(&subject) != VERDICT_MANAGED)
 		return 0;
 	emit_file(EVENT_REMOVED, &subject, bpf_get_current_pid_tgid(), folio->index, folio_order(folio), true,
-		  false);
+		  EVERY_SO_MANY);
 	return 0;
 }
 
@@ -390,7 +408,7 @@ int BPF_PROG(foretell_fork, struct task_struct *parent, struct task_struct *chil
 		if (shared)
 			__sync_fetch_and_add(&shared->accounts_overflow, 1);
 	}
-	emit(EVENT_FORKED, parent_tgid, tgid, 0, 0, true);
+	emit(EVENT_FORKED, parent_tgid, tgid, 0, 0, AT_ONCE);
 	return 0;
 }
 
@@ -403,7 +421,7 @@ int BPF_PROG(foretell_exec, struct task_struct *task)
 	if (!is_tracked(tgid))
 		return 0;
 	comm = (u64 *)task->comm;
-	emit(EVENT_EXEC, tgid, task->pid, comm[0], comm[1], true);
+	emit(EVENT_EXEC, tgid, task->pid, comm[0], comm[1], AT_ONCE);
 	return 0;
 }
 
@@ -427,7 +445,7 @@ int BPF_PROG(foretell_exit, struct task_struct *task)
 		wait_ns = account->wait_ns;
 		bpf_map_delete_elem(&accounts, &tgid);
 	}
-	emit(EVENT_EXITED, tgid, tgid, read_bytes, wait_ns, true);
+	emit(EVENT_EXITED, tgid, tgid, read_bytes, wait_ns, AT_ONCE);
 	return 0;
 }
 
@@ -467,7 +485,7 @@ static __always_inline void run_again(struct task_struct *task)
 	shared = get_control();
 	if (shared)
 		__sync_fetch_and_add(&shared->wait_ns, wait_ns);
-	emit(EVENT_WAITED, tgid, tid, 0, wait_ns, false);
+	emit(EVENT_WAITED, tgid, tid, 0, wait_ns, EVERY_SO_MANY);
 }
 
 /* A task keeps in_iowait while it sleeps in io_schedule(), so that one bit answers for both sides. */

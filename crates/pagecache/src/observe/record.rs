@@ -97,6 +97,8 @@ mod tests {
         };
         assert_eq!(offset("wake_every"), offset_of!(ControlBlock, wake_every));
         assert_eq!(offset("btrfs"), offset_of!(ControlBlock, btrfs_root));
+        assert_eq!(offset("wake_spacing_ns"), offset_of!(ControlBlock, wake_spacing_ns));
+        assert_eq!(offset("woken_ns"), offset_of!(ControlBlock, woken_ns));
         assert_eq!(offset("wake_wanted"), offset_of!(ControlBlock, wake_wanted));
         assert_eq!(offset("lost_events"), offset_of!(ControlBlock, lost_events));
         assert_eq!(offset("accounts_overflow"), offset_of!(ControlBlock, accounts_overflow));

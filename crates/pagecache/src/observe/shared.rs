@@ -93,15 +93,19 @@ pub(super) struct ControlBlock {
     pub(super) btrfs_root: AtomicI32,
     pub(super) btrfs_anon_dev: AtomicU32,
     pub(super) btrfs_known: AtomicU32,
-    unused_1: [u32; 12],
+    pub(super) wake_spacing_ns: AtomicU32,
+    unused_1: [u32; 11],
     pub(super) wake_wanted: AtomicU32,
-    unused_2: [u32; 15],
+    unused_2: u32,
+    /// The kernel's side alone uses it.
+    pub(super) woken_ns: AtomicU64,
+    unused_3: [u32; 12],
     pub(super) lost_events: AtomicU64,
     pub(super) accounts_overflow: AtomicU64,
     pub(super) waits_overflow: AtomicU64,
     pub(super) device_read_bytes: AtomicU64,
     pub(super) wait_ns: AtomicU64,
-    unused_3: [u64; 3],
+    unused_4: [u64; 3],
 }
 
 /// The control block.

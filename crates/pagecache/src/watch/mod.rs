@@ -56,6 +56,9 @@ const OBSERVATIONS_A_TIME: usize = 4096;
 const SLEEP: Duration = Duration::from_millis(10);
 /// The same while somebody guesses for a job that reads: on a quick disk half a MiB comes in that time.
 const SHORT_SLEEP: Duration = Duration::from_millis(2);
+/// A page that comes wakes us no sooner after the last one: woken for each, we double the system time of a program that
+/// reads and writes without waiting, and a guess is no better for being made a millisecond sooner.
+const WAKE_SPACING: Duration = Duration::from_millis(1);
 
 /// What is needed to watch a job that begins before the observer is there.
 #[derive(Debug)]
@@ -116,7 +119,12 @@ enum Sight {
 const SETTLED_FILES: u32 = 1 << 12;
 
 fn config() -> ObserverConfig {
-    ObserverConfig { watch_only: true, files: SETTLED_FILES, ..ObserverConfig::with_ring(RING_BYTES) }
+    ObserverConfig {
+        watch_only: true,
+        files: SETTLED_FILES,
+        wake_spacing_ns: WAKE_SPACING.subsec_nanos(),
+        ..ObserverConfig::with_ring(RING_BYTES)
+    }
 }
 
 impl Watcher {

@@ -86,6 +86,36 @@ fn the_reader_is_woken_by_misses_and_not_by_hits() {
 }
 
 #[test]
+fn of_pages_that_come_soon_after_each_other_the_first_one_wakes_the_reader() {
+    let name = "of_pages_that_come_soon_after_each_other_the_first_one_wakes_the_reader";
+    let spacing = Duration::from_nanos(u64::from(u32::MAX));
+    let config = ObserverConfig { wake_every: 0, wake_spacing_ns: u32::MAX, ..ObserverConfig::default() };
+    let Some(mut observer) = observer_with(name, config) else { return };
+    let file = TestFile::new(4);
+    file.load_pages();
+    observer.manage(file.key).unwrap();
+    let begun = Instant::now();
+    let mut reader = Reader::start(&file.path);
+    observer.track(reader.tgid()).unwrap();
+    reader.tell("times 10");
+    drain(&mut observer);
+    file.drop_pages();
+    reader.tell("times 1");
+    drain(&mut observer);
+    file.drop_pages();
+    reader.tell("times 1");
+    let woken = is_woken(&observer, Duration::ZERO);
+    assert!(!woken || begun.elapsed() >= spacing, "woken for two pages in {:?}", begun.elapsed());
+    let mut added = 0;
+    while observer
+        .drain(64, |observation| added += u32::from(matches!(observation, Observation::Added { .. })))
+        == 64
+    {}
+    assert!(added > 0, "the second page is told of all the same");
+    reader.end();
+}
+
+#[test]
 fn a_ring_of_an_impossible_size_is_refused() {
     if observer("a_ring_of_an_impossible_size_is_refused").is_none() {
         return;
