@@ -33,9 +33,13 @@ use std::path::PathBuf;
 use ast::program::Program;
 use ast::{Sources, Tree};
 use emit::Emission;
+use flow::Graph;
 use flow::control::Control;
 use flow::effects::Effects;
 use flow::lower::Lowering;
+use flow::reach::Kept;
+use memory::Memory;
+use memory::points::{Points, Slot};
 use models::Models;
 use slice::{Analysis, Slice, Verdict};
 
@@ -172,17 +176,35 @@ fn has_old_inline(flags: &[String]) -> bool {
     flags.iter().any(|flag| OLD.contains(&flag.as_str()))
 }
 
-fn analyse<'a>(program: &'a Program, models: &'a Models) -> Result<Analysis<'a>, Error> {
-    let mut lowering = Lowering::new(program, models);
+/// A program in steps, and what may point where in it.
+struct Lowered {
+    graphs: Vec<Graph>,
+    memory: Memory,
+    points: Points,
+    marks: Vec<Slot>,
+}
+
+fn lower(program: &Program, models: &Models, memory: Memory) -> Result<Lowered, Error> {
+    let mut lowering = Lowering::new(program, models, memory);
     let graphs = lowering.all_functions();
     let Lowering { mut memory, mut points, marks, .. } = lowering;
     points.solve(program, &mut memory)?;
+    Ok(Lowered { graphs, memory, points, marks })
+}
+
+fn analyse<'a>(program: &'a Program, models: &'a Models) -> Result<Analysis<'a>, Error> {
+    let lowered = match lower(program, models, Memory::default()) {
+        Err(Error::TooLarge { .. }) => lower(program, models, Memory::coarse())?,
+        other => other?,
+    };
+    let Lowered { graphs, mut memory, mut points, marks } = lowered;
     let effects = Effects::new(program, models, &graphs, &mut memory, &mut points);
     let control = graphs.iter().map(Control::new).collect();
     let through_pointers = slice::through_pointers(&graphs, &effects);
     let ends = slice::ends(program, models, &graphs, &effects);
     let one_way = slice::sites::one_way(program, models);
     let asked = slice::asking::of_program(program, models, &graphs, &effects);
+    let kept = Kept::new(&graphs, &effects, &memory);
     Ok(Analysis {
         one_way,
         program,
@@ -196,6 +218,7 @@ fn analyse<'a>(program: &'a Program, models: &'a Models) -> Result<Analysis<'a>,
         through_pointers,
         ends,
         asked,
+        kept,
     })
 }
 

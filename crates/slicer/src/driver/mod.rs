@@ -16,6 +16,8 @@
 //! the place of a device. What cannot be translated stays as the real compiler left it, and one line says why. Programs that open no
 //! file are left alone without a word, as are the probes of configure scripts.
 //!
+//! A translation that takes too long or too much memory is left (module `limits`).
+//!
 //! `FORETELL_CC_MODELS=FILE` names a table that says what further library functions do, like models.toml.
 //!
 //! With `FORETELL_CC_KEEP=FOLDER` in the environment the translated sources and the runtime are kept there, in a
@@ -23,6 +25,7 @@
 
 mod arguments;
 mod headers;
+mod limits;
 mod link;
 mod preprocessed;
 mod record;
