@@ -73,11 +73,14 @@ pub struct Options {
     pub models: Vec<String>,
     /// Explain why something is kept: a function's name, or `LINE` or `FILE:LINE`.
     pub why: Option<String>,
+    /// Do not tell parts of objects apart, as is done for programs that are too large for it. Tests look at small ones
+    /// that way.
+    pub coarse: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { clang: "clang".to_owned(), models: Vec::new(), why: None }
+        Self { clang: "clang".to_owned(), models: Vec::new(), why: None, coarse: false }
     }
 }
 
@@ -151,7 +154,7 @@ fn translate_here(inputs: &[Input], options: &Options) -> Result<Translation, Er
     let old_inline = inputs.iter().enumerate().filter(|(_, input)| has_old_inline(&input.flags));
     let program = Program::new(tree, sources, units, old_inline.map(|(unit, _)| unit as u16).collect())?;
     let models = models.with_annotations(&program);
-    let analysis = analyse(&program, &models)?;
+    let analysis = analyse(&program, &models, options.coarse)?;
     let mut translation = analysis.slice(|slice| finish(&slice, inputs, options));
     if translation.prefetches()
         && let Some((unit, complaint)) = check::first_complaint(inputs, &translation.files, &options.clang)?
@@ -192,8 +195,9 @@ fn lower(program: &Program, models: &Models, memory: Memory) -> Result<Lowered, 
     Ok(Lowered { graphs, memory, points, marks })
 }
 
-fn analyse<'a>(program: &'a Program, models: &'a Models) -> Result<Analysis<'a>, Error> {
-    let lowered = match lower(program, models, Memory::default()) {
+fn analyse<'a>(program: &'a Program, models: &'a Models, coarse: bool) -> Result<Analysis<'a>, Error> {
+    let first = if coarse { Memory::coarse() } else { Memory::default() };
+    let lowered = match lower(program, models, first) {
         Err(Error::TooLarge { .. }) => lower(program, models, Memory::coarse())?,
         other => other?,
     };
