@@ -18,7 +18,7 @@ use crate::runtime::write_runtime;
 use crate::{Input, Options, Translation, translate};
 
 /// What the linker calls a program that was given no name.
-const DEFAULT_OUTPUT: &str = "a.out";
+pub(super) const DEFAULT_OUTPUT: &str = "a.out";
 
 /// Functions by which a program comes to a file that could be prefetched. A program whose sources and headers of its own
 /// have none of these words is left alone before anything is analysed.
