@@ -49,6 +49,9 @@ pub enum Command {
     Device(device::Args),
     /// Compile C as cc does, into programs that prefetch for themselves: make CC="foretell cc".
     Cc(cc::Args),
+    /// Compile C++ as c++ does, unchanged so far: CXX="foretell c++" beside CC="foretell cc".
+    #[command(name = "c++")]
+    Cxx(cc::Args),
     /// Make a C program prefetch for itself, by a slice of it that runs ahead.
     Slice(slice::Args),
     /// Make a block device that is slow in a chosen way, for tests and benchmarks.

@@ -33,9 +33,13 @@ use std::path::PathBuf;
 use ast::program::Program;
 use ast::{Sources, Tree};
 use emit::Emission;
+use flow::Graph;
 use flow::control::Control;
 use flow::effects::Effects;
 use flow::lower::Lowering;
+use flow::reach::Kept;
+use memory::Memory;
+use memory::points::{Points, Slot};
 use models::Models;
 use slice::{Analysis, Slice, Verdict};
 
@@ -69,11 +73,14 @@ pub struct Options {
     pub models: Vec<String>,
     /// Explain why something is kept: a function's name, or `LINE` or `FILE:LINE`.
     pub why: Option<String>,
+    /// Do not tell parts of objects apart, as is done for programs that are too large for it. Tests look at small ones
+    /// that way.
+    pub coarse: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { clang: "clang".to_owned(), models: Vec::new(), why: None }
+        Self { clang: "clang".to_owned(), models: Vec::new(), why: None, coarse: false }
     }
 }
 
@@ -147,7 +154,7 @@ fn translate_here(inputs: &[Input], options: &Options) -> Result<Translation, Er
     let old_inline = inputs.iter().enumerate().filter(|(_, input)| has_old_inline(&input.flags));
     let program = Program::new(tree, sources, units, old_inline.map(|(unit, _)| unit as u16).collect())?;
     let models = models.with_annotations(&program);
-    let analysis = analyse(&program, &models)?;
+    let analysis = analyse(&program, &models, options.coarse)?;
     let mut translation = analysis.slice(|slice| finish(&slice, inputs, options));
     if translation.prefetches()
         && let Some((unit, complaint)) = check::first_complaint(inputs, &translation.files, &options.clang)?
@@ -172,17 +179,36 @@ fn has_old_inline(flags: &[String]) -> bool {
     flags.iter().any(|flag| OLD.contains(&flag.as_str()))
 }
 
-fn analyse<'a>(program: &'a Program, models: &'a Models) -> Result<Analysis<'a>, Error> {
-    let mut lowering = Lowering::new(program, models);
+/// A program in steps, and what may point where in it.
+struct Lowered {
+    graphs: Vec<Graph>,
+    memory: Memory,
+    points: Points,
+    marks: Vec<Slot>,
+}
+
+fn lower(program: &Program, models: &Models, memory: Memory) -> Result<Lowered, Error> {
+    let mut lowering = Lowering::new(program, models, memory);
     let graphs = lowering.all_functions();
     let Lowering { mut memory, mut points, marks, .. } = lowering;
     points.solve(program, &mut memory)?;
+    Ok(Lowered { graphs, memory, points, marks })
+}
+
+fn analyse<'a>(program: &'a Program, models: &'a Models, coarse: bool) -> Result<Analysis<'a>, Error> {
+    let first = if coarse { Memory::coarse() } else { Memory::default() };
+    let lowered = match lower(program, models, first) {
+        Err(Error::TooLarge { .. }) => lower(program, models, Memory::coarse())?,
+        other => other?,
+    };
+    let Lowered { graphs, mut memory, mut points, marks } = lowered;
     let effects = Effects::new(program, models, &graphs, &mut memory, &mut points);
     let control = graphs.iter().map(Control::new).collect();
     let through_pointers = slice::through_pointers(&graphs, &effects);
     let ends = slice::ends(program, models, &graphs, &effects);
     let one_way = slice::sites::one_way(program, models);
     let asked = slice::asking::of_program(program, models, &graphs, &effects);
+    let kept = Kept::new(&graphs, &effects, &memory);
     Ok(Analysis {
         one_way,
         program,
@@ -196,6 +222,7 @@ fn analyse<'a>(program: &'a Program, models: &'a Models) -> Result<Analysis<'a>,
         through_pointers,
         ends,
         asked,
+        kept,
     })
 }
 

@@ -25,7 +25,10 @@ mod oracle;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use oracle::{Build, compile, compiles_without_warnings, data, difference, run, sequences, translated};
+use foretell_slicer::Options;
+use oracle::{
+    Build, compile, compiles_without_warnings, data, difference, run, sequences, translated, translated_with,
+};
 
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus")
@@ -174,6 +177,60 @@ fn check(name: &str) {
     }
     let modes: &[&str] = if word == "in a process" { &["fork"] } else { &["fork", "thread"] };
     program.check(&files, modes, verdict != "until");
+}
+
+/// A program where parts of objects are not told apart: what its slice predicts is right all the same.
+fn check_coarse(program: &Program) {
+    let options = Options { coarse: true, ..Options::default() };
+    let translation = translated_with(&program.sources, &program.flags, &options);
+    assert!(translation.prefetches(), "{}: {:?}", program.name, translation.refusals);
+    let write = |(source, text): (&PathBuf, &String)| {
+        let path = program.folder.path().join(format!("coarse-{}", source.file_name().unwrap().display()));
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let files: Vec<PathBuf> = program.sources.iter().zip(&translation.files).map(write).collect();
+    program.check(&files, &["fork"], true);
+}
+
+#[test]
+fn structures_that_are_one_place_each_are_predicted() {
+    for name in ["structures", "heap_list", "globals", "bits", "error_label"] {
+        check_coarse(&Program::new(name));
+    }
+}
+
+/// Pointers to more places than are told apart, through which places are read, written and copied.
+#[test]
+fn pointers_to_hundreds_of_places_are_predicted() {
+    const COUNT: usize = 300;
+    let folder = tempfile::tempdir().unwrap();
+    let cells = (0..COUNT).map(|n| format!("static struct cell c{n} = {{0, {}}};\n", n * 37 % 64));
+    let table = (0..COUNT).map(|n| format!("&c{n}, "));
+    let source = format!(
+        "/*\n * data: data bytes 300000\n * run: data\n */\n#include <fcntl.h>\n#include <stdio.h>\n\
+         #include <unistd.h>\nstruct cell {{ struct cell *next; long at; }};\n{}\
+         static struct cell *table[] = {{{}}};\nint main(int argc, char **argv)\n{{\n    char byte = 0;\n    \
+         int sum = argc, fd = open(argv[1], O_RDONLY);\n    for (int i = 0; i < {COUNT}; i++) {{\n        \
+         struct cell *cell = table[i];\n        cell->next = table[i * 7 % {COUNT}];\n        \
+         if (i % 3 == 0)\n            *cell = *table[i * 11 % {COUNT}];\n        \
+         if (cell->next)\n            cell->next->at = (cell->next->at + i) % 64;\n        \
+         if (pread(fd, &byte, 1, cell->at * 4096) == 1)\n            sum += byte;\n    }}\n    close(fd);\n    \
+         printf(\"%d\\n\", sum);\n    return 0;\n}}\n",
+        cells.collect::<String>(),
+        table.collect::<String>()
+    );
+    let path = folder.path().join("many_pointers.c");
+    fs::write(&path, &source).unwrap();
+    let text = source.split("*/").next().unwrap().to_owned();
+    check_coarse(&Program {
+        header: Header { text },
+        name: "many_pointers".to_owned(),
+        sources: vec![path],
+        objects: Vec::new(),
+        flags: Vec::new(),
+        folder: tempfile::tempdir().unwrap(),
+    });
 }
 
 /// A test for each program, and one that no program was forgotten.

@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use foretell_slicer::driver::compile;
+use foretell_slicer::driver::{compile, compile_cxx};
 
 const PROGRAM: &str = r#"
 #include <fcntl.h>
@@ -162,4 +162,24 @@ fn what_changes_rights_in_an_object_without_source_is_noticed() {
         "{said}"
     );
     assert!(!is_translated(&path("prog")));
+}
+
+#[test]
+fn a_program_in_cxx_is_as_it_was_and_a_line_says_so() {
+    let folder = folder_with(&[("a.cpp", PROGRAM), ("b.c", "int unused;\n")]);
+    let path = |name: &str| OsString::from(folder.path().join(name));
+    let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+    let object = [words(&["-c", "-o"]), vec![path("a.o"), path("a.cpp")]].concat();
+    let said = compile_cxx(&object).unwrap();
+    assert_eq!((said.exit_code, said.diagnosis), (0, None));
+    let from_object = compile_cxx(&[words(&["-o"]), vec![path("one"), path("a.o")]].concat()).unwrap();
+    let from_sources =
+        compile(&[words(&["-o"]), vec![path("two"), path("a.cpp"), path("b.c")]].concat()).unwrap();
+    for (name, said) in [("one", from_object), ("two", from_sources)] {
+        assert_eq!(said.exit_code, 0);
+        let line = said.diagnosis.unwrap();
+        assert!(line.ends_with(&format!("{name}: compiled unchanged: C++ is not translated")), "{line}");
+        assert!(!is_translated(&folder.path().join(name)));
+        assert!(Command::new(folder.path().join(name)).status().unwrap().success());
+    }
 }

@@ -41,6 +41,7 @@ fn execute(cli: &Cli) -> Result<u8> {
         Command::Trace(args) => trace::execute(args),
         Command::Device(args) => device::execute(args),
         Command::Cc(args) => cc::execute(args),
+        Command::Cxx(args) => cc::execute_cxx(args),
         Command::Slice(args) => slice::execute(args),
         Command::Slowdisk(args) => slowdisk::execute(args),
         Command::Completions(args) => completions::execute(args),

@@ -1,4 +1,4 @@
-//! `foretell cc`: the real compiler, and programs that prefetch for themselves.
+//! `foretell cc`: the real compiler, and programs that prefetch for themselves. `foretell c++`: the real compiler.
 
 use std::ffi::OsString;
 
@@ -6,11 +6,11 @@ use foretell_slicer::driver;
 
 use crate::terminal::warn;
 
-/// Arguments of `foretell cc`: the compiler's own.
+/// Arguments of `foretell cc` and `foretell c++`: the compiler's own.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Args {
-    /// Arguments for the compiler: $FORETELL_CC, or cc.
+    /// Arguments for the compiler: $FORETELL_CC or cc, of C++ $FORETELL_CXX or c++.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     arguments: Vec<OsString>,
 }
@@ -20,9 +20,21 @@ pub struct Args {
 /// # Errors
 /// When the compiler does not start.
 pub fn execute(args: &Args) -> anyhow::Result<u8> {
-    let compiled = driver::compile(&args.arguments)?;
+    Ok(told(&driver::compile(&args.arguments)?))
+}
+
+/// The same for C++, of which nothing is translated.
+///
+/// # Errors
+/// When the compiler does not start.
+pub fn execute_cxx(args: &Args) -> anyhow::Result<u8> {
+    Ok(told(&driver::compile_cxx(&args.arguments)?))
+}
+
+/// Says what there is to say, and gives the exit code.
+fn told(compiled: &driver::Compiled) -> u8 {
     if let Some(diagnosis) = &compiled.diagnosis {
         warn(diagnosis);
     }
-    Ok(compiled.exit_code)
+    compiled.exit_code
 }

@@ -184,6 +184,13 @@ impl Invocation {
             })
     }
 
+    /// Is there a source in C++ among the inputs (GCC manual, "Options Controlling the Kind of Output")?
+    pub(super) fn has_cxx(&self) -> bool {
+        const ENDS: &[&str] = &["cc", "cp", "cxx", "cpp", "CPP", "c++", "C"];
+        let is_cxx = |path: &Path| path.extension().is_some_and(|e| ENDS.iter().any(|end| e == *end));
+        self.arguments.iter().any(|argument| matches!(argument, Argument::File(path) if is_cxx(path)))
+    }
+
     /// The inputs in C.
     pub(super) fn sources(&self) -> impl Iterator<Item = &Path> {
         self.arguments.iter().filter_map(|argument| match argument {

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write as _};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use super::arguments::{Argument, Invocation, front_end_flags};
 use super::headers::Headers;
+use super::limits::Limits;
 use super::preprocessed::{self, Declarations};
 use super::record::{self, Record};
 use super::{Compiled, Compiler, NoCompiler, compiled, is_replaceable, runtime_object};
@@ -18,7 +18,7 @@ use crate::runtime::write_runtime;
 use crate::{Input, Options, Translation, translate};
 
 /// What the linker calls a program that was given no name.
-const DEFAULT_OUTPUT: &str = "a.out";
+pub(super) const DEFAULT_OUTPUT: &str = "a.out";
 
 /// Functions by which a program comes to a file that could be prefetched. A program whose sources and headers of its own
 /// have none of these words is left alone before anything is analysed.
@@ -270,11 +270,9 @@ fn inputs(
 
 fn translated(inputs: &[Input]) -> Result<Translation, String> {
     let options = Options { models: own_models()?, ..Options::default() };
-    // A defect of the translator must not stop a build.
-    match catch_unwind(AssertUnwindSafe(|| translate(inputs, &options))) {
-        Ok(result) => result.map_err(|e| e.to_string()),
-        Err(_) => Err("the translator failed, which is a defect of it".to_owned()),
-    }
+    let limits = Limits::from_environment(|name| std::env::var(name).ok())?;
+    let inputs = inputs.to_vec();
+    limits.keep(move || translate(&inputs, &options).map_err(|e| e.to_string()))
 }
 
 /// The user's table of library models, if `FORETELL_CC_MODELS` names one.

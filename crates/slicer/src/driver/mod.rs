@@ -10,11 +10,15 @@
 //!   with the same command and the
 //!   runtime. The new program replaces the old one only when all of this succeeded.
 //!
+//! - `foretell c++` is the real compiler (`$FORETELL_CXX`, otherwise `c++`) and a line after each link. The same line follows
+//!   where `foretell cc` links sources of C++.
 //! - The runtime is compiled once and kept (module `runtime_object`).
 //!
 //! A program that is written to something that is no file (`-o /dev/null`) is the compiler's alone: nothing of ours takes
 //! the place of a device. What cannot be translated stays as the real compiler left it, and one line says why. Programs that open no
 //! file are left alone without a word, as are the probes of configure scripts.
+//!
+//! A translation that takes too long or too much memory is left (module `limits`).
 //!
 //! `FORETELL_CC_MODELS=FILE` names a table that says what further library functions do, like models.toml.
 //!
@@ -23,6 +27,7 @@
 
 mod arguments;
 mod headers;
+mod limits;
 mod link;
 mod preprocessed;
 mod record;
@@ -40,10 +45,12 @@ use record::Record;
 
 /// The real compiler could not be started.
 #[derive(Debug, thiserror::Error)]
-#[error("{compiler} does not start ({reason}); name the real compiler with FORETELL_CC")]
+#[error("{compiler} does not start ({reason}); name the real compiler with {variable}")]
 pub struct NoCompiler {
     /// What was tried.
     compiler: String,
+    /// Where another one can be named.
+    variable: &'static str,
     /// What the system said.
     reason: std::io::Error,
 }
@@ -52,13 +59,16 @@ pub struct NoCompiler {
 #[derive(Debug)]
 struct Compiler {
     words: Vec<OsString>,
+    /// The variable that can name another one.
+    variable: &'static str,
 }
 
 impl Compiler {
-    fn from_environment() -> Self {
-        let given = std::env::var("FORETELL_CC").unwrap_or_default();
+    /// The command that the variable `name` holds, otherwise `usual`.
+    fn from_environment(name: &'static str, usual: &str) -> Self {
+        let given = std::env::var(name).unwrap_or_default();
         let words: Vec<OsString> = given.split_whitespace().map(OsString::from).collect();
-        Self { words: if words.is_empty() { vec!["cc".into()] } else { words } }
+        Self { words: if words.is_empty() { vec![usual.into()] } else { words }, variable: name }
     }
 
     fn command(&self) -> Command {
@@ -68,7 +78,7 @@ impl Compiler {
     }
 
     fn failed(&self, reason: std::io::Error) -> NoCompiler {
-        NoCompiler { compiler: self.words[0].to_string_lossy().into_owned(), reason }
+        NoCompiler { compiler: self.words[0].to_string_lossy().into_owned(), variable: self.variable, reason }
     }
 
     fn run(&self, arguments: &[OsString]) -> Result<ExitStatus, NoCompiler> {
@@ -90,7 +100,7 @@ pub struct Compiled {
 /// # Errors
 /// When the real compiler does not start. All else that may go wrong with a translation is a diagnosis.
 pub fn compile(arguments: &[OsString]) -> Result<Compiled, NoCompiler> {
-    let compiler = Compiler::from_environment();
+    let compiler = Compiler::from_environment("FORETELL_CC", "cc");
     let invocation = Invocation::parse(arguments);
     let headers = invocation.sources().next().and_then(|_| Headers::new());
     let more: Vec<OsString> = headers.iter().flat_map(Headers::flags).collect();
@@ -102,8 +112,30 @@ pub fn compile(arguments: &[OsString]) -> Result<Compiled, NoCompiler> {
             let diagnosis = if status.success() { remember_sources(&invocation) } else { None };
             Ok(compiled(status, diagnosis))
         }
+        Action::Link if invocation.has_cxx() => {
+            let status = compiler.run(arguments)?;
+            let diagnosis = status.success().then(|| unchanged_cxx(&invocation));
+            Ok(compiled(status, diagnosis))
+        }
         Action::Link => link::link(&compiler, arguments, &invocation),
     }
+}
+
+/// The same for C++, of which nothing is translated: what is said about each program is that.
+///
+/// # Errors
+/// When the real compiler does not start.
+pub fn compile_cxx(arguments: &[OsString]) -> Result<Compiled, NoCompiler> {
+    let compiler = Compiler::from_environment("FORETELL_CXX", "c++");
+    let invocation = Invocation::parse(arguments);
+    let status = compiler.run(arguments)?;
+    let links = invocation.action == Action::Link && status.success();
+    Ok(compiled(status, links.then(|| unchanged_cxx(&invocation))))
+}
+
+fn unchanged_cxx(invocation: &Invocation) -> String {
+    let program = invocation.output().unwrap_or_else(|| PathBuf::from(link::DEFAULT_OUTPUT));
+    format!("{}: compiled unchanged: C++ is not translated", program.display())
 }
 
 fn compiled(status: ExitStatus, diagnosis: Option<String>) -> Compiled {

@@ -95,6 +95,11 @@ impl Effects {
         self.changes[func.ix()].get(&object).map_or(&[], Vec::as_slice)
     }
 
+    /// The objects that a call of `func` may change.
+    pub(crate) fn changed(&self, func: Func) -> impl Iterator<Item = Obj> {
+        self.changes[func.ix()].keys().copied()
+    }
+
     pub(crate) fn calls(&self, func: Func) -> impl Iterator<Item = (Step, &Call)> {
         let numbered = self.steps[func.ix()].iter().enumerate();
         numbered.filter_map(|(n, e)| e.call.as_ref().map(|c| (Step(n as u32), c)))

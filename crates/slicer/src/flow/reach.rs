@@ -6,13 +6,14 @@
 //! Nothing comes through a step that the program ends with.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
+
+use foldhash::{HashMap, HashMapExt as _};
 
 use super::effects::Effects;
 use super::{ENTRY, Graph, Step};
 use crate::ast::program::Func;
-use crate::memory::{Loc, Memory};
+use crate::memory::{Loc, Memory, Obj};
 
 /// Where a value may come from.
 #[derive(Debug, Default)]
@@ -22,42 +23,73 @@ pub(crate) struct Sources {
     pub(crate) entry: bool,
 }
 
+/// The answers of one function, as long as the program ends with the same steps of it.
+#[derive(Debug, Default)]
+struct Answers {
+    ends: Vec<bool>,
+    found: HashMap<(Step, Loc), Rc<Sources>>,
+}
+
+/// What can be kept from one question to the next.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    before: Vec<Vec<Vec<Step>>>,
+    /// For each function and object, the steps that may write to it.
+    writers: Vec<HashMap<Obj, Vec<Step>>>,
+    answers: RefCell<Vec<Answers>>,
+}
+
+impl Kept {
+    pub(crate) fn new(graphs: &[Graph], effects: &Effects, memory: &Memory) -> Self {
+        let functions = (0..graphs.len() as u32).map(Func);
+        Self {
+            before: graphs.iter().map(predecessors).collect(),
+            writers: functions.map(|func| writers(func, &graphs[func.ix()], effects, memory)).collect(),
+            answers: RefCell::new(graphs.iter().map(|_| Answers::default()).collect()),
+        }
+    }
+}
+
 /// The question of one program, with its answers so far.
 pub(crate) struct Reach<'a> {
-    graphs: &'a [Graph],
     effects: &'a Effects,
     memory: &'a Memory,
+    kept: &'a Kept,
     /// For each function, the steps that the program ends with.
     ends: &'a [Vec<bool>],
-    before: Vec<Vec<Vec<Step>>>,
-    answers: RefCell<HashMap<(Func, Step, Loc), Rc<Sources>>>,
 }
 
 impl<'a> Reach<'a> {
     pub(crate) fn new(
-        graphs: &'a [Graph],
         effects: &'a Effects,
         memory: &'a Memory,
+        kept: &'a Kept,
         ends: &'a [Vec<bool>],
     ) -> Self {
-        let before = graphs.iter().map(predecessors).collect();
-        Self { graphs, effects, memory, ends, before, answers: RefCell::default() }
+        for (answers, ends) in kept.answers.borrow_mut().iter_mut().zip(ends) {
+            if answers.ends != *ends {
+                *answers = Answers { ends: ends.clone(), found: HashMap::new() };
+            }
+        }
+        Self { effects, memory, kept, ends }
     }
 
     /// The steps that may have written `location` when `step` begins.
     pub(crate) fn sources(&self, func: Func, step: Step, location: Loc) -> Rc<Sources> {
-        let key = (func, step, location);
-        if let Some(known) = self.answers.borrow().get(&key) {
+        let key = (step, location);
+        if let Some(known) = self.kept.answers.borrow()[func.ix()].found.get(&key) {
             return Rc::clone(known);
         }
         let found = Rc::new(self.search(func, step, location));
-        self.answers.borrow_mut().insert(key, Rc::clone(&found));
+        self.kept.answers.borrow_mut()[func.ix()].found.insert(key, Rc::clone(&found));
         found
     }
 
     fn search(&self, func: Func, step: Step, location: Loc) -> Sources {
-        let before = &self.before[func.ix()];
-        let mut seen = vec![false; self.graphs[func.ix()].nodes.len()];
+        let before = &self.kept.before[func.ix()];
+        let writers = self.kept.writers[func.ix()].get(&self.memory.object_of(location));
+        let writers = writers.map_or(&[][..], Vec::as_slice);
+        let mut seen = vec![false; before.len()];
         let mut open: Vec<Step> = before[step.ix()].clone();
         let mut found = Sources::default();
         while let Some(at) = open.pop() {
@@ -68,7 +100,10 @@ impl<'a> Reach<'a> {
                 found.entry = true;
                 continue;
             }
-            let (writes, overwrites) = self.writes(func, at, location);
+            let (writes, overwrites) = match writers.binary_search(&at) {
+                Ok(_) => self.writes(func, at, location),
+                Err(_) => (false, false),
+            };
             if writes {
                 found.steps.push(at);
             }
@@ -103,6 +138,23 @@ impl<'a> Reach<'a> {
         }
         (writes, false)
     }
+}
+
+/// By object, the steps of a function that may write to it, in ascending order.
+fn writers(func: Func, graph: &Graph, effects: &Effects, memory: &Memory) -> HashMap<Obj, Vec<Step>> {
+    let mut writers: HashMap<Obj, Vec<Step>> = HashMap::new();
+    for step in graph.steps() {
+        let effect = effects.of(func, step);
+        let written = effect.writes.iter().map(|(location, _)| memory.object_of(*location));
+        let targets = effect.call.iter().flat_map(|call| &call.targets);
+        for object in written.chain(targets.flat_map(|target| effects.changed(*target))) {
+            let steps = writers.entry(object).or_default();
+            if steps.last() != Some(&step) {
+                steps.push(step);
+            }
+        }
+    }
+    writers
 }
 
 fn predecessors(graph: &Graph) -> Vec<Vec<Step>> {

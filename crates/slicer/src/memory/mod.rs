@@ -7,7 +7,7 @@
 
 pub(crate) mod points;
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::ast::program::{Func, Var};
 use crate::ast::{Id, Kind, Tree};
@@ -61,13 +61,26 @@ pub(crate) struct Memory {
     object_numbers: HashMap<Object, Obj>,
     locations: Vec<(Obj, Vec<Field>)>,
     location_numbers: HashMap<(Obj, Vec<Field>), Loc>,
+    /// The parts that were asked for already.
+    parts: HashMap<(Loc, Field), Loc>,
     of_object: Vec<Vec<Loc>>,
     fields: HashMap<(u32, u32, String), Field>,
     /// The record that each field belongs to, as file and offset.
     records: Vec<(u32, u32)>,
+    /// Is every object one location?
+    is_coarse: bool,
 }
 
 impl Memory {
+    /// Memory in which an object is one location, for programs that are too large for more.
+    pub(crate) fn coarse() -> Self {
+        Self { is_coarse: true, ..Self::default() }
+    }
+
+    pub(crate) fn is_coarse(&self) -> bool {
+        self.is_coarse
+    }
+
     pub(crate) fn object(&mut self, object: Object) -> Obj {
         if let Some(number) = self.object_numbers.get(&object) {
             return *number;
@@ -91,7 +104,7 @@ impl Memory {
 
     fn location(&mut self, object: Obj, mut path: Vec<Field>) -> Loc {
         path.truncate(DEEPEST_PATH);
-        if self.of_object[object.0 as usize].len() >= MOST_LOCATIONS_OF_OBJECT {
+        if self.is_coarse || self.of_object[object.0 as usize].len() >= MOST_LOCATIONS_OF_OBJECT {
             path.clear();
         }
         if let Some(number) = self.location_numbers.get(&(object, path.clone())) {
@@ -125,6 +138,18 @@ impl Memory {
 
     /// A field of what lies at a location.
     pub(crate) fn extend(&mut self, base: Loc, fields: &[Field]) -> Loc {
+        if let [field] = fields {
+            if let Some(part) = self.parts.get(&(base, *field)) {
+                return *part;
+            }
+            let part = self.extended(base, fields);
+            self.parts.insert((base, *field), part);
+            return part;
+        }
+        self.extended(base, fields)
+    }
+
+    fn extended(&mut self, base: Loc, fields: &[Field]) -> Loc {
         let (object, mut path) = self.locations[base.0 as usize].clone();
         if matches!(self.objects[object.0 as usize], Object::Open(_) | Object::Function(_) | Object::Stdin) {
             return base;

@@ -158,7 +158,7 @@ impl Points {
     /// Finds out what points where.
     ///
     /// # Errors
-    /// When that takes more than [`solve::MOST_WORK`].
+    /// When that takes too much: [`Error::TooLarge`]. Then [`Memory::coarse`] is for another try.
     pub(crate) fn solve(&mut self, program: &Program, memory: &mut Memory) -> Result<(), Error> {
         same::unite(self);
         solve::Solver::new(self, program, memory).run()

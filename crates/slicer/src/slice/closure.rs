@@ -8,8 +8,10 @@
 //!
 //! Each step remembers who asked for it first: that is the chain which a refusal and `--why` print.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
+
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
 use crate::ast::Id;
 use crate::ast::program::{Func, Program, Scope};
@@ -155,6 +157,8 @@ pub(crate) struct Closure<'a> {
     at_entry: Vec<BTreeSet<Loc>>,
     at_exit: Vec<BTreeSet<Loc>>,
     kept_calls: Vec<Vec<Point>>,
+    /// Steps that are kept because they write these locations.
+    defined: HashSet<(Point, Loc)>,
     why: HashMap<Point, Reason>,
     open: Vec<(Point, Reason)>,
 }
@@ -173,6 +177,7 @@ impl<'a> Closure<'a> {
             at_entry: vec![BTreeSet::new(); functions],
             at_exit: vec![BTreeSet::new(); functions],
             kept_calls: vec![Vec::new(); functions],
+            defined: HashSet::new(),
             why: HashMap::new(),
             open: Vec::new(),
         }
@@ -427,6 +432,9 @@ impl<'a> Closure<'a> {
 
     /// A step is kept because it writes a location.
     fn define(&mut self, point: Point, location: Loc, asked_by: Point) {
+        if !self.defined.insert((point, location)) {
+            return;
+        }
         self.ask(point, Reason::Gives(asked_by, location));
         let known = self.known;
         let returns = known.graphs[point.0.ix()][point.1].what == What::Return;

@@ -20,7 +20,7 @@ use crate::ast::Id;
 use crate::ast::program::{Func, Program};
 use crate::flow::control::Control;
 use crate::flow::effects::Effects;
-use crate::flow::reach::Reach;
+use crate::flow::reach::{Kept, Reach};
 use crate::flow::{Callee, ENTRY, EXIT, Graph, Step, What};
 use crate::memory::points::{Points, Slot};
 use crate::memory::{Memory, Object};
@@ -440,6 +440,8 @@ pub(crate) struct Analysis<'a> {
     pub(crate) one_way: BTreeSet<Id>,
     pub(crate) ends: Vec<Vec<bool>>,
     pub(crate) asked: BTreeSet<Point>,
+    /// Where values come from, as far as it was asked for.
+    pub(crate) kept: Kept,
 }
 
 impl Analysis<'_> {
@@ -456,7 +458,7 @@ impl Analysis<'_> {
         for (func, step) in given_up.points() {
             ends[func.ix()][step.ix()] = true;
         }
-        let reach = Reach::new(&self.graphs, &self.effects, &self.memory, &ends);
+        let reach = Reach::new(&self.effects, &self.memory, &self.kept, &ends);
         then(Known {
             program: self.program,
             models: self.models,

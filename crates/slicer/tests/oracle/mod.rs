@@ -71,11 +71,15 @@ pub fn succeed(command: &mut Command, what: &str) -> Output {
 
 /// Translates the sources of a program.
 pub fn translated(sources: &[PathBuf], flags: &[String]) -> Translation {
+    translated_with(sources, flags, &Options::default())
+}
+
+pub fn translated_with(sources: &[PathBuf], flags: &[String], options: &Options) -> Translation {
     let inputs: Vec<Input> = sources
         .iter()
         .map(|path| Input { path: path.clone(), flags: flags.to_vec(), folder: None, preprocessed: None })
         .collect();
-    translate(&inputs, &Options::default()).unwrap_or_else(|e| panic!("{}: {e}", sources[0].display()))
+    translate(&inputs, options).unwrap_or_else(|e| panic!("{}: {e}", sources[0].display()))
 }
 
 /// Compiles originals, or translations with the runtime.

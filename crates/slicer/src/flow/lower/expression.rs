@@ -431,11 +431,17 @@ impl Walk<'_, '_> {
             self.address(base)
         };
         let Some(field) = field else { return Address { exact: false, ..base } };
+        let mut exact = base.exact && !is_array;
         let place = match base.place {
-            Where::At(location) => Where::At(self.all.memory.extend(location, &[field])),
+            Where::At(location) => {
+                let part = self.all.memory.extend(location, &[field]);
+                // Where the parts of an object are not told apart, writing one leaves the others as they are.
+                exact &= part != location && self.all.memory.path(part).ends_with(&[field]);
+                Where::At(part)
+            }
             Where::Through(slot) => Where::Through(self.all.points.part(slot, field)),
         };
-        Address { place, value: base.value, exact: base.exact && !is_array }
+        Address { place, value: base.value, exact }
     }
 
     fn subscript(&mut self, id: Id) -> Address {

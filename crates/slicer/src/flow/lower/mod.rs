@@ -57,11 +57,11 @@ struct Walk<'w, 'a> {
 }
 
 impl<'a> Lowering<'a> {
-    pub(crate) fn new(program: &'a Program, models: &'a Models) -> Self {
+    pub(crate) fn new(program: &'a Program, models: &'a Models, memory: Memory) -> Self {
         Self {
             program,
             models,
-            memory: Memory::default(),
+            memory,
             points: Points::default(),
             maps_files: maps_files(program, models),
             marks: Vec::new(),

@@ -3,17 +3,38 @@
 //! Inclusions are edges. Rules that go through pointers add edges as their pointers learn where they point. A
 //! cycle of edges is one set: it is looked for where an edge brought nothing although both sides are equal (lazy
 //! cycle detection, Hardekopf and Lin 2007), and becomes one slot.
+//!
+//! Of a program that takes too much this way, parts of objects are not told apart ([`Memory::coarse`]), and all sets that
+//! grow beyond [`LARGE`] become one: of a pointer that may lead to hundreds of objects nothing useful is known, and telling
+//! such pointers apart is what takes the time (in an interpreter all values of the interpreted program do). So each
+//! of the others is handed on at most that many elements.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
+
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
 use super::{Loc, Memory, Object, Points, Program, Rule, Slot};
 use crate::Error;
 use crate::ast::program::Func;
 use crate::memory::Field;
 
-/// Most elements that are handed on. A program of 10,000 lines takes some millions; this is reached after some
-/// seconds, and a build should not wait longer. It is a limit of work and not of time: a build gives the same each time.
-pub(super) const MOST_WORK: u64 = 30_000_000;
+/// Most elements that are handed on, first and if parts of objects are not told apart. A program of 10,000 lines takes
+/// some millions; this is reached after a second or two, and a build should not wait longer. It is a limit of work and
+/// not of time: a build gives the same each time.
+const MOST_WORK: u64 = 10_000_000;
+const MOST_COARSE_WORK: u64 = 100_000_000;
+
+/// Most elements of a set that is told apart from others, where parts of objects are not.
+const LARGE: usize = 256;
+
+/// The slot that all large sets are.
+#[derive(Debug, Clone, Copy)]
+struct Large {
+    slot: Slot,
+    /// What is stored at any place that it points to, and what is stored there through it.
+    read: Slot,
+    written: Slot,
+}
 
 /// The state of the solution.
 pub(super) struct Solver<'s> {
@@ -38,6 +59,12 @@ pub(super) struct Solver<'s> {
     pairs: HashSet<(Loc, Loc)>,
     assigned: HashMap<u32, Vec<(Loc, Loc)>>,
     linked: HashSet<(u32, Func)>,
+    /// The slot that all large sets have become.
+    large: Option<Large>,
+    /// Slots that include the large set, to become one with it.
+    joining: Vec<Slot>,
+    /// For each assignment of structures to where the large set points, what they hold.
+    records: HashMap<u32, Slot>,
     /// How many rules are under way already.
     taken: usize,
     work: u64,
@@ -62,6 +89,9 @@ impl<'s> Solver<'s> {
             pairs: HashSet::new(),
             assigned: HashMap::new(),
             linked: HashSet::new(),
+            large: None,
+            joining: Vec::new(),
+            records: HashMap::new(),
             taken: 0,
             work: 0,
         }
@@ -75,17 +105,23 @@ impl<'s> Solver<'s> {
             }
         }
         self.take_rules();
-        while let Some(slot) = self.waiting.pop_front() {
-            self.is_waiting[slot.ix()] = false;
-            if self.points.one(slot) == slot {
-                self.visit(slot);
+        loop {
+            if let Some(slot) = self.joining.pop() {
+                self.join(slot);
+            } else if let Some(slot) = self.waiting.pop_front() {
+                self.is_waiting[slot.ix()] = false;
+                if self.points.one(slot) == slot {
+                    self.visit(slot);
+                }
+            } else {
+                return Ok(());
             }
-            if self.work > MOST_WORK {
+            let limit = if self.memory.is_coarse() { MOST_COARSE_WORK } else { MOST_WORK };
+            if self.work > limit {
                 let what = "work on what its pointers may point to".to_owned();
-                return Err(Error::TooLarge { what, limit: MOST_WORK as usize });
+                return Err(Error::TooLarge { what, limit: limit as usize });
             }
         }
-        Ok(())
     }
 
     /// Makes room for slots that were made since; what they hold from the start is new.
@@ -153,27 +189,97 @@ impl<'s> Solver<'s> {
             }
         }
         let slot = self.points.one(slot);
+        if let Some(large) = self.large(slot) {
+            for target in self.holding(&new) {
+                let (view, cell) = (self.view(target), self.cell(target));
+                self.edge(view, large.read);
+                self.edge(large.written, cell);
+            }
+        }
         for number in self.asked_by[slot.ix()].clone() {
             self.apply(number, slot, &new);
         }
+        let slot = self.points.one(slot);
+        if self.memory.is_coarse() && self.points.sets[slot.ix()].len() > LARGE && self.large(slot).is_none()
+        {
+            self.join(slot);
+        }
+    }
+
+    /// Makes a slot one with all that are large. What includes it is to follow, as it includes a large set then.
+    fn join(&mut self, slot: Slot) {
+        let large = match self.large {
+            Some(large) => large,
+            None => {
+                let fresh = [(); 3].map(|()| self.points.fresh());
+                self.grow();
+                let [slot, read, written] = fresh;
+                *self.large.insert(Large { slot, read, written })
+            }
+        };
+        let (one, slot) = (self.points.one(large.slot), self.points.one(slot));
+        if one == slot {
+            return;
+        }
+        self.points.stands[slot.ix()].set(one);
+        self.new[slot.ix()].clear();
+        let included_in = std::mem::take(&mut self.included_in[slot.ix()]);
+        self.joining.extend(included_in);
+        let parts = std::mem::take(&mut self.content_of[slot.ix()]);
+        let held = std::mem::take(&mut self.points.sets[slot.ix()]);
+        if held.is_empty() {
+            // What had nothing in it until now, has to be assigned with its structure.
+            self.assign_parts(&parts);
+        }
+        self.insert(one, &held);
+        let asked_by = std::mem::take(&mut self.asked_by[slot.ix()]);
+        if asked_by.is_empty() {
+            return;
+        }
+        let all = self.points.sets[one.ix()].clone();
+        for number in asked_by {
+            // Of all other rules what follows is the same whatever is added to the large set.
+            if matches!(self.points.rules[number as usize], Rule::Call { .. }) {
+                self.asked_by[one.ix()].push(number);
+            }
+            self.apply(number, one, &all);
+        }
+    }
+
+    /// The large set, if the slot is that.
+    fn large(&self, slot: Slot) -> Option<Large> {
+        self.large.filter(|large| self.points.one(large.slot) == self.points.one(slot))
+    }
+
+    /// Those of the locations that a pointer can lie in.
+    fn holding(&self, locations: &[Loc]) -> Vec<Loc> {
+        locations.iter().filter(|l| self.memory.holds_pointers(**l)).copied().collect()
     }
 
     /// Applies a rule to what is new in one of the slots that it asks for.
     fn apply(&mut self, number: u32, slot: Slot, new: &[Loc]) {
-        match self.points.rules[number as usize].clone() {
+        let rule = self.points.rules[number as usize].clone();
+        match (&rule, self.large(slot)) {
+            (Rule::Load { to, .. }, Some(large)) => return self.edge(large.read, *to),
+            (Rule::Store { from, .. }, Some(large)) => return self.edge(*from, large.written),
+            (Rule::Part { to, .. } | Rule::Widen { to, .. }, Some(large)) => {
+                return self.edge(large.slot, *to);
+            }
+            (Rule::Record { to, from }, _) if self.large(*to).or(self.large(*from)).is_some() => {
+                return self.assign_large(number, *to, *from);
+            }
+            _ => {}
+        }
+        match rule {
             Rule::Copy { .. } => {}
             Rule::Load { to, .. } => {
-                for target in
-                    new.iter().filter(|l| self.memory.holds_pointers(**l)).copied().collect::<Vec<_>>()
-                {
+                for target in self.holding(new) {
                     let view = self.view(target);
                     self.edge(view, to);
                 }
             }
             Rule::Store { from, .. } => {
-                for target in
-                    new.iter().filter(|l| self.memory.holds_pointers(**l)).copied().collect::<Vec<_>>()
-                {
+                for target in self.holding(new) {
                     let cell = self.cell(target);
                     self.edge(from, cell);
                 }
@@ -218,6 +324,32 @@ impl<'s> Solver<'s> {
         }
     }
 
+    /// Structures are assigned, and one of both sides is large: what lies anywhere in those at `from` may then lie
+    /// anywhere in those at `to`.
+    fn assign_large(&mut self, number: u32, to: Slot, from: Slot) {
+        let read = match self.large(from) {
+            Some(large) => large.read,
+            None => {
+                let fresh = *self.records.entry(number).or_insert_with(|| self.points.fresh());
+                self.grow();
+                for source in self.holding(&self.points.sets[self.points.one(from).ix()]) {
+                    let view = self.view(source);
+                    self.edge(view, fresh);
+                }
+                fresh
+            }
+        };
+        match self.large(to) {
+            Some(large) => self.edge(read, large.written),
+            None => {
+                for target in self.holding(&self.points.sets[self.points.one(to).ix()]) {
+                    let cell = self.cell(target);
+                    self.edge(read, cell);
+                }
+            }
+        }
+    }
+
     /// Adds what is not there yet, in ascending order; whether there was any.
     fn insert(&mut self, to: Slot, more: &[Loc]) -> bool {
         self.work += more.len() as u64;
@@ -249,7 +381,9 @@ impl<'s> Solver<'s> {
     /// `to` includes `from` from now on.
     fn edge(&mut self, from: Slot, to: Slot) {
         let (from, to) = (self.points.one(from), self.points.one(to));
-        if from != to && self.edges.insert((from, to)) {
+        if from != to && self.large(from).is_some() {
+            self.joining.push(to);
+        } else if from != to && self.edges.insert((from, to)) {
             self.included_in[from.ix()].push(to);
             let held = self.points.sets[from.ix()].clone();
             self.insert(to, &held);
@@ -335,7 +469,7 @@ impl<'s> Solver<'s> {
 
     /// Looks for a way back from `to` to `from`; what lies on it is one slot.
     fn collapse(&mut self, from: Slot, to: Slot) {
-        let mut seen = HashSet::from([to]);
+        let mut seen = HashSet::from_iter([to]);
         let mut way: Vec<(Slot, usize)> = vec![(to, 0)];
         while let Some((at, next)) = way.last_mut() {
             let (at, number) = (*at, *next);
@@ -363,9 +497,13 @@ impl<'s> Solver<'s> {
         if slot == other {
             return;
         }
+        if self.large(slot).or(self.large(other)).is_some() {
+            self.joining.extend([slot, other]);
+            return;
+        }
         self.points.stands[other.ix()].set(slot);
         let held = std::mem::take(&mut self.points.sets[other.ix()]);
-        let mine = self.points.sets[slot.ix()].clone();
+        let mine = std::mem::take(&mut self.points.sets[slot.ix()]);
         self.new[other.ix()].clear();
         let mut included_in = std::mem::take(&mut self.included_in[slot.ix()]);
         included_in.append(&mut self.included_in[other.ix()]);
