@@ -9,6 +9,7 @@ use foretell_protocol::ring::ring_bytes;
 use foretell_protocol::{Consumer, ErrorCode, Handle, PROTOCOL, Part, Reply, Request, Statistics, Welcome};
 
 use crate::connection::{Connection, End, Named, Role, Speech};
+use crate::entries;
 use crate::limits::{
     ENTRIES_A_ROUND, FILE_ROW_BYTES, LEVELS, MESSAGES_A_ROUND, STATUS_BYTES_OF_ROOT, STATUS_COST,
     STATUS_FILES, STATUS_REQUEST_BYTES,
@@ -66,7 +67,10 @@ impl Service {
             connection.half_since = None;
             let cost = if matches!(frame.message, Request::Status(_)) { STATUS_COST } else { 1 };
             connection.spend(cost, &self.limits)?;
-            self.hear(id, frame)?;
+            let work = work_of(&frame.message);
+            let heard = self.hear(id, frame);
+            self.plane.timing().lap(work);
+            heard?;
         }
         self.unfinished = true;
         Ok(true)
@@ -104,11 +108,17 @@ impl Service {
             first = false;
             let done = if speech.rest.is_some() {
                 went_on = true;
-                speech.go_on(&mut self.plane)
+                let done = speech.go_on(&mut self.plane);
+                self.plane.timing().lap("parts of a directive");
+                done
             } else if let Some(entry) = speech.ring.take(tail) {
                 taken += 1;
                 match entry {
-                    Ok(entry) => speech.apply(&mut self.plane, entry),
+                    Ok(entry) => {
+                        let done = speech.apply(&mut self.plane, entry);
+                        self.plane.timing().lap(entries::work_of(&entry));
+                        done
+                    }
                     Err(error) => Err((ErrorCode::BadEntry, None, error.to_string())),
                 }
             } else {
@@ -450,6 +460,18 @@ impl Service {
             }
         }
         rows
+    }
+}
+
+/// What a message makes the loop do.
+fn work_of(message: &Request) -> &'static str {
+    match message {
+        Request::Hello { .. } => "greetings",
+        Request::File { .. } => "files named",
+        Request::Forget { .. } => "files forgotten",
+        Request::Wake | Request::Stats => "bells",
+        Request::Status(_) => "status reports",
+        Request::Run(_) => "runs",
     }
 }
 

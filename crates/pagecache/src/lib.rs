@@ -68,6 +68,7 @@ mod status;
 mod steering;
 mod streams;
 mod takeover;
+mod timing;
 mod unfound;
 pub mod watch;
 mod workers;
@@ -99,5 +100,6 @@ pub use report::{
 };
 pub use resolve::open_regular;
 pub use status::{FileStatus, ManagerStatus, ProcessStatus, Scope, Status};
+pub use timing::{CLASSES_US, Timing, Work};
 
 pub use foretell_policy::{Allocation, Order, PoolPolicy, Prefetch, Revocation};
