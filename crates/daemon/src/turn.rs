@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use foretell_pagecache::{Broker, ForeignFd, Scope};
+use foretell_pagecache::{Broker, ForeignFd, Hold, HoldError, Scope};
 use foretell_protocol::frame::Frame;
 use foretell_protocol::ring::ring_bytes;
 use foretell_protocol::{Consumer, ErrorCode, Handle, PROTOCOL, Part, Reply, Request, Statistics, Welcome};
@@ -44,6 +44,16 @@ impl Service {
         if connection.is_gone {
             return Err(End::Gone);
         }
+        if let Some((handle, taking)) = connection.taking.take() {
+            let hold = self.plane.go_on_holding(taking);
+            let done = self.named(id, handle, hold);
+            self.plane.timing().lap("files named");
+            done?;
+        }
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(false) };
+        if connection.taking.is_some() {
+            return Ok(true);
+        }
         // First what is left of the entry before, then the tail, then the socket, then the entries before the tail.
         if let Some(speech) = connection.speech()
             && speech.rest.is_some()
@@ -60,6 +70,9 @@ impl Service {
                 break;
             }
             let Some(connection) = self.connections.get_mut(&id) else { return Ok(false) };
+            if connection.taking.is_some() {
+                return Ok(true);
+            }
             let Some(frame) = connection.receive()? else {
                 self.count_half(id)?;
                 return self.read_ring(id, tail);
@@ -239,13 +252,25 @@ impl Service {
     }
 
     fn name_file(&mut self, id: u64, handle: Handle, number: u32, descriptor: ForeignFd) -> Result<(), End> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        let Role::Client(speech) = &mut connection.role else { return Ok(()) };
+        let number = i32::try_from(number).ok();
+        let hold = self.plane.begin_hold(speech.session, descriptor.into_inner(), number);
+        self.named(id, handle, hold)
+    }
+
+    /// What became of a file that was named.
+    fn named(&mut self, id: u64, handle: Handle, hold: Result<Hold, HoldError>) -> Result<(), End> {
         use foretell_pagecache::HoldError as E;
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         let user = connection.peer.account;
         let Role::Client(speech) = &mut connection.role else { return Ok(()) };
-        let number = i32::try_from(number).ok();
-        let held = match self.plane.hold_file(speech.session, descriptor.into_inner(), number) {
-            Ok(held) => held,
+        let held = match hold {
+            Ok(Hold::Held(held)) => held,
+            Ok(Hold::Waits(taking)) => {
+                connection.taking = Some((handle, taking));
+                return Ok(());
+            }
             Err(error) => {
                 let code = match error {
                     E::NotAFile => ErrorCode::NotAFile,

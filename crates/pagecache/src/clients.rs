@@ -10,12 +10,14 @@
 //! has started and starts, and goes back when its own session ends.
 
 use std::fs::File;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::time::Duration;
 
-use foretell_policy::{FileId, Input, LimitReached, ManagerId, PoolPolicy};
+use foretell_policy::{DiskId, Extent, FileId, Input, LimitReached, ManagerId, PoolPolicy};
 use rustix::fs::OFlags;
 
+use crate::aside::{self, Question};
 use crate::closing::ForeignFd;
 use crate::error::{ControlError, HoldError, SessionError};
 use crate::extents;
@@ -32,6 +34,12 @@ use crate::steering::Steering;
 /// microseconds, in which everybody else waits. What lies beyond stays where it is.
 const EARLIER_DESCENDANTS: usize = 256;
 
+/// How long the loop waits for where a file lies: as long as it takes where nobody is in the way and there is a processor.
+const WAIT_AT_ONCE: Duration = Duration::from_micros(300);
+
+/// Longer than that is waited for in any case.
+const WHOLE_WAIT: Duration = Duration::from_secs(2);
+
 /// The user of what was sent in the name of a session that has ended: -1, which is nobody's number (setreuid(2)).
 const NOBODY: u32 = u32::MAX;
 
@@ -41,6 +49,54 @@ pub struct HeldFile {
     pub(crate) file: FileId,
     /// Number of the registration: a file that was let go of is not taken for the next one in its place.
     serial: u32,
+}
+
+/// A file that is being taken under control ([`Plane::begin_hold`]): where it lies is being asked, and whoever asks may have
+/// to wait for those who write to the file.
+#[derive(Debug)]
+pub struct Taking {
+    named: Naming,
+    key: FileKey,
+    disk: DiskId,
+    places: Question<Vec<Extent>>,
+    /// None only when it has been taken out.
+    file: Option<File>,
+}
+
+impl Taking {
+    /// Can it be gone on with? Waits for that, `most` at most. It can at the latest after the time for which a user waits
+    /// for where its file lies: 10 ms, or a second for root's.
+    pub fn is_ready(&mut self, most: Duration) -> bool {
+        self.places.is_answered(most)
+    }
+}
+
+impl Drop for Taking {
+    fn drop(&mut self) {
+        // Of a deleted file it may be the last descriptor.
+        if let Some(file) = self.file.take() {
+            aside::close(self.named.account, Arc::new(file));
+        }
+    }
+}
+
+/// What became of naming a file.
+#[derive(Debug)]
+pub enum Hold {
+    /// It is under control.
+    Held(HeldFile),
+    /// It will be.
+    Waits(Box<Taking>),
+}
+
+/// Who names a file, and what may be told of it.
+#[derive(Debug, Clone, Copy)]
+struct Naming {
+    session: SessionId,
+    process: u32,
+    account: u32,
+    number: Option<RawFd>,
+    may_look: bool,
 }
 
 /// Bytes of a file, from `offset` on.
@@ -124,8 +180,53 @@ impl Plane {
         descriptor: OwnedFd,
         number: Option<RawFd>,
     ) -> Result<HeldFile, HoldError> {
+        let mut hold = self.begin_hold(session, descriptor, number)?;
+        loop {
+            match hold {
+                Hold::Held(held) => return Ok(held),
+                Hold::Waits(mut taking) => {
+                    taking.is_ready(WHOLE_WAIT);
+                    hold = self.go_on_holding(taking)?;
+                }
+            }
+        }
+    }
+
+    /// The same for who has others to see to meanwhile: begins, and goes on with [`Plane::go_on_holding`] if where the
+    /// file lies is not found out at once.
+    ///
+    /// # Errors
+    /// As [`Plane::hold_file`].
+    pub fn begin_hold(
+        &mut self,
+        session: SessionId,
+        descriptor: OwnedFd,
+        number: Option<RawFd>,
+    ) -> Result<Hold, HoldError> {
         let user = self.steering.sessions.get(session).map_or(NOBODY, |client| client.origin.account);
-        let held = self.steering.hold(session, self.closer.guard(user, descriptor), number);
+        let hold = self.steering.hold(session, self.closer.guard(user, descriptor), number)?;
+        match hold {
+            Hold::Held(held) => self.held(Ok(held)).map(Hold::Held),
+            Hold::Waits(mut taking) => {
+                taking.is_ready(WAIT_AT_ONCE);
+                self.go_on_holding(taking)
+            }
+        }
+    }
+
+    /// Goes on when [`Taking::is_ready`] says so; before that it gives back what it was given.
+    ///
+    /// # Errors
+    /// As [`Plane::hold_file`].
+    pub fn go_on_holding(&mut self, mut taking: Box<Taking>) -> Result<Hold, HoldError> {
+        if !taking.is_ready(Duration::ZERO) {
+            return Ok(Hold::Waits(taking));
+        }
+        let held = self.steering.take(*taking);
+        self.held(held).map(Hold::Held)
+    }
+
+    fn held(&mut self, held: Result<HeldFile, HoldError>) -> Result<HeldFile, HoldError> {
         self.apply_commands();
         // What is cached is told when the kernel's side knows the file.
         if let Ok(held) = held {
@@ -260,7 +361,7 @@ impl Steering {
         session: SessionId,
         descriptor: ForeignFd,
         number: Option<RawFd>,
-    ) -> Result<HeldFile, HoldError> {
+    ) -> Result<Hold, HoldError> {
         let Some(client) = self.sessions.get(session) else { return Err(HoldError::NoSession { session }) };
         let Origin { root: last_user, user, account, .. } = client.origin;
         let flags = rustix::fs::fcntl_getfl(&descriptor)?;
@@ -278,14 +379,53 @@ impl Steering {
         }
         let is_owner = rustix::fs::fstat(&descriptor)?.st_uid == user;
         let may_look = user == 0 || is_owner || flags & OFlags::RWMODE == OFlags::RDWR;
+        let named = Naming { session, process: last_user, account, number, may_look };
         let known = self.files.find(looks.key).filter(|&known| self.is_same(known, &descriptor));
-        let file = match known {
-            Some(known) => {
-                self.files.offer(known, || second_open_file(descriptor));
-                known
-            }
-            None => self.take_descriptor(looks.key, descriptor, (last_user, account))?,
-        };
+        if let Some(known) = known {
+            self.files.offer(known, || second_open_file(descriptor));
+            return self.count(named, known).map(Hold::Held);
+        }
+        let file = second_open_file(descriptor);
+        if let Some(what) = resolve::obstacle(&file)? {
+            return Err(HoldError::NotOnDisk { what });
+        }
+        let (disk, _) = self.files.disk(looks.key.dev);
+        let (block_bytes, room) = (u64::from(self.options.block_bytes), self.files.room_for_extents(account));
+        let places = extents::question(&file, block_bytes, disk, room, account);
+        Ok(Hold::Waits(Box::new(Taking { named, key: looks.key, disk, places, file: Some(file) })))
+    }
+
+    /// Takes a file that was not under control yet, unless somebody else has done so meanwhile.
+    fn take(&mut self, taking: Taking) -> Result<HeldFile, HoldError> {
+        let mut taking = taking;
+        let (named, key, disk) = (taking.named, taking.key, taking.disk);
+        let session = named.session;
+        if self.sessions.get(session).is_none() {
+            return Err(HoldError::NoSession { session });
+        }
+        let Some(file) = &taking.file else { return Err(HoldError::NoSession { session }) };
+        if let Some(known) = self.files.find(key).filter(|&known| self.is_same(known, file)) {
+            return self.count(named, known);
+        }
+        let found = taking.places.take_answer().unwrap_or_default();
+        let mut layout = extents::layout_of(file, disk, found);
+        // Others may have taken the room meanwhile.
+        if extents::count(&layout) > self.files.room_for_extents(named.account).max(1) {
+            layout = extents::layout_of(file, disk, Vec::new());
+        }
+        let path = resolve::path_of(file).unwrap_or_default();
+        let generation = resolve::generation(file);
+        let Some(file) = taking.file.take() else { return Err(HoldError::NoSession { session }) };
+        let (last_user, account) = (named.process, named.account);
+        let new = Registration { key, generation, path, file, last_user, held: true, account };
+        let id = self.register(new, layout).ok_or(HoldError::TooManyFiles { limit: self.options.files })?;
+        self.look_at(id, account, true);
+        self.count(named, id)
+    }
+
+    /// Counts that a session holds a file that is under control.
+    fn count(&mut self, named: Naming, file: FileId) -> Result<HeldFile, HoldError> {
+        let Naming { session, process: last_user, account, number, may_look } = named;
         let Some(managed) = self.files.get_mut(file) else {
             return Err(HoldError::TooManyFiles { limit: self.options.files });
         };
@@ -312,7 +452,7 @@ impl Steering {
 
     /// Is a file that is under control the one behind a descriptor? Else the number of its inode has come back
     /// for another file, and it is retired.
-    fn is_same(&mut self, known: FileId, descriptor: &ForeignFd) -> bool {
+    fn is_same(&mut self, known: FileId, descriptor: impl AsFd) -> bool {
         let before = self.files.get(known).map_or(0, |managed| managed.generation);
         let now = if before == 0 { 0 } else { resolve::generation(descriptor) };
         let same = now == 0 || now == before;
@@ -320,28 +460,6 @@ impl Steering {
             self.retire(known);
         }
         same
-    }
-
-    /// Takes a file that is not under control yet.
-    fn take_descriptor(
-        &mut self,
-        key: FileKey,
-        descriptor: ForeignFd,
-        (last_user, account): (u32, u32),
-    ) -> Result<FileId, HoldError> {
-        let file = second_open_file(descriptor);
-        if let Some(what) = resolve::obstacle(&file)? {
-            return Err(HoldError::NotOnDisk { what });
-        }
-        let (disk, _) = self.files.disk(key.dev);
-        let room = self.files.room_for_extents(account);
-        let layout = extents::layout(&file, u64::from(self.options.block_bytes), disk, room, account);
-        let path = resolve::path_of(&file).unwrap_or_default();
-        let generation = resolve::generation(&file);
-        let new = Registration { key, generation, path, file, last_user, held: true, account };
-        let id = self.register(new, layout).ok_or(HoldError::TooManyFiles { limit: self.options.files })?;
-        self.look_at(id, account, true);
-        Ok(id)
     }
 
     fn release(&mut self, session: SessionId, file: HeldFile) {

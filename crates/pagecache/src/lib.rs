@@ -77,7 +77,7 @@ mod yielding;
 pub use backlog::Backlog;
 pub use casting::Casting;
 pub use children::{ChildrenUsage, children_usage, expect_children, realtime_signals, send_signal};
-pub use clients::{ByteRange, HeldFile};
+pub use clients::{ByteRange, HeldFile, Hold, Taking};
 pub use closing::{Closer, ForeignFd};
 pub use error::{
     Conflict, ControlError, DiscloseError, DiscloseProblem, HoldError, OpenError, RuleError, SessionError,
