@@ -25,9 +25,13 @@ const ASKING: Shape = Shape {
     all_jobs: 256,
 };
 const CLOSING: Shape = Shape { name: "foretell-drop", lane_jobs: 1 << 14, all_jobs: 1 << 16, ..ASKING };
+/// Those that open what clients have named, of whom each names one file at a time.
+pub(crate) const OPENING: Shape =
+    Shape { name: "foretell-open", lane_jobs: 1 << 10, all_jobs: 1 << 12, ..ASKING };
 /// `None` inside when no thread is to be had.
 type Threads = OnceLock<Option<ByUser<Job>>>;
 static ASKING_THREADS: Threads = OnceLock::new();
+static OPENING_THREADS: Threads = OnceLock::new();
 static CLOSING_THREADS: Threads = OnceLock::new();
 /// Users whom the loop has waited for in vain, and whether that is over. Few: there is a thread for each.
 static LATE: Mutex<Vec<(u32, Arc<AtomicBool>)>> = Mutex::new(Vec::new());
@@ -74,6 +78,30 @@ impl<T: Send + 'static> Question<T> {
     ) -> Question<T> {
         let mut late = LATE.lock().unwrap_or_else(PoisonError::into_inner);
         late.retain(|(_, is_over)| !is_over.load(Ordering::Acquire));
+        let is_late = late.iter().any(|(of, _)| *of == user);
+        drop(late);
+        if is_late {
+            let is_over = Arc::new(AtomicBool::new(true));
+            return Question { user, ends: Instant::now(), answered: None, is_over, answer: None };
+        }
+        Question::of((&ASKING_THREADS, ASKING), user, patience, ask)
+    }
+
+    /// Has something opened that a client has named: not behind what waits for those who write to a file.
+    pub(crate) fn opening(
+        user: u32,
+        patience: Duration,
+        open: impl FnOnce() -> T + Send + 'static,
+    ) -> Question<T> {
+        Question::of((&OPENING_THREADS, OPENING), user, patience, open)
+    }
+
+    fn of(
+        (threads, shape): (&Threads, Shape),
+        user: u32,
+        patience: Duration,
+        ask: impl FnOnce() -> T + Send + 'static,
+    ) -> Question<T> {
         let (answer, answered) = sync_channel(1);
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Over(Arc::clone(&is_over));
@@ -81,9 +109,7 @@ impl<T: Send + 'static> Question<T> {
             let _over = over;
             let _ = answer.try_send(ask());
         };
-        let is_late = late.iter().any(|(of, _)| *of == user);
-        let asked = !is_late && push(&ASKING_THREADS, ASKING, user, Box::new(job)).is_ok();
-        let answered = asked.then_some(answered);
+        let answered = push(threads, shape, user, Box::new(job)).is_ok().then_some(answered);
         Question { user, ends: Instant::now() + patience, answered, is_over, answer: None }
     }
 

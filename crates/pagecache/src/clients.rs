@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use foretell_policy::{DiskId, Extent, FileId, Input, LimitReached, ManagerId, PoolPolicy};
+use foretell_policy::{Extent, FileId, Input, LimitReached, ManagerId, PoolPolicy};
 use rustix::fs::OFlags;
 
 use crate::aside::{self, Question};
@@ -26,6 +26,7 @@ use crate::lifecycle::present_name;
 use crate::observe::FileKey;
 use crate::options::{ManagerSpec, SessionId};
 use crate::plane::Plane;
+use crate::reach::{self, Broker};
 use crate::resolve;
 use crate::sessions::{Chunk, Holding, Origin, Prepared, tree_without_us};
 use crate::steering::Steering;
@@ -37,8 +38,11 @@ const EARLIER_DESCENDANTS: usize = 256;
 /// How long the loop waits for where a file lies: as long as it takes where nobody is in the way and there is a processor.
 const WAIT_AT_ONCE: Duration = Duration::from_micros(300);
 
-/// Longer than that is waited for in any case.
-const WHOLE_WAIT: Duration = Duration::from_secs(2);
+/// How long a file may take to be opened: longer than its thread waits for the broker.
+const OPENING_TIME: Duration = Duration::from_secs(3);
+
+/// Longer than any of that.
+const WHOLE_WAIT: Duration = Duration::from_secs(4);
 
 /// The user of what was sent in the name of a session that has ended: -1, which is nobody's number (setreuid(2)).
 const NOBODY: u32 = u32::MAX;
@@ -57,24 +61,41 @@ pub struct HeldFile {
 pub struct Taking {
     named: Naming,
     key: FileKey,
-    disk: DiskId,
-    places: Question<Vec<Extent>>,
-    /// None only when it has been taken out.
-    file: Option<File>,
+    stage: Stage,
+}
+
+/// How far it is.
+#[derive(Debug)]
+enum Stage {
+    /// It is being opened.
+    Opening(Question<File>),
+    /// Where it lies is being asked, unless that is known.
+    Placing(File, Option<Question<Vec<Extent>>>),
+    /// Nothing is left to do.
+    Done,
 }
 
 impl Taking {
-    /// Can it be gone on with? Waits for that, `most` at most. It can at the latest after the time for which a user waits
-    /// for where its file lies: 10 ms, or a second for root's.
+    /// Can it be gone on with? Waits for that, `most` at most. It can at the latest after 3 s in which it cannot be opened,
+    /// and then after the time for which a user waits for where its file lies: 10 ms, or a second for root's.
     pub fn is_ready(&mut self, most: Duration) -> bool {
-        self.places.is_answered(most)
+        match &mut self.stage {
+            Stage::Opening(file) => file.is_answered(most),
+            Stage::Placing(_, places) => places.as_mut().is_none_or(|places| places.is_answered(most)),
+            Stage::Done => true,
+        }
     }
 }
 
 impl Drop for Taking {
     fn drop(&mut self) {
         // Of a deleted file it may be the last descriptor.
-        if let Some(file) = self.file.take() {
+        let file = match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Opening(mut file) => file.take_answer(),
+            Stage::Placing(file, _) => Some(file),
+            Stage::Done => None,
+        };
+        if let Some(file) = file {
             aside::close(self.named.account, Arc::new(file));
         }
     }
@@ -220,6 +241,9 @@ impl Plane {
     /// As [`Plane::hold_file`].
     pub fn go_on_holding(&mut self, mut taking: Box<Taking>) -> Result<Hold, HoldError> {
         if !taking.is_ready(Duration::ZERO) {
+            return Ok(Hold::Waits(taking));
+        }
+        if self.steering.ask_for_place(&mut taking)? && !taking.is_ready(WAIT_AT_ONCE) {
             return Ok(Hold::Waits(taking));
         }
         let held = self.steering.take(*taking);
@@ -382,40 +406,63 @@ impl Steering {
         let named = Naming { session, process: last_user, account, number, may_look };
         let known = self.files.find(looks.key).filter(|&known| self.is_same(known, &descriptor));
         if let Some(known) = known {
-            self.files.offer(known, || second_open_file(descriptor));
-            return self.count(named, known).map(Hold::Held);
+            if !self.files.wants_descriptor(known) {
+                return self.count(named, known).map(Hold::Held);
+            }
         }
-        let file = second_open_file(descriptor);
+        let stage = if Broker::of_process().is_some() {
+            Stage::Opening(Question::opening(account, OPENING_TIME, || second_open_file(descriptor)))
+        } else {
+            self.placing(second_open_file(descriptor), looks.key, account)?
+        };
+        Ok(Hold::Waits(Box::new(Taking { named, key: looks.key, stage })))
+    }
+
+    /// Goes on with a file that was being opened; says whether that was so.
+    fn ask_for_place(&mut self, taking: &mut Taking) -> Result<bool, HoldError> {
+        let Stage::Opening(file) = &mut taking.stage else { return Ok(false) };
+        let file = file.take_answer().ok_or(rustix::io::Errno::TIMEDOUT)?;
+        taking.stage = self.placing(file, taking.key, taking.named.account)?;
+        Ok(true)
+    }
+
+    fn placing(&mut self, file: File, key: FileKey, account: u32) -> Result<Stage, HoldError> {
         if let Some(what) = resolve::obstacle(&file)? {
             return Err(HoldError::NotOnDisk { what });
         }
-        let (disk, _) = self.files.disk(looks.key.dev);
-        let (block_bytes, room) = (u64::from(self.options.block_bytes), self.files.room_for_extents(account));
-        let places = extents::question(&file, block_bytes, disk, room, account);
-        Ok(Hold::Waits(Box::new(Taking { named, key: looks.key, disk, places, file: Some(file) })))
+        let (disk, _) = self.files.disk(key.dev);
+        let room = self.files.room_for_extents(account);
+        let places = match self.files.find(key) {
+            Some(_) => None,
+            None => Some(extents::question(&file, u64::from(self.options.block_bytes), disk, room, account)),
+        };
+        Ok(Stage::Placing(file, places))
     }
 
     /// Takes a file that was not under control yet, unless somebody else has done so meanwhile.
     fn take(&mut self, taking: Taking) -> Result<HeldFile, HoldError> {
         let mut taking = taking;
-        let (named, key, disk) = (taking.named, taking.key, taking.disk);
-        let session = named.session;
-        if self.sessions.get(session).is_none() {
-            return Err(HoldError::NoSession { session });
+        let (named, key) = (taking.named, taking.key);
+        let gone = HoldError::NoSession { session: named.session };
+        if self.sessions.get(named.session).is_none() {
+            return Err(gone);
         }
-        let Some(file) = &taking.file else { return Err(HoldError::NoSession { session }) };
-        if let Some(known) = self.files.find(key).filter(|&known| self.is_same(known, file)) {
+        let Stage::Placing(file, places) = std::mem::replace(&mut taking.stage, Stage::Done) else {
+            return Err(gone);
+        };
+        if let Some(known) = self.files.find(key).filter(|&known| self.is_same(known, &file)) {
+            self.files.offer(known, || file);
             return self.count(named, known);
         }
-        let found = taking.places.take_answer().unwrap_or_default();
-        let mut layout = extents::layout_of(file, disk, found);
+        let (disk, _) = self.files.disk(key.dev);
+        let found = places.and_then(|mut places| places.take_answer());
+        let mut layout = extents::layout_of(&file, disk, found.unwrap_or_default());
         // Others may have taken the room meanwhile.
         if extents::count(&layout) > self.files.room_for_extents(named.account).max(1) {
-            layout = extents::layout_of(file, disk, Vec::new());
+            layout = extents::layout_of(&file, disk, Vec::new());
         }
-        let path = resolve::path_of(file).unwrap_or_default();
-        let generation = resolve::generation(file);
-        let Some(file) = taking.file.take() else { return Err(HoldError::NoSession { session }) };
+        let path = resolve::path_of(&file).unwrap_or_default();
+        let generation = resolve::generation(&file);
         let (last_user, account) = (named.process, named.account);
         let new = Registration { key, generation, path, file, last_user, held: true, account };
         let id = self.register(new, layout).ok_or(HoldError::TooManyFiles { limit: self.options.files })?;
@@ -553,7 +600,8 @@ impl Steering {
 /// (`CAP_DAC_READ_SEARCH`) the client's must do. It is known to be a regular file on a disk, which closing does not
 /// wait for.
 fn second_open_file(descriptor: ForeignFd) -> File {
-    resolve::open_again(&descriptor).unwrap_or_else(|_| descriptor.into_inner().into())
+    let opened = reach::open_aside(&descriptor).unwrap_or_else(|| resolve::open_again(&descriptor));
+    opened.unwrap_or_else(|_| descriptor.into_inner().into())
 }
 
 impl From<LimitReached> for ControlError {
