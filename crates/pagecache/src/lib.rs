@@ -45,6 +45,7 @@ mod looks;
 mod mapped;
 mod mappings;
 mod meter;
+mod naming;
 mod network;
 pub mod observe;
 mod options;
@@ -77,7 +78,7 @@ mod yielding;
 pub use backlog::Backlog;
 pub use casting::Casting;
 pub use children::{ChildrenUsage, children_usage, expect_children, realtime_signals, send_signal};
-pub use clients::{ByteRange, HeldFile, Hold, Taking};
+pub use clients::ByteRange;
 pub use closing::{Closer, ForeignFd};
 pub use error::{
     Conflict, ControlError, DiscloseError, DiscloseProblem, HoldError, OpenError, RuleError, SessionError,
@@ -85,6 +86,7 @@ pub use error::{
 };
 pub use left_out::LeftOut;
 pub use meter::Meter;
+pub use naming::{HeldFile, Hold, Taking};
 pub use observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig, ReadHook};
 pub use options::{
     HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec, default_batch, default_files,
