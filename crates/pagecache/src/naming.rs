@@ -213,10 +213,8 @@ impl Steering {
         let may_look = user == 0 || is_owner || flags & OFlags::RWMODE == OFlags::RDWR;
         let named = Naming { session, process: last_user, account, number, may_look };
         let known = self.files.find(looks.key).filter(|&known| self.is_same(known, &descriptor));
-        if let Some(known) = known {
-            if !self.files.wants_descriptor(known) {
-                return self.count(named, known).map(Hold::Held);
-            }
+        if let Some(known) = known.filter(|&known| !self.files.wants_descriptor(known)) {
+            return self.count(named, known).map(Hold::Held);
         }
         let stage = if Broker::of_process().is_some() {
             Stage::Opening(Question::opening(account, OPENING_TIME, || second_open_file(descriptor)))

@@ -7,7 +7,8 @@
 //!
 //! Series are bounded: rows are given of at most [`ROWS`] processes, managers and files each, those with the
 //! most references, and `foretell_rows_omitted` says how many there are besides. With ten counts and a few
-//! numbers more for each, and twelve for each of some twenty-five kinds of work, an exposition has fewer than 5,000 samples. A label has at most [`LABEL_BYTES`].
+//! numbers more for each, and twelve for each of some twenty-five kinds of work, an exposition has fewer than 5,000
+//! samples. A label has at most [`LABEL_BYTES`].
 
 use std::collections::BTreeMap;
 use std::fmt;
