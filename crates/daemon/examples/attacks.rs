@@ -20,6 +20,10 @@ mod client;
 #[path = "../tests/attacks/moves.rs"]
 mod moves;
 
+use foretell_pagecache::{CLASSES_US, Work};
+use foretell_protocol::{Part, Reply, Request};
+use foretelld::Snapshot;
+
 use actors::{Actors, HONEST, STRANGER};
 use client::Client;
 use moves::{BLOCK, MOVES, Random, Scene};
@@ -129,6 +133,8 @@ struct Seen {
     worst_ms: f64,
     /// The service's when the honest client began, at most, and when all had gone.
     memory_kib: (u64, u64, u64),
+    /// What the loop did that took longest at a time.
+    longest: Vec<Work>,
 }
 
 /// A move, the blocks of its files, and its seed.
@@ -168,6 +174,7 @@ impl Bench {
         }
         let output = honest.wait_with_output().unwrap();
         assert!(output.status.success(), "the honest client was not served");
+        let longest = longest(&self.actors.socket());
         for mut attacker in attackers {
             attacker.kill().unwrap();
             attacker.wait().unwrap();
@@ -175,7 +182,7 @@ impl Bench {
         let memory = (at_start, most, settled_kib(service.id()));
         assert!(actors::end(service).success(), "the service has failed");
         std::fs::remove_dir_all(&theirs).unwrap();
-        seen(&String::from_utf8(output.stdout).unwrap(), memory)
+        seen(&String::from_utf8(output.stdout).unwrap(), memory, longest)
     }
 }
 
@@ -195,11 +202,35 @@ fn settled_kib(pid: u32) -> u64 {
     looks.min().unwrap_or(0)
 }
 
-fn seen(text: &str, memory_kib: (u64, u64, u64)) -> Seen {
+/// The kinds of work of the service's loop, those first of which a piece took longest.
+fn longest(socket: &Path) -> Vec<Work> {
+    let mut command = Client::command(socket);
+    command.send(&Request::Status(Part { more: false, text: String::new() }));
+    let mut text = String::new();
+    while let Some(Reply::Status(part)) = command.reply() {
+        text.push_str(&part.text);
+        if !part.more {
+            break;
+        }
+    }
+    let snapshot: Snapshot = serde_json::from_str(&text).unwrap_or_default();
+    let mut works = snapshot.cache.works;
+    works.sort_by(|a, b| b.longest_s.total_cmp(&a.longest_s));
+    works
+}
+
+fn seen(text: &str, memory_kib: (u64, u64, u64), longest: Vec<Work>) -> Seen {
     let mut all: Vec<u64> = text.split_ascii_whitespace().map(|n| n.parse().unwrap()).collect();
     all.sort_unstable();
     let at = |share: f64| all[((all.len() - 1) as f64 * share) as usize] as f64 / 1000.0;
-    Seen { answers: all.len(), median_ms: at(0.5), most_99_ms: at(0.99), worst_ms: at(1.0), memory_kib }
+    Seen {
+        answers: all.len(),
+        median_ms: at(0.5),
+        most_99_ms: at(0.99),
+        worst_ms: at(1.0),
+        memory_kib,
+        longest,
+    }
 }
 
 fn bench(words: &[&str]) -> ExitCode {
@@ -246,11 +277,18 @@ fn bench(words: &[&str]) -> ExitCode {
     );
     let mut rows = Vec::new();
     for (name, moves) in &rounds {
-        let Seen { answers, median_ms, most_99_ms, worst_ms, memory_kib: (before, most, after) } =
+        let Seen { answers, median_ms, most_99_ms, worst_ms, memory_kib: (before, most, after), longest } =
             bench.play(moves);
         let [before, most, after] = [before, most, after].map(|kib| kib as f64 / 1024.0);
         let memory = format!("{before:.1} {most:.1} {after:.1}");
         println!("{answers:>8} {median_ms:>9.2} {most_99_ms:>9.2} {worst_ms:>9.2} {memory:>20}  {name}");
+        let pieces = longest.iter().take(4).map(|work| {
+            let ms = work.longest_s * 1000.0;
+            let long = work.pieces
+                - work.classes[..CLASSES_US.iter().take_while(|us| **us <= 2000).count()].iter().sum::<u64>();
+            format!("{} {ms:.1} ms ({long} of {} above 2)", work.name, work.pieces)
+        });
+        println!("{:50}{}", "", pieces.collect::<Vec<_>>().join(", "));
         rows.push(serde_json::json!({
             "attack": name, "answers": answers, "median_ms": median_ms,
             "most_99_ms": most_99_ms, "worst_ms": worst_ms,

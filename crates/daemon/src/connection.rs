@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use foretell_pagecache::{Closer, ForeignFd, HeldFile, Rest, SessionId};
+use foretell_pagecache::{Closer, ForeignFd, HeldFile, Rest, SessionId, Taking};
 use foretell_protocol::frame::{Arrival, Frame, ReceiveError};
 use foretell_protocol::{Consumer, ErrorCode, Handle, Outbox, Reader, Reply, Request, Statistics};
 
@@ -94,6 +94,8 @@ pub(crate) struct Connection {
     outbox: Outbox,
     allowance: Allowance,
     told: BTreeMap<ErrorCode, Instant>,
+    /// A file that its client has named and that is being taken. What the client says besides waits.
+    pub(crate) taking: Option<(Handle, Box<Taking>)>,
 }
 
 impl Connection {
@@ -117,6 +119,7 @@ impl Connection {
             outbox: Outbox::new(most),
             allowance: Allowance::new(limits, now),
             told: BTreeMap::new(),
+            taking: None,
         }
     }
 

@@ -60,6 +60,18 @@ impl Speech {
     }
 }
 
+/// What an entry makes the loop do.
+pub(crate) fn work_of(entry: &Entry) -> &'static str {
+    match entry {
+        Entry::SetPriority { .. } => "priorities",
+        Entry::SetPolicy { .. } => "policies",
+        Entry::SetTemporaryPriority { .. } => "temporary priorities",
+        Entry::Disclose { .. } | Entry::DiscloseFile { .. } => "disclosures",
+        Entry::DoneWith { .. } => "done with",
+        Entry::Cancel => "cancels",
+    }
+}
+
 fn handle_of(entry: &Entry) -> Option<Handle> {
     match *entry {
         Entry::SetPriority { file, .. }

@@ -42,7 +42,7 @@ mod turn;
 mod watcher;
 
 pub use confine::{ConfineError, Confinement, NEEDED as NEEDED_CAPABILITIES};
-pub use foretell_pagecache::{Counts, FileStatus, ManagerStatus, ProcessStatus, Status};
+pub use foretell_pagecache::{Counts, FileStatus, ManagerStatus, ProcessStatus, Status, Work};
 pub use limits::Limits;
 pub use listener::ListenError;
 pub use places::{Place, Unlisted, own_places, place_of, places};

@@ -295,6 +295,7 @@ impl Service {
         }
         self.take_turns();
         self.keep_time()?;
+        self.plane.timing().lap("by the clock");
         Ok(ready)
     }
 
@@ -342,9 +343,15 @@ impl Service {
         for event in &events[..count] {
             let (number, flags) = (event.data.u64(), event.flags);
             match number {
-                LISTENER => self.accept()?,
+                LISTENER => {
+                    self.accept()?;
+                    self.plane.timing().lap("new connections");
+                }
                 STOP => self.stopping = true,
-                WATCHER => self.answer_watchers(),
+                WATCHER => {
+                    self.answer_watchers();
+                    self.plane.timing().lap("snapshots");
+                }
                 _ if number % 2 == 1 => {
                     // Ended in its user's turn: to forget what it had may take long.
                     let id = number / 2;
@@ -408,8 +415,12 @@ impl Service {
                         self.busy.remove(user, id);
                         self.flush(id);
                     }
-                    Err(end) => self.end(id, end),
+                    Err(end) => {
+                        self.end(id, end);
+                        self.plane.timing().lap("ended connections");
+                    }
                 }
+                self.plane.timing().lap("rest of a turn");
                 self.shares.charge(user, meter.lap());
             }
         }

@@ -203,7 +203,7 @@ fn keep_half<T>(rows: &mut Vec<T>, number: impl Fn(&T) -> u64) {
 mod tests {
     use std::path::PathBuf;
 
-    use foretell_pagecache::{FileStatus, ManagerStatus, ProcessStatus};
+    use foretell_pagecache::{FileStatus, ManagerStatus, ProcessStatus, Work};
 
     use super::*;
 
@@ -244,6 +244,7 @@ mod tests {
             cache: Status {
                 budget_bytes: 1 << 20,
                 used_blocks: 50,
+                works: vec![Work { name: "lists".to_owned(), pieces: 3, ..Work::default() }],
                 counts: counts(30),
                 managers: vec![manager(1, 7), manager(2, 8)],
                 processes: vec![process(1, 7, 10), process(2, 8, 20)],
@@ -266,6 +267,7 @@ mod tests {
         let shared = FileStatus { counts: Counts::default(), ..file("/shared", &[1], None) };
         assert_eq!(seen.cache.files, [file("/mine", &[1], Some(7)), shared]);
         assert_eq!((seen.cache.used_blocks, seen.cache.counts.references), (0, 10), "sums are its own");
+        assert!(seen.cache.works.is_empty(), "what the loop does is others' doing");
         let text = seen.to_json(1 << 20);
         assert!(!text.contains("theirs"), "{text}");
         assert_eq!(scene().visible_to(0), scene());

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use foretell_pagecache::{Broker, ForeignFd, Scope};
+use foretell_pagecache::{Broker, ForeignFd, Hold, HoldError, Scope};
 use foretell_protocol::frame::Frame;
 use foretell_protocol::ring::ring_bytes;
 use foretell_protocol::{Consumer, ErrorCode, Handle, PROTOCOL, Part, Reply, Request, Statistics, Welcome};
 
 use crate::connection::{Connection, End, Named, Role, Speech};
+use crate::entries;
 use crate::limits::{
     ENTRIES_A_ROUND, FILE_ROW_BYTES, LEVELS, MESSAGES_A_ROUND, STATUS_BYTES_OF_ROOT, STATUS_COST,
     STATUS_FILES, STATUS_REQUEST_BYTES,
@@ -43,6 +44,16 @@ impl Service {
         if connection.is_gone {
             return Err(End::Gone);
         }
+        if let Some((handle, taking)) = connection.taking.take() {
+            let hold = self.plane.go_on_holding(taking);
+            let done = self.named(id, handle, hold);
+            self.plane.timing().lap("files named");
+            done?;
+        }
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(false) };
+        if connection.taking.is_some() {
+            return Ok(true);
+        }
         // First what is left of the entry before, then the tail, then the socket, then the entries before the tail.
         if let Some(speech) = connection.speech()
             && speech.rest.is_some()
@@ -59,6 +70,9 @@ impl Service {
                 break;
             }
             let Some(connection) = self.connections.get_mut(&id) else { return Ok(false) };
+            if connection.taking.is_some() {
+                return Ok(true);
+            }
             let Some(frame) = connection.receive()? else {
                 self.count_half(id)?;
                 return self.read_ring(id, tail);
@@ -66,7 +80,10 @@ impl Service {
             connection.half_since = None;
             let cost = if matches!(frame.message, Request::Status(_)) { STATUS_COST } else { 1 };
             connection.spend(cost, &self.limits)?;
-            self.hear(id, frame)?;
+            let work = work_of(&frame.message);
+            let heard = self.hear(id, frame);
+            self.plane.timing().lap(work);
+            heard?;
         }
         self.unfinished = true;
         Ok(true)
@@ -104,11 +121,17 @@ impl Service {
             first = false;
             let done = if speech.rest.is_some() {
                 went_on = true;
-                speech.go_on(&mut self.plane)
+                let done = speech.go_on(&mut self.plane);
+                self.plane.timing().lap("parts of a directive");
+                done
             } else if let Some(entry) = speech.ring.take(tail) {
                 taken += 1;
                 match entry {
-                    Ok(entry) => speech.apply(&mut self.plane, entry),
+                    Ok(entry) => {
+                        let done = speech.apply(&mut self.plane, entry);
+                        self.plane.timing().lap(entries::work_of(&entry));
+                        done
+                    }
                     Err(error) => Err((ErrorCode::BadEntry, None, error.to_string())),
                 }
             } else {
@@ -229,13 +252,25 @@ impl Service {
     }
 
     fn name_file(&mut self, id: u64, handle: Handle, number: u32, descriptor: ForeignFd) -> Result<(), End> {
+        let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
+        let Role::Client(speech) = &mut connection.role else { return Ok(()) };
+        let number = i32::try_from(number).ok();
+        let hold = self.plane.begin_hold(speech.session, descriptor.into_inner(), number);
+        self.named(id, handle, hold)
+    }
+
+    /// What became of a file that was named.
+    fn named(&mut self, id: u64, handle: Handle, hold: Result<Hold, HoldError>) -> Result<(), End> {
         use foretell_pagecache::HoldError as E;
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
         let user = connection.peer.account;
         let Role::Client(speech) = &mut connection.role else { return Ok(()) };
-        let number = i32::try_from(number).ok();
-        let held = match self.plane.hold_file(speech.session, descriptor.into_inner(), number) {
-            Ok(held) => held,
+        let held = match hold {
+            Ok(Hold::Held(held)) => held,
+            Ok(Hold::Waits(taking)) => {
+                connection.taking = Some((handle, taking));
+                return Ok(());
+            }
             Err(error) => {
                 let code = match error {
                     E::NotAFile => ErrorCode::NotAFile,
@@ -450,6 +485,18 @@ impl Service {
             }
         }
         rows
+    }
+}
+
+/// What a message makes the loop do.
+fn work_of(message: &Request) -> &'static str {
+    match message {
+        Request::Hello { .. } => "greetings",
+        Request::File { .. } => "files named",
+        Request::Forget { .. } => "files forgotten",
+        Request::Wake | Request::Stats => "bells",
+        Request::Status(_) => "status reports",
+        Request::Run(_) => "runs",
     }
 }
 

@@ -16,7 +16,7 @@ use foretelld::metrics::{
     CONNECTIONS, Detail, LABEL_BYTES, MetricsAddress, MetricsError, MetricsServer, REQUEST_BYTES, ROWS,
     exposition,
 };
-use foretelld::{Counts, FileStatus, ManagerStatus, ProcessStatus, Snapshot, Status};
+use foretelld::{Counts, FileStatus, ManagerStatus, ProcessStatus, Snapshot, Status, Work};
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -156,6 +156,13 @@ fn scene() -> Snapshot {
             wait_s: 0.25,
             managers: vec![manager],
             processes: vec![process(41, "sort", 600), process(42, "say \"hi\"\\\nnow", 400)],
+            works: vec![Work {
+                name: "lists".into(),
+                pieces: 7,
+                total_s: 0.5,
+                longest_s: 0.25,
+                classes: [4, 2, 0, 0, 0, 0, 0, 0, 0],
+            }],
             files: vec![file("/data/a", 10), file("/data/a", 5), file("/data/b", 1)],
             ..Status::default()
         },
@@ -182,6 +189,14 @@ fn the_sums_are_all_there() {
         assert_eq!(exposed.value(name, &[]), value, "{name}");
     }
     assert_eq!(exposed.value("foretell_build_info", &[("version", "1.2.3")]), 1.0);
+    let work = [("work", "lists")];
+    assert_eq!(exposed.value("foretell_loop_pieces_total", &work), 7.0);
+    assert_eq!(exposed.value("foretell_loop_seconds_total", &work), 0.5);
+    assert_eq!(exposed.value("foretell_loop_longest_seconds", &work), 0.25);
+    for (us, within) in [("100", 4.0), ("500", 6.0), ("20000", 6.0)] {
+        let labels = [("work", "lists"), ("us", us)];
+        assert_eq!(exposed.value("foretell_loop_pieces_within_total", &labels), within, "one took longer");
+    }
 }
 
 #[test]
@@ -190,7 +205,9 @@ fn sums_tell_nothing_of_anybody() {
     for secret in ["sort", "/data", "pid", "user=", "session="] {
         assert!(!text.contains(secret), "{secret} in\n{text}");
     }
-    let few = parse(&exposition(Snapshot::default(), Detail::Sums));
+    let mut idle = Snapshot::default();
+    idle.cache.works = scene().cache.works;
+    let few = parse(&exposition(idle, Detail::Sums));
     assert_eq!(few.samples.len(), parse(&text).samples.len(), "even when nothing has happened");
 }
 

@@ -96,6 +96,7 @@ impl Steering {
         if pages.clone().any(|page| managed.folios.is_issued(page)) {
             // The eviction that is under way would undo it.
             self.deferred.push((block, manager));
+            self.given_up.remove(&block);
             self.in_flight.insert(block);
             return;
         }
@@ -114,6 +115,7 @@ impl Steering {
         };
         let (serial, disk, place) =
             (managed.serial, std::sync::Arc::clone(&managed.disk), managed.place(block));
+        self.given_up.remove(&block);
         self.in_flight.insert(block);
         self.fetches.push(Fetch { serial, block, manager, file, disk, offset, length, place });
     }
@@ -122,14 +124,24 @@ impl Steering {
         let mut dropped = self.workers.cancel(|fetch| fetch.manager == manager);
         dropped.extend(self.fetches.extract_if(.., |fetch| fetch.manager == manager));
         let deferred = self.deferred.extract_if(.., |(_, owner)| *owner == manager);
-        let blocks: Vec<Block> =
-            dropped.into_iter().map(|fetch| fetch.block).chain(deferred.map(|(block, _)| block)).collect();
-        for block in blocks {
+        let blocks = dropped.into_iter().map(|fetch| fetch.block).chain(deferred.map(|(block, _)| block));
+        self.given_up.extend(blocks.filter(|block| self.in_flight.contains(block)));
+        self.stirred |= !self.given_up.is_empty();
+        self.readahead_off.restore(manager);
+    }
+
+    /// Tells the policy of prefetches that were given up, as many as there is time for. They may be as many as the cache
+    /// has blocks, and with each the policy looks what to fetch instead.
+    fn tell_of_given_up(&mut self, ends: Instant) {
+        while let Some(block) = self.given_up.pop_first() {
             if self.in_flight.remove(&block) {
-                self.answer(Input::FetchFailed { block });
+                self.tell(Input::FetchFailed { block });
+            }
+            if Instant::now() >= ends {
+                self.stirred |= !self.given_up.is_empty();
+                return;
             }
         }
-        self.readahead_off.restore(manager);
     }
 
     /// Hands what has been decided to the threads that do it.
@@ -211,6 +223,7 @@ impl Steering {
             self.fetch(block, manager);
         }
         self.act();
+        self.tell_of_given_up(start + JUDGING);
     }
 
     fn judge_request(&mut self, fetched: &Fetched) {

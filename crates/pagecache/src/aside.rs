@@ -7,21 +7,31 @@
 
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::by_user::{ByUser, Shape};
 
 type Job = Box<dyn FnOnce() + Send>;
 
 /// The threads that do it: those that ask, of which the loop waits for some time, and others that close.
-const ASKING: Shape =
-    Shape { name: "foretell-ask", threads: 16, spare: 1, stack_bytes: 256 << 10, lane_jobs: 1, all_jobs: 64 };
+const ASKING: Shape = Shape {
+    name: "foretell-ask",
+    threads: 16,
+    spare: 1,
+    stack_bytes: 256 << 10,
+    lane_jobs: 16,
+    all_jobs: 256,
+};
 const CLOSING: Shape = Shape { name: "foretell-drop", lane_jobs: 1 << 14, all_jobs: 1 << 16, ..ASKING };
+/// Those that open what clients have named, of whom each names one file at a time.
+pub(crate) const OPENING: Shape =
+    Shape { name: "foretell-open", lane_jobs: 1 << 10, all_jobs: 1 << 12, ..ASKING };
 /// `None` inside when no thread is to be had.
 type Threads = OnceLock<Option<ByUser<Job>>>;
 static ASKING_THREADS: Threads = OnceLock::new();
+static OPENING_THREADS: Threads = OnceLock::new();
 static CLOSING_THREADS: Threads = OnceLock::new();
 /// Users whom the loop has waited for in vain, and whether that is over. Few: there is a thread for each.
 static LATE: Mutex<Vec<(u32, Arc<AtomicBool>)>> = Mutex::new(Vec::new());
@@ -48,6 +58,85 @@ impl Drop for Over {
     }
 }
 
+/// Something that was asked for a user, and is given up after some time.
+#[derive(Debug)]
+pub(crate) struct Question<T> {
+    user: u32,
+    ends: Instant,
+    /// None when it was not asked: something that was asked for the same user before takes longer than it may.
+    answered: Option<Receiver<T>>,
+    is_over: Arc<AtomicBool>,
+    answer: Option<T>,
+}
+
+impl<T: Send + 'static> Question<T> {
+    /// Asks; the answer has some time.
+    pub(crate) fn new(
+        user: u32,
+        patience: Duration,
+        ask: impl FnOnce() -> T + Send + 'static,
+    ) -> Question<T> {
+        let mut late = LATE.lock().unwrap_or_else(PoisonError::into_inner);
+        late.retain(|(_, is_over)| !is_over.load(Ordering::Acquire));
+        let is_late = late.iter().any(|(of, _)| *of == user);
+        drop(late);
+        if is_late {
+            let is_over = Arc::new(AtomicBool::new(true));
+            return Question { user, ends: Instant::now(), answered: None, is_over, answer: None };
+        }
+        Question::of((&ASKING_THREADS, ASKING), user, patience, ask)
+    }
+
+    /// Has something opened that a client has named: not behind what waits for those who write to a file.
+    pub(crate) fn opening(
+        user: u32,
+        patience: Duration,
+        open: impl FnOnce() -> T + Send + 'static,
+    ) -> Question<T> {
+        Question::of((&OPENING_THREADS, OPENING), user, patience, open)
+    }
+
+    fn of(
+        (threads, shape): (&Threads, Shape),
+        user: u32,
+        patience: Duration,
+        ask: impl FnOnce() -> T + Send + 'static,
+    ) -> Question<T> {
+        let (answer, answered) = sync_channel(1);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Over(Arc::clone(&is_over));
+        let job = move || {
+            let _over = over;
+            let _ = answer.try_send(ask());
+        };
+        let answered = push(threads, shape, user, Box::new(job)).is_ok().then_some(answered);
+        Question { user, ends: Instant::now() + patience, answered, is_over, answer: None }
+    }
+
+    /// Is there an answer, or will there be none? Waits for it, `most` at most.
+    pub(crate) fn is_answered(&mut self, most: Duration) -> bool {
+        let Some(answered) = &self.answered else { return true };
+        let left = self.ends.saturating_duration_since(Instant::now());
+        match answered.recv_timeout(most.min(left)) {
+            Ok(answer) => self.answer = Some(answer),
+            Err(RecvTimeoutError::Disconnected) => {}
+            Err(RecvTimeoutError::Timeout) if Instant::now() < self.ends => return false,
+            Err(RecvTimeoutError::Timeout) => {
+                let mut late = LATE.lock().unwrap_or_else(PoisonError::into_inner);
+                late.push((self.user, Arc::clone(&self.is_over)));
+            }
+        }
+        self.answered = None;
+        true
+    }
+
+    /// The answer, if there is one by now.
+    pub(crate) fn take_answer(&mut self) -> Option<T> {
+        self.is_answered(Duration::ZERO);
+        self.answer.take()
+    }
+}
+
 /// What `ask` finds out within some time; `None` when it takes longer, or something that was asked for the same user
 /// before still does.
 pub(crate) fn ask<T: Send + 'static>(
@@ -55,24 +144,9 @@ pub(crate) fn ask<T: Send + 'static>(
     patience: Duration,
     ask: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
-    let mut late = LATE.lock().unwrap_or_else(PoisonError::into_inner);
-    late.retain(|(_, is_over)| !is_over.load(Ordering::Acquire));
-    if late.iter().any(|(of, _)| *of == user) {
-        return None;
-    }
-    let (answer, answered) = sync_channel(1);
-    let is_over = Arc::new(AtomicBool::new(false));
-    let over = Over(Arc::clone(&is_over));
-    let job = move || {
-        let _over = over;
-        let _ = answer.try_send(ask());
-    };
-    push(&ASKING_THREADS, ASKING, user, Box::new(job)).ok()?;
-    let found = answered.recv_timeout(patience).ok();
-    if found.is_none() {
-        late.push((user, is_over));
-    }
-    found
+    let mut question = Question::new(user, patience, ask);
+    question.is_answered(patience);
+    question.take_answer()
 }
 
 #[cfg(test)]
@@ -93,6 +167,21 @@ mod tests {
             answer = ask(71_001, LONG, || 7);
         }
         assert_eq!(answer, Some(7));
+    }
+
+    #[test]
+    fn an_answer_is_waited_for_a_bit_at_a_time_and_not_for_ever() {
+        let (go, waits) = sync_channel::<()>(0);
+        let mut question = Question::new(71_005, Duration::from_secs(60), move || waits.recv().is_err());
+        assert!(!question.is_answered(Duration::from_millis(1)), "nobody has said anything");
+        drop(go);
+        while !question.is_answered(Duration::from_millis(1)) {}
+        assert_eq!(question.take_answer(), Some(true));
+        let (go, waits) = sync_channel::<()>(0);
+        let mut question = Question::new(71_006, Duration::ZERO, move || waits.recv().is_err());
+        assert!(question.is_answered(Duration::from_secs(60)), "there is no time for it");
+        assert_eq!(question.take_answer(), None);
+        drop(go);
     }
 
     #[test]

@@ -9,39 +9,21 @@
 //! Sessions nest: a process that speaks for itself leaves the session of whoever started it, with all that it
 //! has started and starts, and goes back when its own session ends.
 
-use std::fs::File;
-use std::os::fd::{OwnedFd, RawFd};
 use std::time::Duration;
 
 use foretell_policy::{FileId, Input, LimitReached, ManagerId, PoolPolicy};
-use rustix::fs::OFlags;
 
-use crate::closing::ForeignFd;
-use crate::error::{ControlError, HoldError, SessionError};
-use crate::extents;
-use crate::files::Registration;
+use crate::error::{ControlError, SessionError};
 use crate::lifecycle::present_name;
-use crate::observe::FileKey;
+use crate::naming::HeldFile;
 use crate::options::{ManagerSpec, SessionId};
 use crate::plane::Plane;
-use crate::resolve;
-use crate::sessions::{Chunk, Holding, Origin, Prepared, tree_without_us};
+use crate::sessions::{Chunk, Origin, Prepared, tree_without_us};
 use crate::steering::Steering;
 
 /// Descendants of a new client, and threads of it and them that are asked for children: each takes some
 /// microseconds, in which everybody else waits. What lies beyond stays where it is.
 const EARLIER_DESCENDANTS: usize = 256;
-
-/// The user of what was sent in the name of a session that has ended: -1, which is nobody's number (setreuid(2)).
-const NOBODY: u32 = u32::MAX;
-
-/// A file that a session named by a descriptor ([`Plane::hold_file`]). Copies name the same file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HeldFile {
-    pub(crate) file: FileId,
-    /// Number of the registration: a file that was let go of is not taken for the next one in its place.
-    serial: u32,
-}
 
 /// Bytes of a file, from `offset` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,30 +91,6 @@ impl Plane {
                 return;
             }
         }
-    }
-
-    /// Takes the file behind a descriptor under control on behalf of a session, until it is let go of as
-    /// often as it was named, or the session ends. Blocks that are cached already are found out about. `number`
-    /// is what the client calls its own descriptor, if it has told: where its open file is looked for first.
-    ///
-    /// # Errors
-    /// When the descriptor is no proof that the file may be read, or the file is not on a disk. The descriptor is
-    /// closed in any case, and not waited for.
-    pub fn hold_file(
-        &mut self,
-        session: SessionId,
-        descriptor: OwnedFd,
-        number: Option<RawFd>,
-    ) -> Result<HeldFile, HoldError> {
-        let user = self.steering.sessions.get(session).map_or(NOBODY, |client| client.origin.account);
-        let held = self.steering.hold(session, self.closer.guard(user, descriptor), number);
-        self.apply_commands();
-        // What is cached is told when the kernel's side knows the file.
-        if let Ok(held) = held {
-            self.steering.look_at_once(held.file);
-            self.apply_commands();
-        }
-        held
     }
 
     /// Lets go of a file that was named. With the last time the session forgets its priority, and what its
@@ -255,95 +213,6 @@ impl Steering {
         }
     }
 
-    fn hold(
-        &mut self,
-        session: SessionId,
-        descriptor: ForeignFd,
-        number: Option<RawFd>,
-    ) -> Result<HeldFile, HoldError> {
-        let Some(client) = self.sessions.get(session) else { return Err(HoldError::NoSession { session }) };
-        let Origin { root: last_user, user, account, .. } = client.origin;
-        let flags = rustix::fs::fcntl_getfl(&descriptor)?;
-        if flags.contains(OFlags::PATH) || flags & OFlags::RWMODE == OFlags::WRONLY {
-            return Err(HoldError::NotReadable);
-        }
-        let looks = resolve::look_at(&descriptor)?;
-        if !looks.is_file {
-            return Err(HoldError::NotAFile);
-        }
-        // In memory, on the network, of a program that plays a file system. Those are not asked anything more: they
-        // need not answer.
-        if !looks.is_on_disk() {
-            return Err(HoldError::NotOnDisk { what: "on no disk of this machine" });
-        }
-        let is_owner = rustix::fs::fstat(&descriptor)?.st_uid == user;
-        let may_look = user == 0 || is_owner || flags & OFlags::RWMODE == OFlags::RDWR;
-        let known = self.files.find(looks.key).filter(|&known| self.is_same(known, &descriptor));
-        let file = match known {
-            Some(known) => {
-                self.files.offer(known, || second_open_file(descriptor));
-                known
-            }
-            None => self.take_descriptor(looks.key, descriptor, (last_user, account))?,
-        };
-        let Some(managed) = self.files.get_mut(file) else {
-            return Err(HoldError::TooManyFiles { limit: self.options.files });
-        };
-        let serial = managed.serial;
-        (managed.last_user, managed.lost) = (last_user, false);
-        managed.told = number.map(|number| (last_user, number)).or(managed.told);
-        let Some(client) = self.sessions.get_mut(session) else {
-            return Err(HoldError::NoSession { session });
-        };
-        client.withheld |= !may_look;
-        let new = Holding { serial, times: 0, may_look: false };
-        let holding = client.held.entry(file).or_insert(new);
-        if holding.serial != serial {
-            *holding = new;
-        }
-        holding.times += 1;
-        holding.may_look |= may_look;
-        if holding.times == 1 {
-            managed.holders += 1;
-        }
-        self.claim(file, account);
-        Ok(HeldFile { file, serial })
-    }
-
-    /// Is a file that is under control the one behind a descriptor? Else the number of its inode has come back
-    /// for another file, and it is retired.
-    fn is_same(&mut self, known: FileId, descriptor: &ForeignFd) -> bool {
-        let before = self.files.get(known).map_or(0, |managed| managed.generation);
-        let now = if before == 0 { 0 } else { resolve::generation(descriptor) };
-        let same = now == 0 || now == before;
-        if !same {
-            self.retire(known);
-        }
-        same
-    }
-
-    /// Takes a file that is not under control yet.
-    fn take_descriptor(
-        &mut self,
-        key: FileKey,
-        descriptor: ForeignFd,
-        (last_user, account): (u32, u32),
-    ) -> Result<FileId, HoldError> {
-        let file = second_open_file(descriptor);
-        if let Some(what) = resolve::obstacle(&file)? {
-            return Err(HoldError::NotOnDisk { what });
-        }
-        let (disk, _) = self.files.disk(key.dev);
-        let room = self.files.room_for_extents(account);
-        let layout = extents::layout(&file, u64::from(self.options.block_bytes), disk, room, account);
-        let path = resolve::path_of(&file).unwrap_or_default();
-        let generation = resolve::generation(&file);
-        let new = Registration { key, generation, path, file, last_user, held: true, account };
-        let id = self.register(new, layout).ok_or(HoldError::TooManyFiles { limit: self.options.files })?;
-        self.look_at(id, account, true);
-        Ok(id)
-    }
-
     fn release(&mut self, session: SessionId, file: HeldFile) {
         let Ok(manager) = self.holder(session, file) else { return };
         let Some(client) = self.sessions.get_mut(session) else { return };
@@ -429,13 +298,6 @@ impl Steering {
         let cut = |block: u64| u32::try_from(block).unwrap_or(u32::MAX);
         (range.length > 0 && first < after).then(|| (cut(first), cut(after - 1)))
     }
-}
-
-/// A second open file, so that what is done to ours does not show on the client's. Without the right to open it
-/// (`CAP_DAC_READ_SEARCH`) the client's must do. It is known to be a regular file on a disk, which closing does not
-/// wait for.
-fn second_open_file(descriptor: ForeignFd) -> File {
-    resolve::open_again(&descriptor).unwrap_or_else(|_| descriptor.into_inner().into())
 }
 
 impl From<LimitReached> for ControlError {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use foretell_policy::{DiskId, Extent, Layout};
 
-use crate::aside;
+use crate::aside::{self, Question};
 
 /// Extents asked for at a time.
 const EXTENTS_A_CALL: usize = 256;
@@ -53,16 +53,20 @@ struct Fiemap {
     extents: [FiemapExtent; EXTENTS_A_CALL],
 }
 
-/// How long the loop waits for where a user's file lies; for that of the user as whom we run, whom nobody else waits for
+/// How long a user waits for where its file lies; for that of the user as whom we run, whom nobody else waits for
 /// but itself, and for that of root, who has named it by its path.
 const PATIENCE: Duration = Duration::from_millis(10);
 const PATIENCE_FOR_OURS: Duration = Duration::from_secs(1);
 
-/// The layout of a file that somebody has named, in bytes from the beginning of its device. Where the file system does
-/// not say it, or not soon ([`aside`]), files follow each other by their numbers: most file systems put those with
-/// near numbers near each other. At most `room` extents are kept.
+/// The layout of a file that somebody has named, in bytes from the beginning of its device. At most `room` extents are
+/// kept.
 pub(crate) fn layout(file: &File, block_bytes: u64, disk: DiskId, room: usize, user: u32) -> Layout {
-    let found = extents(file, block_bytes, disk, room, user);
+    layout_of(file, disk, extents(file, block_bytes, disk, room, user))
+}
+
+/// The same with what the file system has said. Where it has not said anything, or not soon ([`aside`]), files follow
+/// each other by their numbers: most file systems put those with near numbers near each other.
+pub(crate) fn layout_of(file: &File, disk: DiskId, found: Vec<Extent>) -> Layout {
     if !found.is_empty() {
         return Layout::Extents(found);
     }
@@ -75,9 +79,25 @@ pub(crate) fn layout(file: &File, block_bytes: u64, disk: DiskId, room: usize, u
 /// What the file system says of it, if it does so soon.
 pub(crate) fn extents(file: &File, block_bytes: u64, disk: DiskId, room: usize, user: u32) -> Vec<Extent> {
     let Ok(file) = file.try_clone() else { return Vec::new() };
+    aside::ask(user, patience(user), move || read(&file, block_bytes, disk, room)).unwrap_or_default()
+}
+
+/// Asks for it.
+pub(crate) fn question(
+    file: &File,
+    block_bytes: u64,
+    disk: DiskId,
+    room: usize,
+    user: u32,
+) -> Question<Vec<Extent>> {
+    let file = file.try_clone();
+    let ask = move || file.map_or_else(|_| Vec::new(), |file| read(&file, block_bytes, disk, room));
+    Question::new(user, patience(user), ask)
+}
+
+fn patience(user: u32) -> Duration {
     let is_ours = user == 0 || user == rustix::process::geteuid().as_raw();
-    let patience = if is_ours { PATIENCE_FOR_OURS } else { PATIENCE };
-    aside::ask(user, patience, move || read(&file, block_bytes, disk, room)).unwrap_or_default()
+    if is_ours { PATIENCE_FOR_OURS } else { PATIENCE }
 }
 
 /// Asks the file system, for as long as that takes.

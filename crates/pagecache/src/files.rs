@@ -443,9 +443,14 @@ impl FileTable {
         number.inspect(|&number| self.orphans.remove(number)).is_some()
     }
 
+    /// Has a file no descriptor, and shall have one?
+    pub(crate) fn wants_descriptor(&self, file: FileId) -> bool {
+        self.get(file).is_some_and(|managed| managed.descriptor.is_none() && !managed.unlinked)
+    }
+
     /// Takes a descriptor of a file, unless it has one already or shall have none.
     pub(crate) fn offer(&mut self, file: FileId, descriptor: impl FnOnce() -> File) {
-        if self.get(file).is_some_and(|managed| managed.descriptor.is_none() && !managed.unlinked) {
+        if self.wants_descriptor(file) {
             self.keep_open(file, Arc::new(descriptor()));
         }
     }

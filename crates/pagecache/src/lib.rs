@@ -45,6 +45,7 @@ mod looks;
 mod mapped;
 mod mappings;
 mod meter;
+mod naming;
 mod network;
 pub mod observe;
 mod options;
@@ -68,6 +69,7 @@ mod status;
 mod steering;
 mod streams;
 mod takeover;
+mod timing;
 mod unfound;
 pub mod watch;
 mod workers;
@@ -76,7 +78,7 @@ mod yielding;
 pub use backlog::Backlog;
 pub use casting::Casting;
 pub use children::{ChildrenUsage, children_usage, expect_children, realtime_signals, send_signal};
-pub use clients::{ByteRange, HeldFile};
+pub use clients::ByteRange;
 pub use closing::{Closer, ForeignFd};
 pub use error::{
     Conflict, ControlError, DiscloseError, DiscloseProblem, HoldError, OpenError, RuleError, SessionError,
@@ -84,6 +86,7 @@ pub use error::{
 };
 pub use left_out::LeftOut;
 pub use meter::Meter;
+pub use naming::{HeldFile, Hold, Taking};
 pub use observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig, ReadHook};
 pub use options::{
     HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec, default_batch, default_files,
@@ -99,5 +102,6 @@ pub use report::{
 };
 pub use resolve::open_regular;
 pub use status::{FileStatus, ManagerStatus, ProcessStatus, Scope, Status};
+pub use timing::{CLASSES_US, Timing, Work};
 
 pub use foretell_policy::{Allocation, Order, PoolPolicy, Prefetch, Revocation};

@@ -6,8 +6,9 @@
 
 use foretell_policy::ManagerId;
 
-use crate::clients::{ByteRange, HeldFile};
+use crate::clients::ByteRange;
 use crate::error::ControlError;
+use crate::naming::HeldFile;
 use crate::options::SessionId;
 use crate::plane::Plane;
 

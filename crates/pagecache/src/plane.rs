@@ -29,6 +29,7 @@ use crate::report::{FileReport, Report};
 use crate::schedule::{Schedule, WINDOW};
 use crate::sessions::{Origin, Prepared, tree_without_us, user_of};
 use crate::steering::{Command, Steering};
+use crate::timing::Timing;
 use crate::watch::Gather;
 use crate::workers::{Outcome, Workers};
 
@@ -83,6 +84,7 @@ pub struct Plane {
     /// A recording that is made of what is observed.
     gather: Option<Gather>,
     last_tended: Instant,
+    pub(crate) timing: Timing,
     first_session: Option<Instant>,
     cpu_at_start: Duration,
     own_reads_at_start: u64,
@@ -132,6 +134,7 @@ impl Plane {
             lost_events: 0,
             gather: None,
             last_tended: Instant::now(),
+            timing: Timing::new(),
             first_session: None,
             cpu_at_start: cpu_time(),
         })
@@ -362,6 +365,7 @@ impl Plane {
     pub fn step(&mut self, extra_fds: &[BorrowedFd<'_>], timeout: Duration) -> Result<Vec<usize>, StepError> {
         self.schedule.check(self.steering.acted_at.elapsed() < WINDOW);
         let ready = self.wait(extra_fds, timeout.min(self.longest_sleep()))?;
+        self.timing.begin();
         self.outcomes.extend(self.steering.workers.outcomes());
         let taken = self.take_in_some();
         self.steering.stirred = false;
@@ -369,19 +373,27 @@ impl Plane {
             self.steering.observed_at = Instant::now();
         }
         self.apply_commands();
+        self.timing.lap("observations");
         if !self.behind {
             self.catch_up();
         }
+        self.timing.lap("outcomes");
         let now = self.steering.now();
         if self.steering.engine.poll_timeout().is_some_and(|at| at <= now) {
             self.steering.engine.handle_timeout(now);
             self.steering.act();
         }
+        self.timing.lap("timers");
         self.abandon(ABANDONING);
+        self.timing.lap("abandoned files");
         self.steering.go_on_looking();
+        self.timing.lap("looks");
         self.steering.append_queues();
+        self.timing.lap("lists");
         self.steering.dispatch();
+        self.timing.lap("actions");
         self.steering.look_again();
+        self.timing.lap("files not found");
         if self.last_tended.elapsed() >= self.tend_every() {
             self.last_tended = Instant::now();
             if let Some(gather) = &mut self.gather {
@@ -394,7 +406,13 @@ impl Plane {
             }
         }
         self.apply_commands();
+        self.timing.lap("tending");
         Ok(ready)
+    }
+
+    /// How long the pieces of the loop's work take. Whoever drives the plane adds its own.
+    pub fn timing(&mut self) -> &mut Timing {
+        &mut self.timing
     }
 
     /// How much of the loop's time what was done on behalf of users has taken since this was asked last, apart from the

@@ -10,6 +10,7 @@ use crate::options::SessionId;
 use crate::plane::Plane;
 use crate::report::{Counts, Report};
 use crate::steering::Steering;
+use crate::timing::Work;
 
 /// The state of a plane ([`Plane::status`]). Costs no more than going through its tables once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
@@ -33,6 +34,9 @@ pub struct Status {
     pub wait_s: f64,
     /// Processor time of our own process (user and system) since the first session began.
     pub cpu_s: f64,
+    /// How long the pieces of the loop's work took. Empty in what a service of an earlier version says.
+    #[serde(default)]
+    pub works: Vec<Work>,
     /// The managers, by session and in the order of its specification.
     pub managers: Vec<ManagerStatus>,
     /// The processes under control, in order of their appearance.
@@ -186,6 +190,7 @@ impl Plane {
             device_read_bytes: self.device_read_bytes(),
             wait_s: observer.total_wait_ns() as f64 / 1e9,
             cpu_s: self.cpu_s(),
+            works: self.timing.works(),
             processes: processes.collect(),
             managers: sessions.flat_map(|(id, _)| steering.managers_of(id)).collect(),
             files,

@@ -82,6 +82,8 @@ pub(crate) struct Steering {
     /// To be prefetched when their eviction has been tried.
     pub(crate) deferred: Vec<(Block, ManagerId)>,
     pub(crate) fetches: Vec<Fetch>,
+    /// Prefetches that were given up, of which the policy is told by and by: each is still on its way for it.
+    pub(crate) given_up: BTreeSet<Block>,
     /// Disks with an arm, as the policy knows them.
     pub(crate) arms: Vec<foretell_policy::DiskId>,
     pub(crate) waiting: Waiting,
@@ -164,6 +166,7 @@ impl Steering {
             arriving: None,
             deferred: Vec::new(),
             fetches: Vec::new(),
+            given_up: BTreeSet::new(),
             arms: Vec::new(),
             waiting: Waiting::new(waiting_blocks << block_order),
             ready: BTreeMap::new(),

@@ -261,6 +261,7 @@ impl Steering {
         self.ready.remove(&id);
         self.in_flight.retain(|block| block.file != id);
         self.deferred.retain(|(block, _)| block.file != id);
+        self.given_up.retain(|block| block.file != id);
         self.fetches.retain(|fetch| fetch.block.file != id);
         self.looks.remove(id);
         let counters = self.engine.file_counters(id);

@@ -185,6 +185,13 @@ fn heading(snapshot: &Snapshot, viewer: u32) -> String {
             "itself",
             format!("{:.1} s of processor time, {} events lost", cache.cpu_s, thousands(cache.lost_events)),
         );
+        let longest = cache.works.iter().max_by(|a, b| a.longest_s.total_cmp(&b.longest_s));
+        if let Some(work) = longest {
+            line(
+                "longest",
+                format!("{:.1} ms at a time, for {}", work.longest_s * 1000.0, printable(&work.name)),
+            );
+        }
     }
     out
 }

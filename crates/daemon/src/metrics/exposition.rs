@@ -7,12 +7,13 @@
 //!
 //! Series are bounded: rows are given of at most [`ROWS`] processes, managers and files each, those with the
 //! most references, and `foretell_rows_omitted` says how many there are besides. With ten counts and a few
-//! numbers more for each, an exposition has fewer than 5,000 samples. A label has at most [`LABEL_BYTES`].
+//! numbers more for each, and twelve for each of some twenty-five kinds of work, an exposition has fewer than 5,000
+//! samples. A label has at most [`LABEL_BYTES`].
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use foretell_pagecache::{Counts, FileStatus, ManagerStatus, ProcessStatus};
+use foretell_pagecache::{CLASSES_US, Counts, FileStatus, ManagerStatus, ProcessStatus, Work};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -147,7 +148,33 @@ impl Writer<'_, '_> {
         self.counter_bytes("device_read", help, &[(Vec::new(), cache.device_read_bytes)])?;
         let help = "Time that programs waited for pages to be read, summed over their threads";
         self.real("wait", help, &Unit::Seconds, cache.wait_s, true)?;
-        self.real("cpu", "Processor time that the service used", &Unit::Seconds, cache.cpu_s, true)
+        self.real("cpu", "Processor time that the service used", &Unit::Seconds, cache.cpu_s, true)?;
+        self.works(&cache.works)
+    }
+
+    /// What the loop does, and how long its pieces take.
+    fn works(&mut self, works: &[Work]) -> fmt::Result {
+        let name = |work: &Work| vec![("work", work.name.clone())];
+        let pieces: Vec<_> = works.iter().map(|work| (name(work), work.pieces)).collect();
+        self.counters("loop_pieces", "Pieces of work that the loop has done", &pieces)?;
+        let help = "Pieces of work that took no longer than so many microseconds";
+        let classes = |work: &Work| {
+            let mut sum = 0;
+            let up_to = CLASSES_US.iter().zip(work.classes).map(|(us, pieces)| {
+                sum += pieces;
+                (vec![("work", work.name.clone()), ("us", us.to_string())], sum)
+            });
+            up_to.collect::<Vec<_>>()
+        };
+        let classes: Vec<_> = works.iter().flat_map(classes).collect();
+        self.counters("loop_pieces_within", help, &classes)?;
+        let help = "Time that the loop has worked";
+        let seconds = Some(&Unit::Seconds);
+        self.family("loop", help, seconds, works, |work| (name(work), ConstCounter::new(work.total_s)))?;
+        let help = "The longest piece of work of the loop";
+        self.family("loop_longest", help, seconds, works, |work| {
+            (name(work), ConstGauge::new(work.longest_s))
+        })
     }
 
     fn rows(&mut self, snapshot: &Snapshot) -> fmt::Result {

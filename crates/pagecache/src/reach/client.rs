@@ -1,7 +1,8 @@
 //! The side of who asks.
 //!
 //! The loop has a lane of its own. It waits for an answer for [`PATIENCE`], and until a late one has come it goes on without:
-//! nobody can keep it waiting by what the broker meets. The lanes of the threads that page out wait as long as it takes.
+//! nobody can keep it waiting by what the broker meets. The lanes of the threads that page out wait as long as it takes,
+//! those of the threads that open what clients name as long as the loop.
 
 #![allow(unsafe_code)]
 
@@ -22,6 +23,7 @@ use super::message::{self, Message, PACKET_BYTES};
 use super::permits::Permits;
 use super::server::{self, LINK, LINK_IS_FILE, LINK_IS_HERE, LINKS_AT_A_TIME, Question, number_of};
 use super::{Link, Links, Seen};
+use crate::aside::OPENING;
 use crate::guard::{Guard, OpenFile};
 use crate::mapped::MAPPED;
 use crate::mappings::Names;
@@ -71,7 +73,7 @@ impl Broker {
         let guard = Mutex::new(Some(Guard::start()?));
         let mut ours = Vec::new();
         let mut theirs = Vec::new();
-        for _ in 0..=MAPPED.threads {
+        for _ in 0..=MAPPED.threads + OPENING.threads {
             let (one, other) =
                 socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
             ours.push(Mutex::new(Lane { socket: one, last: 0, is_late: false, packet: Vec::new() }));
@@ -155,6 +157,15 @@ impl Broker {
         opened(self.ask(Question::OpenAgain, &[], &[], &[file])?)
     }
 
+    /// The same for a thread that opens what clients have named: the loop does not wait for it.
+    pub(super) fn open_aside(&self, file: BorrowedFd<'_>) -> io::Result<File> {
+        // As many lanes as threads.
+        let free = self.lanes.iter().skip(1 + MAPPED.threads).find_map(|lane| lane.try_lock().ok());
+        let mut lane = free.ok_or_else(|| io::Error::from(io::ErrorKind::WouldBlock))?;
+        let answer = lane.ask(Question::OpenAgain, &[], &[], &[file], Some(PATIENCE));
+        opened(self.notice(answer)?)
+    }
+
     pub(super) fn open_by_number(&self, key: FileKey, generation: u32) -> io::Result<File> {
         opened(self.ask(Question::OpenByNumber, &[key.dev, key.ino, u64::from(generation)], &[], &[])?)
     }
@@ -170,7 +181,8 @@ impl Broker {
         let Names { key, shown } = *file;
         let words = [u64::from(pid), key.dev, key.ino, shown.dev, shown.ino, offset, length];
         // As many lanes as threads.
-        let free = self.lanes.iter().skip(1).find_map(|lane| lane.try_lock().ok());
+        let lanes = self.lanes.iter().skip(1).take(MAPPED.threads);
+        let free = lanes.into_iter().find_map(|lane| lane.try_lock().ok());
         let mut lane = free.ok_or_else(|| io::Error::from(io::ErrorKind::WouldBlock))?;
         let answer = lane.ask(Question::PageOut, &words, &[], &[], None);
         self.notice(answer).map(drop)

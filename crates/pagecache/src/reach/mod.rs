@@ -11,6 +11,7 @@
 //!  service: loop ────── question, descriptors ──────►  broker: here.rs, if permits.rs says yes
 //!                ◄───── answer, descriptors ────────
 //!           threads for what is mapped ─────────────►  a lane for each
+//!           threads for what clients name ──────────►  a lane for each
 //! ```
 //!
 //! The broker need not trust who asks. It opens a file for reading only if it is handed a descriptor that is open for
@@ -138,6 +139,11 @@ pub(crate) fn open_again(file: impl AsFd) -> io::Result<File> {
         Some(broker) => broker.open_again(file.as_fd()),
         None => here::open_again(file),
     }
+}
+
+/// The same by a thread for what clients name ([`crate::aside`]); `None` where there is no broker to wait for.
+pub(crate) fn open_aside(file: impl AsFd) -> Option<io::Result<File>> {
+    Broker::of_process().map(|broker| broker.open_aside(file.as_fd()))
 }
 
 /// Opens a file by the number of its inode, with the mounts that are known where it is done here. What comes is that inode of

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::net::RecvFlags;
 
@@ -17,6 +18,7 @@ use super::{Link, Links, here};
 use crate::closing::Closer;
 use crate::guard::OpenFile;
 use crate::handles::Mounts;
+use crate::mapped::MAPPED;
 use crate::mappings::{self, Names};
 use crate::observe::FileKey;
 use crate::schedule::Schedule;
@@ -75,7 +77,7 @@ pub(super) struct Answer {
 /// What the first lane asks about: everything but what takes long.
 #[derive(Debug)]
 struct Desk {
-    permits: Permits,
+    permits: Arc<Mutex<Permits>>,
     mounts: Mounts,
     closer: Closer,
 }
@@ -95,12 +97,18 @@ pub(super) fn live(
         let _ =
             (crate::kernel::page_bytes(), rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime));
         confine()?;
+        let permits = Arc::new(Mutex::new(permits));
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned()).stack_size(256 << 10);
+        for lane in lanes.by_ref().take(MAPPED.threads) {
+            thread("foretell-page").spawn(move || answer_all(&lane, page_out, || {}))?;
+        }
         for lane in lanes {
-            let serve = move || answer_all(&lane, page_out, || {});
-            std::thread::Builder::new()
-                .name("foretell-page".to_owned())
-                .stack_size(256 << 10)
-                .spawn(serve)?;
+            let permits = Arc::clone(&permits);
+            let open = move |question, _: &Message, brought: Vec<OwnedFd>| match question {
+                Question::OpenAgain => open_again(&permits, brought),
+                _ => Err(invalid()),
+            };
+            thread("foretell-open").spawn(move || answer_all(&lane, open, || {}))?;
         }
         let mut desk = Desk { permits, mounts: Mounts::default(), closer: Closer::start()? };
         let mut schedule = Schedule::new(realtime_share);
@@ -203,7 +211,7 @@ fn links_of(word: u64) -> io::Result<Links> {
     [Links::Open, Links::Mapped].into_iter().find(|links| number_of(*links) == word).ok_or_else(invalid)
 }
 
-/// The lanes beside the first: what may take as long as a stranger likes.
+/// The lanes behind the first: what may take as long as a stranger likes.
 fn page_out(question: Question, asked: &Message, _: Vec<OwnedFd>) -> io::Result<Answer> {
     if question != Question::PageOut {
         return Err(invalid());
@@ -244,20 +252,12 @@ impl Desk {
                 }
                 Ok(answer)
             }
-            Question::OpenAgain => {
-                let shown = brought.next().ok_or_else(invalid)?;
-                // Nothing else is opened: to open a device has effects.
-                if !permits::is_on_disk(&shown) {
-                    return Err(invalid());
-                }
-                let opened = here::open_again(&shown)?;
-                self.hand_out(opened, Some(&shown))
-            }
+            Question::OpenAgain => open_again(&self.permits, brought.collect()),
             Question::OpenByNumber => {
                 let [dev, ino, generation] = words(asked)?;
                 let generation = u32::try_from(generation).map_err(|_| invalid())?;
                 let opened = self.mounts.open_here(FileKey { dev, ino }, generation);
-                self.hand_out(opened.ok_or(io::ErrorKind::NotFound)?, None)
+                hand_out(&self.permits, opened.ok_or(io::ErrorKind::NotFound)?, None)
             }
             Question::Advise => {
                 let [pid, started, fd, dev, ino, advice, user] = words(asked)?;
@@ -271,18 +271,33 @@ impl Desk {
             Question::PageOut => page_out(question, asked, Vec::new()),
             Question::Vouch => {
                 let connection = brought.next().ok_or_else(invalid)?;
-                let vouched = self.permits.vouch(&connection);
+                let vouched = lock(&self.permits).vouch(&connection);
                 if vouched { Ok(Answer::default()) } else { Err(io::Error::from_raw_os_error(libc::EPERM)) }
             }
         }
     }
+}
 
-    fn hand_out(&mut self, opened: File, shown: Option<&OwnedFd>) -> io::Result<Answer> {
-        if !self.permits.grants(&opened, shown) {
-            return Err(io::Error::from_raw_os_error(libc::EACCES));
-        }
-        Ok(Answer { words: Vec::new(), descriptors: vec![opened.into()] })
+/// Opens what was brought a second time.
+fn open_again(permits: &Mutex<Permits>, brought: Vec<OwnedFd>) -> io::Result<Answer> {
+    let shown = brought.into_iter().next().ok_or_else(invalid)?;
+    // Nothing else is opened: to open a device has effects.
+    if !permits::is_on_disk(&shown) {
+        return Err(invalid());
     }
+    let opened = here::open_again(&shown)?;
+    hand_out(permits, opened, Some(&shown))
+}
+
+fn hand_out(permits: &Mutex<Permits>, opened: File, shown: Option<&OwnedFd>) -> io::Result<Answer> {
+    if !lock(permits).grants(&opened, shown) {
+        return Err(io::Error::from_raw_os_error(libc::EACCES));
+    }
+    Ok(Answer { words: Vec::new(), descriptors: vec![opened.into()] })
+}
+
+fn lock(permits: &Mutex<Permits>) -> MutexGuard<'_, Permits> {
+    permits.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Answer {

@@ -6,6 +6,7 @@ use super::credit::Credit;
 use crate::action::Access;
 use crate::blocks::{BlockId, Mark, State};
 use crate::config::Residency;
+use crate::control::Fate;
 use crate::ids::{ManagerId, ProcessId};
 use crate::recency::NONE;
 
@@ -60,6 +61,9 @@ impl Books {
         let prefetched = record.take(Mark::Prefetched);
         let (charged_to, file) = (record.charged_to(), record.block.file);
         record.set(Mark::Unfetchable, false);
+        if prefetched {
+            self.count_prefetched(b, Fate::Used);
+        }
         self.frames.touch(&mut self.blocks, b);
         if self.blocks[b].placeholder != NONE {
             self.placeholders.delete_all_to(&mut self.blocks, b);
@@ -88,6 +92,7 @@ impl Books {
         let (charged_to, file) = (record.charged_to(), record.block.file);
         if record.take(Mark::Prefetched) {
             self.accounts.count(charged_to, file, |c| c.prefetches_late += 1);
+            self.count_prefetched(b, Fate::Used);
         }
         if self.config.residency == Residency::Advisory {
             // The reference was made with the data there: the fetch has completed.

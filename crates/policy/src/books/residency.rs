@@ -9,6 +9,7 @@ use super::credit::Credit;
 use crate::action::{Action, Reason};
 use crate::blocks::{BlockId, Mark, NOBODY, State};
 use crate::config::Residency;
+use crate::control::Fate;
 use crate::counters::Counters;
 use crate::ids::{ManagerId, Nanos, ProcessId};
 
@@ -53,12 +54,17 @@ impl Books {
     /// Starts to fetch an absent block into a frame made free for it; false if no frame can be had.
     pub(super) fn prefetch(&mut self, now: Nanos, manager: ManagerId, b: BlockId) -> bool {
         debug_assert!(matches!(self.blocks[b].state, State::Absent | State::Leaving));
-        if !self.make_room(b) {
+        let paid = self.payment(b, manager);
+        if paid.is_none() && !self.make_room(b) {
             return false;
         }
         let process = self.managers.last_process(manager);
         self.occupy(b, State::InFlight, Some(manager), process);
+        if let Some(victim) = paid {
+            self.pay(b, victim);
+        }
         self.fetches.begin(&mut self.blocks, b, manager, Some(now));
+        self.count_prefetched(b, Fate::Begun);
         let record = &mut self.blocks[b];
         record.set(Mark::Prefetched, true);
         record.set(Mark::Referenced, false);
@@ -142,6 +148,7 @@ impl Books {
         if record.take(Mark::Prefetched) {
             // The process's record may have been given to another one since, with counts of its own.
             self.accounts.count(charged_to, file, |c| c.prefetches = c.prefetches.saturating_sub(1));
+            self.count_prefetched(b, Fate::Failed);
         }
         self.fetches.stop_waiting(b);
         let manager = self.fetches.manager_of(&self.blocks, b);
@@ -207,6 +214,7 @@ impl Books {
                 if self.blocks[b].take(Mark::Prefetched) {
                     let (file, charged_to) = (self.blocks[b].block.file, self.blocks[b].charged_to());
                     self.accounts.count(charged_to, file, |c| c.prefetches_wasted += 1);
+                    self.count_prefetched(b, Fate::Failed);
                 }
                 self.fetches.end(&mut self.blocks, b);
                 self.release(b, State::Absent);

@@ -15,6 +15,7 @@ use super::Books;
 use super::credit::Credit;
 use crate::blocks::{BlockId, Mark, NO_POOL, State};
 use crate::config::Allocation;
+use crate::control::Fate;
 use crate::ids::{ManagerId, ProcessId};
 use crate::recency::NONE;
 
@@ -37,6 +38,34 @@ impl Books {
         self.remember_unlisted(victim);
         self.evict(victim);
         true
+    }
+
+    /// The block that a manager gives up for one that it fetches ahead, if it has more ahead than has been right before;
+    /// `None` if there is room, or to be made as for a miss.
+    pub(super) fn payment(&mut self, missing: BlockId, manager: ManagerId) -> Option<BlockId> {
+        if self.frames.empty() > 0 || !self.managers.pays_for_prefetches(manager) {
+            return None;
+        }
+        let victim = self.choice_of(manager)?;
+        if let Some((_, mistaken)) = self.placeholders.take(&mut self.blocks, missing) {
+            self.managers.count_mistake(mistaken);
+        }
+        self.remember_unlisted(victim);
+        Some(victim)
+    }
+
+    /// A block that has a frame by now takes the place of one that its manager gives up for it: nobody's block is nearer
+    /// to its end than before.
+    pub(super) fn pay(&mut self, new: BlockId, victim: BlockId) {
+        self.frames.swap(&mut self.blocks, new, victim);
+        self.evict(victim);
+    }
+
+    /// What becomes of a block that is fetched ahead.
+    pub(super) fn count_prefetched(&mut self, b: BlockId, fate: Fate) {
+        if let Some(owner) = self.blocks[b].owner() {
+            self.managers.count_prefetched(owner, fate);
+        }
     }
 
     /// A block is replaced: if no list names it, it is seen whether it is missed.
@@ -136,6 +165,9 @@ impl Books {
     /// Takes a block's frame away.
     pub(super) fn release(&mut self, b: BlockId, state: State) {
         self.settle_credit(b, Credit::lost);
+        if self.blocks[b].is(Mark::Prefetched) {
+            self.count_prefetched(b, Fate::Wasted);
+        }
         self.leave_pools(b);
         self.disown(b);
         self.frames.take(&mut self.blocks, b);

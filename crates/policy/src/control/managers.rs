@@ -2,6 +2,7 @@
 
 use super::Pools;
 use super::revocation::{self, Verdict};
+use super::waste::{Fate, Waste};
 use crate::blocks::{NOBODY, NUMBERS};
 use crate::config::{Limits, Revocation};
 use crate::counters::ManagerCounters;
@@ -24,6 +25,8 @@ struct Manager {
     /// `None` as long as it has neither directed nor disclosed anything: an oblivious manager.
     pools: Option<Box<Pools>>,
     standing: revocation::Record,
+    /// What was fetched ahead for it, and whether that was right.
+    waste: Waste,
     /// What its blocks that no list names are worth; `None` where that is not asked.
     ghosts: Option<Box<Ghosts>>,
     counters: ManagerCounters,
@@ -92,6 +95,7 @@ impl Managers {
             owned: 0,
             pools: None,
             standing: revocation::Record::default(),
+            waste: Waste::default(),
             ghosts: None,
             counters: ManagerCounters::default(),
             last_process: NOBODY,
@@ -211,6 +215,19 @@ impl Managers {
         {
             m.counters.reinstatements += 1;
         }
+    }
+
+    /// What becomes of a block that is fetched ahead for a manager.
+    #[inline]
+    pub(crate) fn count_prefetched(&mut self, manager: ManagerId, fate: Fate) {
+        if let Some(m) = self.get_mut(manager) {
+            m.waste.count(fate);
+        }
+    }
+
+    /// Does a manager make room for what it fetches ahead by itself?
+    pub(crate) fn pays_for_prefetches(&self, manager: ManagerId) -> bool {
+        self.get(manager).is_some_and(|m| m.waste.pays())
     }
 
     /// A placeholder proved a manager's decision wrong.

@@ -8,6 +8,8 @@
 mod managers;
 mod pools;
 mod revocation;
+mod waste;
 
 pub(crate) use managers::Managers;
 pub(crate) use pools::Pools;
+pub(crate) use waste::Fate;
