@@ -125,6 +125,29 @@ impl One {
             One::Shared(guest, remote) => guest.read_at(remote, bytes, offset),
         }
     }
+
+    fn read_now(&self, bytes: &mut [u8], offset: u64) -> Result<bool, buffers::Error> {
+        match self {
+            One::Own(object) => object.read_now(bytes, offset),
+            One::Shared(guest, remote) => guest.read_now(remote, bytes, offset),
+        }
+    }
+
+    /// Offset and length by two arguments, within the object: nobody is given memory for the asking.
+    fn range(
+        &self,
+        offset: Option<&Bound<'_, PyAny>>,
+        length: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<(u64, usize)> {
+        let offset = offset.map_or(Ok(0), |offset| number::part("offset", offset))?;
+        let rest = self.length().saturating_sub(offset);
+        let length = length.map_or(Ok(rest), |length| number::part("length", length))?;
+        if offset.checked_add(length).is_none_or(|end| end > self.length()) {
+            let (url, object_bytes) = (self.url().to_owned(), self.length());
+            return Err(Failure(buffers::Error::PastEnd { url, offset, length, object_bytes }).into());
+        }
+        Ok((offset, usize::try_from(length)?))
+    }
 }
 
 /// An open object of a pool.
@@ -181,18 +204,28 @@ impl Object {
         length: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let object = self.get()?;
-        let offset = offset.map_or(Ok(0), |offset| number::part("offset", offset))?;
-        let rest = object.length().saturating_sub(offset);
-        let length = length.map_or(Ok(rest), |length| number::part("length", length))?;
-        if offset.checked_add(length).is_none_or(|end| end > object.length()) {
-            let (url, object_bytes) = (object.url().to_owned(), object.length());
-            return Err(Failure(buffers::Error::PastEnd { url, offset, length, object_bytes }).into());
-        }
-        // No longer than the object, so that nobody is given memory for the asking.
-        let length = usize::try_from(length)?;
+        let (offset, length) = object.range(offset, length)?;
         PyBytes::new_with(py, length, |bytes| {
             Ok(py.detach(|| object.read_at(bytes, offset)).map_err(Failure)?)
         })
+    }
+
+    /// The same bytes if they are in memory, at once; None if read() would have to wait, or if many parts are touched.
+    #[pyo3(signature = (offset=None, length=None), text_signature = "(self, offset=0, length=None)")]
+    fn read_now<'py>(
+        &self,
+        py: Python<'py>,
+        offset: Option<&Bound<'py, PyAny>>,
+        length: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let object = self.get()?;
+        let (offset, length) = object.range(offset, length)?;
+        let mut found = false;
+        let bytes = PyBytes::new_with(py, length, |bytes| {
+            found = length == 0 || object.read_now(bytes, offset).map_err(Failure)?;
+            Ok(())
+        })?;
+        Ok(found.then_some(bytes))
     }
 
     /// Give it back. With the last handle of an object goes what the pool has of it.
@@ -226,6 +259,8 @@ pub(crate) struct Statistics {
     evictions: u64,
     requests: u64,
     requests_failed: u64,
+    hedges: u64,
+    hedges_won: u64,
     requests_under_way: u64,
     fetched_bytes: u64,
     wasted_bytes: u64,
@@ -433,6 +468,8 @@ impl Pool {
             evictions: counts.evictions,
             requests: counts.requests,
             requests_failed: counts.requests_failed,
+            hedges: counts.hedges,
+            hedges_won: counts.hedges_won,
             requests_under_way: counts.requests_under_way,
             fetched_bytes: counts.fetched_bytes,
             wasted_bytes: counts.wasted_bytes,

@@ -17,8 +17,9 @@ class Store:
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.requests: list[tuple[str, str]] = []
-        # Answers of 503 that are still to be given.
+        # Answers that are still to be given in place of all others, and which they are.
         self.refusals = 0
+        self.refused_with = 503
         # Open, unless somebody closes it: nobody is answered before.
         self.gate = threading.Event()
         self.gate.set()
@@ -43,6 +44,11 @@ class Store:
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def target(self) -> dict[str, str]:
+        """What s3fs is told to get here."""
+        return {"key": "someone", "secret": "secret", "endpoint_url": self.url}
 
     def close(self) -> None:
         self._server.shutdown()
@@ -73,7 +79,7 @@ class Store:
     ) -> tuple[int, dict[str, str], bytes]:
         if self.refusals > 0:
             self.refusals -= 1
-            return 503, {}, b""
+            return self.refused_with, {}, b""
         if "list-type" in query:
             return 200, {"Content-Type": "application/xml"}, self._list(path, query)
         content = self.objects.get(path)

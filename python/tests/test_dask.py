@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from distributed import Client, LocalCluster
 
-from foretell.dask import Machines, place
+from foretell._machines import place
+from foretell.dask import Machines
 from foretell.fs import ForetellFileSystem
 from store import Store, serving
 

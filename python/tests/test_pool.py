@@ -20,9 +20,6 @@ from foretell.torch import DisclosingSampler, Objects
 from programs import Program
 from store import Store, serving
 
-CREDENTIALS = {"key": "someone", "secret": "secret"}
-
-
 @pytest.fixture
 def store() -> Iterator[Store]:
     with serving() as one:
@@ -31,8 +28,7 @@ def store() -> Iterator[Store]:
 
 def file_system(store: Store, **options: Any) -> ForetellFileSystem:
     options = {"part_bytes": 4096, "timeout": 20, "skip_instance_cache": True, **options}
-    target = {**CREDENTIALS, "endpoint_url": store.url}
-    return ForetellFileSystem(target_protocol="s3", target_options=target, **options)
+    return ForetellFileSystem(target_protocol="s3", target_options=store.target, **options)
 
 
 def content(seed: int, length: int) -> bytes:
@@ -69,6 +65,11 @@ def test_a_pool_reads_local_files(tmp_path: Path) -> None:
         (lambda: Pool(1 << 20, disk_dir="/no/such", disk_bytes=1 << 20), OSError, "/no/such: parts cannot be kept"),
         (lambda: Pool(1 << 20).open("ftp://a/b"), ValueError, "ftp://a/b: unknown scheme"),
         (lambda: Pool(1 << 20).open("file:///no/such"), FileNotFoundError, "file:///no/such: no such object"),
+        (lambda: Pool(1 << 20).open(f"file://{__file__}").read(0, 1 << 40), ValueError, "reach behind its end"),
+        (lambda: Pool(1 << 20).open("bucket/key"), ValueError, "bucket/key: no URL"),
+        (lambda: Pool.attach("nonsense"), ConnectionError, "the shared pool: its address is none"),
+        (lambda: ForetellFileSystem().cat_file("a/b"), ValueError, "a/b: without target_protocol a URL is needed"),
+        (lambda: ForetellFileSystem("ftp").cat_file("a/b"), ValueError, "ftp://a/b: unknown scheme"),
         (lambda: Pool(1 << 20, options={"regoin": "x"}).open("s3://b/k"), ValueError, "no option 'regoin'"),
         (
             lambda: ForetellFileSystem("s3", {"profile": "me"}, skip_instance_cache=True),
@@ -254,6 +255,13 @@ def test_a_store_that_is_busy_is_asked_again_and_one_that_stays_so_is_an_error(s
     store.refusals = 1 << 30
     with pytest.raises(OSError, match="s3://bucket/b: the store failed|no answer within 3 s"):
         fs.cat_file("bucket/b")
+
+
+def test_who_may_not_read_is_told_to_check_the_credentials(store: Store) -> None:
+    store.refusals, store.refused_with = 1 << 30, 403
+    with pytest.raises(PermissionError, match="s3://bucket/a: access denied, check the credentials") as raised:
+        file_system(store).cat_file("bucket/a")
+    assert "\n" not in str(raised.value)
 
 
 def test_a_forked_child_has_a_pool_of_its_own(program: Program, tmp_path: Path) -> None:

@@ -207,10 +207,7 @@ impl Guest {
     /// # Errors
     /// As [`crate::Object::read_at`], and [`Error::Host`].
     pub fn read_at(&self, object: &Remote, buffer: &mut [u8], offset: u64) -> Result<(), Error> {
-        if !self.here.is_here() {
-            return Err(Error::Forked);
-        }
-        if self.read_mapped(object, buffer, offset).is_some() {
+        if self.read_now(object, buffer, offset)? {
             return Ok(());
         }
         let mut words = Words::default();
@@ -238,6 +235,17 @@ impl Guest {
         Reading::end(self.number, now_ns());
         object.serial.store(serial?, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Fills `buffer` if that takes no message, as [`crate::Object::read_now`] does.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn read_now(&self, object: &Remote, buffer: &mut [u8], offset: u64) -> Result<bool, Error> {
+        if !self.here.is_here() {
+            return Err(Error::Forked);
+        }
+        Ok(self.read_mapped(object, buffer, offset).is_some())
     }
 
     /// This thread begins to read. Threads of several processes may have the same address.

@@ -302,16 +302,10 @@ impl Object {
     /// When the object is too short, has changed since it was opened, or its store fails. What is in `buffer` then has no
     /// meaning.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), Error> {
-        let length = buffer.len() as u64;
-        self.check(offset, length)?;
-        self.handle.shared.is_ours()?;
-        if let Some(reference) = self.reference(offset, length) {
-            let within = (offset % self.part_bytes()) as usize;
-            if let Some(is_to_be_told) = self.handle.shared.arena.read(reference, within, buffer) {
-                self.was_read(reference, is_to_be_told);
-                return Ok(());
-            }
+        if self.read_now(buffer, offset)? {
+            return Ok(());
         }
+        let length = buffer.len() as u64;
         let mut rest = &mut *buffer;
         self.read_to(offset, length, self.by(), &mut |bytes| {
             let (mine, others) = std::mem::take(&mut rest).split_at_mut(bytes.len());
@@ -319,6 +313,24 @@ impl Object {
             rest = others;
             true
         })
+    }
+
+    /// Fills `buffer` as [`Object::read_at`] does, but only if that takes no wait: `false` if some of it is not in memory, or
+    /// more parts are touched than are read without the pool's lock. Then nothing was asked for.
+    ///
+    /// # Errors
+    /// When the object is too short, and after a fork.
+    pub fn read_now(&self, buffer: &mut [u8], offset: u64) -> Result<bool, Error> {
+        let length = buffer.len() as u64;
+        self.check(offset, length)?;
+        self.handle.shared.is_ours()?;
+        let Some(reference) = self.reference(offset, length) else { return Ok(false) };
+        let within = (offset % self.part_bytes()) as usize;
+        let read = self.handle.shared.arena.read(reference, within, buffer);
+        if let Some(is_to_be_told) = read {
+            self.was_read(reference, is_to_be_told);
+        }
+        Ok(read.is_some())
     }
 
     /// What is left for a read that is answered without the lock; `None` if it is none of those.

@@ -47,6 +47,27 @@ fn neighbours_are_read_by_one_request_and_stay() {
 }
 
 #[test]
+fn what_takes_no_wait_is_read_at_once_and_nothing_else_is_asked_for() {
+    let shelf = Shelf::new();
+    shelf.put("a", 100 * P);
+    let pool = Pool::new(options(200)).unwrap();
+    let object = open(&pool, &shelf, "a");
+    let mut buffer = vec![0; 2 * PART as usize];
+    assert!(!object.read_now(&mut buffer, 7).unwrap());
+    assert!(shelf.asked().is_empty());
+    read(&object, 0, 3 * P).unwrap();
+    assert!(object.read_now(&mut buffer, 7).unwrap());
+    assert_eq!(buffer, bytes("a", 0, 7..2 * P + 7));
+    // A byte behind what is there.
+    assert!(!object.read_now(&mut buffer, 98 * P).unwrap());
+    assert!(matches!(object.read_now(&mut buffer, 98 * P + 1), Err(Error::PastEnd { .. })));
+    // More parts than are read without the lock, though all are there.
+    read(&object, 0, 100 * P).unwrap();
+    assert!(object.read_now(&mut vec![0; 32 * PART as usize], 0).unwrap());
+    assert!(!object.read_now(&mut vec![0; 33 * PART as usize], 0).unwrap());
+}
+
+#[test]
 fn what_is_disclosed_is_there_before_it_is_read_and_no_further_ahead_than_its_share() {
     let shelf = Shelf::new();
     shelf.put("a", 1000 * P);

@@ -66,6 +66,12 @@ fn what_one_process_has_fetched_the_others_read() {
     let counts = guests[0].statistics().unwrap();
     assert_eq!(counts, pool.statistics().unwrap());
     assert_eq!((counts.fetched_bytes, counts.best_fetches), (a.length(), None));
+    // What is mapped takes no message, once the host has said which object it is.
+    let (known, mut some) = (remote(&a), [0; 10]);
+    assert!(!guests[0].read_now(&known, &mut some, 5).unwrap());
+    guests[0].read_at(&known, &mut some, 5).unwrap();
+    assert!(guests[0].read_now(&known, &mut some, P).unwrap());
+    assert_eq!(some[..], bytes("a", 0, P..P + 10));
     // States and listings are the host's.
     let (one, no) = (format!("{url}/b"), format!("{url}/no"));
     let opened = guests[1].open_all(&[&one, &no, "ftp://x/y"], false).unwrap();

@@ -20,25 +20,20 @@ Nothing is sent from machine to machine but what Dask sends anyhow.
 
 from __future__ import annotations
 
-import hashlib
-import math
 import pickle
 import socket
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from distributed import Client, Future
 
+from foretell._machines import act, disclose, file_system, shares
 from foretell.fs import ForetellFileSystem
 
 __all__ = ["Machines"]
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-
-# File systems that a worker keeps for tasks to come.
-_FILE_SYSTEMS = 16
 
 # In a process that has a pool for others: as long as it lives.
 _held: list[ForetellFileSystem] = []
@@ -50,37 +45,8 @@ def _hold(fs: ForetellFileSystem) -> bytes:
     return pickle.dumps(fs)
 
 
-@lru_cache(_FILE_SYSTEMS)
-def _file_system(sent: bytes) -> ForetellFileSystem:
-    fs: ForetellFileSystem = pickle.loads(sent)
-    return fs
-
-
 def _disclose(sent: bytes, paths: list[str]) -> int:
-    fs = _file_system(sent)
-    fs.cancel()
-    return fs.disclose((path, 0, None) for path in paths)
-
-
-def _act(
-    path: str, sent: bytes, function: Callable[..., Result], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Result:
-    return function(_file_system(sent), path, *args, **kwargs)
-
-
-def place(path: str, machines: Mapping[str, int]) -> str:
-    """Which of several machines a path goes to, in the mean by their weights.
-
-    A machine that comes or goes moves no path but those that come to it or were with it (weighted rendezvous hashing;
-    Thaler and Ravishankar 1998, with the weights of Schindelhauer and Schomaker 2005).
-    """
-
-    def score(machine: str) -> float:
-        digest = hashlib.blake2b(f"{machine}\0{path}".encode(), digest_size=8).digest()
-        chance = (int.from_bytes(digest, "big") + 1) / (2**64 + 1)
-        return -machines[machine] / math.log(chance)
-
-    return max(sorted(machines), key=score)
+    return disclose(file_system(sent), paths)
 
 
 class Machines:
@@ -120,18 +86,15 @@ class Machines:
         What an earlier call has disclosed and nobody has read yet is withdrawn. Returns the futures in the order of the paths.
         """
         ordered = list(paths)
-        shares: dict[str, list[int]] = {machine: [] for machine in self._workers}
-        for at, path in enumerate(ordered):
-            shares[place(path, self._threads)].append(at)
         futures: dict[int, Future[Any]] = {}
-        for machine, share in shares.items():
+        for machine, share in shares(ordered, self._threads).items():
             its = [ordered[at] for at in share]
             if not its:
                 continue
             sent, workers = self._sent[machine], self._workers[machine]
             self._client.run(_disclose, sent, its, workers=workers[:1])
             made = self._client.map(
-                _act,
+                act,
                 its,
                 sent=sent,
                 function=function,

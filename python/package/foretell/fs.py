@@ -8,6 +8,8 @@
     fs.disclose([("bucket/a", 0, None), ("bucket/b", 0, 65536)])  # what will be read, in order
     fs.cat_file("bucket/a")
 
+fs.cat_file and whatever else fsspec has for asyncio is there as well (fs._cat_file, fs.open_async).
+
 Read-only. Options of the file system below that this one understands are passed on ("key", "secret", "token",
 "anon", "endpoint_url", and "endpoint_url" and "region_name" among "client_kwargs"); everything else that the stores
 know is named in `options`, as the crate object_store names it. File systems of the same options share a pool,
@@ -22,6 +24,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
@@ -29,6 +32,7 @@ from weakref import WeakValueDictionary
 from fsspec.implementations.chained import ChainedFileSystem  # type: ignore[import-untyped]
 from fsspec.spec import AbstractBufferedFile  # type: ignore[import-untyped]
 
+from foretell._waiting import Waiting
 from foretell.pool import ChangedError, Object, Pool, Stamp, Statistics
 
 __all__ = ["ForetellFile", "ForetellFileSystem"]
@@ -64,6 +68,20 @@ _FSSPEC = {
     "skip_instance_cache",
     "use_listings_cache",
 }
+
+
+def _last_hop(protocol: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the file system below, of a chain that names it more than once.
+
+    Hugging Face's datasets writes the files that a pattern of a chain has matched as "foretell::s3://a/b::s3://a/*".
+    """
+    options = dict(options)
+    while "target_options" in options and options.get("target_protocol") == protocol:
+        below = options.pop("target_options") or {}
+        del options["target_protocol"]
+        options.pop("fo", None)
+        options |= below
+    return options
 
 
 def _store_options(given: Mapping[str, Any]) -> dict[str, str]:
@@ -127,7 +145,13 @@ def _unpickled(
     return cls(*args, **options)
 
 
-class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
+def _span(length: int, start: int, end: int | None) -> tuple[int, int]:
+    """Offset and length of a slice, as Python's are: negative ones count from the end, and nothing is behind it."""
+    first, last, _ = slice(start, end).indices(length)
+    return first, max(0, last - first)
+
+
+class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
     """Files of another file system, through a pool of foretell's.
 
     target_protocol: the protocol below: "s3", "gs", "az", "http", "https", "file". Without one, paths are URLs.
@@ -170,7 +194,10 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
             "policy": policy,
             "disk_dir": disk_dir,
             "disk_bytes": disk_bytes,
-            "options": {**_store_options(target_options or {}), **(options or {})},
+            "options": {
+                **_store_options(_last_hop(target_protocol, target_options or {})),
+                **(options or {}),
+            },
             "recorded_references": recorded_references,
         }
         if unknown := storage_options.keys() - _FSSPEC:
@@ -267,15 +294,18 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
     def _read(self, path: str, start: int, end: int | None) -> bytes:
         one = self._objects([path])[0]
-        length = one.length
-        start = max(0, start + length) if start < 0 else min(start, length)
-        end = length if end is None else end + length if end < 0 else min(end, length)
         try:
-            return one.read(start, max(0, end - start))
+            return one.read(*_span(one.length, start, end))
         except ChangedError:
             # Whoever opens it again gets the new one.
             self._forget(path)
             raise
+
+    def _read_now(self, path: str, start: int, end: int | None) -> bytes | None:
+        state = self._state
+        with state.lock:
+            one = state.objects.get(self._url(self._strip_protocol(path)))
+        return None if one is None else one.read_now(*_span(one.length, start, end))
 
     def disclose(self, chunks: Iterable[tuple[str, int, int | None]]) -> int:
         """Disclose what will be read, in this order, after all that was disclosed before.
@@ -356,7 +386,7 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
             "size": stamp.length,
             "type": "file",
             "ETag": stamp.etag,
-            "modified": stamp.modified,
+            "mtime": stamp.modified,
         }
 
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
@@ -435,16 +465,29 @@ class ForetellFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
     def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> ForetellFile:
         if mode != "rb":
-            raise NotImplementedError(f"{path}: mode '{mode}' is not there, foretell only reads")
+            self._read_only(path)
         return ForetellFile(self, path, self._objects([path])[0], **kwargs)
 
     def created(self, path: str) -> Any:
         """Stores do not say."""
         raise NotImplementedError("stores keep the time of the last modification alone")
 
-    def modified(self, path: str) -> Any:
-        """When a file was modified last, in seconds since 1970."""
-        return self.info(path)["modified"]
+    def modified(self, path: str) -> datetime:
+        """When a file was modified last."""
+        if (at := self.info(path).get("mtime")) is None:
+            raise FileNotFoundError(f"{path}: no file, and of others stores do not say")
+        return datetime.fromtimestamp(at, timezone.utc)
+
+    # ---- what is not there ----
+
+    def _read_only(self, path: Any, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{path}: foretell only reads")
+
+    cp_file = mkdir = makedirs = pipe_file = rm = rm_file = touch = _read_only
+
+    def put_file(self, lpath: Any, rpath: Any, *args: Any, **kwargs: Any) -> Any:
+        """Nothing is written."""
+        self._read_only(rpath)
 
 
 _UNCACHED = {"cache_type": "none", "cache_options": None}
@@ -459,13 +502,24 @@ class ForetellFile(AbstractBufferedFile):  # type: ignore[misc]
         # What is kept, the pool keeps. The size of what was pickled may be another one by now.
         super().__init__(fs, path, "rb", **{**kwargs, **_UNCACHED, "size": one.length})
 
-    def _fetch_range(self, start: int, end: int) -> bytes:
+    def _current(self) -> Object:
         if self._pool is not (pool := self.fs.pool):
             # Forked, or without a parent: the same state by another pool.
             self._one = pool.open(self._one.url, self._one.stamp)
             self._pool = pool
+        return self._one
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
         try:
-            return self._one.read(start, max(0, min(end, self.size) - start))
+            return self._current().read(start, max(0, min(end, self.size) - start))
         except ChangedError:
             self.fs._forget(self.path)
             raise
+
+    def read_range(self, start: int, end: int) -> bytes:
+        """The bytes from start to end, wherever the file is read at."""
+        return self._fetch_range(start, end)
+
+    def read_now(self, start: int, end: int) -> bytes | None:
+        """The same, if they are in memory."""
+        return self._current().read_now(start, max(0, end - start))
