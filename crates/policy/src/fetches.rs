@@ -17,6 +17,8 @@ struct Fetch {
     manager: ManagerId,
     /// Tells this fetch from another one of the same block (and so a stale time-out from a current one).
     number: u32,
+    /// A list names the block, and nobody waited for it.
+    listed: bool,
 }
 
 /// All fetches under way.
@@ -27,6 +29,8 @@ pub(crate) struct Fetches {
     last_number: u32,
     by_disk: Vec<u32>,
     by_manager: Vec<u32>,
+    /// Those of blocks that lists name.
+    listed: u32,
     /// Prefetches by the time at which they are given up; only with a time-out.
     deadlines: VecDeque<(Nanos, BlockId, u32)>,
     timeout: Option<Nanos>,
@@ -44,6 +48,7 @@ impl Fetches {
             last_number: 0,
             by_disk: vec![0; disks.max(1) as usize],
             by_manager: Vec::new(),
+            listed: 0,
             deadlines: VecDeque::new(),
             timeout,
             without_frame: VecDeque::new(),
@@ -66,7 +71,7 @@ impl Fetches {
         self.by_manager[slot] += 1;
         self.by_disk[blocks.disk(b).0 as usize] += 1;
         self.last_number = self.last_number.wrapping_add(1);
-        let fetch = Fetch { manager, number: self.last_number };
+        let fetch = Fetch { manager, number: self.last_number, listed: false };
         let place = match self.vacant.pop() {
             Some(place) => {
                 self.entries[place as usize] = fetch;
@@ -83,12 +88,22 @@ impl Fetches {
         }
     }
 
+    /// A fetch that has begun is one that a list has asked for.
+    pub(crate) fn set_listed(&mut self, blocks: &Blocks, b: BlockId) {
+        if let Some(fetch) = self.entries.get_mut(blocks[b].place as usize) {
+            self.listed += u32::from(!fetch.listed);
+            fetch.listed = true;
+        }
+    }
+
     /// A fetch has ended; time-outs that are of no interest any more are forgotten.
     pub(crate) fn end(&mut self, blocks: &mut Blocks, b: BlockId) {
         let manager = self.manager_of(blocks, b);
         self.by_manager[manager.0 as usize] -= 1;
         self.by_disk[blocks.disk(b).0 as usize] -= 1;
-        self.vacant.push(std::mem::replace(&mut blocks[b].place, NONE));
+        let place = std::mem::replace(&mut blocks[b].place, NONE);
+        self.listed -= u32::from(self.entries.get(place as usize).is_some_and(|fetch| fetch.listed));
+        self.vacant.push(place);
         while let Some(&(_, b, number)) = self.deadlines.front() {
             if self.number_of(blocks, b) == Some(number) {
                 break;
@@ -119,6 +134,11 @@ impl Fetches {
     #[inline]
     pub(crate) fn of_manager(&self, manager: ManagerId) -> u32 {
         self.by_manager.get(manager.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// Fetches under way that lists have asked for.
+    pub(crate) fn of_lists(&self) -> u32 {
+        self.listed
     }
 
     /// When the first prefetch is to be given up.

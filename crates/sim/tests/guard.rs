@@ -39,8 +39,8 @@ fn half_of_the_hints_wrong_is_no_slower_than_the_plain_kernel() {
 #[test]
 fn hints_of_another_job_cost_less_than_2_per_cent() {
     // All of them name other blocks of the same files.
-    let input = input(&["cscope2"]);
-    for disks in [1, 4] {
+    for (workload, disks) in [("cscope2", 1), ("cscope2", 4), ("cscope1", 1), ("ld", 16)] {
+        let input = input(&[workload]);
         let linux = run(&input, PolicyName::Linux, disks, Beside::Nothing, &[]);
         let guarded = run(&input, PolicyName::Informed, disks, Beside::Guard, &[1.0]);
         let shadow = guarded.estimated_linux_s.unwrap();

@@ -94,6 +94,11 @@ impl<'a> Desk<'a> {
         self.books.knowledge.list(manager, list).filter(|l| !l.is_dormant())
     }
 
+    /// Do the manager's lists not count at present?
+    pub(crate) fn is_suspended(&self, manager: ManagerId) -> bool {
+        self.books.knowledge.is_suspended(manager)
+    }
+
     /// The block at a position of a list.
     pub(crate) fn block_at(&self, manager: ManagerId, list: usize, position: u32) -> Option<BlockId> {
         self.books.knowledge.block_at(manager, list, position)
@@ -155,16 +160,25 @@ impl<'a> Desk<'a> {
     /// used up.
     pub(crate) fn prefetch_listed(&mut self, manager: ManagerId, b: BlockId) -> bool {
         let doubts = self.books.config.prefetch.doubts_lists();
-        if doubts && !self.books.credit.has_room(manager) {
+        let most = self.books.affordable.saturating_mul(u32::from(self.books.config.disks.max(1)));
+        if doubts && (!self.books.credit.has_room(manager) || self.books.fetches.of_lists() >= most) {
             return false;
         }
         let begun = self.prefetch(manager, b);
         // A manager that has ended owns nothing.
+        if begun {
+            self.books.fetches.set_listed(&self.books.blocks, b);
+        }
         if begun && doubts && self.books.blocks[b].owner() == Some(manager) {
             self.books.blocks[b].set(Mark::OnCredit, true);
             self.books.credit.fetched(manager);
         }
         begun
+    }
+
+    /// Takes a cached block for one that was just referenced.
+    pub(crate) fn touch(&mut self, b: BlockId) {
+        self.books.frames.touch(&mut self.books.blocks, b);
     }
 
     /// Gives up a cached block now, because a schedule says so.

@@ -34,6 +34,7 @@ use crate::action::Action;
 use crate::blocks::{BlockId, Blocks, Mark, State};
 use crate::config::Config;
 use crate::control::Managers;
+use crate::counterfactual::Met;
 use crate::counters::{Counters, ManagerCounters};
 use crate::fetches::Fetches;
 use crate::frames::Frames;
@@ -67,6 +68,8 @@ pub(crate) struct Books {
     removing: VecDeque<(FileId, u32)>,
     /// Had a list predicted the last reference?
     predicted: bool,
+    /// Fetches that lists may have under way for each disk.
+    affordable: u32,
 }
 
 impl Books {
@@ -84,6 +87,7 @@ impl Books {
             batch: Vec::new(),
             removing: VecDeque::new(),
             predicted: false,
+            affordable: u32::MAX,
             config,
         }
     }
@@ -243,6 +247,24 @@ impl Books {
 
     pub(crate) fn is_cached(&self, block: Block) -> bool {
         self.blocks.find(block).is_some_and(|b| self.blocks[b].state == State::Cached)
+    }
+
+    /// Lists may have no more fetches under way, for each disk.
+    pub(crate) fn set_affordable(&mut self, fetches: u32) {
+        self.affordable = fetches;
+    }
+
+    /// What a reference to a block meets where nobody is steered.
+    pub(crate) fn met(&self, block: Block) -> Met {
+        if self.fetches.of_lists() > 0 {
+            return Met::Steered;
+        }
+        let Some(b) = self.blocks.find(block) else { return Met::Absent };
+        match self.blocks[b].state {
+            _ if self.blocks[b].is(Mark::OnCredit) => Met::Steered,
+            State::Absent | State::Leaving => Met::Absent,
+            State::Awaited | State::InFlight | State::Cached => Met::Present,
+        }
     }
 
     pub(crate) fn used_blocks(&self) -> u32 {

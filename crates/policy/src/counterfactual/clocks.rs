@@ -17,12 +17,13 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use super::Met;
 use crate::ids::{Block, ProcessId};
 
-/// References of one process that are told and not followed yet: 384 KiB.
+/// References of one process that are told and not followed yet: 512 KiB.
 const LINE: usize = 1 << 14;
 
-/// The same of all processes: 6 MiB, in lines that have room for four times as many at most.
+/// The same of all processes: 8 MiB, in lines that have room for four times as many at most.
 const LINES: usize = 1 << 18;
 
 /// Room that a line keeps.
@@ -36,9 +37,11 @@ pub(super) struct Told {
     pub(super) block: Block,
     /// When it was made here.
     pub(super) at: u64,
+    /// What it met here.
+    pub(super) met: Met,
 }
 
-const _: () = assert!(size_of::<Told>() == 24);
+const _: () = assert!(size_of::<Told>() == 32);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
@@ -58,8 +61,9 @@ struct Clock {
     line: VecDeque<Told>,
     /// Compute time that was told since the last reference.
     computed: u64,
-    /// How long it waited last; taken by the next reference.
+    /// How long it waited last, and whether it did so here for the same reason; taken by the next reference.
     waited: u64,
+    alike: bool,
     /// No further reference will be told.
     ends: bool,
 }
@@ -130,7 +134,7 @@ impl Clocks {
             let beyond = p.driver_until.saturating_sub(self.now).min(p.driver);
             self.now.saturating_sub(p.free_since).saturating_sub(p.driver - beyond)
         });
-        self.idle.saturating_add(idle.sum())
+        idle.fold(self.idle, u64::saturating_add)
     }
 
     /// A process computed before its next reference.
@@ -147,11 +151,11 @@ impl Clocks {
         line >= LINE || line > 0 && self.told >= LINES
     }
 
-    /// A process made a reference, at `at` here.
-    pub(super) fn told(&mut self, process: ProcessId, block: Block, at: u64) {
+    /// A process made a reference, at `at` here, where it met this.
+    pub(super) fn told(&mut self, process: ProcessId, block: Block, at: u64, met: Met) {
         let clock = self.enter(process);
         let compute = std::mem::take(&mut clock.computed);
-        clock.line.push_back(Told { compute, block, at });
+        clock.line.push_back(Told { compute, block, at, met });
         self.told += 1;
         self.make_ready(process.0);
     }
@@ -213,8 +217,9 @@ impl Clocks {
         self.processors.iter().filter_map(|p| p.running).map(|(_, end)| end).min()
     }
 
-    /// The process of the next reference makes it: gives who, what, and what it had waited before.
-    pub(super) fn refer(&mut self) -> Option<(ProcessId, Told, u64)> {
+    /// The process of the next reference makes it: gives who, what, what it had waited before, and whether that was for
+    /// the same reason as here.
+    pub(super) fn refer(&mut self) -> Option<(ProcessId, Told, u64, bool)> {
         let running = |p: usize| self.processors[p].running.map(|(_, end)| end);
         let first =
             (0..self.processors.len()).filter(|&p| running(p).is_some()).min_by_key(|&p| running(p))?;
@@ -224,14 +229,21 @@ impl Clocks {
         self.now = self.now.max(end);
         let clock = self.clocks.get_mut(process as usize)?.as_mut()?;
         clock.since = end;
-        let waited = std::mem::take(&mut clock.waited);
+        let (waited, alike) = (std::mem::take(&mut clock.waited), clock.alike);
         let told = clock.line.pop_front()?;
         self.told -= 1;
         let room = clock.line.capacity();
         if room > KEPT && clock.line.len() < room / 4 {
             clock.line.shrink_to(room / 2);
         }
-        Some((ProcessId(process), told, waited))
+        Some((ProcessId(process), told, waited, alike))
+    }
+
+    /// Does the process's reference meet there what it met here, by the same rules?
+    pub(super) fn set_alike(&mut self, process: ProcessId, alike: bool) {
+        if let Some(Some(clock)) = self.clocks.get_mut(process.0 as usize) {
+            clock.alike = alike;
+        }
     }
 
     /// The process that made a reference waits for a block.
@@ -317,6 +329,7 @@ impl Clocks {
                 line: VecDeque::new(),
                 computed: 0,
                 waited: 0,
+                alike: false,
                 ends: false,
             }
         })

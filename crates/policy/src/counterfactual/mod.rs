@@ -52,6 +52,16 @@ pub struct Counterfactual {
 /// Where a block is: its disk, and its address there.
 pub(crate) type Place = (DiskId, u64);
 
+/// What a reference meets in our own cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Met {
+    /// Somebody is steered, or what lists have fetched is on its way, or is what it meets.
+    Steered,
+    /// Nobody is: a block that is absent, or one that is cached or on its way.
+    Absent,
+    Present,
+}
+
 /// A reference that the machine beside has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Followed {
@@ -61,6 +71,9 @@ pub(crate) struct Followed {
     pub(crate) there: u64,
     /// What the one before would have waited.
     pub(crate) waited: u64,
+    /// It met the same here and there, by the same rules: a difference between what it has waited and what it would have
+    /// is the estimate's.
+    pub(crate) alike: bool,
 }
 
 /// Numbers of processes that may stand for another one ([`crate::Limits::processes`] are no more).
@@ -162,19 +175,20 @@ impl Machine {
         self.cache.resize(cache_blocks);
     }
 
-    /// A process references a block. `place` says where a block is, `None` outside of its file. What can be
-    /// followed now is to be had from [`Machine::take_followed`].
+    /// A process references a block, and meets this here. `place` says where a block is, `None` outside of its file. What can
+    /// be followed now is to be had from [`Machine::take_followed`].
     pub(crate) fn reference(
         &mut self,
         now: Nanos,
         process: ProcessId,
         block: Block,
+        met: Met,
         place: impl Fn(Block) -> Option<Place>,
     ) {
         while self.clocks.is_full(process) && self.clocks.leave_behind() {
             self.go_on(&place);
         }
-        self.clocks.told(process, block, now.0);
+        self.clocks.told(process, block, now.0, met);
         self.go_on(&place);
     }
 
@@ -235,11 +249,18 @@ impl Machine {
 
     /// The next process makes its reference.
     fn refer(&mut self, now: u64, place: &impl Fn(Block) -> Option<Place>) {
-        let Some((process, told, waited)) = self.clocks.refer() else { return };
-        self.followed.push(Followed { process, here: told.at, there: now, waited });
+        let Some((process, told, waited, alike)) = self.clocks.refer() else { return };
+        self.followed.push(Followed { process, here: told.at, there: now, waited, alike });
         let block = told.block;
         let key = key_of(block);
-        let waits = match self.cache.find(key) {
+        let residence = self.cache.find(key);
+        let is_alike = match told.met {
+            Met::Steered => false,
+            Met::Absent => residence == Residence::Absent,
+            Met::Present => residence != Residence::Absent,
+        };
+        self.clocks.set_alike(process, is_alike);
+        let waits = match residence {
             Residence::Cached => {
                 self.cache.touch(key);
                 false
@@ -318,7 +339,13 @@ mod tests {
 
     fn read_by(machine: &mut Machine, process: u32, index: u32, compute: u64) {
         machine.computed(ProcessId(process), Nanos(compute));
-        machine.reference(Nanos(0), ProcessId(process), Block::new(FileId(process), index), place);
+        machine.reference(
+            Nanos(0),
+            ProcessId(process),
+            Block::new(FileId(process), index),
+            Met::Steered,
+            place,
+        );
     }
 
     fn read(machine: &mut Machine, index: u32, compute: u64) {
@@ -357,9 +384,9 @@ mod tests {
             machine.computed(ProcessId(0), Nanos(3 * MS));
             machine.computed(ProcessId(1), Nanos(5 * MS));
             // Blocks of which the next one is not read ahead.
-            machine.reference(Nanos(7), ProcessId(0), Block::new(FileId(0), 100), place);
+            machine.reference(Nanos(7), ProcessId(0), Block::new(FileId(0), 100), Met::Steered, place);
             assert!(machine.take_followed().next().is_none(), "what the other one does is not known");
-            machine.reference(Nanos(9), ProcessId(1), Block::new(FileId(1), 100), place);
+            machine.reference(Nanos(9), ProcessId(1), Block::new(FileId(1), 100), Met::Steered, place);
             let followed: Vec<(u32, u64, u64)> =
                 machine.take_followed().map(|f| (f.process.0, f.here, f.there / MS)).collect();
             assert_eq!(followed, [(0, 7, 3), (1, 9, second)]);
@@ -430,7 +457,7 @@ mod tests {
         // block 0 of file 0 is there, which it replaces, and then for its own, behind the demand fetch before it.
         for process in 0..3 {
             let block = Block::new(FileId(process), 0);
-            machine.reference(Nanos(0), ProcessId(process), block, place);
+            machine.reference(Nanos(0), ProcessId(process), block, Met::Steered, place);
         }
         for process in 0..3 {
             machine.exited(ProcessId(process), place);
@@ -438,6 +465,14 @@ mod tests {
         let report = machine.report();
         assert_eq!((report.fetches, report.waits, report.waited), (4, 3, Nanos((1 + 2 + 3) * MS)));
         assert_eq!((report.elapsed, machine.awaited.len()), (Nanos(3 * MS), 0));
+    }
+
+    #[test]
+    fn times_without_end_are_survived() {
+        let mut machine = machine(&Config { processors: 3, ..Config::new(10) });
+        read_by(&mut machine, 0, 2000, u64::MAX - 1);
+        machine.exited(ProcessId(0), place);
+        assert_eq!(machine.report().stall, Nanos(u64::MAX), "two that never had anything to do");
     }
 
     #[test]
@@ -449,7 +484,13 @@ mod tests {
             machine.computed(ProcessId(process), Nanos(0));
         }
         for (process, index) in [(0, 7), (1, 9), (2, 9)] {
-            machine.reference(Nanos(0), ProcessId(process), Block::new(FileId(0), index), place);
+            machine.reference(
+                Nanos(0),
+                ProcessId(process),
+                Block::new(FileId(0), index),
+                Met::Steered,
+                place,
+            );
         }
         for process in 0..3 {
             machine.exited(ProcessId(process), place);
@@ -466,7 +507,7 @@ mod tests {
         // Each demand fetch has three blocks of readahead behind it, of which the disk serves one meanwhile.
         for file in 0..200 {
             let place = |b: Block| Some((DiskId(0), u64::from(b.file.0) * 1000 + u64::from(b.index)));
-            machine.reference(Nanos(0), ProcessId(0), Block::new(FileId(file), 0), place);
+            machine.reference(Nanos(0), ProcessId(0), Block::new(FileId(file), 0), Met::Steered, place);
             most = most.max(machine.disks[0].queued());
             assert!(machine.cache.len() <= 8);
         }

@@ -6,7 +6,7 @@ mod short_forms;
 use crate::action::{Access, Action};
 use crate::books::{Books, Desk, Load};
 use crate::config::{Beside, Config};
-use crate::counterfactual::{Counterfactual, Guard, Machine};
+use crate::counterfactual::{Counterfactual, Guard, Machine, Met};
 use crate::counters::{Counters, ManagerCounters};
 use crate::ids::{Block, FileId, ManagerId, Nanos, ProcessId};
 use crate::input::{Answer, Input, LimitReached};
@@ -72,7 +72,11 @@ impl Engine {
         let planner = config.prefetch.planner(&config);
         let beside = (config.beside != Beside::Nothing).then(|| Box::new(Machine::new(&config)));
         let guard = (config.beside == Beside::Guard).then(|| Box::new(Guard::new()));
-        Engine { books: Books::new(config), planner, beside, guard, tap: None, last: Nanos(0) }
+        let mut books = Books::new(config);
+        if let Some(guard) = &guard {
+            books.set_affordable(guard.affordable());
+        }
+        Engine { books, planner, beside, guard, tap: None, last: Nanos(0) }
     }
 
     /// The configuration in force.
@@ -274,7 +278,11 @@ impl Engine {
                 if let Some(guard) = &mut self.guard {
                     changes = guard.enter(process, manager);
                 }
-                machine.reference(now, process, block, place);
+                let met = match &self.guard {
+                    Some(guard) if guard.all_suspended() => books.met(block),
+                    _ => Met::Steered,
+                };
+                machine.reference(now, process, block, met, place);
             }
             Input::ProcessExited { process } => machine.exited(process, place),
             Input::Loaded { block, by: None } => {
@@ -302,6 +310,7 @@ impl Engine {
         for followed in machine.take_followed() {
             changes |= guard.followed(&followed);
         }
+        self.books.set_affordable(guard.affordable());
         if let Input::ProcessExited { process } = *input {
             changes |= guard.exited(process);
         }

@@ -19,7 +19,7 @@ use super::sequential::Sequential;
 use super::{Occasion, Planner};
 use crate::books::Desk;
 use crate::config::{Config, Residency};
-use crate::ids::ManagerId;
+use crate::ids::{Block, ManagerId};
 use crate::input::Input;
 
 /// A file is read ahead while more of its references come unpredicted than predicted: by this many, of as many again
@@ -33,6 +33,8 @@ pub(super) struct Informed {
     /// How many more references of each file came unpredicted. Files are dense numbers, as many as
     /// [`crate::Limits::files`].
     unpredicted: Vec<u8>,
+    /// Files of which a window was left out, as a list was the better guide.
+    left_out: Vec<bool>,
 }
 
 impl Informed {
@@ -41,6 +43,7 @@ impl Informed {
             forestall: Forestall::new(config),
             readahead: Sequential::linux(config),
             unpredicted: Vec::new(),
+            left_out: Vec::new(),
         }
     }
 
@@ -54,6 +57,20 @@ impl Informed {
             if desk.was_predicted() { more.saturating_sub(1) } else { (*more + 1).min(2 * MORE_UNPREDICTED) };
         *more >= MORE_UNPREDICTED
     }
+
+    /// Follows how the file is read, and reads it ahead if `fetch` says so. The first time that it does again, the rest of
+    /// the present window is fetched: else its blocks would be waited for one by one.
+    fn read_ahead(&mut self, desk: &mut Desk<'_>, manager: ManagerId, block: Block, fetch: bool) {
+        let file = block.file.0 as usize;
+        if self.left_out.len() <= file {
+            self.left_out.resize(file + 1, false);
+        }
+        let left_out = self.readahead.follow(desk, manager, block, fetch);
+        if fetch && self.left_out[file] {
+            self.readahead.catch_up(desk, manager, block);
+        }
+        self.left_out[file] = !fetch && (self.left_out[file] || left_out);
+    }
 }
 
 impl Planner for Informed {
@@ -63,7 +80,7 @@ impl Planner for Informed {
             let nothing_known = (0..desk.list_count(manager)).all(|list| desk.list(manager, list).is_none());
             if !kernel_reads_ahead {
                 let fetch = self.is_unpredicted(desk, block.file.0 as usize) || nothing_known;
-                self.readahead.follow(desk, manager, block, fetch);
+                self.read_ahead(desk, manager, block, fetch);
             }
             if nothing_known {
                 return;

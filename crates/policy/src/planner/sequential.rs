@@ -11,6 +11,7 @@
 //! One stream a file is followed, as the kernel does for one open file.
 
 use super::{Occasion, Planner};
+use crate::blocks::State;
 use crate::books::Desk;
 use crate::config::Config;
 use crate::ids::{Block, ManagerId};
@@ -48,7 +49,7 @@ pub(crate) struct Sequential {
 impl Planner for Sequential {
     fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, occasion: Occasion) {
         let Occasion::Reference(block) = occasion else { return };
-        self.follow(desk, manager, block, true);
+        let _ = self.follow(desk, manager, block, true);
     }
 }
 
@@ -61,15 +62,28 @@ impl Sequential {
         Sequential { rule: Rule::Linux, streams: Vec::new() }
     }
 
-    /// Follows how a file is being read, and reads ahead if `fetch` says so.
-    pub(super) fn follow(&mut self, desk: &mut Desk<'_>, manager: ManagerId, block: Block, fetch: bool) {
+    /// Follows how a file is being read, and reads ahead if `fetch` says so. Says whether a window was left out.
+    pub(super) fn follow(
+        &mut self,
+        desk: &mut Desk<'_>,
+        manager: ManagerId,
+        block: Block,
+        fetch: bool,
+    ) -> bool {
         let ahead = match self.rule {
             Rule::Bsd => self.bsd_ahead(block),
             Rule::Linux => self.linux_ahead(block, desk.config().readahead_blocks.max(1)),
         };
-        if fetch && let Some((from, to)) = ahead {
+        let Some((from, to)) = ahead else { return false };
+        if fetch {
             fetch_run(desk, manager, block, from, to);
         }
+        !fetch
+    }
+
+    /// Fetches what is left of a file's window at this reference: its beginning was left out.
+    pub(super) fn catch_up(&self, desk: &mut Desk<'_>, manager: ManagerId, block: Block) {
+        fetch_run(desk, manager, block, block.index.saturating_add(1), self.stream(block).ahead_to);
     }
 
     /// What 4.4BSD reads ahead at this reference, if anything: from one block up to another one.
@@ -173,11 +187,15 @@ impl KernelReadahead {
     }
 }
 
-/// Fetches the absent ones of a file's blocks `from..to`.
+/// Fetches the absent ones of a file's blocks `from..to`. What is left there of a list that says nothing at present is
+/// scattered, and would be replaced just before the reader comes to it: it is kept as what is fetched is.
 fn fetch_run(desk: &mut Desk<'_>, manager: ManagerId, at: Block, from: u32, to: u32) {
+    let keeps = desk.is_suspended(manager);
     for index in from..to {
         let Some(b) = desk.find_or_add(Block::new(at.file, index)) else { return };
-        if desk.is_fetchable(b) && !desk.prefetch(manager, b) {
+        if keeps && desk.state(b) == State::Cached {
+            desk.touch(b);
+        } else if desk.is_fetchable(b) && !desk.prefetch(manager, b) {
             return;
         }
     }
