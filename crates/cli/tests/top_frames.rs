@@ -177,6 +177,7 @@ fn snapshot(uptime_s: f64, times: u64) -> Snapshot {
         wait_s: 1.5 * times as f64,
         cpu_s: 0.25,
         lost_events: 0,
+        works: Vec::new(),
         managers: vec![
             manager(1, 70, "postgres", 18_000, 0, 0),
             manager(2, 1000, "sort", 8_000, 3, 1),

@@ -42,6 +42,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use aya::maps::{HashMap, MapData, MapError};
 
@@ -75,6 +76,10 @@ const RECORD_BYTES: u32 = 40;
 /// for ever, because its writer may be a thread that the reader, at real-time priority, has preempted.
 const LAST_LOOKS: u32 = 1000;
 
+/// [`ObserverConfig::wake_spacing_ns`] of who acts on what comes. Each wake-up costs the program microseconds; what comes
+/// meanwhile on a disk of a gigabyte a second is a few dozen pages.
+const STEERING_SPACING: Duration = Duration::from_micros(200);
+
 /// How an observer is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObserverConfig {
@@ -107,6 +112,12 @@ impl ObserverConfig {
             files: MANAGED_FILES,
             watch_only: false,
         }
+    }
+
+    /// The same for who acts on what comes: up to `files` files, and wake-ups that the program does not feel.
+    pub(crate) fn for_steering(ring_bytes: u32, files: u32) -> ObserverConfig {
+        let wake_spacing_ns = STEERING_SPACING.subsec_nanos();
+        ObserverConfig { files, wake_spacing_ns, ..ObserverConfig::with_ring(ring_bytes) }
     }
 
     /// Files that can be ignored at a time.

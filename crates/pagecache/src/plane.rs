@@ -114,8 +114,7 @@ impl Plane {
             Some(guard) => guard,
             None => Guard::start().map_err(system("fork the process that cleans up after a crash"))?,
         };
-        let observer =
-            ObserverConfig { files: options.files, ..ObserverConfig::with_ring(options.ring_bytes) };
+        let observer = ObserverConfig::for_steering(options.ring_bytes, options.files);
         let observer = Observer::open(observer).map_err(|e| OpenError::Observe(Box::new(e)))?;
         let threads = options.prefetch_threads as usize;
         let schedule = || Schedule::new(options.realtime.then_some(options.realtime_share));
