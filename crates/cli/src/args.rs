@@ -48,9 +48,22 @@ pub enum Command {
     /// List and show device models, or compare one with a measured drive.
     Device(device::Args),
     /// Compile C as cc does, into programs that prefetch for themselves: make CC="foretell cc".
+    #[command(
+        after_help = "All arguments are the compiler's, but for a --help that stands alone.\nFORETELL_SLICE=off before a program \
+        runs it without its slice.\n\nExamples:\n  \
+        make CC=\"foretell cc\"\n  \
+        ./configure CC=\"foretell cc\" && make\n  \
+        foretell cc -O2 -o search search.c\n  \
+        foretell cc -v --help                    what the compiler itself says"
+    )]
     Cc(cc::Args),
     /// Compile C++ as c++ does, unchanged so far: CXX="foretell c++" beside CC="foretell cc".
-    #[command(name = "c++")]
+    #[command(
+        name = "c++",
+        after_help = "All arguments are the compiler's, but for a --help that stands alone.\n\nExamples:\n  \
+        make CC=\"foretell cc\" CXX=\"foretell c++\"\n  \
+        foretell c++ -O2 -o search search.cpp"
+    )]
     Cxx(cc::Args),
     /// Make a C program prefetch for itself, by a slice of it that runs ahead.
     Slice(slice::Args),

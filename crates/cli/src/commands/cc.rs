@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 
+use clap::CommandFactory;
 use foretell_slicer::driver;
 
+use crate::args::Cli;
 use crate::terminal::warn;
 
-/// Arguments of `foretell cc` and `foretell c++`: the compiler's own.
+/// Arguments of `foretell cc` and `foretell c++`: the compiler's own, but for a `--help` that stands alone.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Args {
@@ -20,6 +22,9 @@ pub struct Args {
 /// # Errors
 /// When the compiler does not start.
 pub fn execute(args: &Args) -> anyhow::Result<u8> {
+    if args.arguments == ["--help"] {
+        return Ok(help("cc"));
+    }
     Ok(told(&driver::compile(&args.arguments)?))
 }
 
@@ -28,7 +33,20 @@ pub fn execute(args: &Args) -> anyhow::Result<u8> {
 /// # Errors
 /// When the compiler does not start.
 pub fn execute_cxx(args: &Args) -> anyhow::Result<u8> {
+    if args.arguments == ["--help"] {
+        return Ok(help("c++"));
+    }
     Ok(told(&driver::compile_cxx(&args.arguments)?))
+}
+
+/// Prints what `command` does. No build asks a compiler for that alone, and a person does first of all.
+fn help(command: &str) -> u8 {
+    let mut cli = Cli::command();
+    cli.build();
+    if let Some(command) = cli.find_subcommand_mut(command) {
+        print!("{}", command.render_help());
+    }
+    0
 }
 
 /// Says what there is to say, and gives the exit code.
