@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,18 +11,8 @@ from distributed import Client, LocalCluster
 
 from foretell._machines import place
 from foretell.dask import Machines
-from foretell.fs import ForetellFileSystem
-from store import Store, serving
-
-PATHS = [f"bucket/{at:03}" for at in range(120)]
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with serving() as one:
-        one.objects = {path: random.Random(path).randbytes(5000) for path in PATHS}
-        yield one
-
+from store import Store
+from workers import PATHS, check_three_epochs, file_system, reading, store
 
 # What of Dask is not typed.
 local_cluster: Any = LocalCluster
@@ -38,34 +26,10 @@ def client() -> Iterator[Any]:
         yield client
 
 
-def file_system(store: Store) -> ForetellFileSystem:
-    target = {"key": "someone", "secret": "secret", "endpoint_url": store.url}
-    return ForetellFileSystem("s3", target, timeout=20, part_bytes=5000, skip_instance_cache=True)
-
-
-def reading() -> Callable[[ForetellFileSystem, str], tuple[int, bytes]]:
-    """Sent as it is: workers do not find this module."""
-
-    def read(fs: ForetellFileSystem, path: str) -> tuple[int, bytes]:
-        return os.getpid(), fs.cat_file(path)
-
-    return read
-
-
-
 def test_four_workers_fetch_each_object_once_in_three_epochs(store: Store, client: Any) -> None:
-    fs = file_system(store)
+    fs = file_system(store, part_bytes=5000)
     machines = Machines(client, fs)
-    processes = set()
-    for epoch in range(3):
-        order = random.Random(epoch).sample(PATHS, len(PATHS))
-        got = client.gather(machines.map(reading(), order))
-        assert [data for _, data in got] == [store.objects[path] for path in order]
-        processes |= {process for process, _ in got}
-    assert len(processes) > 1 and os.getpid() not in processes
-    asked = store.asked("GET")
-    # One request in twenty may be made twice, if its answer is slow.
-    assert sorted(set(asked)) == PATHS and len(asked) <= 1.05 * len(PATHS)
+    check_three_epochs(store, lambda read, order: client.gather(machines.map(read, order)))
     # Ahead of its use, and not because a task waited for it.
     statistics = fs.statistics()
     assert statistics.prefetches > statistics.demand_fetches
@@ -74,7 +38,7 @@ def test_four_workers_fetch_each_object_once_in_three_epochs(store: Store, clien
 def test_a_task_that_fails_says_so_and_a_later_order_takes_the_place_of_the_first(
     store: Store, client: Any
 ) -> None:
-    fs = file_system(store)
+    fs = file_system(store, part_bytes=5000)
     machines = Machines(client, fs)
     with pytest.raises(FileNotFoundError, match="no such object"):
         client.gather(machines.map(reading(), ["bucket/no"]))

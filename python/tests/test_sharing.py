@@ -8,10 +8,8 @@ import pickle
 import random
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
 
 import pytest
 
@@ -19,21 +17,8 @@ from foretell.fs import ForetellFileSystem
 from foretell.pool import ChangedError, Pool
 from foretell.torch import DisclosingSampler, Objects
 from programs import Program
-from store import Store, serving
-
-PATHS = [f"bucket/{at:03}" for at in range(120)]
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with serving() as one:
-        one.objects = {path: random.Random(path).randbytes(5000) for path in PATHS}
-        yield one
-
-
-def file_system(store: Store, **options: Any) -> ForetellFileSystem:
-    target = {"key": "someone", "secret": "secret", "endpoint_url": store.url}
-    return ForetellFileSystem("s3", target, timeout=20, skip_instance_cache=True, **options)
+from store import Store
+from workers import PATHS, file_system, store
 
 
 @pytest.mark.parametrize("workers", [2, 4])

@@ -21,12 +21,12 @@ pub const WORTH_S: f64 = 1.0;
 const WORTH_SHARE: f64 = 0.05;
 /// A steered night may take so many times what the job takes by itself: the noise of a quiet machine.
 pub const WORSE: f64 = 1.02;
-/// Seconds that guesses must have saved for a night to be watched: what comes late on a short job, because the kernel's
-/// side is loaded while it runs already, is a tenth of this.
+/// Seconds that guesses must have saved for a night to be watched. The kernel's side is loaded while the job runs already;
+/// what that costs a job of half a second was not more than this.
 const SAVED_S: f64 = 0.05;
-/// A share of the job's time that must be saved as well: what watching costs is a fifth of this.
+/// A share of the job's time that must be saved as well: more than the noise of a quiet machine.
 const SAVED_SHARE: f64 = 0.05;
-/// Or so many seconds, whatever the share: they are nobody's noise.
+/// So many seconds are worth it whatever their share is.
 const SAVED_ANYWAY_S: f64 = 0.3;
 /// A job that has nothing to gain is watched again after so many nights.
 const LOOK_AGAIN: usize = 7;

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from foretell._tensors import in_order
 from foretell.fs import ForetellFileSystem
 from foretell.pool import Object
 
@@ -161,25 +162,16 @@ def load(
     names: those that are wanted; all of them without that. Raises KeyError for one that is not there, and ValueError for a
     file that is none of this format.
     """
-    one = fs.opened(path)
-    tensors = _header(one, path).tensors
-    if missing := sorted(set(names or ()) - tensors.keys()):
-        raise KeyError(f"{path}: no tensor {missing[0]!r}")
-    wanted = [(name, place) for name, place in tensors.items() if names is None or name in names]
-    wanted.sort(key=lambda item: item[1].offset)
-    fs.pool.disclose((one, place.offset, place.length) for _, place in wanted)
-    for name, place in wanted:
-        yield name, Tensor(place.type, place.shape, bytearray(one.read(place.offset, place.length)))
+    tensors = read_header(fs, path).tensors
+    places = {name: (place.offset, place.length) for name, place in tensors.items()}
+    for name, data in in_order(fs, path, places, names):
+        yield name, Tensor(tensors[name].type, tensors[name].shape, data)
 
 
 def read_header(fs: ForetellFileSystem, path: str) -> Header:
     """What a file says before its tensors. Raises ValueError for one that is none of this format."""
-    return _header(fs.opened(path), path)
-
-
-def _header(one: Object, path: str) -> Header:
     try:
-        return _parsed(_Reader(one))
+        return _parsed(_Reader(fs.opened(path)))
     except (struct.error, ValueError) as error:
         raise ValueError(f"{path}: no GGUF file: {error}") from error
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from foretell._tensors import in_order
 from foretell.fs import ForetellFileSystem
 
 if TYPE_CHECKING:
@@ -101,13 +102,10 @@ def load(
         listed = {name: _entry(entry, one.length - start) for name, entry in header.items() if name != "__metadata__"}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise wrong(f"its header cannot be understood ({error})") from error
-    if missing := sorted(set(names or ()) - listed.keys()):
-        raise KeyError(f"{path}: no tensor {missing[0]!r}")
-    wanted = [(name, entry) for name, entry in listed.items() if names is None or name in names]
-    wanted.sort(key=lambda item: item[1][2])
-    fs.pool.disclose((one, start + at, size) for _, (_, _, at, size) in wanted)
-    for name, (dtype, shape, at, size) in wanted:
-        yield name, Tensor(dtype, shape, bytearray(one.read(start + at, size)))
+    places = {name: (start + at, size) for name, (_, _, at, size) in listed.items()}
+    for name, data in in_order(fs, path, places, names):
+        dtype, shape, _, _ = listed[name]
+        yield name, Tensor(dtype, shape, data)
 
 
 def _entry(entry: Any, most: int) -> tuple[str, tuple[int, ...], int, int]:

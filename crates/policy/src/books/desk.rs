@@ -165,10 +165,10 @@ impl<'a> Desk<'a> {
             return false;
         }
         let begun = self.prefetch(manager, b);
-        // A manager that has ended owns nothing.
         if begun {
             self.books.fetches.set_listed(&self.books.blocks, b);
         }
+        // A manager that has ended owns nothing.
         if begun && doubts && self.books.blocks[b].owner() == Some(manager) {
             self.books.blocks[b].set(Mark::OnCredit, true);
             self.books.credit.fetched(manager);
