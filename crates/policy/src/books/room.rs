@@ -41,10 +41,9 @@ impl Books {
     }
 
     /// The block that a manager gives up for one that it fetches ahead, if it has more ahead than has been right before;
-    /// `None` if there is room, or to be made as for a miss: where nobody else has a block, nobody else can suffer.
+    /// `None` if there is room, or to be made as for a miss.
     pub(super) fn payment(&mut self, missing: BlockId, manager: ManagerId) -> Option<BlockId> {
-        let is_alone = self.managers.owned(manager) >= self.frames.used();
-        if self.frames.empty() > 0 || is_alone || !self.managers.pays_for_prefetches(manager) {
+        if self.frames.empty() > 0 || !self.managers.pays_for_prefetches(manager) {
             return None;
         }
         let victim = self.choice_of(manager)?;
