@@ -6,7 +6,8 @@
 //! than on other nights has made its references by then.
 //!
 //! After a night on which the job was only watched it is known how far it comes by itself at each time, and it is asked
-//! from the beginning.
+//! from the beginning. A night may begin quickly by itself, where the guesses were right, and go on slowly: so a job that is
+//! behind is left steered as long as it would be over in time if it went on as it has done so far.
 
 use std::time::Duration;
 
@@ -53,7 +54,9 @@ impl Patience {
                 at_s / all_s
             }
         };
-        (made() as f64) < self.references as f64 * share
+        let made = made() as f64;
+        let references = self.references as f64;
+        made < references * share && made * all_s < references * at_s
     }
 }
 
@@ -63,6 +66,24 @@ mod tests {
     use foretell_recording::{Access, FileNumber, Recording, RoleId, Summary, Way};
 
     const SECOND: Duration = Duration::from_secs(1);
+
+    /// A night of a hundred seconds, by when its references were made.
+    fn night(at_s: impl Iterator<Item = u64>) -> Recording {
+        let access = |at_s: u64| Access {
+            role: RoleId(0),
+            file: FileNumber(0),
+            first_page: 0,
+            pages: 1,
+            at_ns: at_s * 1_000_000_000,
+            waited_ns: 0,
+            way: Way::Read,
+        };
+        Recording {
+            accesses: at_s.map(access).collect(),
+            summary: Summary { elapsed_ns: 100_000_000_000, ..Summary::default() },
+            ..Recording::default()
+        }
+    }
 
     #[test]
     fn steering_ends_when_the_job_has_not_come_as_far_as_by_itself() {
@@ -79,20 +100,7 @@ mod tests {
 
     #[test]
     fn a_job_that_falls_behind_its_own_pace_is_told_early() {
-        let access = |at_s: u64| Access {
-            role: RoleId(0),
-            file: FileNumber(0),
-            first_page: 0,
-            pages: 1,
-            at_ns: at_s * 1_000_000_000,
-            waited_ns: 0,
-            way: Way::Read,
-        };
-        let recording = Recording {
-            accesses: (0..100).map(access).collect(),
-            summary: Summary { elapsed_ns: 100_000_000_000, ..Summary::default() },
-            ..Recording::default()
-        };
+        let recording = night(0..100);
         let mut patience = Patience::new(Some(100.0), 1000, Pace::of(&recording, |_| true));
         assert!(!patience.is_over(SECOND, || unreachable!("too early to ask")));
         // By itself it has made 200 of its references after 20 s. It may take a tenth more, and a second.
@@ -102,6 +110,16 @@ mod tests {
         assert!(!patience.is_over(23 * SECOND + BETWEEN, || unreachable!("asked a moment ago")));
         assert!(!patience.is_over(110 * SECOND, || 1000));
         assert!(patience.is_over(222 * SECOND, || 1500), "and then as without a pace");
+    }
+
+    #[test]
+    fn who_begins_slower_and_will_be_over_in_time_stays_steered() {
+        // By itself it makes two of three references in its first ten seconds of a hundred.
+        let recording = night((0..200).map(|at| at / 20).chain(0..100));
+        let mut patience = Patience::new(Some(100.0), 1000, Pace::of(&recording, |_| true));
+        let mut slow = patience.clone();
+        assert!(!patience.is_over(15 * SECOND, || 300), "in 50 seconds at this rate");
+        assert!(slow.is_over(15 * SECOND, || 100), "in 150");
     }
 
     #[test]

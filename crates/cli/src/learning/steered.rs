@@ -16,7 +16,7 @@ use foretelld::RunManager;
 use rustix::fs::{Advice, fadvise};
 
 use super::patience::Patience;
-use super::{Ran, Wanted, alone, start};
+use super::{Ran, Wanted, alone, start, watched};
 use crate::commands::run::private_host;
 use crate::guide::{FEED_TIME, FIRST_TIME, Guide};
 use crate::program::{Program, exit_code};
@@ -116,9 +116,8 @@ pub(super) fn steered(
         // What was changed is undone now, not when the job has ended; and other runs are told what was done for them.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(host.finish())));
         leave_no_pieces(&plan.lists);
-        let code = exit_code(program.wait()?);
-        let elapsed = started.elapsed();
-        return Ok(Ran::unseen(ended_as, code, elapsed));
+        let ended = watched::go_on(program, started)?;
+        return Ok(Ran::unseen(ended_as, exit_code(ended.status), ended.elapsed));
     };
     let (elapsed, code) = (started.elapsed(), exit_code(status));
     let ended = catch_unwind(AssertUnwindSafe(|| {

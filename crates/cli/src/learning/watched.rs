@@ -50,6 +50,17 @@ fn held(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> bool) -> Resul
     follow(program, Instant::now(), watcher, &Guessing::none(), counts)
 }
 
+/// Goes on with a job that runs since `started` and is not steered any more: what comes next is guessed, and nothing is written
+/// down, as its beginning is missing.
+///
+/// # Errors
+/// It cannot be waited for.
+pub(super) fn go_on(program: Program, started: Instant) -> Result<Ended> {
+    let mut watcher = said(Watcher::attach_to(program.pid(), None));
+    let guessing = watcher.as_mut().map_or_else(Guessing::none, Guessing::start);
+    until_end(&mut Job::Program(program), started, watcher, |watcher| guessing.look(watcher))
+}
+
 /// The watcher, or a line that says why there is none.
 fn said(watcher: Result<Watcher, WatchError>) -> Option<Watcher> {
     watcher.map_err(|error| warn(&format!("the job is not watched ({error})"))).ok()
