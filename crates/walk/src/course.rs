@@ -52,6 +52,8 @@ impl Coming {
 pub(crate) struct Step {
     /// Files that were passed by some time ago, and will not come any more.
     pub(crate) left_out: Vec<Coming>,
+    /// It was the very next of those that were likely.
+    pub(crate) is_next: bool,
 }
 
 /// A place in a tree, and an order in which it is gone through from there.
@@ -175,7 +177,7 @@ impl Course {
         if let Some(at) = self.passed.iter().position(|passed| passed.is(directory, name)) {
             self.passed.remove(at);
             self.add(LATE_BITS);
-            return Some(Step { left_out: Vec::new() });
+            return Some(Step { left_out: Vec::new(), is_next: false });
         }
         let mut passed = 0;
         let at = self.coming.iter().position(|coming| {
@@ -191,7 +193,7 @@ impl Course {
         // By chance it would have been any of those it is among.
         self.add(evidence(found.among, passed));
         self.last = (Rc::clone(&found.directory), name.to_owned());
-        Some(Step { left_out: self.too_late() })
+        Some(Step { left_out: self.too_late(), is_next: passed == 0 })
     }
 
     /// The file is read now: does it lie a little further in the directory in which its way parts from that of the last
@@ -239,7 +241,7 @@ impl Course {
         self.coming.truncate(WINDOW);
         self.passed.append(&mut self.coming);
         self.add(bits);
-        Some(Step { left_out: self.too_late() })
+        Some(Step { left_out: self.too_late(), is_next: false })
     }
 
     fn add(&mut self, bits: f64) {

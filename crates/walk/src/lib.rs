@@ -8,7 +8,7 @@
 //! - A *visit* is a program that begins to read a file from its beginning.
 //! - A *course* is an order and a place in it. Whoever comes next by chance is any of the files around: that it is
 //!   the one that was foreseen is evidence, of as many bits as there were others. With 16 bits a course is believed, and
-//!   what it says is fetched. Of the nine courses that begin at each place those that do not fit are dropped.
+//!   what it says is fetched. Of the eleven courses that begin at each place those that do not fit are dropped.
 //! - Within a directory all follows from the course. To go on in the directory beside it a program has been seen to do so
 //!   once, at that height: what lies outside the tree that it was given is not guessed.
 //! - Several processes that share a list come a little out of order: a file is looked for among the next 16, and those

@@ -1,6 +1,7 @@
 //! What is in a directory, and the orders in which programs go through it.
 
 use std::cell::OnceCell;
+use std::cmp::Ordering;
 use std::collections::{HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -117,6 +118,10 @@ pub(crate) enum By {
     Inode,
     /// Against the listing: whoever puts what is listed on a stack, such as `rg`.
     Reverse,
+    /// Against the names: `ls -r`, `bup`, whoever begins with the latest of dated files.
+    ReversedName,
+    /// By name, where digits stand for numbers: `sort -V`, and loops that count.
+    Number,
 }
 
 /// An order in which a tree is gone through.
@@ -132,7 +137,7 @@ pub(crate) struct Order {
 
 impl Order {
     /// All of them. The first one wins where several fit.
-    pub(crate) const ALL: [Order; 9] = [
+    pub(crate) const ALL: [Order; 11] = [
         Order::mixed(By::Listing),
         Order::mixed(By::Name),
         Order::mixed(By::Inode),
@@ -143,6 +148,8 @@ impl Order {
         Order::files_first(By::Reverse, By::Reverse),
         // rsync(1) with checksums.
         Order::files_first(By::Listing, By::Name),
+        Order::mixed(By::ReversedName),
+        Order::mixed(By::Number),
     ];
 
     const fn mixed(by: By) -> Order {
@@ -156,6 +163,34 @@ impl Order {
     fn index(self) -> usize {
         Order::ALL.iter().position(|order| *order == self).unwrap_or(0)
     }
+}
+
+/// Compares names by their parts, where a run of digits is one part and counts as its number; names that are alike but for
+/// zeros in front as bytes.
+fn by_number(a: &OsStr, b: &OsStr) -> Ordering {
+    let (mut left, mut right) = (a.as_encoded_bytes(), b.as_encoded_bytes());
+    while let (Some(first), Some(second)) = (left.first(), right.first()) {
+        let (ordering, lengths) = if first.is_ascii_digit() && second.is_ascii_digit() {
+            let [left, right] = [left, right].map(leading_digits);
+            let [first, second] = [left, right].map(without_zeros);
+            (first.len().cmp(&second.len()).then_with(|| first.cmp(second)), [left.len(), right.len()])
+        } else {
+            (first.cmp(second), [1, 1])
+        };
+        if ordering != Ordering::Equal {
+            return ordering;
+        }
+        (left, right) = (&left[lengths[0]..], &right[lengths[1]..]);
+    }
+    left.len().cmp(&right.len()).then_with(|| a.cmp(b))
+}
+
+fn leading_digits(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.iter().take_while(|byte| byte.is_ascii_digit()).count()]
+}
+
+fn without_zeros(digits: &[u8]) -> &[u8] {
+    &digits[digits.iter().take_while(|&&digit| digit == b'0').count()..]
 }
 
 /// A directory that was listed.
@@ -214,6 +249,8 @@ impl Listing {
             By::Name => entries.sort_by(|a, b| entry(a).name.cmp(&entry(b).name)),
             By::Inode => entries.sort_by_key(|at| entry(at).inode),
             By::Reverse => entries.reverse(),
+            By::ReversedName => entries.sort_by(|a, b| entry(b).name.cmp(&entry(a).name)),
+            By::Number => entries.sort_by(|a, b| by_number(&entry(a).name, &entry(b).name)),
         }
         entries
     }
@@ -330,9 +367,24 @@ mod tests {
                 |place| listing.at(order, place).map(|(_, entry)| entry.name.to_str().unwrap_or_default());
             (0..3).filter_map(at).collect::<String>()
         };
-        assert_eq!(Order::ALL.map(names), ["bca", "abc", "cab", "acb", "cab", "acb", "cab", "acb", "cab"]);
+        assert_eq!(
+            Order::ALL.map(names),
+            ["bca", "abc", "cab", "acb", "cab", "acb", "cab", "acb", "cab", "cba", "abc"]
+        );
         let place = |name: &str| listing.place(Order::ALL[1], OsStr::new(name));
         assert_eq!(["a", "b", "c", "d"].map(place), [Some(0), Some(1), Some(2), None]);
+    }
+
+    #[test]
+    fn digits_in_names_stand_for_numbers() {
+        let sorted = ["", "a", "a-", "a01", "a1", "a1b", "a2", "a10", "a10.2", "a10.10", "b"].map(OsStr::new);
+        for (at, one) in sorted.iter().enumerate() {
+            for (beside, other) in sorted.iter().enumerate() {
+                assert_eq!(by_number(one, other), at.cmp(&beside), "{one:?} and {other:?}");
+            }
+        }
+        let long = ["9".repeat(300), format!("1{}", "0".repeat(300))];
+        assert_eq!(by_number(OsStr::new(&long[0]), OsStr::new(&long[1])), Ordering::Less, "of any length");
     }
 
     #[test]

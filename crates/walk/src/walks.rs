@@ -13,7 +13,7 @@ use crate::course::{Course, Step, WINDOW};
 use crate::habits::{Extent, Habits};
 use crate::listing::{Listings, Order, Tree};
 
-/// Evidence from which on files are fetched: one in 2,000 that it is chance, as up to 32 courses are tried at a time.
+/// Evidence from which on files are fetched: one in 1,500 that it is chance, as up to 44 courses are tried at a time.
 const ENOUGH_BITS: f64 = 16.0;
 /// Evidence that a walk begins with if it is in the tree of one that is believed, and goes the same way.
 const ALIKE_BITS: f64 = 12.0;
@@ -23,7 +23,8 @@ const WALKS: usize = 4;
 const FORGOTTEN: u64 = 256;
 /// Files that are fetched ahead at most: what a job reads in 10 ms of the quickest device on which it waits.
 const FILES_AHEAD: usize = 128;
-/// Files that are asked for before any has come. For each that came there may be one more, for each that was wrong one less.
+/// Files that are asked for before any has come. For each that came there may be one more, as for each that came as foreseen
+/// but had not been asked for; for each that was wrong one less.
 const FIRST_ASKED: u64 = 16;
 /// Files among which those that are fetched ahead are looked for.
 const LOOKED_THROUGH: usize = 1024;
@@ -44,6 +45,8 @@ const FORGOTTEN_GUESSES: u64 = 1 << 10;
 /// A pause after guesses that were wrong, in visits; each one is twice as long as the one before, up to the longest.
 const PAUSE: u64 = 512;
 const LONGEST_PAUSE: u64 = 1 << 20;
+/// Waits of which the middle one is what a file takes that was not foreseen.
+const WAITS_KEPT: usize = 63;
 /// Bytes of a page, as the pages of a visit are counted.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
@@ -82,6 +85,10 @@ pub struct Guesses {
     pub unforeseen: u64,
     /// and how long, nanoseconds.
     pub waited_ns: u64,
+    /// The middle one of the last of these waits, nanoseconds: one that is much longer than all others tells little.
+    pub typical_wait_ns: u64,
+    /// Visits that were foreseen when nothing was asked for.
+    pub foreseen: u64,
 }
 
 impl Guesses {
@@ -89,7 +96,7 @@ impl Guesses {
     /// had not; nanoseconds.
     #[must_use]
     pub fn saved_ns(&self) -> u64 {
-        self.used.saturating_mul(self.waited_ns.checked_div(self.unforeseen).unwrap_or(0))
+        self.used.saturating_mul(self.typical_wait_ns)
     }
 }
 
@@ -137,6 +144,8 @@ pub struct Walks<T> {
     clock: u64,
     asked: Asked,
     guesses: Guesses,
+    /// What was waited for the last files that had not been foreseen.
+    waits_ns: VecDeque<u64>,
     /// Guesses of which it has been judged whether they were good.
     judged: Guesses,
     pause: u64,
@@ -157,6 +166,7 @@ impl<T: Tree> Walks<T> {
             clock: 0,
             asked: Asked::default(),
             guesses: Guesses::default(),
+            waits_ns: VecDeque::new(),
             judged: Guesses::default(),
             pause: PAUSE,
             paused_until: 0,
@@ -184,21 +194,32 @@ impl<T: Tree> Walks<T> {
     pub fn visit(&mut self, visit: &Visit) -> Vec<Wanted> {
         self.clock += 1;
         self.guesses.wrong += self.asked.given_up(self.clock);
-        match self.asked.came(&visit.path) {
+        let came = self.asked.came(&visit.path);
+        match came {
             Came::Soon => self.guesses.used += 1,
             Came::Late => {
                 (self.guesses.used, self.guesses.wrong) = (self.guesses.used + 1, self.guesses.wrong - 1)
             }
-            Came::Unasked if visit.waited_ns > 0 => {
-                self.guesses.unforeseen += 1;
-                self.guesses.waited_ns += visit.waited_ns;
-            }
+            Came::Unasked if visit.waited_ns > 0 => self.waited(visit.waited_ns),
             Came::Unasked => {}
         }
-        self.follow(visit)
+        self.follow(visit, came == Came::Unasked)
     }
 
-    fn follow(&mut self, visit: &Visit) -> Vec<Wanted> {
+    /// A program waited so long for a file that had not been asked for.
+    fn waited(&mut self, waited_ns: u64) {
+        self.guesses.unforeseen += 1;
+        self.guesses.waited_ns += waited_ns;
+        self.waits_ns.push_back(waited_ns);
+        if self.waits_ns.len() > WAITS_KEPT {
+            self.waits_ns.pop_front();
+        }
+        let mut sorted: Vec<u64> = self.waits_ns.iter().copied().collect();
+        sorted.sort_unstable();
+        self.guesses.typical_wait_ns = sorted[(sorted.len() - 1) / 2];
+    }
+
+    fn follow(&mut self, visit: &Visit, is_unasked: bool) -> Vec<Wanted> {
         let (Some(directory), Some(name)) = (visit.path.parent(), visit.path.file_name()) else {
             return Vec::new();
         };
@@ -209,13 +230,14 @@ impl<T: Tree> Walks<T> {
         if self.walks.iter().any(|walk| walk.courses.iter().any(|course| course.is_at(directory, name))) {
             return Vec::new();
         }
-        let Some(at) = self.step(directory, name).or_else(|| self.skip(directory, name)) else {
+        let Some((at, is_next)) = self.step(directory, name).or_else(|| self.skip(directory, name)) else {
             self.begin(directory, name);
             return Vec::new();
         };
         let walk = &mut self.walks[at];
         if walk.bits() >= ENOUGH_BITS {
             self.listings.earn(DIRECTORIES_A_VISIT);
+            self.guesses.foreseen += u64::from(is_unasked && is_next);
         }
         walk.met_at = self.clock;
         walk.waits = walk.waits << 1 | u32::from(visit.waited_ns > 0);
@@ -226,8 +248,8 @@ impl<T: Tree> Walks<T> {
         self.wanted(at)
     }
 
-    /// The walk that has come to the file as was foreseen.
-    fn step(&mut self, directory: &Path, name: &OsStr) -> Option<usize> {
+    /// The walk that has come to the file as was foreseen, and whether to the very next one.
+    fn step(&mut self, directory: &Path, name: &OsStr) -> Option<(usize, bool)> {
         let Walks { walks, listings, .. } = self;
         let (at, steps) = walks.iter_mut().enumerate().find_map(|(at, walk)| {
             let Walk { courses, habits, .. } = walk;
@@ -237,32 +259,33 @@ impl<T: Tree> Walks<T> {
             };
             some_of(courses.iter_mut().map(step)).map(|steps| (at, steps))
         })?;
-        self.stepped(at, steps);
-        Some(at)
+        Some((at, self.stepped(at, steps)))
     }
 
     /// The walk that has come to the file, leaving others out.
-    fn skip(&mut self, directory: &Path, name: &OsStr) -> Option<usize> {
+    fn skip(&mut self, directory: &Path, name: &OsStr) -> Option<(usize, bool)> {
         let Walks { walks, listings, .. } = self;
         let (at, steps) = walks.iter_mut().enumerate().find_map(|(at, walk)| {
             let skip = |course: &mut Course| course.skip(directory, name, listings);
             some_of(walk.courses.iter_mut().map(skip)).map(|steps| (at, steps))
         })?;
-        self.stepped(at, steps);
-        Some(at)
+        Some((at, self.stepped(at, steps)))
     }
 
-    /// The courses of a walk have come to a file, or not.
-    fn stepped(&mut self, at: usize, steps: Vec<Option<Step>>) {
+    /// The courses of a walk have come to a file, or not. Returns whether it was the very next one.
+    fn stepped(&mut self, at: usize, steps: Vec<Option<Step>>) -> bool {
         let walk = &mut self.walks[at];
         // Before those that do not fit are dropped the steps are in the order of the courses.
         let told = walk.leader().filter(|&leader| steps[leader].is_some());
         let told = told.or_else(|| steps.iter().position(Option::is_some));
-        if let Some(step) = told.and_then(|told| steps[told].as_ref()) {
+        let told = told.and_then(|told| steps[told].as_ref());
+        if let Some(step) = told {
             step.left_out.iter().for_each(|left_out| walk.habits.passed(left_out.name(), false));
         }
+        let is_next = told.is_some_and(|step| step.is_next);
         let mut fits = steps.iter().map(Option::is_some);
         walk.courses.retain(|_| fits.next().unwrap_or(false));
+        is_next
     }
 
     /// A new walk begins at this file, in place of the one that matters least.
@@ -335,8 +358,8 @@ impl<T: Tree> Walks<T> {
         let budget = self.budget_bytes / (u64::from(habits.mean_pages()) * PAGE_BYTES);
         let most = FILES_AHEAD.min(usize::try_from(budget).unwrap_or(FILES_AHEAD)).max(1);
         *ahead = (*ahead + FIRST_AHEAD).min(most);
-        let Guesses { used, wrong, .. } = self.guesses;
-        let credit = (FIRST_ASKED + used).saturating_sub(wrong);
+        let Guesses { used, wrong, foreseen, .. } = self.guesses;
+        let credit = (FIRST_ASKED + used + foreseen).saturating_sub(wrong);
         let course = &mut courses[leader];
         let bytes = (u64::from(habits.pages()) * PAGE_BYTES).min(self.budget_bytes);
         let (mut wanted, mut likely, mut known) = (Vec::new(), 0, 0);

@@ -117,11 +117,13 @@ fn follow(made: &Made, job: &[PathBuf], before: Option<Extent>) -> Outcome {
 }
 
 type Sort = fn(&mut [Entry]);
-const ORDERS: [(&str, Sort); 4] = [
+const ORDERS: [(&str, Sort); 6] = [
     ("listing", by_listing),
     ("name", by_name),
     ("inode", by_inode),
     ("reverse", |entries| entries.reverse()),
+    ("name, reversed", |entries| entries.sort_by(|a, b| b.name.cmp(&a.name))),
+    ("number", by_number),
 ];
 
 fn by_listing(_: &mut [Entry]) {}
@@ -132,6 +134,14 @@ fn by_name(entries: &mut [Entry]) {
 
 fn by_inode(entries: &mut [Entry]) {
     entries.sort_by_key(|entry| entry.inode);
+}
+
+/// Here all that differs in two names of a directory are their numbers.
+fn by_number(entries: &mut [Entry]) {
+    entries.sort_by_key(|entry| {
+        let digits: String = entry.name.to_str().unwrap().chars().filter(char::is_ascii_digit).collect();
+        digits.parse::<u64>().unwrap_or(0)
+    });
 }
 
 #[test]
@@ -272,6 +282,35 @@ fn what_is_cached_or_left_half_way_is_not_fetched() {
 }
 
 #[test]
+fn whoever_was_guessed_wrong_at_first_is_foreseen_later() {
+    let mut made = Made::of([60, 7], 8);
+    // What is loaded first comes in order by chance, and then nothing more of it.
+    let mut job = Vec::new();
+    for library in 0..6 {
+        (0..40).for_each(|n| made.add(Path::new(&format!("/lib{library}/module{n:02}.py")), Kind::File));
+        job.extend(made.walk(Path::new(&format!("/lib{library}")), false, &by_name).drain(..6));
+    }
+    job.extend(made.walk(Path::new("/data"), false, &by_listing));
+    let outcome = follow(&made, &job, WHOLE);
+    assert!(outcome.foreseen > 0.9, "{}", outcome.foreseen);
+    assert!((16..100).contains(&outcome.wrong), "{}", outcome.wrong);
+}
+
+#[test]
+fn one_long_wait_is_no_measure_of_what_was_saved() {
+    let made = Made::of([1, 1], 1000);
+    let mut tree = made.clone();
+    let mut walks = Walks::new(&mut tree, 64 << 20);
+    for (at, path) in made.walk(Path::new("/data"), false, &by_name).iter().enumerate() {
+        let waited_ns = if at == 0 { 1_000_000_000 } else { 1_000_000 };
+        walks.visit(&Visit { path: path.clone(), waited_ns, before: WHOLE });
+    }
+    let guesses = walks.guesses();
+    assert!(guesses.used > 900, "{guesses:?}");
+    assert_eq!(guesses.saved_ns(), guesses.used * 1_000_000);
+}
+
+#[test]
 fn wrong_guesses_end_in_longer_and_longer_pauses() {
     // It begins each directory in order, and leaves it after 30 files for the next but five.
     let made = Made::of([1, 100], 300);
@@ -309,7 +348,8 @@ proptest! {
                 }
                 let guesses = walks.guesses();
                 prop_assert!(guesses.used + guesses.wrong <= guesses.asked);
-                prop_assert!(guesses.asked - last.asked <= 16 + last.used + 1, "{guesses:?}");
+                let right = guesses.used + guesses.foreseen;
+                prop_assert!(guesses.asked - last.asked <= 16 + right, "{guesses:?}");
                 prop_assert!(guesses.asked as usize >= wanted.len());
                 last = guesses;
             }
