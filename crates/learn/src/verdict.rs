@@ -1,7 +1,7 @@
 //! What to do tonight, from what the nights before were like.
 //!
 //! 1. A job of which no recording is there is watched.
-//! 2. A job that waited for less than [`WORTH_S`] has nothing to gain; it runs alone, and is watched again every
+//! 2. A job that waited for too little ([`is_worth_steering`]) has nothing to gain; it runs alone, and is watched again every
 //!    [`LOOK_AGAIN`]th night, or as soon as a night alone reads much more than the one that was watched.
 //! 3. Else it is steered. When a steered night takes longer than [`WORSE`] times what the job took by itself, steering
 //!    pauses: for one night, then for three, then for seven, so that a job which is better left alone is left alone.
@@ -14,11 +14,11 @@
 
 use crate::night::{How, Night};
 
-/// Seconds of waiting from which on it is worth to steer: to begin and to end takes up to a quarter of a second on a
-/// steered night, and what is saved must be several times that. Waits of threads beside each other count once.
-pub const WORTH_S: f64 = 1.0;
-/// A share of the job's time that the waiting must be as well.
-const WORTH_SHARE: f64 = 0.05;
+/// Seconds of waiting, and the share of the job's time that this must be as well, from which on it is worth to steer. A job that
+/// does little else gains from a quarter of a second on: to begin and to end costs 0.02 to 0.1 s, and of 0.5 to 0.9 s such jobs
+/// kept 0.15 to 0.5. Of one that computes as well, what is saved must be several times what our own computing takes.
+/// Waits of threads beside each other count once.
+const WORTH: [(f64, f64); 2] = [(1.0, 0.05), (0.25, 0.4)];
 /// A steered night may take so many times what the job takes by itself: the noise of a quiet machine.
 pub const WORSE: f64 = 1.02;
 /// Seconds that guesses must have saved for a night to be watched. The kernel's side is loaded while the job runs already;
@@ -62,7 +62,7 @@ pub fn usual_exit_code(nights: &[Night]) -> Option<u8> {
 #[must_use]
 pub fn is_worth_steering(elapsed_s: f64, wait_s: f64) -> bool {
     let waited = wait_s.min(elapsed_s);
-    waited >= WORTH_S && waited >= WORTH_SHARE * elapsed_s
+    WORTH.iter().any(|&(at_least_s, share)| waited >= at_least_s && waited >= share * elapsed_s)
 }
 
 /// Decides what to do tonight.
@@ -194,6 +194,13 @@ mod tests {
             nights.push(night(How::Alone, 10.0, 0.0));
         }
         assert_eq!(kind(tonight(&nights, true)), How::Watched);
+        assert_eq!(
+            kind(tonight(&[night(How::Watched, 0.5, 0.3)], true)),
+            How::Steered,
+            "it does nothing else"
+        );
+        assert_eq!(kind(tonight(&[night(How::Watched, 0.9, 0.3)], true)), How::Alone, "a third of its time");
+        assert_eq!(kind(tonight(&[night(How::Watched, 0.2, 0.2)], true)), How::Alone, "too little");
         let mut more = night(How::Alone, 10.0, 0.0);
         more.read_bytes = 300 << 20;
         assert_eq!(kind(tonight(&[night(How::Watched, 10.0, 0.3), more], true)), How::Watched);

@@ -1,13 +1,11 @@
 //! What to do with a job.
 
-use foretell_learn::WORTH_S;
+use foretell_learn::is_worth_steering;
 use serde::Serialize;
 
 use super::forecast::{At, Forecast};
 use super::profile::Profile;
 
-/// A share of the time that must be waiting.
-const WAITS: f64 = 0.05;
 /// Fewer bytes than one part in so many from devices: the rest was in memory.
 const FROM_MEMORY: u64 = 10;
 /// To be worth it, foretell must be so many times as fast as the kernel, and than the best setting of it.
@@ -41,7 +39,7 @@ pub(crate) enum Verdict {
 impl Verdict {
     /// What can be said without a forecast.
     pub(super) fn without_forecast(profile: &Profile, elapsed_s: f64, wait_s: f64) -> Option<Verdict> {
-        if wait_s >= WORTH_S && wait_s >= WAITS * elapsed_s {
+        if is_worth_steering(elapsed_s, wait_s) {
             return None;
         }
         let from_memory = profile.device_bytes < profile.distinct_bytes / FROM_MEMORY;
