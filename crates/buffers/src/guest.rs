@@ -25,7 +25,7 @@ use rustix::process::PidfdFlags;
 
 use crate::error::Error;
 use crate::host::{Address, DESCRIPTORS, GREETING};
-use crate::memory::{Attached, Here, MOST_READ_PARTS, Reference};
+use crate::memory::{Attached, Here, MOST_READ_PARTS, Reference, Tell};
 use crate::options::{ASKED, Patience};
 use crate::readers::{Reading, now_ns, tick_ns};
 use crate::source::{Entry, Stamp};
@@ -269,8 +269,8 @@ impl Guest {
         let at_ns = tick_ns();
         let Reading { reader, compute_ns } = self.reading(at_ns);
         let reference = Reference { serial, first, parts, at_ns, compute_ns, reader };
-        let is_to_be_told = memory.parts.read(reference, (offset % part_bytes) as usize, buffer)?;
-        if is_to_be_told {
+        let tell = memory.parts.read(reference, (offset % part_bytes) as usize, buffer)?;
+        if tell != Tell::Nothing {
             // When it is full of wishes, the host knows.
             let _ = rustix::net::send(&memory.bell, &[0], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }

@@ -1,9 +1,10 @@
 //! What the pool's lock protects of open objects: their parts, and who has them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use foldhash::HashMap;
 use foretell_policy::{FileId, ManagerId, ProcessId};
 
 use crate::error::Error;

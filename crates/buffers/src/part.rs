@@ -39,6 +39,7 @@ impl Pending {
 #[derive(Debug)]
 pub struct View {
     buffer: Buffer,
+    length: u64,
 }
 
 impl View {
@@ -46,7 +47,7 @@ impl View {
     pub(crate) fn new(buffer: Buffer, most: u64) -> Option<View> {
         let length = buffer.len() as u64;
         let leased = buffer.arena().leased().fetch_add(length, Ordering::Relaxed) + length;
-        let view = View { buffer };
+        let view = View { buffer, length };
         (leased <= most).then_some(view)
     }
 }
@@ -66,6 +67,6 @@ impl AsRef<[u8]> for View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        self.buffer.arena().leased().fetch_sub(self.buffer.len() as u64, Ordering::Relaxed);
+        self.buffer.arena().leased().fetch_sub(self.length, Ordering::Relaxed);
     }
 }

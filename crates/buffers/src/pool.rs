@@ -7,7 +7,7 @@ use std::time::Instant;
 use foretell_policy::{Block, FileId};
 
 use crate::error::Error;
-use crate::memory::{Buffer, MOST_READ_PARTS, Reference};
+use crate::memory::{Buffer, MOST_READ_PARTS, Reference, Tell};
 use crate::object::{By, Fixed, Got, Held, Sequence, Who};
 use crate::options::{ASKED, MOST_LISTED, Options, Patience};
 use crate::part::{Pending, View};
@@ -324,18 +324,17 @@ impl Object {
         let length = buffer.len() as u64;
         self.check(offset, length)?;
         self.handle.shared.is_ours()?;
-        let Some(reference) = self.reference(offset, length) else { return Ok(false) };
-        let within = (offset % self.part_bytes()) as usize;
+        let Some(reference) = self.reference(self.parts_of(offset, length)) else { return Ok(false) };
+        let within = (offset - u64::from(reference.first) * self.part_bytes()) as usize;
         let read = self.handle.shared.arena.read(reference, within, buffer);
-        if let Some(is_to_be_told) = read {
-            self.was_read(reference, is_to_be_told);
+        if let Some(tell) = read {
+            self.was_read(reference, tell);
         }
         Ok(read.is_some())
     }
 
     /// What is left for a read that is answered without the lock; `None` if it is none of those.
-    fn reference(&self, offset: u64, length: u64) -> Option<Reference> {
-        let parts = self.parts_of(offset, length);
+    fn reference(&self, parts: std::ops::Range<u32>) -> Option<Reference> {
         let at_ns = tick_ns();
         let Reading { reader, compute_ns } = Reading::begin(self.handle.shared.number, at_ns);
         let (serial, first, parts) = (self.handle.fixed.serial, parts.start, parts.len() as u32);
@@ -344,10 +343,12 @@ impl Object {
     }
 
     /// A read was answered without the lock.
-    fn was_read(&self, reference: Reference, is_to_be_told: bool) {
+    fn was_read(&self, reference: Reference, tell: Tell) {
         let shared = &self.handle.shared;
-        if is_to_be_told {
-            shared.catch_up();
+        match tell {
+            Tell::Nothing => {}
+            Tell::Soon => shared.catch_up_soon(),
+            Tell::Now => shared.catch_up(),
         }
         Reading::end(shared.number, reference.at_ns);
     }
@@ -414,10 +415,10 @@ impl Object {
         let shared = &self.handle.shared;
         shared.is_ours()?;
         let mut found = None;
-        if let Some(reference) = self.reference(offset, length)
-            && let Some((buffer, is_to_be_told)) = shared.arena.lease(reference)
+        if let Some(reference) = self.reference(part..part.saturating_add(1))
+            && let Some((buffer, tell)) = shared.arena.lease(reference)
         {
-            self.was_read(reference, is_to_be_told);
+            self.was_read(reference, tell);
             return self.leased(Some(buffer));
         }
         self.visit(offset, length, self.by(), |bytes| {
@@ -505,9 +506,14 @@ impl Object {
     /// The parts that a range touches.
     fn parts_of(&self, offset: u64, length: u64) -> std::ops::Range<u32> {
         let part_bytes = self.part_bytes();
-        let end = if length == 0 { offset / part_bytes } else { (offset + length).div_ceil(part_bytes) };
+        let (first, within) = (offset / part_bytes, offset % part_bytes);
+        let parts = match within + length {
+            _ if length == 0 => 0,
+            to if to <= part_bytes => 1,
+            to => to.div_ceil(part_bytes),
+        };
         // No object has more parts than that.
-        (offset / part_bytes) as u32..end as u32
+        first as u32..(first + parts) as u32
     }
 
     fn check(&self, offset: u64, length: u64) -> Result<(), Error> {

@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 
+use foretell_policy::Nanos;
 use rustix::time::ClockId;
 
 /// Threads that are remembered; the one that has not read for longest is forgotten for a new one.
@@ -27,6 +28,7 @@ pub(crate) fn tick_ns() -> u64 {
     clock_ns(ClockId::MonotonicCoarse)
 }
 
+#[inline]
 fn clock_ns(clock: ClockId) -> u64 {
     let now = rustix::time::clock_gettime(clock);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
@@ -43,6 +45,7 @@ pub(crate) struct Reading {
 
 impl Reading {
     /// This thread begins to read.
+    #[inline]
     pub(crate) fn begin(pool: u64, now_ns: u64) -> Reading {
         // The cell's address is the thread's own as long as it lives.
         let (reader, ended) = ENDED.with(|ended| (std::ptr::from_ref(ended).addr() as u64, ended.get()));
@@ -50,6 +53,7 @@ impl Reading {
     }
 
     /// This thread's read has ended.
+    #[inline]
     pub(crate) fn end(pool: u64, now_ns: u64) {
         ENDED.with(|ended| {
             let before = ended.get();
@@ -57,6 +61,27 @@ impl Reading {
             let at_ns = if before.0 == pool { now_ns.max(before.1) } else { now_ns };
             ended.set((pool, at_ns));
         });
+    }
+}
+
+/// The mean of some times.
+#[derive(Debug, Default)]
+pub(crate) struct Mean {
+    sum_ns: u64,
+    count: u64,
+}
+
+impl Mean {
+    pub(crate) fn add(&mut self, time: Option<Nanos>) {
+        if let Some(time) = time {
+            self.sum_ns = self.sum_ns.saturating_add(time.0);
+            self.count += 1;
+        }
+    }
+
+    /// `None` of none.
+    pub(crate) fn get(&self) -> Option<Nanos> {
+        self.sum_ns.checked_div(self.count).map(Nanos)
     }
 }
 

@@ -30,9 +30,14 @@ impl Recorder {
         self.references.push(*self.numbers.entry((object, part)).or_insert(next));
     }
 
+    /// Is every reference to be recorded?
+    pub(crate) fn records(&self) -> bool {
+        self.most > 0 && !self.overflowed
+    }
+
     /// The references, `None` if they were not recorded or were too many.
     pub(crate) fn references(&self) -> Option<&[u32]> {
-        (self.most > 0 && !self.overflowed).then_some(&self.references)
+        self.records().then_some(&self.references)
     }
 }
 

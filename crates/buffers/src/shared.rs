@@ -82,17 +82,28 @@ impl Shared {
         state
     }
 
-    /// Has the engine told what was read without it, and does what it wants then; unless somebody else does so anyhow.
+    /// Tells the engine what was read without it, and does what it wants then; where somebody else has the lock, a thread of
+    /// the pool does.
     pub(crate) fn catch_up(&self) {
-        let state = match self.state.try_lock() {
-            Ok(state) => Some(state),
-            Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(state)) => state.into_inner(),
+            Err(TryLockError::WouldBlock) => return self.catch_up_soon(),
         };
-        if let Some(mut state) = state {
-            state.catch_up(self.now());
-            self.pump(&mut state);
-        }
+        state.catch_up(self.now());
+        self.pump(&mut state);
+    }
+
+    /// Has a thread of the pool do so.
+    pub(crate) fn catch_up_soon(&self) {
+        let me = self.me.clone();
+        // Without threads the pool is closed.
+        let _ = self.spawn(async move {
+            if let Some(shared) = me.upgrade() {
+                let mut state = shared.state();
+                shared.pump(&mut state);
+            }
+        });
     }
 
     pub(crate) fn begin_disclosure(&self) -> MutexGuard<'_, ()> {

@@ -5,6 +5,7 @@
 
 mod kept;
 mod queues;
+mod untold;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,13 +14,13 @@ use std::time::Duration;
 
 use foretell_policy::{
     Access, Action, Block, Config, DiskId, Engine, FileId, Input, Layout, Limits, Nanos, Order, PoolPolicy,
-    belady_fetches,
+    ProcessId, belady_fetches,
 };
 
 use crate::error::Error;
 use crate::flow::Flow;
-use crate::memory::{Arena, Buffer, Lanes, RELAXED, Reference};
-use crate::object::{Fixed, Got, Open, Part, Run, Sequence, Stage, Who, file_of, serial};
+use crate::memory::{Arena, Buffer, Lanes};
+use crate::object::{Fixed, Got, Open, Part, Run, Sequence, Stage, Who, serial};
 use crate::options::{
     AHEAD_PART, AHEAD_PART_IN_ORDER, MOST_DISCLOSED, MOST_OBJECTS, MOST_PARTS, Options, REQUEST_BYTES,
     ahead_at_most,
@@ -185,8 +186,8 @@ impl State {
         self.objects[slot] = Some(Open {
             fixed: fixed.clone(),
             handles: 1,
-            parts: HashMap::new(),
-            kept: HashMap::new(),
+            parts: HashMap::default(),
+            kept: HashMap::default(),
             read_to: 0,
             lost: None,
         });
@@ -299,24 +300,16 @@ impl State {
         compute: Option<Nanos>,
         who: Option<Who>,
     ) -> Result<Got, Error> {
-        let process = who.unwrap_or(self.own).process;
-        let slot = file.0 as usize;
-        let Some(open) = self.objects.get_mut(slot).and_then(Option::as_mut) else {
-            return Err(Error::NoThreads { why: "the object is closed".to_owned() });
-        };
-        let ready = matches!(open.parts.get(&part), Some(Part::Ready { .. }));
-        if let (Some(lost), false) = (&open.lost, ready) {
+        let open = open_one(&mut self.objects, file)?;
+        if let Some(lost) = &open.lost
+            && !matches!(open.parts.get(&part), Some(Part::Ready { .. }))
+        {
             return Err(lost.clone());
         }
-        self.recorder.reference(open.fixed.serial, part);
-        if let Some(compute) = compute {
-            self.engine.tell(now, Input::Computed { process, compute });
-        }
-        let block = Block::new(file, part);
-        let access = self.engine.access(now, process, block);
-        self.counts.references += 1;
-        self.counts.hits += u64::from(access == Access::Hit);
-        self.counts.late += u64::from(access == Access::InFlight);
+        let (serial, block) = (open.fixed.serial, Block::new(file, part));
+        let process = who.unwrap_or(self.own).process;
+        self.tell_reference(now, process, serial, block, compute);
+        let open = open_one(&mut self.objects, file)?;
         let new = || Part::Pending { pending: Arc::default(), stage: Stage::Awaited, waited_for: true };
         let got = match open.parts.entry(part).or_insert_with(new) {
             Part::Ready { buffer, used } => {
@@ -332,58 +325,34 @@ impl State {
                 Got::Wait(pending.clone())
             }
         };
+        self.tell_tier(now, process, block);
+        Ok(got)
+    }
+
+    /// The engine and whoever counts are told of a reference.
+    fn tell_reference(
+        &mut self,
+        now: Nanos,
+        process: ProcessId,
+        serial: u64,
+        block: Block,
+        compute: Option<Nanos>,
+    ) {
+        self.recorder.reference(serial, block.index);
+        if let Some(compute) = compute {
+            self.engine.tell(now, Input::Computed { process, compute });
+        }
+        let access = self.engine.access(now, process, block);
+        self.counts.references += 1;
+        self.counts.hits += u64::from(access == Access::Hit);
+        self.counts.late += u64::from(access == Access::InFlight);
+    }
+
+    fn tell_tier(&mut self, now: Nanos, process: ProcessId, block: Block) {
         if let Some(tier) = &mut self.tier {
             tier.access(now, process, block);
             self.keep_and_forget(now);
         }
-        Ok(got)
-    }
-
-    /// Tells the engine what was read without the lock.
-    pub(crate) fn catch_up(&mut self, now: Nanos) {
-        let Some(references) = self.lanes.gather(&self.arena) else { return };
-        for (reference, who) in &references {
-            self.was_read(now, reference, *who);
-        }
-        self.lanes.done(references);
-    }
-
-    fn was_read(&mut self, now: Nanos, read: &Reference, who: Option<Who>) {
-        let file = file_of(read.serial);
-        let compute =
-            self.begin_read(Reading { reader: read.reader, compute_ns: read.compute_ns }, read.parts);
-        let parts = read.first..read.first.saturating_add(read.parts);
-        let is_open = self.object_mut(file).is_some_and(|open| open.fixed.serial == read.serial);
-        let order = if is_open { self.sequence(file, &parts, who) } else { Sequence::InOrder };
-        let was_read = |state: &mut State, part| {
-            let ready = |open: &Open| matches!(open.parts.get(&part), Some(Part::Ready { .. }));
-            if is_open && state.objects[file.0 as usize].as_ref().is_some_and(ready) {
-                // What is there is no error.
-                let _ = state.reference(now, file, part, compute, who);
-            } else {
-                // It was replaced meanwhile. To the engine that would be a wish for it.
-                state.counts.references += 1;
-                state.counts.hits += 1;
-            }
-        };
-        match order {
-            Sequence::InOrder => parts.for_each(|part| was_read(self, part)),
-            Sequence::FromTheEnd => parts.rev().for_each(|part| was_read(self, part)),
-        }
-    }
-
-    /// Lanes for a guest, by the first of them; `None` when as many guests as may be have theirs.
-    pub(crate) fn grant_lanes(&mut self, who: Option<Who>) -> Option<u32> {
-        self.lanes.grant(&self.arena, who)
-    }
-
-    pub(crate) fn set_lanes_of(&mut self, first: u32, who: Who) {
-        self.lanes.set_who(first, who);
-    }
-
-    /// A guest is gone.
-    pub(crate) fn release_lanes(&mut self, first: u32) {
-        self.lanes.release(&self.arena, first);
     }
 
     /// References to come, in order.
@@ -419,7 +388,7 @@ impl State {
             self.batch = batch;
             self.engine.tell(now, Input::DiskBatch { disk: STORE, batch });
         }
-        self.arena.set_told_at(if self.is_awaited() { self.told_at } else { RELAXED });
+        self.set_told_at();
         // What cannot be fetched any more makes room for others, which are asked for here.
         while let Some(block) = self.next_queued() {
             let lost = self.object_mut(block.file).and_then(|open| open.lost.clone());
@@ -428,12 +397,6 @@ impl State {
             self.act();
         }
         None
-    }
-
-    /// Does the planner do anything about references? It follows lists, and what is there ahead of its use.
-    fn is_awaited(&self) -> bool {
-        let mut all = self.lanes.whos().chain([self.own]);
-        self.unread > 0 || all.any(|who| self.engine.disclosed_ahead(who.manager) > 0)
     }
 
     fn act(&mut self) {
@@ -564,6 +527,11 @@ impl State {
         let references = self.recorder.references()?;
         Some((references.to_vec(), self.engine.config().cache_blocks))
     }
+}
+
+fn open_one(objects: &mut [Option<Open>], file: FileId) -> Result<&mut Open, Error> {
+    let closed = || Error::NoThreads { why: "the object is closed".to_owned() };
+    objects.get_mut(file.0 as usize).and_then(Option::as_mut).ok_or_else(closed)
 }
 
 fn refused(limit: foretell_policy::LimitReached) -> Error {

@@ -6,13 +6,15 @@
 
 use std::ops::Range;
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use futures_util::StreamExt;
-use object_store::aws::AmazonS3Builder;
-use object_store::azure::MicrosoftAzureBuilder;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::client::ClientConfigKey;
-use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
@@ -30,6 +32,10 @@ use crate::source::{Answer, Entry, Fault, Sink, Source, Stamp};
 const CONNECT: Duration = Duration::from_secs(5);
 /// One attempt takes no longer than this: the library's own default.
 const ATTEMPT: Duration = Duration::from_secs(30);
+
+/// Credentials are there by then: a machine that has some of its own is told them in milliseconds, and a service that gives
+/// them out for a secret has answered. The library asks two hosts for Google's, each as long as it repeats requests.
+const CREDENTIALS: Duration = Duration::from_secs(10);
 
 /// Where Amazon's, Microsoft's and Google's machines are told their credentials.
 const METADATA: [&str; 2] = ["//169.254.169.254/", "//metadata.google.internal/"];
@@ -68,9 +74,10 @@ impl Place {
         let retry = RetryConfig { retry_timeout: options.timeout, ..RetryConfig::default() };
         let attempt = format!("{} ms", options.timeout.min(ATTEMPT).as_millis());
         let connect = format!("{} ms", options.timeout.min(CONNECT).as_millis());
-        // Two lines that differ by the type of the builder alone.
+        let longest = (options.timeout / 2).min(CREDENTIALS);
+        // Lines that differ by the types alone.
         macro_rules! build {
-            ($builder:expr) => {{
+            ($builder:expr, $unsigned:expr) => {{
                 let limits = [("timeout", &attempt), ("connect_timeout", &connect)];
                 let limits = limits.into_iter().map(|(name, value)| (name.to_owned(), value.clone()));
                 let mut builder = $builder.with_url(self.url.to_string()).with_retry(retry);
@@ -78,14 +85,29 @@ impl Place {
                     let key = name.to_ascii_lowercase().parse().map_err(|_| unknown(&name))?;
                     builder = builder.with_config(key, value);
                 }
-                Box::new(builder.build().map_err(wrong)?)
+                let unsigned = builder.get_config_value(&$unsigned).is_some_and(|value| is_true(&value));
+                let store = builder.build().map_err(wrong)?;
+                let credentials = store.credentials().clone();
+                let ask = move || {
+                    let credentials = credentials.clone();
+                    async move { credentials.get_credential().await.map(drop) }.boxed()
+                };
+                let mut store = Store::new(Box::new(store));
+                store.credentials = (!unsigned).then(|| Credentials::new(longest, Box::new(ask)));
+                return Ok(store);
             }};
         }
         let store: Box<dyn ObjectStore> = match self.scheme {
             ObjectStoreScheme::Local => Box::new(LocalFileSystem::new()),
-            ObjectStoreScheme::AmazonS3 => build!(AmazonS3Builder::from_env()),
-            ObjectStoreScheme::GoogleCloudStorage => build!(GoogleCloudStorageBuilder::from_env()),
-            ObjectStoreScheme::MicrosoftAzure => build!(MicrosoftAzureBuilder::from_env()),
+            ObjectStoreScheme::AmazonS3 => {
+                build!(AmazonS3Builder::from_env(), AmazonS3ConfigKey::SkipSignature)
+            }
+            ObjectStoreScheme::GoogleCloudStorage => {
+                build!(GoogleCloudStorageBuilder::from_env(), GoogleConfigKey::SkipSignature)
+            }
+            ObjectStoreScheme::MicrosoftAzure => {
+                build!(MicrosoftAzureBuilder::from_env(), AzureConfigKey::SkipSignature)
+            }
             ObjectStoreScheme::Http => {
                 let mut client = ClientOptions::new()
                     .with_config(ClientConfigKey::Timeout, attempt)
@@ -106,6 +128,11 @@ impl Place {
     }
 }
 
+/// As the library reads an option that is one of two.
+fn is_true(value: &str) -> bool {
+    ["1", "true", "on", "yes", "y"].iter().any(|word| value.eq_ignore_ascii_case(word))
+}
+
 /// TLS gets its cryptography from the process; the first one to say so decides.
 fn ensure_cryptography() {
     static ONCE: Once = Once::new();
@@ -119,19 +146,63 @@ fn ensure_cryptography() {
 /// wrapped in.
 pub struct Store {
     store: Box<dyn ObjectStore>,
+    /// `None` where requests are not signed.
+    credentials: Option<Credentials>,
+}
+
+/// Asks once for the credentials that requests are signed with, so that who has none is told so in time, and is not told
+/// that the store does not answer.
+struct Credentials {
+    longest: Duration,
+    ask: Box<dyn Fn() -> BoxFuture<'static, object_store::Result<()>> + Send + Sync>,
+    /// They came.
+    are_there: AtomicBool,
+}
+
+impl Credentials {
+    fn new(
+        longest: Duration,
+        ask: Box<dyn Fn() -> BoxFuture<'static, object_store::Result<()>> + Send + Sync>,
+    ) -> Credentials {
+        Credentials { longest, ask, are_there: AtomicBool::new(false) }
+    }
+
+    async fn wait(&self) -> Result<(), Fault> {
+        if self.are_there.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let late = || {
+            let seconds = self.longest.as_secs_f64();
+            let why =
+                format!("none came within {seconds} s; if none were given, this machine has none of its own");
+            Err(Fault::Denied(why))
+        };
+        let asked = tokio::time::timeout(self.longest, (self.ask)()).await;
+        asked.map_or_else(|_| late(), |answer| answer.map_err(fault))?;
+        self.are_there.store(true, Ordering::Relaxed);
+        Ok(())
+    }
 }
 
 impl Store {
     /// Wraps a store.
     #[must_use]
     pub fn new(store: Box<dyn ObjectStore>) -> Store {
-        Store { store }
+        Store { store, credentials: None }
+    }
+
+    /// The store, once there is what its requests are signed with.
+    async fn ready(&self) -> Result<&dyn ObjectStore, Fault> {
+        if let Some(credentials) = &self.credentials {
+            credentials.wait().await?;
+        }
+        Ok(&*self.store)
     }
 }
 
 impl Source for Store {
     fn head<'a>(&'a self, path: &'a str) -> Answer<'a, Stamp> {
-        Box::pin(async move { self.store.head(&location(path)?).await.map(stamp).map_err(fault) })
+        Box::pin(async move { self.ready().await?.head(&location(path)?).await.map(stamp).map_err(fault) })
     }
 
     fn get<'a>(
@@ -151,7 +222,7 @@ impl Source for Store {
                 range: Some(GetRange::Bounded(range)),
                 ..GetOptions::default()
             };
-            let answer = self.store.get_opts(&location(path)?, options).await.map_err(fault)?;
+            let answer = self.ready().await?.get_opts(&location(path)?, options).await.map_err(fault)?;
             if !pinned.is_same(&stamp(answer.meta.clone())) {
                 return Err(Fault::Changed);
             }
@@ -168,17 +239,18 @@ impl Source for Store {
     fn list<'a>(&'a self, path: &'a str, deep: bool, most: usize) -> Answer<'a, Vec<Entry>> {
         Box::pin(async move {
             let prefix = location(path)?;
+            let store = self.ready().await?;
             let object =
                 |meta: ObjectMeta| Entry { path: meta.location.to_string(), stamp: Some(stamp(meta)) };
             if deep {
-                let mut found = self.store.list(Some(&prefix)).take(most + 1);
+                let mut found = store.list(Some(&prefix)).take(most + 1);
                 let mut entries = Vec::new();
                 while let Some(meta) = found.next().await {
                     entries.push(object(meta.map_err(fault)?));
                 }
                 return Ok(entries);
             }
-            let found = self.store.list_with_delimiter(Some(&prefix)).await.map_err(fault)?;
+            let found = store.list_with_delimiter(Some(&prefix)).await.map_err(fault)?;
             let folders = found.common_prefixes.into_iter();
             let folders = folders.map(|path| Entry { path: path.to_string(), stamp: None });
             Ok(folders.chain(found.objects.into_iter().map(object)).take(most + 1).collect())
@@ -250,6 +322,31 @@ mod tests {
         let error = object_store::Error::Generic { store: "S3", source: asked.into() };
         let Fault::Denied(why) = fault(error) else { panic!("a store that failed") };
         assert_eq!(why, "none were given, and this machine has none of its own");
+    }
+
+    fn waited_for(credentials: &Credentials) -> Result<(), Fault> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(credentials.wait())
+    }
+
+    #[test]
+    fn credentials_that_nobody_gives_are_not_waited_for_long() {
+        let longest = Duration::from_millis(500);
+        let never = Credentials::new(longest, Box::new(|| std::future::pending().boxed()));
+        let Err(Fault::Denied(why)) = waited_for(&never) else { panic!("credentials of nobody") };
+        assert_eq!(why, "none came within 0.5 s; if none were given, this machine has none of its own");
+    }
+
+    #[test]
+    fn credentials_that_came_are_asked_for_once() {
+        static ASKED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let given = || {
+            ASKED.fetch_add(1, Ordering::Relaxed);
+            std::future::ready(Ok(())).boxed()
+        };
+        let credentials = Credentials::new(CREDENTIALS, Box::new(given));
+        assert!(waited_for(&credentials).is_ok() && waited_for(&credentials).is_ok());
+        assert_eq!(ASKED.load(Ordering::Relaxed), 1);
     }
 
     #[test]

@@ -68,6 +68,24 @@ fn what_takes_no_wait_is_read_at_once_and_nothing_else_is_asked_for() {
 }
 
 #[test]
+fn every_hit_is_counted_however_quick_they_come() {
+    let shelf = Shelf::new();
+    shelf.put("a", 8 * P);
+    let pool = Pool::new(options(64)).unwrap();
+    let object = open(&pool, &shelf, "a");
+    read(&object, 0, 8 * P).unwrap();
+    let before = pool.statistics().unwrap();
+    // More than a lane holds, from two threads.
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| (0..5000).for_each(|at| _ = object.view(at % 8).unwrap()));
+        }
+    });
+    let counts = pool.statistics().unwrap();
+    assert_eq!((counts.references - before.references, counts.hits - before.hits), (10_000, 10_000));
+}
+
+#[test]
 fn what_is_disclosed_is_there_before_it_is_read_and_no_further_ahead_than_its_share() {
     let shelf = Shelf::new();
     shelf.put("a", 1000 * P);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::attached::Granted;
-use super::board::{Board, GUEST_LANES, LOCAL_LANES, Reference, Shape};
+use super::board::{Board, GUEST_LANES, LOCAL_LANES, Reference, Shape, Tell};
 use super::here::Here;
 use super::lanes::Local;
 use super::mapping::Mapping;
@@ -74,6 +74,7 @@ impl Arena {
     }
 
     /// Is this not a child of the process that has the pool?
+    #[inline]
     pub(crate) fn is_here(&self) -> bool {
         self.here.is_here()
     }
@@ -150,6 +151,7 @@ impl Arena {
 
     // ---- who holds them ----
 
+    #[inline]
     fn holders(&self, slot: u32) -> &AtomicU64 {
         let [holders] = self.holders.words(slot as usize);
         holders
@@ -166,7 +168,13 @@ impl Arena {
         unsafe { std::slice::from_raw_parts(start.as_ptr(), length) }
     }
 
+    /// Is this part published? Under the pool's lock the answer holds; a part whose bucket was full is not found.
+    pub(crate) fn has(&self, serial: u64, part: u32) -> bool {
+        self.board.find(serial, part).is_some()
+    }
+
     /// A part that is published.
+    #[inline]
     fn find(&self, serial: u64, part: u32) -> Option<Held<'_>> {
         let slot = self.board.find(serial, part)?;
         let one_more = |holders: u64| (holders as u32 > 0).then_some(holders + 1);
@@ -176,6 +184,7 @@ impl Arena {
         self.board.holds(slot, serial, part).map(|_| held)
     }
 
+    #[inline]
     fn let_go(&self, slot: u32) {
         let before = self.holders(slot).fetch_sub(1, Release);
         if before as u32 == 1 {
@@ -186,10 +195,10 @@ impl Arena {
     }
 
     /// Copies bytes of an object that are there, without the pool's lock, and leaves `reference` for it; `None` if one of
-    /// its parts is not there, or no lane is free. Says whether somebody is to be told of what this lane has.
-    pub(crate) fn read(&self, reference: Reference, within: usize, buffer: &mut [u8]) -> Option<bool> {
+    /// its parts is not there, or no lane is free.
+    pub(crate) fn read(&self, reference: Reference, within: usize, buffer: &mut [u8]) -> Option<Tell> {
         let lane = self.local.take()?;
-        if !self.board.has_room(lane.lane) {
+        if !self.board.may_read(lane.lane) {
             return None;
         }
         let (mut at, mut rest) = (within, buffer);
@@ -203,28 +212,23 @@ impl Arena {
         if !rest.is_empty() {
             return None;
         }
-        self.board.push(lane.lane, reference);
-        Some(self.is_to_be_told(lane.lane))
+        Some(self.board.leave(lane.lane, reference))
     }
 
-    fn is_to_be_told(&self, lane: u32) -> bool {
-        self.board.untold(lane) >= self.board.told_at()
-    }
-
-    /// References that readers may leave until somebody is to be told.
+    /// References that readers may leave until somebody is told: [`RELAXED`] where the planner does not wait for them.
     pub(crate) fn set_told_at(&self, references: u64) {
         self.board.set_told_at(references);
     }
 
     /// A part that is there, without the pool's lock; otherwise as [`Arena::read`].
-    pub(crate) fn lease(self: &Arc<Arena>, reference: Reference) -> Option<(Buffer, bool)> {
+    pub(crate) fn lease(self: &Arc<Arena>, reference: Reference) -> Option<(Buffer, Tell)> {
         let lane = self.local.take()?;
-        if !self.board.has_room(lane.lane) {
+        if !self.board.may_read(lane.lane) {
             return None;
         }
         let held = self.find(reference.serial, reference.first)?;
-        self.board.push(lane.lane, reference);
-        Some((held.keep(self.clone()), self.is_to_be_told(lane.lane)))
+        let tell = self.board.leave(lane.lane, reference);
+        Some((held.keep(self.clone()), tell))
     }
 }
 
@@ -312,6 +316,7 @@ impl Clone for Buffer {
 
 impl Deref for Buffer {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
         if !self.arena.is_here() {
             return &[];

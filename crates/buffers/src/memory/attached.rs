@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::mm::ProtFlags;
 
-use super::board::{Board, GUEST_LANES, LOCAL_LANES, MOST_GUESTS, Reference, Shape};
+use super::board::{Board, GUEST_LANES, LOCAL_LANES, MOST_GUESTS, Reference, Shape, Tell};
 use super::lanes::Local;
 use super::mapping::Mapping;
 
@@ -61,9 +61,9 @@ impl Attached {
     }
 
     /// As [`super::Arena::read`].
-    pub(crate) fn read(&self, reference: Reference, within: usize, buffer: &mut [u8]) -> Option<bool> {
+    pub(crate) fn read(&self, reference: Reference, within: usize, buffer: &mut [u8]) -> Option<Tell> {
         let lane = self.lanes.take()?;
-        if !self.board.has_room(lane.lane) {
+        if !self.board.may_read(lane.lane) {
             return None;
         }
         let reading = Reading { board: &self.board, lane: lane.lane };
@@ -85,9 +85,7 @@ impl Attached {
         if !rest.is_empty() {
             return None;
         }
-        self.board.push(lane.lane, reference);
-        // Once, and again if nobody comes.
-        Some(self.board.untold(lane.lane).is_multiple_of(self.board.told_at()))
+        Some(self.board.leave(lane.lane, reference))
     }
 }
 

@@ -27,7 +27,7 @@ const HEADER_WORDS: usize = 2;
 /// A cache line of slots. With two parts a bucket on average one in some thousands finds its bucket full; it is then found
 /// under the lock alone.
 const WAYS: usize = 8;
-/// Slot that is being read, tail, head: the rest of the line is nobody's.
+/// Slot that is being read, tail, head, and parts that were read without a reference: the rest of the line is nobody's.
 const LANE_WORDS: usize = 8;
 const REFERENCE_WORDS: usize = 5;
 
@@ -69,6 +69,16 @@ impl Shape {
     }
 }
 
+/// What is to be done about the references in a lane after one more was left there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tell {
+    Nothing,
+    /// Some thread of the pool is to tell the engine of them.
+    Soon,
+    /// The planner waits for them.
+    Now,
+}
+
 /// A read that was answered without the pool's lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Reference {
@@ -106,6 +116,7 @@ impl Board {
     }
 
     /// References that a lane may have until somebody is to be told.
+    #[inline]
     pub(super) fn told_at(&self) -> u64 {
         let [told_at] = self.words.words(0);
         told_at.load(Relaxed).clamp(1, RELAXED)
@@ -120,11 +131,13 @@ impl Board {
 
     // ---- slots and their index ----
 
+    #[inline]
     fn header(&self, slot: u32) -> &[AtomicU64; HEADER_WORDS] {
         self.words.words(WAYS + slot as usize * HEADER_WORDS)
     }
 
     /// The ways of a part's bucket, and how the part is marked there.
+    #[inline]
     fn bucket(&self, serial: u64, part: u32) -> (&[AtomicU64; WAYS], u64) {
         // Fibonacci hashing; the two halves are as good as independent.
         let hash = (serial ^ (u64::from(part) << 32 | u64::from(part))).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -134,6 +147,7 @@ impl Board {
     }
 
     /// A slot that may hold a part. It does if [`Board::holds`] says so while the slot is kept from being filled anew.
+    #[inline]
     pub(super) fn find(&self, serial: u64, part: u32) -> Option<u32> {
         let (ways, mark) = self.bucket(serial, part);
         ways.iter().find_map(|way| {
@@ -148,6 +162,7 @@ impl Board {
     }
 
     /// The length of a part, if it is what the slot holds.
+    #[inline]
     pub(super) fn holds(&self, slot: u32, serial: u64, part: u32) -> Option<u32> {
         let [of, which] = self.header(slot);
         if of.load(SeqCst) != serial {
@@ -190,10 +205,12 @@ impl Board {
 
     // ---- lanes ----
 
+    #[inline]
     fn lane(&self, lane: u32) -> &[AtomicU64; LANE_WORDS] {
         self.words.words(self.shape.lanes_at() + lane as usize * LANE_WORDS)
     }
 
+    #[inline]
     fn place(&self, lane: u32, position: u64) -> &[AtomicU64; REFERENCE_WORDS] {
         let within = (position % LANE_REFERENCES) as usize;
         let place = lane as usize * LANE_REFERENCES as usize + within;
@@ -201,6 +218,7 @@ impl Board {
     }
 
     /// A guest's thread reads this slot from now on, or none.
+    #[inline]
     pub(super) fn set_reading(&self, lane: u32, slot: Option<u32>) {
         match slot {
             Some(slot) => self.lane(lane)[0].store(u64::from(slot) + 1, SeqCst),
@@ -214,17 +232,44 @@ impl Board {
     }
 
     /// How many references of a lane nobody has taken yet.
-    pub(super) fn untold(&self, lane: u32) -> u64 {
+    #[inline]
+    fn untold(&self, lane: u32) -> u64 {
         let [_, tail, head, ..] = self.lane(lane);
         tail.load(Relaxed).wrapping_sub(head.load(Acquire))
     }
 
-    pub(super) fn has_room(&self, lane: u32) -> bool {
+    fn has_room(&self, lane: u32) -> bool {
         self.untold(lane) < LANE_REFERENCES
     }
 
-    /// Leaves a reference, for which there is room.
-    pub(super) fn push(&self, lane: u32, reference: Reference) {
+    /// May a read be answered by way of this lane? Where its reference finds no room it may if nobody waits for that.
+    #[inline]
+    pub(super) fn may_read(&self, lane: u32) -> bool {
+        self.has_room(lane) || self.told_at() == RELAXED
+    }
+
+    /// Leaves a reference where there is room, and otherwise only counts its parts.
+    #[inline]
+    pub(super) fn leave(&self, lane: u32, reference: Reference) -> Tell {
+        if !self.has_room(lane) {
+            let [_, _, _, passed, ..] = self.lane(lane);
+            passed.store(passed.load(Relaxed).wrapping_add(reference.parts.into()), Relaxed);
+            return Tell::Nothing;
+        }
+        self.push(lane, reference);
+        let told_at = self.told_at();
+        let untold = self.untold(lane);
+        match told_at {
+            // A power of two: no division.
+            RELAXED if untold.is_multiple_of(RELAXED) => Tell::Soon,
+            RELAXED => Tell::Nothing,
+            _ if untold.is_multiple_of(told_at) => Tell::Now,
+            _ => Tell::Nothing,
+        }
+    }
+
+    #[inline]
+    fn push(&self, lane: u32, reference: Reference) {
         let [_, tail, ..] = self.lane(lane);
         let position = tail.load(Relaxed);
         let words = [
@@ -240,6 +285,12 @@ impl Board {
         tail.store(position.wrapping_add(1), Release);
     }
 
+    /// Parts that were only counted, since the lane was new. Where a guest writes what it likes the number is any.
+    pub(super) fn passed(&self, lane: u32) -> u64 {
+        let [_, _, _, passed, ..] = self.lane(lane);
+        passed.load(Relaxed)
+    }
+
     /// Takes what a lane has, from the position that `head` counts. What cannot be is passed over: guests write here.
     pub(super) fn take(&self, lane: u32, head: &mut u64, mut each: impl FnMut(Reference)) {
         let [_, tail, published, ..] = self.lane(lane);
@@ -250,12 +301,18 @@ impl Board {
         }
         if count <= LANE_REFERENCES {
             for position in (0..count).map(|at| head.wrapping_add(at)) {
-                let words = self.place(lane, position).each_ref().map(|word| word.load(Relaxed));
-                let [serial, which, at_ns, compute_ns, reader] = words;
-                let compute_ns = Some(compute_ns).filter(|&compute_ns| compute_ns != u64::MAX);
+                let [serial, which, at_ns, compute_ns, reader] = self.place(lane, position);
+                let which = which.load(Relaxed);
                 let (first, parts) = ((which >> 32) as u32, which as u32);
                 if (1..=MOST_READ_PARTS).contains(&parts) {
-                    each(Reference { serial, first, parts, at_ns, compute_ns, reader });
+                    each(Reference {
+                        serial: serial.load(Relaxed),
+                        first,
+                        parts,
+                        at_ns: at_ns.load(Relaxed),
+                        compute_ns: Some(compute_ns.load(Relaxed)).filter(|&ns| ns != u64::MAX),
+                        reader: reader.load(Relaxed),
+                    });
                 }
             }
         }
@@ -309,6 +366,27 @@ mod tests {
             board.withdraw(slot);
         }
         assert_eq!((0..9).filter(|&part| board.find(1, part).is_some()).count(), 0);
+    }
+
+    #[test]
+    fn what_finds_a_lane_full_is_counted_where_nobody_waits_and_refused_where_somebody_does() {
+        let board = board(4);
+        let one = Reference { serial: 3, parts: 2, ..Reference::default() };
+        board.set_told_at(RELAXED);
+        let told = (1..=LANE_REFERENCES + 3).filter(|_| {
+            assert!(board.may_read(0));
+            board.leave(0, one) == Tell::Soon
+        });
+        assert_eq!(told.count() as u64, LANE_REFERENCES / RELAXED);
+        assert_eq!(board.passed(0), 2 * 3);
+        board.set_told_at(100);
+        assert!(!board.may_read(0));
+        let mut head = 0;
+        let mut taken = 0;
+        board.take(0, &mut head, |_| taken += 1);
+        assert_eq!(taken, LANE_REFERENCES);
+        let told = (1..=250).filter(|_| board.leave(0, one) == Tell::Now).count();
+        assert_eq!((told, board.may_read(0)), (2, true));
     }
 
     #[test]

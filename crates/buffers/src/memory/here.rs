@@ -47,6 +47,7 @@ impl Here {
     }
 
     /// Is this the process that made it?
+    #[inline]
     pub(crate) fn is_here(&self) -> bool {
         match self {
             // SAFETY: the page is mapped as long as `self` lives, aligned, and an atomic to everybody.

@@ -37,6 +37,7 @@ impl Local {
     }
 
     /// A lane for one read; `None` when the likely ones are all taken.
+    #[inline]
     pub(super) fn take(&self) -> Option<Taken<'_>> {
         static THREADS: AtomicU32 = AtomicU32::new(0);
         if FIRST.get() == u32::MAX {
@@ -73,15 +74,48 @@ impl Drop for Taken<'_> {
 /// The pool's side: up to where each lane was emptied, and which belong to whom.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    heads: Vec<u64>,
+    heads: Vec<Head>,
     /// Guests, by the place of their lanes; and whose references theirs are, if not the pool's own.
     guests: Vec<Option<Option<Who>>>,
-    gathered: Vec<(Reference, Option<Who>)>,
+    gathered: Gathered,
+}
+
+/// Up to where a lane was emptied.
+#[derive(Debug, Clone, Copy, Default)]
+struct Head {
+    references: u64,
+    /// What the board had counted beside them.
+    passed: u64,
+}
+
+/// What readers did without the lock.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    /// What they left, in the order of time, and whose it is, if not the pool's own.
+    pub(crate) references: Vec<(Reference, Option<Who>)>,
+    /// Parts that they read beside, of which nothing more is known.
+    pub(crate) passed: u64,
+}
+
+impl Gathered {
+    fn take(&mut self, arena: &Arena, lane: u32, head: &mut Head, who: Option<Who>) {
+        let board = arena.board();
+        board.take(lane, &mut head.references, |reference| self.references.push((reference, who)));
+        let passed = board.passed(lane);
+        // What no reader can do in that time a guest has made up.
+        self.passed += u64::from(passed.wrapping_sub(head.passed) as u32);
+        head.passed = passed;
+    }
+
+    fn is_empty(&self) -> bool {
+        self.references.is_empty() && self.passed == 0
+    }
 }
 
 impl Lanes {
     pub(crate) fn new() -> Lanes {
-        Lanes { heads: vec![0; LANES as usize], guests: Vec::new(), gathered: Vec::new() }
+        let heads = vec![Head::default(); LANES as usize];
+        Lanes { heads, guests: Vec::new(), gathered: Gathered::default() }
     }
 
     /// Lanes for a guest, by the first of them; `None` when as many guests as may be have theirs.
@@ -113,7 +147,7 @@ impl Lanes {
     /// A guest is gone: what it read it reads no more.
     pub(crate) fn release(&mut self, arena: &Arena, first: u32) {
         for lane in first..first + GUEST_LANES {
-            arena.board().take(lane, &mut self.heads[lane as usize], |_| {});
+            Gathered::default().take(arena, lane, &mut self.heads[lane as usize], None);
             arena.board().set_reading(lane, None);
         }
         if let Some(guest) = self.guests.get_mut(Lanes::place(first)) {
@@ -131,18 +165,16 @@ impl Lanes {
     }
 
     /// What all lanes have, in the order of time; `None` when it is nothing, which is most often so.
-    pub(crate) fn gather(&mut self, arena: &Arena) -> Option<Vec<(Reference, Option<Who>)>> {
+    pub(crate) fn gather(&mut self, arena: &Arena) -> Option<Gathered> {
         let mut gathered = std::mem::take(&mut self.gathered);
         for lane in 0..arena.local().used.load(Acquire) {
-            let head = &mut self.heads[lane as usize];
-            arena.board().take(lane, head, |reference| gathered.push((reference, None)));
+            gathered.take(arena, lane, &mut self.heads[lane as usize], None);
         }
         for (place, who) in self.guests.iter().enumerate() {
             let Some(who) = who else { continue };
             let first = LOCAL_LANES + place as u32 * GUEST_LANES;
             for lane in first..first + GUEST_LANES {
-                let head = &mut self.heads[lane as usize];
-                arena.board().take(lane, head, |reference| gathered.push((reference, *who)));
+                gathered.take(arena, lane, &mut self.heads[lane as usize], *who);
             }
         }
         if gathered.is_empty() {
@@ -150,13 +182,14 @@ impl Lanes {
             return None;
         }
         // Those of one lane stay in their order.
-        gathered.sort_by_key(|(reference, _)| reference.at_ns);
+        gathered.references.sort_by_key(|(reference, _)| reference.at_ns);
         Some(gathered)
     }
 
     /// Gives back what the next references are gathered in.
-    pub(crate) fn done(&mut self, mut gathered: Vec<(Reference, Option<Who>)>) {
-        gathered.clear();
+    pub(crate) fn done(&mut self, mut gathered: Gathered) {
+        gathered.references.clear();
+        gathered.passed = 0;
         self.gathered = gathered;
     }
 }

@@ -67,6 +67,7 @@ impl Mapping {
     }
 
     /// `N` words from word `at` on.
+    #[inline]
     pub(super) fn words<const N: usize>(&self, at: usize) -> &[AtomicU64; N] {
         assert!((at + N) * 8 <= self.bytes, "word {at} is outside of the mapping");
         // SAFETY: the range lies within the mapping, which lives as long as `self` and, being sealed, has memory behind
@@ -76,6 +77,7 @@ impl Mapping {
     }
 
     /// Where some bytes lie.
+    #[inline]
     pub(super) fn pointer(&self, at: usize, bytes: usize) -> NonNull<u8> {
         assert!(at <= self.bytes && bytes <= self.bytes - at, "byte {at} is outside of the mapping");
         // SAFETY: within the mapping.

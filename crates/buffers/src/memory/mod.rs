@@ -17,9 +17,15 @@
 //! So nothing is copied twice and no copy has to be thrown away: bytes that are read do not change.
 //!
 //! Each read that was answered so leaves a [`Reference`] in its lane. The pool tells them to the engine before it does
-//! anything else under its lock, in the order of their time; who has left many sees to it that somebody does. How many that
-//! are, the board says: few where lists are followed or something is there ahead of its use, and else half of a lane. A reader whose lane
-//! is full takes the way under the lock.
+//! anything else under its lock: those of one lane in their order, those of several by the kernel's last tick (4 ms or less).
+//! So the engine has them all before it decides what goes. Who has left many sees to it that somebody tells them. How many
+//! that are, the board says:
+//!
+//! - *Awaited*, while lists are followed or something is there ahead of its use: a few, and who left the last one tells them
+//!   itself, as the planner fetches by them. A reader whose lane is full takes the way under the lock.
+//! - *Relaxed* otherwise: half of a lane, and a thread of the pool tells them while readers go on. Who is quicker than that
+//!   thread and fills its lane goes on, too: what finds no room is counted, and the engine takes the order from the others
+//!   (as Caffeine's read buffers do: Manes, "Design of a modern cache", 2016).
 
 mod arena;
 mod attached;
@@ -32,6 +38,6 @@ mod tests;
 
 pub(crate) use arena::{Arena, Buffer, Filling};
 pub(crate) use attached::{Attached, Granted};
-pub(crate) use board::{MOST_READ_PARTS, RELAXED, Reference};
+pub(crate) use board::{MOST_READ_PARTS, RELAXED, Reference, Tell};
 pub(crate) use here::Here;
 pub(crate) use lanes::Lanes;

@@ -107,14 +107,14 @@ proptest! {
                         prop_assert_eq!((&own, &its), (&content(serial, part), &content(serial, part)));
                     }
                     let told = lanes.gather(&arena).unwrap_or_default();
-                    prop_assert_eq!(told.len(), if read { 2 } else { 0 });
+                    prop_assert_eq!(told.references.len(), if read { 2 } else { 0 });
                     lanes.done(told);
                 }
                 Act::Lease(serial, part) => {
                     if let Some((buffer, _)) = arena.lease(reference(serial, part)) {
                         leased.push((serial, part, buffer));
                         let told = lanes.gather(&arena).unwrap_or_default();
-                        prop_assert_eq!(told.len(), 1);
+                        prop_assert_eq!(told.references.len(), 1);
                         lanes.done(told);
                     }
                 }
@@ -203,7 +203,7 @@ fn nobody_reads_half_of_what_is_being_filled() {
                 there.pop_front().unwrap().withdraw();
             }
             if let Some(told) = lanes.gather(arena) {
-                read += told.len();
+                read += told.references.len();
                 lanes.done(told);
             }
             // On a busy machine some of the readers have not run at all by then.
