@@ -7,10 +7,11 @@ use foretell_walk::{Disk, Extent, Visit, Walks};
 
 fn main() {
     let mut walks = Walks::new(Disk::as_mounted(), 16 << 20);
-    let mut visits = 0_u64;
+    let (mut visits, mut left) = (0_u64, Vec::new());
     for path in stdin().lock().lines().map_while(Result::ok) {
-        let before = Some(Extent { read: 8, of: 8 });
-        let asked = walks.visit(&Visit { path: path.clone().into(), waited_ns: 1, before }).len();
+        let visit = Visit { path: path.clone().into(), waited_ns: 1, left: std::mem::take(&mut left) };
+        let asked = walks.visit(&visit).len();
+        left.push((visit.path.into(), Extent { read: 8, of: 8 }));
         walks.looked_at(1, 1);
         visits += 1;
         println!("{path}: {asked} asked for, {:?}", walks.guesses());

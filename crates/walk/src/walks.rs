@@ -34,6 +34,8 @@ const FIRST_AHEAD: usize = 4;
 const DIRECTORIES_AHEAD: usize = 8;
 /// Directories that may be read for each visit of a walk that is believed.
 const DIRECTORIES_A_VISIT: u32 = 4;
+/// Files that a walk has come to last, of which it is still to be told how much was read.
+const RECENT: usize = 32;
 /// Files after which it is seen whether they had to be fetched at all.
 const LOOKED_AT: u32 = 32;
 /// Of 32 visits so many waited: what comes is not cached, even if it was by the time that it was looked at.
@@ -57,8 +59,8 @@ pub struct Visit {
     pub path: PathBuf,
     /// What it waited for the device, nanoseconds.
     pub waited_ns: u64,
-    /// What was read of the file at which the same thread was before.
-    pub before: Option<Extent>,
+    /// What was read of files that have been left since the visit before.
+    pub left: Vec<(Arc<Path>, Extent)>,
 }
 
 /// What should be read now.
@@ -106,6 +108,8 @@ struct Walk {
     /// The ways that fit; what they have in common is what has come so far.
     courses: Vec<Course>,
     habits: Habits,
+    /// The files that came last.
+    recent: VecDeque<PathBuf>,
     /// A bit for each of the last visits: it waited.
     waits: u32,
     /// When it was met the last time.
@@ -124,6 +128,13 @@ impl Walk {
 
     fn bits(&self) -> f64 {
         self.leader().map_or(0.0, |at| self.courses[at].bits())
+    }
+
+    fn is_at(&mut self, path: &Path) {
+        self.recent.push_back(path.to_owned());
+        if self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
     }
 }
 
@@ -192,9 +203,16 @@ impl<T: Tree> Walks<T> {
 
     /// A program comes to a file. Returns what should be read before it comes to the next ones.
     pub fn visit(&mut self, visit: &Visit) -> Vec<Wanted> {
-        self.clock += 1;
-        self.guesses.wrong += self.asked.given_up(self.clock);
+        for (path, extent) in &visit.left {
+            let is_there = |walk: &&mut Walk| walk.recent.iter().any(|recent| **recent == **path);
+            if let Some(walk) = self.walks.iter_mut().find(is_there) {
+                walk.habits.read(*extent);
+            }
+        }
         let came = self.asked.came(&visit.path);
+        // What every process reads when it begins is cached, and no step of anybody.
+        self.clock += u64::from(visit.waited_ns > 0 || came != Came::Unasked);
+        self.guesses.wrong += self.asked.given_up(self.clock);
         match came {
             Came::Soon => self.guesses.used += 1,
             Came::Late => {
@@ -231,7 +249,10 @@ impl<T: Tree> Walks<T> {
             return Vec::new();
         }
         let Some((at, is_next)) = self.step(directory, name).or_else(|| self.skip(directory, name)) else {
-            self.begin(directory, name);
+            // Who does not wait needs no help, and is no reason to forget another: a process for each file reads its libraries.
+            if visit.waited_ns > 0 {
+                self.begin(directory, name);
+            }
             return Vec::new();
         };
         let walk = &mut self.walks[at];
@@ -242,9 +263,7 @@ impl<T: Tree> Walks<T> {
         walk.met_at = self.clock;
         walk.waits = walk.waits << 1 | u32::from(visit.waited_ns > 0);
         walk.habits.passed(name, true);
-        if let Some(extent) = visit.before {
-            walk.habits.read(extent);
-        }
+        walk.is_at(&visit.path);
         self.wanted(at)
     }
 
@@ -314,6 +333,7 @@ impl<T: Tree> Walks<T> {
         self.walks.push(Walk {
             courses,
             habits,
+            recent: VecDeque::from([directory.join(name)]),
             waits: 0,
             met_at: self.clock,
             ahead: FIRST_AHEAD,

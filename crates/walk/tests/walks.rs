@@ -86,24 +86,27 @@ struct Outcome {
     listed: usize,
 }
 
-const WHOLE: Option<Extent> = Some(Extent { read: 10, of: 10 });
+const WHOLE: Extent = Extent { read: 10, of: 10 };
 
-fn follow(made: &Made, job: &[PathBuf], before: Option<Extent>) -> Outcome {
+fn visit(path: &Path, waited_ns: u64, left: Option<&PathBuf>, extent: Extent) -> Visit {
+    let left = left.map(|left| (left.as_path().into(), extent)).into_iter().collect();
+    Visit { path: path.to_owned(), waited_ns, left }
+}
+
+fn follow(made: &Made, job: &[PathBuf], extent: Extent) -> Outcome {
     let mut tree = Made { listed: 0, ..made.clone() };
     let mut walks = Walks::new(&mut tree, 64 << 20);
-    let (mut wanted, mut foreseen) = (HashSet::new(), 0);
+    let (mut wanted, mut foreseen, mut left) = (HashSet::new(), 0, None);
     for path in job {
         let is_foreseen = wanted.contains(path);
         foreseen += usize::from(is_foreseen);
-        let found = walks.visit(&Visit { path: path.clone(), waited_ns: u64::from(!is_foreseen), before });
+        let found = walks.visit(&visit(path, u64::from(!is_foreseen), left, extent));
+        left = Some(path);
         for new in found {
             if let Wanted::File(path, bytes) = new {
                 assert!(bytes <= 64 << 20);
                 wanted.insert(path);
             }
-        }
-        if std::env::var_os("DBG").is_some() {
-            eprintln!("AT {} {is_foreseen} {:?}", path.display(), walks.guesses());
         }
         walks.looked_at(1, 1);
     }
@@ -199,6 +202,37 @@ fn processes_that_share_a_list_are_foreseen() {
 }
 
 #[test]
+fn whoever_starts_a_process_for_each_file_is_foreseen() {
+    let mut made = Made::of([20, 7], 8);
+    let libraries =
+        ["/lib/cache", "/lib/x/libc.so", "/bin/cksum", "/usr/locale/all", "/etc/names", "/usr/t/zone"];
+    libraries.iter().for_each(|library| made.add(Path::new(library), Kind::File));
+    let job = made.walk(Path::new("/data"), false, &by_name);
+    let mut tree = made.clone();
+    let mut walks = Walks::new(&mut tree, 64 << 20);
+    let (mut foreseen, mut wanted, mut left) = (0, HashSet::new(), Vec::new());
+    for (at, path) in job.iter().enumerate() {
+        for library in libraries.map(Path::new) {
+            // They are cached from the second process on, and a part of each is read.
+            let (waited_ns, path) = (u64::from(at == 0), library.to_owned());
+            assert_eq!(walks.visit(&Visit { path, waited_ns, left: std::mem::take(&mut left) }), []);
+            left.push((library.into(), Extent { read: 3, of: 500 }));
+        }
+        let is_foreseen = wanted.contains(path);
+        foreseen += usize::from(is_foreseen);
+        let (waited_ns, left_now) = (u64::from(!is_foreseen), std::mem::take(&mut left));
+        for new in walks.visit(&Visit { path: path.clone(), waited_ns, left: left_now }) {
+            let Wanted::File(path, bytes) = new else { continue };
+            assert!(bytes > 500 * 4096 || at < 8, "what is read of a library tells nothing of other files");
+            wanted.insert(path);
+        }
+        left.push((path.as_path().into(), WHOLE));
+    }
+    assert!(foreseen > job.len() * 9 / 10, "{foreseen} of {}", job.len());
+    assert_eq!(walks.guesses().wrong, 0);
+}
+
+#[test]
 fn kinds_of_files_that_are_left_out_are_not_wanted() {
     let mut made = Made::default();
     for (dir, n, kind) in
@@ -255,8 +289,7 @@ fn what_is_cached_or_left_half_way_is_not_fetched() {
     let job = made.walk(Path::new("/data"), false, &by_listing);
     let mut tree = made.clone();
     let mut walks = Walks::new(&mut tree, 64 << 20);
-    let visits =
-        |path: &PathBuf, waited| Visit { path: path.clone(), waited_ns: u64::from(waited), before: WHOLE };
+    let visits = |path: &PathBuf, waited| visit(path, u64::from(waited), Some(path), WHOLE);
     let wanted: usize = job.iter().map(|path| walks.visit(&visits(path, false)).len()).sum();
     assert_eq!(wanted, 0, "nobody waits");
     // Cold at first, and then all of it is there.
@@ -272,9 +305,10 @@ fn what_is_cached_or_left_half_way_is_not_fetched() {
     // No more of each file than was read of those before.
     let mut tree = made.clone();
     let mut walks = Walks::new(&mut tree, 64 << 20);
+    let mut left = None;
     for path in &job {
-        let visit = Visit { before: Some(Extent { read: 2, of: 500 }), ..visits(path, true) };
-        for wanted in walks.visit(&visit) {
+        let extent = Extent { read: 2, of: 500 };
+        for wanted in walks.visit(&visit(path, 1, left.replace(path), extent)) {
             assert!(!matches!(wanted, Wanted::File(_, bytes) if bytes > 2 * 4096));
         }
     }
@@ -303,7 +337,7 @@ fn one_long_wait_is_no_measure_of_what_was_saved() {
     let mut walks = Walks::new(&mut tree, 64 << 20);
     for (at, path) in made.walk(Path::new("/data"), false, &by_name).iter().enumerate() {
         let waited_ns = if at == 0 { 1_000_000_000 } else { 1_000_000 };
-        walks.visit(&Visit { path: path.clone(), waited_ns, before: WHOLE });
+        walks.visit(&visit(path, waited_ns, None, WHOLE));
     }
     let guesses = walks.guesses();
     assert!(guesses.used > 900, "{guesses:?}");
@@ -341,7 +375,7 @@ proptest! {
             for at in from..from + steps {
                 // Now and then a file that is not there any more.
                 let path = orders[order].get(at).cloned().unwrap_or_else(|| format!("/data/gone/{at}").into());
-                for new in walks.visit(&Visit { path, waited_ns: 1, before: WHOLE }) {
+                for new in walks.visit(&visit(&path, 1, None, WHOLE)) {
                     let Wanted::File(path, _) = new else { continue };
                     prop_assert!(orders[0].contains(&path));
                     wanted.insert(path);

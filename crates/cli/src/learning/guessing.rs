@@ -40,8 +40,9 @@ impl Guessing {
     pub(super) fn look(&self, watcher: &mut Watcher) {
         let Some(walker) = &self.0 else { return };
         for visit in watcher.take_visits() {
-            let before = visit.before.map(|(read, of)| Extent { read, of });
-            walker.visited(Visit { path: visit.path, waited_ns: visit.waited_ns, before });
+            let extent = |left: watch::Left| (left.path, Extent { read: left.read, of: left.of });
+            let left = visit.left.into_iter().map(extent).collect();
+            walker.visited(Visit { path: visit.path, waited_ns: visit.waited_ns, left });
         }
         for seen in watcher.take_pieces() {
             let watch::Piece { process, file, path, pages, of, waited_ns } = seen;

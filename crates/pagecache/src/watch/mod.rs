@@ -32,7 +32,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 pub use gather::{Gather, Totals};
-pub use visits::{Piece, Visit};
+pub use visits::{Left, Piece, Visit};
 
 use kin::Kin;
 use loading::Loading;

@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 /// Visits that are kept until they are asked for; of more the newest are lost.
 const VISITS: usize = 4096;
+/// Files that were left and are kept until the next visit; of more the newest are lost.
+const LEFT: usize = 256;
 /// Files whose paths are kept, for the case that they are visited again: 1.5 MB.
 const PATHS: usize = 1 << 14;
 /// Threads that are followed; for one more, all are forgotten. As many processes.
@@ -28,8 +30,19 @@ pub struct Visit {
     /// What it waited to open it and for its first page, nanoseconds. If the file before was mapped, what it waited for that
     /// counts here: a mapped page is told of before it is waited for.
     pub waited_ns: u64,
-    /// Pages that were read of the file which the same thread was at before, and how many it has.
-    pub before: Option<(u32, u32)>,
+    /// Files that threads have left since the visit before, this thread or others, for another file or as they ended.
+    pub left: Vec<Left>,
+}
+
+/// A file that was visited, and is left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// The file.
+    pub path: Arc<Path>,
+    /// Pages that were read of it,
+    pub read: u32,
+    /// and how many it has.
+    pub of: u32,
 }
 
 /// A process has read a piece of a file.
@@ -66,6 +79,7 @@ pub(crate) struct Visits {
     threads: HashMap<u32, At>,
     /// Pages that were read of these.
     read: HashMap<u32, u32>,
+    left: Vec<Left>,
     visits: Vec<Visit>,
     pieces: Vec<Piece>,
     /// Pieces of processes since they waited the last time.
@@ -86,19 +100,29 @@ impl Visits {
             return;
         }
         let Some((path, _)) = self.paths.get(&file) else { return };
+        let path = path.to_path_buf();
         if self.threads.len() >= THREADS {
             self.threads.clear();
             self.read.clear();
         }
         let at = self.threads.insert(tid, At { file, waited_ns: 0 });
         let waited_ns = waited_ns + at.map_or(0, |at| at.waited_ns);
-        let before = at.and_then(|at| {
-            let (_, of) = self.paths.get(&at.file)?;
-            Some((self.read.remove(&at.file)?.min(*of), *of))
-        });
+        if let Some(at) = at {
+            self.leave(at.file);
+        }
         self.read.entry(file).or_insert(0);
         if self.visits.len() < VISITS {
-            self.visits.push(Visit { path: path.to_path_buf(), waited_ns, before });
+            self.visits.push(Visit { path, waited_ns, left: std::mem::take(&mut self.left) });
+        }
+    }
+
+    /// A thread is at this file no more.
+    fn leave(&mut self, file: u32) {
+        let read = self.read.remove(&file);
+        if let (Some(read), Some((path, of))) = (read, self.paths.get(&file))
+            && self.left.len() < LEFT
+        {
+            self.left.push(Left { path: Arc::clone(path), read: read.min(*of), of: *of });
         }
     }
 
@@ -136,7 +160,7 @@ impl Visits {
     pub(super) fn ended(&mut self, tgid: u32) {
         self.since_waiting.remove(&tgid);
         if let Some(at) = self.threads.remove(&tgid) {
-            self.read.remove(&at.file);
+            self.leave(at.file);
         }
     }
 
@@ -190,17 +214,19 @@ mod tests {
         visits.began(2, 0, 0, 0);
         visits.began(1, 1, 0, 0);
         visits.began(1, 9, 0, 0);
-        let told: Vec<_> = visits.take().into_iter().map(|v| (v.path, v.waited_ns, v.before)).collect();
-        let path = PathBuf::from;
-        assert_eq!(told, [(path("/0"), 7, None), (path("/0"), 0, None), (path("/1"), 0, Some((8, 8)))]);
+        let told: Vec<_> = visits.take().into_iter().map(|v| (v.path, v.waited_ns, v.left)).collect();
+        let (path, left) =
+            (PathBuf::from, |path, read| vec![Left { path: Path::new(path).into(), read, of: 8 }]);
+        assert_eq!(told, [(path("/0"), 7, vec![]), (path("/0"), 0, vec![]), (path("/1"), 0, left("/0", 8))]);
         visits.waited(1, 0, 5);
         visits.waited(1, 1, 6);
         visits.waited(1, 1, 1);
         visits.began(1, 0, 0, 2);
         assert_eq!(visits.take()[0].waited_ns, 9, "with what it waited for the file before");
+        visits.read(0, 3);
         visits.ended(1);
         visits.began(1, 2, 0, 0);
-        assert_eq!(visits.take()[0].before, None);
+        assert_eq!(visits.take()[0].left, left("/0", 3), "as its process has ended");
         for n in 0..2 * VISITS as u32 {
             visits.began(n, 0, 0, 0);
         }
