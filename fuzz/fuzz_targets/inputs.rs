@@ -4,7 +4,7 @@
 
 #![no_main]
 
-use foretell_policy::{Action, Allocation, Block, Config, Engine, Input, Nanos, Prefetch, Residency};
+use foretell_policy::{Action, Allocation, Block, Config, Engine, Input, Limits, Nanos, Prefetch, Residency};
 use foretell_replay::{Log, Reader, Record};
 use libfuzzer_sys::fuzz_target;
 
@@ -22,6 +22,8 @@ fn configured(choice: [u8; 4]) -> Config {
         allocation: allocations[allocation % allocations.len()],
         residency: if residency % 2 == 0 { Residency::Exact } else { Residency::Advisory },
         disks: 2,
+        // Lists soon have something that waits.
+        limits: Limits { held_ahead: 1, ..Limits::default() },
         ..Config::new(1 + cache as u32)
     }
 }

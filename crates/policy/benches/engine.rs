@@ -110,16 +110,65 @@ fn misses(bencher: Bencher, control: Control) {
     });
 }
 
-/// Half of the references are disclosed hits in a scattered order, over and over.
-#[divan::bench(sample_count = 10)]
-fn disclosed_hits(bencher: Bencher) {
+/// In which order a list names the cached blocks.
+#[derive(Debug, Clone, Copy)]
+enum Listed {
+    InOrder,
+    Scattered,
+}
+
+/// Each once.
+fn list(file: FileId, listed: Listed) -> Vec<Block> {
+    let mut indices: Vec<u32> = (0..CACHE_BLOCKS).collect();
+    if let Listed::Scattered = listed {
+        let mut state = 1;
+        for at in (1..indices.len()).rev() {
+            indices.swap(at, scattered(&mut state) as usize % (at + 1));
+        }
+    }
+    indices.into_iter().map(|index| Block::new(file, index)).collect()
+}
+
+/// References that are disclosed at a time, just before they are made.
+const DISCLOSED: usize = 4096;
+
+/// Hits that a list names, with the time to disclose them.
+#[divan::bench(args = [Listed::InOrder, Listed::Scattered], sample_count = 10)]
+fn listed_hits(bencher: Bencher, listed: Listed) {
     let mut s = setup(Control::Lru);
-    let mut state = 1;
+    let list = list(s.file, listed);
     bencher.counter(ItemsCount::new(REFERENCES)).bench_local(|| {
-        let list: Vec<Block> =
-            (0..REFERENCES).map(|_| Block::new(s.file, scattered(&mut state) % CACHE_BLOCKS)).collect();
-        s.engine.disclose(Nanos(0), s.manager, &list);
-        for block in list {
+        for piece in list.chunks(DISCLOSED) {
+            s.engine.disclose(Nanos(0), s.manager, piece);
+            for block in piece {
+                reference(&mut s, block.index);
+            }
+        }
+    });
+}
+
+/// The same hits, in the same order, that no list names.
+#[divan::bench(args = [Listed::InOrder, Listed::Scattered], sample_count = 10)]
+fn unlisted_hits(bencher: Bencher, listed: Listed) {
+    let mut s = setup(Control::Lru);
+    let list = list(s.file, listed);
+    bencher.counter(ItemsCount::new(REFERENCES)).bench_local(|| {
+        for block in &list {
+            reference(&mut s, block.index);
+        }
+    });
+}
+
+/// The same by a manager that has a list, of another file.
+#[divan::bench(args = [Listed::InOrder, Listed::Scattered], sample_count = 10)]
+fn hits_beside_a_list(bencher: Bencher, listed: Listed) {
+    let mut s = setup(Control::Lru);
+    let other = s.engine.add_file(Layout::Unknown).expect("a second file");
+    let future: Vec<Block> = (0..DISCLOSED as u32).map(|index| Block::new(other, index)).collect();
+    s.engine.disclose(Nanos(0), s.manager, &future);
+    let list = list(s.file, listed);
+    bencher.counter(ItemsCount::new(REFERENCES)).bench_local(|| {
+        for block in &list {
             reference(&mut s, block.index);
         }
     });

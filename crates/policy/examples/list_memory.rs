@@ -1,8 +1,8 @@
 //! How much memory the engine takes for a list: `cargo run --release -p foretell-policy --example list_memory`.
 //!
 //! Each row is what the process's resident memory grows by, for each reference of the list, when a list is disclosed to
-//! an engine that knows nothing yet: all of it at once, or 8 caches ahead of a reader that goes through it. Rows run in
-//! processes of their own, so that none uses what another one has freed.
+//! an engine that knows nothing yet: all of it at once, the same with each file's blocks in no order, or 8 caches ahead of a
+//! reader that goes through it. Rows run in processes of their own, so that none uses what another one has freed.
 
 use std::io::Write;
 
@@ -10,6 +10,12 @@ use foretell_policy::{Action, Block, Config, Engine, Input, Layout, ManagerId, N
 
 /// Blocks that the list names, and how many times.
 const ROWS: [(u32, u32); 5] = [(4_000_000, 1), (1_000_000, 4), (400_000, 10), (100_000, 40), (40_000, 100)];
+
+/// Blocks of a file.
+const FILE_BLOCKS: u32 = 1000;
+
+/// In no order, the next block of a file is so many further on.
+const SCATTERED: u32 = 387;
 
 /// References that are disclosed at a time.
 const PIECE: usize = 1 << 16;
@@ -50,25 +56,32 @@ impl Scene {
     }
 }
 
-/// Bytes for each reference of a list, disclosed all at once or as a reader goes through it.
-fn measure(blocks: u32, times: u32, is_read: bool) -> Result<f64, Box<dyn std::error::Error>> {
+/// How a list is disclosed.
+const ONCE: &str = "once";
+const IN_NO_ORDER: &str = "in-no-order";
+const AS_READ: &str = "as-read";
+
+/// Bytes for each reference of a list.
+fn measure(blocks: u32, times: u32, how: &str) -> Result<f64, Box<dyn std::error::Error>> {
     let mut config = Config { prefetch: Prefetch::Informed, ..Config::new(CACHE_BLOCKS) };
     config.limits.disclosed_blocks = u32::MAX;
     let mut engine = Engine::new(config);
     let manager = engine.add_manager(true)?;
     let process = engine.add_process(manager);
-    // Files of 1,000 blocks.
     let mut files = Vec::new();
-    for _ in 0..blocks.div_ceil(1000) {
+    for _ in 0..blocks.div_ceil(FILE_BLOCKS) {
         files.push(engine.add_file(Layout::Unknown)?);
     }
     let numbers = (0..times).flat_map(move |_| 0..blocks);
-    let list = numbers.map(move |number| Block::new(files[(number / 1000) as usize], number % 1000));
+    let step = if how == IN_NO_ORDER { SCATTERED } else { 1 };
+    let list = numbers.map(move |number| {
+        Block::new(files[(number / FILE_BLOCKS) as usize], number % FILE_BLOCKS * step % FILE_BLOCKS)
+    });
     let references = list.clone();
     let mut scene =
         Scene { engine, manager, list: Box::new(list), piece: Vec::with_capacity(PIECE), taken: 0 };
     let before = resident_bytes()?;
-    if is_read {
+    if how == AS_READ {
         for block in references {
             while scene.engine.disclosed_ahead(manager) < 8 * CACHE_BLOCKS as usize && scene.disclose() {
                 scene.perform();
@@ -86,21 +99,20 @@ fn measure(blocks: u32, times: u32, is_read: bool) -> Result<f64, Box<dyn std::e
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    if let (Some(blocks), Some(times), Some(is_read)) = (arguments.next(), arguments.next(), arguments.next())
-    {
-        print!(" {:.1} |", measure(blocks.parse()?, times.parse()?, is_read.parse()?)?);
+    if let (Some(blocks), Some(times), Some(how)) = (arguments.next(), arguments.next(), arguments.next()) {
+        print!(" {:.1} |", measure(blocks.parse()?, times.parse()?, &how)?);
         return Ok(());
     }
     println!(
-        "| distinct blocks | each named | bytes a reference, all at once | 8 caches ahead of a reader |"
+        "| distinct blocks | each named | bytes a reference, all at once | in no order | 8 caches ahead of a reader |"
     );
-    println!("| ---: | ---: | ---: | ---: |");
+    println!("| ---: | ---: | ---: | ---: | ---: |");
     for (blocks, times) in ROWS {
         print!("| {blocks} | {times} |");
         std::io::stdout().flush()?;
-        for is_read in ["false", "true"] {
+        for how in [ONCE, IN_NO_ORDER, AS_READ] {
             let own = std::env::current_exe()?;
-            let arguments = [blocks.to_string(), times.to_string(), is_read.to_owned()];
+            let arguments = [blocks.to_string(), times.to_string(), how.to_owned()];
             // The C library gives back what is freed, as it does from the start; else tables that have moved count twice.
             let mut command = std::process::Command::new(own);
             command.args(arguments).env("MALLOC_MMAP_THRESHOLD_", "131072").status()?;

@@ -271,6 +271,11 @@ impl Blocks {
         }
     }
 
+    /// Is the file known?
+    pub(crate) fn is_file(&self, file: FileId) -> bool {
+        matches!(self.files.get(file.0 as usize), Some(Some(f)) if !f.removed)
+    }
+
     /// Is the block inside its file, as far as the file's length is known?
     pub(crate) fn exists(&self, block: Block) -> bool {
         matches!(self.files.get(block.file.0 as usize), Some(Some(f)) if block.index < f.length_blocks)

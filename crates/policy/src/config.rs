@@ -89,6 +89,9 @@ pub struct Limits {
     /// and can be appended once the cursor has moved on. ACFS allowed 5,000.
     /// Of those that the cursor has left behind, 8 caches are held, 262,144 at least, and no more than as many again.
     pub disclosed_blocks: u32,
+    /// Entries of one disclosed list ahead of its cursor that count, up to some 70 bytes each; 8 caches at least, and no more
+    /// than `disclosed_blocks`. Further ones wait, 12 bytes for each run of neighbours, until the cursor has come nearer.
+    pub held_ahead: u32,
     /// Lists of one manager, one for each reader that it expects; disclosures to further ones are refused.
     pub lists_per_manager: u32,
     /// Processes of one manager that are matched against its lists at a time; references of further ones are
@@ -107,6 +110,7 @@ impl Default for Limits {
             levels_per_manager: 64,
             file_records_per_manager: 1 << 16,
             disclosed_blocks: 1 << 22,
+            held_ahead: 1 << 18,
             lists_per_manager: 256,
             readers_per_manager: 1024,
             placeholders: 1 << 20,

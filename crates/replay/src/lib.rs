@@ -46,7 +46,7 @@ pub use writer::{DEFAULT_LIMIT_BYTES, Log, Writer, Written};
 pub const MAGIC: [u8; 8] = *b"FTLINPUT";
 
 /// The version of the format that is written and read.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// Inputs between two checks of the whole sum. A page of them costs 0.01 bytes an input.
 pub const CHECK_INPUTS: u64 = 4096;

@@ -161,6 +161,7 @@ fn config() -> impl Strategy<Value = Config> {
                 config.limits.levels_per_manager = 2;
                 config.limits.file_records_per_manager = 2;
                 config.limits.disclosed_blocks = 20;
+                config.limits.held_ahead = 1;
                 config.limits.lists_per_manager = 2;
                 config.limits.readers_per_manager = 2;
                 config.limits.placeholders = 3;

@@ -335,6 +335,8 @@ pub fn configure(cell: &Cell) -> Config {
     // The driver's queue orders requests; the policy hands them over as they will be referenced.
     config.order = Order::Fcfs;
     config.limits.disclosed_blocks = u32::MAX;
+    // What is published is told all of its future.
+    config.limits.held_ahead = u32::MAX;
     config.limits.files = u32::MAX;
     config.limits.file_records_per_manager = u32::MAX;
     config

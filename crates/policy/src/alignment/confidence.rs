@@ -139,17 +139,51 @@ impl Confidence {
     }
 }
 
-/// The first unused position of a class from one on, if it is near.
+/// The first unused position of a class from one on, if it is near. What was not disclosed is judged apart (see the
+/// knowledge's completion).
 fn pick(list: &List, used: &Used, from: u32, class: Class) -> Option<u32> {
-    let end = list.len().min(from.saturating_add(if class == Class::Any { 1 } else { SEARCH }));
-    (from..end).find(|&p| {
-        // What was not disclosed is judged apart (see the knowledge's completion).
-        !used.contains(p)
-            && !list.is_completed(p)
-            && match class {
-                Class::Any => true,
-                Class::Run => list.is_run(p),
-                Class::Isolated => !list.is_run(p),
+    let unused = |p: &u32| !used.contains(*p);
+    let near = from..from.saturating_add(SEARCH);
+    match class {
+        Class::Any => Some(from).filter(|&p| p < list.len() && !list.is_completed(p)).filter(unused),
+        Class::Run => list.disclosed(near, true).find(unused),
+        Class::Isolated => list.disclosed(near, false).find(unused),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::Reference;
+    use super::*;
+
+    proptest! {
+        /// As a look at each position.
+        #[test]
+        fn picks_the_first_that_fits(
+            listed in prop::collection::vec((0..12u32, 0..3u32, any::<bool>()), 0..80),
+            taken in prop::collection::vec(0..80u32, 0..40),
+            from in 0..90u32,
+        ) {
+            let (mut list, mut used) = (List::default(), Used::default());
+            for &(index, file, completed) in &listed {
+                list.append(Reference { block: 3 * index + file, file, index });
+                if completed {
+                    list.mark_completed();
+                }
             }
-    })
+            for p in taken {
+                used.insert(p);
+            }
+            for class in CLASSES {
+                let reach = if class == Class::Any { 1 } else { SEARCH };
+                let naive = (from..list.len().min(from + reach)).find(|&p| {
+                    let fits = class == Class::Any || (class == Class::Run) == list.is_run(p);
+                    fits && !list.is_completed(p) && !used.contains(p)
+                });
+                prop_assert_eq!(pick(&list, &used, from, class), naive, "{:?}", class);
+            }
+        }
+    }
 }

@@ -11,6 +11,7 @@
 //! ten positions or more.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::Reference;
 use super::paged::Paged;
@@ -217,6 +218,17 @@ impl List {
     /// Is the position part of a sequential run in the list?
     pub(crate) fn is_run(&self, position: u32) -> bool {
         self.mark(position).is_some_and(|m| m & RUN != 0)
+    }
+
+    /// The disclosed positions of a range that are part of a run, or those that are not, in order. Cheaper than to ask of
+    /// each.
+    pub(crate) fn disclosed(&self, range: Range<u32>, in_run: bool) -> impl Iterator<Item = u32> {
+        let wanted = if in_run { RUN } else { 0 };
+        let from = range.start.clamp(self.first(), self.len());
+        let to = range.end.clamp(from, self.len());
+        let (from_first, to_first) = ((from - self.first()) as usize, (to - self.first()) as usize);
+        let marks = (from..to).zip(self.marks.range(from_first..to_first));
+        marks.filter(move |(_, mark)| **mark & (RUN | COMPLETED) == wanted).map(|(position, _)| position)
     }
 
     /// How many positions name a block.

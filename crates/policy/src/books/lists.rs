@@ -10,6 +10,10 @@ use crate::ids::{Block, ManagerId, ProcessId};
 /// arrived and the alignment is asked.
 const ABOUT_NOW: u32 = 64;
 
+/// References that wait and become positions of a list with one reference: more than one, so that a reader that passes
+/// over some does not come to the end of what is held.
+const HELD_AT_A_REFERENCE: u32 = 4;
+
 impl Books {
     /// Appends to one of the manager's lists; gives how many references were taken.
     pub(crate) fn disclose(&mut self, manager: ManagerId, list: u32, blocks: &[Block]) -> usize {
@@ -21,25 +25,53 @@ impl Books {
             return 0;
         }
         self.control(manager);
-        let completes = self.config.prefetch.doubts_lists();
-        if completes {
+        if self.config.prefetch.doubts_lists() {
             self.managers.measure_unlisted(manager, self.config.cache_blocks);
         }
         let ahead = self.knowledge.list(manager, list).map_or(0, |l| l.ahead() as usize);
         let room = (self.config.limits.disclosed_blocks as usize).saturating_sub(ahead);
         let mut taken = 0;
         for &block in blocks.iter().take(room) {
-            if completes {
-                for index in self.knowledge.continue_run(manager, list, block) {
-                    self.append(manager, list, Block::new(block.file, index), true);
+            if !self.knowledge.is_far(manager, list) {
+                if !self.go_on(manager, list, block) {
+                    break;
                 }
-            }
-            if !self.append(manager, list, block, false) {
+            } else if self.blocks.is_file(block.file) {
+                self.knowledge.put_off(manager, list, block);
+            } else {
                 break;
             }
             taken += 1;
         }
         taken
+    }
+
+    /// Some of what waits becomes positions, as the manager's readers have come nearer.
+    #[inline]
+    pub(crate) fn hold_more(&mut self, manager: ManagerId) {
+        if !self.knowledge.is_waiting() {
+            return;
+        }
+        for list in 0..self.knowledge.list_count(manager) {
+            for _ in 0..HELD_AT_A_REFERENCE {
+                let Some(block) = self.knowledge.due(manager, list) else { break };
+                // The rest goes on when there is room.
+                if !self.go_on(manager, list, block) && self.blocks.is_file(block.file) {
+                    break;
+                }
+                self.knowledge.take_due(manager, list);
+            }
+        }
+    }
+
+    /// Appends a reference, and what completes the run that it is part of; false if there is no room.
+    fn go_on(&mut self, manager: ManagerId, list: usize, block: Block) -> bool {
+        if self.config.prefetch.doubts_lists() {
+            for index in self.knowledge.continue_run(manager, list, block) {
+                self.append(manager, list, Block::new(block.file, index), true);
+            }
+        }
+        self.append(manager, list, block, false)
     }
 
     fn append(&mut self, manager: ManagerId, list: usize, block: Block, completed: bool) -> bool {

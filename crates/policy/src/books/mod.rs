@@ -128,6 +128,7 @@ impl Books {
     }
 
     pub(crate) fn remove_file(&mut self, file: FileId) {
+        self.knowledge.forget_waiting_of(file);
         let end = self.blocks.part_end(file, 0, u32::MAX, REMOVED_AT_ONCE);
         self.remove_part(file, 0, end);
         for pools in self.managers.all_pools() {

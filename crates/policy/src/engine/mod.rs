@@ -218,6 +218,7 @@ impl Engine {
             self.planner.before_demand(&mut Desk::new(&mut self.books, now), manager, b);
         }
         let access = self.books.reference(process, manager, b, stalled);
+        self.books.hold_more(manager);
         if let Some(guard) = &mut self.guard {
             guard.accessed(process, self.books.was_predicted());
         }

@@ -2,6 +2,7 @@
 
 use super::completion::Completion;
 use super::positions::PositionSet;
+use super::waiting::Waiting;
 use crate::blocks::{BlockId, Blocks, Mark, State};
 use crate::ids::{DiskId, ManagerId};
 
@@ -35,6 +36,8 @@ pub(crate) struct List {
     pub(super) completion: Completion,
     /// What is appended continues a run.
     pub(super) continues: bool,
+    /// What follows its last position.
+    pub(super) waiting: Waiting,
     cached: PositionSet,
     missing: Vec<PositionSet>,
     /// The same of all disks, if there are several.
@@ -57,6 +60,7 @@ impl List {
             suspended: false,
             completion: Completion::default(),
             continues: false,
+            waiting: Waiting::default(),
             cached: PositionSet::default(),
             missing: (0..disks).map(|_| PositionSet::default()).collect(),
             missing_anywhere: (disks > 1).then(PositionSet::default),
@@ -78,8 +82,13 @@ impl List {
         self.cursor
     }
 
-    /// Positions at or after the cursor.
+    /// References at or after the cursor.
     pub(crate) fn ahead(&self) -> u32 {
+        self.held_ahead().saturating_add(self.waiting.len())
+    }
+
+    /// Positions at or after the cursor.
+    pub(super) fn held_ahead(&self) -> u32 {
         self.end - self.cursor
     }
 

@@ -21,11 +21,15 @@
 //! Positions count from the beginning of the list and are 32 bits wide: a list ends for good after 2^32 of them, 32 TiB
 //! of 8 KiB blocks. What the reader has left behind further than some caches is released, 64 positions at a time, while
 //! the list goes on: it cannot go back there. Held are no more than twice what may lie ahead of the cursor.
+//!
+//! What lies further ahead than `Limits::held_ahead` and some caches *waits* in few bytes ([`waiting`]): it says nothing of
+//! any block, and no jump goes there, until the reader has come nearer.
 
 mod completion;
 mod following;
 mod list;
 pub(crate) mod positions;
+mod waiting;
 mod withdrawn;
 
 pub(crate) use list::List;
@@ -33,12 +37,16 @@ pub(crate) use list::List;
 use crate::alignment::{self, Class, Match, Readers, Reference};
 use crate::blocks::{BlockId, Blocks};
 use crate::config::Limits;
-use crate::ids::{Block, ManagerId, ProcessId};
+use crate::ids::{Block, FileId, ManagerId, ProcessId};
 use crate::recency::NONE;
 use withdrawn::Withdrawn;
 
 /// Predictions that a new list is taken to have made rightly.
 const TRUST: f64 = 4.0;
+
+/// What is held of a list ahead of its reader, at least: this many caches. Optimal replacement has nothing to choose from
+/// beyond as many different blocks as are cached, and lists name blocks repeatedly.
+const CACHES_AHEAD: u32 = 8;
 
 /// What is held of a list behind its reader: this many caches,
 const CACHES_BEHIND: u32 = 8;
@@ -94,6 +102,10 @@ pub(crate) struct Knowledge {
     vacant: Vec<u32>,
     disks: u16,
     limits: alignment::Limits,
+    /// Positions ahead of a list's cursor beyond which further references wait.
+    held_ahead: u32,
+    /// References that wait, of all lists.
+    waiting: u64,
     /// Lists begun so far: no two of them count their changes from the same number.
     begun: u32,
     /// Blocks that lost their next use and whose place is to be looked at.
@@ -108,10 +120,12 @@ pub(crate) struct Knowledge {
 
 impl Knowledge {
     pub(crate) fn new(disks: u16, cache_blocks: u32, limits: &Limits) -> Knowledge {
+        let held_ahead = limits.held_ahead.max(cache_blocks.saturating_mul(CACHES_AHEAD));
+        let held_ahead = held_ahead.min(limits.disclosed_blocks);
         let limits = alignment::Limits {
             window: cache_blocks,
             // A part can always be released where no more lie ahead than may.
-            positions: limits.disclosed_blocks.saturating_add(alignment::RELEASED).saturating_mul(2),
+            positions: held_ahead.saturating_add(alignment::RELEASED).saturating_mul(2),
             behind: cache_blocks.saturating_mul(CACHES_BEHIND).max(LEAST_BEHIND),
             ids: NONE - 1,
             streams: limits.lists_per_manager.min(u32::from(u16::MAX)),
@@ -125,6 +139,8 @@ impl Knowledge {
             vacant: Vec::new(),
             disks,
             limits,
+            held_ahead,
+            waiting: 0,
             begun: 0,
             unlisted: Vec::new(),
             passed_by: Vec::new(),
@@ -203,6 +219,50 @@ impl Knowledge {
     pub(crate) fn end_reader(&mut self, manager: ManagerId, process: ProcessId) {
         if let Some(known) = self.of_mut(manager) {
             known.readers.end(process.0);
+        }
+    }
+
+    /// Is what is appended to a list too far ahead of its cursor to be held?
+    pub(crate) fn is_far(&self, manager: ManagerId, list: usize) -> bool {
+        self.list(manager, list).is_some_and(|l| l.waiting.len() > 0 || l.held_ahead() >= self.held_ahead)
+    }
+
+    /// Appends a reference that is far ahead.
+    pub(crate) fn put_off(&mut self, manager: ManagerId, list: usize, block: Block) {
+        if let Some(l) = self.list_mut(manager, list) {
+            l.waiting.push(block);
+            self.waiting += 1;
+        }
+    }
+
+    /// Does a list of anybody go on with references that wait?
+    #[inline]
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// The reference that a list goes on with, if its reader has come near enough.
+    pub(crate) fn due(&self, manager: ManagerId, list: usize) -> Option<Block> {
+        let l = self.list(manager, list)?;
+        if l.held_ahead() < self.held_ahead { l.waiting.first() } else { None }
+    }
+
+    /// That has become a position, or cannot.
+    pub(crate) fn take_due(&mut self, manager: ManagerId, list: usize) {
+        if let Some(l) = self.list_mut(manager, list)
+            && l.waiting.pop().is_some()
+        {
+            self.waiting -= 1;
+        }
+    }
+
+    /// A file is gone: what waits does not name it any more, as its number may become another one's.
+    pub(crate) fn forget_waiting_of(&mut self, file: FileId) {
+        if !self.is_waiting() {
+            return;
+        }
+        for l in self.known.iter_mut().flatten().flat_map(|known| &mut known.lists) {
+            self.waiting -= u64::from(l.waiting.forget_file(file));
         }
     }
 

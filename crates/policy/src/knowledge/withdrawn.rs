@@ -37,9 +37,12 @@ impl Knowledge {
     /// Withdraws a manager's lists; gives blocks that they still named, in ascending order of next use: all of them,
     /// or the first, and [`Knowledge::take_out`] gives the others.
     pub(crate) fn withdraw(&mut self, blocks: &mut Blocks, manager: ManagerId) -> Vec<BlockId> {
-        let Some(known) = self.known.get_mut(manager.0 as usize).and_then(Option::take) else {
+        let Some(mut known) = self.known.get_mut(manager.0 as usize).and_then(Option::take) else {
             return Vec::new();
         };
+        for l in &mut known.lists {
+            self.waiting -= u64::from(std::mem::take(&mut l.waiting).len());
+        }
         self.bases[manager.0 as usize] = known.base.wrapping_add(known.lists.len() as u16);
         self.withdrawn.positions += positions(&known);
         self.withdrawn.leaving.push_back(Leaving { manager, known, list: 0, position: 0 });

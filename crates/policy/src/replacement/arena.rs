@@ -49,6 +49,16 @@ pub(super) struct Arena {
 /// Places of the smallest index.
 const MIN_PLACES: usize = 16;
 
+/// Neighbouring keys that have neighbouring places: half of a cache line of the index.
+const NEIGHBOURS: u64 = 8;
+
+/// The home of a key in an index of `mask + 1` places. Neighbours lie together, as a program that reads in order takes
+/// them one after the other; where they lie is mixed, so that groups do not heap up.
+#[inline]
+fn home(key: u64, mask: usize) -> usize {
+    (mixed(key / NEIGHBOURS).wrapping_mul(NEIGHBOURS) + key % NEIGHBOURS) as usize & mask
+}
+
 /// Bits of a number mixed so that each depends on all (the finaliser of SplitMix64; Steele, Lea and
 /// Flood, "Fast splittable pseudorandom number generators", 2014).
 #[inline]
@@ -121,7 +131,7 @@ impl Arena {
         // What was pushed on by this one moves back, so that no search ends at the hole.
         let mut at = (hole + 1) & mask;
         while self.index[at] != NONE {
-            let home = mixed(self[self.index[at]].key) as usize & mask;
+            let home = home(self[self.index[at]].key, mask);
             if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(hole) & mask) {
                 self.index[hole] = self.index[at];
                 hole = at;
@@ -141,12 +151,12 @@ impl Arena {
     }
 
     fn home(&self, key: u64) -> Option<usize> {
-        (!self.index.is_empty()).then(|| mixed(key) as usize & (self.index.len() - 1))
+        (!self.index.is_empty()).then(|| home(key, self.index.len() - 1))
     }
 
     fn note(&mut self, slot: Slot) {
         let mask = self.index.len() - 1;
-        let mut at = mixed(self[slot].key) as usize & mask;
+        let mut at = home(self[slot].key, mask);
         while self.index[at] != NONE {
             at = (at + 1) & mask;
         }
