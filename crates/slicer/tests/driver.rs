@@ -71,6 +71,16 @@ fn a_device_is_written_to_and_stays_one() {
     assert!(fs::metadata(&null).unwrap().file_type().is_char_device());
 }
 
+/// GCC's header of vector instructions has words that clang does not know, once it is preprocessed.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn what_the_front_end_cannot_read_preprocessed_is_read_as_it_was_written() {
+    let folder = folder_with(&[("a.c", &format!("#include <immintrin.h>\n{PROGRAM}"))]);
+    let (source, program) = (folder.path().join("a.c"), folder.path().join("prog"));
+    assert_eq!(cc(&["-o"], &[&program, &source]), None);
+    assert!(is_translated(&program));
+}
+
 #[test]
 fn no_other_file_is_touched() {
     let folder = folder_with(&[("a.c", PROGRAM)]);
