@@ -130,9 +130,12 @@ fn what_no_slice_needs_is_not_compiled_again() {
     let (compiler, log) = (project.path("compiler"), project.path("log"));
     fs::write(&compiler, format!("#!/bin/sh\necho \"$@\" >>'{}'\nexec cc \"$@\"\n", log.display())).unwrap();
     fs::set_permissions(&compiler, fs::Permissions::from_mode(0o755)).unwrap();
-    for arguments in
-        ["-c -Iinclude main.c", "-c -Iinclude where.c", "-c other.c", "-o prog main.o where.o other.o"]
-    {
+    for arguments in [
+        "-c -Iinclude -DCOUNT=20 main.c",
+        "-c -Iinclude where.c",
+        "-c other.c",
+        "-o prog main.o where.o other.o",
+    ] {
         let output = Command::new(env!("CARGO_BIN_EXE_foretell"))
             .arg("cc")
             .args(arguments.split_whitespace())
