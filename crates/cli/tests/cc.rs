@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -119,6 +120,40 @@ fn objects_become_a_program_that_prefetches() {
     assert!(fs::read_to_string(project.path("main.d")).unwrap().contains("main.c include/where.h"));
     assert!(
         fs::read_to_string(project.path("kept/prog/main.i")).unwrap().contains("foretell_prefetch_pread")
+    );
+}
+
+#[test]
+fn what_no_slice_needs_is_not_compiled_again() {
+    let project = Project::new();
+    fs::write(project.path("other.c"), "int other(void) { return 7; }\n").unwrap();
+    let (compiler, log) = (project.path("compiler"), project.path("log"));
+    fs::write(&compiler, format!("#!/bin/sh\necho \"$@\" >>'{}'\nexec cc \"$@\"\n", log.display())).unwrap();
+    fs::set_permissions(&compiler, fs::Permissions::from_mode(0o755)).unwrap();
+    for arguments in [
+        "-c -Iinclude -DCOUNT=20 main.c",
+        "-c -Iinclude where.c",
+        "-c other.c",
+        "-o prog main.o where.o other.o",
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_foretell"))
+            .arg("cc")
+            .args(arguments.split_whitespace())
+            .current_dir(project.folder.path())
+            .env("FORETELL_CC", &compiler)
+            .env("XDG_CACHE_HOME", project.path("cache"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{arguments}: {output:?}");
+    }
+    assert!(project.prefetches("prog"));
+    let log = fs::read_to_string(log).unwrap();
+    let translated = |name: &str| log.lines().filter(|line| line.ends_with(name)).count();
+    assert_eq!(
+        [translated("/main.i"), translated("/where.1.i"), translated("/other.2.i")],
+        [1, 1, 0],
+        "{log}"
     );
 }
 

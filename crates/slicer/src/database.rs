@@ -44,6 +44,7 @@ fn input(entry: Entry) -> Input {
         flags: front_end_flags(&words),
         folder: Some(entry.directory),
         preprocessed: None,
+        otherwise: None,
     }
 }
 

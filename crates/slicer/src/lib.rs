@@ -62,6 +62,8 @@ pub struct Input {
     /// If the file is what a preprocessor has left, with its line markers: the declarations of the runtime, which
     /// then stand in the translation in place of `#include "foretell_slice.h"`.
     pub preprocessed: Option<String>,
+    /// What is read in place of this where the front end does not accept it.
+    pub otherwise: Option<Box<Input>>,
 }
 
 /// How to translate.
@@ -76,11 +78,14 @@ pub struct Options {
     /// Do not tell parts of objects apart, as is done for programs that are too large for it. Tests look at small ones
     /// that way.
     pub coarse: bool,
+    /// Let the front end look at the translation, and take it back where that does not compile. Who compiles it anyway
+    /// finds out without.
+    pub check: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { clang: "clang".to_owned(), models: Vec::new(), why: None, coarse: false }
+        Self { clang: "clang".to_owned(), models: Vec::new(), why: None, coarse: false, check: true }
     }
 }
 
@@ -89,6 +94,10 @@ impl Default for Options {
 pub struct Translation {
     /// One text for each input, in their order. They are the originals if nothing is prefetched.
     pub files: Vec<String>,
+    /// For each of them, whether anything in it is new.
+    pub changed: Vec<bool>,
+    /// The inputs as they were read: what could not be read, is here what stood in for it.
+    pub inputs: Vec<Input>,
     /// Open sites that are not sliced because something is in the way.
     pub refusals: Vec<Refusal>,
     /// What became of each open site, and how much of the program was kept.
@@ -103,6 +112,7 @@ impl Translation {
         self.report.refuse_all(refusal);
         self.refusals.push(refusal.clone());
         self.files = originals(program);
+        self.changed = vec![false; self.files.len()];
     }
 
     /// Is anything prefetched at all?
@@ -138,13 +148,14 @@ fn translate_here(inputs: &[Input], options: &Options) -> Result<Translation, Er
     let mut tree = Tree::default();
     let mut sources = Sources::default();
     let mut units = Vec::new();
-    for (unit, input) in inputs.iter().enumerate() {
-        let path =
-            input.folder.as_ref().map_or_else(|| input.path.clone(), |folder| folder.join(&input.path));
-        let input = &Input { path, ..input.clone() };
-        let root = ast::dump::read_unit(&mut tree, &mut sources, input, &options.clang, unit as u16)?;
+    let mut read = Vec::new();
+    ast::dump::for_each(inputs, &options.clang, |input, json| {
+        let root = ast::dump::read_unit(&mut tree, &mut sources, &input, &json, units.len() as u16)?;
         units.push((root, sources.number(&input.path)));
-    }
+        read.push(input);
+        Ok(())
+    })?;
+    let inputs = &read;
     sources.load();
     for (input, (_, file)) in inputs.iter().zip(&units) {
         if input.preprocessed.is_some() {
@@ -156,7 +167,8 @@ fn translate_here(inputs: &[Input], options: &Options) -> Result<Translation, Er
     let models = models.with_annotations(&program);
     let analysis = analyse(&program, &models, options.coarse)?;
     let mut translation = analysis.slice(|slice| finish(&slice, inputs, options));
-    if translation.prefetches()
+    if options.check
+        && translation.prefetches()
         && let Some((unit, complaint)) = check::first_complaint(inputs, &translation.files, &options.clang)?
     {
         translation.give_up(
@@ -240,9 +252,15 @@ fn finish(slice: &Slice<'_>, inputs: &[Input], options: &Options) -> Translation
         refusals.insert(0, refusal);
     }
     let why = options.why.as_ref().map(|what| report::why(slice, what)).unwrap_or_default();
-    let mut translation = Translation { files: Vec::new(), refusals, report, why };
+    let mut translation = Translation {
+        files: originals(program),
+        changed: vec![false; inputs.len()],
+        inputs: inputs.to_vec(),
+        refusals,
+        report,
+        why,
+    };
     if !translation.prefetches() {
-        translation.files = originals(program);
         return translation;
     }
     let preprocessed = inputs.iter().map(|input| input.preprocessed.is_some()).collect();
@@ -261,7 +279,9 @@ fn finish(slice: &Slice<'_>, inputs: &[Input], options: &Options) -> Translation
         translation.give_up(&refusal, program);
         return translation;
     }
-    translation.files = translated.into_iter().map(|u| u.text).collect();
+    let texts: Vec<String> = translated.into_iter().map(|u| u.text).collect();
+    translation.changed = texts.iter().zip(&translation.files).map(|(new, old)| new != old).collect();
+    translation.files = texts;
     translation
 }
 

@@ -71,6 +71,34 @@ fn a_device_is_written_to_and_stays_one() {
     assert!(fs::metadata(&null).unwrap().file_type().is_char_device());
 }
 
+/// Around what such a macro becomes, the preprocessor leaves line markers.
+#[test]
+fn a_macro_of_a_system_header_is_no_hindrance_within_an_expression() {
+    let text = PROGRAM.replace(
+        "#include <fcntl.h>",
+        "#include <fcntl.h>\n#include <stddef.h>\nstruct s { int a; char b[9]; };",
+    );
+    let text = text.replace("i * 4096", "i * (steps[i % 2].bytes + (off_t)offsetof(struct s, b[2]))");
+    // The table has a type without a name, and is declared in the slice as it stands.
+    let steps =
+        "static struct { const char *name; long bytes; } steps[] = { { NULL, 4096 }, { NULL, 8192 } };";
+    let text = text.replace("    char byte", &format!("    {steps}\n    char byte"));
+    let folder = folder_with(&[("a.c", &text)]);
+    let (source, program) = (folder.path().join("a.c"), folder.path().join("prog"));
+    assert_eq!(cc(&["-o"], &[&program, &source]), None);
+    assert!(is_translated(&program));
+}
+
+/// GCC's header of vector instructions has words that clang does not know, once it is preprocessed.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn what_the_front_end_cannot_read_preprocessed_is_read_as_it_was_written() {
+    let folder = folder_with(&[("a.c", &format!("#include <immintrin.h>\n{PROGRAM}"))]);
+    let (source, program) = (folder.path().join("a.c"), folder.path().join("prog"));
+    assert_eq!(cc(&["-o"], &[&program, &source]), None);
+    assert!(is_translated(&program));
+}
+
 #[test]
 fn no_other_file_is_touched() {
     let folder = folder_with(&[("a.c", PROGRAM)]);

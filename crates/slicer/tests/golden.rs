@@ -22,7 +22,7 @@ fn translated(name: &str, test: &str) -> Option<Translation> {
     }
     let runtime = Path::new(env!("CARGO_MANIFEST_DIR")).join("runtime");
     let flags = vec![format!("-I{}", runtime.display())];
-    let input = Input { path: folder().join(name), flags, folder: None, preprocessed: None };
+    let input = Input { path: folder().join(name), flags, folder: None, preprocessed: None, otherwise: None };
     Some(translate(&[input], &Options::default()).unwrap())
 }
 
@@ -62,7 +62,8 @@ fn why_gives_the_chain_to_the_access() {
     }
     let runtime = Path::new(env!("CARGO_MANIFEST_DIR")).join("runtime");
     let flags = vec![format!("-I{}", runtime.display())];
-    let input = Input { path: folder().join("figure3.c"), flags, folder: None, preprocessed: None };
+    let input =
+        Input { path: folder().join("figure3.c"), flags, folder: None, preprocessed: None, otherwise: None };
     let asked = |what: &str| {
         let options = Options { why: Some(what.to_owned()), ..Options::default() };
         translate(std::slice::from_ref(&input), &options).unwrap().why

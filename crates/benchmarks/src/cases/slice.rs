@@ -269,7 +269,13 @@ fn build(folder: &Path) -> Result<()> {
     for (name, text) in PROGRAMS {
         let source = folder.join(format!("{name}.c"));
         fs::write(&source, text).with_context(|| format!("cannot write {}", source.display()))?;
-        let input = Input { path: source.clone(), flags: Vec::new(), folder: None, preprocessed: None };
+        let input = Input {
+            path: source.clone(),
+            flags: Vec::new(),
+            folder: None,
+            preprocessed: None,
+            otherwise: None,
+        };
         let translation = translate(&[input], &Options::default())?;
         ensure!(translation.prefetches(), "{name} is not translated: {:?}", translation.refusals);
         let sliced = folder.join(format!("{name}.sliced.c"));

@@ -63,7 +63,8 @@ pub fn execute(args: &Args) -> Result<u8> {
     for path in &args.models {
         models.push(fs::read_to_string(path).with_context(|| path.display().to_string())?);
     }
-    let options = Options { clang: args.clang.clone(), models, why: args.why.clone(), coarse: false };
+    let options =
+        Options { clang: args.clang.clone(), models, why: args.why.clone(), coarse: false, check: true };
     let translation = translate(&inputs, &options)?;
     if args.report {
         say(&translation.report.to_string());
@@ -137,6 +138,7 @@ fn inputs(args: &Args, headers: &Path) -> Result<Vec<Input>> {
                 flags: flags.clone(),
                 folder: None,
                 preprocessed: None,
+                otherwise: None,
             };
             args.files.iter().map(input).collect()
         }

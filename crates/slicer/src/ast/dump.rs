@@ -110,17 +110,50 @@ struct RawNode {
     inner: Vec<RawNode>,
 }
 
-/// Runs the front end on one file and appends its tree; gives the unit's root.
+/// Runs the front end on each input, and gives what it says of it to `take`, in their order. While one is taken the front
+/// end is at the next one: the dump of a unit is some ten MB, so no more than two are held at a time.
+pub(crate) fn for_each(
+    inputs: &[Input],
+    clang: &str,
+    mut take: impl FnMut(Input, Vec<u8>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    std::thread::scope(|scope| {
+        let start = |input: &Input| {
+            let input = input.clone();
+            scope.spawn(move || accepted(clang, input))
+        };
+        let mut rest = inputs.iter();
+        let mut running = rest.next().map(start);
+        while let Some(front_end) = running {
+            let said = front_end.join();
+            running = rest.next().map(start);
+            let (input, json) = said.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            take(input, json)?;
+        }
+        Ok(())
+    })
+}
+
+/// The input, or what is read in place of it, as the front end accepts it.
+fn accepted(clang: &str, input: Input) -> Result<(Input, Vec<u8>), Error> {
+    let path = input.folder.as_ref().map_or_else(|| input.path.clone(), |folder| folder.join(&input.path));
+    let input = Input { path, ..input };
+    match (run(clang, &input), &input.otherwise) {
+        (Err(Error::NotC(_)), Some(other)) => accepted(clang, (**other).clone()),
+        (said, _) => said.map(|json| (input, json)),
+    }
+}
+
+/// Appends the tree of a unit, which the front end has given as JSON; gives the unit's root.
 pub(crate) fn read_unit(
     tree: &mut Tree,
     sources: &mut Sources,
     input: &Input,
-    clang: &str,
+    json: &[u8],
     unit: u16,
 ) -> Result<Id, Error> {
     sources.load_strictly(&input.path)?;
-    let json = run(clang, input)?;
-    let mut parser = serde_json::Deserializer::from_slice(&json);
+    let mut parser = serde_json::Deserializer::from_slice(json);
     parser.disable_recursion_limit();
     let raw = RawNode::deserialize(&mut parser)
         .map_err(|e| Error::Tree { path: input.path.clone(), message: e.to_string() })?;

@@ -33,7 +33,7 @@ pub(super) struct Limits {
 impl Default for Limits {
     /// mawk, of 18,000 lines, takes 7 s and 0.5 GiB (docs/slice.md).
     fn default() -> Self {
-        Self { processor_s: 30, memory_mib: 2048 }
+        Self { processor_s: 10, memory_mib: 2048 }
     }
 }
 

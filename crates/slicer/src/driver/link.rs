@@ -10,6 +10,7 @@ use std::process::Stdio;
 use super::arguments::{Argument, Invocation, front_end_flags};
 use super::headers::Headers;
 use super::limits::Limits;
+use super::parallel::in_parallel;
 use super::preprocessed::{self, Declarations};
 use super::record::{self, Record};
 use super::{Compiled, Compiler, NoCompiler, compiled, is_replaceable, runtime_object};
@@ -29,6 +30,8 @@ const OPENING_WORDS: &[&str] =
 struct Unit {
     record: Record,
     input: Option<PathBuf>,
+    /// Does the link compile it itself?
+    is_source: bool,
 }
 
 /// The real link, then the other. Says why there is no other.
@@ -107,12 +110,12 @@ fn units(invocation: &Invocation, members: &[(PathBuf, String)]) -> Result<Vec<U
     let flags = invocation.compile_flags();
     let mut units: Vec<Unit> = Vec::new();
     for argument in &invocation.arguments {
-        let (found, path) = match argument {
+        let (found, path, is_source) = match argument {
             Argument::Option(..) => continue,
-            Argument::Source(path) => (Record::new(path, &folder, &flags), path),
-            Argument::File(path) => (record_of(path), path),
+            Argument::Source(path) => (Record::new(path, &folder, &flags), path, true),
+            Argument::File(path) => (record_of(path), path, false),
         };
-        units.extend(found.map(|record| Unit { record, input: Some(path.clone()) }));
+        units.extend(found.map(|record| Unit { record, input: Some(path.clone()), is_source }));
     }
     let mut archive: (PathBuf, Vec<u8>) = Default::default();
     for (path, name) in members {
@@ -120,7 +123,11 @@ fn units(invocation: &Invocation, members: &[(PathBuf, String)]) -> Result<Vec<U
             archive = (path.clone(), fs::read(path).unwrap_or_default());
         }
         let bytes = record::member(&archive.1, name);
-        units.extend(bytes.and_then(record::find).map(|record| Unit { record, input: None }));
+        units.extend(bytes.and_then(record::find).map(|record| Unit {
+            record,
+            input: None,
+            is_source: false,
+        }));
     }
     match units.iter().find(|unit| !unit.record.is_current()) {
         Some(unit) => Err(format!(
@@ -204,22 +211,27 @@ fn replace(
         return Err(unchanged(format!("{option}: what is counted are the lines of the program alone")));
     }
     let translation = translated(&inputs).map_err(unchanged)?;
+    let inputs = &translation.inputs;
     if !translation.prefetches() {
         return Ok(first_refusal(&translation).map(unchanged));
     }
     if let Some(kept) = std::env::var_os("FORETELL_CC_KEEP") {
-        keep(Path::new(&kept), program, units, &inputs, &translation).map_err(unchanged)?;
+        keep(Path::new(&kept), program, units, &translation).map_err(unchanged)?;
     }
     // A folder of their own: a unit may be called as the runtime is.
     let own = folder.path().join("units");
     fs::create_dir(&own).map_err(|e| unchanged(format!("{}: {e}", own.display())))?;
-    let mut objects = Vec::new();
-    for (number, (unit, text)) in units.iter().zip(&translation.files).enumerate() {
+    let objects = in_parallel(units.len(), |number| {
+        let unit = &units[number];
+        // What is as it was, is compiled: an object keeps its place, a member of an archive is found there again.
+        if !translation.changed[number] && !unit.is_source {
+            return Ok(None);
+        }
         let source = own.join(unit_name(number, unit, &inputs[number]));
-        fs::write(&source, text).map_err(|e| unchanged(format!("{}: {e}", source.display())))?;
-        let object = compile_unit(compiler, &runtime, unit, &inputs[number], &source);
-        objects.push(object.map_err(unchanged)?);
-    }
+        fs::write(&source, &translation.files[number]).map_err(|e| format!("{}: {e}", source.display()))?;
+        compile_unit(compiler, &runtime, unit, &inputs[number], &source).map(Some)
+    });
+    let objects: Vec<_> = objects.into_iter().collect::<Result<_, _>>().map_err(unchanged)?;
     let runtime_object = folder.path().join("runtime.o");
     runtime_object::make(compiler, &invocation.machine_flags(), &runtime, &runtime_object)
         .map_err(unchanged)?;
@@ -250,26 +262,29 @@ fn inputs(
     let headers = Headers::new();
     let declarations = Declarations::new(compiler, &invocation.machine_flags(), runtime, folder);
     let preprocessed = preprocessed::folder(folder).zip(declarations);
-    let input = |(number, unit): (usize, &Unit)| {
+    let input = |number: usize| {
+        let unit = &units[number];
+        let mut flags: Vec<OsString> = unit.record.flags.iter().map(OsString::from).collect();
+        flags.extend(headers.iter().flat_map(Headers::flags));
+        let source = Input {
+            path: unit.record.source.clone(),
+            flags: front_end_flags(&flags),
+            folder: Some(unit.record.folder.clone()),
+            preprocessed: None,
+            otherwise: None,
+        };
         let made = preprocessed.as_ref().and_then(|(folder, declarations)| {
-            preprocessed::input(compiler, &unit.record, headers.as_ref(), declarations, folder, number)
+            let (record, other) = (&unit.record, source.clone());
+            preprocessed::input(compiler, record, headers.as_ref(), declarations, folder, number, other)
         });
-        made.unwrap_or_else(|| {
-            let mut flags: Vec<OsString> = unit.record.flags.iter().map(OsString::from).collect();
-            flags.extend(headers.iter().flat_map(Headers::flags));
-            Input {
-                path: unit.record.source.clone(),
-                flags: front_end_flags(&flags),
-                folder: Some(unit.record.folder.clone()),
-                preprocessed: None,
-            }
-        })
+        made.unwrap_or(source)
     };
-    units.iter().enumerate().map(input).collect()
+    in_parallel(units.len(), input)
 }
 
 fn translated(inputs: &[Input]) -> Result<Translation, String> {
-    let options = Options { models: own_models()?, ..Options::default() };
+    // It is compiled at once, and then says itself what is wrong with it.
+    let options = Options { models: own_models()?, check: false, ..Options::default() };
     let limits = Limits::from_environment(|name| std::env::var(name).ok())?;
     let inputs = inputs.to_vec();
     limits.keep(move || translate(&inputs, &options).map_err(|e| e.to_string()))
@@ -295,17 +310,11 @@ fn first_refusal(translation: &Translation) -> Option<String> {
 }
 
 /// Leaves the sources in a folder, for a person to read.
-fn keep(
-    folder: &Path,
-    program: &Path,
-    units: &[Unit],
-    inputs: &[Input],
-    translation: &Translation,
-) -> Result<(), String> {
+fn keep(folder: &Path, program: &Path, units: &[Unit], translation: &Translation) -> Result<(), String> {
     let folder = folder.join(program.file_name().unwrap_or_default());
     write_runtime(&folder).map_err(|e| e.to_string())?;
     for (number, (unit, text)) in units.iter().zip(&translation.files).enumerate() {
-        let path = folder.join(unit_name(number, unit, &inputs[number]));
+        let path = folder.join(unit_name(number, unit, &translation.inputs[number]));
         fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
     }
     Ok(())
@@ -346,13 +355,13 @@ fn compile_unit(
 fn link_arguments(
     invocation: &Invocation,
     units: &[Unit],
-    objects: &[PathBuf],
+    objects: &[Option<PathBuf>],
     runtime_object: &Path,
     output: &Path,
 ) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = vec![runtime_object.into()];
     let from_archives = units.iter().zip(objects).filter(|(unit, _)| unit.input.is_none());
-    arguments.extend(from_archives.map(|(_, object)| object.into()));
+    arguments.extend(from_archives.filter_map(|(_, object)| object.as_ref().map(OsString::from)));
     let mut own = units.iter().zip(objects).filter(|(unit, _)| unit.input.is_some()).peekable();
     for argument in &invocation.arguments {
         match argument {
@@ -365,10 +374,8 @@ fn link_arguments(
                 arguments.extend(value.clone());
             }
             Argument::Source(path) | Argument::File(path) => {
-                match own.next_if(|(unit, _)| unit.input.as_ref() == Some(path)) {
-                    Some((_, object)) => arguments.push(object.into()),
-                    None => arguments.push(path.into()),
-                }
+                let unit = own.next_if(|(unit, _)| unit.input.as_ref() == Some(path));
+                arguments.push(unit.and_then(|(_, object)| object.as_ref()).unwrap_or(path).into());
             }
         }
     }

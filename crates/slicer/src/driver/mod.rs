@@ -29,6 +29,7 @@ mod arguments;
 mod headers;
 mod limits;
 mod link;
+mod parallel;
 mod preprocessed;
 mod record;
 mod runtime_object;

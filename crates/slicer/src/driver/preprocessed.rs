@@ -10,7 +10,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use super::arguments::front_end_flags;
 use super::record::Record;
@@ -78,6 +78,7 @@ pub(super) fn input(
     declarations: &Declarations,
     folder: &Path,
     number: usize,
+    otherwise: Input,
 ) -> Option<Input> {
     let source = fs::read(&record.source).ok()?;
     if contains(&source, b"foretell_slice.h") {
@@ -100,20 +101,12 @@ pub(super) fn input(
     let text = ascii(output.stdout);
     let path = folder.join(format!("{number}.i"));
     fs::write(&path, &text).ok()?;
-    let flags = flags(record);
-    let accepted = Command::new("clang")
-        .args(["-fsyntax-only", "-w"])
-        .args(&flags)
-        .arg(&path)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    accepted.then(|| Input {
+    Some(Input {
         preprocessed: Some(declarations.for_text(&text).to_owned()),
         path,
-        flags,
+        flags: flags(record),
         folder: Some(record.folder.clone()),
+        otherwise: Some(Box::new(otherwise)),
     })
 }
 

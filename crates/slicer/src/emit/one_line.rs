@@ -1,7 +1,7 @@
 //! A stretch of the sources as one line of code.
 
 /// The text on one line, without its comments. `None` if the preprocessor has a say in it: what it would
-/// leave is not known here.
+/// leave is not known here. Its line markers, which stand around each macro of a system header, say nothing of the code.
 pub(super) fn one_line(text: &str) -> Option<String> {
     if !text.contains(['\n', '/']) {
         return Some(text.to_owned());
@@ -21,7 +21,10 @@ pub(super) fn one_line(text: &str) -> Option<String> {
         }
         let length = if matches!(first, '"' | '\'') { literal(rest) } else { first.len_utf8() };
         match first {
-            '#' if begins => return None,
+            '#' if begins => {
+                rest = &rest[marker(rest)?..];
+                continue;
+            }
             '\n' => {
                 begins = true;
                 space(&mut line);
@@ -42,6 +45,14 @@ fn space(line: &mut String) {
     if !line.is_empty() {
         line.push(' ');
     }
+}
+
+/// The length of the line marker that the text begins with, `# 12 "file" 3 4`, without the end of its line. `None` if it is
+/// another directive.
+pub(super) fn marker(text: &str) -> Option<usize> {
+    let is_marker =
+        text.strip_prefix("# ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    is_marker.then(|| text.find('\n').unwrap_or(text.len()))
 }
 
 /// The length of the comment that the text begins with.
@@ -81,6 +92,9 @@ mod tests {
     #[test]
     fn directives_are_not_joined() {
         assert!(one_line("f(a,\n# ifdef X\n b,\n# endif\n c)").is_none());
+        let marked = "size(\n# 11 \"a.c\" 3 4\n  struct s\n# 11 \"a.c\"\n , x)";
+        assert_eq!(one_line(marked).unwrap(), "size( struct s , x)");
+        assert!(one_line("f(a,\n#pragma x\n b)").is_none());
         assert_eq!(one_line("s(\"#\n\")").unwrap(), "s(\"#\n\")");
     }
 }

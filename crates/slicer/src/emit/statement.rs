@@ -6,6 +6,7 @@
 
 use super::declare::{declare, has_name};
 use super::expression::{Voice, Writer};
+use super::one_line::marker;
 use crate::ast::program::Func;
 use crate::ast::{Id, Kind};
 use crate::flow::What;
@@ -420,7 +421,10 @@ impl Writer<'_, '_> {
                         && (!tree[child].name.is_empty() || tree[child].kind == Kind::Enum)
                     {
                         lines.extend(
-                            format!("{};", sources.stretch(file, from, to)).lines().map(str::to_owned),
+                            format!("{};", sources.stretch(file, from, to))
+                                .lines()
+                                .filter(|line| marker(line).is_none())
+                                .map(str::to_owned),
                         );
                     }
                 }
@@ -436,7 +440,8 @@ impl Writer<'_, '_> {
         let sources = &self.emission.known.program.sources;
         match sources.exact(tree[id].begin, tree[id].end) {
             Some((file, from, to)) => {
-                sources.stretch(file, from, to).lines().map(|l| l.trim().to_owned()).collect()
+                let lines = sources.stretch(file, from, to).lines();
+                lines.filter(|line| marker(line).is_none()).map(|line| line.trim().to_owned()).collect()
             }
             None => {
                 self.unprintable.push(id);

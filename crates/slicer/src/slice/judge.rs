@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::ast::Id;
 use crate::ast::program::Func;
-use crate::flow::{Callee, EXIT, Step, What};
+use crate::flow::{Callee, What};
 use crate::memory::Object;
 use crate::models::{Act, Io};
 use crate::slice::closure::{Closure, Known, Point, Reason};
@@ -60,7 +60,7 @@ pub(crate) fn poison(
 ) -> Option<Poison> {
     let written = written(known, sites);
     let in_steps = closure.points().into_iter().find_map(|point| poisoned(known, closure, point, &written));
-    in_steps.or_else(|| poison_around(known, closure, sites, chosen))
+    in_steps.or_else(|| poison_around(known, sites, chosen))
 }
 
 /// All that must not be in a slice, as far as it is found in one look.
@@ -73,7 +73,7 @@ pub(super) fn poisons(
     let written = written(known, sites);
     let points = closure.points().into_iter();
     let found: Vec<Poison> = points.filter_map(|point| poisoned(known, closure, point, &written)).collect();
-    if found.is_empty() { poison_around(known, closure, sites, chosen).into_iter().collect() } else { found }
+    if found.is_empty() { poison_around(known, sites, chosen).into_iter().collect() } else { found }
 }
 
 /// The open calls of the files that the program writes.
@@ -93,12 +93,7 @@ fn poisoned(known: Known<'_>, closure: &Closure<'_>, point: Point, written: &BTr
 }
 
 /// What lies outside of the slice and is in its way all the same.
-fn poison_around(
-    known: Known<'_>,
-    closure: &Closure<'_>,
-    sites: &[Site],
-    chosen: &[usize],
-) -> Option<Poison> {
+fn poison_around(known: Known<'_>, sites: &[Site], chosen: &[usize]) -> Option<Poison> {
     if let Some(point) = confined_elsewhere(known) {
         let cause = format!(
             "{}() is called in another thread: when the program changes what it may do cannot be told",
@@ -106,15 +101,6 @@ fn poison_around(
         );
         let remedy = "change it before the thread is started";
         return Some(Poison { point, way_out: WayOut::None, cause, remedy });
-    }
-    if let Some(point) = reentered(known, closure) {
-        let cause = format!(
-            "{}() is called in a function that the slice needs: where the program goes on after a longjmp is not \
-             followed",
-            call_name(known, point)
-        );
-        let remedy = "handle errors by return values";
-        return Some(Poison { point, way_out: WayOut::EndIfNeeded, cause, remedy });
     }
     let chosen: Vec<&Site> = chosen.iter().map(|n| &sites[*n]).collect();
     leaks(known, &chosen)
@@ -147,44 +133,6 @@ pub(crate) fn beyond_reach(known: Known<'_>, reached: &[Vec<bool>], site: &Site)
         chain: Vec::new(),
         remedy: "read the file before, or leave it to `foretell run`".to_owned(),
     })
-}
-
-/// A setjmp in a function of the slice, unless the program only gives up where a longjmp brings it to.
-fn reentered(known: Known<'_>, closure: &Closure<'_>) -> Option<Point> {
-    for (number, graph) in known.graphs.iter().enumerate().filter(|(n, _)| closure.live[*n]) {
-        let func = Func(number as u32);
-        for (step, call) in known.effects.calls(func) {
-            if call.externals.iter().any(|name| name.contains("setjmp")) && !known.ends((func, step)) {
-                let asks =
-                    |s: &Step| matches!(graph[*s].what, What::Branch(_)) && graph[*s].needs.contains(&step);
-                let gives_up = graph.steps().filter(asks).any(|branch| {
-                    let mut ways = graph[branch].next.iter();
-                    ways.any(|way| !comes_to_slice(known, closure, func, *way))
-                });
-                if !gives_up {
-                    return Some((func, step));
-                }
-            }
-        }
-    }
-    None
-}
-
-/// Does the program come from this step to one of the slice, or back to the caller, before it ends?
-fn comes_to_slice(known: Known<'_>, closure: &Closure<'_>, func: Func, from: Step) -> bool {
-    let graph = &known.graphs[func.ix()];
-    let mut seen = vec![false; graph.nodes.len()];
-    let mut open = vec![from];
-    while let Some(step) = open.pop() {
-        if std::mem::replace(&mut seen[step.ix()], true) || known.ends((func, step)) {
-            continue;
-        }
-        if step == EXIT || closure.keeps((func, step)) {
-            return true;
-        }
-        open.extend(&graph[step].next);
-    }
-    false
 }
 
 /// Does the program itself write to the files of a site? Not to those that it opened for reading: a call that

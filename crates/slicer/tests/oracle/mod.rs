@@ -77,7 +77,13 @@ pub fn translated(sources: &[PathBuf], flags: &[String]) -> Translation {
 pub fn translated_with(sources: &[PathBuf], flags: &[String], options: &Options) -> Translation {
     let inputs: Vec<Input> = sources
         .iter()
-        .map(|path| Input { path: path.clone(), flags: flags.to_vec(), folder: None, preprocessed: None })
+        .map(|path| Input {
+            path: path.clone(),
+            flags: flags.to_vec(),
+            folder: None,
+            preprocessed: None,
+            otherwise: None,
+        })
         .collect();
     translate(&inputs, options).unwrap_or_else(|e| panic!("{}: {e}", sources[0].display()))
 }
