@@ -73,7 +73,7 @@ fn remedy(error: &ObserveError) -> &'static str {
             "use a kernel built with CONFIG_DEBUG_INFO_BTF (distributions' are)"
         }
         ObserveError::PlaceAbsent { .. } => "use Linux 6.1 or later",
-        ObserveError::PidNamespace => "run on the host, or in a container with --pid=host",
+        ObserveError::PidNamespace => "mount the /proc of this pid namespace (unshare --mount-proc)",
         _ => "see the kernel's words",
     }
 }

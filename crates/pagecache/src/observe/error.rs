@@ -23,8 +23,8 @@ pub enum ObserveError {
         /// Its kind and name.
         place: String,
     },
-    /// Process numbers here are not those that the kernel reports.
-    #[error("the process numbers of this container are not the kernel's: run in the host's pid namespace")]
+    /// Processes cannot be looked at by the numbers that they have here.
+    #[error("/proc shows the processes of another pid namespace: mount this one's (unshare --mount-proc)")]
     PidNamespace,
     /// The ring's size is not one that the kernel takes.
     #[error(
