@@ -3,6 +3,9 @@
 /// Why observation is not possible, or not for this file or process.
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
+    /// The capabilities are there, and a filter of system calls is as well.
+    #[error("the kernel refuses bpf(2), most likely for a seccomp profile, as container engines have one")]
+    Filtered,
     /// The process lacks privileges.
     #[error("observing the page cache needs {lacking}: run as root, or give the capabilities to the program")]
     NotPermitted {

@@ -67,6 +67,12 @@ impl Capabilities {
     }
 }
 
+/// Whether system calls of this process are filtered (`Seccomp: 2` of proc_pid_status(5)).
+pub(crate) fn has_seccomp_filter() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"))
+}
+
 /// The pid namespace of this process, by the number of its inode; 0 for the machine's own, where processes have the numbers
 /// by which the kernel knows them. `None` when it is not known, or `/proc` shows the processes of another one.
 pub(crate) fn pid_namespace() -> Option<u32> {
