@@ -166,7 +166,7 @@ without_control() {
     choose_files >"$scratch/chosen"
     head -n 2000 "$scratch/chosen" >"$scratch/list"
     : >"$scratch/progress"
-    "$foretell" run --best-effort --budget 64M --rule '/**=mru' -- \
+    "$foretell" run --budget 64M --rule '/**=mru' -- \
         "$here/search.sh" "$scratch/list" "$scratch/progress" "${words[@]}" </dev/null
     say "For the comparison run it as root: sudo ./x demo"
     exit 0

@@ -5,6 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+use foretell_learn::memory::{Whose, free_bytes_of};
+
 use crate::config::Effective;
 use crate::rule::Rule;
 use crate::scan::{self, Allowance, Verdict};
@@ -19,9 +21,14 @@ const LEAST_BYTES: u64 = 16 << 20;
 /// They may fill the free memory divided by this for it to be certain that they fit: the job takes some as well.
 const CERTAIN_SHARE: u64 = 2;
 
-/// The first files that each rule matches; warns of rules that match none, and of a budget that is of no use unless all is to
-/// be `quiet`.
-pub(crate) fn files(effective: &Effective, quiet: bool, allowance: &mut Allowance) -> Vec<PathBuf> {
+/// The first files that each rule matches; warns of rules that match none, and, unless all is to be `quiet`, of a budget that
+/// is of no use in the memory of the job.
+pub(crate) fn files(
+    effective: &Effective,
+    quiet: bool,
+    memory: Whose<'_>,
+    allowance: &mut Allowance,
+) -> Vec<PathBuf> {
     let (mut expected, mut are_all) = (Vec::new(), true);
     for rule in effective.controlled.iter().flat_map(|c| &c.rules) {
         match scan::matching(rule, EXPECTED_FILES, allowance) {
@@ -35,7 +42,7 @@ pub(crate) fn files(effective: &Effective, quiet: bool, allowance: &mut Allowanc
     }
     if are_all
         && !quiet
-        && let Some(free_bytes) = foretell_learn::memory::free_bytes()
+        && let Some(free_bytes) = free_bytes_of(memory)
         && let Some(warning) = needless_budget(effective.budget_bytes, &expected, free_bytes)
     {
         warn(&warning);

@@ -30,9 +30,6 @@ const FIGURE_CHARS: usize = 12;
 pub fn render(stats: &Stats) -> String {
     let mut out = String::new();
     let counts = &stats.counts;
-    if let (Some(why), 0) = (&stats.uncontrolled_because, stats.budget_bytes) {
-        return format!("foretell: {}; nothing to report: {why}\n", seconds(stats.elapsed_s));
-    }
     let _ = writeln!(
         out,
         "foretell: {}, of which {} waiting for reads; foretell itself used {} of CPU",
@@ -232,12 +229,6 @@ foretell: 12.3 s, of which 4.50 s waiting for reads; foretell itself used 0.20 s
         assert!(
             quick.ends_with("  nothing was changed; it waits too little for storage to be made faster\n")
         );
-    }
-
-    #[test]
-    fn of_a_run_without_control_there_is_nothing_to_report() {
-        let stats = Stats { elapsed_s: 1.5, ..Stats::uncontrolled("no privileges") };
-        assert_eq!(render(&stats), "foretell: 1.50 s; nothing to report: no privileges\n");
     }
 
     #[test]

@@ -33,13 +33,14 @@ impl Refused {
         }
     }
 
-    /// Runs the program without control if that is what to do; else says what is lacking.
+    /// Runs the program without control, and says so: what lacks here is no fault of the job's. With `strict` it does
+    /// not run.
     ///
     /// # Errors
-    /// What is lacking or wrong; the program has not begun.
+    /// What is wrong, or lacking where that is an error; the program has not begun.
     pub(crate) fn or_uncontrolled(
         self,
-        best_effort: bool,
+        strict: bool,
         program: &[OsString],
         signals: ForProgram,
     ) -> Result<Outcome> {
@@ -49,13 +50,14 @@ impl Refused {
                 warn(&format!("{}; '{}' runs uncontrolled", with_causes(&e), name.display()));
                 uncontrolled(name, arguments, &with_causes(&e), signals)
             }
-            Refused::Unable(e) if best_effort => {
-                warn(&format!("{}; '{}' runs uncontrolled (--best-effort)", with_causes(&e), name.display()));
-                uncontrolled(name, arguments, &with_causes(&e), signals)
+            Refused::Unable(e) if strict => {
+                let advice = "'foretell doctor' says more, without --strict the program runs uncontrolled";
+                Err(NotRun::Failed(format!("{}; {advice}", with_causes(&e))).into())
             }
             Refused::Unable(e) => {
-                let advice = "'foretell doctor' says more, --best-effort runs the program uncontrolled";
-                Err(NotRun::Failed(format!("{}; {advice}", with_causes(&e))).into())
+                let advice = "'foretell doctor' says more, --strict makes this an error";
+                warn(&format!("{}; '{}' runs uncontrolled ({advice})", with_causes(&e), name.display()));
+                uncontrolled(name, arguments, &with_causes(&e), signals)
             }
             Refused::Wrong(e) => Err(e),
         }

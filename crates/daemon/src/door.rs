@@ -65,8 +65,8 @@ impl Service {
     fn let_in(&mut self, socket: OwnedFd) -> u32 {
         // Who has gone already, or lives in another world of process numbers, cannot be served.
         let Ok(mut peer) = Peer::of(socket.as_fd()) else {
-            let account = match rustix::net::sockopt::socket_peercred(&socket) {
-                Ok(gone) => self.subordinates.account(gone.uid.as_raw(), gone.gid.as_raw()),
+            let account = match foretell_protocol::credentials(socket.as_fd()) {
+                Ok(gone) => self.subordinates.account(gone.user, gone.group),
                 Err(_) => NOBODY,
             };
             drop(self.plane.closer().guard(account, socket));

@@ -9,6 +9,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use foretell_protocol::credentials;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -37,18 +38,21 @@ impl Peer {
     /// # Errors
     /// When the process has ended, or lives where its number means nothing here.
     pub(crate) fn of(socket: BorrowedFd<'_>) -> io::Result<Peer> {
-        let credentials = rustix::net::sockopt::socket_peercred(socket)?;
+        let credentials = credentials(socket)?;
+        let Some(number) = Pid::from_raw(credentials.pid.cast_signed()) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
         let pidfd = match peer_pidfd(socket) {
             // Before Linux 6.5. Whoever connects and ends before this line leaves its number to another one;
             // that one cannot be told apart, and gets no more than a session that nobody speaks for.
             Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => {
-                pidfd_open(credentials.pid, PidfdFlags::empty())?
+                pidfd_open(number, PidfdFlags::empty())?
             }
             other => other?,
         };
-        let (user, group) = (credentials.uid.as_raw(), credentials.gid.as_raw());
+        let (user, group) = (credentials.user, credentials.group);
         let peer = Peer { pid: pid_of(pidfd.as_fd())?, user, group, account: user, pidfd };
-        if Pid::from_raw(peer.pid.cast_signed()) != Some(credentials.pid) {
+        if peer.pid != credentials.pid {
             return Err(io::ErrorKind::NotFound.into());
         }
         Ok(peer)

@@ -7,20 +7,43 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Whose memory is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose<'a> {
+    /// That of this process, and of what it starts.
+    Ours,
+    /// That of another process, by its number.
+    Process(u32),
+    /// That of a control group, named as a directory or as systemd and `/proc/PID/cgroup` have it.
+    Group(&'a Path),
+}
+
 /// Bytes that may be used: `MemTotal` of `/proc/meminfo` or, if less, the smallest limit of our memory cgroup and those
 /// above it. `None` when the kernel does not say.
 #[must_use]
 pub fn usable_bytes() -> Option<u64> {
+    usable_bytes_of(Whose::Ours)
+}
+
+/// The same of another one's memory cgroup.
+#[must_use]
+pub fn usable_bytes_of(whose: Whose<'_>) -> Option<u64> {
     let total = of_meminfo(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")?;
-    Some(groups().iter().filter_map(Group::limit).min().map_or(total, |limit| limit.min(total)))
+    Some(groups(whose).iter().filter_map(Group::limit).min().map_or(total, |limit| limit.min(total)))
 }
 
 /// Bytes that page cache may fill at present: what is available on the machine (`MemAvailable`) or, if less, what our
 /// memory cgroups' limits leave over what is no page cache in them. `None` when the kernel does not say.
 #[must_use]
 pub fn free_bytes() -> Option<u64> {
+    free_bytes_of(Whose::Ours)
+}
+
+/// The same of another one's memory cgroup.
+#[must_use]
+pub fn free_bytes_of(whose: Whose<'_>) -> Option<u64> {
     let available = of_meminfo(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")?;
-    Some(groups().iter().filter_map(Group::room).min().map_or(available, |room| room.min(available)))
+    Some(groups(whose).iter().filter_map(Group::room).min().map_or(available, |room| room.min(available)))
 }
 
 /// Bytes of files that our own process has mapped and uses: page cache that is as good as taken. 0 when the kernel
@@ -70,8 +93,24 @@ impl Group {
     }
 }
 
-fn groups() -> Vec<Group> {
-    groups_in(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default())
+fn groups(whose: Whose<'_>) -> Vec<Group> {
+    let membership = match whose {
+        Whose::Ours => fs::read_to_string("/proc/self/cgroup").unwrap_or_default(),
+        Whose::Process(pid) => fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default(),
+        Whose::Group(path) => membership_of(path),
+    };
+    groups_in(&membership)
+}
+
+/// What `/proc/PID/cgroup` says of the processes in a group. Of version 1 its hierarchies are taken to have the same
+/// groups, as systemd and container engines make them.
+fn membership_of(group: &Path) -> String {
+    /// The longer ones first: each begins with the last.
+    const MOUNTS: [&str; 4] =
+        ["/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup"];
+    let inside = MOUNTS.iter().find_map(|mount| group.strip_prefix(mount).ok()).unwrap_or(group);
+    let inside = inside.strip_prefix("/").unwrap_or(inside).display();
+    format!("1:memory:/{inside}\n0::/{inside}\n")
 }
 
 /// The groups that `/proc/self/cgroup` names, and those above them.
@@ -128,6 +167,24 @@ mod tests {
             "/sys/fs/cgroup/unified/",
         ];
         assert_eq!(found, expected.map(PathBuf::from));
+    }
+
+    #[test]
+    fn a_group_is_found_by_its_directory_and_by_its_name() {
+        let expected = "1:memory:/system.slice/a.service\n0::/system.slice/a.service\n";
+        for name in [
+            "/system.slice/a.service",
+            "system.slice/a.service",
+            "/sys/fs/cgroup/system.slice/a.service",
+            "/sys/fs/cgroup/memory/system.slice/a.service",
+            "/sys/fs/cgroup/unified/system.slice/a.service",
+        ] {
+            assert_eq!(membership_of(Path::new(name)), expected, "{name}");
+        }
+        assert_eq!(
+            usable_bytes_of(Whose::Group(Path::new("/none"))),
+            usable_bytes_of(Whose::Process(u32::MAX))
+        );
     }
 
     #[test]

@@ -69,11 +69,14 @@ fn remedy(error: &ObserveError) -> &'static str {
         ObserveError::NotPermitted { .. } => {
             "run as root, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_sys_nice+ep on the program"
         }
+        ObserveError::Filtered => {
+            "give the container another profile, as by --security-opt seccomp=unconfined"
+        }
         ObserveError::BtfAbsent { .. } => {
             "use a kernel built with CONFIG_DEBUG_INFO_BTF (distributions' are)"
         }
         ObserveError::PlaceAbsent { .. } => "use Linux 6.1 or later",
-        ObserveError::PidNamespace => "run on the host, or in a container with --pid=host",
+        ObserveError::PidNamespace => "mount the /proc of this pid namespace (unshare --mount-proc)",
         _ => "see the kernel's words",
     }
 }

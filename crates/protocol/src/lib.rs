@@ -18,6 +18,7 @@
 //! There is no clock, no thread and no policy in here, and nothing ever waits.
 
 mod code;
+mod credentials;
 pub mod frame;
 pub mod limits;
 pub mod message;
@@ -26,6 +27,7 @@ pub mod socket;
 mod statistics;
 
 pub use code::ErrorCode;
+pub use credentials::{Credentials, credentials};
 pub use frame::{Frame, FrameError, Outbox, Reader};
 pub use message::{Handle, MessageError, Part, Parts, Reply, Request, Welcome};
 pub use ring::{Consumer, Entry, EntryError, Policy, Producer, Range, RingError};

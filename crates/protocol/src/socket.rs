@@ -2,17 +2,17 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Uid;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
+use crate::credentials::credentials;
 use crate::limits::{DESCRIPTORS, DESCRIPTORS_OF_KERNEL};
 
 /// Where the service listens: what the environment says, or [`crate::DEFAULT_SOCKET`].
@@ -35,8 +35,8 @@ pub fn path() -> PathBuf {
 /// ([`io::ErrorKind::PermissionDenied`]).
 pub fn connect(to: &Path) -> io::Result<OwnedFd> {
     let socket = connect_to_anybody(to)?;
-    let server = rustix::net::sockopt::socket_peercred(&socket)?.uid;
-    if server.is_root() || server == rustix::process::geteuid() || is_usual_owner(to, server) {
+    let server = credentials(socket.as_fd())?.user;
+    if server == 0 || server == rustix::process::geteuid().as_raw() || is_usual_owner(to, server) {
         return Ok(socket);
     }
     let whose = format!("user {server} listens there, neither root nor this user");
@@ -50,12 +50,11 @@ pub fn connect(to: &Path) -> io::Result<OwnedFd> {
 /// As [`connect`]; [`io::ErrorKind::PermissionDenied`] when another process listens there, or one of another user.
 pub fn connect_to_process(to: &Path, pid: u32, user: u32) -> io::Result<OwnedFd> {
     let socket = connect_to_anybody(to)?;
-    let server = rustix::net::sockopt::socket_peercred(&socket)?;
-    let listens = server.pid.as_raw_nonzero().get();
-    if u32::try_from(listens) == Ok(pid) && server.uid.as_raw() == user {
+    let server = credentials(socket.as_fd())?;
+    if server.pid == pid && server.user == user {
         return Ok(socket);
     }
-    let whose = format!("process {listens} of user {} listens there", server.uid);
+    let whose = format!("process {} of user {} listens there", server.pid, server.user);
     Err(io::Error::new(io::ErrorKind::PermissionDenied, whose))
 }
 
@@ -69,11 +68,11 @@ fn connect_to_anybody(to: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Is this the usual place, and the user the owner of its directory?
-fn is_usual_owner(socket: &Path, user: Uid) -> bool {
+fn is_usual_owner(socket: &Path, user: u32) -> bool {
     let directory = Path::new(crate::DEFAULT_SOCKET).parent();
     let owner = directory.and_then(|directory| std::fs::symlink_metadata(directory).ok());
     socket == Path::new(crate::DEFAULT_SOCKET)
-        && owner.is_some_and(|owner| owner.is_dir() && owner.uid() == user.as_raw())
+        && owner.is_some_and(|owner| owner.is_dir() && owner.uid() == user)
 }
 
 /// Sends once, without waiting and without a signal when the other side has closed. The descriptors go with

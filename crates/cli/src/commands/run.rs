@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
+use foretell_learn::memory::{self, Whose};
 use foretell_learn::{Lists, Names};
 use foretell_output::Output;
 use foretell_pagecache::watch::Gather;
@@ -117,20 +118,21 @@ pub struct Args {
     #[arg(long, short)]
     quiet: bool,
 
-    /// Fail when the rules conflict with another run's, or a list is partly out of date, instead of going without
-    #[arg(long, conflicts_with = "best_effort")]
+    /// Fail when control is not possible here, the rules conflict with another run's, or a list is partly out of date,
+    /// instead of going without
+    #[arg(long)]
     strict: bool,
 
-    /// Run the program uncontrolled when control is not possible here
-    #[arg(long)]
+    // What is done anyway: taken, so that jobs whose scripts still say it start.
+    #[arg(long, hide = true, conflicts_with = "strict")]
     best_effort: bool,
 
     /// Attach to a process that runs already, and what it starts, until it ends or Ctrl-C is typed; it goes on by itself
-    #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "program", "join", "best_effort"])]
+    #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "program", "join"])]
     pid: Option<u32>,
 
     /// The same for all processes of a control group, named as a directory or as systemd has it
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["program", "join", "best_effort"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["program", "join"])]
     cgroup: Option<PathBuf>,
 
     /// Share the budget of another run, given by the process number of its foretell
@@ -243,7 +245,7 @@ fn watch(args: &Args, wanted: Wanted<'_>, asked: Vec<String>, statistics: Option
     };
     let outcome = match held {
         Ok(held) => held.run(signals).map_err(NotRun::failed)?,
-        Err(refused) => refused.or_uncontrolled(args.best_effort, &args.program, signals)?,
+        Err(refused) => refused.or_uncontrolled(args.strict, &args.program, signals)?,
     };
     finish(args, outcome, statistics, started)
 }
@@ -272,7 +274,7 @@ fn control(
     let started = Instant::now();
     let mut outcome = match begun {
         Ok(steered) => steered.run(sources, signals).map_err(NotRun::failed)?,
-        Err(refused) => refused.or_uncontrolled(args.best_effort, &args.program, signals)?,
+        Err(refused) => refused.or_uncontrolled(args.strict, &args.program, signals)?,
     };
     outcome.stats.chosen = effective.chosen.take();
     finish(args, outcome, statistics, started)
@@ -311,6 +313,15 @@ fn running_service(args: &Args, asked: &[String]) -> Option<Host> {
     Some(service)
 }
 
+/// In whose memory the job reads: a program that we start is where we are.
+fn whose_memory(args: &Args) -> Whose<'_> {
+    match (args.pid, &args.cgroup) {
+        (Some(pid), _) => Whose::Process(pid),
+        (_, Some(group)) => Whose::Group(group),
+        (None, None) => Whose::Ours,
+    }
+}
+
 fn configuration(args: &Args, working_directory: &Path) -> Result<(Effective, Vec<String>)> {
     let (file, file_directory) = match &args.config {
         None => (File::default(), working_directory.to_owned()),
@@ -334,7 +345,7 @@ fn configuration(args: &Args, working_directory: &Path) -> Result<(Effective, Ve
     let around = Surroundings {
         working_directory,
         file_directory: &file_directory,
-        memory_bytes: foretell_learn::memory::usable_bytes().unwrap_or(u64::MAX),
+        memory_bytes: memory::usable_bytes_of(whose_memory(args)).unwrap_or(u64::MAX),
     };
     let effective = config::resolve(&flags, &file, around).map_err(|e| match &args.config {
         Some(path) => anyhow!("{} (flags and {})", with_causes(&e), path.display()),
@@ -408,7 +419,7 @@ fn begin(
 ) -> Result<Steered, Refused> {
     let wrong = |e: anyhow::Error| Refused::Wrong(e);
     let mut allowance = Allowance::default();
-    let expected = matched::files(effective, args.quiet, &mut allowance);
+    let expected = matched::files(effective, args.quiet, whose_memory(args), &mut allowance);
     let name = wanted.name();
     let (mut attached, program) = match wanted {
         Wanted::Attached(attached) => (Some(attached), None),
@@ -544,7 +555,9 @@ fn finish(args: &Args, outcome: Outcome, statistics: Option<Output>, started: In
         warn(&with_causes(&e));
     }
     say_what_was_not_steered(&stats);
-    if !args.quiet {
+    // Of what did not begin it was said why, and there is no more to tell.
+    let began = stats.uncontrolled_because.is_none() || stats.watched || stats.budget_bytes > 0;
+    if !args.quiet && began {
         note(&report::render(&stats));
     }
     Ok(code)

@@ -82,9 +82,21 @@ struct signal_struct {
 	struct signal_live live;
 };
 
+struct ns_common {
+	unsigned int inum;
+};
+
+struct pid_namespace {
+	struct ns_common ns;
+};
+
+struct pid;
+
 struct task_struct {
 	int pid;
 	int tgid;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
 	unsigned int __state;
 	u32 in_iowait : 1;
 	struct signal_struct *signal;
@@ -103,6 +115,17 @@ struct bio {
 };
 
 struct linux_binprm;
+
+/* A process's number in one pid namespace. They are read whole, one of an array: the kernel's have this size, too. */
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1]; /* one a namespace, from the machine's own to the process's, level + 1 of them */
+};
 
 #pragma clang attribute pop
 

@@ -25,6 +25,11 @@
 
 /* Set by the loader. */
 const volatile u32 page_shift = 12;
+/* The observer's pid namespace, by the number of its inode; 0 when that is the machine's own. */
+const volatile u32 pid_namespace = 0;
+
+/* Pid namespaces that may lie between the observer's and a process's, and one: containers in containers. */
+#define NESTED_MAX 8
 
 /* A bit for each process number; 2^22 is the kernel's own limit (PID_MAX_LIMIT). */
 #define PROCESS_NUMBERS (1u << 22)
@@ -88,6 +93,43 @@ static __always_inline struct control *get_control(void)
 {
 	u32 zero = 0;
 	return bpf_map_lookup_elem(&control, &zero);
+}
+
+/*
+ * Processes are known by the numbers that the observer sees. In a container's pid namespace those are not the kernel's:
+ * a process has a number there if it is in that namespace or in one below, and 0 stands for all others, as nobody's
+ * process is 0. Threads are only told apart, so their numbers stay the kernel's.
+ */
+static __always_inline u32 number_there(struct task_struct *task)
+{
+	struct pid *pid = BPF_CORE_READ(task, group_leader, thread_pid);
+	void *numbers = __builtin_preserve_access_index(&pid->numbers);
+	u32 level = BPF_CORE_READ(pid, level), i;
+
+	for (i = 0; i < NESTED_MAX && level > 0; i++, level--) {
+		struct upid number = {};
+
+		if (bpf_probe_read_kernel(&number, sizeof(number), numbers + level * sizeof(number)))
+			return 0;
+		if (BPF_CORE_READ(number.ns, ns.inum) == pid_namespace)
+			return number.nr;
+	}
+	return 0;
+}
+
+static __always_inline u32 tgid_of(struct task_struct *task)
+{
+	return pid_namespace ? number_there(task) : (u32)task->tgid;
+}
+
+/* The current process in the upper half, the thread in the lower one. */
+static __always_inline u64 who_is_it(void)
+{
+	u64 who = bpf_get_current_pid_tgid();
+
+	if (pid_namespace)
+		who = (u64)number_there(bpf_get_current_task_btf()) << 32 | (u32)who;
+	return who;
 }
 
 static __always_inline u64 *tracked_word(u32 tgid)
@@ -250,7 +292,7 @@ static __always_inline void emit_file(u32 kind, struct subject *subject, u64 who
  * program may ask for more than there is. */
 static __always_inline void reference(u32 kind, struct address_space *mapping, u64 first, u64 last)
 {
-	u64 who = bpf_get_current_pid_tgid();
+	u64 who = who_is_it();
 	struct subject subject;
 	enum verdict verdict;
 	long long size;
@@ -357,7 +399,7 @@ static __always_inline u32 folio_order(struct folio *folio)
 SEC("tp_btf/mm_filemap_add_to_page_cache")
 int BPF_PROG(foretell_add, struct folio *folio)
 {
-	u64 who = bpf_get_current_pid_tgid();
+	u64 who = who_is_it();
 	bool by_tracked = is_tracked(who >> 32);
 	struct subject subject;
 	enum verdict verdict;
@@ -384,7 +426,7 @@ int BPF_PROG(foretell_remove, struct folio *folio)
 
 	if (!find_subject(folio->mapping, &subject) || verdict_on(&subject) != VERDICT_MANAGED)
 		return 0;
-	emit_file(EVENT_REMOVED, &subject, bpf_get_current_pid_tgid(), folio->index, folio_order(folio), true,
+	emit_file(EVENT_REMOVED, &subject, who_is_it(), folio->index, folio_order(folio), true,
 		  EVERY_SO_MANY);
 	return 0;
 }
@@ -392,12 +434,13 @@ int BPF_PROG(foretell_remove, struct folio *folio)
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(foretell_fork, struct task_struct *parent, struct task_struct *child)
 {
-	u32 parent_tgid = parent->tgid, tgid = child->tgid;
+	u32 parent_tgid = tgid_of(parent), tgid;
 	struct account empty = {};
 	u64 *bits;
 
-	if (tgid == parent_tgid || !is_tracked(parent_tgid))
+	if (child->tgid == parent->tgid || !is_tracked(parent_tgid))
 		return 0;
+	tgid = tgid_of(child);
 	bits = tracked_word(tgid);
 	if (!bits)
 		return 0;
@@ -415,7 +458,7 @@ int BPF_PROG(foretell_fork, struct task_struct *parent, struct task_struct *chil
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(foretell_exec, struct task_struct *task)
 {
-	u32 tgid = task->tgid;
+	u32 tgid = tgid_of(task);
 	u64 *comm;
 
 	if (!is_tracked(tgid))
@@ -428,7 +471,7 @@ int BPF_PROG(foretell_exec, struct task_struct *task)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(foretell_exit, struct task_struct *task)
 {
-	u32 tgid = task->tgid;
+	u32 tgid = tgid_of(task);
 	u64 bit = 1ull << (tgid % 64);
 	struct account *account;
 	u64 *bits, read_bytes = 0, wait_ns = 0;
@@ -454,7 +497,7 @@ static __always_inline void fall_asleep(struct task_struct *task)
 	u32 tid = task->pid;
 	u64 now;
 
-	if (!is_tracked(task->tgid))
+	if (!is_tracked(tgid_of(task)))
 		return;
 	now = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&waits, &tid, &now, BPF_ANY)) {
@@ -467,7 +510,7 @@ static __always_inline void fall_asleep(struct task_struct *task)
 
 static __always_inline void run_again(struct task_struct *task)
 {
-	u32 tid = task->pid, tgid = task->tgid;
+	u32 tid = task->pid, tgid;
 	struct account *account;
 	struct control *shared;
 	u64 *since, wait_ns;
@@ -477,6 +520,7 @@ static __always_inline void run_again(struct task_struct *task)
 		return;
 	wait_ns = bpf_ktime_get_ns() - *since;
 	bpf_map_delete_elem(&waits, &tid);
+	tgid = tgid_of(task);
 	if (!is_tracked(tgid))
 		return;
 	account = bpf_map_lookup_elem(&accounts, &tgid);
@@ -523,7 +567,7 @@ int BPF_PROG(foretell_bio, struct bio *bio)
 	/* The clones that stacked devices (dm, md) make of a bio that was counted are not counted again. */
 	if ((bio->bi_opf & REQ_OP_MASK) != REQ_OP_READ || bio->bi_flags >> BIO_CLONED & 1)
 		return 0;
-	tgid = bpf_get_current_pid_tgid() >> 32;
+	tgid = who_is_it() >> 32;
 	account = bpf_map_lookup_elem(&accounts, &tgid);
 	if (!account && !is_tracked(tgid))
 		return 0;

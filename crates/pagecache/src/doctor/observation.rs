@@ -7,11 +7,11 @@ use super::{Mechanism, cache, remedy};
 use crate::observe::kernel_types::KernelTypes;
 use crate::observe::load::{Attached, Hook, SIGHTS, Sight, attach, page_bytes, parse_object, prepare};
 use crate::observe::object::Object;
-use crate::observe::privileges::{Capabilities, Capability, in_initial_pid_namespace};
+use crate::observe::privileges::{Capabilities, Capability, pid_namespace};
 use crate::observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig};
 
 pub(super) fn examine() -> Vec<Mechanism> {
-    let mut mechanisms = vec![privileges(), pid_namespace()];
+    let mut mechanisms = vec![privileges(), process_numbers()];
     match parse_object() {
         Ok((object, types)) => {
             let name = "kernel type information (BTF)";
@@ -50,12 +50,16 @@ fn privileges() -> Mechanism {
     }
 }
 
-fn pid_namespace() -> Mechanism {
-    let name = "process numbers as the kernel's";
-    if in_initial_pid_namespace() {
-        return Mechanism::works(name, "the initial pid namespace");
+fn process_numbers() -> Mechanism {
+    let name = "process numbers";
+    match pid_namespace() {
+        Some(0) => Mechanism::works(name, "the kernel's, of the initial pid namespace"),
+        Some(number) => Mechanism::works(name, format!("those of pid namespace {number}, a container's")),
+        None => {
+            let error = ObserveError::PidNamespace;
+            Mechanism::fails(name, error.to_string(), remedy(&error))
+        }
     }
-    Mechanism::fails(name, "in a pid namespace of its own", remedy(&ObserveError::PidNamespace))
 }
 
 /// Attaches every program for a moment, as it is done for a run.

@@ -3,6 +3,9 @@
 /// Why observation is not possible, or not for this file or process.
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
+    /// The capabilities are there, and a filter of system calls is as well.
+    #[error("the kernel refuses bpf(2), most likely for a seccomp profile, as container engines have one")]
+    Filtered,
     /// The process lacks privileges.
     #[error("observing the page cache needs {lacking}: run as root, or give the capabilities to the program")]
     NotPermitted {
@@ -23,8 +26,8 @@ pub enum ObserveError {
         /// Its kind and name.
         place: String,
     },
-    /// Process numbers here are not those that the kernel reports.
-    #[error("the process numbers of this container are not the kernel's: run in the host's pid namespace")]
+    /// Processes cannot be looked at by the numbers that they have here.
+    #[error("/proc shows the processes of another pid namespace: mount this one's (unshare --mount-proc)")]
     PidNamespace,
     /// The ring's size is not one that the kernel takes.
     #[error(

@@ -8,7 +8,7 @@ use aya::maps::{Map, MapData, MapError};
 
 use super::kernel_types::{KernelTypes, kind};
 use super::object::{LoadError, Object, Refusal};
-use super::privileges::{Capabilities, in_initial_pid_namespace};
+use super::privileges::{Capabilities, has_seccomp_filter, pid_namespace};
 use super::{ObserveError, ObserverConfig, ReadHook};
 
 /// The object, built by `src/bpf/build`. Aligned, because an ELF parser reads it in place.
@@ -176,7 +176,11 @@ pub(crate) fn prepare(
         return Err(ObserveError::RingSize { ring_bytes, page_bytes });
     }
     let page_shift = page_bytes.trailing_zeros().to_ne_bytes();
-    let globals = HashMap::from([("page_shift", (&page_shift[..], true))]);
+    let pid_namespace = pid_namespace().ok_or(ObserveError::PidNamespace)?.to_ne_bytes();
+    let globals = HashMap::from([
+        ("page_shift", (&page_shift[..], true)),
+        ("pid_namespace", (&pid_namespace[..], true)),
+    ]);
     let sizes = [&[("ring", ring_bytes)], sizes].concat();
     object.prepare(types, globals, &sizes).map_err(not_loaded)
 }
@@ -269,9 +273,6 @@ fn attach_all(object: &Object, types: &KernelTypes, sights: &[&Sight]) -> Vec<At
 
 /// Everything at once.
 pub(super) fn load(config: &ObserverConfig) -> Result<Loaded, ObserveError> {
-    if !in_initial_pid_namespace() {
-        return Err(ObserveError::PidNamespace);
-    }
     let (mut object, types) = parse_object()?;
     let at_a_time = config.at_a_time();
     let sizes = [("files", config.files), ("accounts", at_a_time), ("waits", at_a_time)];
@@ -328,10 +329,11 @@ pub(crate) fn page_bytes() -> u32 {
 
 /// The capabilities are there, and still the kernel says no.
 fn refused() -> ObserveError {
-    ObserveError::NotPermitted {
-        lacking: "CAP_BPF and CAP_PERFMON in the host's user namespace, on a kernel that is not locked down"
-            .to_owned(),
+    if has_seccomp_filter() {
+        return ObserveError::Filtered;
     }
+    let lacking = "CAP_BPF and CAP_PERFMON in the host's user namespace, on a kernel that is not locked down";
+    ObserveError::NotPermitted { lacking: lacking.to_owned() }
 }
 
 /// Whether an error came from a system call that answered `EPERM`, however deep.

@@ -67,11 +67,28 @@ impl Capabilities {
     }
 }
 
-/// Whether the numbers of processes that this process sees are those of the kernel.
-///
-/// The initial pid namespace has a fixed inode number (`PROC_PID_INIT_INO`, `include/linux/proc_ns.h`).
-pub(crate) fn in_initial_pid_namespace() -> bool {
-    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]")
+/// Whether system calls of this process are filtered (`Seccomp: 2` of proc_pid_status(5)).
+pub(crate) fn has_seccomp_filter() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"))
+}
+
+/// The pid namespace of this process, by the number of its inode; 0 for the machine's own, where processes have the numbers
+/// by which the kernel knows them. `None` when it is not known, or `/proc` shows the processes of another one.
+pub(crate) fn pid_namespace() -> Option<u32> {
+    let shown = std::fs::read_link("/proc/self").ok()?;
+    if shown.to_str()?.parse() != Ok(std::process::id()) {
+        return None;
+    }
+    number_of_namespace(std::fs::read_link("/proc/self/ns/pid").ok()?.to_str()?)
+}
+
+/// What a link of `/proc/self/ns/pid` says (namespaces(7)).
+fn number_of_namespace(link: &str) -> Option<u32> {
+    /// That of the machine has always this one (`PROC_PID_INIT_INO`, `include/linux/proc_ns.h`).
+    const OF_THE_MACHINE: u32 = 0xEFFF_FFFC;
+    let number = link.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()?;
+    Some(if number == OF_THE_MACHINE { 0 } else { number })
 }
 
 #[cfg(test)]
@@ -89,5 +106,13 @@ mod tests {
         let lacking = "CAP_BPF and CAP_PERFMON (or CAP_SYS_ADMIN)";
         assert_eq!(of("0").lacking_for_bpf().as_deref(), Some(lacking));
         assert_eq!(Capabilities::from_status("").lacking_for_bpf().as_deref(), Some(lacking));
+    }
+
+    #[test]
+    fn a_namespace_is_known_by_its_number() {
+        assert_eq!(number_of_namespace("pid:[4026531836]"), Some(0));
+        assert_eq!(number_of_namespace("pid:[4026532191]"), Some(4_026_532_191));
+        assert_eq!(number_of_namespace("pid:[x]"), None);
+        assert!(pid_namespace().is_some());
     }
 }

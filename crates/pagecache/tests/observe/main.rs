@@ -25,6 +25,7 @@ fn observer_with(test: &str, config: ObserverConfig) -> Option<Observer> {
         Ok(observer) => Some(observer),
         Err(
             why @ (ObserveError::NotPermitted { .. }
+            | ObserveError::Filtered
             | ObserveError::BtfAbsent { .. }
             | ObserveError::PlaceAbsent { .. }
             | ObserveError::PidNamespace),
