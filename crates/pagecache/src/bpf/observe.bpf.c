@@ -141,7 +141,9 @@ static __always_inline u64 *tracked_word(u32 tgid)
 static __always_inline bool is_tracked(u32 tgid)
 {
 	u64 *bits = tracked_word(tgid);
-	return bits && (*bits >> (tgid % 64) & 1);
+
+	/* Number 0 is that of all processes that the observer cannot see. */
+	return tgid && bits && (*bits >> (tgid % 64) & 1);
 }
 
 /* How soon the reader must hear of a record. */
@@ -442,7 +444,8 @@ int BPF_PROG(foretell_fork, struct task_struct *parent, struct task_struct *chil
 		return 0;
 	tgid = tgid_of(child);
 	bits = tracked_word(tgid);
-	if (!bits)
+	/* A child that is nested deeper than is looked is not followed. */
+	if (!tgid || !bits)
 		return 0;
 	__sync_fetch_and_or(bits, 1ull << (tgid % 64));
 	if (bpf_map_update_elem(&accounts, &tgid, &empty, BPF_ANY)) {

@@ -27,7 +27,7 @@ pub enum ObserveError {
         place: String,
     },
     /// Processes cannot be looked at by the numbers that they have here.
-    #[error("/proc shows the processes of another pid namespace: mount this one's (unshare --mount-proc)")]
+    #[error("/proc is not mounted, or shows another pid namespace: mount this one's (unshare --mount-proc)")]
     PidNamespace,
     /// The ring's size is not one that the kernel takes.
     #[error(

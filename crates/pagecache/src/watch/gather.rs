@@ -395,7 +395,7 @@ impl Gather {
         let access = Access { role, file: number, first_page, pages, at_ns, waited_ns, way };
         self.runs.insert(tgid, Run::new(access, is_told));
         if let Some(visits) = self.visits.as_mut().filter(|_| is_told) {
-            visits.began(tid, number.0, first, waited_ns);
+            visits.began(tgid, tid, number.0, first, waited_ns);
         }
     }
 

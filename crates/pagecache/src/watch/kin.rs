@@ -62,8 +62,12 @@ impl Kin {
     /// Listens from now on.
     ///
     /// # Errors
-    /// The kernel has no connector or does not let us use it.
+    /// The kernel has no connector or does not let us use it; or this is a pid namespace of its own, of which the connector
+    /// tells nothing (`cn_proc_mcast_ctl`, drivers/connector/cn_proc.c).
     pub(super) fn open() -> io::Result<Kin> {
+        if crate::observe::privileges::pid_namespace() != Some(0) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(CONNECTOR))?;
         // Refused without privileges that we need anyway: then the queue is shorter.

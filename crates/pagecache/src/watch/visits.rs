@@ -65,6 +65,7 @@ pub struct Piece {
 /// Where a thread is.
 #[derive(Debug, Clone, Copy)]
 struct At {
+    process: u32,
     file: u32,
     /// What it has waited there since that was told, nanoseconds.
     waited_ns: u64,
@@ -94,8 +95,9 @@ impl Visits {
         }
     }
 
-    /// A thread begins a run at this page.
-    pub(super) fn began(&mut self, tid: u32, file: u32, page: u32, waited_ns: u64) {
+    /// A thread of a process begins a run at this page. (In a pid namespace of its own the number of a thread may be that of
+    /// another process.)
+    pub(super) fn began(&mut self, process: u32, tid: u32, file: u32, page: u32, waited_ns: u64) {
         if page > 0 || self.threads.get(&tid).is_some_and(|at| at.file == file) {
             return;
         }
@@ -105,7 +107,7 @@ impl Visits {
             self.threads.clear();
             self.read.clear();
         }
-        let at = self.threads.insert(tid, At { file, waited_ns: 0 });
+        let at = self.threads.insert(tid, At { process, file, waited_ns: 0 });
         let waited_ns = waited_ns + at.map_or(0, |at| at.waited_ns);
         if let Some(at) = at {
             self.leave(at.file);
@@ -159,9 +161,9 @@ impl Visits {
     /// A process has ended.
     pub(super) fn ended(&mut self, tgid: u32) {
         self.since_waiting.remove(&tgid);
-        if let Some(at) = self.threads.remove(&tgid) {
-            self.leave(at.file);
-        }
+        let ended: Vec<u32> =
+            self.threads.extract_if(|_, at| at.process == tgid).map(|(_, at)| at.file).collect();
+        ended.into_iter().for_each(|file| self.leave(file));
     }
 
     /// The visits since this was asked the last time.
@@ -206,14 +208,14 @@ mod tests {
         for file in 0..3 {
             visits.named(file, Path::new(&format!("/{file}")), 8);
         }
-        visits.began(1, 0, 0, 7);
+        visits.began(1, 1, 0, 0, 7);
         visits.read(0, 5);
-        visits.began(1, 0, 0, 7);
+        visits.began(1, 1, 0, 0, 7);
         visits.read(0, 5);
-        visits.began(1, 1, 3, 7);
-        visits.began(2, 0, 0, 0);
-        visits.began(1, 1, 0, 0);
-        visits.began(1, 9, 0, 0);
+        visits.began(1, 1, 1, 3, 7);
+        visits.began(2, 2, 0, 0, 0);
+        visits.began(1, 1, 1, 0, 0);
+        visits.began(1, 1, 9, 0, 0);
         let told: Vec<_> = visits.take().into_iter().map(|v| (v.path, v.waited_ns, v.left)).collect();
         let (path, left) =
             (PathBuf::from, |path, read| vec![Left { path: Path::new(path).into(), read, of: 8 }]);
@@ -221,14 +223,14 @@ mod tests {
         visits.waited(1, 0, 5);
         visits.waited(1, 1, 6);
         visits.waited(1, 1, 1);
-        visits.began(1, 0, 0, 2);
+        visits.began(1, 1, 0, 0, 2);
         assert_eq!(visits.take()[0].waited_ns, 9, "with what it waited for the file before");
         visits.read(0, 3);
         visits.ended(1);
-        visits.began(1, 2, 0, 0);
+        visits.began(1, 1, 2, 0, 0);
         assert_eq!(visits.take()[0].left, left("/0", 3), "as its process has ended");
         for n in 0..2 * VISITS as u32 {
-            visits.began(n, 0, 0, 0);
+            visits.began(n, n, 0, 0, 0);
         }
         assert_eq!(visits.take().len(), VISITS);
         assert!(visits.threads.len() <= THREADS && visits.read.len() <= THREADS);
