@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use foretell_policy::{PoolPolicy, Prefetch};
+use foretell_policy::{CACHES_AHEAD, Limits, PoolPolicy, Prefetch};
 
 use crate::disk::Disk;
 use crate::error::Error;
@@ -129,6 +129,19 @@ impl Options {
     /// Parts in the budget.
     pub(crate) fn parts(&self) -> u32 {
         u32::try_from(self.budget_bytes / u64::from(self.part_bytes.max(1))).unwrap_or(u32::MAX)
+    }
+
+    /// Limits of both engines, that of the memory and that of the disk. As much of a list waits in the one as in the other: they
+    /// must be done with an object at the same time, as they count objects with the same numbers.
+    pub(crate) fn limits(&self) -> Limits {
+        let limits = Limits::default();
+        let ahead = self.parts().max(self.disk_parts()).saturating_mul(CACHES_AHEAD);
+        Limits {
+            files: MOST_OBJECTS,
+            disclosed_blocks: MOST_DISCLOSED,
+            held_ahead: limits.held_ahead.max(ahead),
+            ..limits
+        }
     }
 
     /// Parts of one request at most: an eighth of the budget, so that several fit into it.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use foretell_policy::{
-    Access, Action, Block, Config, DiskId, Engine, FileId, Input, Layout, Limits, Nanos, Order, PoolPolicy,
+    Access, Action, Block, Config, DiskId, Engine, FileId, Input, Layout, Nanos, Order, PoolPolicy,
     ProcessId, belady_fetches,
 };
 
@@ -22,8 +22,7 @@ use crate::flow::Flow;
 use crate::memory::{Arena, Buffer, Lanes};
 use crate::object::{Fixed, Got, Open, Part, Run, Sequence, Stage, Who, serial};
 use crate::options::{
-    AHEAD_PART, AHEAD_PART_IN_ORDER, MOST_DISCLOSED, MOST_OBJECTS, MOST_PARTS, Options, REQUEST_BYTES,
-    ahead_at_most,
+    AHEAD_PART, AHEAD_PART_IN_ORDER, MOST_DISCLOSED, MOST_PARTS, Options, REQUEST_BYTES, ahead_at_most,
 };
 use crate::readers::{Readers, Reading};
 use crate::recorder::Recorder;
@@ -78,7 +77,7 @@ impl State {
         config.readahead_blocks = u32::try_from(REQUEST_BYTES / u64::from(options.part_bytes))
             .unwrap_or(u32::MAX)
             .clamp(1, ahead_at_most(options.parts(), AHEAD_PART_IN_ORDER));
-        config.limits = Limits { files: MOST_OBJECTS, disclosed_blocks: MOST_DISCLOSED, ..Limits::default() };
+        config.limits = options.limits();
         let mut engine = Engine::new(config);
         let manager = engine.add_manager(true).map_err(refused)?;
         engine.set_policy(manager, 0, options.policy).map_err(refused)?;

@@ -5,9 +5,9 @@
 //! time-out.
 
 use std::ops::Range;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::sync::{Mutex, Once, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
@@ -157,6 +157,8 @@ struct Credentials {
     ask: Box<dyn Fn() -> BoxFuture<'static, object_store::Result<()>> + Send + Sync>,
     /// They came.
     are_there: AtomicBool,
+    /// When they did not come in time.
+    late_at: Mutex<Option<Instant>>,
 }
 
 impl Credentials {
@@ -164,7 +166,7 @@ impl Credentials {
         longest: Duration,
         ask: Box<dyn Fn() -> BoxFuture<'static, object_store::Result<()>> + Send + Sync>,
     ) -> Credentials {
-        Credentials { longest, ask, are_there: AtomicBool::new(false) }
+        Credentials { longest, ask, are_there: AtomicBool::new(false), late_at: Mutex::default() }
     }
 
     async fn wait(&self) -> Result<(), Fault> {
@@ -177,8 +179,17 @@ impl Credentials {
                 format!("none came within {seconds} s; if none were given, this machine has none of its own");
             Err(Fault::Denied(why))
         };
+        // Of many objects one waits, not all of them one after the other.
+        let since_late = self.late_at.lock().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed());
+        if since_late.is_some_and(|since| since < self.longest) {
+            return late();
+        }
         let asked = tokio::time::timeout(self.longest, (self.ask)()).await;
-        asked.map_or_else(|_| late(), |answer| answer.map_err(fault))?;
+        let Ok(answer) = asked else {
+            *self.late_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            return late();
+        };
+        answer.map_err(fault)?;
         self.are_there.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -335,6 +346,11 @@ mod tests {
         let never = Credentials::new(longest, Box::new(|| std::future::pending().boxed()));
         let Err(Fault::Denied(why)) = waited_for(&never) else { panic!("credentials of nobody") };
         assert_eq!(why, "none came within 0.5 s; if none were given, this machine has none of its own");
+        // A whole list of objects is told at once.
+        let patient = Duration::from_secs(1000);
+        let late_at = std::sync::Mutex::new(Some(Instant::now()));
+        let never = Credentials { longest: patient, late_at, ..never };
+        assert!(matches!(waited_for(&never), Err(Fault::Denied(_))));
     }
 
     #[test]

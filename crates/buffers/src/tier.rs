@@ -7,14 +7,12 @@
 
 use std::sync::Arc;
 
-use foretell_policy::{
-    Action, Block, Config, Engine, FileId, Input, Layout, Limits, Nanos, Prefetch, ProcessId,
-};
+use foretell_policy::{Action, Block, Config, Engine, FileId, Input, Layout, Nanos, Prefetch, ProcessId};
 
 use crate::disk::{Disk, Place};
 use crate::error::Error;
 use crate::object::Who;
-use crate::options::{MOST_DISCLOSED, MOST_OBJECTS, Options};
+use crate::options::Options;
 
 /// What the disk has of a part.
 #[derive(Debug)]
@@ -47,7 +45,7 @@ impl Tier {
         let slots = options.disk_parts();
         let mut config = Config::new(slots);
         config.prefetch = Prefetch::None;
-        config.limits = Limits { files: MOST_OBJECTS, disclosed_blocks: MOST_DISCLOSED, ..Limits::default() };
+        config.limits = options.limits();
         let disk = Disk::new(folder, slots, options.part_bytes)
             .map_err(|error| Error::Disk { folder: folder.display().to_string(), why: error.to_string() })?;
         Ok(Some(Tier { engine: Engine::new(config), disk, reading: 0, writing: 0 }))

@@ -55,6 +55,7 @@ pub use counters::{Counters, ManagerCounters};
 pub use engine::{Engine, Tap};
 pub use ids::{Block, DiskId, FileId, ManagerId, Nanos, ProcessId};
 pub use input::{Answer, Input, LimitReached};
+pub use knowledge::CACHES_AHEAD;
 pub use layout::{Extent, Layout};
 pub use optimal::belady_fetches;
 pub use planner::{KernelReadahead, Prefetch, UnknownPrefetch};

@@ -260,6 +260,8 @@ impl Board {
         let told_at = self.told_at();
         let untold = self.untold(lane);
         match told_at {
+            // They have been taken since.
+            _ if untold == 0 => Tell::Nothing,
             // A power of two: no division.
             RELAXED if untold.is_multiple_of(RELAXED) => Tell::Soon,
             RELAXED => Tell::Nothing,

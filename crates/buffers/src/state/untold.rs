@@ -6,7 +6,7 @@ use foretell_policy::{Block, FileId, Input, Nanos};
 
 use super::State;
 use crate::memory::{RELAXED, Reference};
-use crate::object::{Open, Part, Sequence, Who, file_of};
+use crate::object::{Part, Sequence, Who, file_of};
 use crate::readers::{Mean, Reading};
 
 impl State {
@@ -61,8 +61,11 @@ impl State {
 
     /// Is this part of an open object in memory? What is published is, and found there the quickest.
     fn is_ready(&self, file: FileId, serial: u64, part: u32) -> bool {
-        let ready = |open: &Open| matches!(open.parts.get(&part), Some(Part::Ready { .. }));
-        self.arena.has(serial, part) || self.objects[file.0 as usize].as_ref().is_some_and(ready)
+        let Some(open) = &self.objects[file.0 as usize] else { return false };
+        // A guest can write to the board: what is not of the object is not there.
+        let is_of_it = u64::from(part) < open.fixed.stamp.length.div_ceil(u64::from(self.part_bytes));
+        is_of_it
+            && (self.arena.has(serial, part) || matches!(open.parts.get(&part), Some(Part::Ready { .. })))
     }
 
     /// Lanes for a guest, by the first of them; `None` when as many guests as may be have theirs.

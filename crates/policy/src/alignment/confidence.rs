@@ -158,6 +158,13 @@ mod tests {
     use super::super::Reference;
     use super::*;
 
+    #[test]
+    fn of_an_empty_list_nothing_is_picked() {
+        for class in CLASSES {
+            assert_eq!(pick(&List::default(), &Used::default(), 1, class), None);
+        }
+    }
+
     proptest! {
         /// As a look at each position.
         #[test]

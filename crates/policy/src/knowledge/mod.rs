@@ -46,7 +46,7 @@ const TRUST: f64 = 4.0;
 
 /// What is held of a list ahead of its reader, at least: this many caches. Optimal replacement has nothing to choose from
 /// beyond as many different blocks as are cached, and lists name blocks repeatedly.
-const CACHES_AHEAD: u32 = 8;
+pub const CACHES_AHEAD: u32 = 8;
 
 /// What is held of a list behind its reader: this many caches,
 const CACHES_BEHIND: u32 = 8;
