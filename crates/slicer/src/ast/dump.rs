@@ -137,6 +137,8 @@ pub(crate) fn for_each(
 /// The input, or what is read in place of it, as the front end accepts it.
 fn accepted(clang: &str, input: Input) -> Result<(Input, Vec<u8>), Error> {
     let path = input.folder.as_ref().map_or_else(|| input.path.clone(), |folder| folder.join(&input.path));
+    // What is not there the front end says in words of its own.
+    std::fs::metadata(&path).map_err(|reason| Error::File { path: path.clone(), reason })?;
     let input = Input { path, ..input };
     match (run(clang, &input), &input.otherwise) {
         (Err(Error::NotC(_)), Some(other)) => accepted(clang, (**other).clone()),

@@ -223,8 +223,9 @@ fn replace(
     fs::create_dir(&own).map_err(|e| unchanged(format!("{}: {e}", own.display())))?;
     let objects = in_parallel(units.len(), |number| {
         let unit = &units[number];
-        // What is as it was, is compiled: an object keeps its place, a member of an archive is found there again.
-        if !translation.changed[number] && !unit.is_source {
+        // What is as it was, is compiled, and keeps its place. A member of an archive does not: it might not be found there
+        // again, as what is changed stands before all archives, and so before others that have the same names.
+        if !translation.changed[number] && !unit.is_source && unit.input.is_some() {
             return Ok(None);
         }
         let source = own.join(unit_name(number, unit, &inputs[number]));

@@ -6,7 +6,7 @@ use std::thread;
 /// Most that is done at a time for one link. A build that links several programs at a time has as many for each.
 const MOST_AT_A_TIME: usize = 4;
 
-/// What `work` gives for each number below `count`, in their order.
+/// What `work` gives for each number below `count`, in their order. This thread works as well: there may be no other to be had.
 pub(super) fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let workers = thread::available_parallelism().map_or(1, usize::from).min(MOST_AT_A_TIME).min(count);
     let next = AtomicUsize::new(0);
@@ -16,11 +16,13 @@ pub(super) fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Syn
         numbers.map(|number| (number, work(number))).collect::<Vec<_>>()
     };
     let mut done = thread::scope(|scope| {
-        let running: Vec<_> = (0..workers).map(|_| scope.spawn(take)).collect();
-        let joined = running.into_iter().map(|worker| worker.join());
-        joined
-            .flat_map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect::<Vec<_>>()
+        let begin = |_| thread::Builder::new().spawn_scoped(scope, take).ok();
+        let running: Vec<_> = (1..workers).filter_map(begin).collect();
+        let mut done = take();
+        for worker in running {
+            done.extend(worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        done
     });
     done.sort_unstable_by_key(|(number, _)| *number);
     done.into_iter().map(|(_, result)| result).collect()
