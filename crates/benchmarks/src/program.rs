@@ -135,12 +135,12 @@ impl Launcher {
         command.arg("in-group").arg(group.procs()).arg("--");
         let foretell = match &job.steering {
             Steering::Kernel => None,
-            Steering::Foretell(arguments) => Some(("run", arguments)),
-            Steering::Learn(arguments) => Some(("learn", arguments)),
+            Steering::Foretell(arguments) => Some((&["run", "--strict"][..], arguments)),
+            Steering::Learn(arguments) => Some((&["learn"][..], arguments)),
         };
         if let Some((subcommand, arguments)) = foretell {
             let foretell = self.foretell.as_ref().context("this run needs the foretell command")?;
-            command.arg(foretell).arg(subcommand).args(["--quiet", "--stats"]).arg(&stats);
+            command.arg(foretell).args(subcommand).args(["--quiet", "--stats"]).arg(&stats);
             command.args(arguments).args(&self.further_arguments).arg("--");
         }
         command.args(&job.command).stdin(Stdio::null()).stdout(Stdio::null());

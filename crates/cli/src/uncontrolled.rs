@@ -46,13 +46,13 @@ impl Refused {
     ) -> Result<Outcome> {
         let Some((name, arguments)) = program.split_first() else { return Err(self.of_what_runs()) };
         match self {
+            Refused::Unable(e) | Refused::Ended(e) if strict => {
+                let advice = "'foretell doctor' says more, without --strict the program runs uncontrolled";
+                Err(NotRun::Failed(format!("{}; {advice}", with_causes(&e))).into())
+            }
             Refused::Ended(e) => {
                 warn(&format!("{}; '{}' runs uncontrolled", with_causes(&e), name.display()));
                 uncontrolled(name, arguments, &with_causes(&e), signals)
-            }
-            Refused::Unable(e) if strict => {
-                let advice = "'foretell doctor' says more, without --strict the program runs uncontrolled";
-                Err(NotRun::Failed(format!("{}; {advice}", with_causes(&e))).into())
             }
             Refused::Unable(e) => {
                 let advice = "'foretell doctor' says more, --strict makes this an error";

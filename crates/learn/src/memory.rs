@@ -119,6 +119,10 @@ fn groups_in(membership: &str) -> Vec<Group> {
     for line in membership.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else { continue };
+        // Outside of what this namespace of cgroups shows (cgroup_namespaces(7)): its limits are not to be read here.
+        if group.starts_with("/..") {
+            continue;
+        }
         let group = Path::new(group.trim_start_matches('/'));
         let second_version = controllers.is_empty();
         let mounts: &[&str] = match second_version {

@@ -151,7 +151,7 @@ pub struct Walks<T> {
     walks: Vec<Walk>,
     /// Bytes that may be fetched ahead.
     budget_bytes: u64,
-    /// Visits so far.
+    /// Visits so far that waited or had been asked for.
     clock: u64,
     asked: Asked,
     guesses: Guesses,
@@ -211,7 +211,12 @@ impl<T: Tree> Walks<T> {
         }
         let came = self.asked.came(&visit.path);
         // What every process reads when it begins is cached, and no step of anybody.
-        self.clock += u64::from(visit.waited_ns > 0 || came != Came::Unasked);
+        if visit.waited_ns > 0 || came != Came::Unasked {
+            self.clock += 1;
+            if self.clock.is_multiple_of(WINDOW as u64) {
+                self.listings.earn(1);
+            }
+        }
         self.guesses.wrong += self.asked.given_up(self.clock);
         match came {
             Came::Soon => self.guesses.used += 1,
@@ -241,9 +246,6 @@ impl<T: Tree> Walks<T> {
         let (Some(directory), Some(name)) = (visit.path.parent(), visit.path.file_name()) else {
             return Vec::new();
         };
-        if self.clock.is_multiple_of(WINDOW as u64) {
-            self.listings.earn(1);
-        }
         // What every process reads when it begins.
         if self.walks.iter().any(|walk| walk.courses.iter().any(|course| course.is_at(directory, name))) {
             return Vec::new();

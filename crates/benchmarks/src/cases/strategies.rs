@@ -151,9 +151,9 @@ impl<'b> Strategies<'b> {
                 let foretell = foretell.context("this run needs the foretell command")?;
                 let mut rule = self.place.directory.join(prepared.strategy.name()).into_os_string();
                 rule.push("/**=lru");
-                let run: [OsString; 6] =
-                    [foretell.into(), "run".into(), "--quiet".into(), "--rule".into(), rule, "--".into()];
-                command = run.into_iter().chain(command).collect();
+                let run = [foretell.as_os_str(), "run".as_ref(), "--strict".as_ref(), "--quiet".as_ref()];
+                let of_rule = ["--rule".as_ref(), rule.as_os_str(), "--".as_ref()];
+                command = run.into_iter().chain(of_rule).map(OsString::from).chain(command).collect();
             }
             let name = prepared.strategy.name();
             programs.push(Program { output: scratch.join(format!("{name}.output")), name, command });
