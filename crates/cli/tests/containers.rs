@@ -51,6 +51,43 @@ fn in_a_pid_namespace_and_those_below_a_job_is_steered_as_anywhere() {
 }
 
 #[test]
+fn who_is_nested_too_deep_is_not_followed_and_nobody_else_in_its_place() {
+    let test = "who_is_nested_too_deep_is_not_followed_and_nobody_else_in_its_place";
+    if !can_control(test) {
+        return;
+    }
+    let tree = Tree::new(&[("data", BLOCKS * BLOCK), ("other", BLOCKS * BLOCK)]);
+    let at = Tree::new(&[("state", 0)]);
+    let [data, other] = ["data", "other"].map(|name| tree.file(name).display().to_string());
+    let [state, deep, go] = ["state", "deep", "go"].map(|name| at.file(name));
+    // In nine namespaces below ours; of seven the programs can tell. It starts nothing there before the other reads: with the end
+    // of any process that has no number all of these would be nobody again.
+    let nest = format!(
+        "N=$((N - 1)); export N; if [ $N -gt 0 ]; then exec unshare --pid --fork --mount-proc sh -c \"$NEST\"; fi; \
+         : > {}; until [ -e {} ]; do :; done; cat {data} >/dev/null",
+        deep.display(),
+        go.display()
+    );
+    let (rule, stats) = (tree.rule("mru"), state.display());
+    let script = format!(
+        "export N=10 NEST='{nest}'; {FORETELL} run --no-service --budget 1M --rule '{rule}' --stats {stats} -- \
+         sh -c 'cat {data} >/dev/null; exec sh -c \"$NEST\"'"
+    );
+    let ended = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            harness::wait_until("the job is deep", || deep.exists());
+            assert!(Command::new("cat").arg(&other).stdout(Stdio::null()).status().unwrap().success());
+            std::fs::write(&go, "").unwrap();
+        });
+        within(test, &["--pid", "--mount-proc"], &script)
+    });
+    let Some(ended) = ended else { return };
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let stats = statistics(&state);
+    assert_eq!(number(&stats, "references"), BLOCKS as u64, "{stats}");
+}
+
+#[test]
 fn in_a_pid_namespace_a_job_is_watched_and_its_night_is_known() {
     let test = "in_a_pid_namespace_a_job_is_watched_and_its_night_is_known";
     if !can_control(test) {
