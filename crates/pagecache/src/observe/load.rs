@@ -8,7 +8,7 @@ use aya::maps::{Map, MapData, MapError};
 
 use super::kernel_types::{KernelTypes, kind};
 use super::object::{LoadError, Object, Refusal};
-use super::privileges::{Capabilities, has_seccomp_filter, pid_namespace};
+use super::privileges::{Capabilities, has_seccomp_filter, is_in_the_hosts_user_namespace, pid_namespace};
 use super::{ObserveError, ObserverConfig, ReadHook};
 
 /// The object, built by `src/bpf/build`. Aligned, because an ELF parser reads it in place.
@@ -329,7 +329,7 @@ pub(crate) fn page_bytes() -> u32 {
 
 /// The capabilities are there, and still the kernel says no.
 fn refused() -> ObserveError {
-    if has_seccomp_filter() {
+    if has_seccomp_filter() && is_in_the_hosts_user_namespace() {
         return ObserveError::Filtered;
     }
     let lacking = "CAP_BPF and CAP_PERFMON in the host's user namespace, on a kernel that is not locked down";

@@ -1,5 +1,7 @@
 //! Which capabilities this process has, as `capabilities(7)` numbers them.
 
+use std::path::Path;
+
 /// A capability that one of the mechanisms needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Capability {
@@ -71,6 +73,12 @@ impl Capabilities {
 pub(crate) fn has_seccomp_filter() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"))
+}
+
+/// Whether this process is in the machine's own user namespace, whose number is always the same (`PROC_USER_INIT_INO`,
+/// `include/linux/proc_ns.h`): capabilities in another one are none for bpf(2).
+pub(crate) fn is_in_the_hosts_user_namespace() -> bool {
+    std::fs::read_link("/proc/self/ns/user").is_ok_and(|link| link == Path::new("user:[4026531837]"))
 }
 
 /// The pid namespace of this process, by the number of its inode; 0 for the machine's own, where processes have the numbers
