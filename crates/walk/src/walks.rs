@@ -47,8 +47,9 @@ const FORGOTTEN_GUESSES: u64 = 1 << 10;
 /// A pause after guesses that were wrong, in visits; each one is twice as long as the one before, up to the longest.
 const PAUSE: u64 = 512;
 const LONGEST_PAUSE: u64 = 1 << 20;
-/// Waits of which the middle one is what a file takes that was not foreseen.
-const WAITS_KEPT: usize = 63;
+/// Waits that tell what a file takes that was not foreseen, less the longest ones, one in so many.
+const WAITS_KEPT: usize = 64;
+const LONGEST: usize = 8;
 /// Bytes of a page, as the pages of a visit are counted.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
@@ -87,7 +88,8 @@ pub struct Guesses {
     pub unforeseen: u64,
     /// and how long, nanoseconds.
     pub waited_ns: u64,
-    /// The middle one of the last of these waits, nanoseconds: one that is much longer than all others tells little.
+    /// The mean of the last of these waits less the longest eighth, nanoseconds: one that is much longer than all others tells
+    /// little.
     pub typical_wait_ns: u64,
     /// Visits that were foreseen when nothing was asked for.
     pub foreseen: u64,
@@ -239,7 +241,9 @@ impl<T: Tree> Walks<T> {
         }
         let mut sorted: Vec<u64> = self.waits_ns.iter().copied().collect();
         sorted.sort_unstable();
-        self.guesses.typical_wait_ns = sorted[(sorted.len() - 1) / 2];
+        sorted.truncate((sorted.len() - sorted.len().div_ceil(LONGEST)).max(1));
+        let sum = sorted.iter().fold(0_u64, |sum, wait_ns| sum.saturating_add(*wait_ns));
+        self.guesses.typical_wait_ns = sum / sorted.len() as u64;
     }
 
     fn follow(&mut self, visit: &Visit, is_unasked: bool) -> Vec<Wanted> {
