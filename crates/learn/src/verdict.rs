@@ -116,9 +116,10 @@ fn without_guesses(nights: &[Night], has_recording: bool) -> Tonight {
         }
         let (elapsed, share) = (watched.elapsed_s, 100.0 * waited / watched.elapsed_s.max(1e-9));
         return Tonight::Alone(match watched.wait_s {
-            Some(_) => format!(
-                "nothing to gain: of {elapsed:.1} s it waited {waited:.1} s ({share:.0}%) for storage"
-            ),
+            Some(_) => {
+                let gain = if is_guessed { "little left" } else { "nothing" };
+                format!("{gain} to gain: of {elapsed:.1} s it waited {waited:.1} s ({share:.0}%) for storage")
+            }
             None => format!("nothing to gain: it was over after {elapsed:.1} s, before it could be watched"),
         });
     }
@@ -234,7 +235,7 @@ mod tests {
         assert_eq!(kind(tonight(&[short(0.6)], true)), How::Steered, "there is more to be had");
         assert_eq!(kind(tonight(&[short(0.8)], true)), How::Watched, "what it waits for still is the disk's");
         let why =
-            "nothing to gain: of 1.0 s it waited 0.2 s (20%) for storage, and guessing has saved 4.00 s";
+            "little left to gain: of 1.0 s it waited 0.2 s (20%) for storage, and guessing has saved 4.00 s";
         assert_eq!(tonight(&[guessed(4.0)], true), Tonight::Watch(why.to_owned()));
         // Steering that loses is put off as ever, and the nights between are watched.
         let mut nights = vec![Night { wait_s: Some(6.0), elapsed_s: 10.0, ..guessed(4.0) }];

@@ -132,7 +132,8 @@ impl Walk {
         self.leader().map_or(0.0, |at| self.courses[at].bits())
     }
 
-    fn is_at(&mut self, path: &Path) {
+    /// A file of this walk is visited.
+    fn came_to(&mut self, path: &Path) {
         self.recent.push_back(path.to_owned());
         if self.recent.len() > RECENT {
             self.recent.pop_front();
@@ -269,7 +270,7 @@ impl<T: Tree> Walks<T> {
         walk.met_at = self.clock;
         walk.waits = walk.waits << 1 | u32::from(visit.waited_ns > 0);
         walk.habits.passed(name, true);
-        walk.is_at(&visit.path);
+        walk.came_to(&visit.path);
         self.wanted(at)
     }
 

@@ -19,7 +19,9 @@ pub fn report(done: &Done) -> String {
         took += &format!(", by itself {}", seconds(plain));
     }
     if let Some(wait_s) = night.wait_s {
-        took += &format!("; waited {} for storage", seconds(wait_s));
+        // Threads that wait beside each other each count.
+        let who = if wait_s > night.elapsed_s { "all its threads together " } else { "" };
+        took += &format!("; {who}waited {} for storage", seconds(wait_s));
     }
     if let Some(saved_s) = night.saved_s {
         took += &format!(", and some {} less as what it came to was guessed", seconds(saved_s));

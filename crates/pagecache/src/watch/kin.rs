@@ -14,8 +14,8 @@
 //! called for it, and what it does later is the observer's to tell. The two overlap by some microseconds, in which a
 //! fork may be missed or counted twice: a child more or less, as in a job that differs by one.
 //!
-//! Needs `CAP_NET_ADMIN` (before Linux 6.6) and the initial user and pid namespaces, as the observer does. Where it is
-//! not to be had the job is held until it can be watched.
+//! Needs `CAP_NET_ADMIN` (before Linux 6.6) and the initial user and pid namespaces. Where it is not to be had, as in a
+//! container's pid namespace, the job is held until it can be watched.
 
 use std::collections::HashMap;
 use std::io;
