@@ -136,6 +136,24 @@ impl MemoryGroup {
         fs::write(&procs, pid.to_string()).map_err(cannot_write(&procs))
     }
 
+    /// Makes the kernel give back what it can of the group's memory: cached pages, names and inodes. Some may stay.
+    ///
+    /// # Errors
+    /// The kernel has no such file (`memory.reclaim`, version 2 before Linux 5.19).
+    pub fn reclaim(&self) -> Result<(), CgroupError> {
+        match self.version {
+            Version::One => self.set("memory.force_empty", 0),
+            Version::Two => {
+                let path = self.path.join("memory.reclaim");
+                match fs::write(&path, u64::MAX.to_string()) {
+                    // There is less than that.
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(()),
+                    done => done.map_err(cannot_write(&path)),
+                }
+            }
+        }
+    }
+
     /// Most memory that the group ever used; `None` where the kernel does not say (Linux before 5.19 in version 2).
     #[must_use]
     pub fn peak_bytes(&self) -> Option<u64> {

@@ -8,36 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use harness::{Tree, can_control, foretell, number, statistics};
-
-/// A slow disk that is removed when dropped.
-struct Disk {
-    name: String,
-}
-
-impl Disk {
-    fn up(mount_point: &Path) -> Disk {
-        let name = format!("arm-test-{}", std::process::id());
-        let mount_point = mount_point.display().to_string();
-        let timing = ["--seek-ms", "8", "--mb-s", "100", "--channels", "1"];
-        let up = ["slowdisk", "up", &mount_point, "--name", &name, "--size", "64M", "--stay"];
-        let ended = foretell(up.into_iter().chain(timing));
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        Disk { name }
-    }
-
-    /// Movements of the arm so far.
-    fn seeks(&self) -> u64 {
-        let stats = foretell(["slowdisk", "stats", &self.name]);
-        number(&serde_json::from_str(&stats.stdout).unwrap(), "read_seeks")
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        foretell(["slowdisk", "down", &self.name]);
-    }
-}
+use harness::{SlowDisk, Tree, can_control, foretell, number, statistics};
 
 #[test]
 fn of_scattered_blocks_many_come_with_one_movement_and_what_lies_between_does_not_stay() {
@@ -50,7 +21,7 @@ fn of_scattered_blocks_many_come_with_one_movement_and_what_lies_between_does_no
     let tree = Tree::new(&[]);
     let mount_point = tree.file("disk");
     std::fs::create_dir(&mount_point).unwrap();
-    let disk = Disk::up(&mount_point);
+    let disk = SlowDisk::up(&mount_point, &["--seek-ms", "8", "--mb-s", "100", "--channels", "1"]);
     // Every sixteenth block of 24 MiB, in no order.
     let file = mount_point.join("data");
     let data = std::fs::File::create(&file).unwrap();
@@ -67,12 +38,12 @@ fn of_scattered_blocks_many_come_with_one_movement_and_what_lies_between_does_no
     let (hints, script) = (tree.write("hints", list), tree.write("script", reads));
     let stats = tree.file("stats.json");
 
-    let before = disk.seeks();
+    let before = disk.read_seeks();
     let [hints, script, stats_path] = [&hints, &script, &stats].map(|path| path.display().to_string());
     let options = ["run", "--quiet", "--budget", "16M", "--hints", &hints, "--stats", &stats_path];
     let ended = foretell(options.into_iter().chain(["--", "sh", &script]));
     assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    let seeks = disk.seeks() - before;
+    let seeks = disk.read_seeks() - before;
     // One movement a block without it. The first dozen requests go out alone, to be measured.
     assert!(seeks < SCATTERED / 2, "{seeks} movements for {SCATTERED} blocks");
     assert!(number(&statistics(&stats), "prefetches") > SCATTERED / 2);

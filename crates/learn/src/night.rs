@@ -40,6 +40,9 @@ pub struct Night {
     pub elapsed_s: f64,
     /// What its threads slept for I/O in all, seconds; not known of a job that ran alone.
     pub wait_s: Option<f64>,
+    /// Of that for what they read of files, seconds; the rest was for names, inodes and writes. Only known of watched nights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_wait_s: Option<f64>,
     /// What it would have waited besides, had nothing been guessed and read ahead, seconds; an estimate, of watched nights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_s: Option<f64>,

@@ -275,6 +275,7 @@ mod tests {
             how: How::Watched,
             elapsed_s: 2.0,
             wait_s: Some(1.5),
+            file_wait_s: None,
             saved_s: None,
             read_bytes: 3,
             resident_bytes: 4,

@@ -7,8 +7,11 @@
 //!    pauses: for one night, then for three, then for seven, so that a job which is better left alone is left alone.
 //!    The first night of a pause is watched: what the job does may have changed.
 //!
+//! What counts for steering are the waits for what the job reads of files, as far as these are told apart.
+//!
 //! A night on which enough was saved by guessing what comes next is worth to be watched whatever else is decided: no night of
-//! such a job is left alone.
+//! such a job is left alone. What was saved is an estimate, and where threads wait beside each other no good one. A job of
+//! which it is too much to be believed runs alone once, and again every [`CONTROL`]th night, to compare with.
 //!
 //! Only nights that ended as the job usually ends count: one that failed after a second says nothing.
 
@@ -30,6 +33,10 @@ const SAVED_S: f64 = 0.05;
 const SAVED_SHARE: f64 = 0.05;
 /// So many seconds are worth it whatever their share is.
 const SAVED_ANYWAY_S: f64 = 0.3;
+/// So many times the job's time is not saved by guesses, as a rule.
+const INCREDIBLE: f64 = 4.0;
+/// Nights among which one alone is to compare with.
+const CONTROL: usize = 16;
 /// A job that has nothing to gain is watched again after so many nights.
 const LOOK_AGAIN: usize = 7;
 /// Nights that the first, the second and all later pauses take.
@@ -76,11 +83,27 @@ fn waits_for((at_least_s, share): (f64, f64), elapsed_s: f64, wait_s: f64) -> bo
 pub fn tonight(nights: &[Night], has_recording: bool) -> Tonight {
     let watched = nights.iter().rev().find(|night| night.how == How::Watched);
     match (without_guesses(nights, has_recording), watched.and_then(|night| night.saved_s)) {
-        (Tonight::Alone(why), Some(saved_s)) if is_worth_guessing(saved_s, watched) => {
-            Tonight::Watch(format!("{why}, and guessing has saved {saved_s:.2} s"))
-        }
+        (Tonight::Alone(why), Some(saved_s)) if is_worth_guessing(saved_s, watched) => doubt(nights)
+            .unwrap_or_else(|| Tonight::Watch(format!("{why}, and guessing has saved {saved_s:.2} s"))),
         (decided, _) => decided,
     }
+}
+
+/// Whether a job for which guesses are said to have saved something had better run alone tonight.
+fn doubt(nights: &[Night]) -> Option<Tonight> {
+    let usual = usual_exit_code(nights);
+    let last = nights.iter().rev().take(CONTROL).filter(|night| Some(night.exit_code) == usual);
+    let of = |how: How| last.clone().filter(move |night| night.how == how).take(COMPARED);
+    let watched = of(How::Watched).next()?;
+    let Some(alone_s) = middle(of(How::Alone)) else {
+        let Night { elapsed_s, wait_s, saved_s, .. } = *watched;
+        let beside = wait_s > Some(elapsed_s) || saved_s > Some(INCREDIBLE * elapsed_s);
+        let why = "what guessing has saved is seen beside a night alone";
+        return beside.then(|| Tonight::Alone(why.to_owned()));
+    };
+    let guessed_s = middle(of(How::Watched))?;
+    let why = || format!("with what it came to guessed it took {guessed_s:.2} s, by itself {alone_s:.2} s");
+    (guessed_s > WORSE * alone_s).then(|| Tonight::Alone(why()))
 }
 
 /// Whether guesses have saved more than it costs to make them.
@@ -97,7 +120,7 @@ fn without_guesses(nights: &[Night], has_recording: bool) -> Tonight {
         return Tonight::Watch("nothing is known of the job yet".to_owned());
     };
     let watched = nights[at];
-    let waited = watched.wait_s.unwrap_or(0.0).min(watched.elapsed_s);
+    let waited = watched.file_wait_s.or(watched.wait_s).unwrap_or(0.0).min(watched.elapsed_s);
     let is_guessed = watched.saved_s.is_some_and(|saved_s| saved_s > waited);
     let is_worth = if is_guessed {
         waits_for(WORTH, watched.elapsed_s, waited)
@@ -118,7 +141,8 @@ fn without_guesses(nights: &[Night], has_recording: bool) -> Tonight {
         return Tonight::Alone(match watched.wait_s {
             Some(_) => {
                 let gain = if is_guessed { "little left" } else { "nothing" };
-                format!("{gain} to gain: of {elapsed:.1} s it waited {waited:.1} s ({share:.0}%) for storage")
+                let what = if watched.file_wait_s.is_some() { "what it read" } else { "storage" };
+                format!("{gain} to gain: of {elapsed:.1} s it waited {waited:.1} s ({share:.0}%) for {what}")
             }
             None => format!("nothing to gain: it was over after {elapsed:.1} s, before it could be watched"),
         });
@@ -156,10 +180,14 @@ fn pause(nights: &[&Night]) -> Option<Tonight> {
 
 /// What the job takes by itself, in seconds: the middle one of its last nights alone or watched.
 pub fn by_itself<'a>(nights: impl DoubleEndedIterator<Item = &'a Night>) -> Option<f64> {
-    let plain = nights.rev().filter(|night| night.how != How::Steered).take(COMPARED);
-    let mut plain: Vec<f64> = plain.map(|night| night.elapsed_s).collect();
-    plain.sort_unstable_by(f64::total_cmp);
-    plain.get(plain.len() / 2).copied()
+    middle(nights.rev().filter(|night| night.how != How::Steered).take(COMPARED))
+}
+
+/// The middle one of the times that these took, seconds.
+fn middle<'a>(nights: impl Iterator<Item = &'a Night>) -> Option<f64> {
+    let mut times: Vec<f64> = nights.map(|night| night.elapsed_s).collect();
+    times.sort_unstable_by(f64::total_cmp);
+    times.get(times.len() / 2).copied()
 }
 
 #[cfg(test)]
@@ -172,6 +200,7 @@ mod tests {
             how,
             elapsed_s,
             wait_s: (how != How::Alone).then_some(wait_s),
+            file_wait_s: None,
             saved_s: None,
             read_bytes: 100 << 20,
             resident_bytes: 0,
@@ -235,8 +264,8 @@ mod tests {
         assert_eq!(kind(tonight(&[short(0.6)], true)), How::Steered, "there is more to be had");
         assert_eq!(kind(tonight(&[short(0.8)], true)), How::Watched, "what it waits for still is the disk's");
         let why =
-            "little left to gain: of 1.0 s it waited 0.2 s (20%) for storage, and guessing has saved 4.00 s";
-        assert_eq!(tonight(&[guessed(4.0)], true), Tonight::Watch(why.to_owned()));
+            "little left to gain: of 1.0 s it waited 0.2 s (20%) for storage, and guessing has saved 0.80 s";
+        assert_eq!(tonight(&[guessed(0.8)], true), Tonight::Watch(why.to_owned()));
         // Steering that loses is put off as ever, and the nights between are watched.
         let mut nights = vec![Night { wait_s: Some(6.0), elapsed_s: 10.0, ..guessed(4.0) }];
         for how in
@@ -246,6 +275,46 @@ mod tests {
             let elapsed_s = if how == How::Steered { 10.3 } else { 10.0 };
             nights.push(Night { how, elapsed_s, ..nights[0].clone() });
         }
+    }
+
+    #[test]
+    fn waits_for_other_things_than_files_are_nothing_to_steer() {
+        let night = Night { file_wait_s: Some(0.2), ..night(How::Watched, 10.0, 6.0) };
+        let why = "nothing to gain: of 10.0 s it waited 0.2 s (2%) for what it read";
+        assert_eq!(tonight(std::slice::from_ref(&night), true), Tonight::Alone(why.to_owned()));
+        let guessed = Night { saved_s: Some(3.0), ..night.clone() };
+        assert_eq!(kind(tonight(&[guessed], true)), How::Watched);
+        let files = Night { file_wait_s: Some(5.0), ..night };
+        assert_eq!(tonight(&[files], true), Tonight::Steer("it waits 5.0 s for storage".to_owned()));
+    }
+
+    #[test]
+    fn what_threads_beside_each_other_have_saved_is_compared_with_a_night_alone() {
+        let guessed = |elapsed_s| Night { saved_s: Some(5.0), ..night(How::Watched, elapsed_s, 0.1) };
+        for (elapsed_s, then) in [(1.05, How::Alone), (0.9, How::Watched), (1.01, How::Watched)] {
+            let mut nights = vec![guessed(elapsed_s)];
+            assert_eq!(kind(tonight(&nights, true)), How::Alone, "to compare with");
+            nights.push(night(How::Alone, 1.0, 0.0));
+            assert_eq!(kind(tonight(&nights, true)), then, "{elapsed_s}");
+        }
+        // One that is good is compared anew in time, one that is not is looked at again.
+        let (mut good, mut bad) = (vec![guessed(0.9)], vec![guessed(1.1)]);
+        let next = |nights: &mut Vec<Night>, guessed_s| {
+            let how = kind(tonight(nights, true));
+            nights.push(if how == How::Watched { guessed(guessed_s) } else { night(how, 1.0, 0.0) });
+            how == How::Alone
+        };
+        let alone = |nights: &mut Vec<Night>, guessed_s| (0..48).filter(|_| next(nights, guessed_s)).count();
+        assert_eq!(alone(&mut good, 0.9), 3);
+        assert_eq!(alone(&mut bad, 1.1), 42);
+        let threads = Night { saved_s: Some(0.5), ..night(How::Watched, 1.0, 1.1) };
+        assert_eq!(
+            kind(tonight(&[Night { file_wait_s: Some(0.0), ..threads }], true)),
+            How::Alone,
+            "they wait beside each other"
+        );
+        let one = Night { saved_s: Some(3.5), ..night(How::Watched, 1.0, 0.3) };
+        assert_eq!(kind(tonight(&[one], true)), How::Watched, "its waits had been most of its time");
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub use error::{
     StepError,
 };
 pub use left_out::LeftOut;
-pub use meter::Meter;
+pub use meter::{Meter, blocks_read};
 pub use naming::{HeldFile, Hold, Taking};
 pub use observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig, ReadHook};
 pub use options::{

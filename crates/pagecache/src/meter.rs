@@ -23,13 +23,7 @@ impl Meter {
     pub fn start() -> Meter {
         let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         let cpu = Duration::new(cpu.tv_sec.cast_unsigned(), u32::try_from(cpu.tv_nsec).unwrap_or(0));
-        let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: the kernel writes at most the structure that is there; all zeroes are a valid one.
-        let waits = unsafe {
-            libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
-            usage.assume_init().ru_nvcsw
-        };
-        Meter { at: Instant::now(), cpu, waits }
+        Meter { at: Instant::now(), cpu, waits: thread_usage().ru_nvcsw }
     }
 
     /// When the piece of work that is under way has begun.
@@ -43,6 +37,21 @@ impl Meter {
         let before = std::mem::replace(self, Meter::start());
         let (passed, cpu) = (self.at - before.at, self.cpu.saturating_sub(before.cpu));
         if self.waits == before.waits { cpu.min(passed) } else { passed }
+    }
+}
+
+/// Blocks that this thread has asked disks for, itself or by the kernel's readahead.
+#[must_use]
+pub fn blocks_read() -> i64 {
+    thread_usage().ru_inblock
+}
+
+fn thread_usage() -> libc::rusage {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel writes at most the structure that is there; all zeroes are a valid one.
+    unsafe {
+        libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
+        usage.assume_init()
     }
 }
 

@@ -4,17 +4,15 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 
-/// Visits within which a file that was asked for is used, or it was wrong to ask for it: as many as two walks
-/// are ahead.
-const VISITS: u64 = 256;
-
 /// Files that are given up and remembered; for one more, all are forgotten.
 const LATE: usize = 4096;
 
 /// Files that were asked for and have not come, by a hash of their paths: if two have the same, a guess is judged wrongly.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Asked {
     hasher: RandomState,
+    /// Visits within which a file that was asked for is used, or it was wrong to ask for it.
+    visits: u64,
     /// When they were asked for.
     pending: HashMap<u64, u64>,
     /// The same, the oldest first, with those that have come since.
@@ -36,6 +34,12 @@ pub(crate) enum Came {
 }
 
 impl Asked {
+    /// Nothing was asked for. What is not used within so many visits was wrong.
+    pub(crate) fn within(visits: u64) -> Asked {
+        let (pending, order, late) = Default::default();
+        Asked { hasher: RandomState::new(), visits, pending, order, late }
+    }
+
     /// Asks for a file, if that was not done before.
     pub(crate) fn ask(&mut self, path: &Path, now: u64) -> bool {
         let hash = self.hasher.hash_one(path);
@@ -45,6 +49,12 @@ impl Asked {
         self.pending.insert(hash, now);
         self.order.push_back((now, hash));
         true
+    }
+
+    /// Whether a file has been asked for and has not come.
+    pub(crate) fn knows(&self, path: &Path) -> bool {
+        let hash = self.hasher.hash_one(path);
+        self.pending.contains_key(&hash) || self.late.contains(&hash)
     }
 
     /// The program comes to a file.
@@ -59,7 +69,7 @@ impl Asked {
     /// How many were asked for so long ago that they will not come. They are forgotten.
     pub(crate) fn given_up(&mut self, now: u64) -> u64 {
         let mut wrong = 0;
-        while let Some(&(asked, hash)) = self.order.front().filter(|(asked, _)| asked + VISITS < now) {
+        while let Some(&(asked, hash)) = self.order.front().filter(|(asked, _)| asked + self.visits < now) {
             self.order.pop_front();
             if self.pending.get(&hash) == Some(&asked) {
                 self.pending.remove(&hash);
@@ -85,7 +95,8 @@ mod tests {
 
     #[test]
     fn what_does_not_come_in_time_was_wrong() {
-        let mut asked = Asked::default();
+        const VISITS: u64 = 256;
+        let mut asked = Asked::within(VISITS);
         let [a, b] = ["/a", "/b"].map(Path::new);
         assert!(asked.ask(a, 1) && !asked.ask(a, 2) && asked.ask(b, 2));
         assert_eq!([asked.came(a), asked.came(a)], [Came::Soon, Came::Unasked]);

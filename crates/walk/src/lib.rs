@@ -20,21 +20,26 @@
 //! Prefetching of what has been seen to follow each other is old (Griffioen and Appleton 1994); here the directories
 //! foretell what has never been seen.
 //!
-//! [`Streams`] does the same within a file: see there.
+//! [`Streams`] does the same within a file, and [`Descents`] for programs that read the directories alone: see there.
 //!
-//! [`Walks`] and [`Streams`] are the pure part; [`Walker`] runs them beside a job, with threads that read.
+//! [`Walks`], [`Streams`] and [`Descents`] are the pure part; [`Walker`] runs them beside a job, with threads that read.
 
 mod asked;
 mod course;
+mod descents;
 mod habits;
 mod listing;
 mod steps;
 mod streams;
+mod trust;
+mod waits;
 mod walker;
 mod walks;
+mod ways;
 
+pub use descents::{Contents, DescentGuesses, Descents, Place};
 pub use habits::Extent;
 pub use listing::{Disk, Entry, Kind, Tree};
 pub use streams::{Piece, StreamGuesses, Streams};
-pub use walker::{Found, Means, Walker};
+pub use walker::{AllGuesses, Found, Means, Walker};
 pub use walks::{Guesses, Visit, Walks, Wanted};

@@ -8,8 +8,11 @@ use std::fs;
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, open, statx};
+
+use crate::descents::Contents;
 
 /// Entries of the largest directory that is followed: its names take 1 MB.
 pub(crate) const ENTRIES: usize = 1 << 14;
@@ -104,6 +107,38 @@ impl Tree for Disk {
             entries.push(Entry { name: entry.file_name(), kind, inode: entry.ino() });
         }
         Some(entries)
+    }
+}
+
+impl Disk {
+    /// What is in a directory; `None` if it cannot be looked at, or has more entries than are followed. With inodes, what the
+    /// kernel wants to know of each name is read as well.
+    pub(crate) fn contents(&mut self, directory: &Arc<Path>, with_inodes: bool) -> Option<Contents> {
+        let entries = self.list(directory)?;
+        if with_inodes {
+            look_up(directory, &entries);
+        }
+        let is = |kind| move |entry: &&Entry| entry.kind == kind;
+        let directories =
+            entries.iter().filter(is(Kind::Directory)).map(|entry| (entry.name.clone(), entry.inode));
+        Some(Contents {
+            directory: Arc::clone(directory),
+            directories: directories.collect(),
+            others: entries.iter().filter(is(Kind::File)).count(),
+        })
+    }
+}
+
+/// Makes the kernel know the inodes under names: in the order of their numbers, in which file systems keep them.
+fn look_up(directory: &Path, entries: &[Entry]) {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let Ok(directory) = open(directory, flags, Mode::empty()) else { return };
+    let mut entries: Vec<&Entry> = entries.iter().collect();
+    entries.sort_unstable_by_key(|entry| entry.inode);
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    for entry in entries {
+        // One that is gone is gone.
+        let _ = statx(&directory, &entry.name, flags, StatxFlags::TYPE);
     }
 }
 

@@ -1,12 +1,13 @@
 //! The guesses beside a job: one thread that follows, and some that read.
 //!
 //! ```text
-//!  visits, pieces ──► queue ──► follower: Walks, Streams ──► queue ──► readers
-//!                                  ▲                                     │ cached or not
-//!                                  └─────────────────────────────────────┘
+//!  visits, pieces, ──► queue ──► follower: Walks, Streams, ──► queue ──► readers
+//!  directories                             Descents                         │
+//!                                     ▲                                     │ cached or not, what is in directories
+//!                                     └─────────────────────────────────────┘
 //! ```
 //!
-//! Whoever tells of visits and pieces never waits: what finds a queue full is dropped. A reader takes one file or part at a
+//! Whoever tells of visits and the like never waits: what finds a queue full is dropped. A reader takes one file or part at a
 //! time and waits for it, so that no more requests are under way than there are readers; of large ones two at most, so
 //! that nobody else waits long behind them.
 
@@ -14,15 +15,19 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use std::{fs, io, thread};
 
+use serde::Serialize;
+
+use crate::descents::{Contents, DescentGuesses, Descents, Place};
 use crate::listing::{Disk, ENTRIES};
 use crate::streams::{Piece, StreamGuesses, Streams};
 use crate::walks::{Guesses, Visit, Walks, Wanted};
 
-/// Visits and pieces that wait to be followed. A job that is so far ahead does not wait for storage.
+/// Visits, pieces and directories that wait to be followed. A job that is so far ahead does not wait for storage.
 const TOLD: usize = 4096;
 /// What waits to be read; of more the oldest is dropped, which the job has come to by now.
 const WAITING: usize = 512;
@@ -32,6 +37,8 @@ const LARGE_BYTES: u64 = 128 << 10;
 const LARGE_AT_A_TIME: usize = 2;
 /// Within files one part in so many of that is read ahead besides.
 const STREAMS_SHARE: u64 = 2;
+/// How long what was found in directories may wait for the follower, while some are looked at.
+const CONTENTS_WAIT: Duration = Duration::from_millis(1);
 
 /// What was found of a file that was to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +56,8 @@ pub enum Found {
 pub struct Means {
     /// Reads these bytes of a file into the page cache, and waits for them.
     pub fetch: fn(&Path, Range<u64>) -> Found,
+    /// Blocks that this thread has asked disks for so far.
+    pub blocks_read: fn() -> i64,
     /// How many files of the disk on which this one lies should be read at a time.
     pub readers: fn(&Path) -> usize,
     /// Bytes of files that may be read ahead of their use; half as much again within files.
@@ -59,7 +68,19 @@ pub struct Means {
 #[derive(Debug)]
 pub struct Walker {
     told: SyncSender<Told>,
-    guesses: Arc<Mutex<(Guesses, StreamGuesses)>>,
+    guesses: Arc<Mutex<AllGuesses>>,
+}
+
+/// How good all guesses were.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct AllGuesses {
+    /// Which files come.
+    #[serde(flatten)]
+    pub files: Guesses,
+    /// Which parts of them.
+    pub streams: StreamGuesses,
+    /// Which directories.
+    pub directories: DescentGuesses,
 }
 
 /// What the job does.
@@ -67,6 +88,7 @@ pub struct Walker {
 enum Told {
     Visit(Visit),
     Piece(Piece),
+    Place(Place),
 }
 
 impl Walker {
@@ -93,9 +115,14 @@ impl Walker {
         let _ = self.told.try_send(Told::Piece(piece));
     }
 
-    /// How good the guesses were so far: which files come, and which parts of them.
+    /// The job is seen in a directory.
+    pub fn seen(&self, place: Place) {
+        let _ = self.told.try_send(Told::Place(place));
+    }
+
+    /// How good the guesses were so far.
     #[must_use]
-    pub fn guesses(&self) -> (Guesses, StreamGuesses) {
+    pub fn guesses(&self) -> AllGuesses {
         *self.guesses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -103,7 +130,7 @@ impl Walker {
 /// The thread that follows. The readers end with it.
 struct Follower {
     shared: Arc<Shared>,
-    guesses: Arc<Mutex<(Guesses, StreamGuesses)>>,
+    guesses: Arc<Mutex<AllGuesses>>,
     means: Means,
 }
 
@@ -112,27 +139,52 @@ impl Follower {
         let disk = Disk::as_mounted();
         let mut walks = Walks::new(disk.clone(), self.means.budget_bytes);
         let mut streams = Streams::new(self.means.budget_bytes / STREAMS_SHARE);
+        let mut descents = Descents::new(self.means.budget_bytes);
         let mut has_readers = false;
-        while let Ok(told) = told.recv() {
-            let (wanted, path): (_, &Path) = match &told {
-                Told::Visit(visit) => {
+        loop {
+            let told = if self.shared.looks_at_directories() {
+                match told.recv_timeout(CONTENTS_WAIT) {
+                    Ok(told) => Some(told),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            } else {
+                let Ok(told) = told.recv() else { return };
+                Some(told)
+            };
+            let mut wanted = Vec::new();
+            for contents in self.shared.take_contents() {
+                wanted.extend(descents.listed(&contents));
+            }
+            let path: Option<&Path> = match &told {
+                Some(Told::Visit(visit)) => {
                     let (looked, absent) = self.shared.files.take();
                     walks.looked_at(looked, absent);
-                    (walks.visit(visit), &visit.path)
+                    wanted.extend(walks.visit(visit));
+                    Some(&visit.path)
                 }
-                Told::Piece(piece) => {
+                Some(Told::Piece(piece)) => {
                     let (looked, absent) = self.shared.parts.take();
                     streams.looked_at(looked, absent);
-                    (streams.read(piece), &piece.path)
+                    wanted.extend(streams.read(piece));
+                    Some(&piece.path)
                 }
+                Some(Told::Place(place)) => {
+                    let (looked, absent) = self.shared.directories.take();
+                    descents.looked_at(looked, absent);
+                    wanted.extend(descents.seen(place));
+                    Some(&place.directory)
+                }
+                None => None,
             };
             if !wanted.is_empty() {
-                if !std::mem::replace(&mut has_readers, true) {
+                if let Some(path) = path.filter(|_| !std::mem::replace(&mut has_readers, true)) {
                     self.start_readers(path, &disk);
                 }
                 self.shared.want(wanted);
             }
-            let guesses = (walks.guesses(), streams.guesses());
+            let (files, streams, directories) = (walks.guesses(), streams.guesses(), descents.guesses());
+            let guesses = AllGuesses { files, streams, directories };
             *self.guesses.lock().unwrap_or_else(PoisonError::into_inner) = guesses;
         }
     }
@@ -140,9 +192,9 @@ impl Follower {
     /// As many as the disk of this file can use, or as there can be.
     fn start_readers(&self, of: &Path, disk: &Disk) {
         for _ in 0..(self.means.readers)(of) {
-            let (shared, fetch, disk) = (Arc::clone(&self.shared), self.means.fetch, disk.clone());
+            let (shared, means, disk) = (Arc::clone(&self.shared), self.means, disk.clone());
             let reader = thread::Builder::new().name("walk-reader".into());
-            if reader.spawn(move || shared.read(fetch, &disk)).is_err() {
+            if reader.spawn(move || shared.read(means, disk)).is_err() {
                 break;
             }
         }
@@ -164,6 +216,7 @@ struct Shared {
     changed: Condvar,
     files: Looked,
     parts: Looked,
+    directories: Looked,
 }
 
 /// How many were looked at, and how many of them were not cached.
@@ -192,6 +245,10 @@ struct Waiting {
     wanted: VecDeque<Wanted>,
     /// Large ones that are being read.
     large: usize,
+    /// Directories that wait or are being looked at.
+    directories: usize,
+    /// What was found in others.
+    contents: Vec<Contents>,
     has_ended: bool,
 }
 
@@ -210,6 +267,10 @@ impl Wanted {
     fn is_large(&self) -> bool {
         matches!(self, Wanted::Part(_, bytes) if bytes.end - bytes.start > LARGE_BYTES)
     }
+
+    fn is_contents(&self) -> bool {
+        matches!(self, Wanted::Contents(..))
+    }
 }
 
 impl Shared {
@@ -219,14 +280,28 @@ impl Shared {
 
     fn want(&self, wanted: Vec<Wanted>) {
         let mut waiting = self.waiting();
+        waiting.directories += wanted.iter().filter(|wanted| wanted.is_contents()).count();
         waiting.wanted.extend(wanted);
         let too_many = waiting.wanted.len().saturating_sub(WAITING);
-        waiting.wanted.drain(..too_many);
+        let dropped = waiting.wanted.drain(..too_many).filter(Wanted::is_contents).count();
+        waiting.directories -= dropped;
         self.changed.notify_all();
     }
 
+    /// Whether something may be found in directories soon, or was.
+    fn looks_at_directories(&self) -> bool {
+        let waiting = self.waiting();
+        waiting.directories > 0 || !waiting.contents.is_empty()
+    }
+
+    /// What was found in directories since this was asked the last time.
+    fn take_contents(&self) -> Vec<Contents> {
+        std::mem::take(&mut self.waiting().contents)
+    }
+
     /// What a reader does.
-    fn read(&self, fetch: fn(&Path, Range<u64>) -> Found, disk: &Disk) {
+    fn read(&self, means: Means, mut disk: Disk) {
+        let fetch = means.fetch;
         while let Some(wanted) = self.next() {
             match &wanted {
                 Wanted::File(path, bytes) => self.files.add(fetch(path, 0..*bytes)),
@@ -235,6 +310,16 @@ impl Shared {
                 }
                 Wanted::Directory(path) if disk.has(path) => read_names(path),
                 Wanted::Part(..) | Wanted::Directory(_) => {}
+                Wanted::Contents(path, with_inodes) => {
+                    let before = (means.blocks_read)();
+                    let contents = disk.contents(path, *with_inodes);
+                    let had_to_read = (means.blocks_read)() != before;
+                    let found = if had_to_read { Found::Absent } else { Found::Cached };
+                    self.directories.add(if contents.is_some() { found } else { Found::Nothing });
+                    let mut waiting = self.waiting();
+                    waiting.directories -= 1;
+                    waiting.contents.extend(contents);
+                }
             }
             if wanted.is_large() {
                 self.waiting().large -= 1;

@@ -12,6 +12,8 @@ use crate::asked::{Asked, Came};
 use crate::course::{Course, Step, WINDOW};
 use crate::habits::{Extent, Habits};
 use crate::listing::{Listings, Order, Tree};
+use crate::trust::Trust;
+use crate::waits::Waits;
 
 /// Evidence from which on files are fetched: one in 1,500 that it is chance, as up to 44 courses are tried at a time.
 const ENOUGH_BITS: f64 = 16.0;
@@ -26,6 +28,8 @@ const FILES_AHEAD: usize = 128;
 /// Files that are asked for before any has come. For each that came there may be one more, as for each that came as foreseen
 /// but had not been asked for; for each that was wrong one less.
 const FIRST_ASKED: u64 = 16;
+/// Visits within which a file that was asked for is used, or it was wrong to ask for it: as many as two walks are ahead.
+const VISITS: u64 = 256;
 /// Files among which those that are fetched ahead are looked for.
 const LOOKED_THROUGH: usize = 1024;
 /// Files that are fetched ahead at first, and with each visit that was foreseen more.
@@ -40,16 +44,6 @@ const RECENT: usize = 32;
 const LOOKED_AT: u32 = 32;
 /// Of 32 visits so many waited: what comes is not cached, even if it was by the time that it was looked at.
 const WAITS: u32 = 4;
-/// Files after which it is seen whether they were used.
-const JUDGED: u64 = 128;
-/// Guesses of which half are forgotten.
-const FORGOTTEN_GUESSES: u64 = 1 << 10;
-/// A pause after guesses that were wrong, in visits; each one is twice as long as the one before, up to the longest.
-const PAUSE: u64 = 512;
-const LONGEST_PAUSE: u64 = 1 << 20;
-/// Waits that tell what a file takes that was not foreseen, less the longest ones, one in so many.
-const WAITS_KEPT: usize = 64;
-const LONGEST: usize = 8;
 /// Bytes of a page, as the pages of a visit are counted.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
@@ -73,6 +67,8 @@ pub enum Wanted {
     Part(Arc<Path>, Range<u64>),
     /// The names in a directory.
     Directory(PathBuf),
+    /// The same, to be told what they are; and the inodes under them, if so said.
+    Contents(Arc<Path>, bool),
 }
 
 /// How good the guesses were.
@@ -159,11 +155,8 @@ pub struct Walks<T> {
     asked: Asked,
     guesses: Guesses,
     /// What was waited for the last files that had not been foreseen.
-    waits_ns: VecDeque<u64>,
-    /// Guesses of which it has been judged whether they were good.
-    judged: Guesses,
-    pause: u64,
-    paused_until: u64,
+    waits: Waits,
+    trust: Trust,
     /// Files that were looked at, and those among them that had to be fetched.
     looked: (u32, u32),
     /// All that comes is cached already.
@@ -178,12 +171,10 @@ impl<T: Tree> Walks<T> {
             walks: Vec::new(),
             budget_bytes,
             clock: 0,
-            asked: Asked::default(),
+            asked: Asked::within(VISITS),
             guesses: Guesses::default(),
-            waits_ns: VecDeque::new(),
-            judged: Guesses::default(),
-            pause: PAUSE,
-            paused_until: 0,
+            waits: Waits::default(),
+            trust: Trust::default(),
             looked: (0, 0),
             is_resting: false,
         }
@@ -236,15 +227,7 @@ impl<T: Tree> Walks<T> {
     fn waited(&mut self, waited_ns: u64) {
         self.guesses.unforeseen += 1;
         self.guesses.waited_ns += waited_ns;
-        self.waits_ns.push_back(waited_ns);
-        if self.waits_ns.len() > WAITS_KEPT {
-            self.waits_ns.pop_front();
-        }
-        let mut sorted: Vec<u64> = self.waits_ns.iter().copied().collect();
-        sorted.sort_unstable();
-        sorted.truncate((sorted.len() - sorted.len().div_ceil(LONGEST)).max(1));
-        let sum = sorted.iter().fold(0_u64, |sum, wait_ns| sum.saturating_add(*wait_ns));
-        self.guesses.typical_wait_ns = sum / sorted.len() as u64;
+        self.guesses.typical_wait_ns = self.waits.typical_ns(waited_ns);
     }
 
     fn follow(&mut self, visit: &Visit, is_unasked: bool) -> Vec<Wanted> {
@@ -348,25 +331,9 @@ impl<T: Tree> Walks<T> {
         });
     }
 
-    /// Whether guesses have been wrong lately.
-    fn is_paused(&mut self) -> bool {
-        let used = self.guesses.used.saturating_sub(self.judged.used);
-        let wrong = self.guesses.wrong.saturating_sub(self.judged.wrong);
-        if used + wrong >= JUDGED && wrong * 3 > used {
-            self.paused_until = self.clock + self.pause;
-            self.pause = (2 * self.pause).min(LONGEST_PAUSE);
-            self.judged = self.guesses;
-        } else if used + wrong >= FORGOTTEN_GUESSES {
-            // Half of them, so that what was long ago counts less.
-            self.judged.used += used / 2;
-            self.judged.wrong += wrong / 2;
-        }
-        self.clock < self.paused_until
-    }
-
     /// What a walk wants now.
     fn wanted(&mut self, at: usize) -> Vec<Wanted> {
-        let is_paused = self.is_paused();
+        let is_paused = self.trust.is_paused(self.guesses.used, self.guesses.wrong, self.clock);
         let walk = &mut self.walks[at];
         let Some(leader) = walk.leader().filter(|&leader| walk.courses[leader].bits() >= ENOUGH_BITS) else {
             return Vec::new();

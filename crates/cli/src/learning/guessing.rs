@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::path::Path;
 
 use foretell_learn::{at_a_time, memory};
-use foretell_pagecache::fetch_part;
 use foretell_pagecache::watch::{self, Watcher};
-use foretell_walk::{Extent, Found, Guesses, Means, Piece, StreamGuesses, Visit, Walker};
+use foretell_pagecache::{blocks_read, fetch_part};
+use foretell_walk::{AllGuesses, Extent, Found, Means, Piece, Place, Visit, Walker};
 use serde::Serialize;
 
 /// One part of the memory that is free in so many may be read ahead of its use,
@@ -24,7 +24,7 @@ impl Guessing {
     pub(super) fn start(watcher: &mut Watcher) -> Guessing {
         let free_bytes = memory::free_bytes().unwrap_or(0);
         let budget_bytes = (free_bytes / MEMORY_SHARE).min(MOST_BYTES);
-        let walker = Walker::start(Means { fetch, readers: at_a_time, budget_bytes }).ok();
+        let walker = Walker::start(Means { fetch, blocks_read, readers: at_a_time, budget_bytes }).ok();
         if walker.is_some() {
             watcher.tell_visits();
         }
@@ -48,29 +48,31 @@ impl Guessing {
             let watch::Piece { process, file, path, pages, of, waited_ns } = seen;
             walker.read(Piece { process, file, path, pages, of, waited_ns });
         }
+        for seen in watcher.take_places() {
+            let watch::Place { process, directory, waited_ns } = seen;
+            walker.seen(Place { process, directory, waited_ns });
+        }
     }
 
     /// How good the guesses were, if there were any.
     pub(super) fn guesses(&self) -> Option<Guessed> {
-        let (files, streams) = self.0.as_ref()?.guesses();
-        (files.asked > 0 || streams.asked_pages > 0).then_some(Guessed { files, streams })
+        let guesses = self.0.as_ref()?.guesses();
+        let AllGuesses { files, streams, directories } = guesses;
+        let is_any = files.asked > 0 || streams.asked_pages > 0 || directories.asked > 0;
+        is_any.then_some(Guessed(guesses))
     }
 }
 
 /// How good the guesses of a night were.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Guessed {
-    /// Which files come.
-    #[serde(flatten)]
-    files: Guesses,
-    /// Which parts of them.
-    streams: StreamGuesses,
-}
+pub struct Guessed(AllGuesses);
 
 impl Guessed {
     /// What the job would have waited besides, seconds.
     pub(super) fn saved_s(self) -> f64 {
-        self.files.saved_ns().saturating_add(self.streams.saved_ns) as f64 / 1e9
+        let AllGuesses { files, streams, directories } = self.0;
+        let saved_ns = [files.saved_ns(), streams.saved_ns, directories.saved_ns];
+        saved_ns.into_iter().fold(0_u64, u64::saturating_add) as f64 / 1e9
     }
 }
 

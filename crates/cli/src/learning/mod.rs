@@ -130,6 +130,7 @@ struct Ran {
     code: u8,
     elapsed: Duration,
     wait_ns: Option<u64>,
+    file_wait_ns: Option<u64>,
     read_bytes: Option<u64>,
     memory_bytes: Option<u64>,
     /// The share of the references that a list had predicted.
@@ -151,6 +152,7 @@ impl Ran {
             code,
             elapsed,
             wait_ns: None,
+            file_wait_ns: None,
             read_bytes: None,
             memory_bytes: None,
             predicted: None,
@@ -294,6 +296,7 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
         // What we take to begin and to end is part of what steering costs.
         elapsed_s: if ran.how == How::Steered { began.elapsed() } else { ran.elapsed }.as_secs_f64(),
         wait_s: ran.wait_ns.map(|ns| ns as f64 / 1e9),
+        file_wait_s: ran.file_wait_ns.map(|ns| ns as f64 / 1e9),
         saved_s: ran.guesses.map(Guessed::saved_s),
         read_bytes: ran.read_bytes.unwrap_or(used.read_bytes),
         resident_bytes: used.resident_bytes,

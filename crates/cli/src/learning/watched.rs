@@ -82,6 +82,7 @@ fn follow(
         return Ok(Ran::unseen(How::Alone, code, elapsed));
     };
     let (is_observed, memory_bytes) = (watcher.is_observing(), watcher.memory_bytes());
+    let file_wait_ns = watcher.file_wait_ns();
     if let Some(left_out) = watcher.left_out() {
         warn(&left_out);
     }
@@ -96,8 +97,18 @@ fn follow(
         watcher.discard();
     }
     // Of a job that was over before it was observed no more is known than of one alone.
-    let (wait_ns, read_bytes) =
-        if is_observed { (Some(totals.wait_ns), Some(totals.device_read_bytes)) } else { (None, None) };
+    let seen = is_observed.then_some(totals);
+    let wait_ns = seen.map(|totals| totals.wait_ns);
+    let file_wait_ns = is_observed.then_some(file_wait_ns);
+    let read_bytes = seen.map(|totals| totals.device_read_bytes);
     let unseen = Ran::unseen(How::Watched, code, elapsed);
-    Ok(Ran { wait_ns, read_bytes, memory_bytes, is_known, guesses: guessing.guesses(), ..unseen })
+    Ok(Ran {
+        wait_ns,
+        file_wait_ns,
+        read_bytes,
+        memory_bytes,
+        is_known,
+        guesses: guessing.guesses(),
+        ..unseen
+    })
 }

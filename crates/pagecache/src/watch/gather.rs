@@ -36,6 +36,7 @@ use super::reads::Reads;
 use super::run::Run;
 use super::tally::Tally;
 use super::visits::{Piece, Visit, Visits};
+use super::whereabouts::{Place, Whereabouts};
 use crate::descriptors::{Descriptors, Search};
 use crate::handles::Mounts;
 use crate::kernel::maps_whole_folios;
@@ -52,6 +53,32 @@ const NAMELESS: usize = 1 << 16;
 
 /// Pages of a file that is taken for a table of a locale if it is only mapped: a MiB.
 const SMALL_PAGES: u32 = 256;
+
+/// Waits for a reference at most: for the directory, the inode, where the pages lie, and pages;
+const FOR_ONE_REFERENCE: u64 = 4;
+/// and one more for each so many pages, in which the kernel reads at the least.
+const PAGES_A_WAIT: u64 = 8;
+
+/// What a thread has waited since its last reference.
+#[derive(Debug, Clone, Copy, Default)]
+struct Waited {
+    all_ns: u64,
+    last_ns: u64,
+    times: u32,
+}
+
+impl Waited {
+    fn add(&mut self, wait_ns: u64) {
+        let all_ns = self.all_ns.saturating_add(wait_ns);
+        *self = Waited { all_ns, last_ns: wait_ns, times: self.times.saturating_add(1) };
+    }
+
+    /// What of it may have been for so many pages that are referenced: of too many waits the last.
+    fn for_pages_ns(self, pages: u64) -> u64 {
+        let most = FOR_ONE_REFERENCE + pages / PAGES_A_WAIT;
+        if u64::from(self.times) <= most { self.all_ns } else { self.last_ns }
+    }
+}
 
 /// What is known of a file.
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +111,7 @@ pub struct Gather {
     reads: Reads,
     large: LargeFolios,
     /// What each thread has waited since its last reference.
-    waits: HashMap<u32, u64>,
+    waits: HashMap<u32, Waited>,
     programs: Programs,
     descriptors: Descriptors,
     mounts: Mounts,
@@ -92,6 +119,7 @@ pub struct Gather {
     tally: Tally,
     /// Where somebody asks for them.
     visits: Option<Visits>,
+    whereabouts: Whereabouts,
     /// The process that becomes the job: what it does until then is ours.
     held: Option<u32>,
     /// All processes of the job have been told of: others are other jobs', which the same plane steers.
@@ -134,6 +162,7 @@ impl Gather {
             memory: OwnMemory::new(),
             tally: Tally::default(),
             visits: None,
+            whereabouts: Whereabouts::default(),
             held: None,
             is_complete: false,
             start: Instant::now(),
@@ -190,7 +219,7 @@ impl Gather {
                 let waited = self.waits.contains_key(&tid);
                 let Some(first_page) = self.reads.begin(tid, file, first_page, last_page, waited) else {
                     // A piece of the read that was told before: with it, only its wait is new.
-                    let waited_ns = self.waits.remove(&tid).unwrap_or(0);
+                    let waited_ns = self.take_waits((tgid, tid), last_page.saturating_sub(first_page));
                     if let Some(run) = self.runs.get_mut(&tgid) {
                         run.access.waited_ns += waited_ns;
                     }
@@ -241,16 +270,18 @@ impl Gather {
                 }
                 self.tally.exited(tgid, device_read_bytes, wait_ns);
                 self.descriptors.forget_process(tgid);
+                self.whereabouts.ended(tgid);
                 if let Some(role) = self.lineage.exited(tgid) {
                     let at_ns = self.now_ns();
                     self.write(&Event::Fact(Fact::Ended { role, at_ns }));
                 }
             }
-            Observation::Waited { tid, wait_ns, .. } => {
+            Observation::Waited { tgid, tid, wait_ns } => {
                 if self.waits.len() >= THREADS && !self.waits.contains_key(&tid) {
                     self.waits.clear();
                 }
-                *self.waits.entry(tid).or_default() += wait_ns;
+                self.waits.entry(tid).or_default().add(wait_ns);
+                self.whereabouts.waited(tgid, wait_ns);
             }
         }
     }
@@ -298,6 +329,26 @@ impl Gather {
             }
         }
         visits.take_pieces()
+    }
+
+    /// Looks where the job's processes are, if somebody wants to know and it is time. Returns whether it will be time again
+    /// soon.
+    pub(super) fn look_where_they_are(&mut self) -> bool {
+        let matter = self.visits.is_some() && self.whereabouts.matter();
+        if matter {
+            self.whereabouts.look();
+        }
+        matter
+    }
+
+    /// What they have waited for what they read of files, nanoseconds.
+    pub(super) fn file_wait_ns(&self) -> u64 {
+        self.whereabouts.explained_ns()
+    }
+
+    /// Where they were since this was asked the last time.
+    pub(super) fn take_places(&mut self) -> Vec<Place> {
+        self.whereabouts.take()
     }
 
     /// What was counted, with what those processes have read and waited that live.
@@ -360,9 +411,16 @@ impl Gather {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
+    /// What a thread has waited before a reference to so many pages, nanoseconds.
+    fn take_waits(&mut self, (tgid, tid): (u32, u32), pages: u64) -> u64 {
+        let waited = self.waits.remove(&tid).unwrap_or_default();
+        self.whereabouts.explained(tgid, waited.for_pages_ns(pages));
+        waited.all_ns
+    }
+
     /// A process referenced pages of a file.
     fn reference(&mut self, (tgid, tid): (u32, u32), file: Named<'_>, first: u64, last: u64, way: Way) {
-        let waited_ns = self.waits.remove(&tid).unwrap_or(0);
+        let waited_ns = self.take_waits((tgid, tid), last.saturating_sub(first));
         let (Ok(first), Ok(last)) = (u32::try_from(first), u32::try_from(last)) else { return };
         if last == u32::MAX {
             return;
@@ -576,6 +634,16 @@ mod tests {
         observations.iter().for_each(|observation| gather.take(observation));
         gather.finish(Totals::default()).unwrap();
         Recording::read(out).unwrap()
+    }
+
+    #[test]
+    fn of_many_waits_before_a_reference_the_last_was_for_it() {
+        let mut waited = Waited::default();
+        (1..=4).for_each(|wait_ns| waited.add(wait_ns));
+        assert_eq!((waited.for_pages_ns(1), waited.all_ns), (10, 10));
+        waited.add(5);
+        assert_eq!((waited.for_pages_ns(1), waited.all_ns), (5, 15));
+        assert_eq!(waited.for_pages_ns(8), 15, "more pages may take more waits");
     }
 
     #[test]

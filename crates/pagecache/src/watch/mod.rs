@@ -22,6 +22,7 @@ mod reads;
 mod run;
 mod tally;
 mod visits;
+mod whereabouts;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -33,9 +34,11 @@ use rustix::io::Errno;
 
 pub use gather::{Gather, Totals};
 pub use visits::{Left, Piece, Visit};
+pub use whereabouts::Place;
 
 use kin::Kin;
 use loading::Loading;
+use whereabouts::BETWEEN_LOOKS;
 
 use crate::observe::{ObserveError, Observer, ObserverConfig};
 use crate::plane::cpu_time;
@@ -94,6 +97,8 @@ pub struct Watcher {
     gather: Gather,
     begun: Begun,
     sleep: Duration,
+    /// It is looked soon again where the job's processes are.
+    looks_again: bool,
 }
 
 /// What there was when the job began.
@@ -175,7 +180,7 @@ impl Watcher {
 
     fn new(sight: Sight, gather: Gather) -> Watcher {
         let begun = Begun { cpu: cpu_time(), ..Begun::default() };
-        Watcher { sight, gather, begun, sleep: SLEEP }
+        Watcher { sight, gather, begun, sleep: SLEEP, looks_again: false }
     }
 
     /// The job begins now.
@@ -205,6 +210,12 @@ impl Watcher {
         pieces
     }
 
+    /// In which directories the job's processes were since this was asked the last time; at most 4,096. None are told before
+    /// [`Watcher::tell_visits`], nor of a job that waits for little else than what it reads of files.
+    pub fn take_places(&mut self) -> Vec<Place> {
+        self.gather.take_places()
+    }
+
     /// Whether what the job reads is seen by now.
     #[must_use]
     pub fn is_observing(&self) -> bool {
@@ -224,7 +235,8 @@ impl Watcher {
         };
         let all = own.iter().chain(descriptors);
         let mut fds: Vec<_> = all.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)).collect();
-        let sleep = rustix::event::Timespec { tv_sec: 0, tv_nsec: self.sleep.subsec_nanos().into() };
+        let sleep = if self.looks_again { BETWEEN_LOOKS.min(self.sleep) } else { self.sleep };
+        let sleep = rustix::event::Timespec { tv_sec: 0, tv_nsec: sleep.subsec_nanos().into() };
         match poll(&mut fds, Some(&sleep)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(WatchError::Wait(error.into())),
@@ -233,6 +245,7 @@ impl Watcher {
         let ready = ready.map(|(at, _)| at).collect();
         drop(fds);
         self.take_in()?;
+        self.looks_again = self.gather.look_where_they_are();
         self.gather.look_at_memory();
         Ok(ready)
     }
@@ -288,6 +301,12 @@ impl Watcher {
             lost_events: observer.lost_events(),
             ..Totals::default()
         }
+    }
+
+    /// What all threads of the job together have slept for I/O for what they read of files, nanoseconds.
+    #[must_use]
+    pub fn file_wait_ns(&self) -> u64 {
+        self.gather.file_wait_ns()
     }
 
     /// What the job has done up to now. There is no budget, nothing is evicted, and all that was fetched was fetched on

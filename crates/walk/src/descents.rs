@@ -1,0 +1,519 @@
+//! Which directories come next, where a program goes through a tree and asks for the names in it, whether or not it reads any
+//! file: `du`, `find`, `ls -R`, `rsync`, whoever looks for what has changed.
+//!
+//! Such a program waits for one small piece of the disk after the other: the names of a directory, then the inodes under
+//! them. The disk could give many of them at a time, if it were told which.
+//!
+//! - Where the program is, is looked up every now and then ([`Place`]): it has the directory open. When it waits for all that it
+//!   does nearly every directory is seen, and when it waits for nothing one in many.
+//! - What comes next is among the directories in those that it has come to. *Ways* to go through them are a traversal and an
+//!   order of the directories beside each other; each way keeps its own queue of what is still to come, and a *score* of
+//!   how often what came was the first of it.
+//! - By the best way the next directories are listed ahead, and those found in them, and so on: as many as the program may
+//!   soon come to. Where it is seen next, it has passed those before.
+//! - The inodes under the names are asked for as well if the program waits in directories of which the names are known
+//!   (`du` does, `find -name` does not). One directory in [`SAMPLE`] is not asked for, and of another one the names
+//!   alone, to see whether that is still so, and what it waits for without us.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ffi::OsString;
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::asked::{Asked, Came};
+use crate::trust::Trust;
+use crate::waits::Waits;
+use crate::walks::Wanted;
+use crate::ways::{Node, Queue, Way};
+
+/// A score from which on a way is believed: that of four directories that came as foreseen. By chance it is 0.2.
+const ENOUGH: f64 = 0.5;
+/// Directories before the one that a program is at that may come yet, as threads share a tree; others that were not seen were
+/// passed.
+const LATE: usize = 16;
+/// How far ahead directories are asked for at first, counted in directories, and with each one that is asked for further;
+const FIRST_AHEAD: usize = 8;
+/// and at most: what a quick program comes to in 10 ms.
+const MOST_AHEAD: usize = 128;
+/// Directories that were come to since one was asked for, after which that was wrong. It may have been one of those beside each
+/// other in each of which there are many.
+const VISITS: u64 = 1 << 12;
+/// Directories after which it is seen whether it pays to ask for them,
+const JUDGED: u64 = 32;
+/// which it does not if the program has waited for more than so much of what it waits without: a disk with an arm reads nothing
+/// sooner for being asked for more.
+const PAYS: f64 = 0.75;
+/// Directories for which nothing is asked then; each time four times as many.
+const PAUSE: u64 = 512;
+/// Memory of the kernel for a name and its inode, bytes: 192 for the name, and 1.1 KiB on ext4 (`/proc/slabinfo`).
+const INODE_BYTES: u64 = 1536;
+/// Names in a directory, before any was seen.
+const USUAL_NAMES: f64 = 16.0;
+/// How much the names in one directory count in their mean.
+const WEIGHT: f64 = 0.125;
+/// Directories that are asked for before any has come. For each that came there may be two more, for each that was wrong one
+/// less.
+const FIRST_ASKED: u64 = 16;
+/// One directory in so many is left to the program, and of one the names alone are asked for.
+const SAMPLE: u64 = 16;
+/// Directories of which the names alone were asked for, after which it is seen whether that was enough,
+const ENOUGH_NAMES: u32 = 4;
+/// which it was not if the program has waited in one in so many.
+const WAITS_IN: u32 = 4;
+/// Directories that were come to, and are remembered; for one more, all are forgotten.
+const REMEMBERED: usize = 1 << 16;
+/// Directories that were asked for and are not come to yet, and those in them; for one more, all are forgotten.
+const ASKED: usize = 8 * MOST_AHEAD;
+const HELD: usize = 1 << 14;
+/// Processes that are followed; for one more, all are forgotten.
+const PROCESSES: usize = 4096;
+/// Steps in looking for a directory.
+const STEPS: usize = 1024;
+/// Directories after which it is seen whether they had to be asked for at all.
+const LOOKED_AT: u32 = 32;
+
+/// A process is seen in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The process.
+    pub process: u32,
+    /// The directory, by its path from the root.
+    pub directory: Arc<Path>,
+    /// What the process has waited for the device since it was seen last, other than for what it read of files; nanoseconds.
+    pub waited_ns: u64,
+}
+
+/// What is in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contents {
+    /// The directory.
+    pub directory: Arc<Path>,
+    /// The directories in it as they are listed, by name and number of the inode.
+    pub directories: Vec<(OsString, u64)>,
+    /// How many other names there are in it.
+    pub others: usize,
+}
+
+/// How good the guesses were.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct DescentGuesses {
+    /// Directories that were asked for.
+    pub asked: u64,
+    /// Of these, those that the program came to.
+    pub used: u64,
+    /// Those that it did not come to, and times that it went elsewhere.
+    pub wrong: u64,
+    /// What the program would have waited for those that it came to, if it had waited for each as for those that had not been
+    /// asked for; nanoseconds.
+    pub saved_ns: u64,
+}
+
+/// A directory that was asked for and not come to.
+#[derive(Debug)]
+struct Ahead {
+    with_inodes: bool,
+    /// What is in it, as soon as that is known.
+    listed: Option<Rc<[Rc<Node>]>>,
+}
+
+/// Who has made the kernel know a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// The program itself.
+    Program,
+    /// We, the names in it.
+    Names,
+    /// We, and the inodes under them as well, or the program has been there before.
+    Inodes,
+}
+
+/// Where a process is.
+#[derive(Debug, Clone, Copy)]
+struct At {
+    id: u64,
+    known: Known,
+    /// What it has waited there.
+    waited_ns: u64,
+}
+
+/// Whether it pays to ask for directories.
+#[derive(Debug)]
+struct Pays {
+    /// Directories that came since it was judged, while some were asked for, and what was waited for them.
+    directories: u64,
+    waited_ns: u64,
+    /// By the clock of directories.
+    pause: u64,
+    paused_until: u64,
+}
+
+impl Pays {
+    /// So many have come up to `clock`; without us each takes so long.
+    fn judge(&mut self, clock: u64, alone_ns: u64) {
+        if self.directories < JUDGED {
+            return;
+        }
+        if self.waited_ns as f64 > PAYS * self.directories as f64 * alone_ns as f64 {
+            self.paused_until = clock + self.pause;
+            self.pause = self.pause.saturating_mul(4);
+        }
+        (self.directories, self.waited_ns) = (0, 0);
+    }
+}
+
+/// Follows programs through the directories of trees.
+#[derive(Debug)]
+pub struct Descents {
+    queues: Vec<Queue>,
+    hasher: RandomState,
+    /// Directories that were come to, and whether it is known what is in them.
+    entered: HashMap<u64, bool>,
+    /// Directories that were asked for.
+    ahead: HashMap<u64, Ahead>,
+    /// Directories in those.
+    held: usize,
+    /// Directories that are left to the program.
+    left: HashSet<u64>,
+    processes: HashMap<u32, At>,
+    /// Whether names alone are not enough; and of the last directories of which the names alone were asked for how many have
+    /// come, and in how many of them the program has waited.
+    wants_inodes: bool,
+    names_alone: (u32, u32),
+    /// Bytes of the kernel's memory that may be filled ahead.
+    budget_bytes: u64,
+    /// Names in a directory on the average, the last ones counting most.
+    mean_names: f64,
+    /// A bit for each of the last places: the program has waited.
+    waited: u32,
+    /// How far ahead directories are asked for now.
+    most: usize,
+    asked: Asked,
+    clock: u64,
+    guesses: DescentGuesses,
+    /// What a directory took that was not asked for: before any was, and lately.
+    first_wait_ns: u64,
+    typical_wait_ns: u64,
+    /// What was waited in those that were.
+    still_waited_ns: u64,
+    waits: Waits,
+    trust: Trust,
+    pays: Pays,
+    /// Directories that were looked at, and those among them that had to be fetched.
+    looked: (u32, u32),
+    is_resting: bool,
+}
+
+impl Descents {
+    /// Nothing is known. At most `budget_bytes` of names and inodes will be asked for ahead of their use.
+    #[must_use]
+    pub fn new(budget_bytes: u64) -> Descents {
+        Descents {
+            queues: Way::all().map(Queue::new).collect(),
+            hasher: RandomState::new(),
+            entered: HashMap::new(),
+            ahead: HashMap::new(),
+            held: 0,
+            left: HashSet::new(),
+            processes: HashMap::new(),
+            wants_inodes: false,
+            names_alone: (0, 0),
+            budget_bytes,
+            mean_names: USUAL_NAMES,
+            waited: 0,
+            most: FIRST_AHEAD,
+            asked: Asked::within(VISITS),
+            clock: 0,
+            guesses: DescentGuesses::default(),
+            first_wait_ns: 0,
+            typical_wait_ns: 0,
+            still_waited_ns: 0,
+            waits: Waits::default(),
+            trust: Trust::default(),
+            pays: Pays { directories: 0, waited_ns: 0, pause: PAUSE, paused_until: 0 },
+            looked: (0, 0),
+            is_resting: false,
+        }
+    }
+
+    /// How good the guesses were so far.
+    #[must_use]
+    pub fn guesses(&self) -> DescentGuesses {
+        // Beside what is read ahead a program waits longer than it would by itself.
+        let wait_ns = self.typical_wait_ns.min(self.first_wait_ns);
+        let would_have_waited_ns = self.guesses.used.saturating_mul(wait_ns);
+        let saved_ns = would_have_waited_ns.saturating_sub(self.still_waited_ns);
+        DescentGuesses { saved_ns, ..self.guesses }
+    }
+
+    /// So many of the directories that were wanted have been looked at, and so many of these were not cached.
+    pub fn looked_at(&mut self, directories: u32, absent: u32) {
+        self.looked = (self.looked.0 + directories, self.looked.1 + absent);
+        if self.looked.0 >= LOOKED_AT {
+            self.is_resting = self.looked.1 * 8 < self.looked.0;
+            self.looked = (0, 0);
+        }
+    }
+
+    /// A process is seen in a directory. Returns what should be looked at before it comes to the next ones.
+    pub fn seen(&mut self, place: &Place) -> Vec<Wanted> {
+        let id = self.id(&place.directory);
+        self.waited = self.waited << 1 | u32::from(place.waited_ns > 0);
+        if self.asked.pending() > 0 {
+            self.pays.waited_ns = self.pays.waited_ns.saturating_add(place.waited_ns);
+            self.pays.judge(self.clock, self.first_wait_ns);
+        }
+        self.process_waited(place, id);
+        let mut wanted = Vec::new();
+        if !self.entered.contains_key(&id) {
+            if self.entered.len() >= REMEMBERED {
+                self.forget();
+            }
+            let is_expected = |id| self.queues.iter().any(|queue| queue.has_near(id));
+            // It was not seen in the one above, where it must have been.
+            if !is_expected(id)
+                && let Some(above) = place.directory.parent()
+                && is_expected(self.id(above))
+            {
+                wanted.extend(self.arrive(self.id(above), &above.into()));
+            }
+            wanted.extend(self.arrive(id, &place.directory));
+            self.guesses.wrong += self.asked.given_up(self.clock);
+        }
+        wanted.extend(self.wanted());
+        wanted
+    }
+
+    /// A program is at a directory for the first time. Returns the wish to know what is in it, if that is not known.
+    fn arrive(&mut self, id: u64, directory: &Arc<Path>) -> Option<Wanted> {
+        // What it was given, and what lies in a directory of which the names are not known yet, tells nothing.
+        let is_expected = self.queues.iter().any(|queue| queue.has_near(id));
+        match self.passed_before(id) {
+            Some(passed) => passed.iter().for_each(|passed| {
+                self.came(passed.id, &passed.path, false);
+            }),
+            None => self.guesses.wrong += u64::from(is_expected && self.asked.pending() > 0),
+        }
+        let is_expected = is_expected || self.queues.iter().any(|queue| queue.has_near(id));
+        let is_known = self.came(id, directory, is_expected);
+        (!is_known && self.is_waiting()).then(|| Wanted::Contents(Arc::clone(directory), false))
+    }
+
+    /// What is in a directory that was wanted. Returns what should be looked at now.
+    pub fn listed(&mut self, contents: &Contents) -> Vec<Wanted> {
+        let id = self.id(&contents.directory);
+        let names = contents.others + contents.directories.len();
+        self.mean_names += WEIGHT * (names as f64 - self.mean_names);
+        let above = [Some(&*contents.directory), contents.directory.parent()];
+        let above = above.map(|path| path.map_or(0, |path| self.id(path)));
+        let node = |(name, inode): &(OsString, u64)| {
+            let path: Arc<Path> = contents.directory.join(name).into();
+            Rc::new(Node { id: self.id(&path), path, inode: *inode, above })
+        };
+        let nodes: Rc<[Rc<Node>]> = contents.directories.iter().map(node).collect();
+        if self.entered.contains_key(&id) {
+            self.descend(id, above[1], &nodes);
+        } else if self.held + nodes.len() > HELD {
+            (self.held, self.ahead) = (0, HashMap::new());
+        } else if let Some(ahead) = self.ahead.get_mut(&id).filter(|ahead| ahead.listed.is_none()) {
+            self.held += nodes.len();
+            ahead.listed = Some(nodes);
+        }
+        self.wanted()
+    }
+
+    fn id(&self, path: &Path) -> u64 {
+        self.hasher.hash_one(path)
+    }
+
+    /// What a process has waited since it was seen last, it has waited where it was, as a rule.
+    fn process_waited(&mut self, place: &Place, id: u64) {
+        if self.processes.len() >= PROCESSES && !self.processes.contains_key(&place.process) {
+            self.processes.clear();
+        }
+        let known = match self.ahead.get(&id) {
+            None if self.entered.contains_key(&id) => Known::Inodes,
+            None => Known::Program,
+            Some(Ahead { with_inodes: false, .. }) => Known::Names,
+            Some(Ahead { with_inodes: true, .. }) => Known::Inodes,
+        };
+        let at = self.processes.entry(place.process).or_insert(At { id, known, waited_ns: 0 });
+        // From one that is known to one that is not it has waited for the latter.
+        let for_the_next = at.id != id && known == Known::Program && at.known != Known::Program;
+        let [here, next] = if for_the_next { [0, place.waited_ns] } else { [place.waited_ns, 0] };
+        at.waited_ns = at.waited_ns.saturating_add(here);
+        if at.id == id {
+            return;
+        }
+        let left = std::mem::replace(at, At { id, known, waited_ns: next });
+        if left.known != Known::Program {
+            self.still_waited_ns = self.still_waited_ns.saturating_add(left.waited_ns);
+        }
+        match left.known {
+            Known::Program if self.is_waiting() => {
+                self.typical_wait_ns = self.waits.typical_ns(left.waited_ns);
+                if self.guesses.asked == 0 {
+                    self.first_wait_ns = self.typical_wait_ns;
+                }
+            }
+            // If the next one was not known it may have waited for that.
+            Known::Names if known != Known::Program => self.names_were(1, u32::from(left.waited_ns > 0)),
+            _ => {}
+        }
+    }
+
+    /// So many directories of which the names alone were asked for are done with, and in some of them the program has waited.
+    fn names_were(&mut self, directories: u32, waited: u32) {
+        self.names_alone = (self.names_alone.0 + directories, self.names_alone.1 + waited);
+        let (all, waited) = self.names_alone;
+        if all >= ENOUGH_NAMES {
+            self.wants_inodes = waited * WAITS_IN >= all;
+            self.names_alone = (0, 0);
+        }
+    }
+
+    /// All is to come once more.
+    fn forget(&mut self) {
+        self.entered.clear();
+        self.left.clear();
+        self.queues.iter_mut().for_each(|queue| queue.coming.clear());
+    }
+
+    /// The way that fits best, if it is believed.
+    fn best(&self) -> Option<&Queue> {
+        // The first of equals.
+        let best = self.queues.iter().rev().max_by(|a, b| a.score.total_cmp(&b.score));
+        best.filter(|best| best.score >= ENOUGH)
+    }
+
+    /// Directories that a program has passed that is now at this one: those before it on the way that fits best, but for the last
+    /// few that were not asked for. `None` if it has left the way.
+    fn passed_before(&self, id: u64) -> Option<Vec<Rc<Node>>> {
+        let Queue { way, coming, .. } = self.best()?;
+        let mut coming: VecDeque<Rc<Node>> = coming.iter().take(STEPS).cloned().collect();
+        let (mut passed, mut unasked) = (Vec::new(), VecDeque::new());
+        for _ in 0..STEPS {
+            let node = coming.pop_front()?;
+            if node.id == id {
+                return Some(passed);
+            }
+            if let Some(ahead) = self.ahead.get(&node.id) {
+                if let Some(listed) = &ahead.listed {
+                    way.descend(&mut coming, node.above[0], listed);
+                }
+                passed.push(node);
+            } else if !self.entered.contains_key(&node.id) {
+                unasked.push_back(node);
+                if unasked.len() > LATE {
+                    passed.extend(unasked.pop_front());
+                }
+            }
+        }
+        None
+    }
+
+    /// A program has come to a directory, or passed it. Returns whether it is known what is in it.
+    fn came(&mut self, id: u64, path: &Path, scored: bool) -> bool {
+        self.clock += 1;
+        self.pays.directories += u64::from(self.asked.pending() > 0);
+        self.entered.insert(id, false);
+        let entered = &self.entered;
+        self.queues.iter_mut().for_each(|queue| queue.came(id, scored, |id| entered.contains_key(&id)));
+        match self.asked.came(path) {
+            Came::Unasked => {}
+            Came::Soon => self.guesses.used += 1,
+            Came::Late => {
+                self.guesses.used += 1;
+                self.guesses.wrong -= 1;
+            }
+        }
+        let Some(ahead) = self.ahead.remove(&id) else { return false };
+        if !ahead.with_inodes && !scored {
+            self.names_were(1, 0);
+        }
+        let Some(listed) = ahead.listed else { return false };
+        self.held -= listed.len();
+        let above = path.parent().map_or(0, |above| self.id(above));
+        self.descend(id, above, &listed);
+        true
+    }
+
+    /// The program has come to a directory that lies in the one of the id `above`, and these are in it.
+    fn descend(&mut self, id: u64, above: u64, listed: &[Rc<Node>]) {
+        if self.entered.insert(id, true) == Some(true) {
+            return;
+        }
+        let new = listed.iter().filter(|node| !self.entered.contains_key(&node.id));
+        let new: Vec<Rc<Node>> = new.cloned().collect();
+        self.queues.iter_mut().for_each(|queue| queue.descend(above, &new));
+    }
+
+    /// Whether the program has waited lately.
+    fn is_waiting(&self) -> bool {
+        self.waited & 0xff != 0
+    }
+
+    /// What is to be looked at ahead now.
+    fn wanted(&mut self) -> Vec<Wanted> {
+        let DescentGuesses { used, wrong, .. } = self.guesses;
+        let is_paused = self.trust.is_paused(used, wrong, self.clock);
+        if self.is_resting && (self.waited & 0xff).count_ones() >= 4 {
+            // It came to them first.
+            self.is_resting = false;
+        }
+        let pending = self.asked.pending();
+        let pays = self.clock >= self.pays.paused_until;
+        if is_paused || !pays || self.is_resting || !(self.is_waiting() || pending > 0) {
+            return Vec::new();
+        }
+        let in_budget = self.budget_bytes / (INODE_BYTES * (self.mean_names as u64 + 1));
+        let in_budget = in_budget.clamp(1, ASKED as u64 / 2);
+        // What has come between since they were asked for may have put some further away.
+        let room = (2 * in_budget).saturating_sub(pending);
+        let distance = (self.most as u64).min(in_budget).min((FIRST_ASKED + 2 * used).saturating_sub(wrong));
+        let mut wanted = Vec::new();
+        for node in self.coming(distance as usize, room as usize) {
+            let number = self.guesses.asked + self.left.len() as u64 + 1;
+            if number.is_multiple_of(SAMPLE) {
+                self.left.insert(node.id);
+            } else if self.asked.ask(&node.path, self.clock) {
+                self.guesses.asked += 1;
+                self.most = (self.most + FIRST_AHEAD).min(MOST_AHEAD);
+                let with_inodes = self.wants_inodes && number % SAMPLE != SAMPLE / 2;
+                if self.ahead.len() >= ASKED {
+                    (self.held, self.ahead) = (0, HashMap::new());
+                }
+                self.ahead.insert(node.id, Ahead { with_inodes, listed: None });
+                wanted.push(Wanted::Contents(Arc::clone(&node.path), with_inodes));
+            }
+        }
+        wanted
+    }
+
+    /// Of so many directories that are next by the best way, with those that have been found in them ahead, the first `most` that
+    /// were not asked for yet.
+    fn coming(&self, farthest: usize, most: usize) -> Vec<Rc<Node>> {
+        let Some(Queue { way, coming, .. }) = self.best() else { return Vec::new() };
+        let mut coming: VecDeque<Rc<Node>> = coming.iter().take(STEPS).cloned().collect();
+        let (mut found, mut distance) = (Vec::new(), 0);
+        while distance < farthest && found.len() < most {
+            let Some(node) = coming.pop_front() else { break };
+            if self.entered.contains_key(&node.id) {
+                continue;
+            }
+            distance += 1;
+            match self.ahead.get(&node.id) {
+                Some(Ahead { listed: Some(listed), .. }) => {
+                    way.descend(&mut coming, node.above[0], listed);
+                }
+                Some(_) => {}
+                None if self.left.contains(&node.id) || self.asked.knows(&node.path) => {}
+                None => found.push(node),
+            }
+        }
+        found
+    }
+}
