@@ -5,7 +5,6 @@
 mod harness;
 
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::process::Command;
 
 use harness::{SlowDisk, Tree, can_control, foretell, number, statistics};

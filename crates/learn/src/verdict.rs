@@ -34,7 +34,9 @@ const SAVED_SHARE: f64 = 0.05;
 /// So many seconds are worth it whatever their share is.
 const SAVED_ANYWAY_S: f64 = 0.3;
 /// So many times the job's time is not saved by guesses, as a rule.
-const INCREDIBLE: f64 = 4.0;
+const INCREDIBLE: f64 = 16.0;
+/// Nights with guesses before one alone.
+const GUESSED: usize = 2;
 /// Nights among which one alone is to compare with.
 const CONTROL: usize = 16;
 /// A job that has nothing to gain is watched again after so many nights.
@@ -98,8 +100,9 @@ fn doubt(nights: &[Night]) -> Option<Tonight> {
     let Some(alone_s) = middle(of(How::Alone)) else {
         let Night { elapsed_s, wait_s, saved_s, .. } = *watched;
         let beside = wait_s > Some(elapsed_s) || saved_s > Some(INCREDIBLE * elapsed_s);
+        let is_time = beside && of(How::Watched).nth(GUESSED - 1).is_some();
         let why = "what guessing has saved is seen beside a night alone";
-        return beside.then(|| Tonight::Alone(why.to_owned()));
+        return is_time.then(|| Tonight::Alone(why.to_owned()));
     };
     let guessed_s = middle(of(How::Watched))?;
     let why = || format!("with what it came to guessed it took {guessed_s:.2} s, by itself {alone_s:.2} s");
@@ -290,9 +293,11 @@ mod tests {
 
     #[test]
     fn what_threads_beside_each_other_have_saved_is_compared_with_a_night_alone() {
-        let guessed = |elapsed_s| Night { saved_s: Some(5.0), ..night(How::Watched, elapsed_s, 0.1) };
+        let guessed = |elapsed_s| Night { saved_s: Some(20.0), ..night(How::Watched, elapsed_s, 0.1) };
         for (elapsed_s, then) in [(1.05, How::Alone), (0.9, How::Watched), (1.01, How::Watched)] {
             let mut nights = vec![guessed(elapsed_s)];
+            assert_eq!(kind(tonight(&nights, true)), How::Watched, "the second night");
+            nights.push(guessed(elapsed_s));
             assert_eq!(kind(tonight(&nights, true)), How::Alone, "to compare with");
             nights.push(night(How::Alone, 1.0, 0.0));
             assert_eq!(kind(tonight(&nights, true)), then, "{elapsed_s}");
@@ -307,14 +312,18 @@ mod tests {
         let alone = |nights: &mut Vec<Night>, guessed_s| (0..48).filter(|_| next(nights, guessed_s)).count();
         assert_eq!(alone(&mut good, 0.9), 3);
         assert_eq!(alone(&mut bad, 1.1), 42);
-        let threads = Night { saved_s: Some(0.5), ..night(How::Watched, 1.0, 1.1) };
+        let threads = Night { saved_s: Some(0.5), file_wait_s: Some(0.0), ..night(How::Watched, 1.0, 1.1) };
         assert_eq!(
-            kind(tonight(&[Night { file_wait_s: Some(0.0), ..threads }], true)),
+            kind(tonight(&[threads.clone(), threads], true)),
             How::Alone,
             "they wait beside each other"
         );
         let one = Night { saved_s: Some(3.5), ..night(How::Watched, 1.0, 0.3) };
-        assert_eq!(kind(tonight(&[one], true)), How::Watched, "its waits had been most of its time");
+        assert_eq!(
+            kind(tonight(&[one.clone(), one], true)),
+            How::Watched,
+            "its waits had been most of its time"
+        );
     }
 
     #[test]

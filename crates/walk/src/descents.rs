@@ -25,16 +25,14 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::asked::{Asked, Came};
+use crate::pays::Pays;
 use crate::trust::Trust;
 use crate::waits::Waits;
-use crate::walks::Wanted;
-use crate::ways::{Node, Queue, Way};
+use crate::walks::{Look, Wanted};
+use crate::ways::{LATE, Node, Queue, Way};
 
 /// A score from which on a way is believed: that of four directories that came as foreseen. By chance it is 0.2.
 const ENOUGH: f64 = 0.5;
-/// Directories before the one that a program is at that may come yet, as threads share a tree; others that were not seen were
-/// passed.
-const LATE: usize = 16;
 /// How far ahead directories are asked for at first, counted in directories, and with each one that is asked for further;
 const FIRST_AHEAD: usize = 8;
 /// and at most: what a quick program comes to in 10 ms.
@@ -42,13 +40,6 @@ const MOST_AHEAD: usize = 128;
 /// Directories that were come to since one was asked for, after which that was wrong. It may have been one of those beside each
 /// other in each of which there are many.
 const VISITS: u64 = 1 << 12;
-/// Directories after which it is seen whether it pays to ask for them,
-const JUDGED: u64 = 32;
-/// which it does not if the program has waited for more than so much of what it waits without: a disk with an arm reads nothing
-/// sooner for being asked for more.
-const PAYS: f64 = 0.75;
-/// Directories for which nothing is asked then; each time four times as many.
-const PAUSE: u64 = 512;
 /// Memory of the kernel for a name and its inode, bytes: 192 for the name, and 1.1 KiB on ext4 (`/proc/slabinfo`).
 const INODE_BYTES: u64 = 1536;
 /// Names in a directory, before any was seen.
@@ -71,6 +62,11 @@ const ASKED: usize = 8 * MOST_AHEAD;
 const HELD: usize = 1 << 14;
 /// Processes that are followed; for one more, all are forgotten.
 const PROCESSES: usize = 4096;
+/// Directories in which a program may have waited one after the other and not been seen.
+const UNSEEN: usize = 2 * LATE;
+/// A way that has so little less of a score than the best may be the right one; so many of them are tried.
+const NEARLY: f64 = 0.2;
+const ROUTES: usize = 4;
 /// Steps in looking for a directory.
 const STEPS: usize = 1024;
 /// Directories after which it is seen whether they had to be asked for at all.
@@ -140,29 +136,11 @@ struct At {
     waited_ns: u64,
 }
 
-/// Whether it pays to ask for directories.
-#[derive(Debug)]
-struct Pays {
-    /// Directories that came since it was judged, while some were asked for, and what was waited for them.
-    directories: u64,
-    waited_ns: u64,
-    /// By the clock of directories.
-    pause: u64,
-    paused_until: u64,
-}
-
-impl Pays {
-    /// So many have come up to `clock`; without us each takes so long.
-    fn judge(&mut self, clock: u64, alone_ns: u64) {
-        if self.directories < JUDGED {
-            return;
-        }
-        if self.waited_ns as f64 > PAYS * self.directories as f64 * alone_ns as f64 {
-            self.paused_until = clock + self.pause;
-            self.pause = self.pause.saturating_mul(4);
-        }
-        (self.directories, self.waited_ns) = (0, 0);
-    }
+/// What is before a directory on a way: what was asked for, and what was not.
+#[derive(Debug, Default)]
+struct Route {
+    passed: Vec<Rc<Node>>,
+    unasked: Vec<Rc<Node>>,
 }
 
 /// Follows programs through the directories of trees.
@@ -233,7 +211,7 @@ impl Descents {
             still_waited_ns: 0,
             waits: Waits::default(),
             trust: Trust::default(),
-            pays: Pays { directories: 0, waited_ns: 0, pause: PAUSE, paused_until: 0 },
+            pays: Pays::default(),
             looked: (0, 0),
             is_resting: false,
         }
@@ -262,10 +240,7 @@ impl Descents {
     pub fn seen(&mut self, place: &Place) -> Vec<Wanted> {
         let id = self.id(&place.directory);
         self.waited = self.waited << 1 | u32::from(place.waited_ns > 0);
-        if self.asked.pending() > 0 {
-            self.pays.waited_ns = self.pays.waited_ns.saturating_add(place.waited_ns);
-            self.pays.judge(self.clock, self.first_wait_ns);
-        }
+        self.pays.waited(place.waited_ns, self.asked.pending() > 0, self.clock);
         self.process_waited(place, id);
         let mut wanted = Vec::new();
         if !self.entered.contains_key(&id) {
@@ -273,12 +248,14 @@ impl Descents {
                 self.forget();
             }
             let is_expected = |id| self.queues.iter().any(|queue| queue.has_near(id));
-            // It was not seen in the one above, where it must have been.
-            if !is_expected(id)
-                && let Some(above) = place.directory.parent()
-                && is_expected(self.id(above))
-            {
-                wanted.extend(self.arrive(self.id(above), &above.into()));
+            if let Some(above) = place.directory.parent() {
+                let above_id = self.id(above);
+                if !is_expected(id) && is_expected(above_id) {
+                    // It was not seen in the one above, where it must have been.
+                    wanted.extend(self.arrive(above_id, &above.into()));
+                } else if self.is_waiting() && self.entered.get(&above_id) == Some(&false) {
+                    wanted.push(Wanted::Contents(above.into(), Look::Come));
+                }
             }
             wanted.extend(self.arrive(id, &place.directory));
             self.guesses.wrong += self.asked.given_up(self.clock);
@@ -299,7 +276,7 @@ impl Descents {
         }
         let is_expected = is_expected || self.queues.iter().any(|queue| queue.has_near(id));
         let is_known = self.came(id, directory, is_expected);
-        (!is_known && self.is_waiting()).then(|| Wanted::Contents(Arc::clone(directory), false))
+        (!is_known && self.is_waiting()).then(|| Wanted::Contents(Arc::clone(directory), Look::Come))
     }
 
     /// What is in a directory that was wanted. Returns what should be looked at now.
@@ -379,7 +356,7 @@ impl Descents {
     fn forget(&mut self) {
         self.entered.clear();
         self.left.clear();
-        self.queues.iter_mut().for_each(|queue| queue.coming.clear());
+        self.queues.iter_mut().for_each(Queue::clear);
     }
 
     /// The way that fits best, if it is believed.
@@ -389,27 +366,41 @@ impl Descents {
         best.filter(|best| best.score >= ENOUGH)
     }
 
-    /// Directories that a program has passed that is now at this one: those before it on the way that fits best, but for the last
-    /// few that were not asked for. `None` if it has left the way.
+    /// Directories that a program has passed that is now at this one: those before it on one of the ways that fit best, but for the
+    /// last few that were not asked for. `None` if it has left these ways.
     fn passed_before(&self, id: u64) -> Option<Vec<Rc<Node>>> {
-        let Queue { way, coming, .. } = self.best()?;
-        let mut coming: VecDeque<Rc<Node>> = coming.iter().take(STEPS).cloned().collect();
-        let (mut passed, mut unasked) = (Vec::new(), VecDeque::new());
+        let best = self.best()?;
+        // Where nothing was asked for it would have been seen, as it waits there, as a rule.
+        let told = self.route(best, id).filter(|route| route.unasked.len() <= UNSEEN);
+        let Route { mut passed, mut unasked } = told.or_else(|| {
+            let nearly = self.queues.iter().filter(|queue| queue.score >= best.score - NEARLY).take(ROUTES);
+            let routes = nearly.filter_map(|queue| self.route(queue, id));
+            routes.min_by_key(|route| route.unasked.len())
+        })?;
+        unasked.truncate(unasked.len().saturating_sub(LATE));
+        passed.extend(unasked);
+        Some(passed)
+    }
+
+    /// What is before a directory on a way.
+    fn route(&self, queue: &Queue, id: u64) -> Option<Route> {
+        let mut route = Route::default();
+        if queue.is_late(id) {
+            return Some(route);
+        }
+        let mut coming: VecDeque<Rc<Node>> = queue.coming.iter().take(STEPS).cloned().collect();
         for _ in 0..STEPS {
             let node = coming.pop_front()?;
             if node.id == id {
-                return Some(passed);
+                return Some(route);
             }
             if let Some(ahead) = self.ahead.get(&node.id) {
                 if let Some(listed) = &ahead.listed {
-                    way.descend(&mut coming, node.above[0], listed);
+                    queue.way.descend(&mut coming, node.above[0], listed);
                 }
-                passed.push(node);
-            } else if !self.entered.contains_key(&node.id) {
-                unasked.push_back(node);
-                if unasked.len() > LATE {
-                    passed.extend(unasked.pop_front());
-                }
+                route.passed.push(node);
+            } else if !self.entered.contains_key(&node.id) && !self.left.contains(&node.id) {
+                route.unasked.push(node);
             }
         }
         None
@@ -418,7 +409,7 @@ impl Descents {
     /// A program has come to a directory, or passed it. Returns whether it is known what is in it.
     fn came(&mut self, id: u64, path: &Path, scored: bool) -> bool {
         self.clock += 1;
-        self.pays.directories += u64::from(self.asked.pending() > 0);
+        self.pays.came(self.asked.pending() > 0, self.clock);
         self.entered.insert(id, false);
         let entered = &self.entered;
         self.queues.iter_mut().for_each(|queue| queue.came(id, scored, |id| entered.contains_key(&id)));
@@ -465,8 +456,11 @@ impl Descents {
             self.is_resting = false;
         }
         let pending = self.asked.pending();
-        let pays = self.clock >= self.pays.paused_until;
-        if is_paused || !pays || self.is_resting || !(self.is_waiting() || pending > 0) {
+        if is_paused
+            || self.pays.is_paused(self.clock)
+            || self.is_resting
+            || !(self.is_waiting() || pending > 0)
+        {
             return Vec::new();
         }
         let in_budget = self.budget_bytes / (INODE_BYTES * (self.mean_names as u64 + 1));
@@ -487,7 +481,8 @@ impl Descents {
                     (self.held, self.ahead) = (0, HashMap::new());
                 }
                 self.ahead.insert(node.id, Ahead { with_inodes, listed: None });
-                wanted.push(Wanted::Contents(Arc::clone(&node.path), with_inodes));
+                let look = if with_inodes { Look::Inodes } else { Look::Names };
+                wanted.push(Wanted::Contents(Arc::clone(&node.path), look));
             }
         }
         wanted

@@ -25,7 +25,7 @@ use serde::Serialize;
 use crate::descents::{Contents, DescentGuesses, Descents, Place};
 use crate::listing::{Disk, ENTRIES};
 use crate::streams::{Piece, StreamGuesses, Streams};
-use crate::walks::{Guesses, Visit, Walks, Wanted};
+use crate::walks::{Guesses, Look, Visit, Walks, Wanted};
 
 /// Visits, pieces and directories that wait to be followed. A job that is so far ahead does not wait for storage.
 const TOLD: usize = 4096;
@@ -310,12 +310,14 @@ impl Shared {
                 }
                 Wanted::Directory(path) if disk.has(path) => read_names(path),
                 Wanted::Part(..) | Wanted::Directory(_) => {}
-                Wanted::Contents(path, with_inodes) => {
+                Wanted::Contents(path, look) => {
                     let before = (means.blocks_read)();
-                    let contents = disk.contents(path, *with_inodes);
+                    let contents = disk.contents(path, *look == Look::Inodes);
                     let had_to_read = (means.blocks_read)() != before;
                     let found = if had_to_read { Found::Absent } else { Found::Cached };
-                    self.directories.add(if contents.is_some() { found } else { Found::Nothing });
+                    if *look != Look::Come {
+                        self.directories.add(if contents.is_some() { found } else { Found::Nothing });
+                    }
                     let mut waiting = self.waiting();
                     waiting.directories -= 1;
                     waiting.contents.extend(contents);

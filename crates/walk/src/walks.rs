@@ -67,8 +67,19 @@ pub enum Wanted {
     Part(Arc<Path>, Range<u64>),
     /// The names in a directory.
     Directory(PathBuf),
-    /// The same, to be told what they are; and the inodes under them, if so said.
-    Contents(Arc<Path>, bool),
+    /// The same, to be told what they are.
+    Contents(Arc<Path>, Look),
+}
+
+/// How a directory is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// The program is there already.
+    Come,
+    /// It will come: the names are read ahead,
+    Names,
+    /// and the inodes under them.
+    Inodes,
 }
 
 /// How good the guesses were.

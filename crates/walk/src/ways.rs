@@ -11,6 +11,10 @@ use crate::listing::By;
 const QUEUED: usize = 1 << 13;
 /// Among so many the next one is looked for.
 pub(crate) const WINDOW: usize = 256;
+/// Directories that were passed by and may come yet, as threads share a tree. Of more the program was in them and was not seen.
+pub(crate) const LATE: usize = 16;
+/// What it counts that one of those comes.
+const LATE_FITS: f64 = 0.5;
 /// How much one directory counts in a score.
 const WEIGHT: f64 = 0.2;
 
@@ -83,18 +87,31 @@ impl Way {
 pub(crate) struct Queue {
     pub(crate) way: Way,
     pub(crate) coming: VecDeque<Rc<Node>>,
+    /// What was passed by lately.
+    late: VecDeque<Rc<Node>>,
     /// How near to the front of this queue the last directories were: 1, all were the first; 0.2, anywhere.
     pub(crate) score: f64,
 }
 
 impl Queue {
     pub(crate) fn new(way: Way) -> Queue {
-        Queue { way, coming: VecDeque::new(), score: 0.0 }
+        Queue { way, coming: VecDeque::new(), late: VecDeque::new(), score: 0.0 }
     }
 
     /// Whether a directory may come soon.
     pub(crate) fn has_near(&self, id: u64) -> bool {
-        self.coming.iter().take(WINDOW).any(|node| node.id == id)
+        self.coming.iter().take(WINDOW).chain(&self.late).any(|node| node.id == id)
+    }
+
+    /// Whether a directory was passed by and may come yet.
+    pub(crate) fn is_late(&self, id: u64) -> bool {
+        self.late.iter().any(|node| node.id == id)
+    }
+
+    /// Nothing is to come.
+    pub(crate) fn clear(&mut self) {
+        self.coming.clear();
+        self.late.clear();
     }
 
     /// A directory is come to. With `scored`, how near it was to the front counts.
@@ -103,14 +120,26 @@ impl Queue {
             self.coming.pop_front();
         }
         let among = self.coming.len().min(WINDOW);
-        let found = self.coming.iter().take(among).position(|node| node.id == id);
-        if let Some(at) = found {
-            self.coming.remove(at);
-        }
         // What it tells, as a share of what the very first one tells: not all are seen, and threads that share a tree come a
         // little out of order.
         let bits = |number: usize| (number as f64 + 1.0).log2();
-        let fits = found.map_or(0.0, |at| 1.0 - bits(at) / bits(among));
+        let is_it = |node: &Rc<Node>| node.id == id;
+        let fits = if let Some(at) = self.late.iter().position(is_it) {
+            self.late.remove(at);
+            LATE_FITS
+        } else if let Some(at) = self.coming.iter().take(among).position(is_it) {
+            if at <= LATE {
+                self.late.extend(self.coming.drain(..at));
+                let too_many = self.late.len().saturating_sub(LATE);
+                self.late.drain(..too_many);
+                self.coming.pop_front();
+            } else {
+                self.coming.remove(at);
+            }
+            1.0 - bits(at) / bits(among)
+        } else {
+            0.0
+        };
         if scored {
             self.score += WEIGHT * (fits - self.score);
         }
@@ -195,7 +224,8 @@ mod tests {
         queue.came(1, true, |_| false);
         assert_eq!(queue.score, WEIGHT);
         queue.came(4, false, |_| false);
-        assert_eq!((queue.score, queue.coming.len()), (WEIGHT, QUEUED - 2));
+        assert_eq!((queue.score, queue.coming.len()), (WEIGHT, QUEUED - 4));
+        assert!(queue.is_late(2) && queue.is_late(3) && !queue.is_late(4));
         queue.came(5, true, |id| id < 4);
         assert_eq!((queue.score, queue.coming.len()), (WEIGHT + WEIGHT * (1.0 - WEIGHT), QUEUED - 5));
         let (before, middle) = (queue.score, 5 + WINDOW as u64 / 2);
