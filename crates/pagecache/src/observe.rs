@@ -224,7 +224,10 @@ impl Observer {
             sees_faults: loaded.sees_faults,
             _object: object,
         };
-        observer.learn_btrfs();
+        match loaded.btrfs {
+            Some(places) => observer.set_btrfs(places),
+            None => observer.learn_btrfs(),
+        }
         Ok(observer)
     }
 
@@ -234,10 +237,14 @@ impl Observer {
         if self.control.btrfs_known.load(Ordering::Relaxed) == 0
             && let Some(places) = BtrfsPlaces::of_this_kernel()
         {
-            self.control.btrfs_root.store(places.root, Ordering::Relaxed);
-            self.control.btrfs_anon_dev.store(places.anon_dev, Ordering::Relaxed);
-            self.control.btrfs_known.store(1, Ordering::Release);
+            self.set_btrfs(places);
         }
+    }
+
+    fn set_btrfs(&self, places: BtrfsPlaces) {
+        self.control.btrfs_root.store(places.root, Ordering::Relaxed);
+        self.control.btrfs_anon_dev.store(places.anon_dev, Ordering::Relaxed);
+        self.control.btrfs_known.store(1, Ordering::Release);
     }
 
     /// Through what buffered reads are seen on this kernel.

@@ -13,13 +13,16 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use aya::maps::{Map, MapData, MapError};
 use aya_obj::EbpfSectionKind;
 use aya_obj::btf::BtfFeatures;
-use aya_obj::generated::{bpf_attach_type, bpf_attr, bpf_cmd, bpf_map_type, bpf_prog_type};
+use aya_obj::generated::{bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn, bpf_map_type, bpf_prog_type};
 
 use super::kernel_types::KernelTypes;
 use super::load::Place;
 
 /// Bytes for the verifier's words, when it has refused a program.
 const LOG_BYTES: usize = 4 << 20;
+
+/// The call of `less_trusted` in `trust.h`.
+const LESS_TRUSTED: i32 = 0x7fff_ff01;
 
 /// Whatever parsing, relocating or creating maps may say.
 pub(crate) type LoadError = Box<dyn std::error::Error + Send + Sync>;
@@ -33,6 +36,8 @@ pub(crate) struct Object {
     described: Option<OwnedFd>,
     /// The attached programs.
     links: Vec<OwnedFd>,
+    /// The number of the kernel's function that takes the verifier's trust from a pointer.
+    trust_less: Option<u32>,
 }
 
 /// Why a program was not attached.
@@ -48,7 +53,13 @@ impl Object {
     /// Parses an object.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Object, LoadError> {
         let parsed = aya_obj::Object::parse(bytes)?;
-        Ok(Object { parsed, maps: HashMap::new(), described: None, links: Vec::new() })
+        Ok(Object { parsed, maps: HashMap::new(), described: None, links: Vec::new(), trust_less: None })
+    }
+
+    /// Has the kernel's function of this number called where a program wants a pointer trusted less; otherwise the pointer
+    /// stays as it is, and programs take longer to load.
+    pub(crate) fn trust_less_by(&mut self, function: Option<u32>) {
+        self.trust_less = function;
     }
 
     /// Its type information.
@@ -56,30 +67,35 @@ impl Object {
         self.parsed.btf.as_ref().map(aya::Btf::to_bytes).unwrap_or_default()
     }
 
-    /// Creates its maps, of the sizes given by name, and fits the programs to this kernel.
+    /// Creates its maps, of the sizes given by name.
+    pub(crate) fn create_maps(&mut self, sizes: &[(&str, u32)]) -> Result<(), LoadError> {
+        for (name, map) in &mut self.parsed.maps {
+            if let Some((_, entries)) = sizes.iter().find(|(of, _)| of == name) {
+                map.set_max_entries(*entries);
+            }
+            self.maps.insert(name.clone(), (map.map_type(), create(name, map)?));
+        }
+        Ok(())
+    }
+
+    /// Fits the programs to this kernel and to the maps, which are there.
     pub(crate) fn prepare(
         &mut self,
         kernel: &KernelTypes,
         globals: HashMap<&str, (&[u8], bool)>,
-        sizes: &[(&str, u32)],
     ) -> Result<(), LoadError> {
         self.parsed.patch_map_data(globals)?;
         self.parsed.relocate_btf(kernel.needed())?;
-        let mut created = Vec::new();
-        for (name, mut map) in self.parsed.maps.drain() {
-            if let Some((_, entries)) = sizes.iter().find(|(of, _)| *of == name) {
-                map.set_max_entries(*entries);
-            }
-            let data = create(&name, &map)?;
-            fill(&data, &map)?;
-            created.push((name, data, map));
+        let parsed: Vec<_> = self.parsed.maps.drain().collect();
+        let mut maps = Vec::new();
+        for (name, map) in &parsed {
+            let (_, data) = self.maps.get(name).ok_or(MapError::KeyNotFound)?;
+            fill(data, map)?;
+            maps.push((name.as_str(), data.fd().as_fd().as_raw_fd(), map));
         }
         let text = self.parsed.functions.keys().map(|(section, _)| *section).collect();
-        let maps =
-            created.iter().map(|(name, data, map)| (name.as_str(), data.fd().as_fd().as_raw_fd(), map));
-        self.parsed.relocate_maps(maps, &text)?;
+        self.parsed.relocate_maps(maps.into_iter(), &text)?;
         self.parsed.relocate_calls(&text)?;
-        self.maps = created.into_iter().map(|(name, data, map)| (name, (map.map_type(), data))).collect();
         Ok(())
     }
 
@@ -157,6 +173,7 @@ impl Object {
         let (Some(program), Some(function)) = (found, function) else {
             return Err(Refusal { error: io::ErrorKind::NotFound.into(), log: String::new() });
         };
+        let (instructions, calls) = trusting_less(&function.instructions, self.trust_less);
         // SAFETY: a structure of plain numbers, of which zero is one.
         let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
         // SAFETY: the part of the union that BPF_PROG_LOAD reads.
@@ -166,8 +183,8 @@ impl Object {
             load.expected_attach_type = attach_type;
             load.attach_btf_id = number;
         }
-        load.insns = function.instructions.as_ptr() as u64;
-        load.insn_cnt = function.instructions.len() as u32;
+        load.insns = instructions.as_ptr() as u64;
+        load.insn_cnt = instructions.len() as u32;
         load.license = program.license.as_ptr() as u64;
         let functions = function.func_info.func_info_bytes();
         if let Some(types) = &self.described {
@@ -188,6 +205,17 @@ impl Object {
         if error.raw_os_error() == Some(libc::EPERM) {
             return Err(Refusal { error, log: String::new() });
         }
+        // The kernel's own functions are called from compiled programs only. Without them it takes longer.
+        let (instructions, _) = trusting_less(&function.instructions, None);
+        if calls {
+            // SAFETY: as above.
+            let load = unsafe { &mut attributes.__bindgen_anon_3 };
+            load.insns = instructions.as_ptr() as u64;
+            // SAFETY: as above.
+            if let Ok(loaded) = unsafe { descriptor(bpf_cmd::BPF_PROG_LOAD, &attributes) } {
+                return Ok(loaded);
+            }
+        }
         // Once more, for its reasons.
         let mut log = vec![0_u8; LOG_BYTES];
         // SAFETY: as above.
@@ -201,6 +229,32 @@ impl Object {
             Refusal { error, log: String::from_utf8_lossy(&log[..end]).into_owned() }
         })
     }
+}
+
+/// A program with the kernel's function of this number where it wants a pointer trusted less, or without; and whether it
+/// is called.
+fn trusting_less(instructions: &[bpf_insn], function: Option<u32>) -> (Vec<bpf_insn>, bool) {
+    // `include/uapi/linux/bpf.h`: BPF_JMP | BPF_CALL, BPF_ALU64 | BPF_MOV | BPF_X, BPF_PSEUDO_KFUNC_CALL.
+    const CALL: u8 = 0x85;
+    const MOVE: u8 = 0xbf;
+    const OF_KERNEL: u8 = 2;
+    let mut instructions = instructions.to_vec();
+    let mut calls = false;
+    let wanted =
+        instructions.iter_mut().filter(|i| i.code == CALL && i.src_reg() == 0 && i.imm == LESS_TRUSTED);
+    for instruction in wanted {
+        if let Some(number) = function {
+            instruction.set_src_reg(OF_KERNEL);
+            instruction.imm = number as i32;
+            calls = true;
+        } else {
+            // The first argument is the answer.
+            (instruction.code, instruction.imm) = (MOVE, 0);
+            instruction.set_dst_reg(0);
+            instruction.set_src_reg(1);
+        }
+    }
+    (instructions, calls)
 }
 
 /// A program that runs when it is asked, with one argument, and answers in a map.
