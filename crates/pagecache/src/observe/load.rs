@@ -2,14 +2,13 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aya::maps::{Map, MapData, MapError};
 
 use super::kernel_types::{KernelTypes, kind};
-use super::object::{LoadError, Object, Refusal};
+use super::object::{Link, LoadError, Object, Refusal};
 use super::privileges::{Capabilities, has_seccomp_filter, is_in_the_hosts_user_namespace, pid_namespace};
 use super::{ObserveError, ObserverConfig, ReadHook};
 use crate::identity::types::BtrfsPlaces;
@@ -212,7 +211,7 @@ fn not_loaded(source: LoadError) -> ObserveError {
 }
 
 /// Loads and attaches one program.
-fn attach_one(object: &Object, number: u32, hook: &Hook) -> Result<OwnedFd, ObserveError> {
+fn attach_one(object: &Object, number: u32, hook: &Hook) -> Result<Link, ObserveError> {
     if !object.has_program(hook.program) {
         let reason = "it is not in the object that was built".to_owned();
         return Err(ObserveError::ProgramRefused { program: hook.program, reason });
@@ -257,7 +256,7 @@ pub(crate) struct Attached {
     /// Which of its ways works.
     pub(crate) way: Option<usize>,
     /// The programs of that way, attached for as long as these live.
-    links: Vec<OwnedFd>,
+    links: Vec<Link>,
     pub(crate) tried: Vec<(Hook, Result<(), ObserveError>)>,
 }
 
@@ -266,7 +265,7 @@ impl Attached {
     ///
     /// # Errors
     /// What the kernel said to the last one, if it has the place; else to the first one.
-    fn way(self) -> Result<(usize, Vec<OwnedFd>), ObserveError> {
+    fn way(self) -> Result<(usize, Vec<Link>), ObserveError> {
         if let Some(way) = self.way {
             return Ok((way, self.links));
         }
@@ -326,7 +325,7 @@ pub(super) fn load(config: &ObserverConfig) -> Result<Loaded, ObserveError> {
     for (sight, attached) in wanted.iter().zip(attach_all(&object, &types, &wanted)) {
         match attached.way() {
             Ok((way, links)) => {
-                object.keep(links);
+                object.keep(links, [READS.what, ARRIVALS, REMOVALS, FAULTS.what].contains(&sight.what));
                 if sight.what == READS.what && way > 0 {
                     read_hook = ReadHook::Exit;
                 }
@@ -444,7 +443,8 @@ mod tests {
         for trust_less in [None, no_function] {
             object.trust_less_by(trust_less);
             for sight in [&READS, of(ARRIVALS), of(REMOVALS)] {
-                attach(&object, &types, sight).way().unwrap();
+                let (_, links) = attach(&object, &types, sight).way().unwrap();
+                assert!(links.iter().all(|link| link.passed_over().is_some()), "it is not told");
             }
         }
     }

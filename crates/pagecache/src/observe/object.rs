@@ -8,12 +8,15 @@
 use std::collections::HashMap;
 use std::ffi::c_char;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use aya::maps::{Map, MapData, MapError};
 use aya_obj::EbpfSectionKind;
 use aya_obj::btf::BtfFeatures;
-use aya_obj::generated::{bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn, bpf_map_type, bpf_prog_type};
+use aya_obj::generated::{
+    bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn, bpf_map_type, bpf_prog_info, bpf_prog_type,
+};
 
 use super::kernel_types::KernelTypes;
 use super::load::Place;
@@ -34,8 +37,8 @@ pub(crate) struct Object {
     maps: HashMap<String, (u32, MapData)>,
     /// Its type information, in the kernel.
     described: Option<OwnedFd>,
-    /// The attached programs.
-    links: Vec<OwnedFd>,
+    /// The attached programs; first those that tell what becomes of pages.
+    attached: [Vec<Link>; 2],
     /// The number of the kernel's function that takes the verifier's trust from a pointer.
     trust_less: Option<u32>,
 }
@@ -53,7 +56,13 @@ impl Object {
     /// Parses an object.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Object, LoadError> {
         let parsed = aya_obj::Object::parse(bytes)?;
-        Ok(Object { parsed, maps: HashMap::new(), described: None, links: Vec::new(), trust_less: None })
+        Ok(Object {
+            parsed,
+            maps: HashMap::new(),
+            described: None,
+            attached: Default::default(),
+            trust_less: None,
+        })
     }
 
     /// Has the kernel's function of this number called where a program wants a pointer trusted less; otherwise the pointer
@@ -140,25 +149,33 @@ impl Object {
 
     /// Loads a program and attaches it at a place that has this number among the kernel's types, for as long as what is
     /// given back lives.
-    pub(crate) fn attach(&self, name: &str, place: Place, number: u32) -> Result<OwnedFd, Refusal> {
+    pub(crate) fn attach(&self, name: &str, place: Place, number: u32) -> Result<Link, Refusal> {
         let attach_type = match place {
             Place::Tracepoint(_) => bpf_attach_type::BPF_TRACE_RAW_TP,
             Place::Enter(_) => bpf_attach_type::BPF_TRACE_FENTRY,
             Place::Exit(_) => bpf_attach_type::BPF_TRACE_FEXIT,
         };
-        let loaded =
+        let program =
             self.load(name, bpf_prog_type::BPF_PROG_TYPE_TRACING, Some((attach_type as u32, number)))?;
         // SAFETY: a structure of plain numbers, of which zero is one.
         let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
-        attributes.raw_tracepoint.prog_fd = loaded.as_raw_fd() as u32;
+        attributes.raw_tracepoint.prog_fd = program.as_raw_fd() as u32;
         // SAFETY: it points to nothing.
-        let link = unsafe { descriptor(bpf_cmd::BPF_RAW_TRACEPOINT_OPEN, &attributes) };
-        link.map_err(|error| Refusal { error, log: String::new() })
+        match unsafe { descriptor(bpf_cmd::BPF_RAW_TRACEPOINT_OPEN, &attributes) } {
+            Ok(link) => Ok(Link { _link: link, program }),
+            Err(error) => Err(Refusal { error, log: String::new() }),
+        }
     }
 
     /// Keeps programs attached that are.
-    pub(crate) fn keep(&mut self, links: Vec<OwnedFd>) {
-        self.links.extend(links);
+    pub(crate) fn keep(&mut self, links: Vec<Link>, of_pages: bool) {
+        self.attached[usize::from(!of_pages)].extend(links);
+    }
+
+    /// How often the kernel has passed over a program that tells what becomes of pages.
+    pub(crate) fn passed_over(&self) -> u64 {
+        let [of_pages, _] = &self.attached;
+        of_pages.iter().filter_map(Link::passed_over).sum()
     }
 
     /// Loads a program that is attached to nothing: it is run when it is asked for.
@@ -228,6 +245,31 @@ impl Object {
             let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
             Refusal { error, log: String::from_utf8_lossy(&log[..end]).into_owned() }
         })
+    }
+}
+
+/// A program that is attached for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Link {
+    _link: OwnedFd,
+    program: OwnedFd,
+}
+
+impl Link {
+    /// How often the kernel has not run it because it was running on that processor already
+    /// (`bpf_prog_get_recursion_context` of `include/linux/bpf.h`). From Linux 7.0 on a task may be preempted within a program
+    /// of a tracepoint, and until it goes on nobody else on its processor is seen by that program.
+    pub(crate) fn passed_over(&self) -> Option<u64> {
+        let mut found = MaybeUninit::<bpf_prog_info>::zeroed();
+        // SAFETY: a structure of plain numbers, of which zero is one.
+        let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+        attributes.info.bpf_fd = self.program.as_raw_fd() as u32;
+        attributes.info.info_len = size_of::<bpf_prog_info>() as u32;
+        attributes.info.info = found.as_mut_ptr() as u64;
+        // SAFETY: the kernel writes no more than so many bytes there.
+        unsafe { bpf(bpf_cmd::BPF_OBJ_GET_INFO_BY_FD, &attributes) }.ok()?;
+        // SAFETY: numbers, of which each was zero before.
+        Some(unsafe { found.assume_init() }.recursion_misses)
     }
 }
 
