@@ -81,8 +81,18 @@ impl NotRun {
 pub struct Program {
     child: Child,
     pidfd: OwnedFd,
-    /// The connection that the child waits on; `None` once it was told.
-    waiting: Option<UnixStream>,
+    hold: Hold,
+}
+
+/// How a program is held back.
+#[derive(Debug)]
+enum Hold {
+    /// It will come here to wait.
+    Coming(UnixListener),
+    /// It waits at the other end.
+    Waiting(UnixStream),
+    /// It was told to begin.
+    Told,
 }
 
 impl Program {
@@ -93,6 +103,17 @@ impl Program {
 
     /// The same, with standard input, output and error as `set` says.
     pub fn start_held_with(
+        program: &OsStr,
+        arguments: &[OsString],
+        set: impl FnOnce(&mut Command),
+    ) -> Result<Program> {
+        let mut program = Program::start_holding(program, arguments, set)?;
+        program.wait_until_held()?;
+        Ok(program)
+    }
+
+    /// The same, for who has something to do until it is held ([`Program::wait_until_held`]).
+    pub(crate) fn start_holding(
         program: &OsStr,
         arguments: &[OsString],
         set: impl FnOnce(&mut Command),
@@ -115,15 +136,19 @@ impl Program {
                 return Err(error);
             }
         };
-        let mut program = Program { pidfd, child, waiting: None };
-        match program.wait_for_connection(&listener) {
-            Ok(connection) => program.waiting = Some(connection),
-            Err(error) => {
-                end(&mut program.child);
-                return Err(error);
-            }
+        Ok(Program { pidfd, child, hold: Hold::Coming(listener) })
+    }
+
+    /// Waits until a program is held: what it does until then is ours.
+    ///
+    /// # Errors
+    /// It has ended before.
+    pub(crate) fn wait_until_held(&mut self) -> Result<()> {
+        if let Hold::Coming(listener) = &self.hold {
+            let connection = self.wait_for_connection(&listener.try_clone()?)?;
+            self.hold = Hold::Waiting(connection);
         }
-        Ok(program)
+        Ok(())
     }
 
     /// Starts `program` at once, without any control.
@@ -136,7 +161,7 @@ impl Program {
             started => started,
         };
         let child = child.map_err(|error| NotRun::executing(program, &error))?;
-        Ok(Program { pidfd: pidfd_of(&child)?, child, waiting: None })
+        Ok(Program { pidfd: pidfd_of(&child)?, child, hold: Hold::Told })
     }
 
     fn wait_for_connection(&mut self, listener: &UnixListener) -> Result<UnixStream> {
@@ -161,8 +186,9 @@ impl Program {
 
     /// Lets a held program begin.
     pub fn release(&mut self) {
-        if let Some(mut connection) = self.waiting.take() {
-            // When the child is gone there is nobody to tell; waiting for it will say why.
+        // When the child is gone there is nobody to tell; waiting for it will say why.
+        let _ = self.wait_until_held();
+        if let Hold::Waiting(mut connection) = std::mem::replace(&mut self.hold, Hold::Told) {
             let _ = connection.write_all(b"!");
         }
     }
@@ -227,7 +253,7 @@ fn end(child: &mut Child) {
 impl Drop for Program {
     /// A program that is still held is ended: it never began.
     fn drop(&mut self) {
-        if self.waiting.is_some() {
+        if !matches!(self.hold, Hold::Told) {
             // It may have ended by itself.
             let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
             let _ = self.child.wait();
@@ -290,6 +316,8 @@ pub fn exec_when_told(mut arguments: impl Iterator<Item = OsString>) -> u8 {
             loop {
                 match connection.read(&mut byte) {
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    // As the end, before we were let in.
+                    Err(e) if e.kind() == io::ErrorKind::ConnectionReset => return Ok(0),
                     other => return other,
                 }
             }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use foretell_learn::{WATCHING_BYTES, memory};
-use foretell_pagecache::watch::{Totals, WatchError, Watcher};
+use foretell_pagecache::watch::{Totals, WatchError, Watcher, Watching};
 
 use crate::attached::Job;
 use crate::commands::run::Outcome;
@@ -96,10 +96,15 @@ impl Held {
         signals: &mut ForProgram,
     ) -> Result<Held, Refused> {
         room()?;
+        // Half of what the program would wait for is done beside the other half.
+        let watching = Watching::load();
         signals.catch().map_err(Refused::Unable)?;
-        let mut program =
-            Program::start_held(name, arguments).map_err(|e| Refused::Wrong(NotRun::failed(e).into()))?;
-        match (Watcher::start(program.pid(), recording), program.ended_early()) {
+        let wrong = |e| Refused::Wrong(NotRun::failed(e).into());
+        let mut program = Program::start_holding(name, arguments, |_| ()).map_err(wrong)?;
+        let watching = watching.wait();
+        program.wait_until_held().map_err(wrong)?;
+        let watcher = watching.and_then(|watching| watching.start(program.pid(), recording));
+        match (watcher, program.ended_early()) {
             (Ok(watcher), _) => Ok(Held { job: Job::Program(program), watcher }),
             // By somebody else: no wonder that it cannot be watched.
             (Err(_), Some(early)) => Err(Refused::Wrong(early.into())),

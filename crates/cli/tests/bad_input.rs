@@ -119,6 +119,21 @@ fn the_hidden_subcommand_is_not_for_hands() {
     }
 }
 
+/// Whoever started the program has died before it was let in: it begins all the same.
+#[test]
+fn a_program_that_nobody_lets_in_begins() {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener};
+    let name = format!("foretell-test-{}", std::process::id());
+    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    let mut held = std::process::Command::new(FORETELL);
+    let mut held = held.args(["exec-when-told", &name, "sh", "-c", "exit 7"]).spawn().unwrap();
+    let mut coming = [rustix::event::PollFd::new(&listener, rustix::event::PollFlags::IN)];
+    rustix::event::poll(&mut coming, None).unwrap();
+    drop(listener);
+    assert_eq!(held.wait().unwrap().code(), Some(7));
+}
+
 #[test]
 fn help_goes_to_stdout() {
     let help = foretell(["run", "--help"]);

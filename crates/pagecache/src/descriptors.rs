@@ -214,13 +214,16 @@ mod tests {
     #[test]
     fn a_file_is_found_under_its_number_and_under_every_other_one() {
         let (file, key) = open();
-        let number = file.as_file().as_raw_fd();
+        // Closed and not deleted: a file of another test could get the inode.
+        let (file, _kept) = file.into_parts();
+        let number = file.as_raw_fd();
         let mut descriptors = Descriptors::new();
         let pid = std::process::id();
         assert_eq!(descriptors.find(pid, key, Search::Certain), Ok(number));
-        let second = file.as_file().try_clone().unwrap();
+        let second = file.try_clone().unwrap();
         let mut both = [number, second.as_raw_fd()];
         both.sort_unstable();
+        descriptors.allowance = Allowance::new(Instant::now());
         assert_eq!(descriptors.find_all(pid, key, true), both);
         drop(file);
         assert_eq!(descriptors.find(pid, key, Search::Certain), Ok(second.as_raw_fd()));
@@ -237,6 +240,7 @@ mod tests {
         assert!(descriptors.find(pid, key, Search::Certain).is_ok());
         // The first file's number for the second one.
         let mut number = file.as_file().try_clone().unwrap();
+        descriptors.allowance = Allowance::new(Instant::now());
         assert!(descriptors.find_all(pid, key, true).contains(&number.as_raw_fd()));
         let at = number.as_raw_fd();
         drop(std::mem::replace(&mut number, other.as_file().try_clone().unwrap()));

@@ -118,7 +118,8 @@ impl Identifier {
     fn load() -> Option<Identifier> {
         let mut object = Object::parse(OBJECT).ok()?;
         let kernel = KernelTypes::read(&object.types(), std::iter::empty()).ok()?;
-        object.prepare(&kernel, HashMap::new(), &[]).ok()?;
+        object.create_maps(&[]).ok()?;
+        object.prepare(&kernel, HashMap::new()).ok()?;
         object.describe().ok()?;
         let Ok(Map::Array(question)) = object.take_map("question") else { return None };
         let question = Mapped::new(question.fd().as_fd()).ok()?;

@@ -39,10 +39,11 @@ pub(crate) mod shared;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aya::maps::{HashMap, MapData, MapError};
 
@@ -184,8 +185,19 @@ pub struct Observer {
     sees_faults: bool,
     config: ObserverConfig,
     /// Keeps programs and links alive.
-    _object: Object,
+    object: Object,
+    passed_over: Cell<PassedOver>,
 }
+
+/// How often programs have not been run, and when that was asked.
+#[derive(Debug, Clone, Copy)]
+struct PassedOver {
+    times: u64,
+    asked: Instant,
+}
+
+/// To ask how often programs have not been run takes ten calls.
+const ASK_EVERY: Duration = Duration::from_millis(10);
 
 impl Observer {
     /// Loads and attaches the programs. Nothing is tracked or managed yet. The calling process gets an
@@ -222,9 +234,13 @@ impl Observer {
             accounts,
             read_hook: loaded.read_hook,
             sees_faults: loaded.sees_faults,
-            _object: object,
+            passed_over: Cell::new(PassedOver { times: 0, asked: Instant::now() }),
+            object,
         };
-        observer.learn_btrfs();
+        match loaded.btrfs {
+            Some(places) => observer.set_btrfs(places),
+            None => observer.learn_btrfs(),
+        }
         Ok(observer)
     }
 
@@ -234,10 +250,14 @@ impl Observer {
         if self.control.btrfs_known.load(Ordering::Relaxed) == 0
             && let Some(places) = BtrfsPlaces::of_this_kernel()
         {
-            self.control.btrfs_root.store(places.root, Ordering::Relaxed);
-            self.control.btrfs_anon_dev.store(places.anon_dev, Ordering::Relaxed);
-            self.control.btrfs_known.store(1, Ordering::Release);
+            self.set_btrfs(places);
         }
+    }
+
+    fn set_btrfs(&self, places: BtrfsPlaces) {
+        self.control.btrfs_root.store(places.root, Ordering::Relaxed);
+        self.control.btrfs_anon_dev.store(places.anon_dev, Ordering::Relaxed);
+        self.control.btrfs_known.store(1, Ordering::Release);
     }
 
     /// Through what buffered reads are seen on this kernel.
@@ -360,11 +380,17 @@ impl Observer {
         taken
     }
 
-    /// Records that found no room in the ring since it was opened. When this grows, what is cached has to be
-    /// looked up anew.
+    /// Records that found no room in the ring since it was opened, and what was not looked at because somebody was preempted
+    /// on that processor while the same was looked at for him (Linux 7.0 and later). When this grows, what is cached has to
+    /// be looked up anew.
     #[must_use]
     pub fn lost_events(&self) -> u64 {
-        self.control.lost_events.load(Ordering::Relaxed)
+        let mut passed_over = self.passed_over.get();
+        if passed_over.asked.elapsed() >= ASK_EVERY {
+            passed_over = PassedOver { times: self.object.passed_over(), asked: Instant::now() };
+            self.passed_over.set(passed_over);
+        }
+        self.control.lost_events.load(Ordering::Relaxed) + passed_over.times
     }
 
     /// How often a table was full.

@@ -72,8 +72,21 @@ mod tests {
         assert_eq!(mappings_of_files(b"\xff\n1-\n").count(), 0);
     }
 
+    /// In a process of its own: the other tests of this one go on, and have their pages back at once.
     #[test]
     fn a_program_goes_on_without_its_pages() {
+        let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+        alone.args(["--exact", "--test-threads=1", "own_pages::tests::as_alone"]).env(ALONE, "");
+        assert!(alone.status().unwrap().success());
+    }
+
+    const ALONE: &str = "FORETELL_TEST_ALONE";
+
+    #[test]
+    fn as_alone() {
+        if std::env::var_os(ALONE).is_none() {
+            return;
+        }
         let resident = || {
             let status = std::fs::read_to_string("/proc/self/status").unwrap();
             let line = status.lines().find_map(|line| line.strip_prefix("RssFile:")).unwrap();

@@ -10,7 +10,7 @@ use foretell_protocol::{Entry, Policy};
 use foretelld::Limits;
 
 use crate::client::{Client, range};
-use crate::stage::{BLOCK, Stage, read_blocks, stage};
+use crate::stage::{BLOCK, NO_BROKER, Stage, read_blocks, stage};
 
 /// The unit.
 fn unit() -> String {
@@ -170,7 +170,7 @@ fn without_its_broker_the_service_ends_and_the_next_one_serves() {
     let service = stage.service(128);
     let broker = rustix::process::Pid::from_raw(service.helper("foretell-broker").cast_signed());
     rustix::process::kill_process(broker.unwrap(), rustix::process::Signal::KILL).unwrap();
-    assert!(!service.ended().success());
+    assert_eq!(service.ended().code(), Some(NO_BROKER));
     let service = stage.service(128);
     let mut client = Client::connect(&service.socket);
     let file = client.name_path(1, &path);

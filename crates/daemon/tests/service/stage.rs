@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use foretell_pagecache::{Options, doctor};
-use foretelld::{Configuration, Confinement, Limits, Service, Snapshot};
+use foretelld::{Configuration, Confinement, Limits, Service, ServiceError, Snapshot};
 
 use crate::client::Client;
 use crate::users::{NOBODY, role, start_as, start_command};
@@ -189,8 +189,18 @@ fn as_service() {
     let service = Service::open(configuration).unwrap();
     service.stop().on_signals().unwrap();
     println!("\nserving");
-    service.run().unwrap();
+    match service.run() {
+        // As the program does it, in one line and no panic: whoever looks for defects finds only those.
+        Err(error @ ServiceError::NoBroker) => {
+            eprintln!("{error}");
+            std::process::exit(NO_BROKER);
+        }
+        other => other.unwrap(),
+    }
 }
+
+/// The exit code of a service whose broker has ended.
+pub(crate) const NO_BROKER: i32 = 3;
 
 impl Running {
     /// What is going on, without the connection that asks.

@@ -22,11 +22,15 @@
 #include <bpf/bpf_tracing.h>
 
 #include "subject.h"
+#include "trust.h"
 
 /* Set by the loader. */
 const volatile u32 page_shift = 12;
 /* The observer's pid namespace, by the number of its inode; 0 when that is the machine's own. */
 const volatile u32 pid_namespace = 0;
+/* The kernel's numbers of two of its types, for less_trusted(). */
+const volatile u32 address_space_type = 0;
+const volatile u32 folio_type = 0;
 
 /* Pid namespaces that may lie between the observer's and a process's, and one: containers in containers. */
 #define NESTED_MAX 8
@@ -300,7 +304,10 @@ static __always_inline void reference(u32 kind, struct address_space *mapping, u
 	long long size;
 	u64 end;
 
-	if (!is_tracked(who >> 32) || !find_subject(mapping, &subject))
+	if (!is_tracked(who >> 32))
+		return;
+	mapping = less_trusted(mapping, address_space_type);
+	if (!find_subject(mapping, &subject))
 		return;
 	verdict = verdict_on(&subject);
 	if (verdict == VERDICT_IGNORED || (verdict == VERDICT_NONE && !is_regular(&subject)))
@@ -407,6 +414,7 @@ int BPF_PROG(foretell_add, struct folio *folio)
 	enum verdict verdict;
 	u64 argument;
 
+	folio = less_trusted(folio, folio_type);
 	if (!find_subject(folio->mapping, &subject))
 		return 0;
 	verdict = verdict_on(&subject);
@@ -426,6 +434,7 @@ int BPF_PROG(foretell_remove, struct folio *folio)
 {
 	struct subject subject;
 
+	folio = less_trusted(folio, folio_type);
 	if (!find_subject(folio->mapping, &subject) || verdict_on(&subject) != VERDICT_MANAGED)
 		return 0;
 	emit_file(EVENT_REMOVED, &subject, who_is_it(), folio->index, folio_order(folio), true,
@@ -479,7 +488,7 @@ int BPF_PROG(foretell_exit, struct task_struct *task)
 	struct account *account;
 	u64 *bits, read_bytes = 0, wait_ns = 0;
 
-	if (!is_tracked(tgid) || task->signal->live.counter > 0)
+	if (!is_tracked(tgid) || BPF_CORE_READ(task, signal, live.counter) > 0)
 		return 0;
 	/* When two threads leave at once both may see that none lives; one of them clears the bit. */
 	bits = tracked_word(tgid);

@@ -5,7 +5,9 @@ use std::os::unix::fs::FileExt;
 
 use super::{Mechanism, cache, remedy};
 use crate::observe::kernel_types::KernelTypes;
-use crate::observe::load::{Attached, Hook, SIGHTS, Sight, attach, page_bytes, parse_object, prepare};
+use crate::observe::load::{
+    Attached, Hook, SIGHTS, Sight, attach, create_maps, page_bytes, parse_object, prepare,
+};
 use crate::observe::object::Object;
 use crate::observe::privileges::{Capabilities, Capability, pid_namespace};
 use crate::observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig};
@@ -64,7 +66,8 @@ fn process_numbers() -> Mechanism {
 
 /// Attaches every program for a moment, as it is done for a run.
 fn places(mut object: Object, types: &KernelTypes) -> Vec<Mechanism> {
-    match prepare(&mut object, types, page_bytes(), &[("files", 1)]) {
+    let created = create_maps(&mut object, page_bytes(), &[("files", 1)]);
+    match created.and_then(|()| prepare(&mut object, types)) {
         Ok(()) => {}
         Err(error) => {
             let hooks = SIGHTS.iter().flat_map(|sight| sight.ways[0]);

@@ -35,13 +35,27 @@ impl BtrfsPlaces {
         })
     }
 
+    /// Those of a kernel that describes itself by `bytes`, where the two structures begin so many bytes after the first type.
+    pub(crate) fn at(bytes: &[u8], [inode, root]: [usize; STRUCTURES.len()]) -> Option<BtrfsPlaces> {
+        let types = Types::parse(bytes, &[])?;
+        BtrfsPlaces::between(types.members_at(inode, INODE)?, types.members_at(root, ROOT)?)
+    }
+
     fn within(types: &Types<'_>) -> Option<BtrfsPlaces> {
-        let [inode, root] = types.members("btrfs_inode", ["vfs_inode", "root"])?;
-        let [anon_dev] = types.members("btrfs_root", ["anon_dev"])?;
+        let [inode, root] = STRUCTURES;
+        BtrfsPlaces::between(types.members(inode, INODE)?, types.members(root, ROOT)?)
+    }
+
+    fn between([inode, root]: [u32; 2], [anon_dev]: [u32; 1]) -> Option<BtrfsPlaces> {
         let root = i32::try_from(i64::from(root) - i64::from(inode)).ok()?;
         Some(BtrfsPlaces { root, anon_dev })
     }
 }
+
+/// The structures in which they are, and the members that are asked for.
+pub(crate) const STRUCTURES: [&str; 2] = ["btrfs_inode", "btrfs_root"];
+const INODE: [&str; 2] = ["vfs_inode", "root"];
+const ROOT: [&str; 1] = ["anon_dev"];
 
 /// Type information, where it lies.
 struct Types<'a> {
@@ -73,30 +87,36 @@ impl<'a> Types<'a> {
         rest.is_some_and(|rest| rest.first() == Some(&0))
     }
 
+    fn word(&self, at: usize) -> Option<u32> {
+        Some(u32::from_ne_bytes(*self.types.get(at..)?.first_chunk::<4>()?))
+    }
+
+    /// The same of the structure that begins here.
+    fn members_at<const N: usize>(&self, at: usize, names: [&str; N]) -> Option<[u32; N]> {
+        let info = self.word(at + 4)?;
+        let (count, body) = ((info & 0xffff) as usize, at + 12);
+        let mut places = [0; N];
+        for (into, wanted) in places.iter_mut().zip(names) {
+            let mut members = (0..count).map(|member| body + 12 * member);
+            let found = members
+                .find(|&member| self.word(member).is_some_and(|name| self.is_named(name as usize, wanted)))?;
+            let bits = self.word(found + 8)?;
+            // With this flag of the structure the upper eight bits are the width of a bit field.
+            *into = if info >> 31 == 1 { bits & 0xff_ffff } else { bits } / 8;
+        }
+        Some(places)
+    }
+
     /// How many bytes from its start a structure has each of these members; `None` when it lacks one, or there is no
     /// such structure.
     fn members<const N: usize>(&self, structure: &str, names: [&str; N]) -> Option<[u32; N]> {
         const STRUCT: u32 = 4;
-        let word = |at: usize| Some(u32::from_ne_bytes(*self.types.get(at..)?.first_chunk::<4>()?));
         let mut at = 0;
-        while let (Some(name), Some(info)) = (word(at), word(at + 4)) {
+        while let (Some(name), Some(info)) = (self.word(at), self.word(at + 4)) {
             let (kind, count) = (info >> 24 & 0x1f, (info & 0xffff) as usize);
             let body = at + 12;
             if kind == STRUCT && self.is_named(name as usize, structure) {
-                let place = |wanted: &str| {
-                    let mut members = (0..count).map(|member| body + 12 * member);
-                    let found = members.find(|&member| {
-                        word(member).is_some_and(|name| self.is_named(name as usize, wanted))
-                    })?;
-                    let bits = word(found + 8)?;
-                    // With this flag of the structure the upper eight bits are the width of a bit field.
-                    Some(if info >> 31 == 1 { bits & 0xff_ffff } else { bits } / 8)
-                };
-                let mut places = [0; N];
-                for (into, name) in places.iter_mut().zip(names) {
-                    *into = place(name)?;
-                }
-                return Some(places);
+                return self.members_at(at, names);
             }
             // What follows the three words that all types begin with (`enum` of `include/uapi/linux/btf.h`).
             at = body

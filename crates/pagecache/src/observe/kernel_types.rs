@@ -2,8 +2,8 @@
 //!
 //! A kernel describes 150,000 types in 6 MB. As structures in memory they take 15 MB and 30 ms, in the memory and at the
 //! time of a job that has just begun. Programs of ours look into some dozens of them. So the bytes are gone through once,
-//! where they lie, and kept are the types that are named in the object, and those that these consist of, under
-//! new numbers. The places where programs attach are told by their own numbers.
+//! where they lie, and kept are the types that are named in the object, with those of their members that are, and what these
+//! consist of, under new numbers. The places where programs attach are told by their own numbers.
 #![allow(unsafe_code)]
 
 use std::collections::{HashMap, HashSet};
@@ -16,6 +16,7 @@ use aya::{Btf, Endianness};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::load::Place;
+use crate::identity::types::{BtrfsPlaces, STRUCTURES};
 
 /// The type information of the kernel and of its modules.
 const DIRECTORY: &str = "/sys/kernel/btf";
@@ -61,7 +62,14 @@ pub(crate) struct KernelTypes {
     needed: Btf,
     /// The kernel's numbers, by the names of their types.
     places: HashMap<String, u32>,
+    /// The kernel's numbers of [`TOLD`].
+    told: [Option<u32>; TOLD.len()],
+    /// Of a btrfs that is no module.
+    btrfs: Option<BtrfsPlaces>,
 }
+
+/// Structures of which programs are told the kernel's numbers.
+const TOLD: [&str; 2] = ["address_space", "folio"];
 
 impl KernelTypes {
     /// Reads what is named in the type information of an object (`named`, as in its section `.BTF`), and which of
@@ -76,12 +84,17 @@ impl KernelTypes {
 
     fn of(bytes: &[u8], named: &[u8], places: impl Iterator<Item = Place>) -> Option<KernelTypes> {
         let kernel = Types::parse(bytes)?;
-        let places: Vec<_> = places.map(|place| (place.name_of_type(), place.kind_of_type())).collect();
+        let btrfs = STRUCTURES.map(|name| (name.to_owned(), kind::STRUCT));
+        let places = places.map(|place| (place.name_of_type(), place.kind_of_type()));
+        let places: Vec<_> = places.chain(btrfs).collect();
         let mut wanted = Wanted::new(Types::parse(named)?.strings, &places);
         let starts = kernel.starts(&mut wanted)?;
-        let needed = kernel.only(&starts, std::mem::take(&mut wanted.types))?;
+        let needed = kernel.only(&starts, &wanted)?;
         let needed = Btf::parse(&needed, Endianness::default()).ok()?;
-        Some(KernelTypes { needed, places: wanted.places })
+        let at = |name: &str| Some(kernel.numbered(&starts, *wanted.places.get(name)?)?.at);
+        let [inode, root] = STRUCTURES.map(at);
+        let btrfs = inode.zip(root).and_then(|(inode, root)| BtrfsPlaces::at(bytes, [inode, root]));
+        Some(KernelTypes { needed, places: wanted.places, told: wanted.told, btrfs })
     }
 
     /// The types.
@@ -92,6 +105,17 @@ impl KernelTypes {
     /// The kernel's number of a place, if it has it.
     pub(crate) fn place(&self, place: Place) -> Option<u32> {
         self.places.get(&place.name_of_type()).copied()
+    }
+
+    /// Where a btrfs that is no module keeps the device numbers of its subvolumes.
+    pub(crate) fn btrfs(&self) -> Option<BtrfsPlaces> {
+        self.btrfs
+    }
+
+    /// The kernel's numbers of `struct address_space` and `struct folio`, if it has both.
+    pub(crate) fn told(&self) -> Option<[u32; TOLD.len()]> {
+        let [mapping, folio] = self.told;
+        Some([mapping?, folio?])
     }
 }
 
@@ -144,11 +168,13 @@ impl Drop for Bytes {
 struct Wanted<'a> {
     /// With the kind of the type, where a place is looked for.
     names: HashMap<&'a [u8], Option<u32>>,
-    /// Whether a name may begin with these two bytes: nearly none does.
-    beginnings: Vec<bool>,
+    /// How names of functions may begin, which are half of all, and how others may.
+    functions: Beginnings,
+    others: Beginnings,
     /// Numbers of the types that are named.
     types: Vec<u32>,
     places: HashMap<String, u32>,
+    told: [Option<u32>; TOLD.len()],
 }
 
 impl<'a> Wanted<'a> {
@@ -161,32 +187,81 @@ impl<'a> Wanted<'a> {
         for (name, of_kind) in places {
             names.insert(name.as_bytes(), Some(*of_kind));
         }
-        let mut beginnings = vec![false; 1 << 16];
-        names.keys().for_each(|name| beginnings[beginning(name)] = true);
-        Wanted { names, beginnings, types: Vec::new(), places: HashMap::new() }
+        let is_function = |of_kind: &Option<u32>| *of_kind == Some(kind::FUNC);
+        let beginnings = |functions| {
+            Beginnings::of(
+                names.iter().filter(|(_, kind)| is_function(kind) == functions).map(|(name, _)| *name),
+            )
+        };
+        let (functions, others) = (beginnings(true), beginnings(false));
+        let (types, places, told) = (Vec::new(), HashMap::new(), Default::default());
+        Wanted { names, functions, others, types, places, told }
+    }
+
+    /// Whether the object has this name.
+    fn knows(&self, strings: &[u8], name: usize) -> bool {
+        let Some(rest) = strings.get(name..).filter(|rest| self.others.has(rest)) else { return false };
+        let end = rest.iter().position(|&byte| byte == 0).unwrap_or(rest.len());
+        self.names.contains_key(&rest[..end])
     }
 
     /// Takes note of the type `number`, if it is one of those.
     fn look(&mut self, number: u32, of_kind: u32, strings: &[u8], name: usize) {
-        let Some(rest) = strings.get(name..).filter(|rest| self.beginnings[beginning(rest)]) else { return };
+        let beginnings = if of_kind == kind::FUNC { &self.functions } else { &self.others };
+        let Some(rest) = strings.get(name..).filter(|rest| beginnings.has(rest)) else { return };
         let end = rest.iter().position(|&byte| byte == 0).unwrap_or(rest.len());
         let name = &rest[..end];
         match self.names.get(name) {
             Some(&Some(wanted)) if wanted == of_kind => {
                 self.places.entry(String::from_utf8_lossy(name).into_owned()).or_insert(number);
             }
-            Some(None) if kind::NAMED.contains(&of_kind) => self.types.push(number),
+            Some(None) if kind::NAMED.contains(&of_kind) => {
+                self.types.push(number);
+                if of_kind == kind::STRUCT
+                    && let Some(at) = TOLD.iter().position(|told| told.as_bytes() == name)
+                {
+                    self.told[at].get_or_insert(number);
+                }
+            }
             _ => {}
         }
     }
 }
 
-/// The first two bytes of a name, as a number.
-fn beginning(name: &[u8]) -> usize {
-    let at = |i: usize| usize::from(name.get(i).copied().unwrap_or(0));
-    // What ends after the first has nothing behind it.
-    at(0) << 8 | if at(0) == 0 { 0 } else { at(1) }
+/// How names may begin: nearly none does.
+struct Beginnings(Vec<u64>);
+
+impl Beginnings {
+    fn of<'a>(names: impl Iterator<Item = &'a [u8]>) -> Beginnings {
+        let mut bits = vec![0; (1 << 16) / 64];
+        for name in names {
+            let number = beginning(name);
+            bits[number / 64] |= 1 << (number % 64);
+        }
+        Beginnings(bits)
+    }
+
+    fn has(&self, name: &[u8]) -> bool {
+        let number = beginning(name);
+        self.0[number / 64] >> (number % 64) & 1 == 1
+    }
 }
+
+/// The first four bytes of a name, as a number of 16 bits.
+fn beginning(name: &[u8]) -> usize {
+    let word = u32::from_le_bytes(name.first_chunk().copied().unwrap_or_else(|| {
+        let mut word = [0; 4];
+        word[..name.len()].copy_from_slice(name);
+        word
+    }));
+    // What ends within has nothing behind it: the lowest byte that is 0 borrows.
+    let ends = word.wrapping_sub(0x0101_0101) & !word & 0x8080_8080;
+    let word = if ends == 0 { word } else { word & (1_u32 << (ends.trailing_zeros() & !7)).wrapping_sub(1) };
+    (word.wrapping_mul(0x9e37_79b1) >> 16) as usize
+}
+
+/// Of so many types it is kept where the first one begins.
+const STRIDE: usize = 16;
 
 /// Type information, where it lies.
 struct Types<'a> {
@@ -244,36 +319,59 @@ impl<'a> Types<'a> {
     }
 
     fn head(&self, at: usize) -> Option<Head> {
-        let name = self.word(at)? as usize;
-        Some(Head { name, info: self.word(at + 4)?, refers: self.word(at + 8)?, at })
+        let words = self.types.get(at..)?.first_chunk::<TYPE_BYTES>()?;
+        let word = |at: usize| u32::from_ne_bytes([words[at], words[at + 1], words[at + 2], words[at + 3]]);
+        Some(Head { name: word(0) as usize, info: word(4), refers: word(8), at })
     }
 
-    /// Where each type begins, from number 1 on; `wanted` is told of them.
+    /// Where types begin, from number 1 on, one of [`STRIDE`]; `wanted` is told of all.
     fn starts(&self, wanted: &mut Wanted<'_>) -> Option<Vec<u32>> {
-        let mut starts = Vec::with_capacity(self.types.len() / 20);
-        let mut at = 0;
+        let mut starts = Vec::with_capacity(self.types.len() / 20 / STRIDE);
+        let (mut at, mut number) = (0, 0);
         while at < self.types.len() {
             let head = self.head(at)?;
-            starts.push(u32::try_from(at).ok()?);
+            if number % STRIDE == 0 {
+                starts.push(u32::try_from(at).ok()?);
+            }
+            number += 1;
             if head.name != 0 {
-                wanted.look(u32::try_from(starts.len()).ok()?, head.kind(), self.strings, head.name);
+                wanted.look(u32::try_from(number).ok()?, head.kind(), self.strings, head.name);
             }
             at += TYPE_BYTES + head.tail_bytes()?;
         }
         Some(starts)
     }
 
-    /// The same with the types `named` only and those that they consist of.
-    fn only(&self, starts: &[u32], named: Vec<u32>) -> Option<Vec<u8>> {
-        let head = |number: u32| self.head(*starts.get(number.checked_sub(1)? as usize)? as usize);
-        let mut kept: HashSet<u32> = named.iter().copied().collect();
-        let mut left = named;
+    /// The type of this number.
+    fn numbered(&self, starts: &[u32], number: u32) -> Option<Head> {
+        let number = number.checked_sub(1)? as usize;
+        let mut head = self.head(*starts.get(number / STRIDE)? as usize)?;
+        for _ in 0..number % STRIDE {
+            head = self.head(head.at + TYPE_BYTES + head.tail_bytes()?)?;
+        }
+        Some(head)
+    }
+
+    /// The members of a structure or union, as positions, that are of use: those with a name that the object has, and those
+    /// that have none, as some of these may lie in them.
+    fn members(&self, head: Head, wanted: &Wanted<'_>) -> impl Iterator<Item = usize> {
+        let members = (0..head.count()).map(move |member| head.at + TYPE_BYTES + 12 * member);
+        members.filter(move |&at| {
+            self.word(at).is_some_and(|name| name == 0 || wanted.knows(self.strings, name as usize))
+        })
+    }
+
+    /// The same with the types only that are named, and those that these consist of.
+    fn only(&self, starts: &[u32], wanted: &Wanted<'_>) -> Option<Vec<u8>> {
+        let head = |number: u32| self.numbered(starts, number);
+        let mut kept: HashSet<u32> = wanted.types.iter().copied().collect();
+        let mut left = wanted.types.clone();
         while let Some(number) = left.pop() {
             let head = head(number)?;
             let parts: Vec<u32> = match head.kind() {
-                kind::STRUCT | kind::UNION => (0..head.count())
-                    .map(|member| self.word(head.at + TYPE_BYTES + 12 * member + 4))
-                    .collect::<Option<_>>()?,
+                kind::STRUCT | kind::UNION => {
+                    self.members(head, wanted).map(|at| self.word(at + 4)).collect::<Option<_>>()?
+                }
                 kind::ARRAY => vec![self.word(head.at + TYPE_BYTES)?, self.word(head.at + TYPE_BYTES + 4)?],
                 kind::TYPEDEF | kind::VOLATILE | kind::CONST | kind::RESTRICT | kind::TYPE_TAG => {
                     vec![head.refers]
@@ -288,7 +386,7 @@ impl<'a> Types<'a> {
         let mut out = Less { numbers: HashMap::new(), types: Vec::new(), strings: vec![0] };
         out.numbers = kept.iter().copied().zip(1..).collect();
         for &number in &kept {
-            out.add(self, head(number)?)?;
+            out.add(self, head(number)?, wanted)?;
         }
         Some(out.finish())
     }
@@ -323,9 +421,16 @@ impl Less {
         self.put(self.numbers.get(&number).copied().unwrap_or(0));
     }
 
-    fn add(&mut self, from: &Types<'_>, head: Head) -> Option<()> {
+    fn add(&mut self, from: &Types<'_>, head: Head, wanted: &Wanted<'_>) -> Option<()> {
+        let members: Vec<usize> = match head.kind() {
+            kind::STRUCT | kind::UNION => from.members(head, wanted).collect(),
+            _ => Vec::new(),
+        };
         self.put_name(from, head.name);
-        self.put(head.info);
+        match head.kind() {
+            kind::STRUCT | kind::UNION => self.put(head.info & !0xffff | members.len() as u32),
+            _ => self.put(head.info),
+        }
         let tail = |word: usize| from.word(head.at + TYPE_BYTES + 4 * word);
         match head.kind() {
             kind::INT | kind::STRUCT | kind::UNION | kind::ENUM | kind::FLOAT | kind::ENUM64 => {
@@ -341,10 +446,10 @@ impl Less {
                 self.put(tail(2)?);
             }
             kind::STRUCT | kind::UNION => {
-                for member in 0..head.count() {
-                    self.put_name(from, tail(3 * member)? as usize);
-                    self.put_type(tail(3 * member + 1)?);
-                    self.put(tail(3 * member + 2)?);
+                for at in members {
+                    self.put_name(from, from.word(at)? as usize);
+                    self.put_type(from.word(at + 4)?);
+                    self.put(from.word(at + 8)?);
                 }
             }
             kind::ENUM | kind::ENUM64 => {
@@ -405,6 +510,33 @@ mod tests {
         let number = all.id_by_type_name_kind("btf_trace_sched_switch", aya_obj::btf::BtfKind::Typedef);
         assert_eq!(part.place(place), number.ok());
         assert_eq!(part.place(Place::Enter("no_such_function")), None);
+    }
+
+    #[test]
+    fn beginnings_are_those_of_names_and_not_of_what_follows_them() {
+        let known = Beginnings::of([&b"pid"[..], b"x", b"folio"].into_iter());
+        for name in [&b"pid"[..], b"pid\0", b"pid\0inode\0", b"x\0y\0", b"x", b"folio\0", b"foli"] {
+            assert!(known.has(name), "{name:?}");
+        }
+        for name in [&b"pi\0d\0"[..], b"pidfd\0", b"xy\0", b"\0pid\0", b"", b"file\0"] {
+            assert!(!known.has(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn types_are_found_by_their_numbers() {
+        let whole = Object::parse(OBJECT).unwrap().types();
+        let types = Types::parse(&whole).unwrap();
+        let starts = types.starts(&mut Wanted::new(&[], &[])).unwrap();
+        let (mut at, mut number) = (0, 0);
+        while at < types.types.len() {
+            number += 1;
+            let head = types.numbered(&starts, number).unwrap();
+            assert_eq!(head.at, at);
+            at += TYPE_BYTES + head.tail_bytes().unwrap();
+        }
+        assert!(number as usize > STRIDE);
+        assert!(types.numbered(&starts, 0).is_none() && types.numbered(&starts, number + 1).is_none());
     }
 
     #[test]

@@ -2,14 +2,16 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aya::maps::{Map, MapData, MapError};
 
 use super::kernel_types::{KernelTypes, kind};
-use super::object::{LoadError, Object, Refusal};
+use super::object::{Link, LoadError, Object, Refusal};
 use super::privileges::{Capabilities, has_seccomp_filter, is_in_the_hosts_user_namespace, pid_namespace};
 use super::{ObserveError, ObserverConfig, ReadHook};
+use crate::identity::types::BtrfsPlaces;
 
 /// The object, built by `src/bpf/build`. Aligned, because an ELF parser reads it in place.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/observe.bpf.o");
@@ -125,7 +127,7 @@ const fn always(what: &'static str, ways: &'static [&'static [Hook]]) -> Sight {
 /// All that is to be seen.
 pub(crate) const SIGHTS: [Sight; 9] = [
     READS,
-    always("pages that come", &[&[on("foretell_add", Tracepoint("mm_filemap_add_to_page_cache"))]]),
+    always(ARRIVALS, &[&[on("foretell_add", Tracepoint("mm_filemap_add_to_page_cache"))]]),
     always(REMOVALS, &[&[on("foretell_remove", Tracepoint("mm_filemap_delete_from_page_cache"))]]),
     FAULTS,
     always("new processes", &[&[on("foretell_fork", Tracepoint("sched_process_fork"))]]),
@@ -141,6 +143,10 @@ pub(crate) const SIGHTS: [Sight; 9] = [
     always("requests to devices", &[&[on("foretell_bio", Tracepoint("block_bio_queue"))]]),
 ];
 
+/// The kernel's function that takes the verifier's trust from a pointer (`less_trusted` of `trust.h`), from Linux 6.2 on.
+const LESS_TRUSTED: Place = Enter("bpf_rdonly_cast");
+
+const ARRIVALS: &str = "pages that come";
 /// One more call for each page that leaves the cache, on the whole machine.
 const REMOVALS: &str = "pages that go";
 
@@ -150,21 +156,27 @@ pub(super) struct Loaded {
     pub(super) object: Object,
     pub(super) read_hook: ReadHook,
     pub(super) sees_faults: bool,
+    /// See [`KernelTypes::btrfs`].
+    pub(super) btrfs: Option<BtrfsPlaces>,
 }
 
 /// The object, and what it needs of the kernel's own type information.
 pub(crate) fn parse_object() -> Result<(Object, KernelTypes), ObserveError> {
     let object = Object::parse(OBJECT).map_err(not_loaded)?;
-    let hooks = SIGHTS.iter().flat_map(|sight| sight.ways.iter().copied().flatten());
-    let types = KernelTypes::read(&object.types(), hooks.map(|hook| hook.place));
-    let types = types.map_err(|source| ObserveError::BtfAbsent { source })?;
+    let types = read_types(&object.types())?;
     Ok((object, types))
 }
 
-/// Creates the maps, of these sizes, and prepares the programs, without loading any.
-pub(crate) fn prepare(
+/// What an object that describes itself by `types` needs of the kernel's type information.
+fn read_types(types: &[u8]) -> Result<KernelTypes, ObserveError> {
+    let hooks = SIGHTS.iter().flat_map(|sight| sight.ways.iter().copied().flatten());
+    let places = hooks.map(|hook| hook.place).chain([LESS_TRUSTED]);
+    KernelTypes::read(types, places).map_err(|source| ObserveError::BtfAbsent { source })
+}
+
+/// Creates the maps, of these sizes.
+pub(crate) fn create_maps(
     object: &mut Object,
-    types: &KernelTypes,
     ring_bytes: u32,
     sizes: &[(&str, u32)],
 ) -> Result<(), ObserveError> {
@@ -175,14 +187,23 @@ pub(crate) fn prepare(
     if !ring_bytes.is_power_of_two() || ring_bytes < page_bytes || ring_bytes > RING_MAX_BYTES {
         return Err(ObserveError::RingSize { ring_bytes, page_bytes });
     }
-    let page_shift = page_bytes.trailing_zeros().to_ne_bytes();
+    object.create_maps(&[&[("ring", ring_bytes)], sizes].concat()).map_err(not_loaded)
+}
+
+/// Prepares the programs of an object that has its maps, without loading any.
+pub(crate) fn prepare(object: &mut Object, types: &KernelTypes) -> Result<(), ObserveError> {
+    let page_shift = page_bytes().trailing_zeros().to_ne_bytes();
     let pid_namespace = pid_namespace().ok_or(ObserveError::PidNamespace)?.to_ne_bytes();
+    let casts = types.place(LESS_TRUSTED).zip(types.told());
+    let [mapping, folio] = casts.map_or([0; 2], |(_, told)| told).map(u32::to_ne_bytes);
+    object.trust_less_by(casts.map(|(function, _)| function));
     let globals = HashMap::from([
         ("page_shift", (&page_shift[..], true)),
         ("pid_namespace", (&pid_namespace[..], true)),
+        ("address_space_type", (&mapping[..], true)),
+        ("folio_type", (&folio[..], true)),
     ]);
-    let sizes = [&[("ring", ring_bytes)], sizes].concat();
-    object.prepare(types, globals, &sizes).map_err(not_loaded)
+    object.prepare(types, globals).map_err(not_loaded)
 }
 
 fn not_loaded(source: LoadError) -> ObserveError {
@@ -190,7 +211,7 @@ fn not_loaded(source: LoadError) -> ObserveError {
 }
 
 /// Loads and attaches one program.
-fn attach_one(object: &Object, number: u32, hook: &Hook) -> Result<OwnedFd, ObserveError> {
+fn attach_one(object: &Object, number: u32, hook: &Hook) -> Result<Link, ObserveError> {
     if !object.has_program(hook.program) {
         let reason = "it is not in the object that was built".to_owned();
         return Err(ObserveError::ProgramRefused { program: hook.program, reason });
@@ -235,7 +256,7 @@ pub(crate) struct Attached {
     /// Which of its ways works.
     pub(crate) way: Option<usize>,
     /// The programs of that way, attached for as long as these live.
-    links: Vec<OwnedFd>,
+    links: Vec<Link>,
     pub(crate) tried: Vec<(Hook, Result<(), ObserveError>)>,
 }
 
@@ -244,7 +265,7 @@ impl Attached {
     ///
     /// # Errors
     /// What the kernel said to the last one, if it has the place; else to the first one.
-    fn way(self) -> Result<(usize, Vec<OwnedFd>), ObserveError> {
+    fn way(self) -> Result<(usize, Vec<Link>), ObserveError> {
         if let Some(way) = self.way {
             return Ok((way, self.links));
         }
@@ -255,35 +276,56 @@ impl Attached {
     }
 }
 
-/// All of these at the same time: the kernel checks a program for milliseconds, before which no job can begin.
+/// All of these, as many at a time as there are processors: the kernel checks a program for milliseconds, before which no
+/// job can begin.
 fn attach_all(object: &Object, types: &KernelTypes, sights: &[&Sight]) -> Vec<Attached> {
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = sights
-            .iter()
-            .map(|sight| std::thread::Builder::new().spawn_scoped(scope, || attach(object, types, sight)))
-            .collect();
-        let attached = threads.into_iter().zip(sights).map(|(thread, sight)| {
-            // Where there is no thread to be had it is done here.
-            let done = thread.ok().and_then(|thread| thread.join().ok());
-            done.unwrap_or_else(|| attach(object, types, sight))
-        });
-        attached.collect()
-    })
+    let next = AtomicUsize::new(0);
+    // Each takes the next one that nobody has taken.
+    let some = || {
+        let taken = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+        let own = taken.map_while(|at| sights.get(at).map(|sight| (at, attach(object, types, sight))));
+        own.collect::<Vec<_>>()
+    };
+    let helpers = std::thread::available_parallelism().map_or(1, usize::from).min(sights.len()) - 1;
+    let mut attached = std::thread::scope(|scope| {
+        // Where there is no thread to be had it is done here.
+        let start = || std::thread::Builder::new().spawn_scoped(scope, some).ok();
+        let threads: Vec<_> = (0..helpers).map_while(|_| start()).collect();
+        let mut attached = some();
+        for thread in threads {
+            attached.extend(thread.join().unwrap_or_else(|defect| resume_unwind(defect)));
+        }
+        attached
+    });
+    attached.sort_unstable_by_key(|(at, _)| *at);
+    attached.into_iter().map(|(_, attached)| attached).collect()
 }
 
 /// Everything at once.
 pub(super) fn load(config: &ObserverConfig) -> Result<Loaded, ObserveError> {
-    let (mut object, types) = parse_object()?;
+    let mut object = Object::parse(OBJECT).map_err(not_loaded)?;
+    let described = object.types();
     let at_a_time = config.at_a_time();
     let sizes = [("files", config.files), ("accounts", at_a_time), ("waits", at_a_time)];
-    prepare(&mut object, &types, config.ring_bytes, &sizes)?;
+    let (types, created) = std::thread::scope(|scope| {
+        // The maps can be made meanwhile.
+        let maps = || create_maps(&mut object, config.ring_bytes, &sizes);
+        let created = std::thread::Builder::new().spawn_scoped(scope, maps);
+        let types = read_types(&described);
+        let created = created.map(|thread| thread.join().unwrap_or_else(|defect| resume_unwind(defect)));
+        (types, created)
+    });
+    let types = types?;
+    // Where there is no thread to be had they are made now.
+    created.unwrap_or_else(|_| create_maps(&mut object, config.ring_bytes, &sizes))?;
+    prepare(&mut object, &types)?;
     let (mut read_hook, mut sees_faults) = (ReadHook::Tracepoint, true);
     let wanted = SIGHTS.iter().filter(|sight| !(config.watch_only && sight.what == REMOVALS));
     let wanted: Vec<&Sight> = wanted.collect();
     for (sight, attached) in wanted.iter().zip(attach_all(&object, &types, &wanted)) {
         match attached.way() {
             Ok((way, links)) => {
-                object.keep(links);
+                object.keep(links, [READS.what, ARRIVALS, REMOVALS, FAULTS.what].contains(&sight.what));
                 if sight.what == READS.what && way > 0 {
                     read_hook = ReadHook::Exit;
                 }
@@ -293,7 +335,7 @@ pub(super) fn load(config: &ObserverConfig) -> Result<Loaded, ObserveError> {
         }
     }
     object.forget_programs();
-    Ok(Loaded { object, read_hook, sees_faults })
+    Ok(Loaded { object, read_hook, sees_faults, btrfs: types.btrfs() })
 }
 
 /// Takes the map `name` out of the object.
@@ -370,7 +412,8 @@ mod tests {
 
     fn prepared() -> Result<(Object, KernelTypes), ObserveError> {
         let (mut object, types) = parse_object()?;
-        prepare(&mut object, &types, page_bytes(), &[("files", 1)])?;
+        create_maps(&mut object, page_bytes(), &[("files", 1)])?;
+        prepare(&mut object, &types)?;
         Ok((object, types))
     }
 
@@ -385,6 +428,25 @@ mod tests {
         let waits = SIGHTS.iter().find(|sight| sight.what == "waits").unwrap();
         let hook = &waits.ways[1][0];
         attach_one(&object, types.place(hook.place).unwrap(), hook).unwrap();
+    }
+
+    /// As on Linux 6.1, and where the kernel calls no functions of its own from programs.
+    #[test]
+    fn programs_load_also_where_all_pointers_are_trusted() {
+        let test = "programs_load_also_where_all_pointers_are_trusted";
+        let (mut object, types) = match prepared() {
+            Ok(made) => made,
+            Err(why) => return println!("skipped: {test}: {why}"),
+        };
+        let of = |what: &str| SIGHTS.iter().find(|sight| sight.what == what).unwrap();
+        let no_function = types.place(of("new processes").ways[0][0].place);
+        for trust_less in [None, no_function] {
+            object.trust_less_by(trust_less);
+            for sight in [&READS, of(ARRIVALS), of(REMOVALS)] {
+                let (_, links) = attach(&object, &types, sight).way().unwrap();
+                assert!(links.iter().all(|link| link.passed_over().is_some()), "it is not told");
+            }
+        }
     }
 
     #[test]

@@ -8,18 +8,24 @@
 use std::collections::HashMap;
 use std::ffi::c_char;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use aya::maps::{Map, MapData, MapError};
 use aya_obj::EbpfSectionKind;
 use aya_obj::btf::BtfFeatures;
-use aya_obj::generated::{bpf_attach_type, bpf_attr, bpf_cmd, bpf_map_type, bpf_prog_type};
+use aya_obj::generated::{
+    bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn, bpf_map_type, bpf_prog_info, bpf_prog_type,
+};
 
 use super::kernel_types::KernelTypes;
 use super::load::Place;
 
 /// Bytes for the verifier's words, when it has refused a program.
 const LOG_BYTES: usize = 4 << 20;
+
+/// The call of `less_trusted` in `trust.h`.
+const LESS_TRUSTED: i32 = 0x7fff_ff01;
 
 /// Whatever parsing, relocating or creating maps may say.
 pub(crate) type LoadError = Box<dyn std::error::Error + Send + Sync>;
@@ -31,8 +37,10 @@ pub(crate) struct Object {
     maps: HashMap<String, (u32, MapData)>,
     /// Its type information, in the kernel.
     described: Option<OwnedFd>,
-    /// The attached programs.
-    links: Vec<OwnedFd>,
+    /// The attached programs; first those that tell what becomes of pages.
+    attached: [Vec<Link>; 2],
+    /// The number of the kernel's function that takes the verifier's trust from a pointer.
+    trust_less: Option<u32>,
 }
 
 /// Why a program was not attached.
@@ -48,7 +56,19 @@ impl Object {
     /// Parses an object.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Object, LoadError> {
         let parsed = aya_obj::Object::parse(bytes)?;
-        Ok(Object { parsed, maps: HashMap::new(), described: None, links: Vec::new() })
+        Ok(Object {
+            parsed,
+            maps: HashMap::new(),
+            described: None,
+            attached: Default::default(),
+            trust_less: None,
+        })
+    }
+
+    /// Has the kernel's function of this number called where a program wants a pointer trusted less; otherwise the pointer
+    /// stays as it is, and programs take longer to load.
+    pub(crate) fn trust_less_by(&mut self, function: Option<u32>) {
+        self.trust_less = function;
     }
 
     /// Its type information.
@@ -56,30 +76,35 @@ impl Object {
         self.parsed.btf.as_ref().map(aya::Btf::to_bytes).unwrap_or_default()
     }
 
-    /// Creates its maps, of the sizes given by name, and fits the programs to this kernel.
+    /// Creates its maps, of the sizes given by name.
+    pub(crate) fn create_maps(&mut self, sizes: &[(&str, u32)]) -> Result<(), LoadError> {
+        for (name, map) in &mut self.parsed.maps {
+            if let Some((_, entries)) = sizes.iter().find(|(of, _)| of == name) {
+                map.set_max_entries(*entries);
+            }
+            self.maps.insert(name.clone(), (map.map_type(), create(name, map)?));
+        }
+        Ok(())
+    }
+
+    /// Fits the programs to this kernel and to the maps, which are there.
     pub(crate) fn prepare(
         &mut self,
         kernel: &KernelTypes,
         globals: HashMap<&str, (&[u8], bool)>,
-        sizes: &[(&str, u32)],
     ) -> Result<(), LoadError> {
         self.parsed.patch_map_data(globals)?;
         self.parsed.relocate_btf(kernel.needed())?;
-        let mut created = Vec::new();
-        for (name, mut map) in self.parsed.maps.drain() {
-            if let Some((_, entries)) = sizes.iter().find(|(of, _)| *of == name) {
-                map.set_max_entries(*entries);
-            }
-            let data = create(&name, &map)?;
-            fill(&data, &map)?;
-            created.push((name, data, map));
+        let parsed: Vec<_> = self.parsed.maps.drain().collect();
+        let mut maps = Vec::new();
+        for (name, map) in &parsed {
+            let (_, data) = self.maps.get(name).ok_or(MapError::KeyNotFound)?;
+            fill(data, map)?;
+            maps.push((name.as_str(), data.fd().as_fd().as_raw_fd(), map));
         }
         let text = self.parsed.functions.keys().map(|(section, _)| *section).collect();
-        let maps =
-            created.iter().map(|(name, data, map)| (name.as_str(), data.fd().as_fd().as_raw_fd(), map));
-        self.parsed.relocate_maps(maps, &text)?;
+        self.parsed.relocate_maps(maps.into_iter(), &text)?;
         self.parsed.relocate_calls(&text)?;
-        self.maps = created.into_iter().map(|(name, data, map)| (name, (map.map_type(), data))).collect();
         Ok(())
     }
 
@@ -124,25 +149,33 @@ impl Object {
 
     /// Loads a program and attaches it at a place that has this number among the kernel's types, for as long as what is
     /// given back lives.
-    pub(crate) fn attach(&self, name: &str, place: Place, number: u32) -> Result<OwnedFd, Refusal> {
+    pub(crate) fn attach(&self, name: &str, place: Place, number: u32) -> Result<Link, Refusal> {
         let attach_type = match place {
             Place::Tracepoint(_) => bpf_attach_type::BPF_TRACE_RAW_TP,
             Place::Enter(_) => bpf_attach_type::BPF_TRACE_FENTRY,
             Place::Exit(_) => bpf_attach_type::BPF_TRACE_FEXIT,
         };
-        let loaded =
+        let program =
             self.load(name, bpf_prog_type::BPF_PROG_TYPE_TRACING, Some((attach_type as u32, number)))?;
         // SAFETY: a structure of plain numbers, of which zero is one.
         let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
-        attributes.raw_tracepoint.prog_fd = loaded.as_raw_fd() as u32;
+        attributes.raw_tracepoint.prog_fd = program.as_raw_fd() as u32;
         // SAFETY: it points to nothing.
-        let link = unsafe { descriptor(bpf_cmd::BPF_RAW_TRACEPOINT_OPEN, &attributes) };
-        link.map_err(|error| Refusal { error, log: String::new() })
+        match unsafe { descriptor(bpf_cmd::BPF_RAW_TRACEPOINT_OPEN, &attributes) } {
+            Ok(link) => Ok(Link { _link: link, program }),
+            Err(error) => Err(Refusal { error, log: String::new() }),
+        }
     }
 
     /// Keeps programs attached that are.
-    pub(crate) fn keep(&mut self, links: Vec<OwnedFd>) {
-        self.links.extend(links);
+    pub(crate) fn keep(&mut self, links: Vec<Link>, of_pages: bool) {
+        self.attached[usize::from(!of_pages)].extend(links);
+    }
+
+    /// How often the kernel has passed over a program that tells what becomes of pages.
+    pub(crate) fn passed_over(&self) -> u64 {
+        let [of_pages, _] = &self.attached;
+        of_pages.iter().filter_map(Link::passed_over).sum()
     }
 
     /// Loads a program that is attached to nothing: it is run when it is asked for.
@@ -157,6 +190,7 @@ impl Object {
         let (Some(program), Some(function)) = (found, function) else {
             return Err(Refusal { error: io::ErrorKind::NotFound.into(), log: String::new() });
         };
+        let (instructions, calls) = trusting_less(&function.instructions, self.trust_less);
         // SAFETY: a structure of plain numbers, of which zero is one.
         let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
         // SAFETY: the part of the union that BPF_PROG_LOAD reads.
@@ -166,8 +200,8 @@ impl Object {
             load.expected_attach_type = attach_type;
             load.attach_btf_id = number;
         }
-        load.insns = function.instructions.as_ptr() as u64;
-        load.insn_cnt = function.instructions.len() as u32;
+        load.insns = instructions.as_ptr() as u64;
+        load.insn_cnt = instructions.len() as u32;
         load.license = program.license.as_ptr() as u64;
         let functions = function.func_info.func_info_bytes();
         if let Some(types) = &self.described {
@@ -188,6 +222,17 @@ impl Object {
         if error.raw_os_error() == Some(libc::EPERM) {
             return Err(Refusal { error, log: String::new() });
         }
+        // The kernel's own functions are called from compiled programs only. Without them it takes longer.
+        let (instructions, _) = trusting_less(&function.instructions, None);
+        if calls {
+            // SAFETY: as above.
+            let load = unsafe { &mut attributes.__bindgen_anon_3 };
+            load.insns = instructions.as_ptr() as u64;
+            // SAFETY: as above.
+            if let Ok(loaded) = unsafe { descriptor(bpf_cmd::BPF_PROG_LOAD, &attributes) } {
+                return Ok(loaded);
+            }
+        }
         // Once more, for its reasons.
         let mut log = vec![0_u8; LOG_BYTES];
         // SAFETY: as above.
@@ -201,6 +246,57 @@ impl Object {
             Refusal { error, log: String::from_utf8_lossy(&log[..end]).into_owned() }
         })
     }
+}
+
+/// A program that is attached for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Link {
+    _link: OwnedFd,
+    program: OwnedFd,
+}
+
+impl Link {
+    /// How often the kernel has not run it because it was running on that processor already
+    /// (`bpf_prog_get_recursion_context` of `include/linux/bpf.h`). From Linux 7.0 on a task may be preempted within a program
+    /// of a tracepoint, and until it goes on nobody else on its processor is seen by that program.
+    pub(crate) fn passed_over(&self) -> Option<u64> {
+        let mut found = MaybeUninit::<bpf_prog_info>::zeroed();
+        // SAFETY: a structure of plain numbers, of which zero is one.
+        let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
+        attributes.info.bpf_fd = self.program.as_raw_fd() as u32;
+        attributes.info.info_len = size_of::<bpf_prog_info>() as u32;
+        attributes.info.info = found.as_mut_ptr() as u64;
+        // SAFETY: the kernel writes no more than so many bytes there.
+        unsafe { bpf(bpf_cmd::BPF_OBJ_GET_INFO_BY_FD, &attributes) }.ok()?;
+        // SAFETY: numbers, of which each was zero before.
+        Some(unsafe { found.assume_init() }.recursion_misses)
+    }
+}
+
+/// A program with the kernel's function of this number where it wants a pointer trusted less, or without; and whether it
+/// is called.
+fn trusting_less(instructions: &[bpf_insn], function: Option<u32>) -> (Vec<bpf_insn>, bool) {
+    // `include/uapi/linux/bpf.h`: BPF_JMP | BPF_CALL, BPF_ALU64 | BPF_MOV | BPF_X, BPF_PSEUDO_KFUNC_CALL.
+    const CALL: u8 = 0x85;
+    const MOVE: u8 = 0xbf;
+    const OF_KERNEL: u8 = 2;
+    let mut instructions = instructions.to_vec();
+    let mut calls = false;
+    let wanted =
+        instructions.iter_mut().filter(|i| i.code == CALL && i.src_reg() == 0 && i.imm == LESS_TRUSTED);
+    for instruction in wanted {
+        if let Some(number) = function {
+            instruction.set_src_reg(OF_KERNEL);
+            instruction.imm = number as i32;
+            calls = true;
+        } else {
+            // The first argument is the answer.
+            (instruction.code, instruction.imm) = (MOVE, 0);
+            instruction.set_dst_reg(0);
+            instruction.set_src_reg(1);
+        }
+    }
+    (instructions, calls)
 }
 
 /// A program that runs when it is asked, with one argument, and answers in a map.

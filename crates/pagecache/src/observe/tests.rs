@@ -39,7 +39,7 @@ fn a_process_without_an_account_is_tracked_all_the_same() {
 fn a_wait_too_many_is_counted_and_not_measured() {
     let Some(mut observer) = observer("a_wait_too_many_is_counted_and_not_measured") else { return };
     {
-        let map = observer._object.take_map("waits").unwrap();
+        let map = observer.object.take_map("waits").unwrap();
         let mut waits: HashMap<_, u32, u64> = HashMap::try_from(map).unwrap();
         (0..ENTRIES).for_each(|number| waits.insert(NOBODY + number, 1, 0).unwrap());
     }

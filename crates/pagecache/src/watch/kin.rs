@@ -1,6 +1,6 @@
 //! Which processes a job has, before the observer is there.
 //!
-//! To load the observer takes 30 ms, and a job that is only watched need not wait for it. But roles
+//! To load the observer takes 10 to 30 ms, and a job that is only watched need not wait for it. But roles
 //! depend on which child of its parent a process is, so no fork may be missed. The kernel tells of every fork, exec and
 //! exit on the machine through the *process connector* (`drivers/connector/cn_proc.c`), which costs nothing to open.
 //! [`Kin`] listens to it until the observer has taken over.

@@ -1,6 +1,6 @@
 //! Loading the observer beside a job that runs already.
 //!
-//! A thread loads it ([`Loading`]), in 30 ms, at the priority that the job has: at a lower one these become hundreds beside
+//! A thread loads it ([`Loading`]), in 10 to 30 ms, at the priority that the job has: at a lower one these become hundreds beside
 //! other work, of which the job has what it costs all the same, and its first reads are not seen. Meanwhile [`Kin`] keeps the books of the job's processes, and what
 //! they read is not seen. When the observer is there it is told of every process that lives ([`Loading::take_over`]).
 
@@ -33,10 +33,8 @@ impl Loading {
     /// # Errors
     /// No pipe or no thread can be had.
     pub(super) fn begin(kin: Kin, config: ObserverConfig) -> io::Result<Loading> {
-        crate::kernel::adjust_allocator();
-        crate::kernel::use_one_heap();
         let (ended, held) = pipe_with(PipeFlags::CLOEXEC)?;
-        let loader = std::thread::Builder::new().name("load".into()).spawn(move || {
+        let loader = load(move || {
             let loaded = Observer::open(config);
             drop(held);
             loaded
@@ -84,6 +82,13 @@ impl Loading {
         }
         Ok(observer)
     }
+}
+
+/// Has an observer loaded by a thread of its own.
+pub(super) fn load<T: Send + 'static>(how: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
+    crate::kernel::adjust_allocator();
+    crate::kernel::use_one_heap();
+    std::thread::Builder::new().name("load".into()).spawn(how)
 }
 
 fn take_in(kin: &mut Kin, gather: &mut Gather) {

@@ -4,7 +4,7 @@
 //! what it sees to a [`Gather`]. It drops nothing from the cache, fetches nothing, changes no readahead and forks
 //! no helper: should it die, the kernel removes what it has loaded, and the job does not notice.
 //!
-//! To load the observer takes 30 ms, for which a job need not wait: [`Beside::listen`] before it begins,
+//! To load the observer takes 10 to 30 ms, for which a job need not wait: [`Beside::listen`] before it begins,
 //! and [`Beside::follow`] when it has, loads it meanwhile (`loading.rs`). What the job reads until then is not seen. A
 //! job that ends sooner was not observed at all ([`Watcher::is_observing`]). Where that cannot be done
 //! [`Watcher::start`] takes a job that is held until it is watched.
@@ -26,6 +26,7 @@ mod whereabouts;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use foretell_recording::WriteError;
@@ -37,7 +38,7 @@ pub use visits::{Left, Piece, Visit};
 pub use whereabouts::Place;
 
 use kin::Kin;
-use loading::Loading;
+use loading::{Loading, load};
 use whereabouts::BETWEEN_LOOKS;
 
 use crate::observe::{ObserveError, Observer, ObserverConfig};
@@ -132,14 +133,42 @@ fn config() -> ObserverConfig {
     }
 }
 
-impl Watcher {
-    /// Watches the process `root`, which is held and has not executed the job yet, and all that it starts from now on.
-    /// The recording will be called `path`; without one nothing is recorded, and what is seen is only counted.
+/// What a [`Watcher`] sees with, on its way: a thread loads it while the job is started; without a thread it comes later.
+#[derive(Debug)]
+pub struct Watching(Option<JoinHandle<Result<Observer, ObserveError>>>);
+
+/// The same when it is there.
+#[derive(Debug)]
+pub struct Loaded(Observer);
+
+impl Watching {
+    /// Begins to load.
+    #[must_use]
+    pub fn load() -> Watching {
+        Watching(load(|| Observer::open(config())).ok())
+    }
+
+    /// Waits for it.
     ///
     /// # Errors
-    /// When the kernel's side cannot be loaded, there is no such process, or the file cannot be written.
-    pub fn start(root: u32, path: Option<&Path>) -> Result<Watcher, WatchError> {
-        let mut observer = Observer::open(config()).map_err(|e| WatchError::Observe(Box::new(e)))?;
+    /// When the kernel's side cannot be loaded.
+    pub fn wait(self) -> Result<Loaded, WatchError> {
+        let loaded = match self.0.map(JoinHandle::join) {
+            Some(Ok(loaded)) => loaded,
+            Some(Err(defect)) => std::panic::resume_unwind(defect),
+            None => Observer::open(config()),
+        };
+        Ok(Loaded(loaded.map_err(|e| WatchError::Observe(Box::new(e)))?))
+    }
+}
+
+impl Loaded {
+    /// As [`Watcher::start`].
+    ///
+    /// # Errors
+    /// When there is no such process, or the file cannot be written.
+    pub fn start(self, root: u32, path: Option<&Path>) -> Result<Watcher, WatchError> {
+        let Loaded(mut observer) = self;
         observer.track(root).map_err(|e| WatchError::Observe(Box::new(e)))?;
         let mut gather = match path {
             Some(path) => Gather::create(path, root)?,
@@ -147,6 +176,18 @@ impl Watcher {
         };
         gather.hold(root);
         Ok(Watcher::new(Sight::Observing(Box::new(observer)), gather))
+    }
+}
+
+impl Watcher {
+    /// Watches the process `root`, which is held and has not executed the job yet, and all that it starts from now on.
+    /// The recording will be called `path`; without one nothing is recorded, and what is seen is only counted.
+    ///
+    /// # Errors
+    /// When the kernel's side cannot be loaded, there is no such process, or the file cannot be written.
+    pub fn start(root: u32, path: Option<&Path>) -> Result<Watcher, WatchError> {
+        let observer = Observer::open(config()).map_err(|e| WatchError::Observe(Box::new(e)))?;
+        Loaded(observer).start(root, path)
     }
 
     /// Watches a job that runs already: the process `root`, and what it has started and will start.

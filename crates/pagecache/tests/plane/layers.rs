@@ -10,8 +10,8 @@ use foretell_pagecache::{HintChunk, PoolPolicy};
 use foretell_testkit::mounts::{Mount, Overlay, bind, disk, overlay, subvolume};
 
 use crate::stage::{
-    BLOCK, Play, cached_blocks, cached_pages, chill, compute_us, file_at, options, rule_below, stage,
-    undisturbed,
+    BLOCK, Play, assert_references, cached_blocks, cached_pages, chill, compute_us, file_at, options,
+    rule_below, stage, undisturbed,
 };
 
 /// What is there, or a line that says why the test cannot be.
@@ -103,7 +103,7 @@ fn a_file_that_is_copied_up_stays_under_control() {
     play.run(&format!("open new {} random", path.display()));
     play.run(&format!("shuffled new {BLOCK} 1 0"));
     let report = play.report();
-    assert_eq!(report.counts.references, 3 * 1024, "{report:?}");
+    assert_references(&report, 3 * 1024);
     // The kernel's readahead for the first of them leaves folios of up to 256 blocks, which go as a whole.
     let cached = cached_blocks(&upper.join("a")).len();
     assert!(cached <= 64 + 64 + 256, "{cached} {report:?}");

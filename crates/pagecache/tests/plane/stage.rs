@@ -174,3 +174,10 @@ impl Play {
 pub(crate) fn undisturbed<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     (0..5).find_map(|_| attempt()).expect("pages vanish all the time here")
 }
+
+/// All references were seen; or where the kernel does not let us see all of them, the report says that, and there are no more
+/// than there were.
+pub(crate) fn assert_references(report: &Report, expected: u64) {
+    let (seen, lost) = (report.counts.references, report.lost_events);
+    assert!(seen <= expected && seen + lost >= expected, "{seen} of {expected}: {report:?}");
+}
