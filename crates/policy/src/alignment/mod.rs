@@ -30,6 +30,7 @@
 //! Pure, deterministic, and without failure: any sequence of calls is fine. Blocks and files are dense ids that the
 //! caller hands out; an id must mean the same block as long as a stream lists it.
 
+mod bits;
 mod confidence;
 mod frontier;
 mod list;
@@ -39,7 +40,6 @@ mod readers;
 mod runs;
 mod sleep;
 mod stream;
-mod used;
 
 use std::ops::Range;
 

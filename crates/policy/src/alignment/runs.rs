@@ -52,10 +52,12 @@ pub(crate) struct Runs {
 
 impl Runs {
     /// Takes a reference of a listed block in.
+    #[inline]
     pub(crate) fn take(&mut self, r: Reference) -> Joins {
         let joins =
             |run: &Run| run.file == r.file && run.length > 0 && r.index.wrapping_sub(run.index) <= GAP;
         match self.runs[..self.count].iter().position(joins) {
+            Some(0) => {}
             Some(at) => self.runs[..=at].rotate_right(1),
             None => {
                 self.count = (self.count + 1).min(RUNS);

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
+use super::bits::Bits;
 use super::confidence::{Class, Confidence};
 use super::frontier::Frontier;
 use super::list::{FileState, List, NONE, RELEASED};
 use super::runs::{Joins, Runs};
 use super::sleep::Sleep;
-use super::used::Used;
 use super::{Limits, Match, Moved, Reference};
 
 /// References of a file, counted in the file's own order, that may be left out or come late and still be where the
@@ -68,7 +68,7 @@ enum Found {
 #[derive(Debug, Default)]
 pub struct Stream {
     pub(super) list: List,
-    used: Used,
+    used: Bits,
     frontier: Frontier,
     pub(super) runs: Runs,
     confidence: Confidence,
@@ -154,6 +154,7 @@ impl Stream {
     }
 
     /// Was the position appended by [`Stream::append_completed`]?
+    #[inline]
     #[must_use]
     pub fn is_completed(&self, position: u32) -> bool {
         self.list.is_completed(position)
@@ -172,12 +173,14 @@ impl Stream {
     }
 
     /// The position that is expected next, from the last matches together.
+    #[inline]
     #[must_use]
     pub fn frontier(&self) -> u32 {
         self.frontier.at().min(self.list.len())
     }
 
     /// The block that a position names.
+    #[inline]
     #[must_use]
     pub fn block_at(&self, position: u32) -> Option<u32> {
         let held = self.list.first()..self.list.len();
@@ -197,6 +200,7 @@ impl Stream {
     }
 
     /// Does the stream explain nothing at present?
+    #[inline]
     #[must_use]
     pub fn is_asleep(&self) -> bool {
         self.sleep.asleep()
@@ -232,6 +236,13 @@ impl Stream {
         None
     }
 
+    /// Is a position, which is used up, the only one of its block from `from` on?
+    #[inline]
+    pub(crate) fn is_only_one(&self, position: u32, from: u32) -> bool {
+        let (before, is_last) = self.list.place_of(position);
+        is_last && (before == NONE || before < from.max(self.low))
+    }
+
     /// The measured chance that what is listed `ahead` references ahead is used before `2 * ahead` more have passed,
     /// and from how many samples; `None` before the first one.
     #[must_use]
@@ -254,6 +265,20 @@ impl Stream {
         }
     }
 
+    /// The same as to take all of that: was anything of it [`Moved::Resumed`]?
+    #[inline]
+    pub(crate) fn take_resumed(&mut self) -> bool {
+        let resumed = self.resumed.take().is_some() | (self.low < self.told);
+        self.told = self.low;
+        resumed
+    }
+
+    /// The first position of a range that is not used up.
+    #[inline]
+    pub(crate) fn first_unused(&self, range: Range<u32>) -> Option<u32> {
+        self.used.first_absent(range)
+    }
+
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -264,8 +289,15 @@ impl Stream {
     pub fn reference(&mut self, r: Reference) -> Match {
         self.counts.references += 1;
         self.confidence.tick(self.counts.references, self.frontier.at(), &self.list, &self.used);
-        let Some(&file) = self.list.file(r.file) else { return Match::Unpredicted };
-        if !self.list.is_listed(r.block) {
+        let Some(slot) = self.list.slot(r.file) else { return Match::Unpredicted };
+        let file = *self.list.file(slot);
+        let next = self.frontier.at();
+        let in_order = file.place == self.place
+            && file.at[0] != NONE
+            && file.at[0] + 1 == next
+            && r.block != NONE
+            && self.fits(r.block, next);
+        if !in_order && !self.list.is_listed(r.block) {
             return Match::Unpredicted;
         }
         let joins = self.runs.take(r);
@@ -273,23 +305,23 @@ impl Stream {
         if self.sleep.asleep() && !(piece || joins == Joins::Begins && self.sleep.stirs()) {
             return Match::Unpredicted;
         }
-        let found = self.find(r, &file, joins);
+        let found = if in_order { Found::Expected(next) } else { self.find(r, &file, joins) };
         self.found -= self.found / 16;
         if matches!(found, Found::Expected(_)) {
             self.found += ALL_FOUND / 16;
         }
         match found {
-            Found::Expected(p) => return self.take(r, p, joins, true),
+            Found::Expected(p) => return self.take(slot, p, joins, true),
             Found::UsedUp(p) if joins == Joins::Repeats || !self.is_lost() => {
                 if p != NONE {
-                    self.settle(r.file, p);
+                    self.settle(slot, p);
                     self.frontier.note(p + 1);
                 }
                 self.counts.again += 1;
                 return Match::Again;
             }
             // Rather the list lacks it.
-            Found::NextVisit(p) if !self.is_missing_visit() => return self.take(r, p, joins, true),
+            Found::NextVisit(p) if !self.is_missing_visit() => return self.take(slot, p, joins, true),
             _ => {}
         }
         if joins == Joins::Repeats {
@@ -304,11 +336,11 @@ impl Stream {
             self.found = ALL_FOUND;
             let run = self.runs.current();
             (run.explained, run.astray) = (false, false);
-            return self.take(r, p, joins, true);
+            return self.take(slot, p, joins, true);
         }
         if let Found::UsedUp(p) = found {
             if p != NONE {
-                self.settle(r.file, p);
+                self.settle(slot, p);
             }
             self.counts.again += 1;
             return Match::Again;
@@ -325,7 +357,7 @@ impl Stream {
             return Match::Unpredicted;
         }
         self.counts.out_of_order += 1;
-        self.take(r, p, joins, false)
+        self.take(slot, p, joins, false)
     }
 
     /// The chance that a listed block has a position in the window, of 256.
@@ -351,15 +383,12 @@ impl Stream {
         missing
     }
 
-    /// Where the reference belongs, without a jump.
+    /// Where the reference belongs that is not the very next one, without a jump.
     fn find(&self, r: Reference, file: &FileState, joins: Joins) -> Found {
         let known = file.place == self.place;
         let at = if known { file.at } else { [NONE; 2] };
         let at_before = file.at[0];
         let frontier = self.frontier.at();
-        if at[0] != NONE && at[0] + 1 == frontier && self.fits(r.block, frontier) {
-            return Found::Expected(frontier);
-        }
         // A second read of the same block is not the block's next turn.
         let repeats = joins == Joins::Repeats;
         let (before, from) = self.list.around(r.block, frontier);
@@ -417,6 +446,7 @@ impl Stream {
         }
     }
 
+    #[inline]
     fn fits(&self, block: u32, p: u32) -> bool {
         self.list.block_at(p) == block && !self.used.contains(p)
     }
@@ -456,11 +486,11 @@ impl Stream {
     }
 
     /// Uses a position up.
-    fn take(&mut self, r: Reference, p: u32, joins: Joins, expected: bool) -> Match {
+    fn take(&mut self, slot: usize, p: u32, joins: Joins, expected: bool) -> Match {
         self.used.insert(p);
         self.counts.matched += 1;
         if expected {
-            self.settle(r.file, p);
+            self.settle(slot, p);
             let run = self.runs.current();
             let begins = !run.explained && !run.astray;
             run.explained = !run.astray;
@@ -482,10 +512,9 @@ impl Stream {
             let run = self.runs.current();
             run.astray = !run.explained;
             let place = self.place;
-            if let Some(file) = self.list.file_mut(r.file) {
-                file.at = if file.place == place { [file.at[0], p] } else { [p, NONE] };
-                file.place = place;
-            }
+            let file = self.list.file_mut(slot);
+            file.at = if file.place == place { [file.at[0], p] } else { [p, NONE] };
+            file.place = place;
             // Nothing comes in order: the stream goes on with what there is.
             if joins == Joins::Begins && self.runs.explained().0 == 0 {
                 self.sample(p + 1);
@@ -495,13 +524,13 @@ impl Stream {
     }
 
     /// The file has come to this position.
-    fn settle(&mut self, file: u32, p: u32) {
-        let (ordinal, place) = (self.list.ordinal(p), self.place);
+    fn settle(&mut self, slot: usize, p: u32) {
+        let place = self.place;
         let near = |list: &List, at: u32| {
             let expected = if at == NONE { 0 } else { list.ordinal(at).saturating_add(1) };
-            ordinal.abs_diff(expected)
+            list.ordinal(p).abs_diff(expected)
         };
-        let Some(&state) = self.list.file(file) else { return };
+        let state = *self.list.file(slot);
         let at = if state.place != place {
             [p, NONE]
         } else if state.at[1] != NONE && near(&self.list, state.at[1]) < near(&self.list, state.at[0]) {
@@ -511,9 +540,8 @@ impl Stream {
         } else {
             state.at
         };
-        if let Some(file) = self.list.file_mut(file) {
-            (file.at, file.place) = (at, place);
-        }
+        let file = self.list.file_mut(slot);
+        (file.at, file.place) = (at, place);
     }
 
     fn sample(&mut self, after: u32) {
