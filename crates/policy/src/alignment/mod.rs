@@ -44,7 +44,8 @@ mod stream;
 use std::ops::Range;
 
 pub use confidence::Class;
-pub(crate) use list::RELEASED;
+pub(crate) use list::{NONE, RELEASED};
+pub(crate) use paged::Paged;
 pub use readers::Readers;
 pub use stream::{Counts, Stream};
 
