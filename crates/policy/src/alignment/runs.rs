@@ -26,6 +26,8 @@ pub(crate) struct Run {
     pub(crate) explained: bool,
     /// It was found out of order.
     pub(crate) astray: bool,
+    /// It began far from the frontier, and was not counted for that yet.
+    pub(crate) unsampled: bool,
     /// References in a row that the list lacks at their place.
     pub(crate) missed: u32,
 }

@@ -8,7 +8,7 @@ use super::frontier::Frontier;
 use super::list::{FileState, List, NONE, RELEASED};
 use super::runs::{Joins, Runs};
 use super::sleep::Sleep;
-use super::{Limits, Match, Moved, Reference};
+use super::{Counts, Limits, Match, Moved, Reference};
 
 /// References of a file, counted in the file's own order, that may be left out or come late and still be where the
 /// file was expected. At 50% dropped, one gap in 4 billion is longer.
@@ -35,21 +35,6 @@ const BESIDE: u32 = 64;
 
 /// Runs between two looks for a far place, at most.
 const LONGEST_WAIT: u32 = 16;
-
-/// What references found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// References in all.
-    pub references: u64,
-    /// Those that used up a position.
-    pub matched: u64,
-    /// Those of a block whose position was used up already.
-    pub again: u64,
-    /// Jumps to a place that was found by evidence.
-    pub jumps: u64,
-    /// Positions of the list that were looked for and were not at their file's place.
-    pub out_of_order: u64,
-}
 
 /// How a reference fits the stream.
 enum Found {
@@ -87,6 +72,8 @@ pub struct Stream {
     found: u32,
     wait: u32,
     waited: u32,
+    /// The last position far from the frontier that was taken for one at its file's place.
+    far: u32,
 }
 
 impl Stream {
@@ -310,6 +297,7 @@ impl Stream {
         if matches!(found, Found::Expected(_)) {
             self.found += ALL_FOUND / 16;
         }
+        let mut lacks_visit = false;
         match found {
             Found::Expected(p) => return self.take(slot, p, joins, true),
             Found::UsedUp(p) if joins == Joins::Repeats || !self.is_lost() => {
@@ -321,7 +309,12 @@ impl Stream {
                 return Match::Again;
             }
             // Rather the list lacks it.
-            Found::NextVisit(p) if !self.is_missing_visit() => return self.take(slot, p, joins, true),
+            Found::NextVisit(p) => {
+                if !self.is_missing_visit() {
+                    return self.take(slot, p, joins, true);
+                }
+                lacks_visit = true;
+            }
             _ => {}
         }
         if joins == Joins::Repeats {
@@ -349,6 +342,8 @@ impl Stream {
         if joins == Joins::Begins {
             match found {
                 Some(_) => self.sleep.out_of_order(self.by_chance()),
+                // That is no sign of another job, as long as the stream explains the others.
+                None if lacks_visit => {}
                 None => self.sleep.nothing(),
             }
         }
@@ -366,11 +361,12 @@ impl Stream {
         (width * 256 / u64::from(self.list.distinct().max(1))).min(256) as u32
     }
 
-    /// The same for a reference whose file is listed next far away: while the stream explains other runs.
+    /// The same for a reference whose file is listed next far away: while the stream explains other runs, or most
+    /// references (one long run is one among many where every other reference has slipped in).
     fn is_missing_visit(&mut self) -> bool {
         let (explained, all) = self.runs.explained();
         let run = self.runs.current();
-        let missing = run.missed < MISSED && 2 * explained >= all;
+        let missing = run.missed < MISSED && (2 * explained >= all || 2 * self.found >= ALL_FOUND);
         run.missed += u32::from(missing);
         missing
     }
@@ -496,6 +492,13 @@ impl Stream {
             run.explained = !run.astray;
             run.missed = 0;
             let (length, run_explained) = (run.length, run.explained);
+            let far = p.abs_diff(self.frontier.at()) > BESIDE;
+            let follows = !far || p.abs_diff(self.far) <= BESIDE;
+            let sampled = (begins || run.unsampled) && follows;
+            run.unsampled = (begins || run.unsampled) && !follows;
+            if far {
+                self.far = p;
+            }
             if begins {
                 self.sleep.expected();
                 (self.wait, self.waited) = (0, 0);
@@ -503,9 +506,9 @@ impl Stream {
                 self.sleep.continued();
             }
             self.frontier.note(p + 1);
-            // Outside of the window a run is one sample, however long: a file that is read earlier than it was must
-            // not take the stream along.
-            if begins || (length.is_multiple_of(PIECE) && self.in_window(p)) {
+            // A single reference far away says nothing: another one must follow it. Outside of the window a run is one
+            // sample, however long: a file that is read earlier than it was must not take the stream along.
+            if sampled || (length.is_multiple_of(PIECE) && self.in_window(p)) {
                 self.sample(p + 1);
             }
         } else {
