@@ -90,7 +90,7 @@ pub struct Limits {
     /// Of those that the cursor has left behind, 8 caches are held, 262,144 at least, and no more than as many again.
     pub disclosed_blocks: u32,
     /// Entries of one disclosed list ahead of its cursor that count, up to some 70 bytes each; 8 caches at least, and no more
-    /// than `disclosed_blocks`. Further ones wait, 12 bytes for each run of neighbours, until the cursor has come nearer.
+    /// than `disclosed_blocks`. Further ones wait, 16 bytes for each run of neighbours, until the cursor has come nearer.
     pub held_ahead: u32,
     /// Lists of one manager, one for each reader that it expects; disclosures to further ones are refused.
     pub lists_per_manager: u32,

@@ -97,6 +97,39 @@ fn files_that_come_go_grow_and_change_their_names_do_not_disturb_the_others() {
     }
 }
 
+#[test]
+fn references_that_slip_in_take_nobody_along() {
+    for base in [Base::Scan, Base::SmallFiles, Base::Configuration] {
+        assert_share(base, Perturbation::Inserted, 0.20, 0.98, 0.75);
+        assert_share(base, Perturbation::Inserted, 0.50, 0.95, 0.50);
+    }
+}
+
+/// The frontier is not further than a window from where the reader is for longer than a window.
+#[test]
+fn a_wrong_place_lasts_at_most_a_window() {
+    for base in [Base::Scan, Base::SmallFiles, Base::Samples] {
+        for (perturbation, rate) in [(Perturbation::Inserted, 0.2), (Perturbation::Inserted, 0.5)] {
+            let (list, live) = base.generate(1);
+            let (list, live) = perturbation.apply(&list, &live, rate, 1);
+            let mut ids = Ids::default();
+            let mut stream = stream_of(&mut ids, &list);
+            let window = ids.0.len() / 4;
+            let (mut away, mut longest, mut place) = (0, 0, 0);
+            for m in &live {
+                stream.reference(ids.reference(m.block));
+                if m.origin != FOREIGN {
+                    place = m.origin as usize;
+                }
+                let off = place.abs_diff(stream.frontier() as usize);
+                away = if off > window { away + 1 } else { 0 };
+                longest = longest.max(away);
+            }
+            assert!(longest <= window, "{base:?} {perturbation:?} {rate}: {longest} of {window}");
+        }
+    }
+}
+
 /// A job with samples of its own: next to nothing fits, and the frontier stays within a window.
 #[test]
 fn a_job_of_another_kind_is_not_followed() {

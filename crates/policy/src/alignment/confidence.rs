@@ -5,8 +5,10 @@
 //! hundred samples decide. Run and isolated positions are also sampled apart: in a list of sequential reads a wrong
 //! entry is an isolated one, and its measured chance tells.
 
-use super::list::List;
-use super::used::Used;
+use std::ops::Range;
+
+use super::bits::Bits;
+use super::list::{List, TOGETHER};
 
 /// Distances measured: 1 to 2^16 references ahead.
 const DISTANCES: usize = 17;
@@ -18,7 +20,10 @@ const WAITING: usize = 4;
 const PERIOD: u32 = 64;
 
 /// Positions looked at to find one of the wanted class.
-const SEARCH: u32 = 32;
+const SEARCH: u32 = TOGETHER;
+
+/// Positions looked at beyond that where none is isolated.
+const LOOKED_AHEAD: u32 = 1024;
 
 /// Counts are halved here: the memory of a chance is a few hundred samples.
 const FULL: u32 = 256;
@@ -35,6 +40,9 @@ pub enum Class {
 }
 
 const CLASSES: [Class; 3] = [Class::Any, Class::Run, Class::Isolated];
+
+/// Measures: one a distance and class.
+const MEASURES: usize = DISTANCES * CLASSES.len();
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Measure {
@@ -56,56 +64,139 @@ impl Measure {
             self.kept /= 2;
         }
     }
+
+    /// Judges the samples whose time has come.
+    fn judge(&mut self, now: u64, used: &Bits) {
+        while self.count > 0 && self.waiting[0].1 <= now {
+            let used = used.contains(self.waiting[0].0);
+            let [_, second, third, fourth] = self.waiting;
+            self.waiting = [second, third, fourth, (0, 0)];
+            self.count -= 1;
+            self.settle(used);
+        }
+    }
+
+    /// Is it time for a sample?
+    fn is_open(&self, now: u64) -> bool {
+        self.next <= now && self.count < WAITING
+    }
+
+    /// The reference count at which a sample is to be judged.
+    fn verdict(&self) -> u64 {
+        if self.count > 0 { self.waiting[0].1 } else { u64::MAX }
+    }
+
+    /// The reference count from which on there is something to do.
+    fn wakes(&self) -> u64 {
+        self.verdict().min(if self.count < WAITING { self.next } else { u64::MAX })
+    }
 }
 
 /// The measures of one stream.
 #[derive(Debug)]
 pub(crate) struct Confidence {
-    measures: [[Measure; 3]; DISTANCES],
+    /// By distance, and of each by class.
+    measures: [Measure; MEASURES],
+    /// What [`Measure::wakes`] is of each, side by side: most of them sleep most of the time.
+    wakes: [u64; MEASURES],
     /// The reference count at which something is to be done.
     due: u64,
+    /// How the list was at the last look.
+    looked_at: u32,
+    /// Measures, a bit each, that found no position of their class,
+    in_vain: u64,
+    /// and frontiers at which they find none as long as the list is as it was.
+    vain_at: Range<u32>,
+    /// Positions, by distance, none of which is isolated and unused: where all is in runs, there are few to look for.
+    no_isolated: [Range<u32>; DISTANCES],
 }
+
+const _: () = assert!(MEASURES <= u64::BITS as usize);
 
 impl Default for Confidence {
     fn default() -> Confidence {
-        Confidence { measures: [[Measure::default(); 3]; DISTANCES], due: 0 }
+        Confidence {
+            measures: [Measure::default(); MEASURES],
+            wakes: [0; MEASURES],
+            due: 0,
+            looked_at: 0,
+            in_vain: 0,
+            vain_at: 0..0,
+            no_isolated: [const { 0..0 }; DISTANCES],
+        }
     }
 }
 
 impl Confidence {
     /// One reference has happened, the `now`-th.
-    pub(crate) fn tick(&mut self, now: u64, frontier: u32, list: &List, used: &Used) {
-        if now < self.due {
-            return;
+    #[inline]
+    pub(crate) fn tick(&mut self, now: u64, frontier: u32, list: &List, used: &Bits) {
+        if now >= self.due {
+            self.look(now, frontier, list, used);
         }
+    }
+
+    #[inline(never)]
+    fn look(&mut self, now: u64, frontier: u32, list: &List, used: &Bits) {
         self.due = now + u64::from(PERIOD) / 4;
-        for (k, classes) in self.measures.iter_mut().enumerate() {
-            let distance = 1u32 << k;
-            for (measure, class) in classes.iter_mut().zip(CLASSES) {
-                while measure.count > 0 && measure.waiting[0].1 <= now {
-                    let used = used.contains(measure.waiting[0].0);
-                    measure.waiting.rotate_left(1);
-                    measure.count -= 1;
-                    measure.settle(used);
-                }
-                if measure.next > now || measure.count == WAITING {
-                    continue;
-                }
-                let Some(position) = pick(list, used, frontier.saturating_add(distance - 1), class) else {
-                    continue;
+        // Positions are used up all the time, but none is unused again without a jump.
+        if self.looked_at != list.changes() || !self.vain_at.contains(&frontier) {
+            (self.looked_at, self.vain_at) = (list.changes(), frontier..u32::MAX);
+            self.look_again();
+        }
+        let mut awake = 0u64;
+        for (number, wakes) in self.wakes.iter().enumerate() {
+            awake |= u64::from(*wakes <= now) << number;
+        }
+        while awake != 0 {
+            let number = awake.trailing_zeros() as usize;
+            awake &= awake - 1;
+            let measure = &mut self.measures[number];
+            measure.judge(now, used);
+            if measure.is_open(now) && self.in_vain & (1 << number) == 0 {
+                let (nth, class) = (number / CLASSES.len(), CLASSES[number % CLASSES.len()]);
+                let distance = 1u32 << nth;
+                let from = frontier.saturating_add(distance - 1);
+                let (picked, vain_before) = if from >= list.len() {
+                    (None, u32::MAX)
+                } else if class == Class::Isolated {
+                    pick_isolated(list, used, from, &mut self.no_isolated[nth])
+                } else {
+                    (pick(list, used, from, class), from + 1)
                 };
-                // One of the wanted class may be a little further than the distance.
-                let ahead = u64::from(position.saturating_sub(frontier) + 1);
-                measure.waiting[measure.count] = (position, now + 3 * ahead);
-                measure.count += 1;
-                measure.next = now + u64::from(PERIOD.max(3 * distance / WAITING as u32));
+                match picked {
+                    Some(position) => {
+                        // One of the wanted class may be a little further than the distance.
+                        let ahead = u64::from(position.saturating_sub(frontier) + 1);
+                        measure.waiting[measure.count] = (position, now + 3 * ahead);
+                        measure.count += 1;
+                        measure.next = now + u64::from(PERIOD.max(3 * distance / WAITING as u32));
+                    }
+                    None => {
+                        self.in_vain |= 1 << number;
+                        let vain_at = &mut self.vain_at;
+                        vain_at.start = vain_at.start.max(frontier);
+                        vain_at.end = vain_at.end.min(vain_before.saturating_sub(distance - 1));
+                    }
+                }
             }
+            let in_vain = self.in_vain & (1 << number) != 0;
+            self.wakes[number] = if in_vain { measure.verdict() } else { measure.wakes() };
+        }
+    }
+
+    /// What was looked for in vain may be there now.
+    fn look_again(&mut self) {
+        while self.in_vain != 0 {
+            let number = self.in_vain.trailing_zeros() as usize;
+            self.wakes[number] = self.measures[number].wakes();
+            self.in_vain &= self.in_vain - 1;
         }
     }
 
     /// Positions before this one are about to be released: what was predicted there is judged now.
-    pub(crate) fn released(&mut self, before: u32, used: &Used) {
-        for measure in self.measures.iter_mut().flatten() {
+    pub(crate) fn released(&mut self, before: u32, used: &Bits) {
+        for (measure, wakes) in self.measures.iter_mut().zip(&mut self.wakes) {
             let mut kept = 0;
             for i in 0..measure.count {
                 let (position, at) = measure.waiting[i];
@@ -117,38 +208,67 @@ impl Confidence {
                 }
             }
             measure.count = kept;
+            *wakes = measure.wakes();
         }
+        self.in_vain = 0;
     }
 
     /// The stream jumps: what was predicted at the old place is judged now.
-    pub(crate) fn jumped(&mut self, used: &Used) {
-        for measure in self.measures.iter_mut().flatten() {
+    pub(crate) fn jumped(&mut self, used: &Bits) {
+        for (measure, wakes) in self.measures.iter_mut().zip(&mut self.wakes) {
             for i in 0..measure.count {
                 let used = used.contains(measure.waiting[i].0);
                 measure.settle(used);
             }
             measure.count = 0;
+            *wakes = measure.wakes();
         }
+        self.in_vain = 0;
+        self.no_isolated = [const { 0..0 }; DISTANCES];
     }
 
     /// The chance, and the number of samples behind it.
     pub(crate) fn chance(&self, ahead: u32, class: Class) -> Option<(f64, u32)> {
         let k = (ahead.max(1).ilog2() as usize).min(DISTANCES - 1);
-        let measure = &self.measures[k][class as usize];
+        let measure = &self.measures[k * CLASSES.len() + class as usize];
         (measure.all > 0).then(|| (f64::from(measure.kept) / f64::from(measure.all), measure.all))
     }
 }
 
 /// The first unused position of a class from one on, if it is near. What was not disclosed is judged apart (see the
 /// knowledge's completion).
-fn pick(list: &List, used: &Used, from: u32, class: Class) -> Option<u32> {
-    let unused = |p: &u32| !used.contains(*p);
-    let near = from..from.saturating_add(SEARCH);
-    match class {
-        Class::Any => Some(from).filter(|&p| p < list.len() && !list.is_completed(p)).filter(unused),
-        Class::Run => list.disclosed(near, true).find(unused),
-        Class::Isolated => list.disclosed(near, false).find(unused),
+fn pick(list: &List, used: &Bits, from: u32, class: Class) -> Option<u32> {
+    if class == Class::Any {
+        let fits = from < list.len() && !list.is_completed(from) && !used.contains(from);
+        return fits.then_some(from);
     }
+    let first = from.max(list.first());
+    let near = from.saturating_add(SEARCH).saturating_sub(first);
+    let unused = !used.from(first) as u32 & ((1u64 << near) - 1) as u32;
+    let found = list.disclosed(first, class == Class::Run) & unused;
+    (found != 0).then(|| first + found.trailing_zeros())
+}
+
+/// The same of the isolated ones; and if there is none, up to where one can be looked for in vain. `none` is where there
+/// are none: what comes to a list comes at its end, and what is marked becomes part of a run.
+fn pick_isolated(list: &List, used: &Bits, from: u32, none: &mut Range<u32>) -> (Option<u32>, u32) {
+    let end = from.saturating_add(SEARCH).min(list.len());
+    if !(none.start <= from && from <= none.end) {
+        *none = from..from;
+    }
+    // Some more are looked at than are asked for: the next calls find that nothing is there.
+    let last = if none.end < end { end.saturating_add(LOOKED_AHEAD).min(list.len()) } else { end };
+    while none.end < last {
+        if let Some(position) = pick(list, used, none.end, Class::Isolated) {
+            none.end = position;
+            break;
+        }
+        none.end = none.end.saturating_add(SEARCH).min(list.len());
+    }
+    if none.end < end {
+        return (Some(none.end), 0);
+    }
+    (None, if none.end >= list.len() { u32::MAX } else { none.end - SEARCH + 1 })
 }
 
 #[cfg(test)]
@@ -161,7 +281,7 @@ mod tests {
     #[test]
     fn of_an_empty_list_nothing_is_picked() {
         for class in CLASSES {
-            assert_eq!(pick(&List::default(), &Used::default(), 1, class), None);
+            assert_eq!(pick(&List::default(), &Bits::default(), 1, class), None);
         }
     }
 
@@ -173,7 +293,7 @@ mod tests {
             taken in prop::collection::vec(0..80u32, 0..40),
             from in 0..90u32,
         ) {
-            let (mut list, mut used) = (List::default(), Used::default());
+            let (mut list, mut used) = (List::default(), Bits::default());
             for &(index, file, completed) in &listed {
                 list.append(Reference { block: 3 * index + file, file, index });
                 if completed {

@@ -11,9 +11,9 @@
 //! ten positions or more.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use super::Reference;
+use super::bits::reserve_some;
 use super::paged::Paged;
 
 /// No position, no entry.
@@ -30,6 +30,9 @@ const RUN: u8 = 0x20;
 
 /// The position was not disclosed: it completes a run.
 const COMPLETED: u8 = 0x40;
+
+/// Marks that are looked at together.
+pub(crate) const TOGETHER: u32 = 32;
 
 /// Positions within which a file's neighbouring blocks must be named to be a run. Two files that are read in turn,
 /// and entries that slipped in between, still leave it one.
@@ -74,29 +77,32 @@ pub(crate) struct List {
     slots: Paged,
     files: Vec<FileState>,
     distinct: u32,
-}
-
-/// Makes room for one more without doubling: a sixteenth is spare at most.
-fn reserve_some<T>(all: &mut VecDeque<T>) {
-    if all.len() == all.capacity() {
-        all.reserve_exact(all.len() / 16 + 16);
-    }
+    /// Changes with the positions and what they are.
+    changes: u32,
 }
 
 impl List {
     /// One past the last position.
+    #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.first + self.entries.len() as u32
     }
 
     /// The first position that is held.
+    #[inline]
     pub(crate) fn first(&self) -> u32 {
         self.first
     }
 
     /// How many positions are held.
+    #[inline]
     pub(crate) fn held(&self) -> u32 {
         self.entries.len() as u32
+    }
+
+    /// A number that changes whenever a position comes, goes, or becomes one of another kind.
+    pub(crate) fn changes(&self) -> u32 {
+        self.changes
     }
 
     /// How many blocks are named.
@@ -107,6 +113,7 @@ impl List {
     /// Appends a position; the caller has checked the limits.
     pub(crate) fn append(&mut self, r: Reference) -> u32 {
         let position = self.len();
+        self.changes = self.changes.wrapping_add(1);
         let (ordinal, mark) = self.note_file(r, position);
         let (before, jump, rank) = match self.last.get(r.block) {
             NONE => {
@@ -133,6 +140,7 @@ impl List {
     /// Releases the first [`RELEASED`] positions, all of which are held. Gives the blocks that no position names any
     /// more.
     pub(crate) fn release(&mut self, mut unnamed: impl FnMut(u32)) {
+        self.changes = self.changes.wrapping_add(1);
         for position in self.first..self.first + RELEASED {
             let Some(Entry { block, .. }) = self.entries.pop_front() else { break };
             self.marks.pop_front();
@@ -145,19 +153,23 @@ impl List {
         }
     }
 
+    #[inline]
     fn entry(&self, position: u32) -> Option<&Entry> {
         self.entries.get(position.checked_sub(self.first)? as usize)
     }
 
+    #[inline]
     fn mark(&self, position: u32) -> Option<u8> {
         self.marks.get(position.checked_sub(self.first)? as usize).copied()
     }
 
+    #[inline]
     fn mark_mut(&mut self, position: u32) -> Option<&mut u8> {
         self.marks.get_mut(position.checked_sub(self.first)? as usize)
     }
 
     /// The links of a position: to the one before and its jump, `NONE` where they lead nowhere.
+    #[inline]
     fn links(&self, position: u32) -> (u32, u32) {
         let held = |p: u32| if p < self.first { NONE } else { p };
         self.entry(position).map_or((NONE, NONE), |e| (held(e.before), held(e.jump)))
@@ -193,42 +205,70 @@ impl List {
         (self.ordinal(last) + 1, if neighbour { RUN } else { 0 })
     }
 
-    pub(crate) fn file(&self, file: u32) -> Option<&FileState> {
-        self.files.get(self.slots.get(file) as usize)
+    /// Which of the list's files this one is, if it is one.
+    #[inline]
+    pub(crate) fn slot(&self, file: u32) -> Option<usize> {
+        let slot = self.slots.get(file) as usize;
+        (slot < self.files.len()).then_some(slot)
     }
 
-    pub(crate) fn file_mut(&mut self, file: u32) -> Option<&mut FileState> {
-        self.files.get_mut(self.slots.get(file) as usize)
+    #[inline]
+    pub(crate) fn file(&self, slot: usize) -> &FileState {
+        &self.files[slot]
     }
 
+    #[inline]
+    pub(crate) fn file_mut(&mut self, slot: usize) -> &mut FileState {
+        &mut self.files[slot]
+    }
+
+    #[inline]
     pub(crate) fn is_listed(&self, block: u32) -> bool {
         self.last.get(block) != NONE
     }
 
     /// The block that a position names, or `NONE`.
+    #[inline]
     pub(crate) fn block_at(&self, position: u32) -> u32 {
         self.entry(position).map_or(NONE, |e| e.block)
     }
 
     /// How many positions before this one are of the same file; 0 for one that was released.
+    #[inline]
     pub(crate) fn ordinal(&self, position: u32) -> u32 {
         self.entry(position).map_or(0, |e| e.ordinal)
     }
 
     /// Is the position part of a sequential run in the list?
+    #[inline]
     pub(crate) fn is_run(&self, position: u32) -> bool {
         self.mark(position).is_some_and(|m| m & RUN != 0)
     }
 
-    /// The disclosed positions of a range that are part of a run, or those that are not, in order. Cheaper than to ask of
-    /// each.
-    pub(crate) fn disclosed(&self, range: Range<u32>, in_run: bool) -> impl Iterator<Item = u32> {
-        let wanted = if in_run { RUN } else { 0 };
-        let from = range.start.clamp(self.first(), self.len());
-        let to = range.end.clamp(from, self.len());
-        let (from_first, to_first) = ((from - self.first()) as usize, (to - self.first()) as usize);
-        let marks = (from..to).zip(self.marks.range(from_first..to_first));
-        marks.filter(move |(_, mark)| **mark & (RUN | COMPLETED) == wanted).map(|(position, _)| position)
+    /// Which of the [`TOGETHER`] positions from one on, which is held, were disclosed and are part of a run, or are not: the
+    /// lowest bit is the first of them. Cheaper than to ask of each.
+    pub(crate) fn disclosed(&self, from: u32, in_run: bool) -> u32 {
+        const ONES: u64 = 0x0101_0101_0101_0101;
+        const WORD: usize = size_of::<u64>();
+        let from = (from.saturating_sub(self.first) as usize).min(self.marks.len());
+        let to = (from + TOGETHER as usize).min(self.marks.len());
+        // What is not held counts as not disclosed.
+        let mut marks = [COMPLETED; TOGETHER as usize];
+        let (front, back) = self.marks.as_slices();
+        let in_front = from.min(front.len())..to.min(front.len());
+        let split = in_front.len();
+        marks[..split].copy_from_slice(&front[in_front]);
+        let in_back = from.max(front.len()) - front.len()..to.max(front.len()) - front.len();
+        marks[split..to - from].copy_from_slice(&back[in_back]);
+        let wanted = if in_run { u64::from(RUN) * ONES } else { 0 };
+        let mut found = 0;
+        for (at, word) in marks.as_chunks::<WORD>().0.iter().enumerate() {
+            // A byte of 1 for each mark that differs; then a bit of the top byte for each that does not.
+            let differs = (u64::from_le_bytes(*word) & (u64::from(RUN | COMPLETED) * ONES)) ^ wanted;
+            let same = (((differs >> 5) | (differs >> 6)) & ONES) ^ ONES;
+            found |= ((same.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32) << (at * WORD);
+        }
+        found
     }
 
     /// How many positions name a block.
@@ -249,6 +289,7 @@ impl List {
     pub(crate) fn mark_completed(&mut self) {
         if let Some(last) = self.marks.back_mut() {
             *last |= COMPLETED;
+            self.changes = self.changes.wrapping_add(1);
         }
     }
 
@@ -256,15 +297,18 @@ impl List {
     pub(crate) fn mark_run(&mut self, position: u32) {
         if let Some(mark) = self.mark_mut(position) {
             *mark |= RUN;
+            self.changes = self.changes.wrapping_add(1);
         }
     }
 
     /// Was the position not disclosed?
+    #[inline]
     pub(crate) fn is_completed(&self, position: u32) -> bool {
         self.mark(position).is_some_and(|m| m & COMPLETED != 0)
     }
 
     /// The last position of a block before `position`, and the first one from there on; `NONE` where there is none.
+    #[inline]
     pub(crate) fn around(&self, block: u32, position: u32) -> (u32, u32) {
         let mut at = self.last.get(block);
         if at == NONE || at < position {
@@ -283,8 +327,15 @@ impl List {
     }
 
     /// The first position of a block from `position` on, or `NONE`.
+    #[inline]
     pub(crate) fn first_from(&self, block: u32, position: u32) -> u32 {
         self.around(block, position).1
+    }
+
+    /// The position that names the same block before, as it was when that was held; and whether none after this one does.
+    #[inline]
+    pub(crate) fn place_of(&self, position: u32) -> (u32, bool) {
+        self.entry(position).map_or((NONE, false), |e| (e.before, self.last.get(e.block) == position))
     }
 
     /// The position that names the same block before, or `NONE`.

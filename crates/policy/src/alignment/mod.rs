@@ -30,6 +30,7 @@
 //! Pure, deterministic, and without failure: any sequence of calls is fine. Blocks and files are dense ids that the
 //! caller hands out; an id must mean the same block as long as a stream lists it.
 
+mod bits;
 mod confidence;
 mod frontier;
 mod list;
@@ -39,14 +40,14 @@ mod readers;
 mod runs;
 mod sleep;
 mod stream;
-mod used;
 
 use std::ops::Range;
 
 pub use confidence::Class;
-pub(crate) use list::RELEASED;
+pub(crate) use list::{NONE, RELEASED};
+pub(crate) use paged::Paged;
 pub use readers::Readers;
-pub use stream::{Counts, Stream};
+pub use stream::Stream;
 
 /// One reference, predicted or live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +78,21 @@ pub enum Moved {
     GivenUp(Range<u32>),
     /// They may have become live again. The next use of a block that they name is to be asked for anew.
     Resumed(Range<u32>),
+}
+
+/// What references found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// References in all.
+    pub references: u64,
+    /// Those that used up a position.
+    pub matched: u64,
+    /// Those of a block whose position was used up already.
+    pub again: u64,
+    /// Jumps to a place that was found by evidence.
+    pub jumps: u64,
+    /// Positions of the list that were looked for and were not at their file's place.
+    pub out_of_order: u64,
 }
 
 /// How much a stream, and all of them together, may hold and do.

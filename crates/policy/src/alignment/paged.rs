@@ -16,6 +16,7 @@ pub(crate) struct Paged {
 }
 
 impl Paged {
+    #[inline]
     pub(crate) fn get(&self, id: u32) -> u32 {
         match self.pages.get(id as usize / PAGE) {
             Some(Some(page)) => page[id as usize % PAGE],

@@ -49,13 +49,15 @@ pub struct Readers {
     streams: Vec<Stream>,
     /// Readers by id, ascending.
     readers: Vec<Reader>,
+    /// Where the one was that was asked for last.
+    latest: usize,
 }
 
 impl Readers {
     /// No streams yet.
     #[must_use]
     pub fn new(limits: Limits) -> Readers {
-        Readers { limits, streams: Vec::new(), readers: Vec::new() }
+        Readers { limits, ..Readers::default() }
     }
 
     /// Adds an empty stream; its number. `None` when there are [`Limits::streams`] of them.
@@ -103,6 +105,16 @@ impl Readers {
             State::On(stream) => Some(stream),
             _ => None,
         }
+    }
+
+    /// The same, and the stream itself; quicker for who was asked for last.
+    #[inline]
+    pub(crate) fn on(&mut self, reader: u32) -> Option<(usize, &mut Stream)> {
+        if self.readers.get(self.latest).is_none_or(|r| r.id != reader) {
+            self.latest = self.readers.binary_search_by_key(&reader, |r| r.id).ok()?;
+        }
+        let State::On(stream) = self.readers[self.latest].state else { return None };
+        Some((stream, &mut self.streams[stream]))
     }
 
     /// Matches a reference of a reader: in which stream, and how. `found` gets every match; those of a new reader's

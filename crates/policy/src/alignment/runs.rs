@@ -26,6 +26,8 @@ pub(crate) struct Run {
     pub(crate) explained: bool,
     /// It was found out of order.
     pub(crate) astray: bool,
+    /// It began far from the frontier, and was not counted for that yet.
+    pub(crate) unsampled: bool,
     /// References in a row that the list lacks at their place.
     pub(crate) missed: u32,
 }
@@ -52,10 +54,12 @@ pub(crate) struct Runs {
 
 impl Runs {
     /// Takes a reference of a listed block in.
+    #[inline]
     pub(crate) fn take(&mut self, r: Reference) -> Joins {
         let joins =
             |run: &Run| run.file == r.file && run.length > 0 && r.index.wrapping_sub(run.index) <= GAP;
         match self.runs[..self.count].iter().position(joins) {
+            Some(0) => {}
             Some(at) => self.runs[..=at].rotate_right(1),
             None => {
                 self.count = (self.count + 1).min(RUNS);

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
+use super::bits::Bits;
 use super::confidence::{Class, Confidence};
 use super::frontier::Frontier;
 use super::list::{FileState, List, NONE, RELEASED};
 use super::runs::{Joins, Runs};
 use super::sleep::Sleep;
-use super::used::Used;
-use super::{Limits, Match, Moved, Reference};
+use super::{Counts, Limits, Match, Moved, Reference};
 
 /// References of a file, counted in the file's own order, that may be left out or come late and still be where the
 /// file was expected. At 50% dropped, one gap in 4 billion is longer.
@@ -36,21 +36,6 @@ const BESIDE: u32 = 64;
 /// Runs between two looks for a far place, at most.
 const LONGEST_WAIT: u32 = 16;
 
-/// What references found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// References in all.
-    pub references: u64,
-    /// Those that used up a position.
-    pub matched: u64,
-    /// Those of a block whose position was used up already.
-    pub again: u64,
-    /// Jumps to a place that was found by evidence.
-    pub jumps: u64,
-    /// Positions of the list that were looked for and were not at their file's place.
-    pub out_of_order: u64,
-}
-
 /// How a reference fits the stream.
 enum Found {
     /// At its file's place.
@@ -68,7 +53,7 @@ enum Found {
 #[derive(Debug, Default)]
 pub struct Stream {
     pub(super) list: List,
-    used: Used,
+    used: Bits,
     frontier: Frontier,
     pub(super) runs: Runs,
     confidence: Confidence,
@@ -87,6 +72,8 @@ pub struct Stream {
     found: u32,
     wait: u32,
     waited: u32,
+    /// The last position far from the frontier that was taken for one at its file's place.
+    far: u32,
 }
 
 impl Stream {
@@ -154,6 +141,7 @@ impl Stream {
     }
 
     /// Was the position appended by [`Stream::append_completed`]?
+    #[inline]
     #[must_use]
     pub fn is_completed(&self, position: u32) -> bool {
         self.list.is_completed(position)
@@ -172,12 +160,14 @@ impl Stream {
     }
 
     /// The position that is expected next, from the last matches together.
+    #[inline]
     #[must_use]
     pub fn frontier(&self) -> u32 {
         self.frontier.at().min(self.list.len())
     }
 
     /// The block that a position names.
+    #[inline]
     #[must_use]
     pub fn block_at(&self, position: u32) -> Option<u32> {
         let held = self.list.first()..self.list.len();
@@ -197,6 +187,7 @@ impl Stream {
     }
 
     /// Does the stream explain nothing at present?
+    #[inline]
     #[must_use]
     pub fn is_asleep(&self) -> bool {
         self.sleep.asleep()
@@ -232,6 +223,13 @@ impl Stream {
         None
     }
 
+    /// Is a position, which is used up, the only one of its block from `from` on?
+    #[inline]
+    pub(crate) fn is_only_one(&self, position: u32, from: u32) -> bool {
+        let (before, is_last) = self.list.place_of(position);
+        is_last && (before == NONE || before < from.max(self.low))
+    }
+
     /// The measured chance that what is listed `ahead` references ahead is used before `2 * ahead` more have passed,
     /// and from how many samples; `None` before the first one.
     #[must_use]
@@ -254,6 +252,20 @@ impl Stream {
         }
     }
 
+    /// The same as to take all of that: was anything of it [`Moved::Resumed`]?
+    #[inline]
+    pub(crate) fn take_resumed(&mut self) -> bool {
+        let resumed = self.resumed.take().is_some() | (self.low < self.told);
+        self.told = self.low;
+        resumed
+    }
+
+    /// The first position of a range that is not used up.
+    #[inline]
+    pub(crate) fn first_unused(&self, range: Range<u32>) -> Option<u32> {
+        self.used.first_absent(range)
+    }
+
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -264,8 +276,15 @@ impl Stream {
     pub fn reference(&mut self, r: Reference) -> Match {
         self.counts.references += 1;
         self.confidence.tick(self.counts.references, self.frontier.at(), &self.list, &self.used);
-        let Some(&file) = self.list.file(r.file) else { return Match::Unpredicted };
-        if !self.list.is_listed(r.block) {
+        let Some(slot) = self.list.slot(r.file) else { return Match::Unpredicted };
+        let file = *self.list.file(slot);
+        let next = self.frontier.at();
+        let in_order = file.place == self.place
+            && file.at[0] != NONE
+            && file.at[0] + 1 == next
+            && r.block != NONE
+            && self.fits(r.block, next);
+        if !in_order && !self.list.is_listed(r.block) {
             return Match::Unpredicted;
         }
         let joins = self.runs.take(r);
@@ -273,23 +292,29 @@ impl Stream {
         if self.sleep.asleep() && !(piece || joins == Joins::Begins && self.sleep.stirs()) {
             return Match::Unpredicted;
         }
-        let found = self.find(r, &file, joins);
+        let found = if in_order { Found::Expected(next) } else { self.find(r, &file, joins) };
         self.found -= self.found / 16;
         if matches!(found, Found::Expected(_)) {
             self.found += ALL_FOUND / 16;
         }
+        let mut lacks_visit = false;
         match found {
-            Found::Expected(p) => return self.take(r, p, joins, true),
+            Found::Expected(p) => return self.take(slot, p, joins, true),
             Found::UsedUp(p) if joins == Joins::Repeats || !self.is_lost() => {
                 if p != NONE {
-                    self.settle(r.file, p);
+                    self.settle(slot, p);
                     self.frontier.note(p + 1);
                 }
                 self.counts.again += 1;
                 return Match::Again;
             }
             // Rather the list lacks it.
-            Found::NextVisit(p) if !self.is_missing_visit() => return self.take(r, p, joins, true),
+            Found::NextVisit(p) => {
+                if !self.is_missing_visit() {
+                    return self.take(slot, p, joins, true);
+                }
+                lacks_visit = true;
+            }
             _ => {}
         }
         if joins == Joins::Repeats {
@@ -304,11 +329,11 @@ impl Stream {
             self.found = ALL_FOUND;
             let run = self.runs.current();
             (run.explained, run.astray) = (false, false);
-            return self.take(r, p, joins, true);
+            return self.take(slot, p, joins, true);
         }
         if let Found::UsedUp(p) = found {
             if p != NONE {
-                self.settle(r.file, p);
+                self.settle(slot, p);
             }
             self.counts.again += 1;
             return Match::Again;
@@ -317,6 +342,8 @@ impl Stream {
         if joins == Joins::Begins {
             match found {
                 Some(_) => self.sleep.out_of_order(self.by_chance()),
+                // That is no sign of another job, as long as the stream explains the others.
+                None if lacks_visit => {}
                 None => self.sleep.nothing(),
             }
         }
@@ -325,7 +352,7 @@ impl Stream {
             return Match::Unpredicted;
         }
         self.counts.out_of_order += 1;
-        self.take(r, p, joins, false)
+        self.take(slot, p, joins, false)
     }
 
     /// The chance that a listed block has a position in the window, of 256.
@@ -334,11 +361,12 @@ impl Stream {
         (width * 256 / u64::from(self.list.distinct().max(1))).min(256) as u32
     }
 
-    /// The same for a reference whose file is listed next far away: while the stream explains other runs.
+    /// The same for a reference whose file is listed next far away: while the stream explains other runs, or most
+    /// references (one long run is one among many where every other reference has slipped in).
     fn is_missing_visit(&mut self) -> bool {
         let (explained, all) = self.runs.explained();
         let run = self.runs.current();
-        let missing = run.missed < MISSED && 2 * explained >= all;
+        let missing = run.missed < MISSED && (2 * explained >= all || 2 * self.found >= ALL_FOUND);
         run.missed += u32::from(missing);
         missing
     }
@@ -351,15 +379,12 @@ impl Stream {
         missing
     }
 
-    /// Where the reference belongs, without a jump.
+    /// Where the reference belongs that is not the very next one, without a jump.
     fn find(&self, r: Reference, file: &FileState, joins: Joins) -> Found {
         let known = file.place == self.place;
         let at = if known { file.at } else { [NONE; 2] };
         let at_before = file.at[0];
         let frontier = self.frontier.at();
-        if at[0] != NONE && at[0] + 1 == frontier && self.fits(r.block, frontier) {
-            return Found::Expected(frontier);
-        }
         // A second read of the same block is not the block's next turn.
         let repeats = joins == Joins::Repeats;
         let (before, from) = self.list.around(r.block, frontier);
@@ -417,6 +442,7 @@ impl Stream {
         }
     }
 
+    #[inline]
     fn fits(&self, block: u32, p: u32) -> bool {
         self.list.block_at(p) == block && !self.used.contains(p)
     }
@@ -456,16 +482,23 @@ impl Stream {
     }
 
     /// Uses a position up.
-    fn take(&mut self, r: Reference, p: u32, joins: Joins, expected: bool) -> Match {
+    fn take(&mut self, slot: usize, p: u32, joins: Joins, expected: bool) -> Match {
         self.used.insert(p);
         self.counts.matched += 1;
         if expected {
-            self.settle(r.file, p);
+            self.settle(slot, p);
             let run = self.runs.current();
             let begins = !run.explained && !run.astray;
             run.explained = !run.astray;
             run.missed = 0;
             let (length, run_explained) = (run.length, run.explained);
+            let far = p.abs_diff(self.frontier.at()) > BESIDE;
+            let follows = !far || p.abs_diff(self.far) <= BESIDE;
+            let sampled = (begins || run.unsampled) && follows;
+            run.unsampled = (begins || run.unsampled) && !follows;
+            if far {
+                self.far = p;
+            }
             if begins {
                 self.sleep.expected();
                 (self.wait, self.waited) = (0, 0);
@@ -473,19 +506,18 @@ impl Stream {
                 self.sleep.continued();
             }
             self.frontier.note(p + 1);
-            // Outside of the window a run is one sample, however long: a file that is read earlier than it was must
-            // not take the stream along.
-            if begins || (length.is_multiple_of(PIECE) && self.in_window(p)) {
+            // A single reference far away says nothing: another one must follow it. Outside of the window a run is one
+            // sample, however long: a file that is read earlier than it was must not take the stream along.
+            if sampled || (length.is_multiple_of(PIECE) && self.in_window(p)) {
                 self.sample(p + 1);
             }
         } else {
             let run = self.runs.current();
             run.astray = !run.explained;
             let place = self.place;
-            if let Some(file) = self.list.file_mut(r.file) {
-                file.at = if file.place == place { [file.at[0], p] } else { [p, NONE] };
-                file.place = place;
-            }
+            let file = self.list.file_mut(slot);
+            file.at = if file.place == place { [file.at[0], p] } else { [p, NONE] };
+            file.place = place;
             // Nothing comes in order: the stream goes on with what there is.
             if joins == Joins::Begins && self.runs.explained().0 == 0 {
                 self.sample(p + 1);
@@ -495,13 +527,13 @@ impl Stream {
     }
 
     /// The file has come to this position.
-    fn settle(&mut self, file: u32, p: u32) {
-        let (ordinal, place) = (self.list.ordinal(p), self.place);
+    fn settle(&mut self, slot: usize, p: u32) {
+        let place = self.place;
         let near = |list: &List, at: u32| {
             let expected = if at == NONE { 0 } else { list.ordinal(at).saturating_add(1) };
-            ordinal.abs_diff(expected)
+            list.ordinal(p).abs_diff(expected)
         };
-        let Some(&state) = self.list.file(file) else { return };
+        let state = *self.list.file(slot);
         let at = if state.place != place {
             [p, NONE]
         } else if state.at[1] != NONE && near(&self.list, state.at[1]) < near(&self.list, state.at[0]) {
@@ -511,9 +543,8 @@ impl Stream {
         } else {
             state.at
         };
-        if let Some(file) = self.list.file_mut(file) {
-            (file.at, file.place) = (at, place);
-        }
+        let file = self.list.file_mut(slot);
+        (file.at, file.place) = (at, place);
     }
 
     fn sample(&mut self, after: u32) {

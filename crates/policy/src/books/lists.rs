@@ -5,6 +5,7 @@ use super::credit::Credit;
 use crate::action::Action;
 use crate::blocks::{BlockId, Mark, NO_POOL, State};
 use crate::ids::{Block, ManagerId, ProcessId};
+use crate::knowledge::Met;
 
 /// Positions around the cursor at which a reference is taken for the one that is listed there, before its block has
 /// arrived and the alignment is asked.
@@ -185,15 +186,13 @@ impl Books {
     /// Matches a reference against the manager's lists; says whether one had predicted it. Blocks that it shows to be
     /// named in vain are the first that the manager gives up.
     pub(super) fn match_list(&mut self, manager: ManagerId, process: ProcessId, b: BlockId) -> bool {
-        if self.knowledge.list_count(manager) == 0 {
+        let met = self.knowledge.reference(&self.blocks, manager, process, b);
+        if met == Met::default() {
             return false;
         }
-        let ended = self.disclosed_ahead(manager) == 0;
-        let met = self.knowledge.reference(&mut self.blocks, manager, process, b);
         if let Some(counters) = self.managers.counters_mut(manager) {
             counters.predicted += u64::from(met.predicted);
-            // What comes after the end of the lists was not predicted, and not missed either.
-            counters.unpredicted += if ended { 0 } else { u64::from(met.unpredicted) };
+            counters.unpredicted += u64::from(met.unpredicted);
             counters.skipped += u64::from(met.skipped);
             counters.lists_discarded += u64::from(met.put_aside);
         }

@@ -75,7 +75,11 @@ impl Books {
     }
 
     /// Gives the batch to the plane, in order.
+    #[inline]
     pub(crate) fn hand_over_batch(&mut self, manager: ManagerId) {
+        if self.batch.is_empty() {
+            return;
+        }
         crate::order::arrange(&mut self.batch, &self.blocks, self.config.order);
         for b in self.batch.drain(..) {
             let block = self.blocks[b].block;

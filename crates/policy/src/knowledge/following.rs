@@ -1,7 +1,9 @@
 //! Following the references through the lists: positions are used up, passed over, or come back after a jump.
 
-use super::{Knowledge, Met, reference};
-use crate::alignment::{Match, Moved};
+use std::ops::Range;
+
+use super::{Knowledge, Met, find_use, list_of, reference};
+use crate::alignment::Match;
 use crate::blocks::{BlockId, Blocks};
 use crate::ids::{ManagerId, ProcessId};
 use crate::recency::NONE;
@@ -11,44 +13,91 @@ impl Knowledge {
     /// [`Knowledge::take_unlisted`].
     pub(crate) fn reference(
         &mut self,
-        blocks: &mut Blocks,
+        blocks: &Blocks,
         manager: ManagerId,
         process: ProcessId,
         b: BlockId,
     ) -> Met {
-        let mut met = Met::default();
-        let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { return met };
+        let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { return Met::default() };
         if known.lists.is_empty() {
-            return met;
+            return Met::default();
         }
-        let matches = &mut self.matches;
-        matches.clear();
-        if known.lists.len() == 1 && known.readers.stream_of(process.0).is_none() {
+        let r = reference(blocks, b);
+        // What comes after the end of the lists was not predicted, and not missed either.
+        let ended = known.lists.iter().all(|l| l.ahead() == 0);
+        if known.lists.len() == 1 && known.readers.on(process.0).is_none() {
             known.readers.assign(process.0, 0);
         }
-        known.readers.reference(process.0, reference(blocks, b), |list, r, m| matches.push((list, r, m)));
-        for i in 0..self.matches.len() {
-            let (list, r, found) = self.matches[i];
-            if let Some(l) = self.list_mut(manager, list) {
-                l.note_explained(found != Match::Unpredicted);
-            }
-            match found {
-                Match::At(position) => {
-                    met.predicted += 1;
-                    self.used_up(blocks, manager, list, r.block, position);
-                }
-                Match::Again => met.predicted += 1,
-                Match::Unpredicted => met.unpredicted += 1,
-            }
-            let was_dormant = self.is_dormant(manager, list);
-            met.skipped += self.follow(blocks, manager, list);
-            met.put_aside += u32::from(!was_dormant && self.is_dormant(manager, list));
+        if let Some((list, stream)) = known.readers.on(process.0) {
+            let found = stream.reference(r);
+            let met = self.met(blocks, manager, list, b, found);
+            return if ended { Met { unpredicted: 0, ..met } } else { met };
         }
-        met
+        let mut matches = std::mem::take(&mut self.matches);
+        known.readers.reference(process.0, r, |list, r, found| matches.push((list, r.block, found)));
+        self.is_behind = true;
+        let mut all = Met::default();
+        for (list, b, found) in matches.drain(..) {
+            let met = self.met(blocks, manager, list, b, found);
+            all.predicted += met.predicted;
+            all.unpredicted += if ended { 0 } else { met.unpredicted };
+            all.skipped += met.skipped;
+            all.put_aside += met.put_aside;
+        }
+        (self.matches, self.is_behind) = (matches, false);
+        all
     }
 
-    fn is_dormant(&self, manager: ManagerId, list: usize) -> bool {
-        self.list(manager, list).is_some_and(super::List::is_dormant)
+    /// A reference to `b` was matched in a list.
+    #[inline]
+    fn met(&mut self, blocks: &Blocks, manager: ManagerId, list: usize, b: BlockId, found: Match) -> Met {
+        let Some((number, stream, l)) = list_of(&mut self.known, manager, list) else {
+            return Met::default();
+        };
+        let explained = found != Match::Unpredicted;
+        l.note_explained(explained);
+        let was_dormant = l.is_dormant();
+        let mut rebuilds = false;
+        if let Match::At(position) = found
+            && let Some(u) = find_use(&self.uses, blocks, manager, number, b)
+        {
+            l.note_match(position);
+            rebuilds = stream.is_completed(position) && l.completion.judge(true);
+            let first = &mut self.uses[u as usize].first;
+            // Else it is an older one, passed over already, or late.
+            if !rebuilds && (*first == NONE || *first <= position) {
+                let is_only_one = stream.is_only_one(position, l.passed());
+                let next = if is_only_one { NONE } else { l.next_counting(stream, b, l.passed()) };
+                let first = std::mem::replace(first, next);
+                l.replace(blocks, b, manager, first, next);
+            }
+        }
+        if rebuilds {
+            self.rebuild(blocks, manager, list);
+        }
+        // The cursor follows; positions are passed over, or come back.
+        let Some((_, stream, l)) = list_of(&mut self.known, manager, list) else { return Met::default() };
+        let resumed = stream.take_resumed();
+        if l.set_cursor(stream.frontier(), stream.is_asleep()) {
+            self.unlisted.extend(l.cached_uses().filter_map(|p| stream.block_at(p)));
+        }
+        let mut met = Met {
+            predicted: u32::from(explained),
+            unpredicted: u32::from(!explained),
+            skipped: 0,
+            put_aside: u32::from(!was_dormant && l.is_dormant()),
+        };
+        let (from, to) = (l.passed(), l.late_before());
+        if resumed {
+            self.rebuild(blocks, manager, list);
+        } else if to > from {
+            l.set_passed(to);
+            // What was used up is no block's next use.
+            if self.is_behind || stream.first_unused(from..to).is_some() {
+                met.skipped = self.pass_over(blocks, manager, list, from..to);
+            }
+        }
+        met
     }
 
     /// Blocks that lost their next use since the last call.
@@ -61,83 +110,17 @@ impl Knowledge {
         self.passed_by.pop()
     }
 
-    /// The first position of a block from `from` on that counts.
-    pub(super) fn next_counting(&self, manager: ManagerId, list: usize, b: BlockId, mut from: u32) -> u32 {
-        let Some(known) = self.of(manager) else { return NONE };
-        let Some(stream) = known.readers.stream(list) else { return NONE };
-        let counts = known.lists[list].completion.counts();
-        // Completed positions that do not count are passed by, a few at most.
-        for _ in 0..4 {
-            match stream.next_use_from(b, from) {
-                Some(p) if !counts && stream.is_completed(p) => from = p + 1,
-                found => return found.unwrap_or(NONE),
-            }
-        }
-        NONE
-    }
-
-    /// A position was used up: its block is needed at its next one.
-    fn used_up(&mut self, blocks: &Blocks, manager: ManagerId, list: usize, b: BlockId, position: u32) {
-        let Some(u) = self.find_use(blocks, manager, list, b) else { return };
-        let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { return };
-        let (Some(stream), l) = (known.readers.stream(list), &mut known.lists[list]) else { return };
-        l.note_match(position);
-        if stream.is_completed(position) && l.completion.judge(true) {
-            self.rebuild(blocks, manager, list);
-            return;
-        }
-        let first = self.uses[u as usize].first;
-        if first != NONE && first > position {
-            // An older one, passed over already, or late.
-            return;
-        }
-        let passed = l.passed();
-        let next = self.next_counting(manager, list, b, passed);
-        self.uses[u as usize].first = next;
-        let Some(l) = self.list_mut(manager, list) else { return };
-        if first != NONE {
-            l.unplace(blocks, b, first);
-        }
-        if next != NONE {
-            l.place(blocks, b, manager, next);
-        }
-    }
-
-    /// Follows the alignment of a list to where it is now: the cursor moves, positions are passed over, or come back.
-    /// Gives how many were passed over.
-    fn follow(&mut self, blocks: &Blocks, manager: ManagerId, list: usize) -> u32 {
-        let Some(Some(known)) = self.known.get_mut(manager.0 as usize) else { return 0 };
-        let Some(stream) = known.readers.stream_mut(list) else { return 0 };
-        let mut resumed = false;
-        while let Some(moved) = stream.take_moved() {
-            resumed |= matches!(moved, Moved::Resumed(_));
-        }
-        let (cursor, asleep) = (stream.frontier(), stream.is_asleep());
-        let l = &mut known.lists[list];
-        if l.set_cursor(cursor, asleep) {
-            self.unlisted.extend(l.cached_uses().filter_map(|p| stream.block_at(p)));
-        }
-        if resumed {
-            self.rebuild(blocks, manager, list);
-            return 0;
-        }
-        let to = l.late_before();
-        if to <= l.passed() { 0 } else { self.pass_over(blocks, manager, list, to) }
-    }
-
-    /// Passes over the positions before `to` that were not used up.
-    fn pass_over(&mut self, blocks: &Blocks, manager: ManagerId, list: usize, to: u32) -> u32 {
-        let Some(l) = self.list_mut(manager, list) else { return 0 };
-        let from = l.passed();
-        l.set_passed(to);
+    /// Passes over the positions of a range that were not used up. Gives how many were passed over.
+    fn pass_over(&mut self, blocks: &Blocks, manager: ManagerId, list: usize, range: Range<u32>) -> u32 {
         let (mut skipped, mut judged) = (0, false);
-        for position in from..to {
-            let Some(stream) = self.stream(manager, list) else { break };
-            let (Some(b), completed, live) =
-                (stream.block_at(position), stream.is_completed(position), stream.is_live(position))
-            else {
-                break;
-            };
+        let mut left = range.clone();
+        while let Some(stream) = self.stream(manager, list)
+            && let Some(position) =
+                if self.is_behind { left.clone().next() } else { stream.first_unused(left.clone()) }
+            && let Some(b) = stream.block_at(position)
+        {
+            left.start = position + 1;
+            let (completed, live) = (stream.is_completed(position), stream.is_live(position));
             if completed && live {
                 judged |= self.list_mut(manager, list).is_some_and(|l| l.completion.judge(false));
             }
@@ -146,9 +129,9 @@ impl Knowledge {
                 continue;
             }
             skipped += 1;
-            let next = self.next_counting(manager, list, b, to);
+            let Some((_, stream, l)) = list_of(&mut self.known, manager, list) else { break };
+            let next = l.next_counting(stream, b, range.end);
             self.uses[u as usize].first = next;
-            let Some(l) = self.list_mut(manager, list) else { break };
             l.unplace(blocks, b, position);
             if next == NONE {
                 self.unlisted.push(b);

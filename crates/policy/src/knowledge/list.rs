@@ -3,8 +3,10 @@
 use super::completion::Completion;
 use super::positions::PositionSet;
 use super::waiting::Waiting;
+use crate::alignment::Stream;
 use crate::blocks::{BlockId, Blocks, Mark, State};
 use crate::ids::{DiskId, ManagerId};
+use crate::recency::NONE;
 
 /// How far late references reach is forgotten by this share with each reference that is in order.
 const LATE_DECAY: u32 = 256;
@@ -83,6 +85,7 @@ impl List {
     }
 
     /// References at or after the cursor.
+    #[inline]
     pub(crate) fn ahead(&self) -> u32 {
         self.held_ahead().saturating_add(self.waiting.len())
     }
@@ -216,7 +219,7 @@ impl List {
         match blocks[b].state {
             State::Cached if blocks[b].owner() == Some(manager) => self.cached.insert(position),
             State::Absent | State::Leaving if !blocks[b].is(Mark::Unfetchable) => {
-                let disk = blocks.disk(b).0 as usize;
+                let disk = self.disk_of(blocks, b);
                 self.missing[disk].insert(position);
                 if let Some(anywhere) = &mut self.missing_anywhere {
                     anywhere.insert(position);
@@ -227,10 +230,41 @@ impl List {
         }
     }
 
+    /// A block's next use is another one than it was; `NONE` where it has none.
+    #[inline]
+    pub(super) fn replace(&mut self, blocks: &Blocks, b: BlockId, manager: ManagerId, first: u32, next: u32) {
+        if first != NONE {
+            self.unplace(blocks, b, first);
+        }
+        if next != NONE {
+            self.place(blocks, b, manager, next);
+        }
+    }
+
+    /// The first position of a block from `from` on that counts; `NONE` if there is none.
+    pub(super) fn next_counting(&self, stream: &Stream, b: BlockId, mut from: u32) -> u32 {
+        // Completed positions that do not count are passed by, a few at most.
+        for _ in 0..4 {
+            match stream.next_use_from(b, from) {
+                Some(p) if !self.completion.counts() && stream.is_completed(p) => from = p + 1,
+                found => return found.unwrap_or(NONE),
+            }
+        }
+        NONE
+    }
+
+    #[inline]
+    fn disk_of(&self, blocks: &Blocks, b: BlockId) -> usize {
+        if self.missing.len() == 1 { 0 } else { blocks.disk(b).0 as usize }
+    }
+
     #[inline]
     pub(super) fn unplace(&mut self, blocks: &Blocks, b: BlockId, position: u32) {
-        self.cached.remove(position);
-        let disk = blocks.disk(b).0 as usize;
+        // It is in one of the sets, if in any.
+        if self.cached.remove(position) {
+            return;
+        }
+        let disk = self.disk_of(blocks, b);
         if self.missing[disk].remove(position) {
             if let Some(anywhere) = &mut self.missing_anywhere {
                 anywhere.remove(position);

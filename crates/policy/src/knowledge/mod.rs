@@ -113,7 +113,9 @@ pub(crate) struct Knowledge {
     /// Blocks whose next use was passed over, and that are named once more.
     passed_by: Vec<BlockId>,
     /// What the reference at hand matched; kept for its memory.
-    matches: Vec<(usize, Reference, Match)>,
+    matches: Vec<(usize, BlockId, Match)>,
+    /// Some of that is used up in the alignment, and not here yet: a new reader's first references come together.
+    is_behind: bool,
     /// Blocks that a list names no more as its oldest positions are released; kept for its memory.
     unnamed: Vec<BlockId>,
 }
@@ -145,6 +147,7 @@ impl Knowledge {
             unlisted: Vec::new(),
             passed_by: Vec::new(),
             matches: Vec::new(),
+            is_behind: false,
             unnamed: Vec::new(),
         }
     }
@@ -436,13 +439,10 @@ impl Knowledge {
     pub(crate) fn decline(&mut self, blocks: &Blocks, manager: ManagerId, list: usize, position: u32) {
         let Some(b) = self.block_at(manager, list, position) else { return };
         let Some(u) = self.find_use(blocks, manager, list, b) else { return };
-        let next = self.next_counting(manager, list, b, position + 1);
+        let Some((_, stream, l)) = list_of(&mut self.known, manager, list) else { return };
+        let next = l.next_counting(stream, b, position + 1);
         self.uses[u as usize].first = next;
-        let Some(l) = self.list_mut(manager, list) else { return };
-        l.unplace(blocks, b, position);
-        if next != NONE {
-            l.place(blocks, b, manager, next);
-        }
+        l.replace(blocks, b, manager, position, next);
     }
 
     /// The measured chance that a position is used about when it is expected; 1 before anything was measured.
@@ -507,15 +507,7 @@ impl Knowledge {
 
     #[inline]
     fn find_numbered(&self, blocks: &Blocks, manager: ManagerId, number: u16, b: BlockId) -> Option<u32> {
-        let mut u = blocks[b].first_use;
-        while u != NONE {
-            let this = &self.uses[u as usize];
-            if u32::from(this.manager) == manager.0 && this.list == number {
-                return Some(u);
-            }
-            u = this.other;
-        }
-        None
+        find_use(&self.uses, blocks, manager, number, b)
     }
 
     /// The number of a list in the uses.
@@ -548,7 +540,34 @@ impl Knowledge {
 }
 
 /// A block as alignment knows it.
+#[inline]
 fn reference(blocks: &Blocks, b: BlockId) -> Reference {
     let block = blocks[b].block;
     Reference { block: b, file: block.file.0, index: block.index }
+}
+
+/// The use of a block in the list of a manager's that has this number.
+#[inline]
+fn find_use(uses: &[Use], blocks: &Blocks, manager: ManagerId, number: u16, b: BlockId) -> Option<u32> {
+    let mut u = blocks[b].first_use;
+    while u != NONE {
+        let this = &uses[u as usize];
+        if u32::from(this.manager) == manager.0 && this.list == number {
+            return Some(u);
+        }
+        u = this.other;
+    }
+    None
+}
+
+/// A list of a manager's: its number in the uses, its alignment, and what is known of it.
+#[inline]
+fn list_of(
+    known: &mut [Option<Box<Known>>],
+    manager: ManagerId,
+    list: usize,
+) -> Option<(u16, &mut alignment::Stream, &mut List)> {
+    let known = known.get_mut(manager.0 as usize)?.as_deref_mut()?;
+    let number = known.base.wrapping_add(list as u16);
+    Some((number, known.readers.stream_mut(list)?, known.lists.get_mut(list)?))
 }

@@ -1,4 +1,4 @@
-//! Which positions are used up: a bit each.
+//! A set of positions, a bit each: which are used up.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -8,7 +8,7 @@ const WORD: u32 = u64::BITS;
 
 /// A set of positions that can be cleared from one on, and of which the first ones can be released.
 #[derive(Debug, Default)]
-pub(crate) struct Used {
+pub(crate) struct Bits {
     words: VecDeque<u64>,
     /// Words that were released.
     released: u32,
@@ -16,24 +16,61 @@ pub(crate) struct Used {
     end: u32,
 }
 
-impl Used {
+/// Makes room for one more without doubling: a sixteenth is spare at most.
+#[inline]
+pub(crate) fn reserve_some<T>(all: &mut VecDeque<T>) {
+    if all.len() == all.capacity() {
+        all.reserve_exact(all.len() / 16 + 16);
+    }
+}
+
+impl Bits {
+    #[inline]
     fn word(&self, position: u32) -> Option<usize> {
         Some((position / WORD).checked_sub(self.released)? as usize)
     }
 
+    #[inline]
     pub(crate) fn contains(&self, position: u32) -> bool {
         let word = self.word(position).and_then(|word| self.words.get(word));
         word.is_some_and(|word| word & (1 << (position % WORD)) != 0)
     }
 
+    /// Which of the 64 positions from one on are members: the lowest bit is the first of them.
+    #[inline]
+    pub(crate) fn from(&self, position: u32) -> u64 {
+        let word = |at: Option<usize>| at.and_then(|at| self.words.get(at)).copied().unwrap_or(0);
+        let (low, shift) = (word(self.word(position)) >> (position % WORD), position % WORD);
+        if shift == 0 {
+            return low;
+        }
+        low | (word(position.checked_add(WORD).and_then(|next| self.word(next))) << (WORD - shift))
+    }
+
     /// Adds a position of a list; one that was released is none.
+    #[inline]
     pub(crate) fn insert(&mut self, position: u32) {
         let Some(word) = self.word(position) else { return };
-        if word >= self.words.len() {
-            self.words.resize(word + 1, 0);
+        while word >= self.words.len() {
+            reserve_some(&mut self.words);
+            self.words.push_back(0);
         }
         self.words[word] |= 1 << (position % WORD);
         self.end = self.end.max(position + 1);
+    }
+
+    /// The first position of a range that is no member.
+    #[inline]
+    pub(crate) fn first_absent(&self, range: Range<u32>) -> Option<u32> {
+        let mut at = range.start;
+        while at < range.end {
+            let members = self.from(at).trailing_ones();
+            if members < WORD {
+                return Some(at + members).filter(|at| *at < range.end);
+            }
+            at = at.checked_add(WORD)?;
+        }
+        None
     }
 
     /// Takes out all members from `position` on; gives the range that they were in.
