@@ -3,7 +3,8 @@
 //! The child is this executable again, as `foretell exec-when-told SOCKET PROGRAM ARGS…`. It connects to
 //! an abstract socket of ours and waits for one byte; then it becomes the program (same process, same
 //! descriptors, environment and terminal). When our side dies the kernel closes the socket, and the child
-//! becomes the program all the same. Nothing is inherited by the program: the socket closes on exec.
+//! becomes the program all the same, also if it comes only then. Nothing is inherited by the program: the
+//! socket closes on exec.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
@@ -20,10 +21,17 @@ use crate::terminal::{warn, with_causes};
 use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
 
 /// The hidden subcommand of the child.
 pub const EXEC_WHEN_TOLD: &str = "exec-when-told";
+
+/// How the names of the sockets begin; the number of the process that made them follows.
+const START: &str = "foretell-start-";
+
+/// How often, and how long apart, a child asks whether it has another parent.
+const PARENT_LOOKS: u32 = 100;
+const PARENT_LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Why `foretell run` did not run the program, each with the exit code that env(1), nohup(1) and timeout(1)
 /// have for it, so that a script can tell it from what the program itself says. (What is wrong with the
@@ -119,7 +127,7 @@ impl Program {
         set: impl FnOnce(&mut Command),
     ) -> Result<Program> {
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        let name = format!("foretell-start-{}-{}", std::process::id(), since.as_nanos());
+        let name = format!("{START}{}-{}", std::process::id(), since.as_nanos());
         let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)
             .context("cannot make a socket to start the program with")?;
         listener.set_nonblocking(true)?;
@@ -322,12 +330,29 @@ pub fn exec_when_told(mut arguments: impl Iterator<Item = OsString>) -> u8 {
                 }
             }
         });
-    if let Err(e) = told {
+    if let Err(e) = told
+        && !(e.kind() == io::ErrorKind::ConnectionRefused && starter_has_ended(&socket))
+    {
         let what = format!("'{EXEC_WHEN_TOLD}' cannot reach the foretell that started it ({e})");
         return not_run(&NotRun::Failed(what));
     }
     let error = Command::new(&program).args(arguments).exec();
     not_run(&NotRun::executing(&program, &error))
+}
+
+/// Whether the foretell that made a socket of this name and started us has ended: before we came to it, and the program runs
+/// anyway. Not if the name is none of ours.
+fn starter_has_ended(socket: &OsStr) -> bool {
+    let of_starter = socket.to_str().and_then(|name| name.strip_prefix(START)?.split_once('-'));
+    let Some(starter) = of_starter.and_then(|(pid, _)| pid.parse::<i32>().ok()) else { return false };
+    // Who ends closes his sockets before his children get another parent.
+    for _ in 0..PARENT_LOOKS {
+        if getppid().is_none_or(|parent| parent.as_raw_nonzero().get() != starter) {
+            return true;
+        }
+        std::thread::sleep(PARENT_LOOK_EVERY);
+    }
+    false
 }
 
 /// Says why, and gives the exit code for it.

@@ -7,7 +7,8 @@ mod harness;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
-use harness::{SlowDisk, Tree, can_control, foretell, number, statistics};
+use harness::slow_disk::SlowDisk;
+use harness::{Tree, can_control, foretell, number, statistics};
 
 #[test]
 fn of_scattered_blocks_many_come_with_one_movement_and_what_lies_between_does_not_stay() {

@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use foretell_cgroup::{Controller, MemoryGroup, Place};
-use harness::{Ended, FORETELL, Hosts, SlowDisk, Tree, can_control, foretell};
+use harness::slow_disk::SlowDisk;
+use harness::{Ended, FORETELL, Hosts, Tree, can_control, foretell};
 use serde_json::Value;
 
 /// A job's directory, its files and its knowledge.
@@ -195,6 +196,7 @@ fn on_the_first_night_directories_are_listed_ahead() {
     assert_eq!((night.code, night.stdout.trim()), (Some(0), "1501"), "{}", night.stderr);
     let told: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
     let directories = &told["guesses"]["directories"];
+    assert!(directories.is_object(), "{told}");
     let number = |what: &str| directories[what].as_u64().unwrap();
     assert!(number("used") > 200, "of 601 directories: {directories}");
     assert!(number("wrong") < 30, "{directories}");

@@ -11,7 +11,8 @@
 //!
 //! A night on which enough was saved by guessing what comes next is worth to be watched whatever else is decided: no night of
 //! such a job is left alone. What was saved is an estimate, and where threads wait beside each other no good one. A job of
-//! which it is too much to be believed runs alone once, and again every [`CONTROL`]th night, to compare with.
+//! which it is too much to be believed runs alone on the third night, and again every [`CONTROL`]th one. Where there is such
+//! a night to compare with, the times decide.
 //!
 //! Only nights that ended as the job usually ends count: one that failed after a second says nothing.
 
@@ -95,16 +96,16 @@ pub fn tonight(nights: &[Night], has_recording: bool) -> Tonight {
 fn doubt(nights: &[Night]) -> Option<Tonight> {
     let usual = usual_exit_code(nights);
     let last = nights.iter().rev().take(CONTROL).filter(|night| Some(night.exit_code) == usual);
-    let of = |how: How| last.clone().filter(move |night| night.how == how).take(COMPARED);
-    let watched = of(How::Watched).next()?;
-    let Some(alone_s) = middle(of(How::Alone)) else {
+    let guessed = || last.clone().filter(|night| night.saved_s.is_some()).take(COMPARED);
+    let watched = guessed().next()?;
+    let Some(alone_s) = middle(last.clone().filter(|night| night.how == How::Alone).take(COMPARED)) else {
         let Night { elapsed_s, wait_s, saved_s, .. } = *watched;
         let beside = wait_s > Some(elapsed_s) || saved_s > Some(INCREDIBLE * elapsed_s);
-        let is_time = beside && of(How::Watched).nth(GUESSED - 1).is_some();
+        let is_time = beside && guessed().nth(GUESSED - 1).is_some();
         let why = "what guessing has saved is seen beside a night alone";
         return is_time.then(|| Tonight::Alone(why.to_owned()));
     };
-    let guessed_s = middle(of(How::Watched))?;
+    let guessed_s = middle(guessed())?;
     let why = || format!("with what it came to guessed it took {guessed_s:.2} s, by itself {alone_s:.2} s");
     (guessed_s > WORSE * alone_s).then(|| Tonight::Alone(why()))
 }
@@ -190,7 +191,8 @@ pub fn by_itself<'a>(nights: impl DoubleEndedIterator<Item = &'a Night>) -> Opti
 fn middle<'a>(nights: impl Iterator<Item = &'a Night>) -> Option<f64> {
     let mut times: Vec<f64> = nights.map(|night| night.elapsed_s).collect();
     times.sort_unstable_by(f64::total_cmp);
-    times.get(times.len() / 2).copied()
+    // Of two the quicker one: the other may have met with others.
+    times.get(times.len().saturating_sub(1) / 2).copied()
 }
 
 #[cfg(test)]

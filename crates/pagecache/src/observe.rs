@@ -196,7 +196,7 @@ struct PassedOver {
     asked: Instant,
 }
 
-/// To ask how often programs have not been run takes ten calls.
+/// To ask how often programs have not been run takes a call for each that is attached: nine to eleven.
 const ASK_EVERY: Duration = Duration::from_millis(10);
 
 impl Observer {
@@ -387,7 +387,9 @@ impl Observer {
     pub fn lost_events(&self) -> u64 {
         let mut passed_over = self.passed_over.get();
         if passed_over.asked.elapsed() >= ASK_EVERY {
-            passed_over = PassedOver { times: self.object.passed_over(), asked: Instant::now() };
+            // Where the kernel does not answer about a program for once the sum is less, and what was counted stays counted.
+            let times = passed_over.times.max(self.object.passed_over());
+            passed_over = PassedOver { times, asked: Instant::now() };
             self.passed_over.set(passed_over);
         }
         self.control.lost_events.load(Ordering::Relaxed) + passed_over.times

@@ -26,7 +26,7 @@ pub struct Status {
     /// The counts of all since the plane was opened.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Observations that were lost because the ring was full; residency was corrected after each.
+    /// Observations that were lost because the ring was full or the kernel passed the observer over (Linux 7.0 and later); residency was corrected after each.
     pub lost_events: u64,
     /// Bytes that the block layer read for the observed processes and for our prefetches.
     pub device_read_bytes: u64,

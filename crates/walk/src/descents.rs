@@ -26,6 +26,7 @@ use serde::Serialize;
 
 use crate::asked::{Asked, Came};
 use crate::pays::Pays;
+use crate::tops::Tops;
 use crate::trust::Trust;
 use crate::waits::Waits;
 use crate::walks::{Look, Wanted};
@@ -62,6 +63,10 @@ const ASKED: usize = 8 * MOST_AHEAD;
 const HELD: usize = 1 << 14;
 /// Processes that are followed; for one more, all are forgotten.
 const PROCESSES: usize = 4096;
+/// Of the directories that are left to it a program is seen in one of so many at least.
+const SKIPS: u64 = 8;
+/// Directories above one another of which it is found out that a program goes through them, though it was not seen there.
+const LEVELS: usize = 3;
 /// Directories in which a program may have waited one after the other and not been seen.
 const UNSEEN: usize = 2 * LATE;
 /// A way that has so little less of a score than the best may be the right one; so many of them are tried.
@@ -92,6 +97,24 @@ pub struct Contents {
     pub directories: Vec<(OsString, u64)>,
     /// How many other names there are in it.
     pub others: usize,
+}
+
+impl Contents {
+    /// Nothing.
+    pub(crate) fn none(directory: &Arc<Path>) -> Contents {
+        Contents { directory: Arc::clone(directory), directories: Vec::new(), others: 0 }
+    }
+}
+
+/// What is known of a directory that was come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Inside {
+    /// Nothing.
+    Unknown,
+    /// It is being listed.
+    Wanted,
+    /// What is in it.
+    Known,
 }
 
 /// How good the guesses were.
@@ -141,6 +164,8 @@ struct At {
 struct Route {
     passed: Vec<Rc<Node>>,
     unasked: Vec<Rc<Node>>,
+    /// How many were left to the program.
+    left: u64,
 }
 
 /// Follows programs through the directories of trees.
@@ -148,14 +173,17 @@ struct Route {
 pub struct Descents {
     queues: Vec<Queue>,
     hasher: RandomState,
-    /// Directories that were come to, and whether it is known what is in them.
-    entered: HashMap<u64, bool>,
+    /// Directories that were come to.
+    entered: HashMap<u64, Inside>,
+    tops: Tops,
     /// Directories that were asked for.
     ahead: HashMap<u64, Ahead>,
     /// Directories in those.
     held: usize,
-    /// Directories that are left to the program.
+    /// Directories that are left to the program; how many of these it was seen in, and how many it seems to have passed.
     left: HashSet<u64>,
+    left_seen: u64,
+    left_passed: u64,
     processes: HashMap<u32, At>,
     /// Whether names alone are not enough; and of the last directories of which the names alone were asked for how many have
     /// come, and in how many of them the program has waited.
@@ -193,9 +221,12 @@ impl Descents {
             queues: Way::all().map(Queue::new).collect(),
             hasher: RandomState::new(),
             entered: HashMap::new(),
+            tops: Tops::default(),
             ahead: HashMap::new(),
             held: 0,
             left: HashSet::new(),
+            left_seen: 0,
+            left_passed: 0,
             processes: HashMap::new(),
             wants_inodes: false,
             names_alone: (0, 0),
@@ -252,15 +283,38 @@ impl Descents {
                 let above_id = self.id(above);
                 if !is_expected(id) && is_expected(above_id) {
                     // It was not seen in the one above, where it must have been.
-                    wanted.extend(self.arrive(above_id, &above.into()));
-                } else if self.is_waiting() && self.entered.get(&above_id) == Some(&false) {
+                    let wish = self.arrive(above_id, &above.into());
+                    let may_look = |_: &Wanted| self.tops.may_look(self.guesses.used);
+                    wanted.extend(wish.filter(may_look));
+                } else if self.is_waiting() && self.entered.get(&above_id) == Some(&Inside::Unknown) {
+                    self.entered.insert(above_id, Inside::Wanted);
                     wanted.push(Wanted::Contents(above.into(), Look::Come));
                 }
             }
             wanted.extend(self.arrive(id, &place.directory));
+            if self.is_waiting() {
+                wanted.extend(self.looked_above(&place.directory));
+            }
             self.guesses.wrong += self.asked.given_up(self.clock);
         }
         wanted.extend(self.wanted());
+        wanted
+    }
+
+    /// A directory in two of whose own a program has been is one that it goes through, even if it was not seen there. Returns
+    /// the wish to know what is in those above this one of which that is found out now.
+    fn looked_above(&mut self, directory: &Path) -> Vec<Wanted> {
+        let mut wanted = Vec::new();
+        for (below, above) in directory.ancestors().zip(directory.ancestors().skip(1)).take(LEVELS) {
+            let [below, id] = [below, above].map(|path| self.id(path));
+            if self.entered.contains_key(&id) {
+                break;
+            }
+            if self.tops.is_second(id, below) && self.tops.may_look(self.guesses.used) {
+                self.entered.insert(id, Inside::Wanted);
+                wanted.push(Wanted::Contents(above.into(), Look::Come));
+            }
+        }
         wanted
     }
 
@@ -269,14 +323,28 @@ impl Descents {
         // What it was given, and what lies in a directory of which the names are not known yet, tells nothing.
         let is_expected = self.queues.iter().any(|queue| queue.has_near(id));
         match self.passed_before(id) {
-            Some(passed) => passed.iter().for_each(|passed| {
-                self.came(passed.id, &passed.path, false);
-            }),
-            None => self.guesses.wrong += u64::from(is_expected && self.asked.pending() > 0),
+            Some((passed, left)) => {
+                for passed in &passed {
+                    self.came(passed.id, &passed.path, false);
+                }
+                self.left_passed += left;
+                if self.left_passed > SKIPS * (self.left_seen + 1) {
+                    // It waits in those that are left to it, and would have been seen: it skips what it seems to pass.
+                    self.guesses.wrong += SAMPLE * left;
+                }
+            }
+            None if self.best().is_some() && self.asked.pending() > 0 => {
+                self.guesses.wrong += u64::from(is_expected);
+            }
+            None => {}
         }
         let is_expected = is_expected || self.queues.iter().any(|queue| queue.has_near(id));
         let is_known = self.came(id, directory, is_expected);
-        (!is_known && self.is_waiting()).then(|| Wanted::Contents(Arc::clone(directory), Look::Come))
+        if is_known || !self.is_waiting() {
+            return None;
+        }
+        self.entered.insert(id, Inside::Wanted);
+        Some(Wanted::Contents(Arc::clone(directory), Look::Come))
     }
 
     /// What is in a directory that was wanted. Returns what should be looked at now.
@@ -355,6 +423,7 @@ impl Descents {
     /// All is to come once more.
     fn forget(&mut self) {
         self.entered.clear();
+        self.tops.clear();
         self.left.clear();
         self.queues.iter_mut().for_each(Queue::clear);
     }
@@ -368,18 +437,18 @@ impl Descents {
 
     /// Directories that a program has passed that is now at this one: those before it on one of the ways that fit best, but for the
     /// last few that were not asked for. `None` if it has left these ways.
-    fn passed_before(&self, id: u64) -> Option<Vec<Rc<Node>>> {
+    fn passed_before(&self, id: u64) -> Option<(Vec<Rc<Node>>, u64)> {
         let best = self.best()?;
         // Where nothing was asked for it would have been seen, as it waits there, as a rule.
         let told = self.route(best, id).filter(|route| route.unasked.len() <= UNSEEN);
-        let Route { mut passed, mut unasked } = told.or_else(|| {
+        let Route { mut passed, mut unasked, left } = told.or_else(|| {
             let nearly = self.queues.iter().filter(|queue| queue.score >= best.score - NEARLY).take(ROUTES);
             let routes = nearly.filter_map(|queue| self.route(queue, id));
             routes.min_by_key(|route| route.unasked.len())
         })?;
         unasked.truncate(unasked.len().saturating_sub(LATE));
         passed.extend(unasked);
-        Some(passed)
+        Some((passed, left))
     }
 
     /// What is before a directory on a way.
@@ -399,7 +468,9 @@ impl Descents {
                     queue.way.descend(&mut coming, node.above[0], listed);
                 }
                 route.passed.push(node);
-            } else if !self.entered.contains_key(&node.id) && !self.left.contains(&node.id) {
+            } else if self.left.contains(&node.id) {
+                route.left += 1;
+            } else if !self.entered.contains_key(&node.id) {
                 route.unasked.push(node);
             }
         }
@@ -409,8 +480,9 @@ impl Descents {
     /// A program has come to a directory, or passed it. Returns whether it is known what is in it.
     fn came(&mut self, id: u64, path: &Path, scored: bool) -> bool {
         self.clock += 1;
+        self.left_seen += u64::from(scored && self.left.remove(&id));
         self.pays.came(self.asked.pending() > 0, self.clock);
-        self.entered.insert(id, false);
+        self.entered.insert(id, Inside::Unknown);
         let entered = &self.entered;
         self.queues.iter_mut().for_each(|queue| queue.came(id, scored, |id| entered.contains_key(&id)));
         match self.asked.came(path) {
@@ -434,7 +506,7 @@ impl Descents {
 
     /// The program has come to a directory that lies in the one of the id `above`, and these are in it.
     fn descend(&mut self, id: u64, above: u64, listed: &[Rc<Node>]) {
-        if self.entered.insert(id, true) == Some(true) {
+        if self.entered.insert(id, Inside::Known) == Some(Inside::Known) {
             return;
         }
         let new = listed.iter().filter(|node| !self.entered.contains_key(&node.id));
@@ -467,7 +539,8 @@ impl Descents {
         let in_budget = in_budget.clamp(1, ASKED as u64 / 2);
         // What has come between since they were asked for may have put some further away.
         let room = (2 * in_budget).saturating_sub(pending);
-        let distance = (self.most as u64).min(in_budget).min((FIRST_ASKED + 2 * used).saturating_sub(wrong));
+        let distance =
+            (self.most as u64).min(in_budget).min((FIRST_ASKED + 2 * used).saturating_sub(wrong).max(1));
         let mut wanted = Vec::new();
         for node in self.coming(distance as usize, room as usize) {
             let number = self.guesses.asked + self.left.len() as u64 + 1;

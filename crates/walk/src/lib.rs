@@ -32,6 +32,7 @@ mod listing;
 mod pays;
 mod steps;
 mod streams;
+mod tops;
 mod trust;
 mod waits;
 mod walker;

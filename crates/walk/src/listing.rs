@@ -62,6 +62,11 @@ impl Disk {
         Disk { mounts: mounts.split(|&byte| byte == b'\n').filter_map(mount_of_a_disk).collect() }
     }
 
+    /// Is this the number of such a mount?
+    pub(crate) fn is_mount(&self, mount: u64) -> bool {
+        self.mounts.contains(&mount)
+    }
+
     /// Is there a directory on such a file system? Links are not followed, and nothing is mounted on the way
     /// (automount(8)). Before Linux 5.8 it is not told.
     pub(crate) fn has(&self, directory: &Path) -> bool {
@@ -70,7 +75,7 @@ impl Disk {
         statx(CWD, directory, flags, wanted).is_ok_and(|found| {
             let is_told = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
             let is_directory = FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory;
-            is_told && is_directory && self.mounts.contains(&found.stx_mnt_id)
+            is_told && is_directory && self.is_mount(found.stx_mnt_id)
         })
     }
 }
@@ -129,11 +134,12 @@ impl Disk {
     }
 }
 
-/// Makes the kernel know the inodes under names: in the order of their numbers, in which file systems keep them.
+/// Makes the kernel know the inodes of files: in the order of their numbers, in which file systems keep them. On a directory
+/// something else may be mounted, which may never answer; it is known when it is listed itself.
 fn look_up(directory: &Path, entries: &[Entry]) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let Ok(directory) = open(directory, flags, Mode::empty()) else { return };
-    let mut entries: Vec<&Entry> = entries.iter().collect();
+    let mut entries: Vec<&Entry> = entries.iter().filter(|entry| entry.kind == Kind::File).collect();
     entries.sort_unstable_by_key(|entry| entry.inode);
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
     for entry in entries {

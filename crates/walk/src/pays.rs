@@ -5,8 +5,9 @@
 const JUDGED: u64 = 32;
 /// and what of the waits without us may be left.
 const LEFT: f64 = 0.9;
-/// Directories for which nothing is asked if it does not pay; each time four times as many.
+/// Directories for which nothing is asked if it does not pay; each time in a row four times as many, up to the longest.
 const PAUSE: u64 = 512;
+const LONGEST_PAUSE: u64 = 1 << 14;
 
 /// Directories that came, and what was waited for them.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,8 +59,10 @@ impl Pays {
         }
         if self.helped.mean_ns() > LEFT * self.alone.mean_ns() {
             self.paused_until = clock + self.pause;
-            self.pause = self.pause.saturating_mul(4);
+            self.pause = (4 * self.pause).min(LONGEST_PAUSE);
             self.alone = Taken::default();
+        } else {
+            self.pause = PAUSE;
         }
         self.helped = Taken::default();
     }

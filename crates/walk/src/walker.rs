@@ -60,7 +60,7 @@ pub struct Means {
     pub blocks_read: fn() -> i64,
     /// How many files of the disk on which this one lies should be read at a time.
     pub readers: fn(&Path) -> usize,
-    /// Bytes of files that may be read ahead of their use; half as much again within files.
+    /// Bytes of files that may be read ahead of their use; as much again of names and inodes, and half as much within files.
     pub budget_bytes: u64,
 }
 
@@ -88,7 +88,7 @@ pub struct AllGuesses {
 enum Told {
     Visit(Visit),
     Piece(Piece),
-    Place(Place),
+    Place(Place, u64),
 }
 
 impl Walker {
@@ -115,9 +115,9 @@ impl Walker {
         let _ = self.told.try_send(Told::Piece(piece));
     }
 
-    /// The job is seen in a directory.
-    pub fn seen(&self, place: Place) {
-        let _ = self.told.try_send(Told::Place(place));
+    /// The job is seen in a directory, on the mount of this number.
+    pub fn seen(&self, place: Place, mount: u64) {
+        let _ = self.told.try_send(Told::Place(place, mount));
     }
 
     /// How good the guesses were so far.
@@ -169,13 +169,13 @@ impl Follower {
                     wanted.extend(streams.read(piece));
                     Some(&piece.path)
                 }
-                Some(Told::Place(place)) => {
+                Some(Told::Place(place, mount)) if disk.is_mount(*mount) => {
                     let (looked, absent) = self.shared.directories.take();
                     descents.looked_at(looked, absent);
                     wanted.extend(descents.seen(place));
                     Some(&place.directory)
                 }
-                None => None,
+                Some(Told::Place(..)) | None => None,
             };
             if !wanted.is_empty() {
                 if let Some(path) = path.filter(|_| !std::mem::replace(&mut has_readers, true)) {
@@ -320,7 +320,8 @@ impl Shared {
                     }
                     let mut waiting = self.waiting();
                     waiting.directories -= 1;
-                    waiting.contents.extend(contents);
+                    // One that cannot be listed is as good as empty, and need not be asked for again.
+                    waiting.contents.push(contents.unwrap_or_else(|| Contents::none(path)));
                 }
             }
             if wanted.is_large() {

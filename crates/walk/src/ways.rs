@@ -70,6 +70,9 @@ impl Way {
 
     /// The program comes, or will have come, to a directory that lies in the one of this id. Then these in it are to come.
     pub(crate) fn descend(self, coming: &mut VecDeque<Rc<Node>>, above: u64, listed: &[Rc<Node>]) {
+        if listed.is_empty() {
+            return;
+        }
         let at = match self.traversal {
             Traversal::Depth => 0,
             Traversal::Breadth => coming.len(),

@@ -49,8 +49,8 @@ impl Guessing {
             walker.read(Piece { process, file, path, pages, of, waited_ns });
         }
         for seen in watcher.take_places() {
-            let watch::Place { process, directory, waited_ns } = seen;
-            walker.seen(Place { process, directory, waited_ns });
+            let watch::Place { process, directory, mount, waited_ns } = seen;
+            walker.seen(Place { process, directory, waited_ns }, mount);
         }
     }
 

@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub)] // every test file uses its own part
 
 pub mod browser;
-mod slow_disk;
+pub mod slow_disk;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -11,8 +11,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-
-pub use slow_disk::SlowDisk;
 
 /// The command under test.
 pub const FORETELL: &str = env!("CARGO_BIN_EXE_foretell");

@@ -143,7 +143,9 @@ impl Writer<'_, '_> {
         for count in COUNTS {
             self.counter(count.name, count.help, (count.of)(&cache.counts))?;
         }
-        self.counter("lost_events", "Observations lost because the ring was full", cache.lost_events)?;
+        let help = "Observations lost: the ring was full, or (Linux 7.0 and later) the kernel passed over the \
+                    observer";
+        self.counter("lost_events", help, cache.lost_events)?;
         let help = "Bytes read from devices for the programs and for prefetches";
         self.counter_bytes("device_read", help, &[(Vec::new(), cache.device_read_bytes)])?;
         let help = "Time that programs waited for pages to be read, summed over their threads";

@@ -325,7 +325,7 @@ pub(super) fn load(config: &ObserverConfig) -> Result<Loaded, ObserveError> {
     for (sight, attached) in wanted.iter().zip(attach_all(&object, &types, &wanted)) {
         match attached.way() {
             Ok((way, links)) => {
-                object.keep(links, [READS.what, ARRIVALS, REMOVALS, FAULTS.what].contains(&sight.what));
+                object.keep(links);
                 if sight.what == READS.what && way > 0 {
                     read_hook = ReadHook::Exit;
                 }

@@ -37,8 +37,8 @@ pub(crate) struct Object {
     maps: HashMap<String, (u32, MapData)>,
     /// Its type information, in the kernel.
     described: Option<OwnedFd>,
-    /// The attached programs; first those that tell what becomes of pages.
-    attached: [Vec<Link>; 2],
+    /// The attached programs.
+    attached: Vec<Link>,
     /// The number of the kernel's function that takes the verifier's trust from a pointer.
     trust_less: Option<u32>,
 }
@@ -56,13 +56,7 @@ impl Object {
     /// Parses an object.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Object, LoadError> {
         let parsed = aya_obj::Object::parse(bytes)?;
-        Ok(Object {
-            parsed,
-            maps: HashMap::new(),
-            described: None,
-            attached: Default::default(),
-            trust_less: None,
-        })
+        Ok(Object { parsed, maps: HashMap::new(), described: None, attached: Vec::new(), trust_less: None })
     }
 
     /// Has the kernel's function of this number called where a program wants a pointer trusted less; otherwise the pointer
@@ -121,7 +115,7 @@ impl Object {
         load.btf = types.as_ptr() as u64;
         load.btf_size = types.len() as u32;
         // SAFETY: the bytes live until the call has returned.
-        self.described = Some(unsafe { descriptor(bpf_cmd::BPF_BTF_LOAD, &attributes) }?);
+        self.described = Some(unsafe { descriptor(bpf_cmd::BPF_BTF_LOAD, &mut attributes) }?);
         Ok(())
     }
 
@@ -161,21 +155,20 @@ impl Object {
         let mut attributes: bpf_attr = unsafe { std::mem::zeroed() };
         attributes.raw_tracepoint.prog_fd = program.as_raw_fd() as u32;
         // SAFETY: it points to nothing.
-        match unsafe { descriptor(bpf_cmd::BPF_RAW_TRACEPOINT_OPEN, &attributes) } {
+        match unsafe { descriptor(bpf_cmd::BPF_RAW_TRACEPOINT_OPEN, &mut attributes) } {
             Ok(link) => Ok(Link { _link: link, program }),
             Err(error) => Err(Refusal { error, log: String::new() }),
         }
     }
 
     /// Keeps programs attached that are.
-    pub(crate) fn keep(&mut self, links: Vec<Link>, of_pages: bool) {
-        self.attached[usize::from(!of_pages)].extend(links);
+    pub(crate) fn keep(&mut self, links: Vec<Link>) {
+        self.attached.extend(links);
     }
 
-    /// How often the kernel has passed over a program that tells what becomes of pages.
+    /// How often the kernel has passed over a program: less than before where it does not answer about one of them.
     pub(crate) fn passed_over(&self) -> u64 {
-        let [of_pages, _] = &self.attached;
-        of_pages.iter().filter_map(Link::passed_over).sum()
+        self.attached.iter().filter_map(Link::passed_over).sum()
     }
 
     /// Loads a program that is attached to nothing: it is run when it is asked for.
@@ -215,7 +208,7 @@ impl Object {
             *into = byte as c_char;
         }
         // SAFETY: what it points to lives until the end of this function.
-        let error = match unsafe { descriptor(bpf_cmd::BPF_PROG_LOAD, &attributes) } {
+        let error = match unsafe { descriptor(bpf_cmd::BPF_PROG_LOAD, &mut attributes) } {
             Ok(loaded) => return Ok(loaded),
             Err(error) => error,
         };
@@ -229,7 +222,7 @@ impl Object {
             let load = unsafe { &mut attributes.__bindgen_anon_3 };
             load.insns = instructions.as_ptr() as u64;
             // SAFETY: as above.
-            if let Ok(loaded) = unsafe { descriptor(bpf_cmd::BPF_PROG_LOAD, &attributes) } {
+            if let Ok(loaded) = unsafe { descriptor(bpf_cmd::BPF_PROG_LOAD, &mut attributes) } {
                 return Ok(loaded);
             }
         }
@@ -241,7 +234,7 @@ impl Object {
         load.log_buf = log.as_mut_ptr() as u64;
         load.log_size = LOG_BYTES as u32;
         // SAFETY: as above; the kernel writes no more than the bytes that there are.
-        unsafe { descriptor(bpf_cmd::BPF_PROG_LOAD, &attributes) }.map_err(|_| {
+        unsafe { descriptor(bpf_cmd::BPF_PROG_LOAD, &mut attributes) }.map_err(|_| {
             let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
             Refusal { error, log: String::from_utf8_lossy(&log[..end]).into_owned() }
         })
@@ -266,8 +259,8 @@ impl Link {
         attributes.info.bpf_fd = self.program.as_raw_fd() as u32;
         attributes.info.info_len = size_of::<bpf_prog_info>() as u32;
         attributes.info.info = found.as_mut_ptr() as u64;
-        // SAFETY: the kernel writes no more than so many bytes there.
-        unsafe { bpf(bpf_cmd::BPF_OBJ_GET_INFO_BY_FD, &attributes) }.ok()?;
+        // SAFETY: the kernel writes no more than so many bytes there, and into the attributes how many.
+        unsafe { bpf(bpf_cmd::BPF_OBJ_GET_INFO_BY_FD, &mut attributes) }.ok()?;
         // SAFETY: numbers, of which each was zero before.
         Some(unsafe { found.assume_init() }.recursion_misses)
     }
@@ -312,8 +305,8 @@ impl Callable {
         run.prog_fd = self.0.as_raw_fd() as u32;
         run.ctx_in = (&raw const argument) as u64;
         run.ctx_size_in = size_of_val(&argument) as u32;
-        // SAFETY: the argument lives until the call has returned.
-        unsafe { bpf(bpf_cmd::BPF_PROG_TEST_RUN, &attributes) }.map(drop)
+        // SAFETY: the argument lives until the call has returned; what the program answers goes into the attributes.
+        unsafe { bpf(bpf_cmd::BPF_PROG_TEST_RUN, &mut attributes) }.map(drop)
     }
 }
 
@@ -335,7 +328,7 @@ fn create(name: &str, map: &aya_obj::Map) -> Result<MapData, LoadError> {
         *into = byte as c_char;
     }
     // SAFETY: it points to nothing.
-    let fd = unsafe { descriptor(bpf_cmd::BPF_MAP_CREATE, &attributes) };
+    let fd = unsafe { descriptor(bpf_cmd::BPF_MAP_CREATE, &mut attributes) };
     let fd = fd.map_err(|io_error| MapError::CreateError { name: name.to_owned(), io_error })?;
     Ok(MapData::from_fd(fd)?)
 }
@@ -354,7 +347,7 @@ fn fill(data: &MapData, map: &aya_obj::Map) -> io::Result<()> {
         update.key = (&raw const key) as u64;
         update.__bindgen_anon_1.value = map.data().as_ptr() as u64;
         // SAFETY: the map's one value has as many bytes as its section of the object.
-        unsafe { bpf(bpf_cmd::BPF_MAP_UPDATE_ELEM, &attributes) }?;
+        unsafe { bpf(bpf_cmd::BPF_MAP_UPDATE_ELEM, &mut attributes) }?;
     }
     if map.section_kind() == EbpfSectionKind::Rodata {
         // SAFETY: as above.
@@ -362,7 +355,7 @@ fn fill(data: &MapData, map: &aya_obj::Map) -> io::Result<()> {
         // SAFETY: the part of the union that BPF_MAP_FREEZE reads.
         unsafe { &mut attributes.__bindgen_anon_2 }.map_fd = fd;
         // SAFETY: it points to nothing.
-        unsafe { bpf(bpf_cmd::BPF_MAP_FREEZE, &attributes) }?;
+        unsafe { bpf(bpf_cmd::BPF_MAP_FREEZE, &mut attributes) }?;
     }
     Ok(())
 }
@@ -370,8 +363,9 @@ fn fill(data: &MapData, map: &aya_obj::Map) -> io::Result<()> {
 /// `bpf(2)` with an answer that is a descriptor.
 ///
 /// # Safety
-/// What `attributes` points to must be as the command wants it.
-unsafe fn descriptor(command: bpf_cmd, attributes: &bpf_attr) -> io::Result<OwnedFd> {
+/// What `attributes` points to must be as the command wants it, for as long as the call takes, and ours to be written where the
+/// kernel writes.
+unsafe fn descriptor(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<OwnedFd> {
     // SAFETY: as the caller says.
     let fd = unsafe { bpf(command, attributes) }?;
     // SAFETY: the kernel has just made it for us, and nobody else knows it.
@@ -381,17 +375,19 @@ unsafe fn descriptor(command: bpf_cmd, attributes: &bpf_attr) -> io::Result<Owne
 /// `bpf(2)`. Loading may be interrupted by a signal, and then has to be asked for again (`EAGAIN`).
 ///
 /// # Safety
-/// What `attributes` points to must be as the command wants it.
-unsafe fn bpf(command: bpf_cmd, attributes: &bpf_attr) -> io::Result<i64> {
+/// What `attributes` points to must be as the command wants it, for as long as the call takes, and ours to be written where the
+/// kernel writes.
+unsafe fn bpf(command: bpf_cmd, attributes: &mut bpf_attr) -> io::Result<i64> {
     const TRIES: usize = 5;
     let mut tries = 0;
     loop {
-        // SAFETY: the kernel reads so many bytes, and what they point to is as the caller says.
+        // SAFETY: the kernel reads and writes no more than so many bytes, which are ours alone, and what they point to is as
+        // the caller says.
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_bpf,
                 command as libc::c_long,
-                std::ptr::from_ref(attributes),
+                std::ptr::from_mut(attributes),
                 size_of::<bpf_attr>(),
             )
         };

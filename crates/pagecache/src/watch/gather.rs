@@ -36,6 +36,7 @@ use super::reads::Reads;
 use super::run::Run;
 use super::tally::Tally;
 use super::visits::{Piece, Visit, Visits};
+use super::waited::Waited;
 use super::whereabouts::{Place, Whereabouts};
 use crate::descriptors::{Descriptors, Search};
 use crate::handles::Mounts;
@@ -53,32 +54,6 @@ const NAMELESS: usize = 1 << 16;
 
 /// Pages of a file that is taken for a table of a locale if it is only mapped: a MiB.
 const SMALL_PAGES: u32 = 256;
-
-/// Waits for a reference at most: for the directory, the inode, where the pages lie, and pages;
-const FOR_ONE_REFERENCE: u64 = 4;
-/// and one more for each so many pages, in which the kernel reads at the least.
-const PAGES_A_WAIT: u64 = 8;
-
-/// What a thread has waited since its last reference.
-#[derive(Debug, Clone, Copy, Default)]
-struct Waited {
-    all_ns: u64,
-    last_ns: u64,
-    times: u32,
-}
-
-impl Waited {
-    fn add(&mut self, wait_ns: u64) {
-        let all_ns = self.all_ns.saturating_add(wait_ns);
-        *self = Waited { all_ns, last_ns: wait_ns, times: self.times.saturating_add(1) };
-    }
-
-    /// What of it may have been for so many pages that are referenced: of too many waits the last.
-    fn for_pages_ns(self, pages: u64) -> u64 {
-        let most = FOR_ONE_REFERENCE + pages / PAGES_A_WAIT;
-        if u64::from(self.times) <= most { self.all_ns } else { self.last_ns }
-    }
-}
 
 /// What is known of a file.
 #[derive(Debug, Clone, Copy)]
@@ -219,7 +194,7 @@ impl Gather {
                 let waited = self.waits.contains_key(&tid);
                 let Some(first_page) = self.reads.begin(tid, file, first_page, last_page, waited) else {
                     // A piece of the read that was told before: with it, only its wait is new.
-                    let waited_ns = self.take_waits((tgid, tid), last_page.saturating_sub(first_page));
+                    let waited_ns = self.take_waits((tgid, tid), last_page.saturating_sub(first_page) + 1);
                     if let Some(run) = self.runs.get_mut(&tgid) {
                         run.access.waited_ns += waited_ns;
                     }
@@ -331,14 +306,11 @@ impl Gather {
         visits.take_pieces()
     }
 
-    /// Looks where the job's processes are, if somebody wants to know and it is time. Returns whether it will be time again
-    /// soon.
-    pub(super) fn look_where_they_are(&mut self) -> bool {
-        let matter = self.visits.is_some() && self.whereabouts.matter();
-        if matter {
-            self.whereabouts.look();
-        }
-        matter
+    /// Looks where the job's processes are, if somebody wants to know and it is time. Returns the time until the next look.
+    pub(super) fn look_where_they_are(&mut self) -> Option<std::time::Duration> {
+        self.visits.as_ref()?;
+        self.whereabouts.look();
+        self.whereabouts.until_next()
     }
 
     /// What they have waited for what they read of files, nanoseconds.
@@ -420,7 +392,7 @@ impl Gather {
 
     /// A process referenced pages of a file.
     fn reference(&mut self, (tgid, tid): (u32, u32), file: Named<'_>, first: u64, last: u64, way: Way) {
-        let waited_ns = self.take_waits((tgid, tid), last.saturating_sub(first));
+        let waited_ns = self.take_waits((tgid, tid), last.saturating_sub(first) + 1);
         let (Ok(first), Ok(last)) = (u32::try_from(first), u32::try_from(last)) else { return };
         if last == u32::MAX {
             return;
@@ -634,16 +606,6 @@ mod tests {
         observations.iter().for_each(|observation| gather.take(observation));
         gather.finish(Totals::default()).unwrap();
         Recording::read(out).unwrap()
-    }
-
-    #[test]
-    fn of_many_waits_before_a_reference_the_last_was_for_it() {
-        let mut waited = Waited::default();
-        (1..=4).for_each(|wait_ns| waited.add(wait_ns));
-        assert_eq!((waited.for_pages_ns(1), waited.all_ns), (10, 10));
-        waited.add(5);
-        assert_eq!((waited.for_pages_ns(1), waited.all_ns), (5, 15));
-        assert_eq!(waited.for_pages_ns(8), 15, "more pages may take more waits");
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod reads;
 mod run;
 mod tally;
 mod visits;
+mod waited;
 mod whereabouts;
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -39,7 +40,6 @@ pub use whereabouts::Place;
 
 use kin::Kin;
 use loading::{Loading, load};
-use whereabouts::BETWEEN_LOOKS;
 
 use crate::observe::{ObserveError, Observer, ObserverConfig};
 use crate::plane::cpu_time;
@@ -98,8 +98,8 @@ pub struct Watcher {
     gather: Gather,
     begun: Begun,
     sleep: Duration,
-    /// It is looked soon again where the job's processes are.
-    looks_again: bool,
+    /// The time until it is looked again where the job's processes are.
+    next_look: Option<Duration>,
 }
 
 /// What there was when the job began.
@@ -221,7 +221,7 @@ impl Watcher {
 
     fn new(sight: Sight, gather: Gather) -> Watcher {
         let begun = Begun { cpu: cpu_time(), ..Begun::default() };
-        Watcher { sight, gather, begun, sleep: SLEEP, looks_again: false }
+        Watcher { sight, gather, begun, sleep: SLEEP, next_look: None }
     }
 
     /// The job begins now.
@@ -276,7 +276,7 @@ impl Watcher {
         };
         let all = own.iter().chain(descriptors);
         let mut fds: Vec<_> = all.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)).collect();
-        let sleep = if self.looks_again { BETWEEN_LOOKS.min(self.sleep) } else { self.sleep };
+        let sleep = self.next_look.map_or(self.sleep, |next| next.min(self.sleep));
         let sleep = rustix::event::Timespec { tv_sec: 0, tv_nsec: sleep.subsec_nanos().into() };
         match poll(&mut fds, Some(&sleep)) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -286,7 +286,7 @@ impl Watcher {
         let ready = ready.map(|(at, _)| at).collect();
         drop(fds);
         self.take_in()?;
-        self.looks_again = self.gather.look_where_they_are();
+        self.next_look = self.gather.look_where_they_are();
         self.gather.look_at_memory();
         Ok(ready)
     }

@@ -20,9 +20,9 @@ const UNEXPLAINED_NS: u64 = 20_000_000;
 /// if this is more than one part of all its waits in so many.
 const UNEXPLAINED_SHARE: u64 = 8;
 /// Time between two looks at least,
-pub(super) const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
-/// and so many times what the last one took: a twentieth of a processor.
-const LOOK_SHARE: u32 = 20;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+/// and so many times what the last one took: an eighth of a processor.
+const LOOK_SHARE: u32 = 8;
 /// Processes that are looked at each time, those that have waited longest.
 const LOOKED_AT: usize = 8;
 /// Looks at a process after which it is not looked at any more if it has neither waited nor moved.
@@ -43,10 +43,25 @@ const PLACES: usize = 4096;
 pub struct Place {
     /// The process.
     pub process: u32,
-    /// The directory.
+    /// The directory, by the path that it has where it is mounted.
     pub directory: Arc<Path>,
+    /// The number of that mount (proc_pid_mountinfo(5)).
+    pub mount: u64,
     /// What the process has waited since it was seen last, other than for what it read of files; nanoseconds.
     pub waited_ns: u64,
+}
+
+/// A directory that a process has open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Directory {
+    path: Arc<Path>,
+    mount: u64,
+}
+
+impl Directory {
+    fn place(&self, process: u32, waited_ns: u64) -> Place {
+        Place { process, directory: Arc::clone(&self.path), mount: self.mount, waited_ns }
+    }
 }
 
 /// A process that waits.
@@ -59,9 +74,9 @@ struct Followed {
     /// and since it has moved.
     still: u32,
     /// What it had open: the path that each link shows, and the same if there is a directory.
-    open: Vec<(PathBuf, Option<Arc<Path>>)>,
+    open: Vec<(PathBuf, Option<Directory>)>,
     /// Where it was.
-    at: Option<Arc<Path>>,
+    at: Option<Directory>,
 }
 
 /// Follows the processes of a job through directories.
@@ -115,6 +130,17 @@ impl Whereabouts {
             && self.processes.values().any(|followed| followed.quiet < QUIET)
     }
 
+    /// The time until the next look, if there is somebody to be looked at: of those who move least it is long.
+    pub(super) fn until_next(&self) -> Option<Duration> {
+        if !self.matter() {
+            return None;
+        }
+        let active = self.processes.values().filter(|followed| followed.quiet < QUIET);
+        let seldom = active.map(Followed::seldom).min()?;
+        let next = self.next.map_or(Duration::ZERO, |next| next.saturating_duration_since(Instant::now()));
+        Some(next.max(BETWEEN_LOOKS * (1 << seldom)))
+    }
+
     /// Looks where they are, if it is time.
     pub(super) fn look(&mut self) {
         let now = Instant::now();
@@ -146,7 +172,12 @@ impl Whereabouts {
 impl Followed {
     /// Whether it is to be looked at in the look of this number.
     fn is_due(&self, look: u32) -> bool {
-        self.quiet < QUIET && look.is_multiple_of(1 << (self.still / STILL).min(SELDOM))
+        self.quiet < QUIET && look.is_multiple_of(1 << self.seldom())
+    }
+
+    /// It is looked at one time in 2 to the power of this.
+    fn seldom(&self) -> u32 {
+        (self.still / STILL).min(SELDOM)
     }
 
     /// The directories in which the process is now and was not before; or the one in which it still is, if it has waited.
@@ -163,31 +194,33 @@ impl Followed {
             self.open.push((path, directory));
         }
         // Where it works it is if it goes about so: the first one, of which most never change.
-        let works_at = |open: &[(PathBuf, Option<Arc<Path>>)]| open.first().and_then(|(_, at)| at.clone());
+        let works_at = |open: &[(PathBuf, Option<Directory>)]| open.first().and_then(|(_, at)| at.clone());
         let skipped = usize::from(works_at(&before) == works_at(&self.open));
         let was_open =
-            |directory: &Arc<Path>| before.iter().any(|(_, known)| known.as_ref() == Some(directory));
+            |directory: &Directory| before.iter().any(|(_, known)| known.as_ref() == Some(directory));
         let open = || self.open.iter().skip(skipped).filter_map(|(_, directory)| directory.as_ref());
-        let is_innermost =
-            |directory: &&Arc<Path>| !open().any(|other| other != *directory && other.starts_with(directory));
-        let mut places = Vec::new();
+        let is_innermost = |directory: &&Directory| {
+            !open().any(|other| other != *directory && other.path.starts_with(&directory.path))
+        };
+        let mut places: Vec<Place> = Vec::new();
         self.still = self.still.saturating_add(1);
+        let mut last = None;
         for directory in open().filter(is_innermost) {
             // One level up from where it was, what is open has been so all the time.
-            if was_open(directory)
-                && self.at.as_ref().is_none_or(|at| !at.starts_with(directory) || at == directory)
-            {
+            let is_back = |at: &Directory| at.path.starts_with(&directory.path) && at != directory;
+            if was_open(directory) && !self.at.as_ref().is_some_and(is_back) {
                 continue;
             }
-            if !places.iter().any(|place: &Place| place.directory == *directory) {
-                places.push(Place { process, directory: Arc::clone(directory), waited_ns: 0 });
+            if !places.iter().any(|place| place.directory == directory.path) {
+                places.push(directory.place(process, 0));
+                last = Some(directory.clone());
             }
         }
-        if let Some(last) = places.last() {
-            self.at = Some(Arc::clone(&last.directory));
+        if last.is_some() {
+            self.at = last;
             self.still = 0;
         } else if let Some(at) = self.at.as_ref().filter(|_| waited_ns > 0) {
-            places.push(Place { process, directory: Arc::clone(at), waited_ns: 0 });
+            places.push(at.place(process, 0));
         }
         match places.first_mut() {
             Some(first) => {
@@ -209,21 +242,17 @@ fn links(process: u32) -> Vec<(PathBuf, PathBuf)> {
     shown.filter(|(_, path)| path.is_absolute()).collect()
 }
 
-/// The path, if there is a directory behind a link of a process, and this path leads to it from here as well. What lies on a
-/// server in the network is not looked at.
-fn directory_behind(link: &Path, path: &Path) -> Option<Arc<Path>> {
+/// The directory behind a link of a process that shows this path. What lies on a server in the network is not looked at, and the
+/// path is not followed: what lies on the way may never answer, and we are who tells of the end of the job.
+fn directory_behind(link: &Path, path: &Path) -> Option<Directory> {
     if network::leads_there(link) {
         return None;
     }
-    let look = |path: &Path, flags: AtFlags| {
-        let found =
-            statx(CWD, path, flags | AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE | StatxFlags::INO).ok()?;
-        let is_directory = FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory;
-        is_directory.then_some((found.stx_dev_major, found.stx_dev_minor, found.stx_ino))
-    };
-    let there = look(link, AtFlags::empty())?;
-    let here = look(path, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)?;
-    (there == here).then(|| path.into())
+    let found = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE | StatxFlags::MNT_ID).ok()?;
+    let is_directory = FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory;
+    // Before Linux 5.8 it is not told.
+    let has_mount = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
+    (is_directory && has_mount).then(|| Directory { path: path.into(), mount: found.stx_mnt_id })
 }
 
 #[cfg(test)]
@@ -313,7 +342,7 @@ mod tests {
         assert!(!whereabouts.matter());
         (0..2 * PROCESSES as u32).for_each(|process| whereabouts.waited(process, 1));
         assert!(whereabouts.processes.len() <= PROCESSES);
-        let place = Place { process: 1, directory: Path::new("/").into(), waited_ns: 0 };
+        let place = Place { process: 1, directory: Path::new("/").into(), mount: 1, waited_ns: 0 };
         whereabouts.places = vec![place; PLACES];
         whereabouts.waited(std::process::id(), 2 * UNEXPLAINED_NS);
         whereabouts.next = None;

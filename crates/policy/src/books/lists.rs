@@ -187,7 +187,8 @@ impl Books {
     /// named in vain are the first that the manager gives up.
     pub(super) fn match_list(&mut self, manager: ManagerId, process: ProcessId, b: BlockId) -> bool {
         let met = self.knowledge.reference(&self.blocks, manager, process, b);
-        if met == Met::default() {
+        // Also a reference that is not counted, as one behind the end of the lists, may leave blocks without a next use.
+        if met == Met::default() && self.knowledge.list_count(manager) == 0 {
             return false;
         }
         if let Some(counters) = self.managers.counters_mut(manager) {
