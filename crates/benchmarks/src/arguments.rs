@@ -84,6 +84,8 @@ pub(crate) enum Name {
     Reads,
     /// First nights of jobs that walk through a tree of small files
     Walks,
+    /// First nights of jobs that go through a tree and read nothing of its files
+    Names,
     /// Two controlled processes, one foolish, under LRU-SP and LRU-S
     Foolish,
     /// The strategies of OSDI 1994 through the service, each alone, 1 ms x 8 channels

@@ -4,6 +4,7 @@ mod files;
 mod foolish;
 mod hits;
 mod model;
+mod names;
 mod neighbour;
 mod nights;
 mod reads;
@@ -168,6 +169,7 @@ pub(crate) fn prepare<'b>(name: Name, bench: &'b Bench) -> Result<Box<dyn Case +
         Name::NightsDisk => Box::new(nights::Nights::prepare(bench, true)?),
         Name::Reads => Box::new(reads::Reads::prepare(bench)?),
         Name::Walks => Box::new(walks::Walks::prepare(bench)?),
+        Name::Names => Box::new(names::Names::prepare(bench)?),
         Name::Foolish => Box::new(foolish::Foolish::prepare(bench)?),
         Name::Strategies => Box::new(strategies::Strategies::alone(bench)?),
         Name::Mixes => Box::new(strategies::Strategies::mixes(bench)?),

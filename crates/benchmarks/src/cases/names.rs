@@ -1,0 +1,120 @@
+//! `foretell learn` on the first night before jobs that go through a tree and read next to nothing of its files: they wait for
+//! names and inodes.
+//!
+//! What the kernel knows of a tree belongs to the memory cgroup of the process that made it, and can be taken back there
+//! without disturbing other programs. So each run has a tree of its own, made by a process in a group.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use foretell_cgroup::{Controller, MemoryGroup};
+use foretell_slowdisk::Timing;
+
+use super::{Bench, Case, MIB, Place};
+use crate::outcome::{Measured, Outcome, Reference, Verdict};
+use crate::program::{Job, Steering};
+
+/// Directories in each other.
+const WIDTHS: [u64; 2] = [400, 3];
+/// Memory for the programs and foretell.
+const LIMIT_MIB: u64 = 200;
+/// The kernel's readahead, KiB: its default before Linux 6.18.
+const READ_AHEAD_KB: u32 = 128;
+/// The volume: the inodes of an ext4 of this size are enough for a tree.
+const VOLUME_BYTES: u64 = 256 * MIB;
+/// The jobs, for a shell that is in the tree.
+const JOBS: [(&str, &str); 4] = [
+    ("sizes", "du -s . | cksum"),
+    ("new files", "find . -newermt 2000-01-01 | wc -l"),
+    ("names", "find . -name '*.none' | wc -l"),
+    ("by name", "ls -lR . | wc -l"),
+];
+
+pub(crate) struct Names<'b> {
+    bench: &'b Bench,
+    place: Place,
+    directories: u64,
+    state: PathBuf,
+}
+
+impl<'b> Names<'b> {
+    /// A volume, empty yet.
+    pub(crate) fn prepare(bench: &'b Bench) -> Result<Self> {
+        let directories = (WIDTHS[0] / bench.shrink).max(20);
+        let place = bench.slow_device("names", Timing::cloud_1ms(), VOLUME_BYTES)?;
+        let state = bench.launcher.scratch().join("names-learnt");
+        Ok(Names { bench, place, directories, state })
+    }
+
+    /// A tree of which the kernel knows nothing, in place of the one before.
+    fn tree(&self) -> Result<PathBuf> {
+        let tree = self.place.directory.join("tree");
+        if tree.exists() {
+            std::fs::remove_dir_all(&tree)?;
+        }
+        let place = foretell_cgroup::Place::find(
+            Controller::Memory,
+            &format!("foretell-names-{}", std::process::id()),
+        )?;
+        let group = MemoryGroup::new(place, None)?;
+        let below: Vec<String> = (0..WIDTHS[1]).map(|n| format!("e{n}")).collect();
+        let make = format!(
+            "echo $$ > '{}' && for d in $(seq {}); do for e in {}; do mkdir -p '{}'/$d/$e && \
+             for f in 1 2 3 4; do : > '{}'/$d/$e/$f; done; done; done; sync",
+            group.procs().display(),
+            self.directories,
+            below.join(" "),
+            tree.display(),
+            tree.display()
+        );
+        ensure!(Command::new("sh").args(["-c", &make]).status()?.success(), "the tree cannot be made");
+        group.reclaim()?;
+        Ok(tree)
+    }
+}
+
+impl Case for Names<'_> {
+    fn title(&self) -> String {
+        let directories = 1 + self.directories * (1 + WIDTHS[1]);
+        format!("first nights: names and inodes of {directories} directories; 1 ms x 8 channels")
+    }
+
+    fn arms(&self) -> Vec<String> {
+        let nights: &[&str] = if self.bench.kernel_only { &["kernel"] } else { &["kernel", "night 1"] };
+        JOBS.iter().flat_map(|(job, _)| nights.iter().map(move |night| format!("{job}: {night}"))).collect()
+    }
+
+    fn run(&mut self, arm: usize) -> Result<Measured> {
+        let nights = self.arms().len() / JOBS.len();
+        let (_, script) = JOBS[arm / nights];
+        let steering = if arm.is_multiple_of(nights) {
+            Steering::Kernel
+        } else {
+            // As if nothing had been learnt yet.
+            let _ = std::fs::remove_dir_all(&self.state);
+            Steering::Learn(
+                ["--state".into(), self.state.clone().into(), "--name".into(), "job".into()].into(),
+            )
+        };
+        let script = format!("cd '{}' && {script}", self.tree()?.display());
+        let command: Vec<OsString> = vec!["sh".into(), "-c".into(), script.into()];
+        let job =
+            Job { name: "job".to_owned(), command, steering, limit_bytes: LIMIT_MIB * MIB, report: None };
+        self.place.run_cold(self.bench, &[], READ_AHEAD_KB, job)
+    }
+
+    fn references(&self) -> Vec<Reference> {
+        Vec::new()
+    }
+
+    fn verdicts(&self, outcome: &Outcome) -> Vec<Verdict> {
+        let of_the_kernels = |(job, _): &(&str, &str)| {
+            let wall = |night: &str| outcome.best(&format!("{job}: {night}"), "wall_s");
+            let what = format!("{job}: night 1, elapsed, of the kernel's");
+            Some(Verdict::at_most(&what, wall("night 1")? / wall("kernel")?, 0.6))
+        };
+        JOBS.iter().filter_map(of_the_kernels).collect()
+    }
+}
