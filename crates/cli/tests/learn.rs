@@ -9,63 +9,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use foretell_cgroup::{Controller, MemoryGroup, Place};
-use harness::slow_disk::SlowDisk;
+use harness::nights::Stage;
 use harness::{Ended, FORETELL, Hosts, Tree, can_control, foretell};
 use serde_json::Value;
-
-/// A job's directory, its files and its knowledge.
-struct Stage {
-    tree: Tree,
-}
-
-impl Stage {
-    /// Files to read, 3 MiB in all.
-    fn new() -> Stage {
-        Stage { tree: Tree::new(&[("a.dat", 1 << 20), ("b.dat", 1 << 20), ("c.dat", 1 << 20)]) }
-    }
-
-    fn state(&self) -> PathBuf {
-        self.tree.file("state")
-    }
-
-    /// A night of the job `sh -c script`, with the cache cold.
-    fn night(&self, options: &[&str], script: &str) -> Ended {
-        self.tree.drop_cache();
-        let state = self.state();
-        let mut arguments = vec!["learn", "--name", "job", "--state", state.to_str().unwrap()];
-        arguments.extend(options);
-        arguments.extend(["--", "sh", "-c", script]);
-        within_limits(&arguments)
-    }
-
-    fn reads(&self) -> String {
-        let directory = self.tree.path();
-        format!(
-            "cd '{}' && for i in 1 2; do cat a.dat; cat b.dat; cat c.dat; done | cksum",
-            directory.display()
-        )
-    }
-
-    fn show(&self) -> Vec<Value> {
-        let state = self.state();
-        let shown = foretell(["learn", "--state", state.to_str().unwrap(), "--show", "job", "--json"]);
-        assert_eq!(shown.code, Some(0), "{}", shown.stderr);
-        serde_json::from_str(&shown.stdout).unwrap()
-    }
-
-    fn recording(&self) -> PathBuf {
-        self.state().join("jobs/job/recording")
-    }
-}
-
-/// Runs the command, for a minute and a half at most: a night that never ends is a failure and not a hang.
-fn within_limits(arguments: &[&str]) -> Ended {
-    let mut command = Command::new("timeout");
-    command.args(["--kill-after=5", "90", FORETELL]).args(arguments);
-    let ended = Ended::from(command.stdin(Stdio::null()).output().unwrap());
-    assert_ne!(ended.code, Some(124), "it did not end: {}", ended.stderr);
-    ended
-}
 
 /// One line of ours and nothing else on standard error.
 fn one_line(ended: &Ended) -> &str {
@@ -120,90 +66,6 @@ fn every_night_knows_all_of_many_small_files() {
         let info: Value = serde_json::from_str(&info.stdout).unwrap();
         assert!(info["files"].as_u64().unwrap() >= 400, "{how}: {info}");
     }
-}
-
-#[test]
-fn on_the_first_night_the_files_of_a_directory_are_read_ahead() {
-    if !can_control("on_the_first_night_the_files_of_a_directory_are_read_ahead") {
-        return;
-    }
-    let names: Vec<String> = (0..600).map(|n| format!("small-{n:03}.dat")).collect();
-    let files: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 20_000)).collect();
-    let stage = Stage { tree: Tree::new(&files) };
-    let out = stage.tree.file("stats.json");
-    let guesses = |options: &[&str]| {
-        let script = format!(
-            "sleep 3; cd '{}' && for f in small-*.dat; do cat $f; done | cksum",
-            stage.tree.path().display()
-        );
-        let night = stage.night(&[options, &["--stats", out.to_str().unwrap()]].concat(), &script);
-        assert_eq!(night.code, Some(0), "{}", night.stderr);
-        let told: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
-        (night, told["guesses"].clone())
-    };
-    let (night, told) = guesses(&[]);
-    assert!(told["used"].as_u64().unwrap() > 300, "{told}");
-    assert!(told["wrong"].as_u64().unwrap() < 60, "{told}");
-    assert!(night.stderr.contains("less as what it came to was guessed"), "{}", night.stderr);
-    let info = foretell(["trace", "info", "--json", stage.recording().to_str().unwrap()]);
-    let info: Value = serde_json::from_str(&info.stdout).unwrap();
-    assert!(info["files"].as_u64().unwrap() >= 600, "what was read ahead is known all the same: {info}");
-    // Where watching was asked for nothing else is done.
-    assert_eq!(guesses(&["--as", "watch"]).1, Value::Null);
-}
-
-#[test]
-fn on_the_first_night_what_is_read_from_its_end_is_read_ahead() {
-    if !can_control("on_the_first_night_what_is_read_from_its_end_is_read_ahead") {
-        return;
-    }
-    let stage = Stage { tree: Tree::new(&[("large.dat", 24 << 20)]) };
-    let out = stage.tree.file("stats.json");
-    let script = format!("sleep 3; tac '{}' | cksum", stage.tree.file("large.dat").display());
-    let night = stage.night(&["--stats", out.to_str().unwrap()], &script);
-    assert_eq!(night.code, Some(0), "{}", night.stderr);
-    let told: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
-    let streams = &told["guesses"]["streams"];
-    let pages = |what: &str| streams[what].as_u64().unwrap();
-    assert!(pages("used_pages") > 3000, "of 6,144 pages: {streams}");
-    assert!(pages("wrong_pages") < 600, "{streams}");
-}
-
-/// What a job waits for that reads no file: names and inodes.
-#[test]
-fn on_the_first_night_directories_are_listed_ahead() {
-    let test = "on_the_first_night_directories_are_listed_ahead";
-    if !can_control(test) {
-        return;
-    }
-    let group = Place::find(Controller::Memory, &format!("foretell-names-{}", std::process::id()));
-    let Ok(group) = group.and_then(|place| MemoryGroup::new(place, None)) else {
-        println!("skipped: {test}: memory cgroups need root and a mounted hierarchy");
-        return;
-    };
-    let stage = Stage { tree: Tree::new(&[]) };
-    let volume = stage.tree.file("volume");
-    std::fs::create_dir(&volume).unwrap();
-    let _disk = SlowDisk::up(&volume, &["--latency-ms", "1", "--channels", "8"]);
-    // What the kernel knows of the tree belongs to the group that made it, and goes with it.
-    let make = "for d in $(seq 300); do mkdir -p top/$d/below; for f in 1 2 3; do : > top/$d/below/$f; done; done; sync";
-    let make = format!("echo $$ > '{}' && cd '{}' && {make}", group.procs().display(), volume.display());
-    assert!(Command::new("sh").args(["-c", &make]).status().unwrap().success());
-    group.reclaim().unwrap();
-    let out = stage.tree.file("stats.json");
-    let script = format!("sleep 3; find '{}' -newermt 2000-01-01 | wc -l", volume.join("top").display());
-    let night = stage.night(&["--stats", out.to_str().unwrap()], &script);
-    assert_eq!((night.code, night.stdout.trim()), (Some(0), "1501"), "{}", night.stderr);
-    let told: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
-    let directories = &told["guesses"]["directories"];
-    assert!(directories.is_object(), "{told}");
-    let number = |what: &str| directories[what].as_u64().unwrap();
-    assert!(number("used") > 200, "of 601 directories: {directories}");
-    assert!(number("wrong") < 30, "{directories}");
-    assert!(night.stderr.contains("less as what it came to was guessed"), "{}", night.stderr);
-    // It has read no file to speak of: there is nothing to steer.
-    let shown = stage.show();
-    assert!(shown[0]["file_wait_s"].as_f64() < shown[0]["wait_s"].as_f64(), "{shown:?}");
 }
 
 #[test]

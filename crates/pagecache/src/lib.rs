@@ -42,6 +42,7 @@ mod left_out;
 mod lifecycle;
 mod listed_runs;
 mod looks;
+mod losses;
 mod mapped;
 mod mappings;
 mod meter;

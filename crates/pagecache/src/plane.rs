@@ -22,6 +22,7 @@ use crate::guard::Guard;
 use crate::identity;
 use crate::kernel::{self, Linux, PageCache};
 use crate::lifecycle::present_name;
+use crate::losses::Losses;
 use crate::observe::{Observer, ObserverConfig};
 use crate::options::{HintChunk, Options, SessionId, SessionSpec};
 use crate::reach::Broker;
@@ -57,9 +58,6 @@ const ABANDONING: Duration = Duration::from_micros(500);
 const TEND_EVERY: Duration = Duration::from_millis(100);
 /// Files looked at each time: 128 take a quarter of a millisecond.
 const TEND_FILES: usize = 128;
-/// Time between two beginnings of looking up anew what is cached. On Linux 7.0 and later something may be lost every few
-/// milliseconds, and what always begins again does not come to its end.
-const RESYNCHRONISE_EVERY: Duration = Duration::from_secs(1);
 
 /// How much of a disclosed list was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,11 +81,7 @@ pub struct Plane {
     outcomes: VecDeque<Outcome>,
     /// There may be more in the ring than the last round took.
     behind: bool,
-    lost_events: u64,
-    /// Something was lost since it was last begun to look up anew what is cached.
-    resynchronise_due: bool,
-    /// When that was begun.
-    resynchronised_at: Option<Instant>,
+    losses: Losses,
     /// A recording that is made of what is observed.
     gather: Option<Gather>,
     last_tended: Instant,
@@ -137,9 +131,7 @@ impl Plane {
             schedule,
             outcomes: VecDeque::new(),
             behind: false,
-            lost_events: 0,
-            resynchronise_due: false,
-            resynchronised_at: None,
+            losses: Losses::default(),
             gather: None,
             last_tended: Instant::now(),
             timing: Timing::new(),
@@ -468,13 +460,7 @@ impl Plane {
     /// What can be said only when the ring has been read to its end.
     fn catch_up(&mut self) {
         self.steering.settle();
-        let lost_events = self.observer.lost_events();
-        self.resynchronise_due |= lost_events != self.lost_events;
-        self.lost_events = lost_events;
-        let recently = |at: Instant| at.elapsed() < RESYNCHRONISE_EVERY;
-        if self.resynchronise_due && !self.resynchronised_at.is_some_and(recently) {
-            self.resynchronise_due = false;
-            self.resynchronised_at = Some(Instant::now());
+        if self.losses.call_for_a_look(self.observer.lost_events()) {
             self.steering.resynchronise();
         }
         self.steering.judge(&mut self.outcomes);

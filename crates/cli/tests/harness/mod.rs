@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)] // every test file uses its own part
 
 pub mod browser;
+pub mod nights;
 pub mod slow_disk;
 
 use std::ffi::OsStr;

@@ -98,11 +98,11 @@ fn as_reader() {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |at: usize| words[at].parse::<u64>().unwrap();
         match words[0] {
-            // open FILE PATH [rw | random]
+            // open FILE PATH [rw] [random]
             "open" => {
-                let file = OpenOptions::new().read(true).write(words.get(3) == Some(&"rw")).open(words[2]);
+                let file = OpenOptions::new().read(true).write(words[3..].contains(&"rw")).open(words[2]);
                 let file = file.unwrap();
-                if words.get(3) == Some(&"random") {
+                if words[3..].contains(&"random") {
                     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
                 }
                 files.insert(words[1].to_owned(), file);

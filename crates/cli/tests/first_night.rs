@@ -1,0 +1,97 @@
+//! What `foretell learn` guesses on the first night of a job.
+
+#![allow(clippy::unwrap_used)]
+
+mod harness;
+
+use std::process::Command;
+
+use foretell_cgroup::{Controller, MemoryGroup, Place};
+use harness::nights::Stage;
+use harness::slow_disk::SlowDisk;
+use harness::{Tree, can_control, foretell};
+use serde_json::Value;
+
+#[test]
+fn on_the_first_night_the_files_of_a_directory_are_read_ahead() {
+    if !can_control("on_the_first_night_the_files_of_a_directory_are_read_ahead") {
+        return;
+    }
+    let names: Vec<String> = (0..600).map(|n| format!("small-{n:03}.dat")).collect();
+    let files: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 20_000)).collect();
+    let stage = Stage { tree: Tree::new(&files) };
+    let out = stage.tree.file("stats.json");
+    let guesses = |options: &[&str]| {
+        let script = format!(
+            "sleep 3; cd '{}' && for f in small-*.dat; do cat $f; done | cksum",
+            stage.tree.path().display()
+        );
+        let night = stage.night(&[options, &["--stats", out.to_str().unwrap()]].concat(), &script);
+        assert_eq!(night.code, Some(0), "{}", night.stderr);
+        let told: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+        (night, told["guesses"].clone())
+    };
+    let (night, told) = guesses(&[]);
+    assert!(told["used"].as_u64().unwrap() > 300, "{told}");
+    assert!(told["wrong"].as_u64().unwrap() < 60, "{told}");
+    assert!(night.stderr.contains("less as what it came to was guessed"), "{}", night.stderr);
+    let info = foretell(["trace", "info", "--json", stage.recording().to_str().unwrap()]);
+    let info: Value = serde_json::from_str(&info.stdout).unwrap();
+    assert!(info["files"].as_u64().unwrap() >= 600, "what was read ahead is known all the same: {info}");
+    // Where watching was asked for nothing else is done.
+    assert_eq!(guesses(&["--as", "watch"]).1, Value::Null);
+}
+
+#[test]
+fn on_the_first_night_what_is_read_from_its_end_is_read_ahead() {
+    if !can_control("on_the_first_night_what_is_read_from_its_end_is_read_ahead") {
+        return;
+    }
+    let stage = Stage { tree: Tree::new(&[("large.dat", 24 << 20)]) };
+    let out = stage.tree.file("stats.json");
+    let script = format!("sleep 3; tac '{}' | cksum", stage.tree.file("large.dat").display());
+    let night = stage.night(&["--stats", out.to_str().unwrap()], &script);
+    assert_eq!(night.code, Some(0), "{}", night.stderr);
+    let told: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    let streams = &told["guesses"]["streams"];
+    let pages = |what: &str| streams[what].as_u64().unwrap();
+    assert!(pages("used_pages") > 3000, "of 6,144 pages: {streams}");
+    assert!(pages("wrong_pages") < 600, "{streams}");
+}
+
+/// What a job waits for that reads no file: names and inodes.
+#[test]
+fn on_the_first_night_directories_are_listed_ahead() {
+    let test = "on_the_first_night_directories_are_listed_ahead";
+    if !can_control(test) {
+        return;
+    }
+    let group = Place::find(Controller::Memory, &format!("foretell-names-{}", std::process::id()));
+    let Ok(group) = group.and_then(|place| MemoryGroup::new(place, None)) else {
+        println!("skipped: {test}: memory cgroups need root and a mounted hierarchy");
+        return;
+    };
+    let stage = Stage { tree: Tree::new(&[]) };
+    let volume = stage.tree.file("volume");
+    std::fs::create_dir(&volume).unwrap();
+    let _disk = SlowDisk::up(&volume, &["--latency-ms", "1", "--channels", "8"]);
+    // What the kernel knows of the tree belongs to the group that made it, and goes with it.
+    let make = "for d in $(seq 300); do mkdir -p top/$d/below; for f in 1 2 3; do : > top/$d/below/$f; done; done; sync";
+    let make = format!("echo $$ > '{}' && cd '{}' && {make}", group.procs().display(), volume.display());
+    assert!(Command::new("sh").args(["-c", &make]).status().unwrap().success());
+    group.reclaim().unwrap();
+    let out = stage.tree.file("stats.json");
+    let script = format!("sleep 3; find '{}' -newermt 2000-01-01 | wc -l", volume.join("top").display());
+    let night = stage.night(&["--stats", out.to_str().unwrap()], &script);
+    assert_eq!((night.code, night.stdout.trim()), (Some(0), "1501"), "{}", night.stderr);
+    let told: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    let directories = &told["guesses"]["directories"];
+    assert!(directories.is_object(), "{told}");
+    let number = |what: &str| directories[what].as_u64().unwrap();
+    assert!(number("used") > 200, "of 601 directories: {directories}");
+    assert!(number("wrong") < 30, "{directories}");
+    assert!(night.stderr.contains("less as what it came to was guessed"), "{}", night.stderr);
+    // It has read no file to speak of: there is nothing to steer.
+    let shown = stage.show();
+    assert!(shown[0]["file_wait_s"].as_f64() < shown[0]["wait_s"].as_f64(), "{shown:?}");
+}
