@@ -308,7 +308,7 @@ impl Descents {
         for (below, above) in directory.ancestors().zip(directory.ancestors().skip(1)).take(LEVELS) {
             let [below, id] = [below, above].map(|path| self.id(path));
             if self.entered.contains_key(&id) {
-                break;
+                continue;
             }
             if self.tops.is_second(id, below) && self.tops.may_look(self.guesses.used) {
                 self.entered.insert(id, Inside::Wanted);

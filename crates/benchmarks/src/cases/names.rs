@@ -2,10 +2,12 @@
 //! names and inodes.
 //!
 //! What the kernel knows of a tree belongs to the memory cgroup of the process that made it, and can be taken back there
-//! without disturbing other programs. So each run has a tree of its own, made by a process in a group.
+//! without disturbing other programs. So each run has a tree of its own, made by a process in a group, and the device's own
+//! pages are dropped.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, ensure};
@@ -59,18 +61,21 @@ impl<'b> Names<'b> {
             &format!("foretell-names-{}", std::process::id()),
         )?;
         let group = MemoryGroup::new(place, None)?;
-        let below: Vec<String> = (0..WIDTHS[1]).map(|n| format!("e{n}")).collect();
         let make = format!(
-            "echo $$ > '{}' && for d in $(seq {}); do for e in {}; do mkdir -p '{}'/$d/$e && \
-             for f in 1 2 3 4; do : > '{}'/$d/$e/$f; done; done; done; sync",
+            "echo $$ > '{}' && mkdir '{tree}' && cd '{tree}' && seq {} | sed 's|.*|&/e0 &/e1 &/e2|' | xargs mkdir -p && \
+             find . -mindepth 2 -type d | sed 's|.*|&/1 &/2 &/3 &/4|' | xargs touch && sync",
             group.procs().display(),
             self.directories,
-            below.join(" "),
-            tree.display(),
-            tree.display()
+            tree = tree.display()
         );
         ensure!(Command::new("sh").args(["-c", &make]).status()?.success(), "the tree cannot be made");
         group.reclaim()?;
+        // The blocks of the device that hold names and inodes belong to whoever has read them first.
+        let device = std::fs::metadata(&tree)?.dev();
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let entry = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}"))?;
+        let device = Path::new("/dev").join(entry.file_name().unwrap_or_default());
+        rustix::fs::fadvise(&std::fs::File::open(device)?, 0, None, rustix::fs::Advice::DontNeed)?;
         Ok(tree)
     }
 }
