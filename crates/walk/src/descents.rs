@@ -111,8 +111,10 @@ impl Contents {
 enum Inside {
     /// Nothing.
     Unknown,
-    /// It is being listed.
+    /// It is being listed,
     Wanted,
+    /// as the program was in two of its own: what else is in it comes after these.
+    Above,
     /// What is in it.
     Known,
 }
@@ -311,7 +313,7 @@ impl Descents {
                 continue;
             }
             if self.tops.is_second(id, below) && self.tops.may_look(self.guesses.used) {
-                self.entered.insert(id, Inside::Wanted);
+                self.entered.insert(id, Inside::Above);
                 wanted.push(Wanted::Contents(above.into(), Look::Come));
             }
         }
@@ -506,12 +508,17 @@ impl Descents {
 
     /// The program has come to a directory that lies in the one of the id `above`, and these are in it.
     fn descend(&mut self, id: u64, above: u64, listed: &[Rc<Node>]) {
-        if self.entered.insert(id, Inside::Known) == Some(Inside::Known) {
+        let before = self.entered.insert(id, Inside::Known);
+        if before == Some(Inside::Known) {
             return;
         }
         let new = listed.iter().filter(|node| !self.entered.contains_key(&node.id));
         let new: Vec<Rc<Node>> = new.cloned().collect();
-        self.queues.iter_mut().for_each(|queue| queue.descend(above, &new));
+        let is_above = before == Some(Inside::Above);
+        self.queues.iter_mut().for_each(|queue| match is_above {
+            true => queue.append(&new),
+            false => queue.descend(above, &new),
+        });
     }
 
     /// Whether the program has waited lately.

@@ -148,6 +148,12 @@ impl Queue {
         }
     }
 
+    /// These come after all else.
+    pub(crate) fn append(&mut self, listed: &[Rc<Node>]) {
+        self.coming.extend(self.way.sorted(listed));
+        self.coming.truncate(QUEUED);
+    }
+
     /// The program has come to a directory that lies in the one of this id, and these are in it.
     pub(crate) fn descend(&mut self, above: u64, listed: &[Rc<Node>]) {
         self.way.descend(&mut self.coming, above, listed);
