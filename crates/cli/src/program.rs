@@ -194,9 +194,8 @@ impl Program {
 
     /// Lets a held program begin.
     pub fn release(&mut self) {
-        // When the child is gone there is nobody to tell; waiting for it will say why.
-        let _ = self.wait_until_held();
         if let Hold::Waiting(mut connection) = std::mem::replace(&mut self.hold, Hold::Told) {
+            // When the child is gone there is nobody to tell; waiting for it will say why.
             let _ = connection.write_all(b"!");
         }
     }

@@ -76,9 +76,14 @@ mod tests {
     #[test]
     fn a_program_goes_on_without_its_pages() {
         let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
-        alone.args(["--exact", "--test-threads=1", "own_pages::tests::as_alone"]).env(ALONE, "");
-        assert!(alone.status().unwrap().success());
+        alone.args(["--exact", "--nocapture", "--test-threads=1", "own_pages::tests::as_alone"]);
+        let ended = alone.env(ALONE, "").output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success() && said.contains(DONE), "{said}");
     }
+
+    /// What the process says that has come to its end: without it none may have run.
+    const DONE: &str = "it went on without its pages";
 
     const ALONE: &str = "FORETELL_TEST_ALONE";
 
@@ -96,5 +101,6 @@ mod tests {
         unmap_program();
         assert!(resident() < before, "{before} KiB before");
         unmap_program();
+        println!("{DONE}");
     }
 }

@@ -26,6 +26,7 @@ use serde::Serialize;
 
 use crate::asked::{Asked, Came};
 use crate::pays::Pays;
+use crate::resting::Resting;
 use crate::tops::Tops;
 use crate::trust::Trust;
 use crate::waits::Waits;
@@ -72,10 +73,11 @@ const UNSEEN: usize = 2 * LATE;
 /// A way that has so little less of a score than the best may be the right one; so many of them are tried.
 const NEARLY: f64 = 0.2;
 const ROUTES: usize = 4;
+/// Of the last eight places so many in which the program waited: what comes is not cached, even if it was by the time that it was
+/// looked at.
+const WAITS: u32 = 4;
 /// Steps in looking for a directory.
 const STEPS: usize = 1024;
-/// Directories after which it is seen whether they had to be asked for at all.
-const LOOKED_AT: u32 = 32;
 
 /// A process is seen in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -182,7 +184,9 @@ pub struct Descents {
     ahead: HashMap<u64, Ahead>,
     /// Directories in those.
     held: usize,
-    /// Directories that are left to the program; how many of these it was seen in, and how many it seems to have passed.
+    /// Directories that were chosen to be asked for, or to be left to the program.
+    chosen: u64,
+    /// Those that are left to the program; how many of these it was seen in, and how many it seems to have passed.
     left: HashSet<u64>,
     left_seen: u64,
     left_passed: u64,
@@ -210,9 +214,7 @@ pub struct Descents {
     waits: Waits,
     trust: Trust,
     pays: Pays,
-    /// Directories that were looked at, and those among them that had to be fetched.
-    looked: (u32, u32),
-    is_resting: bool,
+    resting: Resting,
 }
 
 impl Descents {
@@ -226,6 +228,7 @@ impl Descents {
             tops: Tops::default(),
             ahead: HashMap::new(),
             held: 0,
+            chosen: 0,
             left: HashSet::new(),
             left_seen: 0,
             left_passed: 0,
@@ -245,8 +248,7 @@ impl Descents {
             waits: Waits::default(),
             trust: Trust::default(),
             pays: Pays::default(),
-            looked: (0, 0),
-            is_resting: false,
+            resting: Resting::default(),
         }
     }
 
@@ -262,11 +264,7 @@ impl Descents {
 
     /// So many of the directories that were wanted have been looked at, and so many of these were not cached.
     pub fn looked_at(&mut self, directories: u32, absent: u32) {
-        self.looked = (self.looked.0 + directories, self.looked.1 + absent);
-        if self.looked.0 >= LOOKED_AT {
-            self.is_resting = self.looked.1 * 8 < self.looked.0;
-            self.looked = (0, 0);
-        }
+        self.resting.looked_at(directories, absent);
     }
 
     /// A process is seen in a directory. Returns what should be looked at before it comes to the next ones.
@@ -402,7 +400,7 @@ impl Descents {
         match left.known {
             Known::Program if self.is_waiting() => {
                 self.typical_wait_ns = self.waits.typical_ns(left.waited_ns);
-                if self.guesses.asked == 0 {
+                if self.guesses.asked == 0 || self.first_wait_ns == 0 {
                     self.first_wait_ns = self.typical_wait_ns;
                 }
             }
@@ -441,13 +439,11 @@ impl Descents {
     /// last few that were not asked for. `None` if it has left these ways.
     fn passed_before(&self, id: u64) -> Option<(Vec<Rc<Node>>, u64)> {
         let best = self.best()?;
+        let nearly = self.queues.iter().filter(|queue| queue.score >= best.score - NEARLY).take(ROUTES);
+        let routes = std::iter::once(best).chain(nearly).filter_map(|queue| self.route(queue, id));
         // Where nothing was asked for it would have been seen, as it waits there, as a rule.
-        let told = self.route(best, id).filter(|route| route.unasked.len() <= UNSEEN);
-        let Route { mut passed, mut unasked, left } = told.or_else(|| {
-            let nearly = self.queues.iter().filter(|queue| queue.score >= best.score - NEARLY).take(ROUTES);
-            let routes = nearly.filter_map(|queue| self.route(queue, id));
-            routes.min_by_key(|route| route.unasked.len())
-        })?;
+        let likely = routes.filter(|route| route.unasked.len() <= UNSEEN);
+        let Route { mut passed, mut unasked, left } = likely.min_by_key(|route| route.unasked.len())?;
         unasked.truncate(unasked.len().saturating_sub(LATE));
         passed.extend(unasked);
         Some((passed, left))
@@ -530,14 +526,13 @@ impl Descents {
     fn wanted(&mut self) -> Vec<Wanted> {
         let DescentGuesses { used, wrong, .. } = self.guesses;
         let is_paused = self.trust.is_paused(used, wrong, self.clock);
-        if self.is_resting && (self.waited & 0xff).count_ones() >= 4 {
-            // It came to them first.
-            self.is_resting = false;
+        if (self.waited & 0xff).count_ones() >= WAITS {
+            self.resting.end();
         }
         let pending = self.asked.pending();
         if is_paused
             || self.pays.is_paused(self.clock)
-            || self.is_resting
+            || self.resting.is_resting()
             || !(self.is_waiting() || pending > 0)
         {
             return Vec::new();
@@ -550,13 +545,13 @@ impl Descents {
             (self.most as u64).min(in_budget).min((FIRST_ASKED + 2 * used).saturating_sub(wrong).max(1));
         let mut wanted = Vec::new();
         for node in self.coming(distance as usize, room as usize) {
-            let number = self.guesses.asked + self.left.len() as u64 + 1;
-            if number.is_multiple_of(SAMPLE) {
+            self.chosen += 1;
+            if self.chosen.is_multiple_of(SAMPLE) {
                 self.left.insert(node.id);
             } else if self.asked.ask(&node.path, self.clock) {
                 self.guesses.asked += 1;
                 self.most = (self.most + FIRST_AHEAD).min(MOST_AHEAD);
-                let with_inodes = self.wants_inodes && number % SAMPLE != SAMPLE / 2;
+                let with_inodes = self.wants_inodes && self.chosen % SAMPLE != SAMPLE / 2;
                 if self.ahead.len() >= ASKED {
                     (self.held, self.ahead) = (0, HashMap::new());
                 }

@@ -30,6 +30,7 @@ mod descents;
 mod habits;
 mod listing;
 mod pays;
+mod resting;
 mod steps;
 mod streams;
 mod tops;

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::resting::Resting;
 use crate::steps::Steps;
 use crate::walks::{PAGE_BYTES, Wanted};
 
@@ -51,8 +52,6 @@ const WAITS: u32 = 2;
 const LEAST_WAIT_NS: u64 = 4000;
 /// Pages of sequences that must have been used to see whether it pays: 4 MiB.
 const ENOUGH_USED: u64 = 1024;
-/// Parts after which it is seen whether they had to be read at all.
-const LOOKED_AT: u32 = 32;
 /// Pieces of others after which a stream that has not gone on may lose what was read for it.
 const FORGOTTEN: u64 = 64;
 
@@ -237,11 +236,9 @@ pub struct Streams {
     /// Pieces so far.
     clock: u64,
     guesses: StreamGuesses,
-    /// Parts that have been looked at lately, and those among them that were not cached; and the same in all.
-    looked: (u32, u32),
+    /// Parts that have been looked at, and those among them that were not cached.
     looked_in_all: (u64, u64),
-    /// All that comes is cached already.
-    is_resting: bool,
+    resting: Resting,
 }
 
 impl Streams {
@@ -256,9 +253,8 @@ impl Streams {
             pending_pages: 0,
             clock: 0,
             guesses: StreamGuesses::default(),
-            looked: (0, 0),
             looked_in_all: (0, 0),
-            is_resting: false,
+            resting: Resting::default(),
         }
     }
 
@@ -275,13 +271,9 @@ impl Streams {
 
     /// So many of the parts that were wanted have been looked at, and so many of these were not cached.
     pub fn looked_at(&mut self, parts: u32, absent: u32) {
-        self.looked = (self.looked.0 + parts, self.looked.1 + absent);
         let (all, all_absent) = self.looked_in_all;
         self.looked_in_all = (all + u64::from(parts), all_absent + u64::from(absent));
-        if self.looked.0 >= LOOKED_AT {
-            self.is_resting = self.looked.1 * 8 < self.looked.0;
-            self.looked = (0, 0);
-        }
+        self.resting.looked_at(parts, absent);
     }
 
     /// A program has read a piece of a file. Returns what should be read before it comes to the next ones.
@@ -399,13 +391,12 @@ impl Streams {
     fn wanted(&mut self, stream: &mut Stream, piece: &Piece) -> Vec<Wanted> {
         let waits = stream.waits.count_ones();
         if waits >= 2 * WAITS {
-            // It came to them first.
-            self.is_resting = false;
+            self.resting.end();
         }
         let kind = if stream.steps.is_none() { &self.sequences } else { &self.steps };
         let is_likely = stream.level.is_some_and(|level| kind.is_likely(level));
         let pays = stream.steps.is_some() || stream.is_slow() && kind.pays();
-        if self.is_resting || !is_likely || !pays || waits < WAITS && stream.ahead == 0 {
+        if self.resting.is_resting() || !is_likely || !pays || waits < WAITS && stream.ahead == 0 {
             return Vec::new();
         }
         let (unit_pages, length) = match &stream.steps {

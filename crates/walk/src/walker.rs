@@ -247,7 +247,7 @@ struct Waiting {
     large: usize,
     /// Directories that wait or are being looked at.
     directories: usize,
-    /// What was found in others.
+    /// What was found in others: as many at most as had been waited for, as the follower takes them each millisecond.
     contents: Vec<Contents>,
     has_ended: bool,
 }

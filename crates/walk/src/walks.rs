@@ -12,6 +12,7 @@ use crate::asked::{Asked, Came};
 use crate::course::{Course, Step, WINDOW};
 use crate::habits::{Extent, Habits};
 use crate::listing::{Listings, Order, Tree};
+use crate::resting::Resting;
 use crate::trust::Trust;
 use crate::waits::Waits;
 
@@ -40,8 +41,6 @@ const DIRECTORIES_AHEAD: usize = 8;
 const DIRECTORIES_A_VISIT: u32 = 4;
 /// Files that a walk has come to last, of which it is still to be told how much was read.
 const RECENT: usize = 32;
-/// Files after which it is seen whether they had to be fetched at all.
-const LOOKED_AT: u32 = 32;
 /// Of 32 visits so many waited: what comes is not cached, even if it was by the time that it was looked at.
 const WAITS: u32 = 4;
 /// Bytes of a page, as the pages of a visit are counted.
@@ -168,10 +167,7 @@ pub struct Walks<T> {
     /// What was waited for the last files that had not been foreseen.
     waits: Waits,
     trust: Trust,
-    /// Files that were looked at, and those among them that had to be fetched.
-    looked: (u32, u32),
-    /// All that comes is cached already.
-    is_resting: bool,
+    resting: Resting,
 }
 
 impl<T: Tree> Walks<T> {
@@ -186,8 +182,7 @@ impl<T: Tree> Walks<T> {
             guesses: Guesses::default(),
             waits: Waits::default(),
             trust: Trust::default(),
-            looked: (0, 0),
-            is_resting: false,
+            resting: Resting::default(),
         }
     }
 
@@ -199,11 +194,7 @@ impl<T: Tree> Walks<T> {
 
     /// So many of the files that were wanted have been looked at, and so many of these were not cached.
     pub fn looked_at(&mut self, files: u32, absent: u32) {
-        self.looked = (self.looked.0 + files, self.looked.1 + absent);
-        if self.looked.0 >= LOOKED_AT {
-            self.is_resting = self.looked.1 * 8 < self.looked.0;
-            self.looked = (0, 0);
-        }
+        self.resting.looked_at(files, absent);
     }
 
     /// A program comes to a file. Returns what should be read before it comes to the next ones.
@@ -349,14 +340,12 @@ impl<T: Tree> Walks<T> {
         let Some(leader) = walk.leader().filter(|&leader| walk.courses[leader].bits() >= ENOUGH_BITS) else {
             return Vec::new();
         };
-        if self.is_resting && walk.waits.count_ones() >= WAITS {
-            // It came to them first.
-            self.is_resting = false;
+        if walk.waits.count_ones() >= WAITS && self.resting.end() {
             walk.ahead *= 2;
         }
         // A program that has not waited lately, and for which nothing is under way, reads what is cached.
         let needs = walk.waits & 0xff != 0 || self.asked.pending() > 0;
-        if is_paused || self.is_resting || !needs {
+        if is_paused || self.resting.is_resting() || !needs {
             return Vec::new();
         }
         let Walk { courses, habits, ahead, asked, .. } = walk;

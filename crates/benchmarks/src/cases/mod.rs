@@ -1,6 +1,7 @@
 //! The benchmarks: what each prepares, runs and compares.
 
 mod files;
+mod first_night;
 mod foolish;
 mod hits;
 mod model;

@@ -5,7 +5,6 @@
 //! without disturbing other programs. So each run has a tree of its own, made by a process in a group, and the device's own
 //! pages are dropped.
 
-use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,18 +13,16 @@ use anyhow::{Result, ensure};
 use foretell_cgroup::{Controller, MemoryGroup};
 use foretell_slowdisk::Timing;
 
+use super::first_night::{FirstNights, READ_AHEAD_KB};
 use super::{Bench, Case, MIB, Place};
 use crate::outcome::{Measured, Outcome, Reference, Verdict};
-use crate::program::{Job, Steering};
 
 /// Directories in each other.
 const WIDTHS: [u64; 2] = [400, 3];
-/// Memory for the programs and foretell.
-const LIMIT_MIB: u64 = 200;
-/// The kernel's readahead, KiB: its default before Linux 6.18.
-const READ_AHEAD_KB: u32 = 128;
 /// The volume: the inodes of an ext4 of this size are enough for a tree.
 const VOLUME_BYTES: u64 = 256 * MIB;
+/// What a first night may take of the kernel's time.
+const MOST: f64 = 0.6;
 /// The jobs, for a shell that is in the tree.
 const JOBS: [(&str, &str); 4] = [
     ("sizes", "du -s . | cksum"),
@@ -38,7 +35,7 @@ pub(crate) struct Names<'b> {
     bench: &'b Bench,
     place: Place,
     directories: u64,
-    state: PathBuf,
+    nights: FirstNights,
 }
 
 impl<'b> Names<'b> {
@@ -46,8 +43,8 @@ impl<'b> Names<'b> {
     pub(crate) fn prepare(bench: &'b Bench) -> Result<Self> {
         let directories = (WIDTHS[0] / bench.shrink).max(20);
         let place = bench.slow_device("names", Timing::cloud_1ms(), VOLUME_BYTES)?;
-        let state = bench.launcher.scratch().join("names-learnt");
-        Ok(Names { bench, place, directories, state })
+        let nights = FirstNights::new(bench, "names", &JOBS);
+        Ok(Names { bench, place, directories, nights })
     }
 
     /// A tree of which the kernel knows nothing, in place of the one before.
@@ -87,26 +84,11 @@ impl Case for Names<'_> {
     }
 
     fn arms(&self) -> Vec<String> {
-        let nights: &[&str] = if self.bench.kernel_only { &["kernel"] } else { &["kernel", "night 1"] };
-        JOBS.iter().flat_map(|(job, _)| nights.iter().map(move |night| format!("{job}: {night}"))).collect()
+        self.nights.arms()
     }
 
     fn run(&mut self, arm: usize) -> Result<Measured> {
-        let nights = self.arms().len() / JOBS.len();
-        let (_, script) = JOBS[arm / nights];
-        let steering = if arm.is_multiple_of(nights) {
-            Steering::Kernel
-        } else {
-            // As if nothing had been learnt yet.
-            let _ = std::fs::remove_dir_all(&self.state);
-            Steering::Learn(
-                ["--state".into(), self.state.clone().into(), "--name".into(), "job".into()].into(),
-            )
-        };
-        let script = format!("cd '{}' && {script}", self.tree()?.display());
-        let command: Vec<OsString> = vec!["sh".into(), "-c".into(), script.into()];
-        let job =
-            Job { name: "job".to_owned(), command, steering, limit_bytes: LIMIT_MIB * MIB, report: None };
+        let job = self.nights.job(arm, &self.tree()?);
         self.place.run_cold(self.bench, &[], READ_AHEAD_KB, job)
     }
 
@@ -115,11 +97,6 @@ impl Case for Names<'_> {
     }
 
     fn verdicts(&self, outcome: &Outcome) -> Vec<Verdict> {
-        let of_the_kernels = |(job, _): &(&str, &str)| {
-            let wall = |night: &str| outcome.best(&format!("{job}: {night}"), "wall_s");
-            let what = format!("{job}: night 1, elapsed, of the kernel's");
-            Some(Verdict::at_most(&what, wall("night 1")? / wall("kernel")?, 0.6))
-        };
-        JOBS.iter().filter_map(of_the_kernels).collect()
+        self.nights.verdicts(outcome, MOST)
     }
 }

@@ -4,15 +4,14 @@
 //! What the files hold is cold; their names and inodes are not, as nothing but a file's pages can be dropped from the
 //! cache without disturbing other programs.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use foretell_slowdisk::Timing;
 
-use super::{Bench, Case, MIB, Place, files};
+use super::first_night::{FirstNights, READ_AHEAD_KB};
+use super::{Bench, Case, Place, files};
 use crate::outcome::{Measured, Outcome, Reference, Verdict};
-use crate::program::{Job, Steering};
 use crate::reader::BLOCK_BYTES;
 
 /// The tree: directories in each other, and files in each.
@@ -22,10 +21,8 @@ const FILES: u64 = 12;
 const LARGE_BLOCKS: u64 = 6 << 10;
 /// Blocks of the smallest and the largest file.
 const BLOCKS: [u64; 2] = [1, 8];
-/// Memory for the programs, foretell and the files, of which all fit.
-const LIMIT_MIB: u64 = 200;
-/// The kernel's readahead, KiB: its default before Linux 6.18.
-const READ_AHEAD_KB: u32 = 128;
+/// What a first night may take of the kernel's time.
+const MOST: f64 = 1.02;
 /// The jobs, for a shell that is in the tree.
 const JOBS: [(&str, &str); 9] = [
     ("as listed", "tar cf - . | cksum"),
@@ -44,7 +41,7 @@ pub(crate) struct Walks<'b> {
     place: Place,
     tree: PathBuf,
     paths: Vec<PathBuf>,
-    state: PathBuf,
+    nights: FirstNights,
 }
 
 impl<'b> Walks<'b> {
@@ -68,8 +65,8 @@ impl<'b> Walks<'b> {
         let large = place.directory.join("large");
         files::make(&large, large_blocks)?;
         paths.push(large);
-        let state = bench.launcher.scratch().join("walks-learnt");
-        Ok(Walks { bench, place, tree, paths, state })
+        let nights = FirstNights::new(bench, "walks", &JOBS);
+        Ok(Walks { bench, place, tree, paths, nights })
     }
 }
 
@@ -83,26 +80,11 @@ impl Case for Walks<'_> {
     }
 
     fn arms(&self) -> Vec<String> {
-        let nights: &[&str] = if self.bench.kernel_only { &["kernel"] } else { &["kernel", "night 1"] };
-        JOBS.iter().flat_map(|(job, _)| nights.iter().map(move |night| format!("{job}: {night}"))).collect()
+        self.nights.arms()
     }
 
     fn run(&mut self, arm: usize) -> Result<Measured> {
-        let nights = self.arms().len() / JOBS.len();
-        let (_, script) = JOBS[arm / nights];
-        let steering = if arm.is_multiple_of(nights) {
-            Steering::Kernel
-        } else {
-            // As if nothing had been learnt yet.
-            let _ = std::fs::remove_dir_all(&self.state);
-            Steering::Learn(
-                ["--state".into(), self.state.clone().into(), "--name".into(), "job".into()].into(),
-            )
-        };
-        let script = format!("cd '{}' && {script}", self.tree.display());
-        let command: Vec<OsString> = vec!["sh".into(), "-c".into(), script.into()];
-        let job =
-            Job { name: "job".to_owned(), command, steering, limit_bytes: LIMIT_MIB * MIB, report: None };
+        let job = self.nights.job(arm, &self.tree);
         self.place.run_cold(self.bench, &self.paths, READ_AHEAD_KB, job)
     }
 
@@ -111,11 +93,6 @@ impl Case for Walks<'_> {
     }
 
     fn verdicts(&self, outcome: &Outcome) -> Vec<Verdict> {
-        let of_the_kernels = |(job, _): &(&str, &str)| {
-            let wall = |night: &str| outcome.best(&format!("{job}: {night}"), "wall_s");
-            let what = format!("{job}: night 1, elapsed, of the kernel's");
-            Some(Verdict::at_most(&what, wall("night 1")? / wall("kernel")?, 1.02))
-        };
-        JOBS.iter().filter_map(of_the_kernels).collect()
+        self.nights.verdicts(outcome, MOST)
     }
 }

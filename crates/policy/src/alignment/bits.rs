@@ -98,3 +98,54 @@ impl Bits {
         self.words.capacity() * size_of::<u64>()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::{collection, prop_assert, prop_assert_eq, proptest};
+    use std::collections::BTreeSet;
+
+    proptest! {
+        /// Beside a set of numbers.
+        #[test]
+        fn it_is_a_set(steps in collection::vec((0_u32..12, 0_u32..400), 1..300)) {
+            let (mut bits, mut set, mut first) = (Bits::default(), BTreeSet::new(), 0);
+            for (step, at) in steps {
+                match step {
+                    0..8 => {
+                        bits.insert(at);
+                        if at >= first {
+                            set.insert(at);
+                        }
+                    }
+                    8 => {
+                        let end = set.last().map_or(0, |last| last + 1);
+                        let cleared = bits.clear_from(at);
+                        if at >= first && at < end {
+                            prop_assert_eq!(cleared.start, at);
+                            prop_assert!(cleared.end >= end);
+                            set.retain(|member| *member < at);
+                        } else if at >= first {
+                            prop_assert!(cleared.start == at);
+                        }
+                    }
+                    9 => {
+                        bits.release_before(at);
+                        first = first.max(at / WORD * WORD);
+                        set.retain(|member| *member >= first);
+                    }
+                    10 => {
+                        let expected = (0..WORD).filter(|n| set.contains(&(at + n)));
+                        prop_assert_eq!(bits.from(at), expected.fold(0, |word, n| word | 1 << n));
+                    }
+                    _ => {
+                        let range = at..at + 150;
+                        let expected = range.clone().find(|position| !set.contains(position));
+                        prop_assert_eq!(bits.first_absent(range), expected);
+                    }
+                }
+                prop_assert_eq!(bits.contains(at), set.contains(&at));
+            }
+        }
+    }
+}
