@@ -210,7 +210,7 @@ fn two_nights_at_once_both_run() {
         .unwrap();
     harness::wait_until("the first night has begun", || begun.exists());
     let second = stage.night(&["-q"], "echo out");
-    assert_eq!((second.code, second.stdout.as_str()), (Some(0), "out\n"));
+    assert_eq!((second.code, second.stdout.as_str()), (Some(0), "out\n"), "{}", second.stderr);
     assert!(one_line(&second).contains("is running already; this one runs alone"), "{}", second.stderr);
     std::fs::write(&go, "").unwrap();
     assert!(first.wait_with_output().unwrap().status.success());
