@@ -356,6 +356,40 @@ fn what_does_the_work_may_be_killed_and_the_jobs_exit_code_is_known() {
     }
 }
 
+/// Also in the moments between the start of its process and its first instruction.
+#[test]
+fn what_does_the_work_may_be_killed_at_any_moment_and_the_job_runs_once() {
+    let test = "what_does_the_work_may_be_killed_at_any_moment_and_the_job_runs_once";
+    if !can_control(test) {
+        return;
+    }
+    let stage = Stage::new();
+    stage.night(&["--as", "watch"], &stage.reads());
+    for (round, after_ms) in (0..60).step_by(3).enumerate() {
+        let way = ["alone", "watch", "steer"][round % 3];
+        let runs = stage.tree.file(&format!("runs-{round}"));
+        let script = format!("echo x >> '{}'; sleep 0.1; exit 7", runs.display());
+        let night = Command::new(FORETELL)
+            .args(["learn", "--name", "job", "--as", way, "--state"])
+            .arg(stage.state())
+            .args(["--", "sh", "-c", &script])
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        harness::wait_until("there are two processes", || child_of(night.id()).is_some());
+        std::thread::sleep(Duration::from_millis(after_ms));
+        if let Some(worker) = child_of(night.id()) {
+            let killed = rustix::process::Pid::from_raw(worker.cast_signed()).unwrap();
+            rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
+        }
+        let ended = Ended::from(night.wait_with_output().unwrap());
+        assert_eq!(ended.code, Some(7), "{way} {after_ms} ms: {}", ended.stderr);
+        let begun = std::fs::read_to_string(&runs).unwrap();
+        assert_eq!(begun, "x\n", "{way} {after_ms} ms: {}", ended.stderr);
+    }
+}
+
 /// What it needs and what we need is more than there is.
 #[test]
 fn a_job_that_fills_its_memory_group_is_not_ended_for_our_sake() {

@@ -11,6 +11,7 @@
 
 #![allow(unsafe_code)]
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -18,6 +19,9 @@ use std::time::{Duration, Instant};
 use crate::closing::Closer;
 use crate::kernel::pidfd_open;
 use crate::reach;
+
+/// What it is called (`PR_SET_NAME`).
+pub(crate) const NAME: &CStr = c"foretell-guard";
 
 /// Open files changed at a time, over all programs. Beyond it, files keep the kernel's readahead.
 pub(crate) const NOTES: usize = 4096;
@@ -246,6 +250,8 @@ fn watch(pipe: libc::c_int, notes: &mut [OpenFile]) -> ! {
     // SAFETY: plain system calls. After `dup2`, descriptor 0 is the pipe and all others are closed, so that
     // the guard keeps no file, terminal or pipe of its parent's alive.
     unsafe {
+        // First: who finds it by chance must know it from a job.
+        libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
         libc::dup2(pipe, 0);
         libc::syscall(libc::SYS_close_range, 1_u32, u32::MAX, 0_u32);
         libc::setsid();
@@ -253,7 +259,6 @@ fn watch(pipe: libc::c_int, notes: &mut [OpenFile]) -> ! {
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
             libc::signal(signal, libc::SIG_IGN);
         }
-        libc::prctl(libc::PR_SET_NAME, c"foretell-guard".as_ptr());
     }
     keep_only_ptrace();
     let mut count = 0;

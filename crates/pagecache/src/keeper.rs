@@ -27,6 +27,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, waitpid};
 
+use crate::guard;
+
 /// Other children of the job that have lost their parent are taken leave of this often.
 const REAP_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// What the worker tells: a kind and a number, written at once.
@@ -148,6 +150,8 @@ pub fn split(follow: &mut impl Follow) -> io::Result<Split> {
 #[derive(Debug, Default)]
 struct Known {
     worker: Option<WaitStatus>,
+    /// The worker has said that the job is about to begin.
+    is_about: bool,
     job: Option<Pid>,
     /// Its exit code, as the worker has told it or as we have seen it.
     code: Option<u8>,
@@ -170,7 +174,7 @@ fn keep(worker: Pid, told: &OwnedFd, follow: &mut impl Follow) -> Kept {
             let _ = poll(&mut [PollFd::new(job, PollFlags::IN)], Some(&REAP_EVERY));
         }
         known.listen(told, follow);
-        known.reap(worker);
+        known.reap(worker, told, follow);
         let Some(ended) = known.worker else {
             if known.has_no_children {
                 // Somebody else has taken leave of it. What it said is all that can be known.
@@ -179,8 +183,6 @@ fn keep(worker: Pid, told: &OwnedFd, follow: &mut impl Follow) -> Kept {
             }
             continue;
         };
-        // What it said last.
-        known.listen(told, follow);
         let lost = match ended.terminating_signal() {
             Some(signal) => Lost::Signal(signal),
             None => Lost::Defect(exit_code(ended)),
@@ -198,7 +200,7 @@ fn keep(worker: Pid, told: &OwnedFd, follow: &mut impl Follow) -> Kept {
         watched = pidfd_open(job, PidfdFlags::empty()).ok();
         if watched.is_none() {
             // It is a child that has ended, or none of ours.
-            known.reap(worker);
+            known.reap(worker, told, follow);
             return Kept::Job { lost, code: known.code };
         }
     }
@@ -220,12 +222,14 @@ impl Known {
             let number = u32::from_ne_bytes([message[1], message[2], message[3], message[4]]);
             match message[0] {
                 ABOUT => {
+                    self.is_about = true;
                     follow.about();
                     let _ = rustix::io::write(told, &[ABOUT]);
                 }
                 BEGUN => {
-                    self.job = i32::try_from(number).ok().and_then(Pid::from_raw);
-                    follow.begun(number);
+                    if let Some(job) = i32::try_from(number).ok().and_then(Pid::from_raw) {
+                        self.begun(job, follow);
+                    }
                 }
                 ENDED => self.code = u8::try_from(number).ok(),
                 _ => {}
@@ -233,11 +237,32 @@ impl Known {
         }
     }
 
+    fn begun(&mut self, job: Pid, follow: &mut impl Follow) {
+        self.job = Some(job);
+        follow.begun(job.as_raw_nonzero().get().unsigned_abs());
+    }
+
+    /// The job of a worker that was lost between starting it, or a process that becomes it, and saying so: a child of the
+    /// worker's that is ours now. Without this it would be taken for not begun, and run a second time.
+    fn find_job(&mut self, follow: &mut impl Follow) {
+        if self.job.is_none()
+            && self.is_about
+            && let Some(job) = children().into_iter().find(|child| may_be_job(*child))
+        {
+            self.begun(job, follow);
+        }
+    }
+
     /// Takes leave of all children that have ended.
-    fn reap(&mut self, worker: Pid) {
+    fn reap(&mut self, worker: Pid, told: &OwnedFd, follow: &mut impl Follow) {
         loop {
             match waitpid(None, WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) if pid == worker => self.worker = Some(status),
+                // It was our child before what it leaves to us, so it comes first.
+                Ok(Some((pid, status))) if pid == worker => {
+                    self.worker = Some(status);
+                    self.listen(told, follow);
+                    self.find_job(follow);
+                }
                 Ok(Some((pid, status))) if Some(pid) == self.job => self.code = Some(exit_code(status)),
                 Ok(Some(_)) => {}
                 Ok(None) => return,
@@ -248,6 +273,19 @@ impl Known {
             }
         }
     }
+}
+
+/// The children of this process, also those that have ended, the oldest first, where the kernel tells them
+/// (`CONFIG_PROC_CHILDREN`, proc_tid_children(5)).
+fn children() -> Vec<Pid> {
+    let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+    children.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+}
+
+/// Is it no process of ours?
+fn may_be_job(child: Pid) -> bool {
+    let name = fs::read(format!("/proc/{}/comm", child.as_raw_nonzero())).unwrap_or_default();
+    name.trim_ascii_end() != guard::NAME.to_bytes()
 }
 
 /// The exit code that stands for how a process ended, as shells have it.
