@@ -55,6 +55,8 @@ pub(crate) enum Mark {
     Unfetchable = 32,
     /// Fetched on its owner's credit ([`crate::books`]), until it has shown whether that was right.
     OnCredit = 64,
+    /// Referenced since a list named it last.
+    Met = 128,
 }
 
 /// One block, in half a cache line: a hit misses the processor's caches once for it, and there are as many as

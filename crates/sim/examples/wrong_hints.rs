@@ -61,6 +61,7 @@ enum Kind {
     Dropped,
     Inserted,
     Perturbed,
+    Shuffled,
 }
 
 #[derive(Debug, Clone)]
@@ -81,6 +82,7 @@ fn hints(kind: Kind, percent: u32, lookahead: u32) -> Hints {
         Kind::Dropped => Hints { drop_share: share, lookahead, ..Hints::default() },
         Kind::Inserted => Hints { insert_share: share, lookahead, ..Hints::default() },
         Kind::Perturbed => Hints { perturb_share: share, lookahead, ..Hints::default() },
+        Kind::Shuffled => Hints { shuffle_share: share, lookahead, ..Hints::default() },
     }
 }
 
@@ -106,7 +108,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                         for &percent in &args.percent {
                             let kinds: &[Kind] = match percent {
                                 0 => &[Kind::Exact],
-                                _ => &[Kind::Dropped, Kind::Inserted, Kind::Perturbed],
+                                _ => &[Kind::Dropped, Kind::Inserted, Kind::Perturbed, Kind::Shuffled],
                             };
                             for &kind in kinds {
                                 tasks.push(task(Some((kind, percent, lookahead)), policy));

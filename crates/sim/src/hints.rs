@@ -18,6 +18,9 @@ pub struct Hints {
     pub insert_share: f64,
     /// Share of references replaced by another block of the same file, 0 to 1.
     pub perturb_share: f64,
+    /// Share of the visits to a file, each with all its references until another file's turn, that come in each other's
+    /// places, 0 to 1: at 1 the order of the files is lost.
+    pub shuffle_share: f64,
     /// Disclosed references ahead of the cursor at most.
     pub lookahead: Option<u32>,
 }
@@ -26,6 +29,13 @@ impl Hints {
     /// The disclosed list for one process.
     pub(crate) fn disclosed(&self, survey: &Survey, process: &[InputReference], seed: u64) -> Vec<Block> {
         let block = |file: u32, index: u32| Block::new(foretell_policy::FileId(file), index);
+        let shuffled;
+        let process = if self.shuffle_share > 0.0 {
+            shuffled = self.shuffled(process, seed);
+            &shuffled
+        } else {
+            process
+        };
         if self.drop_share == 0.0 && self.insert_share == 0.0 && self.perturb_share == 0.0 {
             return process.iter().map(|r| block(r.file, r.block)).collect();
         }
@@ -43,6 +53,18 @@ impl Hints {
             list.push(block(r.file, index));
         }
         list
+    }
+
+    /// The references with some of the visits in each other's places.
+    fn shuffled(&self, process: &[InputReference], seed: u64) -> Vec<InputReference> {
+        let mut random = SplitMix(seed ^ 0x7368_7566_666c);
+        let mut visits: Vec<&[InputReference]> = process.chunk_by(|a, b| a.file == b.file).collect();
+        let chosen: Vec<usize> = (0..visits.len()).filter(|_| random.share() < self.shuffle_share).collect();
+        // Fisher and Yates, among those that were chosen.
+        for last in (1..chosen.len()).rev() {
+            visits.swap(chosen[last], chosen[random.below(last as u32 + 1) as usize]);
+        }
+        visits.concat()
     }
 }
 

@@ -93,7 +93,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     allocation: Option<String>,
     /// Disclose this list, as 'foretell run' takes it, in place of the trace's own order
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["hints_drop", "hints_insert", "hints_perturb"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hints_drop", "hints_insert", "hints_perturb", "hints_shuffle"])]
     hints: Option<PathBuf>,
     /// Prefetches a batch: 'paper' (Table 6), 'fitted' (to the figures on synth), or a number [default: paper]
     #[arg(long)]
@@ -148,6 +148,9 @@ pub struct Args {
     /// Share of the disclosed references that name another block of the file
     #[arg(long, value_name = "P%", default_value = "0%")]
     hints_perturb: String,
+    /// Share of the visits to files that are disclosed in each other's places
+    #[arg(long, value_name = "P%", default_value = "0%")]
+    hints_shuffle: String,
     /// Disclosed references ahead of the process at most [default: all]
     #[arg(long, value_name = "N")]
     lookahead: Option<NonZeroU32>,
@@ -373,6 +376,7 @@ impl Plan {
             drop_share: share("--hints-drop", &args.hints_drop)?,
             insert_share: share("--hints-insert", &args.hints_insert)?,
             perturb_share: share("--hints-perturb", &args.hints_perturb)?,
+            shuffle_share: share("--hints-shuffle", &args.hints_shuffle)?,
             lookahead: args.lookahead.map(NonZeroU32::get),
         };
         template.reverse = args.reverse.as_deref().map(reverse).transpose()?;

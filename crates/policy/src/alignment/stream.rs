@@ -153,6 +153,12 @@ impl Stream {
         self.list.len()
     }
 
+    /// Blocks that are named at a position that is held.
+    #[must_use]
+    pub fn distinct(&self) -> u32 {
+        self.list.distinct()
+    }
+
     /// Is nothing listed?
     #[must_use]
     pub fn is_empty(&self) -> bool {

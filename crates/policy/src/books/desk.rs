@@ -1,6 +1,8 @@
 //! The desk: all that a planner may look at, and the one thing that it may do.
 
-use super::Books;
+use std::ops::Range;
+
+use super::{Books, Touch};
 use crate::blocks::{BlockId, Mark, State};
 use crate::config::Config;
 use crate::ids::{Block, DiskId, ManagerId, Nanos, ProcessId};
@@ -149,6 +151,39 @@ impl<'a> Desk<'a> {
         true
     }
 
+    /// How the last reference met its block.
+    pub(crate) fn last_touch(&self) -> Touch {
+        self.books.touch
+    }
+
+    /// Blocks that a manager's lists name; one that several of them name counts for each.
+    pub(crate) fn named_blocks(&self, manager: ManagerId) -> u64 {
+        let streams = (0..self.list_count(manager)).filter_map(|l| self.books.knowledge.stream(manager, l));
+        streams.map(|stream| u64::from(stream.distinct())).sum()
+    }
+
+    /// The positions of a list that are held.
+    pub(crate) fn held_positions(&self, manager: ManagerId, list: usize) -> Range<u32> {
+        self.books.knowledge.stream(manager, list).map_or(0..0, |stream| stream.first()..stream.len())
+    }
+
+    /// Where a block is on its disk, and the block.
+    pub(crate) fn place_of(&self, b: BlockId) -> (DiskId, u64, Block) {
+        let block = self.books.blocks[b].block;
+        let (disk, address) = self.books.blocks.place(block);
+        (disk, address, block)
+    }
+
+    /// Could a fetch be asked for of this block, which nobody has referenced since a list named it?
+    pub(crate) fn is_left(&self, b: BlockId) -> bool {
+        self.is_fetchable(b) && !self.books.blocks[b].is(Mark::Met)
+    }
+
+    /// The record of such a block.
+    pub(crate) fn find_left(&self, block: Block) -> Option<BlockId> {
+        self.books.blocks.find(block).filter(|&b| self.is_left(b))
+    }
+
     // ---- what can be done ----
 
     /// Starts to fetch an absent block into a frame made free for it; false if no frame can be had.
@@ -160,8 +195,7 @@ impl<'a> Desk<'a> {
     /// used up.
     pub(crate) fn prefetch_listed(&mut self, manager: ManagerId, b: BlockId) -> bool {
         let doubts = self.books.config.prefetch.doubts_lists();
-        let most = self.books.affordable.saturating_mul(u32::from(self.books.config.disks.max(1)));
-        if doubts && (!self.books.credit.has_room(manager) || self.books.fetches.of_lists() >= most) {
+        if doubts && (!self.books.credit.has_room(manager) || !self.can_afford()) {
             return false;
         }
         let begun = self.prefetch(manager, b);
@@ -174,6 +208,29 @@ impl<'a> Desk<'a> {
             self.books.credit.fetched(manager);
         }
         begun
+    }
+
+    /// The same for a block of which it is only known that it will be used some time: nothing is replaced for it but what
+    /// was used.
+    pub(crate) fn prefetch_unordered(&mut self, manager: ManagerId, b: BlockId) -> bool {
+        let is_full = self.is_full();
+        let has_room = self.books.managers.pools(manager).is_some_and(|pools| pools.takes_unordered(is_full));
+        if !has_room || !self.can_afford() || !self.prefetch(manager, b) {
+            return false;
+        }
+        self.books.fetches.set_listed(&self.books.blocks, b);
+        true
+    }
+
+    /// May lists have one more fetch under way?
+    fn can_afford(&self) -> bool {
+        let disks = u32::from(self.books.config.disks.max(1));
+        self.books.fetches.of_lists() < self.books.affordable.saturating_mul(disks)
+    }
+
+    /// What a manager's lists name counts from now on without its order, or with it again.
+    pub(crate) fn set_unordered(&mut self, manager: ManagerId, unordered: bool) {
+        self.books.set_unordered(manager, unordered);
     }
 
     /// Takes a cached block for one that was just referenced.

@@ -11,6 +11,10 @@ use crate::knowledge::Met;
 /// arrived and the alignment is asked.
 const ABOUT_NOW: u32 = 64;
 
+/// Parts of a list, of which a reference in order is in the present one or beside it: readers beside each other come in
+/// another order each night, and not far from it. By chance it is one of eight references.
+const PARTS: u32 = 16;
+
 /// References that wait and become positions of a list with one reference: more than one, so that a reader that passes
 /// over some does not come to the end of what is held.
 const HELD_AT_A_REFERENCE: u32 = 4;
@@ -82,6 +86,7 @@ impl Books {
             self.blocks.forget_if_idle(b);
             return false;
         }
+        self.blocks[b].set(Mark::Met, false);
         if self.blocks[b].pool != NO_POOL
             && self.owner_of(b) == Some(manager)
             && self.knowledge.names(&self.blocks, manager, b)
@@ -97,6 +102,16 @@ impl Books {
             let cursor = self.knowledge.list(manager, list).map_or(0, |l| l.cursor());
             let next = self.knowledge.next_use(&self.blocks, manager, list, b);
             next.is_some_and(|next| next.abs_diff(cursor) <= ABOUT_NOW)
+        })
+    }
+
+    /// Does a list of the manager's name this block in the part of it that its reader has come to?
+    pub(super) fn is_about(&self, manager: ManagerId, b: BlockId) -> bool {
+        (0..self.knowledge.list_count(manager)).any(|list| {
+            let cursor = self.knowledge.list(manager, list).map_or(0, |l| l.cursor());
+            let distinct = self.knowledge.stream(manager, list).map_or(0, |stream| stream.distinct());
+            let next = self.knowledge.next_use(&self.blocks, manager, list, b);
+            next.is_some_and(|next| next.abs_diff(cursor) <= (distinct / PARTS).max(ABOUT_NOW))
         })
     }
 
@@ -175,6 +190,22 @@ impl Books {
             return;
         }
         self.knowledge.suspend(manager, suspended);
+        self.settle_own(manager);
+    }
+
+    /// The order of a manager's lists is lost from now on, or found again.
+    pub(crate) fn set_unordered(&mut self, manager: ManagerId, unordered: bool) {
+        if self.knowledge.is_unordered(manager) != unordered {
+            self.knowledge.set_unordered(manager, unordered);
+            if let Some(pools) = self.managers.pools_mut(manager) {
+                pools.set_unordered(unordered);
+            }
+            self.settle_own(manager);
+        }
+    }
+
+    /// Puts all of a manager's blocks where they belong, as its lists name others than before.
+    fn settle_own(&mut self, manager: ManagerId) {
         let is_own =
             |&b: &BlockId| self.blocks[b].owner() == Some(manager) && self.blocks[b].state == State::Cached;
         let own: Vec<BlockId> = self.frames.iter().filter(is_own).collect();

@@ -27,6 +27,7 @@ use std::collections::VecDeque;
 use credit::Credit;
 
 pub(crate) use desk::Desk;
+pub(crate) use references::Touch;
 pub(crate) use residency::Load;
 
 use crate::accounts::Accounts;
@@ -68,6 +69,9 @@ pub(crate) struct Books {
     removing: VecDeque<(FileId, u32)>,
     /// Had a list predicted the last reference?
     predicted: bool,
+    /// The block that was referenced last, and how.
+    last: Option<Block>,
+    touch: Touch,
     /// Fetches that lists may have under way for each disk.
     affordable: u32,
 }
@@ -87,6 +91,8 @@ impl Books {
             batch: Vec::new(),
             removing: VecDeque::new(),
             predicted: false,
+            last: None,
+            touch: Touch::default(),
             affordable: u32::MAX,
             config,
         }

@@ -10,6 +10,21 @@ use crate::control::Fate;
 use crate::ids::{ManagerId, ProcessId};
 use crate::recency::NONE;
 
+/// How a reference met its block, as far as what lists name counts and not where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Touch {
+    /// It is the first one since a list named the block, or since the block is known.
+    pub(crate) is_first: bool,
+    /// A list of the manager's names the block, at whatever place.
+    pub(crate) is_named: bool,
+    /// It does not go on with the file that was referenced last.
+    pub(crate) begins: bool,
+    /// A list names it about now. Said of what begins.
+    pub(crate) is_in_order: bool,
+    /// It had to be waited for; or would have been, had it not been fetched without regard to the order.
+    pub(crate) is_missed: bool,
+}
+
 impl Books {
     /// Will a reference to this block ask for a demand fetch?
     pub(crate) fn is_missing(&self, b: BlockId) -> bool {
@@ -24,6 +39,8 @@ impl Books {
         stalled: bool,
     ) -> Access {
         self.managers.note_process(manager, process);
+        self.touch(manager, b);
+        let by_set = self.blocks[b].is(Mark::Prefetched) && !self.blocks[b].is(Mark::OnCredit);
         let absent = matches!(self.blocks[b].state, State::Absent | State::Leaving);
         if self.config.residency == Residency::Advisory || self.blocks[b].state == State::Cached {
             self.predicted = self.match_list(manager, process, b);
@@ -45,12 +62,29 @@ impl Books {
             State::Awaited => Access::InFlight,
             State::Absent => self.reference_absent(process, manager, b),
         };
+        self.touch.is_missed = access == Access::Miss || by_set;
         self.accounts.count(process, file, |c| {
             c.references += 1;
             c.hits += u64::from(access == Access::Hit);
         });
         self.observe(manager, b);
         access
+    }
+
+    /// Notes how a reference meets a block that lists may name.
+    #[inline]
+    fn touch(&mut self, manager: ManagerId, b: BlockId) {
+        let record = &mut self.blocks[b];
+        let (is_first, block) = (!record.is(Mark::Met), record.block);
+        record.set(Mark::Met, true);
+        let last = std::mem::replace(&mut self.last, Some(block));
+        let begins = !last.is_some_and(|last| {
+            let step = block.index.wrapping_sub(last.index);
+            last.file == block.file && step <= 1
+        });
+        let is_named = is_first && self.knowledge.knows(&self.blocks, manager, b);
+        let is_in_order = begins && is_named && self.is_about(manager, b);
+        self.touch = Touch { is_first, is_named, begins, is_in_order, is_missed: false };
     }
 
     fn reference_cached(&mut self, manager: ManagerId, b: BlockId, stalled: bool) -> Access {

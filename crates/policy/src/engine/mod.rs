@@ -175,7 +175,10 @@ impl Engine {
                 return Answer::Taken(taken);
             }
             Input::ReaderAssigned { process, list } => self.books.assign_reader(process, list),
-            Input::Cancelled { manager } => self.books.cancel(manager),
+            Input::Cancelled { manager } => {
+                self.books.cancel(manager);
+                self.note(now, &input);
+            }
             Input::Priority { manager, file, priority } => {
                 return answer(self.books.set_priority(manager, file, priority).map(|()| Answer::None));
             }

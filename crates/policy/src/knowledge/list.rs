@@ -35,6 +35,8 @@ pub(crate) struct List {
     dormant: bool,
     /// The manager's lists do not count at present.
     suspended: bool,
+    /// The order of the manager's lists is lost.
+    unordered: bool,
     pub(super) completion: Completion,
     /// What is appended continues a run.
     pub(super) continues: bool,
@@ -60,6 +62,7 @@ impl List {
             explained_share: 1.0,
             dormant: false,
             suspended: false,
+            unordered: false,
             completion: Completion::default(),
             continues: false,
             waiting: Waiting::default(),
@@ -98,7 +101,7 @@ impl List {
     /// Does the list say nothing at present: it explains nothing, or does not count?
     #[inline]
     pub(crate) fn is_dormant(&self) -> bool {
-        self.dormant || self.suspended
+        self.dormant || self.suspended || self.unordered
     }
 
     /// The first position at or after `from` whose block is missing on `disk`.
@@ -172,6 +175,10 @@ impl List {
 
     pub(super) fn set_suspended(&mut self, suspended: bool) {
         self.suspended = suspended;
+    }
+
+    pub(super) fn set_unordered(&mut self, unordered: bool) {
+        self.unordered = unordered;
     }
 
     /// Next uses of cached blocks, ascending.

@@ -251,6 +251,11 @@ impl Forestall {
         fetch_within(desk, manager, least_chance);
     }
 
+    /// Prefetches that a disk may have under way: what was said of it, or else as many as usual.
+    pub(super) fn batch(&self, disk: DiskId, usual: u32) -> u32 {
+        self.batches.get(disk.0 as usize).copied().flatten().unwrap_or(usual)
+    }
+
     /// The least chance of use that makes a prefetch worth its cost. A fetch that is used saves the stall of a demand
     /// fetch, and overlaps the computation of a reference; one that is not costs the time of a disk, of which there
     /// are several.

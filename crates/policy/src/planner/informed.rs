@@ -1,6 +1,6 @@
 //! Informed: forestall for lists that may be partly wrong.
 //!
-//! A list that is right to the letter is served exactly as by [`super::forestall`]. Where it is not, four things
+//! A list that is right to the letter is served exactly as by [`super::forestall`]. Where it is not, five things
 //! differ, each by what is measured while the list is followed:
 //!
 //! 1. A missing block is fetched if the chance that it is used in time is worth the cost. The chance is that of its
@@ -12,10 +12,13 @@
 //! 4. Files that are referenced without having been predicted are read ahead as the kernel does, and so is everything
 //!    while no list explains what is referenced. (In an advisory plane the kernel does that itself.)
 //!
+//! 5. Where the order of the lists is lost, what they name is fetched all the same ([`super::unordered`]).
+//!
 //! Demand fetches overtake prefetches where the plane can do that.
 
 use super::forestall::Forestall;
 use super::sequential::Sequential;
+use super::unordered::Unordered;
 use super::{Occasion, Planner};
 use crate::books::Desk;
 use crate::config::{Config, Residency};
@@ -35,6 +38,7 @@ pub(super) struct Informed {
     unpredicted: Vec<u8>,
     /// Files of which a window was left out, as a list was the better guide.
     left_out: Vec<bool>,
+    unordered: Unordered,
 }
 
 impl Informed {
@@ -44,6 +48,7 @@ impl Informed {
             readahead: Sequential::linux(config),
             unpredicted: Vec::new(),
             left_out: Vec::new(),
+            unordered: Unordered::default(),
         }
     }
 
@@ -73,6 +78,15 @@ impl Informed {
     }
 }
 
+impl Informed {
+    fn fetch_unordered(&mut self, desk: &mut Desk<'_>, manager: ManagerId) {
+        let forestall = &self.forestall;
+        let usual = desk.config().batch.max(1);
+        self.unordered
+            .fetch(desk, manager, |disk, in_flight| forestall.batch(disk, usual).saturating_sub(in_flight));
+    }
+}
+
 impl Planner for Informed {
     fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, occasion: Occasion) {
         if let Occasion::Reference(block) = occasion {
@@ -82,15 +96,23 @@ impl Planner for Informed {
                 let fetch = self.is_unpredicted(desk, block.file.0 as usize) || nothing_known;
                 self.read_ahead(desk, manager, block, fetch);
             }
+            if desk.list_count(manager) > 0 {
+                self.unordered.note(desk, manager);
+            }
             if nothing_known {
+                self.fetch_unordered(desk, manager);
                 return;
             }
         }
         let least_chance = self.forestall.least_chance(manager);
         self.forestall.fetch_due(desk, manager, least_chance);
+        self.fetch_unordered(desk, manager);
     }
 
     fn note(&mut self, desk: &mut Desk<'_>, input: &Input<'_>) {
+        if let Input::ManagerRemoved { manager } | Input::Cancelled { manager } = *input {
+            self.unordered.forget(manager);
+        }
         self.forestall.note(desk, input);
     }
 }

@@ -15,6 +15,7 @@ mod nothing;
 mod one_block;
 mod reverse_aggressive;
 mod sequential;
+mod unordered;
 
 pub use sequential::KernelReadahead;
 pub(crate) use sequential::Sequential as Windows;

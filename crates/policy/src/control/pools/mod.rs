@@ -281,6 +281,17 @@ impl Pools {
         self.passed_over.len() > 0
     }
 
+    /// May one more block be fetched of which it is only known that it will be used some time? If there `is_full`, one that
+    /// was used goes for it.
+    pub(crate) fn takes_unordered(&self, is_full: bool) -> bool {
+        !self.arriving.are_too_many() && !(is_full && self.len() == self.arriving.list.len())
+    }
+
+    /// What arrives is used in no order from now on, or in an order again.
+    pub(crate) fn set_unordered(&mut self, unordered: bool) {
+        self.arriving.is_unordered = unordered;
+    }
+
     /// The block to give up of those that wait to be referenced: the last resort.
     pub(crate) fn arriving_victim(&mut self) -> Option<BlockId> {
         self.arriving.victim()

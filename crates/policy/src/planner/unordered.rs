@@ -1,0 +1,272 @@
+//! Unordered: what lists name, when their order is lost.
+//!
+//! A job may read the same files each night and in another order: its list is shuffled, its threads take what is next,
+//! a table of names has no order. Then no position of a list says when its block will be used, and all that is known is
+//! that it will be. That is still worth much: read in the order of the device, and many at a time, a block costs a small
+//! part of what it costs who waits for it.
+//!
+//! Evidence is taken of runs that begin with a block which has not been referenced since a list named it, of the last
+//! [`MEMORY`] to twice as many:
+//!
+//! - *named*: lists name its first block. The share is how far the set is the same tonight.
+//! - *in order*: it is named about where its list's reader is, within a sixteenth of the list.
+//! - *missed*: it is named, and was waited for; or would have been without what is fetched here.
+//!
+//! If most are named, few of these in order, and some of them missed, the order is lost: lists say no more when a block is
+//! used, and what they name and nobody has referenced is fetched, once. It is found again when three of four are in
+//! order. The chance that such a block is used is the share that is named, times the references that are expected still (as
+//! many as lists name blocks, less those that have been referenced), over the blocks that are left. Below [`LEAST_CHANCE`]
+//! nothing is fetched. Nothing is replaced for it but what has been used.
+//!
+//! ```text
+//!  lists      a b c d e f g h i j        named 10 blocks
+//!  tonight    g b x e                    3 of 4 were named, all of them waited for
+//!  left       a c d f h i j              7, and 10 - 4 references to come: used with a chance of 3/4 x 6/7
+//! ```
+
+use crate::books::{Desk, Touch};
+use crate::ids::{Block, DiskId, ManagerId};
+
+/// Runs that decide: of so many the evidence is kept, by halving.
+const MEMORY: u32 = 64;
+
+/// Runs before the first decision. By then they have cost what as many waits do.
+const ENOUGH: u32 = 32;
+
+/// Of what is named one part in so many at least is missed where the order is lost. It may be few: of a file that a
+/// process has just opened it is not seen in time that its first block was waited for.
+const MISSED_SHARE: u32 = 8;
+
+/// Half of what is fetched must be used: read together it costs less than half of what each costs alone, on every device
+/// that was measured.
+const LEAST_CHANCE: f64 = 0.5;
+
+/// Blocks that are looked for in the lists at a time, 2 GiB at 8 KiB: the table takes 24 bytes for each.
+const PIECE: usize = 1 << 18;
+
+/// Positions that are looked at for one piece: some 20 ms.
+const LOOKED_AT: u32 = 1 << 20;
+
+/// After a look that was in vain so many more runs are waited for, and twice as many after the next.
+const PAUSE: u32 = 64;
+
+/// What is known of one manager.
+#[derive(Debug, Default)]
+struct Set {
+    /// Its order is lost.
+    is_unordered: bool,
+    /// Runs that began with a block that was new, of late.
+    runs: u32,
+    /// Those of them that a list names.
+    named: u32,
+    /// Those of these where the list's reader is,
+    in_order: u32,
+    /// and those that were waited for.
+    missed: u32,
+    /// Blocks referenced for the first time, and those of them that a list names.
+    met: u64,
+    met_named: u64,
+    /// Runs until the lists are looked at again, and how many that was.
+    pause: u32,
+    paused: u32,
+    /// Where the next piece begins: list and position.
+    from: (usize, u32),
+    /// Blocks that lists name.
+    total: u64,
+    /// What is to be fetched, the next one last.
+    left: Vec<(DiskId, u64, Block)>,
+}
+
+/// The sets of all managers.
+#[derive(Debug, Default)]
+pub(super) struct Unordered {
+    /// By manager.
+    sets: Vec<Set>,
+}
+
+impl Unordered {
+    /// A manager's process has referenced a block.
+    pub(super) fn note(&mut self, desk: &mut Desk<'_>, manager: ManagerId) {
+        let slot = manager.0 as usize;
+        if self.sets.len() <= slot {
+            self.sets.resize_with(slot + 1, Set::default);
+        }
+        let set = &mut self.sets[slot];
+        if set.note(desk.last_touch()) {
+            set.decide();
+            desk.set_unordered(manager, set.is_unordered);
+        }
+    }
+
+    /// Fetches what is left of a set, as far as disks are free: `room` says how many more of these a disk may be given that
+    /// has so many under way.
+    pub(super) fn fetch(
+        &mut self,
+        desk: &mut Desk<'_>,
+        manager: ManagerId,
+        room: impl Fn(DiskId, u32) -> u32,
+    ) {
+        let Some(set) = self.sets.get_mut(manager.0 as usize).filter(|set| set.is_unordered) else { return };
+        if desk.is_suspended(manager) || set.pause > 0 || (set.left.is_empty() && !set.look(desk, manager)) {
+            return;
+        }
+        if set.chance() < LEAST_CHANCE {
+            return;
+        }
+        while let Some(&(disk, _, block)) = set.left.last()
+            && room(disk, desk.in_flight_from(disk)) > 0
+        {
+            if let Some(b) = desk.find_left(block)
+                && !desk.prefetch_unordered(manager, b)
+            {
+                return;
+            }
+            set.left.pop();
+        }
+    }
+
+    /// A manager's lists begin anew.
+    pub(super) fn forget(&mut self, manager: ManagerId) {
+        if let Some(set) = self.sets.get_mut(manager.0 as usize) {
+            *set = Set::default();
+        }
+    }
+}
+
+impl Set {
+    /// Takes a reference into account; says whether a run began with it that is evidence.
+    fn note(&mut self, touch: Touch) -> bool {
+        if !touch.is_first {
+            return false;
+        }
+        self.met += 1;
+        self.met_named += u64::from(touch.is_named);
+        if !touch.begins {
+            return false;
+        }
+        self.pause = self.pause.saturating_sub(1);
+        self.runs += 1;
+        self.named += u32::from(touch.is_named);
+        self.in_order += u32::from(touch.is_named && touch.is_in_order);
+        self.missed += u32::from(touch.is_named && touch.is_missed);
+        if self.runs == 2 * MEMORY {
+            for count in [&mut self.runs, &mut self.named, &mut self.in_order, &mut self.missed] {
+                *count /= 2;
+            }
+        }
+        self.runs >= ENOUGH
+    }
+
+    /// Is the set the same, and its order lost?
+    fn decide(&mut self) {
+        self.is_unordered = if self.is_unordered {
+            4 * self.named >= self.runs && 4 * self.in_order < 3 * self.named
+        } else {
+            2 * self.named >= self.runs
+                && 2 * self.in_order < self.named
+                && MISSED_SHARE * self.missed >= self.named
+        };
+    }
+
+    /// The chance that one of the blocks that are left will be used.
+    fn chance(&self) -> f64 {
+        let expected = self.total.saturating_sub(self.met) as f64;
+        let left = self.total.saturating_sub(self.met_named).max(1) as f64;
+        f64::from(self.named) / f64::from(self.runs.max(1)) * (expected / left).min(1.0)
+    }
+
+    /// Looks in the lists for the next piece of what nobody has referenced, and puts it into the order of the disks; says
+    /// whether there is any.
+    fn look(&mut self, desk: &Desk<'_>, manager: ManagerId) -> bool {
+        self.total = desk.named_blocks(manager);
+        let (mut list, mut position) = self.from;
+        let mut looked_at = 0;
+        while list < desk.list_count(manager) && self.left.len() < PIECE && looked_at < LOOKED_AT {
+            let held = desk.held_positions(manager, list);
+            position = position.max(held.start);
+            if position >= held.end {
+                (list, position) = (list + 1, 0);
+                continue;
+            }
+            if let Some(b) = desk.block_at(manager, list, position)
+                && desk.is_left(b)
+            {
+                self.left.push(desk.place_of(b));
+            }
+            position += 1;
+            looked_at += 1;
+        }
+        self.from = (list, position);
+        self.left.sort_unstable_by(|one, other| other.cmp(one));
+        self.left.dedup();
+        if self.left.is_empty() {
+            self.paused = (2 * self.paused).max(PAUSE);
+            self.pause = self.paused;
+        }
+        !self.left.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run begins.
+    fn begins(is_named: bool, is_in_order: bool, is_missed: bool) -> Touch {
+        Touch { is_first: true, is_named, begins: true, is_in_order, is_missed }
+    }
+
+    fn after(touches: impl Iterator<Item = Touch>) -> Set {
+        let mut set = Set::default();
+        for touch in touches {
+            if set.note(touch) {
+                set.decide();
+            }
+        }
+        set
+    }
+
+    #[test]
+    fn the_example_of_the_header() {
+        let mut set = after([true, true, false, true].into_iter().map(|named| begins(named, false, true)));
+        set.total = 10;
+        assert!(!set.is_unordered, "four are no evidence");
+        assert!((set.chance() - 0.75 * 6.0 / 7.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn order_is_lost_where_few_come_in_order_and_most_are_missed() {
+        assert!(after((0..40).map(|_| begins(true, false, true))).is_unordered);
+        assert!(!after((0..40).map(|at| begins(true, at % 4 != 0, true))).is_unordered, "the device is slow");
+        assert!(!after((0..40).map(|at| begins(true, false, at % 16 == 0))).is_unordered, "all is cached");
+        assert!(
+            !after((0..40).map(|at| begins(at % 4 == 0, false, true))).is_unordered,
+            "another job's lists"
+        );
+    }
+
+    #[test]
+    fn order_is_found_again() {
+        let lost = (0..40).map(|_| begins(true, false, true));
+        let half = lost.clone().chain((0..200).map(|at| begins(true, at % 2 == 0, true)));
+        assert!(after(half).is_unordered);
+        assert!(!after(lost.chain((0..400).map(|_| begins(true, true, false)))).is_unordered);
+    }
+
+    #[test]
+    fn a_run_counts_once_and_its_blocks_each() {
+        let goes_on = Touch { begins: false, ..begins(true, false, true) };
+        let again = Touch { is_first: false, ..begins(true, false, true) };
+        let set = after([begins(true, false, true), goes_on, goes_on, again].into_iter());
+        assert_eq!((set.runs, set.met, set.met_named), (1, 3, 3));
+    }
+
+    #[test]
+    fn when_as_much_was_read_as_is_named_no_more_is_expected() {
+        let mut set = after((0..400).map(|at| begins(at % 4 != 0, false, true)));
+        set.total = 400;
+        assert!(set.chance() < 1e-9);
+        set.total = 1000;
+        assert!(set.chance() > 0.6, "{}", set.chance());
+    }
+}
