@@ -95,3 +95,30 @@ fn on_the_first_night_directories_are_listed_ahead() {
     let shown = stage.show();
     assert!(shown[0]["file_wait_s"].as_f64() < shown[0]["wait_s"].as_f64(), "{shown:?}");
 }
+
+/// As who looks up records by their keys.
+#[test]
+fn on_the_first_night_a_file_that_is_read_here_and_there_is_read_as_a_whole() {
+    if !can_control("on_the_first_night_a_file_that_is_read_here_and_there_is_read_as_a_whole") {
+        return;
+    }
+    let stage = Stage { tree: Tree::new(&[]) };
+    let volume = stage.tree.file("volume");
+    std::fs::create_dir(&volume).unwrap();
+    let _disk = SlowDisk::up(&volume, &["--latency-ms", "1", "--channels", "8"]);
+    let file = volume.join("records");
+    std::fs::write(&file, vec![b'x'; 24 << 20]).unwrap();
+    let opened = std::fs::File::open(&file).unwrap();
+    opened.sync_all().unwrap();
+    rustix::fs::fadvise(&opened, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let out = stage.tree.file("stats.json");
+    let lookups = "srand 7; open F, '<', $ARGV[0]; for (1..3000) { sysseek F, 4096 * int rand 6144, 0; sysread F, $b, 100; $n += length $b } print $n";
+    let script = format!("sleep 3; perl -e '{}' '{}'", lookups.replace('\'', "'\\''"), file.display());
+    let night = stage.night(&["--stats", out.to_str().unwrap()], &script);
+    assert_eq!((night.code, night.stdout.as_str()), (Some(0), "300000"), "{}", night.stderr);
+    let told: Value = serde_json::from_slice(&std::fs::read(&out).unwrap()).unwrap();
+    let streams = &told["guesses"]["streams"];
+    assert!(streams["asked_pages"].as_u64().unwrap() > 4000, "of 6,144 pages: {told}");
+    assert!(streams["used_pages"].as_u64().unwrap() > 1000, "of some 2,000 that were left: {told}");
+    assert!(streams["saved_ns"].as_u64().unwrap() > 500_000_000, "{told}");
+}

@@ -4,7 +4,8 @@
 //! 2. A job that waited for too little ([`is_worth_steering`]) has nothing to gain; it runs alone, and is watched again every
 //!    [`LOOK_AGAIN`]th night, or as soon as a night alone reads much more than the one that was watched.
 //! 3. Else it is steered. When a steered night takes longer than [`WORSE`] times what the job took by itself, steering
-//!    pauses: for one night, then for three, then for seven, so that a job which is better left alone is left alone.
+//!    pauses: for one night, then for three, seven and so on up to a month, so that a job which is better left alone is left
+//!    alone.
 //!    The first night of a pause is watched: what the job does may have changed.
 //!
 //! What counts for steering are the waits for what the job reads of files, as far as these are told apart.
@@ -43,7 +44,7 @@ const CONTROL: usize = 16;
 /// A job that has nothing to gain is watched again after so many nights.
 const LOOK_AGAIN: usize = 7;
 /// Nights that the first, the second and all later pauses take.
-const PAUSES: [usize; 3] = [1, 3, 7];
+const PAUSES: [usize; 5] = [1, 3, 7, 15, 31];
 /// A night alone that reads so many times more than the one watched is another kind of night.
 const MUCH_MORE: u64 = 2;
 /// Nights by themselves of which the middle one is compared with.
@@ -332,7 +333,7 @@ mod tests {
     fn steering_that_loses_is_put_off_for_longer_each_time() {
         let mut nights = vec![night(How::Watched, 10.0, 6.0)];
         let mut pauses = Vec::new();
-        for _ in 0..4 {
+        for _ in 0..6 {
             assert_eq!(kind(tonight(&nights, true)), How::Steered);
             nights.push(night(How::Steered, 10.3, 6.0));
             let mut kinds = Vec::new();
@@ -345,7 +346,7 @@ mod tests {
             assert!(kinds[1..].iter().all(|how| *how == How::Alone));
             pauses.push(kinds.len());
         }
-        assert_eq!(pauses, [1, 3, 7, 7]);
+        assert_eq!(pauses, [1, 3, 7, 15, 31, 31]);
         nights.push(night(How::Steered, 5.0, 1.0));
         nights.push(night(How::Steered, 11.0, 6.0));
         assert!(matches!(tonight(&nights, true), Tonight::Watch(why) if why.ends_with("paused for 1 more")));

@@ -348,6 +348,13 @@ impl Plane {
         (all > 0).then(|| counters.predicted as f64 / all as f64)
     }
 
+    /// See [`foretell_policy::Engine::known_share`].
+    #[must_use]
+    pub fn known_share(&self, session: SessionId, manager: usize) -> Option<f64> {
+        let manager = self.steering.sessions.manager(session, manager)?.id;
+        self.steering.engine.known_share(manager)
+    }
+
     /// Hands all that is observed to a recording as well, also what files that are not managed are read for. Gives
     /// back the one before, which has heard of all that was observed up to now.
     pub fn listen(&mut self, gather: Option<Gather>) -> Option<Gather> {

@@ -20,7 +20,7 @@
 //! Prefetching of what has been seen to follow each other is old (Griffioen and Appleton 1994); here the directories
 //! foretell what has never been seen.
 //!
-//! [`Streams`] does the same within a file, and [`Descents`] for programs that read the directories alone: see there.
+//! [`Streams`] does the same within a file, also where it is read here and there, and [`Descents`] for programs that read the directories alone: see there.
 //!
 //! [`Walks`], [`Streams`] and [`Descents`] are the pure part; [`Walker`] runs them beside a job, with threads that read.
 
@@ -31,6 +31,7 @@ mod habits;
 mod listing;
 mod pays;
 mod resting;
+mod scattered;
 mod steps;
 mod streams;
 mod tops;

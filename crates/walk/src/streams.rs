@@ -22,6 +22,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::resting::Resting;
+use crate::scattered::Scattered;
 use crate::steps::Steps;
 use crate::walks::{PAGE_BYTES, Wanted};
 
@@ -38,7 +39,7 @@ const PIECES: u32 = 4;
 /// Steps that are read ahead at most.
 const STEPS_AHEAD: u32 = 128;
 /// Pages that are asked for at a time: 512 KiB.
-const PART_PAGES: u32 = 128;
+pub(crate) const PART_PAGES: u32 = 128;
 /// Lengths that are told apart, each twice the one before. The last one stands for all that are longer.
 const LEVELS: usize = 16;
 /// One stream in so many may end at a length, and others are read ahead of there.
@@ -239,12 +240,14 @@ pub struct Streams {
     /// Parts that have been looked at, and those among them that were not cached.
     looked_in_all: (u64, u64),
     resting: Resting,
+    scattered: Scattered,
 }
 
 impl Streams {
-    /// Nothing is known. At most `budget_bytes` will be wanted ahead of their use.
+    /// Nothing is known. At most `budget_bytes` will be wanted ahead of their use, and `whole_bytes` of files that are read
+    /// here and there.
     #[must_use]
-    pub fn new(budget_bytes: u64) -> Streams {
+    pub fn new(budget_bytes: u64, whole_bytes: u64) -> Streams {
         Streams {
             files: HashMap::new(),
             sequences: Kind::default(),
@@ -255,6 +258,7 @@ impl Streams {
             guesses: StreamGuesses::default(),
             looked_in_all: (0, 0),
             resting: Resting::default(),
+            scattered: Scattered::new(whole_bytes),
         }
     }
 
@@ -266,7 +270,15 @@ impl Streams {
         let of_steps = of_steps.checked_div(all.into()).unwrap_or(0) as u64;
         let would_have_waited_ns = self.sequences.saved_ns().saturating_add(of_steps);
         let still_waited_ns = self.sequences.still_waited_ns + self.steps.still_waited_ns;
-        StreamGuesses { saved_ns: would_have_waited_ns.saturating_sub(still_waited_ns), ..self.guesses }
+        let scattered = self.scattered.guesses();
+        StreamGuesses {
+            asked_pages: self.guesses.asked_pages + scattered.asked_pages,
+            used_pages: self.guesses.used_pages + scattered.used_pages,
+            saved_ns: would_have_waited_ns
+                .saturating_sub(still_waited_ns)
+                .saturating_add(scattered.saved_ns()),
+            ..self.guesses
+        }
     }
 
     /// So many of the parts that were wanted have been looked at, and so many of these were not cached.
@@ -274,6 +286,12 @@ impl Streams {
         let (all, all_absent) = self.looked_in_all;
         self.looked_in_all = (all + u64::from(parts), all_absent + u64::from(absent));
         self.resting.looked_at(parts, absent);
+        self.scattered.looked_at(parts);
+    }
+
+    /// So many bytes of parts came from the device in so many seconds.
+    pub fn measured(&mut self, bytes: u64, seconds: f64) {
+        self.scattered.measured(bytes as f64, seconds);
     }
 
     /// A program has read a piece of a file. Returns what should be read before it comes to the next ones.
@@ -289,10 +307,14 @@ impl Streams {
             oldest.streams.into_iter().for_each(|stream| self.end(&stream));
         }
         places.met_at = self.clock;
-        let wanted = match self.follow(&mut places, piece) {
+        let mut wanted = match self.follow(&mut places, piece) {
             Some(at) => self.wanted(&mut places.streams[at], piece),
-            None => Vec::new(),
+            None => {
+                self.scattered.read(piece);
+                Vec::new()
+            }
         };
+        wanted.extend(self.scattered.wanted());
         self.files.insert(key, places);
         wanted
     }

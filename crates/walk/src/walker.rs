@@ -14,10 +14,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
 use serde::Serialize;
@@ -62,6 +62,8 @@ pub struct Means {
     pub readers: fn(&Path) -> usize,
     /// Bytes of files that may be read ahead of their use; as much again of names and inodes, and half as much within files.
     pub budget_bytes: u64,
+    /// Bytes of files that are read here and there and may be read as a whole.
+    pub whole_bytes: u64,
 }
 
 /// Follows a job, and reads what it will read. Its threads end when it is dropped, and are not waited for.
@@ -138,7 +140,7 @@ impl Follower {
     fn follow(self, told: &Receiver<Told>) {
         let disk = Disk::as_mounted();
         let mut walks = Walks::new(disk.clone(), self.means.budget_bytes);
-        let mut streams = Streams::new(self.means.budget_bytes / STREAMS_SHARE);
+        let mut streams = Streams::new(self.means.budget_bytes / STREAMS_SHARE, self.means.whole_bytes);
         let mut descents = Descents::new(self.means.budget_bytes);
         let mut has_readers = false;
         loop {
@@ -166,6 +168,8 @@ impl Follower {
                 Some(Told::Piece(piece)) => {
                     let (looked, absent) = self.shared.parts.take();
                     streams.looked_at(looked, absent);
+                    let (bytes, ns) = self.shared.large.take();
+                    streams.measured(bytes, ns as f64 / 1e9 / LARGE_AT_A_TIME as f64);
                     wanted.extend(streams.read(piece));
                     Some(&piece.path)
                 }
@@ -217,6 +221,27 @@ struct Shared {
     files: Looked,
     parts: Looked,
     directories: Looked,
+    large: Measured,
+}
+
+/// Bytes of large parts that came from the device, and the time that their readers took, nanoseconds.
+#[derive(Debug, Default)]
+struct Measured {
+    bytes: AtomicU64,
+    ns: AtomicU64,
+}
+
+impl Measured {
+    fn add(&self, bytes: u64, since: Instant) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let ns = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.ns.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// Both since this was asked the last time.
+    fn take(&self) -> (u64, u64) {
+        (self.bytes.swap(0, Ordering::Relaxed), self.ns.swap(0, Ordering::Relaxed))
+    }
 }
 
 /// How many were looked at, and how many of them were not cached.
@@ -306,7 +331,12 @@ impl Shared {
             match &wanted {
                 Wanted::File(path, bytes) => self.files.add(fetch(path, 0..*bytes)),
                 Wanted::Part(path, bytes) if path.parent().is_some_and(|directory| disk.has(directory)) => {
-                    self.parts.add(fetch(path, bytes.clone()));
+                    let began = Instant::now();
+                    let found = fetch(path, bytes.clone());
+                    if found == Found::Absent && wanted.is_large() {
+                        self.large.add(bytes.end - bytes.start, began);
+                    }
+                    self.parts.add(found);
                 }
                 Wanted::Directory(path) if disk.has(path) => read_names(path),
                 Wanted::Part(..) | Wanted::Directory(_) => {}

@@ -35,7 +35,7 @@ struct Followed {
 
 impl Followed {
     fn new() -> Followed {
-        let streams = Streams::new(BUDGET_PAGES * PAGE_BYTES);
+        let streams = Streams::new(BUDGET_PAGES * PAGE_BYTES, 0);
         Followed { streams, wanted: BTreeSet::new(), all_wanted: Vec::new(), foreseen: 0, others: 0 }
     }
 
@@ -238,7 +238,7 @@ fn places_at_random_are_no_steps() {
 
 #[test]
 fn no_more_is_ahead_than_was_allowed() {
-    let mut streams = Streams::new(1024 * PAGE_BYTES);
+    let mut streams = Streams::new(1024 * PAGE_BYTES, 0);
     let (mut asked, mut read) = (0, 0);
     for at in 0..3000 {
         // Two hundred processes, of which each stops somewhere.
@@ -265,7 +265,7 @@ proptest! {
         strides in collection::vec(1_u32..9, 3..4),
         budget_pages in 0_u64..600,
     ) {
-        let mut streams = Streams::new(budget_pages * PAGE_BYTES);
+        let mut streams = Streams::new(budget_pages * PAGE_BYTES, 0);
         let mut asked_pages = 0;
         for (process, file, at, pages, waited_ns) in pieces {
             // Few distinct distances, so that steps come about.

@@ -14,6 +14,9 @@ use serde::Serialize;
 const MEMORY_SHARE: u64 = 16;
 /// and no more than this: 128 files of 128 KiB.
 const MOST_BYTES: u64 = 16 << 20;
+/// Of the memory that is free so much may be filled with files that are read here and there: what is read beside them keeps
+/// its place, and so does what others have cached.
+const WHOLE_SHARE: u64 = 4;
 
 /// Guesses for a job that is watched.
 #[derive(Debug)]
@@ -24,7 +27,9 @@ impl Guessing {
     pub(super) fn start(watcher: &mut Watcher) -> Guessing {
         let free_bytes = memory::free_bytes().unwrap_or(0);
         let budget_bytes = (free_bytes / MEMORY_SHARE).min(MOST_BYTES);
-        let walker = Walker::start(Means { fetch, blocks_read, readers: at_a_time, budget_bytes }).ok();
+        let whole_bytes = free_bytes / WHOLE_SHARE;
+        let walker =
+            Walker::start(Means { fetch, blocks_read, readers: at_a_time, budget_bytes, whole_bytes }).ok();
         if walker.is_some() {
             watcher.tell_visits();
         }

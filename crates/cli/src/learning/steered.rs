@@ -29,6 +29,9 @@ const COMPARED_REFERENCES: u64 = 1 << 21;
 const PIECES_BYTES: u64 = 1 << 20;
 /// Neighbouring pages that are read together in the mean where a file is read from one end to the other.
 const SEQUENTIAL_PAGES: u64 = 16;
+/// If a smaller share of what the job begins to read is known, it is another one tonight, or asks for other things: who
+/// guesses does better.
+const LEAST_KNOWN: f64 = 0.25;
 /// The longest wait when nothing happens.
 const IDLE: Duration = Duration::from_millis(250);
 
@@ -93,6 +96,11 @@ pub(super) fn steered(
             || host.plane().session_report(guiding.session()).map_or(0, |report| report.counts.references);
         if patience.is_over(started.elapsed(), made) {
             warn("steering has ended: the job is slower than by itself, and goes on so");
+            (guide, ended_as) = (None, How::Steered);
+            continue;
+        }
+        if host.plane().known_share(guiding.session(), 0).is_some_and(|share| share < LEAST_KNOWN) {
+            warn("steering has ended: the job reads other things tonight, and goes on by itself");
             (guide, ended_as) = (None, How::Steered);
             continue;
         }

@@ -348,6 +348,13 @@ impl Engine {
         self.guard.as_ref().is_some_and(|guard| guard.is_suspended(manager))
     }
 
+    /// The share of what the manager's processes reference for the first time that its lists name, whatever their order, of
+    /// the last hundred runs of blocks; `None` as long as there were few, and where the planner does not ask.
+    #[must_use]
+    pub fn known_share(&self, manager: ManagerId) -> Option<f64> {
+        self.planner.known_share(manager)
+    }
+
     /// Is the block in the cache (not: on its way)?
     #[must_use]
     pub fn is_cached(&self, block: Block) -> bool {

@@ -109,6 +109,10 @@ impl Planner for Informed {
         self.fetch_unordered(desk, manager);
     }
 
+    fn known_share(&self, manager: ManagerId) -> Option<f64> {
+        self.unordered.known_share(manager)
+    }
+
     fn note(&mut self, desk: &mut Desk<'_>, input: &Input<'_>) {
         if let Input::ManagerRemoved { manager } | Input::Cancelled { manager } = *input {
             self.unordered.forget(manager);

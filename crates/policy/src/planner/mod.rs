@@ -45,6 +45,13 @@ pub(crate) trait Planner: std::fmt::Debug + Send {
         let _ = (desk, input);
     }
 
+    /// The share of what `manager` references for the first time that its lists name, at whatever place; `None` as long as
+    /// too little was seen, or where a planner does not ask.
+    fn known_share(&self, manager: ManagerId) -> Option<f64> {
+        let _ = manager;
+        None
+    }
+
     /// A process of `manager` waits for a block that is not on its way: room may be made for it as planned.
     fn before_demand(&mut self, desk: &mut Desk<'_>, manager: ManagerId, b: BlockId) {
         let _ = (desk, manager, b);

@@ -33,6 +33,9 @@ const MEMORY: u32 = 64;
 /// Runs before the first decision. By then they have cost what as many waits do.
 const ENOUGH: u32 = 32;
 
+/// Runs after which it is told how much lists name. A job may begin with what is new each night.
+const TELLING: u64 = 256;
+
 /// Of what is named one part in so many at least is missed where the order is lost. It may be few: of a file that a
 /// process has just opened it is not seen in time that its first block was waited for.
 const MISSED_SHARE: u32 = 8;
@@ -57,7 +60,9 @@ struct Set {
     is_unordered: bool,
     /// Runs that began with a block that was new, of late.
     runs: u32,
-    /// Those of them that a list names.
+    /// All of them.
+    runs_in_all: u64,
+    /// Those of `runs` that a list names.
     named: u32,
     /// Those of these where the list's reader is,
     in_order: u32,
@@ -125,6 +130,12 @@ impl Unordered {
         }
     }
 
+    /// The share of the last new runs that lists name, when there were enough.
+    pub(super) fn known_share(&self, manager: ManagerId) -> Option<f64> {
+        let set = self.sets.get(manager.0 as usize).filter(|set| set.runs_in_all >= TELLING)?;
+        Some(f64::from(set.named) / f64::from(set.runs.max(1)))
+    }
+
     /// A manager's lists begin anew.
     pub(super) fn forget(&mut self, manager: ManagerId) {
         if let Some(set) = self.sets.get_mut(manager.0 as usize) {
@@ -146,6 +157,7 @@ impl Set {
         }
         self.pause = self.pause.saturating_sub(1);
         self.runs += 1;
+        self.runs_in_all += 1;
         self.named += u32::from(touch.is_named);
         self.in_order += u32::from(touch.is_named && touch.is_in_order);
         self.missed += u32::from(touch.is_named && touch.is_missed);
