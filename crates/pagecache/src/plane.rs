@@ -338,23 +338,6 @@ impl Plane {
         manager.map_or(0, |manager| self.steering.engine.list_ahead(manager.id, list))
     }
 
-    /// The share, from 0 to 1, of a manager's references that one of its lists had predicted, of those that came while
-    /// there was something left in them; `None` before the first.
-    #[must_use]
-    pub fn predicted(&self, session: SessionId, manager: usize) -> Option<f64> {
-        let manager = self.steering.sessions.manager(session, manager)?.id;
-        let counters = self.steering.engine.manager_counters(manager);
-        let all = counters.predicted + counters.unpredicted;
-        (all > 0).then(|| counters.predicted as f64 / all as f64)
-    }
-
-    /// See [`foretell_policy::Engine::known_share`].
-    #[must_use]
-    pub fn known_share(&self, session: SessionId, manager: usize) -> Option<f64> {
-        let manager = self.steering.sessions.manager(session, manager)?.id;
-        self.steering.engine.known_share(manager)
-    }
-
     /// Hands all that is observed to a recording as well, also what files that are not managed are read for. Gives
     /// back the one before, which has heard of all that was observed up to now.
     pub fn listen(&mut self, gather: Option<Gather>) -> Option<Gather> {

@@ -204,6 +204,23 @@ impl Plane {
         self.steering.engine.counters().into()
     }
 
+    /// The share, from 0 to 1, of a manager's references that one of its lists had predicted, of those that came while
+    /// there was something left in them; `None` before the first.
+    #[must_use]
+    pub fn predicted(&self, session: SessionId, manager: usize) -> Option<f64> {
+        let manager = self.steering.sessions.manager(session, manager)?.id;
+        let counters = self.steering.engine.manager_counters(manager);
+        let all = counters.predicted + counters.unpredicted;
+        (all > 0).then(|| counters.predicted as f64 / all as f64)
+    }
+
+    /// See [`foretell_policy::Engine::known_share`].
+    #[must_use]
+    pub fn known_share(&self, session: SessionId, manager: usize) -> Option<f64> {
+        let manager = self.steering.sessions.manager(session, manager)?.id;
+        self.steering.engine.known_share(manager)
+    }
+
     /// What was done for one session and those nested in it, files excepted: whatever else reads them counts
     /// there too. `None` when the session has ended.
     #[must_use]

@@ -211,11 +211,12 @@ impl<'a> Desk<'a> {
     }
 
     /// The same for a block of which it is only known that it will be used some time: nothing is replaced for it but what
-    /// was used.
+    /// was used, and nothing any more once one in five has gone unused.
     pub(crate) fn prefetch_unordered(&mut self, manager: ManagerId, b: BlockId) -> bool {
         let is_full = self.is_full();
         let has_room = self.books.managers.pools(manager).is_some_and(|pools| pools.takes_unordered(is_full));
-        if !has_room || !self.can_afford() || !self.prefetch(manager, b) {
+        let is_wasted = is_full && self.books.managers.wastes_prefetches(manager);
+        if !has_room || is_wasted || !self.can_afford() || !self.prefetch(manager, b) {
             return false;
         }
         self.books.fetches.set_listed(&self.books.blocks, b);
@@ -226,11 +227,6 @@ impl<'a> Desk<'a> {
     fn can_afford(&self) -> bool {
         let disks = u32::from(self.books.config.disks.max(1));
         self.books.fetches.of_lists() < self.books.affordable.saturating_mul(disks)
-    }
-
-    /// What a manager's lists name counts from now on without its order, or with it again.
-    pub(crate) fn set_unordered(&mut self, manager: ManagerId, unordered: bool) {
-        self.books.set_unordered(manager, unordered);
     }
 
     /// Takes a cached block for one that was just referenced.

@@ -190,22 +190,6 @@ impl Books {
             return;
         }
         self.knowledge.suspend(manager, suspended);
-        self.settle_own(manager);
-    }
-
-    /// The order of a manager's lists is lost from now on, or found again.
-    pub(crate) fn set_unordered(&mut self, manager: ManagerId, unordered: bool) {
-        if self.knowledge.is_unordered(manager) != unordered {
-            self.knowledge.set_unordered(manager, unordered);
-            if let Some(pools) = self.managers.pools_mut(manager) {
-                pools.set_unordered(unordered);
-            }
-            self.settle_own(manager);
-        }
-    }
-
-    /// Puts all of a manager's blocks where they belong, as its lists name others than before.
-    fn settle_own(&mut self, manager: ManagerId) {
         let is_own =
             |&b: &BlockId| self.blocks[b].owner() == Some(manager) && self.blocks[b].state == State::Cached;
         let own: Vec<BlockId> = self.frames.iter().filter(is_own).collect();
@@ -259,12 +243,18 @@ impl Books {
         if self.blocks[b].state != State::Cached || self.owner_of(b) != Some(manager) {
             return;
         }
+        // Of what was fetched whatever the order is, the order tells nothing.
+        let is_awaited = self.blocks[b].is(Mark::Prefetched) && !self.blocks[b].is(Mark::OnCredit);
         if named {
             self.leave_pools(b);
         } else if self.blocks[b].pool == NO_POOL
             && let Some(pools) = self.managers.pools_mut(manager)
         {
-            pools.insert_passed_over(&mut self.blocks, b);
+            if is_awaited {
+                pools.insert(&mut self.blocks, b);
+            } else {
+                pools.insert_passed_over(&mut self.blocks, b);
+            }
         }
     }
 }

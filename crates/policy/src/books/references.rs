@@ -21,6 +21,8 @@ pub(crate) struct Touch {
     pub(crate) begins: bool,
     /// A list names it about now. Said of what begins.
     pub(crate) is_in_order: bool,
+    /// It was fetched ahead, by the order of a list.
+    pub(crate) is_by_order: bool,
     /// It had to be waited for; or would have been, had it not been fetched without regard to the order.
     pub(crate) is_missed: bool,
 }
@@ -40,7 +42,8 @@ impl Books {
     ) -> Access {
         self.managers.note_process(manager, process);
         self.touch(manager, b);
-        let by_set = self.blocks[b].is(Mark::Prefetched) && !self.blocks[b].is(Mark::OnCredit);
+        let record = &self.blocks[b];
+        let (is_prefetched, on_credit) = (record.is(Mark::Prefetched), record.is(Mark::OnCredit));
         let absent = matches!(self.blocks[b].state, State::Absent | State::Leaving);
         if self.config.residency == Residency::Advisory || self.blocks[b].state == State::Cached {
             self.predicted = self.match_list(manager, process, b);
@@ -62,7 +65,8 @@ impl Books {
             State::Awaited => Access::InFlight,
             State::Absent => self.reference_absent(process, manager, b),
         };
-        self.touch.is_missed = access == Access::Miss || by_set;
+        self.touch.is_by_order = is_prefetched && on_credit;
+        self.touch.is_missed = access == Access::Miss || is_prefetched && !on_credit;
         self.accounts.count(process, file, |c| {
             c.references += 1;
             c.hits += u64::from(access == Access::Hit);
@@ -84,7 +88,7 @@ impl Books {
         });
         let is_named = is_first && self.knowledge.knows(&self.blocks, manager, b);
         let is_in_order = begins && is_named && self.is_about(manager, b);
-        self.touch = Touch { is_first, is_named, begins, is_in_order, is_missed: false };
+        self.touch = Touch { is_first, is_named, begins, is_in_order, is_by_order: false, is_missed: false };
     }
 
     fn reference_cached(&mut self, manager: ManagerId, b: BlockId, stalled: bool) -> Access {

@@ -230,6 +230,11 @@ impl Managers {
         self.get(manager).is_some_and(|m| m.waste.pays())
     }
 
+    /// Has much of what a manager fetched ahead gone unused, of late?
+    pub(crate) fn wastes_prefetches(&self, manager: ManagerId) -> bool {
+        self.get(manager).is_some_and(|m| m.waste.is_untrusted())
+    }
+
     /// A placeholder proved a manager's decision wrong.
     pub(crate) fn count_mistake(&mut self, manager: ManagerId) {
         let rule = self.revocation;

@@ -68,6 +68,11 @@ impl Waste {
         }
     }
 
+    /// Has more than one block of five gone unused, of late?
+    pub(super) fn is_untrusted(self) -> bool {
+        self.trust == 0
+    }
+
     /// Is the manager to pay for what it fetches next?
     pub(super) fn pays(self) -> bool {
         self.ahead >= self.trust

@@ -35,8 +35,6 @@ pub(crate) struct List {
     dormant: bool,
     /// The manager's lists do not count at present.
     suspended: bool,
-    /// The order of the manager's lists is lost.
-    unordered: bool,
     pub(super) completion: Completion,
     /// What is appended continues a run.
     pub(super) continues: bool,
@@ -62,7 +60,6 @@ impl List {
             explained_share: 1.0,
             dormant: false,
             suspended: false,
-            unordered: false,
             completion: Completion::default(),
             continues: false,
             waiting: Waiting::default(),
@@ -101,7 +98,7 @@ impl List {
     /// Does the list say nothing at present: it explains nothing, or does not count?
     #[inline]
     pub(crate) fn is_dormant(&self) -> bool {
-        self.dormant || self.suspended || self.unordered
+        self.dormant || self.suspended
     }
 
     /// The first position at or after `from` whose block is missing on `disk`.
@@ -175,10 +172,6 @@ impl List {
 
     pub(super) fn set_suspended(&mut self, suspended: bool) {
         self.suspended = suspended;
-    }
-
-    pub(super) fn set_unordered(&mut self, unordered: bool) {
-        self.unordered = unordered;
     }
 
     /// Next uses of cached blocks, ascending.

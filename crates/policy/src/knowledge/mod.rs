@@ -74,8 +74,6 @@ struct Known {
     lists: Vec<List>,
     /// Nothing of what they say counts at present.
     suspended: bool,
-    /// What they name counts, and not in what order.
-    unordered: bool,
     /// The number of its first list in [`Use::list`]: lists that are being withdrawn have other numbers.
     base: u16,
 }
@@ -186,15 +184,8 @@ impl Knowledge {
             self.bases.resize(slot + 1, 0);
         }
         let (limits, base) = (self.limits, self.bases[slot]);
-        let new = || {
-            Box::new(Known {
-                readers: Readers::new(limits),
-                lists: Vec::new(),
-                suspended: false,
-                unordered: false,
-                base,
-            })
-        };
+        let new =
+            || Box::new(Known { readers: Readers::new(limits), lists: Vec::new(), suspended: false, base });
         let known = self.known[slot].get_or_insert_with(new);
         while known.lists.len() <= list {
             if known.readers.add_stream().is_none() {
@@ -203,7 +194,6 @@ impl Knowledge {
             self.begun = self.begun.wrapping_add(1);
             let mut list = List::new(self.disks, self.begun);
             list.set_suspended(known.suspended);
-            list.set_unordered(known.unordered);
             known.lists.push(list);
         }
         true
@@ -216,20 +206,6 @@ impl Knowledge {
         for list in &mut known.lists {
             list.set_suspended(suspended);
         }
-    }
-
-    /// The order of a manager's lists is lost from now on, or found again.
-    pub(crate) fn set_unordered(&mut self, manager: ManagerId, unordered: bool) {
-        let Some(known) = self.of_mut(manager) else { return };
-        known.unordered = unordered;
-        for list in &mut known.lists {
-            list.set_unordered(unordered);
-        }
-    }
-
-    /// Is the order of a manager's lists lost?
-    pub(crate) fn is_unordered(&self, manager: ManagerId) -> bool {
-        self.of(manager).is_some_and(|known| known.unordered)
     }
 
     /// Does what a manager's lists say not count at present?

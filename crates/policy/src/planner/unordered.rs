@@ -10,13 +10,18 @@
 //!
 //! - *named*: lists name its first block. The share is how far the set is the same tonight.
 //! - *in order*: it is named about where its list's reader is, within a sixteenth of the list.
-//! - *missed*: it is named, and was waited for; or would have been without what is fetched here.
 //!
-//! If most are named, few of these in order, and some of them missed, the order is lost: lists say no more when a block is
-//! used, and what they name and nobody has referenced is fetched, once. It is found again when three of four are in
-//! order. The chance that such a block is used is the share that is named, times the references that are expected still (as
-//! many as lists name blocks, less those that have been referenced), over the blocks that are left. Below [`LEAST_CHANCE`]
-//! nothing is fetched. Nothing is replaced for it but what has been used.
+//! and of all such blocks
+//!
+//! - *by order*: it was fetched ahead, as the order said;
+//! - *missed*: it was waited for, or would have been without what is fetched here.
+//!
+//! If most are named, few of these in order, and twice as many blocks are missed as come by order, the order is lost: lists say no more
+//! when a block is used, and what they name and nobody has referenced is fetched, once. It is found again when three of
+//! four are in order. The chance that such a block is used is the share that is named, times the references that are
+//! expected still (as many as lists name blocks, less those that have been referenced), over the blocks that are left. Below
+//! [`LEAST_CHANCE`] nothing is fetched. Nothing is replaced for it but what has been used, and that only if the job
+//! seldom goes back to it.
 //!
 //! ```text
 //!  lists      a b c d e f g h i j        named 10 blocks
@@ -36,9 +41,18 @@ const ENOUGH: u32 = 32;
 /// Runs after which it is told how much lists name. A job may begin with what is new each night.
 const TELLING: u64 = 256;
 
-/// Of what is named one part in so many at least is missed where the order is lost. It may be few: of a file that a
-/// process has just opened it is not seen in time that its first block was waited for.
-const MISSED_SHARE: u32 = 8;
+/// Blocks that decide whether the order helps all the same: where it is lost between files, and not within large ones.
+const BLOCKS: u32 = 256;
+
+/// So many of them must have been waited for,
+const LEAST_MISSED: u32 = 4;
+
+/// and so many times as many as came in time by the order.
+const BY_ORDER: u32 = 2;
+
+/// Where no frame is empty, and one run in so many goes back to what was read before, what was read is needed again: nothing is
+/// replaced by what is only needed some time.
+const AGAIN: u32 = 4;
 
 /// Half of what is fetched must be used: read together it costs less than half of what each costs alone, on every device
 /// that was measured.
@@ -60,13 +74,16 @@ struct Set {
     is_unordered: bool,
     /// Runs that began with a block that was new, of late.
     runs: u32,
-    /// All of them.
+    /// Others that began with a block that had been referenced before.
+    again: u32,
+    /// All that began with a new one.
     runs_in_all: u64,
     /// Those of `runs` that a list names.
     named: u32,
     /// Those of these where the list's reader is,
     in_order: u32,
-    /// and those that were waited for.
+    /// Blocks that a list names, of late: those that were fetched in time by its order, and those that were waited for.
+    by_order: u32,
     missed: u32,
     /// Blocks referenced for the first time, and those of them that a list names.
     met: u64,
@@ -98,8 +115,7 @@ impl Unordered {
         }
         let set = &mut self.sets[slot];
         if set.note(desk.last_touch()) {
-            set.decide();
-            desk.set_unordered(manager, set.is_unordered);
+            set.decide(desk.is_full());
         }
     }
 
@@ -148,10 +164,18 @@ impl Set {
     /// Takes a reference into account; says whether a run began with it that is evidence.
     fn note(&mut self, touch: Touch) -> bool {
         if !touch.is_first {
+            self.again = (self.again + u32::from(touch.begins)).min(2 * MEMORY);
             return false;
         }
         self.met += 1;
         self.met_named += u64::from(touch.is_named);
+        if touch.is_named {
+            self.by_order += u32::from(touch.is_by_order);
+            self.missed += u32::from(touch.is_missed);
+            if self.by_order + self.missed >= 2 * BLOCKS {
+                (self.by_order, self.missed) = (self.by_order / 2, self.missed / 2);
+            }
+        }
         if !touch.begins {
             return false;
         }
@@ -160,23 +184,25 @@ impl Set {
         self.runs_in_all += 1;
         self.named += u32::from(touch.is_named);
         self.in_order += u32::from(touch.is_named && touch.is_in_order);
-        self.missed += u32::from(touch.is_named && touch.is_missed);
         if self.runs == 2 * MEMORY {
-            for count in [&mut self.runs, &mut self.named, &mut self.in_order, &mut self.missed] {
-                *count /= 2;
-            }
+            (self.runs, self.named, self.in_order) = (self.runs / 2, self.named / 2, self.in_order / 2);
+            self.again /= 2;
         }
         self.runs >= ENOUGH
     }
 
     /// Is the set the same, and its order lost?
-    fn decide(&mut self) {
-        self.is_unordered = if self.is_unordered {
+    fn decide(&mut self, is_full: bool) {
+        let is_dear = is_full && AGAIN * self.again >= self.runs;
+        self.is_unordered = if is_dear {
+            false
+        } else if self.is_unordered {
             4 * self.named >= self.runs && 4 * self.in_order < 3 * self.named
         } else {
             2 * self.named >= self.runs
                 && 2 * self.in_order < self.named
-                && MISSED_SHARE * self.missed >= self.named
+                && self.missed >= LEAST_MISSED
+                && BY_ORDER * self.by_order < self.missed
         };
     }
 
@@ -225,14 +251,14 @@ mod tests {
 
     /// A run begins.
     fn begins(is_named: bool, is_in_order: bool, is_missed: bool) -> Touch {
-        Touch { is_first: true, is_named, begins: true, is_in_order, is_missed }
+        Touch { is_first: true, is_named, begins: true, is_in_order, is_by_order: false, is_missed }
     }
 
     fn after(touches: impl Iterator<Item = Touch>) -> Set {
         let mut set = Set::default();
         for touch in touches {
             if set.note(touch) {
-                set.decide();
+                set.decide(false);
             }
         }
         set
@@ -251,10 +277,24 @@ mod tests {
         assert!(after((0..40).map(|_| begins(true, false, true))).is_unordered);
         assert!(!after((0..40).map(|at| begins(true, at % 4 != 0, true))).is_unordered, "the device is slow");
         assert!(!after((0..40).map(|at| begins(true, false, at % 16 == 0))).is_unordered, "all is cached");
+        let within =
+            |at| Touch { is_by_order: at % 3 != 0, begins: at % 3 == 0, ..begins(true, false, at % 3 == 0) };
+        assert!(!after((0..150).map(within)).is_unordered, "within files it is right");
         assert!(
             !after((0..40).map(|at| begins(at % 4 == 0, false, true))).is_unordered,
             "another job's lists"
         );
+    }
+
+    #[test]
+    fn what_is_read_again_and_again_keeps_its_place() {
+        let mut set = after((0..40).map(|_| begins(true, false, true)));
+        let again = Touch { is_first: false, ..begins(true, false, true) };
+        (0..20).for_each(|_| assert!(!set.note(again)));
+        set.decide(false);
+        assert!(set.is_unordered, "there is room");
+        set.decide(true);
+        assert!(!set.is_unordered);
     }
 
     #[test]

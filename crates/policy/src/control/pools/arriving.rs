@@ -6,8 +6,6 @@
 //! last loaded goes, which is needed latest. Once the first is passed over, no more than half of the cache is theirs, and it
 //! goes first.
 //!
-//! Where what was fetched will be used in no order, nobody is expected to come for the first one, and they may fill as much.
-//!
 //! (Linux has read ahead 8 MiB at a time since 6.18, and keeps two of these windows ahead of a reader. In a cache of 30 MiB that
 //! is more than half, and giving up the first one had the reader fetch each block itself.)
 
@@ -28,15 +26,13 @@ const LEFT_SHARE: u32 = 8;
 pub(super) struct Arriving {
     pub(super) list: RecencyList,
     pub(super) cache_blocks: u32,
-    /// Each is as likely to be referenced next as any other one.
-    pub(super) is_unordered: bool,
     /// References to others since the first of many was referenced.
     since_first: u32,
 }
 
 impl Arriving {
     pub(super) fn new(cache_blocks: u32) -> Arriving {
-        Arriving { list: RecencyList::default(), cache_blocks, is_unordered: false, since_first: REFERENCES }
+        Arriving { list: RecencyList::default(), cache_blocks, since_first: REFERENCES }
     }
 
     fn is_read(&self) -> bool {
@@ -45,7 +41,7 @@ impl Arriving {
 
     /// Are they more than may be?
     pub(super) fn are_too_many(&self) -> bool {
-        let most = if self.is_unordered || self.is_read() {
+        let most = if self.is_read() {
             self.cache_blocks - self.cache_blocks / LEFT_SHARE
         } else {
             self.cache_blocks / PASSED_SHARE

@@ -287,11 +287,6 @@ impl Pools {
         !self.arriving.are_too_many() && !(is_full && self.len() == self.arriving.list.len())
     }
 
-    /// What arrives is used in no order from now on, or in an order again.
-    pub(crate) fn set_unordered(&mut self, unordered: bool) {
-        self.arriving.is_unordered = unordered;
-    }
-
     /// The block to give up of those that wait to be referenced: the last resort.
     pub(crate) fn arriving_victim(&mut self) -> Option<BlockId> {
         self.arriving.victim()
