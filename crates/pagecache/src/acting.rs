@@ -80,7 +80,7 @@ impl Steering {
         if self.files.get(block.file).is_some_and(ManagedFile::is_orphan) {
             // Whoever's list still names it has let go of it.
             self.in_flight.remove(&block);
-            self.answer(Input::FetchFailed { block });
+            self.answer_failed(block);
             return;
         }
         let descriptor = self.files.descriptor(block.file);
@@ -110,7 +110,7 @@ impl Steering {
         }
         let Some(file) = descriptor.filter(|_| length > 0) else {
             self.in_flight.remove(&block);
-            self.answer(Input::FetchFailed { block });
+            self.answer_failed(block);
             return;
         };
         let (serial, disk, place) =
@@ -118,6 +118,24 @@ impl Steering {
         self.given_up.remove(&block);
         self.in_flight.insert(block);
         self.fetches.push(Fetch { serial, block, manager, file, disk, offset, length, place });
+    }
+
+    /// A prefetch will not complete. A part of the block may be there all the same.
+    fn answer_failed(&mut self, block: Block) {
+        self.answer(Input::FetchFailed { block });
+        self.answer_if_kept(block);
+    }
+
+    /// What the policy neither has in its books nor wants gone is loaded for it if something of it is cached: nobody would
+    /// evict it otherwise.
+    fn answer_if_kept(&mut self, block: Block) {
+        let pages = self.pages(block.index);
+        if !self.engine.is_cached(block)
+            && !self.in_flight.contains(&block)
+            && self.files.get(block.file).is_some_and(|managed| managed.folios.any_kept(pages))
+        {
+            self.answer(Input::Loaded { block, by: None });
+        }
     }
 
     fn cancel_prefetches(&mut self, manager: ManagerId) {
@@ -135,7 +153,8 @@ impl Steering {
     fn tell_of_given_up(&mut self, ends: Instant) {
         while let Some(block) = self.given_up.pop_first() {
             if self.in_flight.remove(&block) {
-                self.tell(Input::FetchFailed { block });
+                self.answer_failed(block);
+                self.act();
             }
             if Instant::now() >= ends {
                 self.stirred |= !self.given_up.is_empty();
@@ -292,16 +311,21 @@ impl Steering {
         // Evicted or dropped again since, if nothing of it is cached.
         let there = ok && managed.folios.any_cached(pages);
         if self.in_flight.remove(&block) {
-            let input = if there { Input::Loaded { block, by: None } } else { Input::FetchFailed { block } };
-            self.tell(input);
+            if there {
+                self.answer(Input::Loaded { block, by: None });
+            } else {
+                self.answer_failed(block);
+            }
+            self.act();
         }
     }
 
     fn judge_eviction(&mut self, mut eviction: Eviction, unclean: &[Folio]) {
         self.left_lane(&mut eviction);
         let Some(managed) = self.files.get_serial(eviction.id, eviction.serial) else { return };
+        // What has gone is done with, whatever has come to its place since: that has evictions of its own.
         let folios = &managed.folios;
-        eviction.folios.retain(|folio| folio.range().any(|page| folios.is_issued(page)));
+        eviction.folios.retain(|folio| folios.census(*folio).issued > 0);
         let (unwritten, held): (Vec<Folio>, Vec<Folio>) =
             std::mem::take(&mut eviction.folios).into_iter().partition(|folio| unclean.contains(folio));
         let (id, serial) = (eviction.id, eviction.serial);
@@ -350,7 +374,20 @@ impl Steering {
         for index in blocks {
             let pages = self.pages(index);
             if self.files.get(id).is_some_and(|managed| managed.folios.any_cached(pages)) {
-                self.tell(Input::EvictRefused { block: Block::new(id, index) });
+                let block = Block::new(id, index);
+                self.tell(Input::EvictRefused { block });
+                self.answer_if_kept(block);
+            }
+        }
+        self.act();
+    }
+
+    /// The same for folios that were put off, as far as they still are: with each that comes back the policy may choose
+    /// another one of them.
+    pub(crate) fn give_back(&mut self, id: FileId, folios: Vec<Folio>) {
+        for folio in folios {
+            if self.files.get(id).is_some_and(|managed| managed.folios.is_put_off(folio)) {
+                self.refuse(id, folio, false);
             }
         }
     }

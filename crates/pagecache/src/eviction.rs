@@ -9,10 +9,21 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::folios::{Folio, FolioMap};
+use crate::folios::{Census, Folio, FolioMap};
 
 /// Folios looked at for one that holds nothing unread, before the limit may be exceeded instead.
 const FORCE_CANDIDATES: usize = 64;
+
+/// The part of the budget that may wait, with room for a few large folios, but not if that is much of it.
+const WAITING_SHARE: u64 = 32;
+const ROOM_BLOCKS: u64 = 64;
+const MUCH: u64 = 8;
+
+/// Pages of chosen blocks that may wait in a cache of some size; twice as many, if their folios hold some that were not read yet.
+pub(crate) fn limit_pages(cache_blocks: u32, pages_a_block: u64) -> u64 {
+    let blocks = u64::from(cache_blocks);
+    (blocks / WAITING_SHARE).max(ROOM_BLOCKS.min(blocks / MUCH)) * pages_a_block
+}
 
 /// Where a folio is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,24 +54,33 @@ impl Waiting {
         Waiting { chosen: BTreeMap::new(), by_share: BTreeSet::new(), pages: 0, limit_pages }
     }
 
+    #[cfg(test)]
+    pub(crate) fn waits(&self, file: u32, folio: Folio) -> bool {
+        self.chosen.contains_key(&Place { file, folio })
+    }
+
+    /// From now on `limit_pages` may wait.
+    pub(crate) fn set_limit(&mut self, limit_pages: u64) {
+        self.limit_pages = limit_pages;
+    }
+
     /// The policy wants these pages (a block) of the file gone: the folios that can go now, marked as issued.
     pub(crate) fn choose(&mut self, file: u32, folios: &mut FolioMap, pages: Range<u64>) -> Vec<Folio> {
         folios.choose(pages.clone());
-        let mut ready = Vec::new();
-        for folio in folios.folios(pages) {
-            if folios.is_issued(folio.head) {
-                continue;
-            }
-            let chosen = folios.chosen(folio);
-            if chosen == folio.pages {
-                self.set(file, folio, 0);
-                folios.issue(folio);
-                ready.push(folio);
-            } else {
-                self.set(file, folio, chosen);
-            }
+        let overlapping = folios.folios(pages);
+        overlapping.into_iter().filter(|folio| self.count(file, folios, *folio)).collect()
+    }
+
+    /// Counts anew what is chosen of a folio. If that is all there is of it, it can go: it is marked as issued, and waits
+    /// no more.
+    pub(crate) fn count(&mut self, file: u32, folios: &mut FolioMap, folio: Folio) -> bool {
+        let Census { present, chosen, issued } = folios.census(folio);
+        let goes = issued == 0 && chosen > 0 && chosen == present;
+        self.set(file, folio, if goes || issued > 0 { 0 } else { chosen });
+        if goes {
+            folios.issue(folio);
         }
-        ready
+        goes
     }
 
     /// The block has been referenced: says whether it was waiting, which it does no more.
@@ -69,16 +89,9 @@ impl Waiting {
             return false;
         }
         for folio in folios.folios(pages) {
-            if !folios.is_issued(folio.head) {
-                self.set(file, folio, folios.chosen(folio));
-            }
+            self.count(file, folios, folio);
         }
         true
-    }
-
-    /// The folio was added, left the cache, or is no longer what it was taken for: it does not wait.
-    pub(crate) fn forget(&mut self, file: u32, folio: Folio) {
-        self.set(file, folio, 0);
     }
 
     /// Nothing of the file waits any more.
@@ -161,6 +174,27 @@ mod tests {
         assert_eq!(waiting.choose(0, &mut map, 2..4), [Folio { head: 0, pages: 4 }]);
         assert!(map.is_issued(0) && waiting.pages == 0);
         assert_eq!(waiting.choose(0, &mut map, 4..6).len(), 2, "two folios of one page each");
+    }
+
+    #[test]
+    fn a_folio_of_which_a_part_has_gone_does_not_wait_for_that() {
+        let mut map = map(&[(0, 2), (4, 2)]);
+        let mut waiting = Waiting::new(100);
+        map.remove(0..2);
+        let folio = Folio { head: 0, pages: 4 };
+        assert_eq!(waiting.choose(0, &mut map, 2..4), [folio]);
+        assert_eq!(waiting.choose(0, &mut map, 4..6), []);
+        map.remove(6..8);
+        let folio = Folio { head: 4, pages: 4 };
+        assert!(waiting.count(0, &mut map, folio) && map.is_issued(4) && waiting.pages == 0);
+        assert!(!waiting.count(0, &mut map, folio), "once");
+    }
+
+    #[test]
+    fn no_more_than_an_eighth_of_a_small_budget_waits_and_a_small_share_of_a_large_one() {
+        let blocks = [32, 256, 512, 1024, 2048, 32_768];
+        assert_eq!(blocks.map(|blocks| limit_pages(blocks, 2) / 2), [4, 32, 64, 64, 64, 1024]);
+        assert_eq!(limit_pages(1, 2), 0);
     }
 
     #[test]

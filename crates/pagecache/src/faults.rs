@@ -2,6 +2,7 @@
 //!
 //! Whatever it does, the program reads on, the books come right, and the plane ends.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,12 +10,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foretell_policy::PoolPolicy;
+use foretell_policy::{Block, Input, PoolPolicy};
 
+use crate::folios::Folio;
 use crate::kernel::{CacheStatus, Linux, PageCache};
 use crate::mappings::Names;
+use crate::observe::{FileKey, Observation};
 use crate::options::{HintChunk, ManagerSpec, Options, Rule, SessionId, SessionSpec};
 use crate::plane::Plane;
+use crate::steering::Steering;
+use crate::workers::{Eviction, Outcome, Tried};
 
 const BLOCK: u64 = 8192;
 
@@ -61,6 +66,18 @@ struct Scene {
 }
 
 fn scene(test: &str, faults: Faults, budget_blocks: u64) -> Option<Scene> {
+    scene_of(test, faults, budget_blocks, |path| {
+        format!("exec dd if={path} bs=8192 of=/dev/null status=none")
+    })
+}
+
+/// The same with another program: what a shell is to do with the path of the file.
+fn scene_of(
+    test: &str,
+    faults: Faults,
+    budget_blocks: u64,
+    script: impl Fn(&str) -> String,
+) -> Option<Scene> {
     if let Some(why) = crate::doctor::missing_for_run() {
         println!("skipped: {test}: {why}");
         return None;
@@ -71,10 +88,7 @@ fn scene(test: &str, faults: Faults, budget_blocks: u64) -> Option<Scene> {
     Linux.drop_range(file.as_file(), 0, 0).unwrap();
     let mut plane = Plane::open_with(Options::new(budget_blocks * BLOCK), Arc::new(faults)).unwrap();
     let program = Command::new("sh")
-        .args([
-            "-c",
-            &format!("read go; exec dd if={} bs=8192 of=/dev/null status=none", file.path().display()),
-        ])
+        .args(["-c", &format!("read go; {}", script(&file.path().display().to_string()))])
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
@@ -103,6 +117,11 @@ impl Scene {
         assert!(self.program.wait().unwrap().success());
         self.plane.report()
     }
+}
+
+fn added(tgid: u32, file: FileKey, first_page: u64, order: u8) -> Observation {
+    let (known, appended) = (true, false);
+    Observation::Added { tgid, tid: tgid, file, first_page, order, appended, known, generation: 0 }
 }
 
 fn cached_blocks(path: &Path) -> u64 {
@@ -146,4 +165,84 @@ fn prefetches_that_are_told_late_are_not_taken_for_late_ones() {
         assert!(start.elapsed() < Duration::from_secs(30), "{:?}", scene.plane.report().counts);
         scene.plane.step(&[], Duration::from_millis(2)).unwrap();
     }
+}
+
+/// A folio has gone, another one lies in its place and is to go as well. What is said of the first one by then does not
+/// count for the second: that would be in nobody's hands.
+#[test]
+fn what_became_of_a_folio_is_not_held_against_the_one_that_came_after_it() {
+    let test = "what_became_of_a_folio_is_not_held_against_the_one_that_came_after_it";
+    let Some(mut scene) = scene(test, Faults::default(), 64) else { return };
+    scene.play();
+    let steering = &mut scene.plane.steering;
+    let (id, key) = steering.files.iter().map(|(id, file)| (id, file.key)).next().unwrap();
+    for first_page in [0, 2] {
+        steering.observe(added(0, key, first_page, 1));
+    }
+    steering.tell(Input::CacheSize { cache_blocks: 1 });
+    let issued = |steering: &Steering| {
+        let folios = &steering.files.get(id).unwrap().folios;
+        (0..4).filter(|&page| folios.is_issued(page)).collect::<Vec<u64>>()
+    };
+    assert_eq!(issued(steering), [0, 1]);
+    let file = steering.files.descriptor(id).unwrap();
+    for folios in [vec![(0, 1), (1, 1)], vec![(0, 4)]] {
+        let managed = steering.files.get(id).unwrap();
+        let eviction = Eviction {
+            serial: managed.serial,
+            id,
+            names: managed.names(),
+            file: Arc::clone(&file),
+            folios: folios.into_iter().map(|(head, pages)| Folio { head, pages }).collect(),
+            mapped_by: Vec::new(),
+            tried: Tried::Once,
+            lane: None,
+        };
+        steering.judge(&mut VecDeque::from([Outcome::Evicted { eviction, unclean: Vec::new() }]));
+        assert_eq!(issued(steering), [0, 1]);
+    }
+}
+
+/// A part of a block was read ahead, and the rest will not be: that part is to be evicted some day.
+#[test]
+fn what_is_there_of_a_block_whose_prefetch_fails_is_counted() {
+    let faults = Faults { no_reads: true, ..Faults::default() };
+    let test = "what_is_there_of_a_block_whose_prefetch_fails_is_counted";
+    let Some(mut scene) = scene(test, faults, 512) else { return };
+    scene.disclose();
+    let steering = &mut scene.plane.steering;
+    let (id, key) = steering.files.iter().map(|(id, file)| (id, file.key)).next().unwrap();
+    assert!(steering.in_flight.contains(&Block::new(id, 0)));
+    steering.observe(added(std::process::id(), key, 1, 0));
+    let start = Instant::now();
+    while scene.plane.steering.in_flight.contains(&Block::new(id, 0)) {
+        assert!(start.elapsed() < Duration::from_secs(60), "no answer");
+        scene.plane.step(&[], Duration::from_millis(2)).unwrap();
+    }
+    assert_eq!(scene.plane.steering.uncounted(), Vec::<String>::new());
+}
+
+/// A page that is cached and that neither the policy counts nor an eviction waits for stays for ever.
+#[test]
+fn at_rest_whatever_is_cached_is_counted_or_waits_to_go() {
+    let test = "at_rest_whatever_is_cached_is_counted_or_waits_to_go";
+    // Readers of all sizes at the same time, with readahead: folios of many sizes come and go at the same places, and
+    // windows of readahead begin and end within blocks.
+    let script = |path: &str| {
+        let sizes = [1, 3, 6, 7, 2, 9, 24, 5, 13, 6];
+        let at = |i: usize| (i * 97 + 31) % 400;
+        let readers = sizes.iter().enumerate().map(|(i, pages)| {
+            let (bs, skip) = (pages * 4096, at(i) / pages);
+            format!("dd if={path} bs={bs} skip={skip} count={} of=/dev/null status=none &", 40 + i)
+        });
+        format!("for pass in 1 2 3 4 5 6 7 8; do {} wait; done", readers.collect::<String>())
+    };
+    let Some(mut scene) = scene_of(test, Faults::default(), 32, script) else { return };
+    scene.play();
+    let start = Instant::now();
+    while !scene.plane.steering.is_at_rest() {
+        assert!(start.elapsed() < Duration::from_secs(60), "evictions wait for ever");
+        scene.plane.step(&[], Duration::from_millis(2)).unwrap();
+    }
+    assert_eq!(scene.plane.steering.uncounted(), Vec::<String>::new());
 }

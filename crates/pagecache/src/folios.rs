@@ -40,6 +40,20 @@ impl Folio {
     pub(crate) fn range(self) -> Range<u64> {
         self.head..self.head + self.pages
     }
+
+    /// Is a page within its range one of its own? Another folio may lie in its place by now, or in a part of it.
+    fn holds(self, state: u8) -> bool {
+        u32::from(state & ORDER) == self.pages.trailing_zeros() + 1
+    }
+}
+
+/// The pages of a folio that are in the books as such. Some may have gone by themselves, where its size was guessed or
+/// the kernel has split it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Census {
+    pub(crate) present: u64,
+    pub(crate) chosen: u64,
+    pub(crate) issued: u64,
 }
 
 /// The cached pages of one file.
@@ -85,6 +99,11 @@ impl FolioMap {
     /// Is one of these pages cached?
     pub(crate) fn any_cached(&self, pages: Range<u64>) -> bool {
         pages.into_iter().any(|page| self.is_cached(page))
+    }
+
+    /// Is one of these pages cached that nobody wants gone?
+    pub(crate) fn any_kept(&self, pages: Range<u64>) -> bool {
+        self.count(pages, |state| state & ORDER != 0 && state & CHOSEN == 0) > 0
     }
 
     /// The first page from `page` on of a piece of 2 MiB of which something is cached.
@@ -166,42 +185,53 @@ impl FolioMap {
         any
     }
 
-    /// Pages of the folio that are chosen.
-    pub(crate) fn chosen(&self, folio: Folio) -> u64 {
-        self.count(folio.range(), |state| state & CHOSEN != 0)
+    /// The pages of a folio that are there, and in what state.
+    pub(crate) fn census(&self, folio: Folio) -> Census {
+        let mut census = Census::default();
+        self.each(folio.range(), |state| {
+            let own = folio.holds(state);
+            census.present += u64::from(own);
+            census.chosen += u64::from(own && state & CHOSEN != 0);
+            census.issued += u64::from(own && state & ISSUED != 0);
+        });
+        census
     }
 
-    /// Pages whose state is so. Not page by page from the root of the tree: a large folio is looked at for each of
-    /// its blocks.
+    /// Pages whose state is so.
     fn count(&self, pages: Range<u64>, is_so: impl Fn(u8) -> bool) -> u64 {
+        let mut count = 0;
+        self.each(pages, |state| count += u64::from(is_so(state)));
+        count
+    }
+
+    /// Tells the states of pages, but for those of chunks that are not kept. Not page by page from the root of the tree: a
+    /// large folio is looked at for each of its blocks.
+    fn each(&self, pages: Range<u64>, mut tell: impl FnMut(u8)) {
         if pages.is_empty() {
-            return 0;
+            return;
         }
         let chunks = self.chunks.range(pages.start / CHUNK_PAGES..=(pages.end - 1) / CHUNK_PAGES);
-        let mut count = 0;
         for (number, chunk) in chunks {
             let base = number * CHUNK_PAGES;
             let cut = |page: u64| (page.clamp(base, base + CHUNK_PAGES) - base) as usize;
-            let states = &chunk.pages[cut(pages.start)..cut(pages.end)];
-            count += states.iter().filter(|state| is_so(**state)).count() as u64;
+            chunk.pages[cut(pages.start)..cut(pages.end)].iter().for_each(|state| tell(*state));
         }
-        count
     }
 
     /// The folio has been handed to the thread that evicts.
     pub(crate) fn issue(&mut self, folio: Folio) {
-        self.set(folio.range(), |page| if page & ORDER == 0 { page } else { page | CHOSEN | ISSUED });
+        self.set_own(folio, |page| page | CHOSEN | ISSUED);
     }
 
     /// The folio has come back from the thread that evicts, and is to be handed to it once more later.
     pub(crate) fn put_off(&mut self, folio: Folio) {
-        self.set(folio.range(), |page| page & !ISSUED);
+        self.set_own(folio, |page| page & !ISSUED);
     }
 
     /// Is this still a folio, all of it chosen, and not handed to the thread that evicts?
     pub(crate) fn is_put_off(&self, folio: Folio) -> bool {
-        self.folio(folio.head) == Some(folio)
-            && self.count(folio.range(), |state| state & (CHOSEN | ISSUED) == CHOSEN) == folio.pages
+        let Census { present, chosen, issued } = self.census(folio);
+        present > 0 && chosen == present && issued == 0
     }
 
     /// Was the size of the folio guessed?
@@ -217,7 +247,7 @@ impl FolioMap {
     /// from now on, as far as its neighbours were guessed too: evicting more than a folio works, evicting
     /// less does nothing.
     pub(crate) fn refuse(&mut self, folio: Folio, widen: bool) {
-        self.set(folio.range(), |page| page & !(CHOSEN | ISSUED));
+        self.set_own(folio, |page| page & !(CHOSEN | ISSUED));
         let state = self.get(folio.head);
         if !widen || state & GUESSED == 0 {
             return;
@@ -242,6 +272,11 @@ impl FolioMap {
 
     fn get(&self, page: u64) -> u8 {
         self.chunks.get(&(page / CHUNK_PAGES)).map_or(0, |chunk| chunk.pages[(page % CHUNK_PAGES) as usize])
+    }
+
+    /// Changes the pages of a folio, and not those of another one that lies in its place or in a part of it by now.
+    fn set_own(&mut self, folio: Folio, change: impl Fn(u8) -> u8) {
+        self.set(folio.range(), |page| if folio.holds(page) { change(page) } else { page });
     }
 
     /// Replaces the state of each page by what `change` makes of it.
@@ -315,6 +350,24 @@ mod tests {
         map.issue(folio);
         map.refuse(folio, true);
         assert_eq!(map.folio(5), Some(folio));
+    }
+
+    #[test]
+    fn what_is_done_to_a_folio_leaves_the_one_that_lies_in_its_place() {
+        let (old, new) = (Folio { head: 0, pages: 4 }, Folio { head: 2, pages: 2 });
+        let mut map = FolioMap::default();
+        map.add(0, 2);
+        map.issue(old);
+        map.add(2, 1);
+        map.issue(new);
+        assert_eq!(map.census(old), Census { present: 2, chosen: 2, issued: 2 });
+        map.put_off(old);
+        assert_eq!(map.census(new), Census { present: 2, chosen: 2, issued: 2 });
+        assert!(map.is_put_off(old) && !map.is_put_off(new), "what is left of it is tried again");
+        map.refuse(new, false);
+        assert!(map.is_put_off(old) && map.any_kept(0..4) && !map.any_kept(0..2));
+        map.remove(0..2);
+        assert!(!map.is_put_off(old), "it is gone");
     }
 
     #[test]

@@ -215,10 +215,7 @@ impl Steering {
             let (block, pages) = (Block::new(id, index), self.pages(index));
             if !self.engine.is_cached(block)
                 && !self.in_flight.contains(&block)
-                && self
-                    .files
-                    .get(id)
-                    .is_some_and(|m| m.folios.any_cached(pages.clone()) && !m.folios.is_issued(pages.start))
+                && self.files.get(id).is_some_and(|m| m.folios.any_kept(pages))
             {
                 self.tell(Input::Loaded { block, by: None });
             }

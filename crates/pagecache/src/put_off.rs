@@ -125,6 +125,11 @@ impl PutOff {
         self.limit_pages
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
     /// From now on `limit_pages` may wait.
     pub(crate) fn set_limit(&mut self, limit_pages: u64) {
         self.limit_pages = limit_pages;
@@ -175,8 +180,8 @@ impl Steering {
         for run in merge(folios, CALL_PAGES) {
             let Some(managed) = self.files.get_mut(id) else { return };
             run.iter().for_each(|folio| managed.folios.put_off(*folio));
-            for folio in self.put_off.add(now, next, id, serial, run).err().into_iter().flatten() {
-                self.refuse(id, folio, false);
+            if let Err(folios) = self.put_off.add(now, next, id, serial, run) {
+                self.give_back(id, folios);
             }
         }
     }
@@ -192,7 +197,7 @@ impl Steering {
             let room = self.backlog.len().max(self.mapped_backlog.len()) < BACKLOG_RUNS;
             let wanted = is_due && !waiting.is_empty() && room;
             let Some(file) = wanted.then(|| self.files.descriptor(id)).flatten() else {
-                waiting.into_iter().for_each(|folio| self.refuse(id, folio, false));
+                self.give_back(id, waiting);
                 continue;
             };
             // What lay in between may have gone.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use foretell_policy::{Block, Config, Engine, FileId, Input, Limits, ManagerId, Nanos, Prefetch, ProcessId};
 
 use crate::advice::ReadaheadOff;
-use crate::eviction::Waiting;
+use crate::eviction::{self, Waiting};
 use crate::fetching::Fetch;
 use crate::files::{DISKS, FileTable, ManagedFile};
 use crate::folios::Folio;
@@ -140,8 +140,6 @@ impl Steering {
             ..Config::new(cache_blocks)
         };
         let block_order = (block_bytes / kernel::page_bytes()).ilog2();
-        // A part of the budget that does not matter, yet enough for a few large folios.
-        let waiting_blocks = (u64::from(cache_blocks) / 32).max(64);
         Steering {
             engine: Engine::new(config),
             workers,
@@ -168,7 +166,7 @@ impl Steering {
             fetches: Vec::new(),
             given_up: BTreeSet::new(),
             arms: Vec::new(),
-            waiting: Waiting::new(waiting_blocks << block_order),
+            waiting: Waiting::new(eviction::limit_pages(cache_blocks, 1 << block_order)),
             ready: BTreeMap::new(),
             backlog: VecDeque::new(),
             mapped_backlog: VecDeque::new(),
@@ -197,6 +195,7 @@ impl Steering {
         let Some(pressure) = &mut self.pressure else { return };
         if let Some(cache_blocks) = pressure.tend(used, fetched, Instant::now()) {
             self.put_off.set_limit(put_off::limit_pages(cache_blocks, 1 << self.block_order));
+            self.waiting.set_limit(eviction::limit_pages(cache_blocks, 1 << self.block_order));
             self.tell(Input::CacheSize { cache_blocks });
         }
     }
@@ -441,11 +440,13 @@ impl Steering {
         }
         let Some(managed) = self.files.get_mut(id) else { return };
         // Folios taken for something else before, from what was found cached, make room for the one seen.
-        for stale in managed.folios.folios(pages.clone()) {
-            self.waiting.forget(id.0, stale);
-        }
+        let stale = managed.folios.folios(pages.clone());
         managed.folios.add(page, order);
         let serial = managed.serial;
+        if !stale.is_empty() {
+            self.count_anew(id, stale);
+        }
+        let Some(managed) = self.files.get_mut(id) else { return };
         if by.is_some() && !managed.listed.is_empty() {
             let before = managed.added_up_to.filter(|(who, _)| *who == tgid).map_or(0, |(_, page)| page);
             managed.added_up_to = Some((tgid, before.max(pages.end - 1)));
@@ -482,16 +483,25 @@ impl Steering {
         self.arriving = None;
     }
 
+    /// Counts anew what is chosen of folios of which something has gone, or was never there.
+    fn count_anew(&mut self, id: FileId, folios: Vec<Folio>) {
+        let Some(managed) = self.files.get_mut(id) else { return };
+        for folio in folios {
+            if self.waiting.count(id.0, &mut managed.folios, folio) {
+                self.ready.entry(id).or_default().push(folio);
+            }
+        }
+    }
+
     /// Pages left the cache.
     pub(crate) fn removed(&mut self, id: FileId, pages: Range<u64>) {
         let blocks = self.blocks(&pages);
         let Some(managed) = self.files.get_mut(id) else { return };
         // Ours, if we asked for the folio; then it may hold blocks that the policy wanted to keep.
         let ours = managed.folios.is_issued(pages.start);
-        for folio in managed.folios.folios(pages.clone()) {
-            self.waiting.forget(id.0, folio);
-        }
+        let folios = managed.folios.folios(pages.clone());
         managed.folios.remove(pages);
+        self.count_anew(id, folios);
         for index in blocks {
             let pages = self.pages(index);
             if self.files.get(id).is_some_and(|managed| !managed.folios.any_cached(pages)) {
@@ -505,5 +515,34 @@ impl Steering {
                 self.tell(if ours { Input::TakenAlong { block } } else { Input::Gone { block } });
             }
         }
+    }
+}
+
+#[cfg(test)]
+impl Steering {
+    /// Is no eviction under way, or to be tried again?
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let queues = self.ready.is_empty() && self.backlog.is_empty() && self.retries.is_empty();
+        let issued = |file: &ManagedFile| file.folios.iter().any(|page| file.folios.is_issued(page));
+        queues && self.put_off.is_empty() && !self.files.iter().any(|(_, file)| issued(file))
+    }
+
+    /// Pages in the books that the policy does not count, and that no eviction waits for.
+    pub(crate) fn uncounted(&self) -> Vec<String> {
+        let mut uncounted = Vec::new();
+        for (id, file) in self.files.iter() {
+            for page in file.folios.iter() {
+                let block = Block::new(id, self.blocks(&(page..page + 1)).start);
+                let waits = || file.folios.folio(page).is_some_and(|folio| self.waiting.waits(id.0, folio));
+                if !self.engine.is_cached(block) && !waits() {
+                    uncounted.push(format!(
+                        "page {page} of {}: {:?}",
+                        file.path.display(),
+                        file.folios.folio(page)
+                    ));
+                }
+            }
+        }
+        uncounted
     }
 }

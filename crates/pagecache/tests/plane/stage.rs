@@ -113,6 +113,11 @@ pub(crate) fn options(budget_blocks: u64) -> Options {
     Options { batch: 16, ..Options::new(budget_blocks * BLOCK) }
 }
 
+/// Blocks that may be cached at rest beyond a budget: what waits for the rest of a large folio (docs/limits.md).
+pub(crate) fn waiting_blocks(budget_blocks: u64) -> u64 {
+    2 * (budget_blocks / 32).max(64.min(budget_blocks / 8))
+}
+
 impl Play {
     pub(crate) fn new(options: Options, rules: Vec<Rule>) -> Play {
         let mut plane = Plane::open(options).unwrap();
