@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::killed_job::KilledJob;
 use crate::reader::ReaderArguments;
 
 /// Benchmarks of the plain kernel against foretell, with the same total memory, from a cold start.
@@ -47,6 +48,12 @@ pub(crate) struct RunArguments {
     /// Divide the sizes of files, budgets and runs by this, for a quick look; results mean less.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=64))]
     pub(crate) shrink: u64,
+    /// For `kills`: how many of them, in all rounds together.
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) kills: u64,
+    /// For `kills`: whence their moments come.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
     /// Run only the arms whose names contain this.
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) only: String,
@@ -86,6 +93,8 @@ pub(crate) enum Name {
     Walks,
     /// First nights of jobs that go through a tree and read nothing of its files
     Names,
+    /// Kills at random moments of what runs a job: the job runs once and as without, and nothing is left
+    Kills,
     /// Two controlled processes, one foolish, under LRU-SP and LRU-S
     Foolish,
     /// The strategies of OSDI 1994 through the service, each alone, 1 ms x 8 channels
@@ -117,6 +126,9 @@ pub(crate) enum Command {
     /// The program that is measured
     #[command(hide = true)]
     Reader(ReaderArguments),
+    /// The job of `kills`
+    #[command(hide = true)]
+    KilledJob(KilledJob),
     /// Enters a cgroup and becomes the command
     #[command(hide = true)]
     InGroup {

@@ -15,6 +15,7 @@ mod cases;
 mod cold;
 mod ideal;
 mod janitor;
+mod killed_job;
 mod machine;
 mod outcome;
 mod patterned;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.command {
+        Some(Command::KilledJob(job)) => killed_job::run(&job),
         Some(Command::Reader(reader)) => reader::run(&reader).map(|()| ExitCode::SUCCESS),
         Some(Command::InGroup { procs, command }) => program::enter_group_and_run(&procs, &command),
         Some(Command::Together { description }) => together::run(&description).map(|()| ExitCode::SUCCESS),

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
+use foretell_pagecache::lastly::WAIT_FOR;
 
 use crate::args::one_line;
-use crate::program::{EXEC_WHEN_TOLD, NotRun, exec_when_told};
+use crate::program::{EXEC_WHEN_TOLD, NotRun, exec_when_told, wait_instead};
 use crate::terminal::{unsaid, warn, with_causes};
 
 /// Exit code for everything that is wrong with what was asked for, before anything was started.
@@ -18,8 +19,10 @@ pub fn enter<C: Parser>(execute: fn(&C) -> Result<u8>) -> ExitCode {
     foretell_pagecache::expect_children();
     let mut arguments = std::env::args_os().skip(1);
     // What foretell starts itself as takes its arguments as they are: they belong to the program.
-    if arguments.next().is_some_and(|name| name == EXEC_WHEN_TOLD) {
-        return exec_when_told(arguments).into();
+    match arguments.next() {
+        Some(name) if name == EXEC_WHEN_TOLD => return exec_when_told(arguments).into(),
+        Some(name) if name == WAIT_FOR => return wait_instead(arguments).into(),
+        _ => {}
     }
     let cli = match C::try_parse() {
         Ok(cli) => cli,

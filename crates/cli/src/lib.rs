@@ -16,6 +16,7 @@
 
 mod advising;
 pub mod against_sim;
+mod anyway;
 pub mod apply;
 pub mod args;
 mod attached;

@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 use foretell::commands::{learn, run};
 use foretell::entry::{enter, fail};
 use foretell::program::EXEC_WHEN_TOLD;
+use foretell_pagecache::lastly::WAIT_FOR;
 
 /// The file beside this one that does the rest.
 const TOOLS: &str = "foretell-tools";
@@ -33,7 +34,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let first = std::env::args_os().nth(1);
-    if ["run", "learn", EXEC_WHEN_TOLD]
+    if ["run", "learn", EXEC_WHEN_TOLD, WAIT_FOR]
         .into_iter()
         .any(|own| first.as_deref().is_some_and(|first| first == own))
     {

@@ -17,11 +17,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
 use std::time::{Duration, SystemTime};
 
+use crate::signals;
 use crate::terminal::{warn, with_causes};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use foretell_pagecache::lastly;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, getppid, pidfd_open, pidfd_send_signal, waitid,
+};
 
 /// The hidden subcommand of the child.
 pub const EXEC_WHEN_TOLD: &str = "exec-when-told";
@@ -47,6 +51,9 @@ pub enum NotRun {
     /// There is no such program.
     #[error("{0}")]
     NotFound(String),
+    /// Neither process nor descriptor is to be had for another program.
+    #[error("cannot start a process: {0}")]
+    NoMeans(io::Error),
     /// Somebody has ended it while it was held.
     #[error("the program was ended before it began ({0})")]
     EndedEarly(ExitStatus),
@@ -63,7 +70,7 @@ impl NotRun {
     #[must_use]
     pub fn code(&self) -> u8 {
         match self {
-            NotRun::Failed(_) => 125,
+            NotRun::Failed(_) | NotRun::NoMeans(_) => 125,
             NotRun::NotExecutable(_) => 126,
             NotRun::NotFound(_) => 127,
             NotRun::EndedEarly(status) => exit_code(*status),
@@ -89,7 +96,20 @@ impl NotRun {
 pub struct Program {
     child: Child,
     pidfd: OwnedFd,
+    /// The same for who passes signals on: there when they are needed, however many descriptors may be had.
+    for_signals: Option<OwnedFd>,
     hold: Hold,
+    /// Who is to know the exit code before the process is taken leave of: then it can be known from us alone.
+    told: Option<Told>,
+}
+
+/// Somebody who is told the exit code.
+struct Told(Box<dyn Fn(u8)>);
+
+impl std::fmt::Debug for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Told")
+    }
 }
 
 /// How a program is held back.
@@ -135,16 +155,7 @@ impl Program {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("foretell").args([EXEC_WHEN_TOLD, &name]).arg(program).args(arguments);
         set(&mut command);
-        let mut child = command.spawn().context("cannot start a process")?;
-        // A child that is not waited for any more must not begin after all: it would when the listener is closed.
-        let pidfd = match pidfd_of(&child) {
-            Ok(pidfd) => pidfd,
-            Err(error) => {
-                end(&mut child);
-                return Err(error);
-            }
-        };
-        Ok(Program { pidfd, child, hold: Hold::Coming(listener) })
+        spawn(command, Hold::Coming(listener)).context("cannot start a process")
     }
 
     /// Waits until a program is held: what it does until then is ours.
@@ -160,16 +171,25 @@ impl Program {
     }
 
     /// Starts `program` at once, without any control.
+    ///
+    /// # Errors
+    /// It has not begun: as it cannot be executed, or as there are no means to start another process ([`NotRun::NoMeans`]).
     pub fn start(program: &OsStr, arguments: &[OsString]) -> Result<Program> {
-        let child = match Command::new(program).args(arguments).spawn() {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        let started = match spawn(command, Hold::Told) {
             // A script that does not say what it is for is one for the shell, as execvp(3) has it.
             Err(error) if error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error()) => {
-                Command::new("/bin/sh").arg(find(program)?).args(arguments).spawn()
+                let mut shell = Command::new("/bin/sh");
+                shell.arg(find(program)?).args(arguments);
+                spawn(shell, Hold::Told)
             }
             started => started,
         };
-        let child = child.map_err(|error| NotRun::executing(program, &error))?;
-        Ok(Program { pidfd: pidfd_of(&child)?, child, hold: Hold::Told })
+        Ok(started.map_err(|error| match lacks_means(&error) {
+            true => NotRun::NoMeans(error),
+            false => NotRun::executing(program, &error),
+        })?)
     }
 
     fn wait_for_connection(&mut self, listener: &UnixListener) -> Result<UnixStream> {
@@ -187,6 +207,12 @@ impl Program {
                 Err(e) => return Err(e.into()),
             }
             if let Some(early) = self.ended_early() {
+                // By itself it ends only where it cannot come to us: that is no end of the program's.
+                if let NotRun::EndedEarly(status) = &early
+                    && status.signal().is_none()
+                {
+                    bail!("cannot hold the program ({status})");
+                }
                 return Err(early.into());
             }
         }
@@ -220,14 +246,41 @@ impl Program {
         self.pidfd.as_fd()
     }
 
-    /// A descriptor of the process, to send signals through.
+    /// A descriptor of the process.
     pub fn pidfd(&self) -> Result<OwnedFd> {
         Ok(self.pidfd.try_clone()?)
     }
 
+    /// The same to send signals through, once: it is always to be had.
+    pub fn take_pidfd(&mut self) -> Option<OwnedFd> {
+        self.for_signals.take()
+    }
+
+    /// `told` will know the program's exit code, whatever happens to us.
+    pub(crate) fn tell(&mut self, told: impl Fn(u8) + 'static) {
+        self.told = Some(Told(Box::new(told)));
+    }
+
     /// How the program ended, if it has.
     pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
+        self.tell_end(WaitIdOptions::NOHANG);
         Ok(self.child.try_wait()?)
+    }
+
+    /// Tells how it ended while that can still be asked for: once.
+    fn tell_end(&mut self, how: WaitIdOptions) {
+        let Some(told) = &self.told else { return };
+        let pid = Pid::from_child(&self.child);
+        let ended = loop {
+            match waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | how) {
+                Err(Errno::INTR) => {}
+                ended => break ended,
+            }
+        };
+        let Ok(Some(ended)) = ended else { return };
+        let code = ended.exit_status().or_else(|| ended.terminating_signal().map(|signal| 128 + signal));
+        (told.0)(code.and_then(|code| u8::try_from(code & 0xff).ok()).unwrap_or(1));
+        self.told = None;
     }
 
     /// Why a program that is held will not run any more, if that is so.
@@ -237,6 +290,7 @@ impl Program {
 
     /// Waits until the program has ended.
     pub fn wait(&mut self) -> Result<ExitStatus> {
+        self.tell_end(WaitIdOptions::empty());
         Ok(self.child.wait()?)
     }
 
@@ -247,6 +301,48 @@ impl Program {
             Ok(_) | Err(rustix::io::Errno::INTR) => self.try_wait(),
             Err(e) => Err(e.into()),
         }
+    }
+}
+
+/// Starts a process. Once it is there nothing can fail any more: a descriptor of it is sure to be had.
+fn spawn(mut command: Command, hold: Hold) -> io::Result<Program> {
+    foretell_pagecache::hand_on(&mut command);
+    // As many as are needed then, and they show whether the kernel has such descriptors at all.
+    let own = || pidfd_open(getpid(), PidfdFlags::empty()).map_err(io::Error::from);
+    // Where they are forbidden, that is as if there were none.
+    let own = || own().map_err(|error| if lacks_means(&error) { error } else { Errno::NOSYS.into() });
+    let reserved = [own()?, own()?];
+    lastly::starting();
+    let mut child = command.spawn().inspect_err(|_| lastly::not_started())?;
+    drop(reserved);
+    lastly::started(child.id());
+    let pidfds = pidfd_of(&child).and_then(|pidfd| Ok((pidfd.try_clone()?, pidfd)));
+    match (pidfds, &hold) {
+        (Ok((for_signals, pidfd)), _) => {
+            Ok(Program { pidfd, for_signals: Some(for_signals), child, hold, told: None })
+        }
+        // Another thread has taken them. The one that is held must not begin after all: it would when the listener is closed.
+        (Err(error), Hold::Coming(_)) => {
+            end(&mut child);
+            lastly::not_started();
+            Err(error)
+        }
+        // And one that has begun must not begin again: this process does nothing more but wait.
+        (Err(_), _) => lastly::wait_in_place(child.id()),
+    }
+}
+
+/// Is an error one of the processes, descriptors or memory that are to be had here, and not of what was asked for?
+pub(crate) fn lacks_means(error: &io::Error) -> bool {
+    let lacking = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::NOSYS];
+    error.raw_os_error().is_some_and(|number| lacking.iter().any(|errno| errno.raw_os_error() == number))
+}
+
+/// Becomes the program in place of this process: where another one cannot be had. Returns when that fails.
+pub(crate) fn become_program(program: &OsStr, arguments: &[OsString]) -> NotRun {
+    match find(program) {
+        Ok(path) => NotRun::executing(program, &lastly::become_program(&path, program, arguments)),
+        Err(error) => error,
     }
 }
 
@@ -264,6 +360,7 @@ impl Drop for Program {
             // It may have ended by itself.
             let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
             let _ = self.child.wait();
+            lastly::not_started();
         }
     }
 }
@@ -335,8 +432,24 @@ pub fn exec_when_told(mut arguments: impl Iterator<Item = OsString>) -> u8 {
         let what = format!("'{EXEC_WHEN_TOLD}' cannot reach the foretell that started it ({e})");
         return not_run(&NotRun::Failed(what));
     }
-    let error = Command::new(&program).args(arguments).exec();
+    let mut command = Command::new(&program);
+    command.args(arguments);
+    foretell_pagecache::hand_on(&mut command);
+    let error = command.exec();
     not_run(&NotRun::executing(&program, &error))
+}
+
+/// Stays with a program instead of a foretell that a defect, or want of memory, has ended; which this process was.
+pub fn wait_instead(mut arguments: impl Iterator<Item = OsString>) -> u8 {
+    let Some(pid) = arguments.next().and_then(|pid| pid.to_str()?.parse::<u32>().ok()) else {
+        let what = format!("'{}' is for foretell itself; use 'foretell run -- PROGRAM'", lastly::WAIT_FOR);
+        return not_run(&NotRun::Failed(what));
+    };
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    if let Some(pidfd) = process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok()) {
+        let _ = signals::pass_on(pidfd);
+    }
+    lastly::wait_instead(pid).unwrap_or_else(|| NotRun::Failed(String::new()).code())
 }
 
 /// Whether the foretell that made a socket of this name and started us has ended: before we came to it, and the program runs
@@ -344,14 +457,20 @@ pub fn exec_when_told(mut arguments: impl Iterator<Item = OsString>) -> u8 {
 fn starter_has_ended(socket: &OsStr) -> bool {
     let of_starter = socket.to_str().and_then(|name| name.strip_prefix(START)?.split_once('-'));
     let Some(starter) = of_starter.and_then(|(pid, _)| pid.parse::<i32>().ok()) else { return false };
-    // Who ends closes his sockets before his children get another parent.
+    // Who ends closes his sockets before his children get another parent. Or it waits for us, and does nothing else any more.
     for _ in 0..PARENT_LOOKS {
-        if getppid().is_none_or(|parent| parent.as_raw_nonzero().get() != starter) {
+        if getppid().is_none_or(|parent| parent.as_raw_nonzero().get() != starter) || only_waits(starter) {
             return true;
         }
         std::thread::sleep(PARENT_LOOK_EVERY);
     }
     false
+}
+
+/// Has a foretell become one that waits for its program?
+fn only_waits(pid: i32) -> bool {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    words.split(|byte| *byte == 0).nth(1) == Some(lastly::WAIT_FOR.as_bytes())
 }
 
 /// Says why, and gives the exit code for it.
@@ -360,9 +479,8 @@ fn not_run(why: &NotRun) -> u8 {
     why.code()
 }
 
-fn pidfd_of(child: &Child) -> Result<OwnedFd> {
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("the process has no number")?;
-    pidfd_open(pid, PidfdFlags::empty()).context("cannot open the process")
+fn pidfd_of(child: &Child) -> io::Result<OwnedFd> {
+    Ok(pidfd_open(Pid::from_child(child), PidfdFlags::empty())?)
 }
 
 /// The process at the other end of a connection.

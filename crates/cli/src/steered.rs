@@ -162,8 +162,10 @@ impl Steered {
         // An error here comes again in the loop, where it is dealt with.
         let _ = outgoing.send_first(&mut self.partner);
         self.feed(&mut guide, FIRST_TIME);
-        if let Job::Program(program) = &self.job {
-            caught.pass_on(program.pidfd()?)?;
+        if let Job::Program(program) = &mut self.job
+            && let Some(pidfd) = program.take_pidfd()
+        {
+            caught.pass_on(pidfd)?;
         }
         if let Some(mut gather) = self.gather.take()
             && let Some(host) = self.own()

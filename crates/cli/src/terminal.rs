@@ -1,9 +1,14 @@
 //! Writing to the terminal, or to whoever reads us. A reader that has gone (`| head`) is no failure of ours,
 //! and must never end a run: the printing macros of the standard library would panic. A disk that is full is one, which
-//! is told at the end ([`unsaid`]).
+//! is told at the end ([`unsaid`]). A reader of standard error who reads nothing before we have ended (it waits for us with the
+//! pipe full of what the program has said) is not waited for without end.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 /// One line on standard error, whatever is in it, after our name.
 pub fn warn(text: &str) {
@@ -26,9 +31,38 @@ pub fn width_chars(piped: u16) -> u16 {
     width.clamp(*WIDTHS_CHARS.start(), *WIDTHS_CHARS.end())
 }
 
-/// Text on standard error, as it is.
+/// Text on standard error, as it is; what nobody takes is left unsaid.
 pub fn note(text: &str) {
-    let _ = io::stderr().write_all(text.as_bytes());
+    for piece in text.as_bytes().chunks(PIECE_BYTES) {
+        if !is_taken() || io::stderr().write_all(piece).is_err() {
+            return;
+        }
+    }
+}
+
+/// A pipe that can be written to takes so much at once (pipe(7)).
+const PIECE_BYTES: usize = 4096;
+/// Who reads standard error may take so long to make room.
+const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+const NONE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+/// That has passed, and is not waited for again.
+static IS_STUCK: AtomicBool = AtomicBool::new(false);
+
+/// Will standard error take a piece, now or soon? Where it is closed, it will do so by an error.
+fn is_taken() -> bool {
+    let patience = if IS_STUCK.load(Ordering::Relaxed) { NONE } else { PATIENCE };
+    let stderr = io::stderr();
+    let mut ready = [PollFd::new(&stderr, PollFlags::OUT)];
+    loop {
+        match poll(&mut ready, Some(&patience)) {
+            Err(Errno::INTR) => {}
+            Ok(0) => {
+                IS_STUCK.store(true, Ordering::Relaxed);
+                return false;
+            }
+            _ => return true,
+        }
+    }
 }
 
 /// Text on standard output, as it is.

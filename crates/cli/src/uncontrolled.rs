@@ -23,6 +23,11 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
+    /// Why a program could not be held. Unless somebody has ended it there, that is no fault of its own.
+    pub(crate) fn not_held(error: anyhow::Error) -> Refused {
+        if error.is::<NotRun>() { Refused::Wrong(error) } else { Refused::Unable(error) }
+    }
+
     /// What is lacking or wrong where there is no program that could run.
     fn of_what_runs(self) -> anyhow::Error {
         match self {
@@ -65,10 +70,24 @@ impl Refused {
 }
 
 /// Runs the program without control.
-fn uncontrolled(name: &OsString, arguments: &[OsString], why: &str, signals: ForProgram) -> Result<Outcome> {
+fn uncontrolled(
+    name: &OsString,
+    arguments: &[OsString],
+    why: &str,
+    mut signals: ForProgram,
+) -> Result<Outcome> {
     let started = Instant::now();
-    let mut program = Program::start(name, arguments)?;
-    signals.pass_on(program.pidfd()?)?;
+    // Where nothing more is to be had this process itself becomes the program.
+    let mut program = match signals.catch().and_then(|()| Program::start(name, arguments)) {
+        Ok(program) => program,
+        Err(error) => match error.downcast_ref() {
+            None | Some(NotRun::NoMeans(_)) => return Err(program::become_program(name, arguments).into()),
+            Some(_) => return Err(error),
+        },
+    };
+    if let Some(pidfd) = program.take_pidfd() {
+        signals.pass_on(pidfd)?;
+    }
     let code = program::exit_code(program.wait()?);
     let stats = Stats { elapsed_s: started.elapsed().as_secs_f64(), ..Stats::uncontrolled(why) };
     Ok(Outcome { code, stats })

@@ -13,8 +13,8 @@ use foretell_pagecache::watch::{Totals, WatchError, Watcher, Watching};
 
 use crate::attached::Job;
 use crate::commands::run::Outcome;
-use crate::program::{NotRun, Program, exit_code};
-use crate::signals::{self, ForProgram};
+use crate::program::{Program, exit_code};
+use crate::signals::{self, Caught, ForProgram};
 use crate::stats::Stats;
 use crate::terminal::{warn, with_causes};
 use crate::uncontrolled::Refused;
@@ -71,9 +71,15 @@ pub(crate) fn until_end(
 }
 
 /// Our signals are the program's. Without it it runs all the same.
-pub(crate) fn pass_signals_on(program: &Program) {
-    if let Err(error) = program.pidfd().and_then(signals::pass_on) {
-        warn(&format!("signals are not passed on to the job ({})", with_causes(&error)));
+pub(crate) fn pass_signals_on(program: &mut Program, caught: Option<Caught>) {
+    let Some(pidfd) = program.take_pidfd() else { return };
+    match caught {
+        Some(caught) => caught.pass_on(pidfd),
+        None => {
+            if let Err(error) = signals::pass_on(pidfd) {
+                warn(&format!("signals are not passed on to the job ({})", with_causes(&error)));
+            }
+        }
     }
 }
 
@@ -99,10 +105,9 @@ impl Held {
         // Half of what the program would wait for is done beside the other half.
         let watching = Watching::load();
         signals.catch().map_err(Refused::Unable)?;
-        let wrong = |e| Refused::Wrong(NotRun::failed(e).into());
-        let mut program = Program::start_holding(name, arguments, |_| ()).map_err(wrong)?;
+        let mut program = Program::start_holding(name, arguments, |_| ()).map_err(Refused::not_held)?;
         let watching = watching.wait();
-        program.wait_until_held().map_err(wrong)?;
+        program.wait_until_held().map_err(Refused::not_held)?;
         let watcher = watching.and_then(|watching| watching.start(program.pid(), recording));
         match (watcher, program.ended_early()) {
             (Ok(watcher), _) => Ok(Held { job: Job::Program(program), watcher }),
@@ -129,8 +134,10 @@ impl Held {
     /// It cannot be waited for.
     pub(crate) fn run(self, signals: ForProgram) -> Result<Outcome> {
         let Held { mut job, mut watcher } = self;
-        if let Job::Program(program) = &job {
-            signals.pass_on(program.pidfd()?)?;
+        if let Job::Program(program) = &mut job
+            && let Some(pidfd) = program.take_pidfd()
+        {
+            signals.pass_on(pidfd)?;
         }
         watcher.begin();
         job.release();

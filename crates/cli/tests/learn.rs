@@ -390,6 +390,41 @@ fn what_does_the_work_may_be_killed_at_any_moment_and_the_job_runs_once() {
     }
 }
 
+/// Who does the work takes leave of the job, and what it knows then would be lost with it.
+#[test]
+fn what_does_the_work_may_be_killed_as_the_job_ends() {
+    let test = "what_does_the_work_may_be_killed_as_the_job_ends";
+    if !can_control(test) {
+        return;
+    }
+    let stage = Stage::new();
+    stage.night(&["--as", "watch"], &stage.reads());
+    for round in 0..24 {
+        let way = ["alone", "watch", "steer"][round % 3];
+        let ends = stage.tree.file(&format!("ends-{round}"));
+        let script = format!("echo > '{}'; exit 7", ends.display());
+        let night = Command::new(FORETELL)
+            .args(["learn", "--name", "job", "--as", way, "--state"])
+            .arg(stage.state())
+            .args(["--", "sh", "-c", &script])
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let begin = std::time::Instant::now();
+        while !ends.exists() && begin.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        std::thread::sleep(Duration::from_micros(300 * round as u64));
+        if let Some(worker) = child_of(night.id()) {
+            let killed = rustix::process::Pid::from_raw(worker.cast_signed()).unwrap();
+            let _ = rustix::process::kill_process(killed, rustix::process::Signal::KILL);
+        }
+        let ended = Ended::from(night.wait_with_output().unwrap());
+        assert_eq!(ended.code, Some(7), "{way}, {round}: {}", ended.stderr);
+    }
+}
+
 /// What it needs and what we need is more than there is.
 #[test]
 fn a_job_that_fills_its_memory_group_is_not_ended_for_our_sake() {

@@ -1,12 +1,17 @@
 //! A file without its name yet.
+//!
+//! Where the file system can, it has no name at all until it is whole (`O_TMPFILE`, open(2)): nothing is left of it when we are
+//! killed. Elsewhere it has one that shows what it is.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid, fchmod, fchown, openat, renameat, unlinkat};
+use rustix::fs::{
+    Access, AtFlags, CWD, Gid, Mode, OFlags, Uid, fchmod, fchown, linkat, openat, renameat, unlinkat,
+};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -32,8 +37,8 @@ pub fn is_temporary(name: &OsStr) -> bool {
 pub(crate) struct Temporary {
     file: File,
     directory: OwnedFd,
-    name: OsString,
-    has_name: bool,
+    /// What it is called meanwhile, if it needs a name.
+    name: Option<OsString>,
 }
 
 impl Temporary {
@@ -49,7 +54,7 @@ impl Temporary {
         let mode = if existing.is_some() { 0o600 } else { new_mode };
         let (file, name) = create(directory, Mode::from_raw_mode(mode)).map_err(|e| system(e.into()))?;
         let directory = directory.try_clone().map_err(system)?;
-        let temporary = Temporary { file, directory, name, has_name: false };
+        let temporary = Temporary { file, directory, name };
         if let Some(existing) = existing {
             let (user, group) = (Uid::from_raw(existing.st_uid), Gid::from_raw(existing.st_gid));
             match fchown(&temporary.file, Some(user), Some(group)) {
@@ -70,29 +75,60 @@ impl Temporary {
 
     /// Gives it its name.
     pub(crate) fn rename(mut self, name: &OsStr) -> io::Result<()> {
-        renameat(&self.directory, &self.name, &self.directory, name)?;
-        self.has_name = true;
+        let meanwhile = match self.name.take() {
+            Some(name) => name,
+            // A link takes nobody's place, so it cannot be the name itself.
+            None => {
+                with_free_name(|free| {
+                    let flags = AtFlags::SYMLINK_FOLLOW;
+                    linkat(CWD, of_process(&self.file), &self.directory, free, flags)
+                })?
+                .1
+            }
+        };
+        let meanwhile = self.name.insert(meanwhile);
+        renameat(&self.directory, &*meanwhile, &self.directory, name)?;
+        self.name = None;
         Ok(())
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        if !self.has_name {
+        if let Some(name) = &self.name {
             // Nothing can be done about one that stays.
-            let _ = unlinkat(&self.directory, &self.name, AtFlags::empty());
+            let _ = unlinkat(&self.directory, name, AtFlags::empty());
         }
     }
 }
 
-fn create(directory: &OwnedFd, mode: Mode) -> Result<(File, OsString), Errno> {
+fn create(directory: &OwnedFd, mode: Mode) -> Result<(File, Option<OsString>), Errno> {
+    let nameless = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+    if let Ok(file) = openat(directory, ".", nameless, mode) {
+        let file = File::from(file);
+        // It gets its name by that way.
+        if rustix::fs::access(of_process(&file), Access::EXISTS).is_ok() {
+            return Ok((file, None));
+        }
+    }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let (file, name) = with_free_name(|name| openat(directory, name, flags, mode))?;
+    Ok((file.into(), Some(name)))
+}
+
+/// The way to an open file of this process, also to one without a name (proc_pid_fd(5)).
+fn of_process(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Does something with a name that nobody has.
+fn with_free_name<T>(mut act: impl FnMut(&OsStr) -> Result<T, Errno>) -> Result<(T, OsString), Errno> {
     for _ in 0..TRIES {
         let mut random = [0; 8];
         getrandom(&mut random, GetRandomFlags::empty())?;
         let name = OsString::from(format!("{PREFIX}{:016x}", u64::from_ne_bytes(random)));
-        match openat(directory, &name, flags, mode) {
-            Ok(file) => return Ok((file.into(), name)),
+        match act(&name) {
+            Ok(done) => return Ok((done, name)),
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error),
         }

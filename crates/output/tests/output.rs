@@ -53,6 +53,31 @@ fn a_file_appears_whole_and_keeps_its_permissions_and_its_old_links() {
     assert_eq!(names(directory.path()), ["hard", "out", "plain"]);
 }
 
+/// Who is killed while it writes leaves nothing: there is no name yet.
+#[test]
+fn what_is_not_whole_has_no_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let nameless = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::TMPFILE;
+    if rustix::fs::open(directory.path(), nameless, rustix::fs::Mode::RUSR).is_err() {
+        println!("skipped: what_is_not_whole_has_no_name: this file system has no O_TMPFILE");
+        return;
+    }
+    for mode in [None, Some(0o640)] {
+        let path = directory.path().join("file");
+        if let Some(mode) = mode {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let before = names(directory.path());
+        let mut writing = Output::open(&path).unwrap().begin().unwrap();
+        writing.write_all(b"half").unwrap();
+        assert_eq!(names(directory.path()), before);
+        writing.finish().unwrap();
+        assert_eq!(names(directory.path()), ["file"]);
+        assert_eq!(fs::read(&path).unwrap(), b"half");
+        assert_eq!(mode_of(&path) & 0o777, mode.unwrap_or(mode_of(&path) & 0o777));
+    }
+}
+
 #[test]
 fn what_is_given_up_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();

@@ -8,8 +8,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Makes that children can be waited for. Who started us may have had SIGCHLD ignored, which is inherited: the kernel
 /// then takes leave of a child by itself, and its exit code is lost (waitpid(2), notes). timeout(1) does the same. To be
-/// called before the first child is started; the children begin with the default action too.
+/// called before the first child is started. A child that is to find all that as it was is started by way of
+/// [`hand_on`](crate::hand_on); what was closed is closed there in any case.
 pub fn expect_children() {
+    crate::inherited::leave_closed();
     // SAFETY: the default action calls nothing of ours.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }

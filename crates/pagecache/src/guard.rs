@@ -185,9 +185,10 @@ impl Guard {
         let child = unsafe { libc::fork() };
         match child {
             0 => watch(read_end.as_raw_fd(), &mut notes),
+            child if child < 0 => Err(io::Error::last_os_error()),
             child => match rustix::process::Pid::from_raw(child) {
-                Some(child) if child.as_raw_nonzero().get() > 0 => Ok(Guard { pipe: Some(write_end), child }),
-                _ => Err(io::Error::last_os_error()),
+                Some(child) => Ok(Guard { pipe: Some(write_end), child }),
+                None => Err(io::Error::last_os_error()),
             },
         }
     }

@@ -5,12 +5,13 @@
 //!
 //! ```text
 //!  keeper ──fork──► worker ──► job        the keeper has next to no memory, and waits
-//!     ▲                │ about to begin; PID of the job; its exit code
+//!     ▲                │ about to begin; PID of the job, or that none can be started; its exit code
 //!     └─── socket ─────┘
 //! ```
 //!
 //! A signal that comes when the job has begun is meant for the job, and the keeper must not end of it. So the worker says
-//! that it is about to begin the job, and does not before the keeper has heard that ([`Follow::about`]).
+//! that it is about to begin the job, and does not before the keeper has heard that ([`Follow::about`]). A keeper that ended
+//! before takes the worker along: the job never begins.
 //!
 //! The worker does all the work. Once the job has begun, the kernel is told to end the worker before anything else
 //! (`oom_score_adj`, proc_pid_oom_score_adj(5)). If it ends the worker, or a defect of ours does, the job becomes a child of the
@@ -35,9 +36,8 @@ const REAP_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 const MESSAGE_BYTES: usize = 5;
 const ABOUT: u8 = b'A';
 const BEGUN: u8 = b'B';
+const CANNOT: u8 = b'C';
 const ENDED: u8 = b'E';
-/// The worker waits so long for the keeper to hear it; then the job begins all the same.
-const HEARD_WITHIN: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// `oom_score_adj` of what goes first.
 const GOES_FIRST: &[u8] = b"1000";
 
@@ -73,6 +73,8 @@ pub enum Lost {
     Signal(i32),
     /// By a defect, with this exit code.
     Defect(u8),
+    /// It has said that there is neither process nor descriptor to be had for the job.
+    Means,
 }
 
 /// The exit code of a program of ours that has panicked.
@@ -92,10 +94,28 @@ pub trait Follow {
 }
 
 impl Worker {
-    /// The job is about to begin; returns when the keeper has heard it.
+    /// The job is about to begin; returns when the keeper has heard it. Where the keeper is gone this process ends: whoever
+    /// has ended it has ended a job that had not begun.
     pub fn about(&self) {
         self.tell(ABOUT, 0);
-        let _ = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&HEARD_WITHIN));
+        if !self.is_heard() {
+            std::process::exit(1);
+        }
+    }
+
+    /// Does the keeper answer? It does so at once unless it is stopped, and then the job is to wait as well.
+    fn is_heard(&self) -> bool {
+        loop {
+            match rustix::io::read(&self.0, &mut [0]) {
+                Err(rustix::io::Errno::INTR) => {}
+                answered => return answered == Ok(1),
+            }
+        }
+    }
+
+    /// There is neither process nor descriptor to be had for the job: the keeper is to see to it when this process has ended.
+    pub fn cannot(&self) {
+        self.tell(CANNOT, 0);
     }
 
     /// The job has begun as the process `pid`. From now on the kernel ends this process first when memory is short.
@@ -139,7 +159,7 @@ pub fn split(follow: &mut impl Follow) -> io::Result<Split> {
         }
         return Ok(Split::Worker(Worker(workers_end)));
     }
-    let worker = Pid::from_raw(child).filter(|_| child > 0).ok_or_else(io::Error::last_os_error)?;
+    let worker = (child > 0).then(|| Pid::from_raw(child)).flatten().ok_or_else(io::Error::last_os_error)?;
     drop(workers_end);
     // Without it the job is lost sight of when the worker is killed, and runs on.
     let _ = rustix::process::set_child_subreaper(Some(keeper));
@@ -152,6 +172,8 @@ struct Known {
     worker: Option<WaitStatus>,
     /// The worker has said that the job is about to begin.
     is_about: bool,
+    /// It has said that it cannot start the job.
+    cannot: bool,
     job: Option<Pid>,
     /// Its exit code, as the worker has told it or as we have seen it.
     code: Option<u8>,
@@ -190,6 +212,7 @@ fn keep(worker: Pid, told: &OwnedFd, follow: &mut impl Follow) -> Kept {
         let job = match (known.job, known.code, lost) {
             // What it found out after the job had ended is not the job's.
             (_, Some(code), Lost::Defect(_)) => return Kept::Done(code),
+            (None, _, Lost::Defect(_)) if known.cannot => return Kept::NotBegun(Lost::Means),
             (None, _, Lost::Defect(code)) if code != PANICKED => return Kept::Done(code),
             (None, _, lost) => return Kept::NotBegun(lost),
             (Some(job), _, _) => job,
@@ -199,8 +222,8 @@ fn keep(worker: Pid, told: &OwnedFd, follow: &mut impl Follow) -> Kept {
         }
         watched = pidfd_open(job, PidfdFlags::empty()).ok();
         if watched.is_none() {
-            // It is a child that has ended, or none of ours.
-            known.reap(worker, told, follow);
+            // It is a child that has ended, or none of ours, or there is no descriptor to be had.
+            known.wait_for(job);
             return Kept::Job { lost, code: known.code };
         }
     }
@@ -231,6 +254,7 @@ impl Known {
                         self.begun(job, follow);
                     }
                 }
+                CANNOT => self.cannot = true,
                 ENDED => self.code = u8::try_from(number).ok(),
                 _ => {}
             }
@@ -245,11 +269,35 @@ impl Known {
     /// The job of a worker that was lost between starting it, or a process that becomes it, and saying so: a child of the
     /// worker's that is ours now. Without this it would be taken for not begun, and run a second time.
     fn find_job(&mut self, follow: &mut impl Follow) {
-        if self.job.is_none()
-            && self.is_about
-            && let Some(job) = children().into_iter().find(|child| may_be_job(*child))
-        {
-            self.begun(job, follow);
+        if self.job.is_some() || !self.is_about {
+            return;
+        }
+        match children() {
+            Some(children) => {
+                if let Some(job) = children.into_iter().find(|child| may_be_job(*child)) {
+                    self.begun(job, follow);
+                }
+            }
+            // Which ones there are is not told here. There is one at most: without /proc there is no guard.
+            None => {
+                if let Ok(Some((job, status))) = waitpid(None, WaitOptions::empty()) {
+                    (self.job, self.code) = (Some(job), Some(exit_code(status)));
+                }
+            }
+        }
+    }
+
+    /// Waits for the job, if it is a child.
+    fn wait_for(&mut self, job: Pid) {
+        loop {
+            match waitpid(Some(job), WaitOptions::empty()) {
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(Some((_, status))) => {
+                    self.code = Some(exit_code(status));
+                    return;
+                }
+                _ => return,
+            }
         }
     }
 
@@ -277,9 +325,9 @@ impl Known {
 
 /// The children of this process, also those that have ended, the oldest first, where the kernel tells them
 /// (`CONFIG_PROC_CHILDREN`, proc_tid_children(5)).
-fn children() -> Vec<Pid> {
-    let children = fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
-    children.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+fn children() -> Option<Vec<Pid>> {
+    let children = fs::read_to_string("/proc/thread-self/children").ok()?;
+    Some(children.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect())
 }
 
 /// Is it no process of ours?
@@ -292,4 +340,21 @@ fn may_be_job(child: Pid) -> bool {
 fn exit_code(status: WaitStatus) -> u8 {
     let code = status.exit_status().or_else(|| status.terminating_signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code & 0xff).ok()).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_keeper_that_has_ended_hears_nothing() {
+        let kind = SocketType::SEQPACKET;
+        let pair = || socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+        let (keepers_end, workers_end) = pair();
+        rustix::io::write(&keepers_end, &[ABOUT]).unwrap();
+        let worker = Worker(workers_end);
+        assert!(worker.is_heard());
+        drop(keepers_end);
+        assert!(!worker.is_heard());
+    }
 }

@@ -35,8 +35,10 @@ mod folios;
 mod guard;
 mod handles;
 mod identity;
+mod inherited;
 pub mod keeper;
 mod kernel;
+pub mod lastly;
 mod ledger;
 mod left_out;
 mod lifecycle;
@@ -85,6 +87,7 @@ pub use error::{
     Conflict, ControlError, DiscloseError, DiscloseProblem, HoldError, OpenError, RuleError, SessionError,
     StepError,
 };
+pub use inherited::hand_on;
 pub use left_out::LeftOut;
 pub use meter::{Meter, blocks_read};
 pub use naming::{HeldFile, Hold, Taking};

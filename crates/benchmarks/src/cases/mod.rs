@@ -4,6 +4,7 @@ mod files;
 mod first_night;
 mod foolish;
 mod hits;
+mod kills;
 mod model;
 mod names;
 mod neighbour;
@@ -57,6 +58,9 @@ pub(crate) struct Bench {
     pub(crate) kernel_only: bool,
     pub(crate) headroom_bytes: u64,
     pub(crate) shrink: u64,
+    pub(crate) rounds: u64,
+    pub(crate) kills: u64,
+    pub(crate) seed: u64,
     directory: Option<PathBuf>,
 }
 
@@ -78,6 +82,9 @@ impl Bench {
             kernel_only: arguments.kernel_only,
             headroom_bytes: arguments.headroom_mib * MIB,
             shrink: arguments.shrink,
+            rounds: arguments.rounds as u64,
+            kills: arguments.kills,
+            seed: arguments.seed,
             directory: arguments.directory.clone(),
         })
     }
@@ -171,6 +178,7 @@ pub(crate) fn prepare<'b>(name: Name, bench: &'b Bench) -> Result<Box<dyn Case +
         Name::Reads => Box::new(reads::Reads::prepare(bench)?),
         Name::Walks => Box::new(walks::Walks::prepare(bench)?),
         Name::Names => Box::new(names::Names::prepare(bench)?),
+        Name::Kills => Box::new(kills::Kills::prepare(bench)?),
         Name::Foolish => Box::new(foolish::Foolish::prepare(bench)?),
         Name::Strategies => Box::new(strategies::Strategies::alone(bench)?),
         Name::Mixes => Box::new(strategies::Strategies::mixes(bench)?),

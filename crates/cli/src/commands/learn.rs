@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
@@ -115,7 +116,7 @@ pub fn execute(args: &Args) -> Result<u8> {
     if args.json {
         bail!("--json goes with --list and --show; --stats FILE writes what was done as JSON");
     }
-    let program = program::find(job)?;
+    program::find(job)?;
     let name = match &args.name {
         Some(name) if foretell_learn::is_name(name) => name.clone(),
         Some(name) => {
@@ -126,16 +127,16 @@ pub fn execute(args: &Args) -> Result<u8> {
     let most_bytes = budget(args)?;
     // Whatever happens to us, the job runs.
     let worker = match learning::split() {
-        Role::Work(worker) => worker,
+        Role::Work(worker) => worker.map(Rc::new),
         Role::Ran(code) => return Ok(code),
-        Role::Alone => return learning::run_alone(&program, arguments),
+        Role::Alone(caught) => return learning::run_alone(job, arguments, caught),
     };
     // The job comes first: what cannot be written is said now, and the job runs.
     let statistics = args.stats.as_deref().and_then(|path| {
         Output::open(path).map_err(|e| warn(&format!("--stats {e}; the job runs all the same"))).ok()
     });
     let wanted = Wanted {
-        program,
+        program: job.clone(),
         arguments: arguments.to_vec(),
         name,
         store: state(args).map(|state| Store::new(&state)),
@@ -143,7 +144,16 @@ pub fn execute(args: &Args) -> Result<u8> {
         most_bytes,
         worker,
     };
-    let done = learning::run(&wanted)?;
+    let done = match (learning::run(&wanted), &wanted.worker) {
+        (Err(error), Some(worker)) if learning::lacks_means(&error) => {
+            worker.cannot();
+            return Ok(1);
+        }
+        (Err(error), None) if learning::lacks_means(&error) => {
+            return Err(program::become_program(job, arguments).into());
+        }
+        (done, _) => done?,
+    };
     if let Some(output) = statistics
         && let Err(error) = write(output, &words::Told::new(&done))
     {

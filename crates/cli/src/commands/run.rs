@@ -25,6 +25,7 @@ use foretell_pagecache::{Casting, Options, Plane};
 use foretell_recording::Recording;
 use foretelld::{RunManager, Service};
 
+use crate::anyway;
 use crate::attached::{Attached, Job, Wanted};
 use crate::config::{self, Controlled, Effective, File, Flags, Number, Surroundings};
 use crate::hints::check::{self, Kind};
@@ -183,11 +184,18 @@ pub(crate) struct Outcome {
 
 /// Does what the arguments say. Errors mean that the program has not begun.
 pub fn execute(args: &Args) -> Result<u8> {
-    if let Some(name) = args.program.first() {
-        refuse_flag(name)?;
+    let Some((name, arguments)) = args.program.split_first().filter(|_| !args.print_config) else {
+        return obey(args);
+    };
+    refuse_flag(name)?;
+    if args.strict {
+        return obey(args);
     }
-    let working_directory =
-        std::env::current_dir().context("the working directory is gone; change to another")?;
+    anyway::run(name, arguments, || obey(args))
+}
+
+fn obey(args: &Args) -> Result<u8> {
+    let working_directory = anyway::working_directory();
     let (effective, asked) = configuration(args, &working_directory)?;
     if args.print_config {
         say(&effective.to_toml());
@@ -197,8 +205,12 @@ pub fn execute(args: &Args) -> Result<u8> {
     let sources = check_hints(&effective.controlled, &working_directory, args.strict)?;
     let statistics = statistics_file(args)?;
     // Held to the end: a pipe that is closed meanwhile has no reader any more when the recording begins.
-    let _record =
-        args.record.as_deref().map(Output::open).transpose().map_err(|e| anyhow!("--record {e}"))?;
+    let _record = args
+        .record
+        .as_deref()
+        .map(Output::open)
+        .transpose()
+        .map_err(|e| anyway::cannot_write("--record", e))?;
     args.log_inputs.as_deref().map(InputLog::check).transpose()?;
     if effective.controlled.is_empty() {
         return watch(args, wanted, asked, statistics);
@@ -244,7 +256,7 @@ fn watch(args: &Args, wanted: Wanted<'_>, asked: Vec<String>, statistics: Option
         Wanted::Attached(attached) => Held::attach(Job::Attached(attached), record),
     };
     let outcome = match held {
-        Ok(held) => held.run(signals).map_err(NotRun::failed)?,
+        Ok(held) => anyway::ran(held.run(signals), args.strict, &args.program)?,
         Err(refused) => refused.or_uncontrolled(args.strict, &args.program, signals)?,
     };
     finish(args, outcome, statistics, started)
@@ -273,7 +285,7 @@ fn control(
     let begun = begin(args, (&effective, asked), sole(sources), wanted, &mut signals);
     let started = Instant::now();
     let mut outcome = match begun {
-        Ok(steered) => steered.run(sources, signals).map_err(NotRun::failed)?,
+        Ok(steered) => anyway::ran(steered.run(sources, signals), args.strict, &args.program)?,
         Err(refused) => refused.or_uncontrolled(args.strict, &args.program, signals)?,
     };
     outcome.stats.chosen = effective.chosen.take();
@@ -398,7 +410,7 @@ fn recorded(file: &Path, strict: bool) -> Result<Lists> {
 
 /// Found out before the program runs for hours: can the statistics be written?
 fn statistics_file(args: &Args) -> Result<Option<Output>> {
-    args.stats.as_deref().map(Output::open).transpose().map_err(|e| anyhow!("--stats {e}"))
+    args.stats.as_deref().map(Output::open).transpose().map_err(|e| anyway::cannot_write("--stats", e))
 }
 
 /// The lists of a recording when nothing else says what will be read: then each reader follows its own.
@@ -432,7 +444,7 @@ fn begin(
         }
         let (name, arguments) = program.ok_or_else(|| wrong(anyhow!("internal: there is no program")))?;
         signals.catch().map_err(Refused::Unable)?;
-        let held = Program::start_held(name, arguments).map_err(|e| wrong(NotRun::failed(e).into()))?;
+        let held = Program::start_held(name, arguments).map_err(Refused::not_held)?;
         Ok(Job::Program(held))
     };
     let managers = || effective.controlled.iter().map(|c| manager(c, &name)).collect::<Vec<_>>();

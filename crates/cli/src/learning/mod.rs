@@ -17,9 +17,9 @@ mod steered;
 mod watched;
 pub mod words;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
@@ -33,7 +33,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use self::guessing::Guessed;
 use self::patience::Patience;
-use crate::program::{Program, exit_code};
+use crate::program::{NotRun, Program, become_program, exit_code};
 use crate::signals::{self, Caught};
 use crate::stats::Stats;
 use crate::terminal::{warn, with_causes};
@@ -53,8 +53,8 @@ const ACCESS_BYTES: u64 = size_of::<Access>() as u64;
 /// What was asked for.
 #[derive(Debug)]
 pub struct Wanted {
-    /// The program.
-    pub program: PathBuf,
+    /// The program, as it was typed.
+    pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
     /// The job's name.
@@ -66,7 +66,7 @@ pub struct Wanted {
     /// A bound of the memory, bytes.
     pub most_bytes: Option<u64>,
     /// Our line to the process that stays with the job whatever happens to us.
-    pub worker: Option<Worker>,
+    pub worker: Option<Rc<Worker>>,
 }
 
 impl Wanted {
@@ -80,11 +80,15 @@ impl Wanted {
     }
 
     /// It has begun, or is held.
-    fn begun(&self, program: &Program) {
+    fn begun(&self, program: &mut Program) {
         become_small();
         match &self.worker {
-            Some(worker) => worker.begun(program.pid()),
-            None => pass_signals_on(program),
+            Some(worker) => {
+                worker.begun(program.pid());
+                let line = Rc::clone(worker);
+                program.tell(move |code| line.ended(code));
+            }
+            None => pass_signals_on(program, None),
         }
     }
 }
@@ -166,19 +170,20 @@ impl Ran {
 
 /// What of us goes on.
 #[derive(Debug)]
-pub enum Role {
+pub(crate) enum Role {
     /// This process does the work; with its line to the one that stays, if there is one.
     Work(Option<Worker>),
     /// The job has been run, and ended with this exit code.
     Ran(u8),
-    /// Nothing can be done for the job, which has not begun.
-    Alone,
+    /// Nothing can be done for the job, which has not begun; with the signals that are meant for it.
+    Alone(Option<Caught>),
 }
 
 /// Becomes two processes, one of which stays with the job if the other is killed. To be called before there are threads.
 #[must_use]
-pub fn split() -> Role {
-    let kept = match keeper::split(&mut Follower(None)) {
+pub(crate) fn split() -> Role {
+    let mut follower = Follower(None);
+    let kept = match keeper::split(&mut follower) {
         Ok(Split::Worker(worker)) => return Role::Work(Some(worker)),
         // One process will do.
         Err(_) => return Role::Work(None),
@@ -188,6 +193,7 @@ pub fn split() -> Role {
         Lost::Signal(SIGKILL) => "was ended by signal 9, for want of memory most likely".to_owned(),
         Lost::Signal(signal) => format!("was ended by signal {signal}"),
         Lost::Defect(code) => format!("was ended by a defect of foretell (exit code {code})"),
+        Lost::Means => "can start no process".to_owned(),
     };
     match kept {
         Kept::Done(code) => Role::Ran(code),
@@ -197,7 +203,7 @@ pub fn split() -> Role {
         }
         Kept::NotBegun(lost) => {
             warn(&format!("our part {}; the job runs alone", how(lost)));
-            Role::Alone
+            Role::Alone(follower.0)
         }
     }
 }
@@ -238,14 +244,23 @@ impl Follow for Follower {
     }
 }
 
-/// The job, and nothing else.
+/// The job, and nothing else; with the signals that are meant for it. Where no other process is to be had this one becomes
+/// the job.
 ///
 /// # Errors
 /// When it could not be started.
-pub fn run_alone(program: &Path, arguments: &[OsString]) -> Result<u8> {
-    let mut program = Program::start(program.as_os_str(), arguments)?;
-    pass_signals_on(&program);
-    Ok(exit_code(program.wait()?))
+pub(crate) fn run_alone(program: &OsStr, arguments: &[OsString], caught: Option<Caught>) -> Result<u8> {
+    let mut started = match Program::start(program, arguments) {
+        Err(error) if lacks_means(&error) => return Err(become_program(program, arguments).into()),
+        started => started?,
+    };
+    pass_signals_on(&mut started, caught);
+    Ok(exit_code(started.wait()?))
+}
+
+/// Could no process be started?
+pub(crate) fn lacks_means(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(NotRun::NoMeans(_)))
 }
 
 /// Runs the job, learns from it, and keeps what was learnt.
@@ -283,9 +298,6 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
         (How::Watched, _, Some(recording)) => watched::watched(wanted, &recording, counts)?,
         _ => alone(wanted)?,
     };
-    if let Some(worker) = &wanted.worker {
-        worker.ended(ran.code);
-    }
     let used = foretell_pagecache::children_usage();
     let planned = planned.map(|planned| Planned { names: ran.names, ..planned });
     let (stats, guesses, is_known) = (ran.stats, ran.guesses, ran.is_known);
@@ -403,8 +415,8 @@ fn own_bytes(before: &[Night]) -> u64 {
 fn alone(wanted: &Wanted) -> Result<Ran> {
     let started = Instant::now();
     wanted.about_to_begin();
-    let mut program = Program::start(wanted.program.as_os_str(), &wanted.arguments)?;
-    wanted.begun(&program);
+    let mut program = Program::start(&wanted.program, &wanted.arguments)?;
+    wanted.begun(&mut program);
     let status = program.wait()?;
     Ok(Ran::unseen(How::Alone, exit_code(status), started.elapsed()))
 }

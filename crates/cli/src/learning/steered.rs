@@ -19,7 +19,7 @@ use super::patience::Patience;
 use super::{Ran, Wanted, alone, start, watched};
 use crate::commands::run::private_host;
 use crate::guide::{FEED_TIME, FIRST_TIME, Guide};
-use crate::program::{Program, exit_code};
+use crate::program::{NotRun, Program, exit_code};
 use crate::stats::Stats;
 use crate::terminal::{warn, with_causes};
 
@@ -53,15 +53,17 @@ pub(super) fn steered(
         }
     };
     wanted.about_to_begin();
-    let mut program = match Program::start_held(wanted.program.as_os_str(), &wanted.arguments) {
+    let mut program = match Program::start_held(&wanted.program, &wanted.arguments) {
         Ok(program) => program,
+        // Somebody has ended it before it began.
+        Err(error) if error.is::<NotRun>() => return Err(error),
         Err(error) => {
             warn(&format!("the job is not steered ({})", with_causes(&error)));
             drop(host);
             return alone(wanted);
         }
     };
-    let name = wanted.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = Path::new(&wanted.program).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let managers = vec![RunManager { name, process: None, rules: Vec::new() }];
     let casting = Casting::new(&plan.lists.roles, plan.lists.list_of.clone());
     let begun = host.begin(program.pid(), managers, Some(casting));
@@ -74,7 +76,7 @@ pub(super) fn steered(
         }
     };
     let gather = Gather::create(recording, program.pid());
-    wanted.begun(&program);
+    wanted.begun(&mut program);
     if let Some(guide) = &mut guide {
         guide.feed(host.plane_mut(), FIRST_TIME);
     }

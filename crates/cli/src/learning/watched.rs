@@ -10,7 +10,7 @@ use foretell_pagecache::watch::{Beside, Totals, WatchError, Watcher};
 use super::guessing::Guessing;
 use super::{Ran, Wanted, alone};
 use crate::attached::Job;
-use crate::program::{Program, exit_code};
+use crate::program::{NotRun, Program, exit_code};
 use crate::terminal::{warn, with_causes};
 use crate::watched::{Ended, until_end};
 
@@ -23,8 +23,8 @@ pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> 
     let Some(beside) = beside else { return held(wanted, recording, counts) };
     let started = Instant::now();
     wanted.about_to_begin();
-    let program = Program::start(wanted.program.as_os_str(), &wanted.arguments)?;
-    wanted.begun(&program);
+    let mut program = Program::start(&wanted.program, &wanted.arguments)?;
+    wanted.begun(&mut program);
     let mut watcher = said(beside.follow(program.pid(), recording));
     let guessing = watcher.as_mut().map_or_else(Guessing::none, Guessing::start);
     follow(program, started, watcher, &guessing, counts)
@@ -33,16 +33,18 @@ pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> 
 /// The same of a job that begins when the observer is there.
 fn held(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> bool) -> Result<Ran> {
     wanted.about_to_begin();
-    let held = Program::start_held(wanted.program.as_os_str(), &wanted.arguments);
+    let held = Program::start_held(&wanted.program, &wanted.arguments);
     let mut program = match held {
         Ok(program) => program,
+        // Somebody has ended it before it began.
+        Err(error) if error.is::<NotRun>() => return Err(error),
         Err(error) => {
             warn(&format!("the job is not watched ({})", with_causes(&error)));
             return alone(wanted);
         }
     };
     let mut watcher = said(Watcher::start(program.pid(), Some(recording)));
-    wanted.begun(&program);
+    wanted.begun(&mut program);
     if let Some(watcher) = &mut watcher {
         watcher.begin();
     }

@@ -86,7 +86,7 @@ impl Broker {
             drop(ours);
             server::live(theirs, permits, realtime_share, confine);
         }
-        let child = rustix::process::Pid::from_raw(child).filter(|child| child.as_raw_nonzero().get() > 0);
+        let child = (child > 0).then(|| rustix::process::Pid::from_raw(child)).flatten();
         let child = child.ok_or_else(io::Error::last_os_error)?;
         let broker = Broker { lanes: ours, child, guard, is_gone: AtomicBool::new(false) };
         OF_PROCESS.set(broker).map_err(|_| io::Error::from(io::ErrorKind::AlreadyExists))

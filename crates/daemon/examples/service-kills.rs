@@ -1,4 +1,4 @@
-//! Kills at random moments, and what they leave behind: `./x bench kills`.
+//! Kills at random moments, and what they leave behind: `./x bench service-kills`.
 //!
 //! A service, four clients that read and disclose, and two programs under `foretell run` go on all the time. At moments
 //! that come from a seed one of them is killed (SIGKILL): the service, its broker, its guard, a client, or `foretell
