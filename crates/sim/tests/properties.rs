@@ -64,7 +64,7 @@ fn cell() -> impl Strategy<Value = Cell> {
     let policy = prop::sample::select(PolicyName::all());
     let discipline = prop::sample::select(&Discipline::ALL[..]);
     let share = prop_oneof![Just(0.0), 0.0..1.0];
-    let hints = (share.clone(), share.clone(), share, prop::option::of(1u32..40));
+    let hints = (share.clone(), share.clone(), share.clone(), share, prop::option::of(1u32..40));
     let device = prop_oneof![Just(hp97560()), Just(uniform()), Just(catalogue::find("nvme").unwrap())];
     let numbers = (1u16..5, 1u32..20, 1u32..12, prop::option::of(1u32..80), 1u32..4);
     let classes = (any::<bool>(), any::<bool>());
@@ -73,7 +73,7 @@ fn cell() -> impl Strategy<Value = Cell> {
         |(policy, queue, hints, device, numbers, machine)| {
             let (discipline, (demand_first, promote)) = queue;
             let (disks, cache_blocks, batch, horizon, stripe_blocks) = numbers;
-            let (drop_share, insert_share, perturb_share, lookahead) = hints;
+            let (drop_share, insert_share, perturb_share, shuffle_share, lookahead) = hints;
             let mut cell = Cell::new(policy, disks, "some", device, cache_blocks);
             cell.discipline = discipline;
             (cell.demand_first, cell.promote) = (demand_first, promote);
@@ -82,7 +82,7 @@ fn cell() -> impl Strategy<Value = Cell> {
             cell.stripe_blocks = stripe_blocks;
             cell.processors = machine.0;
             cell.beside = if machine.1 { Beside::Guard } else { Beside::Nothing };
-            cell.hints = Hints { drop_share, insert_share, perturb_share, lookahead };
+            cell.hints = Hints { drop_share, insert_share, perturb_share, shuffle_share, lookahead };
             cell
         },
     )

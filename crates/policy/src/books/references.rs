@@ -81,7 +81,7 @@ impl Books {
         let record = &mut self.blocks[b];
         let (is_first, block) = (!record.is(Mark::Met), record.block);
         record.set(Mark::Met, true);
-        let last = std::mem::replace(&mut self.last, Some(block));
+        let last = self.last.replace(block);
         let begins = !last.is_some_and(|last| {
             let step = block.index.wrapping_sub(last.index);
             last.file == block.file && step <= 1

@@ -284,7 +284,8 @@ impl Pools {
     /// May one more block be fetched of which it is only known that it will be used some time? If there `is_full`, one that
     /// was used goes for it.
     pub(crate) fn takes_unordered(&self, is_full: bool) -> bool {
-        !self.arriving.are_too_many() && !(is_full && self.len() == self.arriving.list.len())
+        let has_used = self.len() > self.arriving.list.len();
+        !self.arriving.are_too_many() && (has_used || !is_full)
     }
 
     /// The block to give up of those that wait to be referenced: the last resort.
