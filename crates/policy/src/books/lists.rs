@@ -236,6 +236,8 @@ impl Books {
     /// A block lost its next use, or found one again: it goes to the pools, or out of them.
     fn place_unlisted(&mut self, manager: ManagerId, b: BlockId) {
         let named = self.knowledge.names(&self.blocks, manager, b);
+        // Of what was fetched whatever the order is, the order tells nothing.
+        let is_awaited = self.blocks[b].is(Mark::Prefetched) && !self.blocks[b].is(Mark::OnCredit);
         // Also if it is still on its way.
         if !named {
             self.settle_credit(b, Credit::lost);
@@ -243,8 +245,6 @@ impl Books {
         if self.blocks[b].state != State::Cached || self.owner_of(b) != Some(manager) {
             return;
         }
-        // Of what was fetched whatever the order is, the order tells nothing.
-        let is_awaited = self.blocks[b].is(Mark::Prefetched) && !self.blocks[b].is(Mark::OnCredit);
         if named {
             self.leave_pools(b);
         } else if self.blocks[b].pool == NO_POOL
