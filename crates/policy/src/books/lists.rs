@@ -233,11 +233,18 @@ impl Books {
         }
     }
 
+    /// Was this block fetched because it is listed, at whatever place, and not used yet? What the order of a list fetches is on
+    /// credit, where lists may be wrong.
+    pub(super) fn is_unordered(&self, b: BlockId) -> bool {
+        let record = &self.blocks[b];
+        self.config.prefetch.doubts_lists() && record.is(Mark::Prefetched) && !record.is(Mark::OnCredit)
+    }
+
     /// A block lost its next use, or found one again: it goes to the pools, or out of them.
     fn place_unlisted(&mut self, manager: ManagerId, b: BlockId) {
         let named = self.knowledge.names(&self.blocks, manager, b);
         // Of what was fetched whatever the order is, the order tells nothing.
-        let is_awaited = self.blocks[b].is(Mark::Prefetched) && !self.blocks[b].is(Mark::OnCredit);
+        let is_awaited = self.is_unordered(b);
         // Also if it is still on its way.
         if !named {
             self.settle_credit(b, Credit::lost);

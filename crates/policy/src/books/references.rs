@@ -42,8 +42,7 @@ impl Books {
     ) -> Access {
         self.managers.note_process(manager, process);
         self.touch(manager, b);
-        let record = &self.blocks[b];
-        let (is_prefetched, on_credit) = (record.is(Mark::Prefetched), record.is(Mark::OnCredit));
+        let (is_by_order, is_unordered) = (self.blocks[b].is(Mark::OnCredit), self.is_unordered(b));
         let absent = matches!(self.blocks[b].state, State::Absent | State::Leaving);
         if self.config.residency == Residency::Advisory || self.blocks[b].state == State::Cached {
             self.predicted = self.match_list(manager, process, b);
@@ -65,8 +64,8 @@ impl Books {
             State::Awaited => Access::InFlight,
             State::Absent => self.reference_absent(process, manager, b),
         };
-        self.touch.is_by_order = is_prefetched && on_credit;
-        self.touch.is_missed = access == Access::Miss || is_prefetched && !on_credit;
+        self.touch.is_by_order = is_by_order;
+        self.touch.is_missed = access == Access::Miss || is_unordered;
         self.accounts.count(process, file, |c| {
             c.references += 1;
             c.hits += u64::from(access == Access::Hit);
