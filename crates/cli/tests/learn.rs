@@ -325,6 +325,19 @@ fn child_of(parent: u32) -> Option<u32> {
     children.split_ascii_whitespace().next()?.parse().ok()
 }
 
+fn kill(process: u32) -> Result<(), rustix::io::Errno> {
+    let process = rustix::process::Pid::from_raw(process.cast_signed()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::KILL)
+}
+
+/// A night that has begun, its output to be read at its end.
+fn begin(stage: &Stage, way: &str, script: &str) -> std::process::Child {
+    let mut night = Command::new(FORETELL);
+    night.args(["learn", "--name", "job", "--as", way, "--state"]).arg(stage.state());
+    night.args(["--", "sh", "-c", script]).stdin(Stdio::null());
+    night.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
 #[test]
 fn what_does_the_work_may_be_killed_and_the_jobs_exit_code_is_known() {
     let test = "what_does_the_work_may_be_killed_and_the_jobs_exit_code_is_known";
@@ -336,19 +349,9 @@ fn what_does_the_work_may_be_killed_and_the_jobs_exit_code_is_known() {
     for way in ["alone", "watch", "steer"] {
         let begun = stage.tree.file(&format!("begun-{way}"));
         let script = format!("touch '{}'; sleep 1; {}; exit 7", begun.display(), stage.reads());
-        let night = Command::new(FORETELL)
-            .args(["learn", "--name", "job", "--as", way, "--state"])
-            .arg(stage.state())
-            .args(["--", "sh", "-c", &script])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let night = begin(&stage, way, &script);
         harness::wait_until("the job has begun", || begun.exists());
-        let worker = child_of(night.id()).unwrap();
-        let killed = rustix::process::Pid::from_raw(worker.cast_signed()).unwrap();
-        rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
+        kill(child_of(night.id()).unwrap()).unwrap();
         let ended = Ended::from(night.wait_with_output().unwrap());
         assert_eq!(ended.code, Some(7), "{way}: {}", ended.stderr);
         assert!(!ended.stdout.is_empty(), "{way}");
@@ -369,19 +372,11 @@ fn what_does_the_work_may_be_killed_at_any_moment_and_the_job_runs_once() {
         let way = ["alone", "watch", "steer"][round % 3];
         let runs = stage.tree.file(&format!("runs-{round}"));
         let script = format!("echo x >> '{}'; sleep 0.1; exit 7", runs.display());
-        let night = Command::new(FORETELL)
-            .args(["learn", "--name", "job", "--as", way, "--state"])
-            .arg(stage.state())
-            .args(["--", "sh", "-c", &script])
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let night = begin(&stage, way, &script);
         harness::wait_until("there are two processes", || child_of(night.id()).is_some());
         std::thread::sleep(Duration::from_millis(after_ms));
         if let Some(worker) = child_of(night.id()) {
-            let killed = rustix::process::Pid::from_raw(worker.cast_signed()).unwrap();
-            rustix::process::kill_process(killed, rustix::process::Signal::KILL).unwrap();
+            kill(worker).unwrap();
         }
         let ended = Ended::from(night.wait_with_output().unwrap());
         assert_eq!(ended.code, Some(7), "{way} {after_ms} ms: {}", ended.stderr);
@@ -403,22 +398,14 @@ fn what_does_the_work_may_be_killed_as_the_job_ends() {
         let way = ["alone", "watch", "steer"][round % 3];
         let ends = stage.tree.file(&format!("ends-{round}"));
         let script = format!("echo > '{}'; exit 7", ends.display());
-        let night = Command::new(FORETELL)
-            .args(["learn", "--name", "job", "--as", way, "--state"])
-            .arg(stage.state())
-            .args(["--", "sh", "-c", &script])
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let night = begin(&stage, way, &script);
         let begin = std::time::Instant::now();
         while !ends.exists() && begin.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_micros(100));
         }
         std::thread::sleep(Duration::from_micros(300 * round as u64));
         if let Some(worker) = child_of(night.id()) {
-            let killed = rustix::process::Pid::from_raw(worker.cast_signed()).unwrap();
-            let _ = rustix::process::kill_process(killed, rustix::process::Signal::KILL);
+            let _ = kill(worker);
         }
         let ended = Ended::from(night.wait_with_output().unwrap());
         assert_eq!(ended.code, Some(7), "{way}, {round}: {}", ended.stderr);

@@ -105,7 +105,7 @@ pub(crate) struct Scattered {
     met: VecDeque<(u32, u32)>,
     /// What is to be read.
     due: VecDeque<(Arc<Path>, Range<u32>)>,
-    /// Parts that were asked for and not looked at yet.
+    /// Parts that were asked for and are not done with.
     on_their_way: u32,
     /// Pages that may still be asked for.
     budget_pages: u64,
@@ -133,15 +133,11 @@ impl Scattered {
         self.guesses
     }
 
-    /// So many parts have been looked at.
-    pub(crate) fn looked_at(&mut self, parts: u32) {
+    /// So many parts are done with, and so many bytes of them came from the device in so many seconds, if all readers are taken
+    /// together.
+    pub(crate) fn done(&mut self, parts: u32, bytes: f64, seconds: f64) {
         self.on_their_way = self.on_their_way.saturating_sub(parts);
-    }
-
-    /// So many bytes came from the device in so many seconds, if all readers are taken together.
-    pub(crate) fn measured(&mut self, bytes: f64, seconds: f64) {
-        self.measured.0 += bytes;
-        self.measured.1 += seconds;
+        self.measured = (self.measured.0 + bytes, self.measured.1 + seconds);
     }
 
     /// A program has read a piece that follows none before.
@@ -250,8 +246,8 @@ mod tests {
             Program { scattered, cached, wait_ns, of, chance: 1, waited_ns: 0, read_pages: 0 }
         }
 
-        /// One page of the first `within` ones. Between two of them as many parts come as in so many waits.
-        fn read(&mut self, within: u32, parts: usize) {
+        /// One page of the first `within` ones.
+        fn read(&mut self, within: u32) {
             self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let page = ((self.chance >> 33) % u64::from(within)) as u32;
             let is_cached = std::mem::replace(&mut self.cached[page as usize], true);
@@ -261,20 +257,20 @@ mod tests {
             let piece = Piece { process: 1, file: 1, path, pages: page..page + 1, of: self.of, waited_ns };
             self.scattered.read(&piece);
             let wanted = self.scattered.wanted();
-            for part in wanted.iter().take(parts) {
+            for part in &wanted {
                 let Wanted::Part(_, bytes) = part else { panic!("{part:?}") };
                 let pages = bytes.start / PAGE_BYTES..bytes.end / PAGE_BYTES;
                 self.read_pages += pages.end - pages.start;
                 pages.for_each(|page| self.cached[page as usize] = true);
             }
-            self.scattered.looked_at(wanted.len() as u32);
+            self.scattered.done(wanted.len() as u32, 0.0, 0.0);
         }
     }
 
     #[test]
     fn a_file_that_is_read_here_and_there_is_read_as_a_whole() {
         let mut program = Program::new(FILE_PAGES, MS, u64::MAX);
-        (0..20_000).for_each(|_| program.read(FILE_PAGES, usize::MAX));
+        (0..20_000).for_each(|_| program.read(FILE_PAGES));
         // Of 15,000 pages it has waited for as many as it takes to read the file twice at 131 MB/s, at most.
         let whole_ns = u64::from(FILE_PAGES) * PAGE_BYTES * 1000 / 131;
         assert!(program.waited_ns < 2 * whole_ns, "{} of {whole_ns}", program.waited_ns);
@@ -286,14 +282,14 @@ mod tests {
     #[test]
     fn who_stays_in_a_part_of_it_has_that_part_read() {
         let mut program = Program::new(FILE_PAGES, MS, u64::MAX);
-        (0..5000).for_each(|_| program.read(REGION_PAGES, usize::MAX));
+        (0..5000).for_each(|_| program.read(REGION_PAGES));
         assert_eq!(program.read_pages, u64::from(REGION_PAGES));
     }
 
     #[test]
     fn who_ends_early_costs_nothing() {
         let mut program = Program::new(FILE_PAGES, MS, u64::MAX);
-        (0..500).for_each(|_| program.read(FILE_PAGES, usize::MAX));
+        (0..500).for_each(|_| program.read(FILE_PAGES));
         assert_eq!(program.read_pages, 0);
     }
 
@@ -302,7 +298,7 @@ mod tests {
         let waits_before = |wait_ns| {
             let mut program = Program::new(FILE_PAGES, wait_ns, u64::MAX);
             (1..).find(|_| {
-                program.read(REGION_PAGES, usize::MAX);
+                program.read(REGION_PAGES);
                 program.read_pages > 0
             })
         };
@@ -315,8 +311,25 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_not_read() {
         let mut program = Program::new(FILE_PAGES, MS, u64::from(FILE_PAGES - 1) * PAGE_BYTES);
-        (0..20_000).for_each(|_| program.read(FILE_PAGES, usize::MAX));
+        (0..20_000).for_each(|_| program.read(FILE_PAGES));
         assert_eq!(program.read_pages, 0);
+    }
+
+    #[test]
+    fn no_more_parts_are_on_their_way_than_may_be() {
+        let mut scattered = Scattered::new(u64::MAX);
+        let path: Arc<Path> = Path::new("/file").into();
+        let mut read = |page: u32, done: u32| {
+            scattered.done(done, 0.0, 0.0);
+            let pages = page..page + 1;
+            let path = Arc::clone(&path);
+            scattered.read(&Piece { process: 1, file: 1, path, pages, of: FILE_PAGES, waited_ns: 100 * MS });
+            scattered.wanted().len()
+        };
+        let mut on_their_way = 0;
+        (0..2000).for_each(|at| on_their_way += read(at * 15, 0));
+        assert_eq!(on_their_way, 32, "of 256");
+        assert_eq!(read(1, 5), 5, "however they ended");
     }
 
     #[test]

@@ -286,12 +286,11 @@ impl Streams {
         let (all, all_absent) = self.looked_in_all;
         self.looked_in_all = (all + u64::from(parts), all_absent + u64::from(absent));
         self.resting.looked_at(parts, absent);
-        self.scattered.looked_at(parts);
     }
 
-    /// So many bytes of parts came from the device in so many seconds.
-    pub fn measured(&mut self, bytes: u64, seconds: f64) {
-        self.scattered.measured(bytes as f64, seconds);
+    /// So many parts are done with, read or not, and so many bytes of them came from the device in so many seconds.
+    pub fn done(&mut self, parts: u32, bytes: u64, seconds: f64) {
+        self.scattered.done(parts, bytes as f64, seconds);
     }
 
     /// A program has read a piece of a file. Returns what should be read before it comes to the next ones.

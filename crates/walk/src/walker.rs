@@ -168,8 +168,8 @@ impl Follower {
                 Some(Told::Piece(piece)) => {
                     let (looked, absent) = self.shared.parts.take();
                     streams.looked_at(looked, absent);
-                    let (bytes, ns) = self.shared.large.take();
-                    streams.measured(bytes, ns as f64 / 1e9 / LARGE_AT_A_TIME as f64);
+                    let (parts, bytes, ns) = self.shared.done.take();
+                    streams.done(parts, bytes, ns as f64 / 1e9 / LARGE_AT_A_TIME as f64);
                     wanted.extend(streams.read(piece));
                     Some(&piece.path)
                 }
@@ -221,26 +221,33 @@ struct Shared {
     files: Looked,
     parts: Looked,
     directories: Looked,
-    large: Measured,
+    done: Done,
 }
 
-/// Bytes of large parts that came from the device, and the time that their readers took, nanoseconds.
+/// Parts that are done with: read, or given up. Of the large ones the bytes that came from the device, and the time that their
+/// readers took, nanoseconds.
 #[derive(Debug, Default)]
-struct Measured {
+struct Done {
+    parts: AtomicU32,
     bytes: AtomicU64,
     ns: AtomicU64,
 }
 
-impl Measured {
-    fn add(&self, bytes: u64, since: Instant) {
+impl Done {
+    fn add(&self, parts: usize) {
+        self.parts.fetch_add(u32::try_from(parts).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    fn read(&self, bytes: u64, since: Instant) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let ns = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.ns.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// Both since this was asked the last time.
-    fn take(&self) -> (u64, u64) {
-        (self.bytes.swap(0, Ordering::Relaxed), self.ns.swap(0, Ordering::Relaxed))
+    /// All since this was asked the last time.
+    fn take(&self) -> (u32, u64, u64) {
+        let taken = |number: &AtomicU64| number.swap(0, Ordering::Relaxed);
+        (self.parts.swap(0, Ordering::Relaxed), taken(&self.bytes), taken(&self.ns))
     }
 }
 
@@ -293,6 +300,10 @@ impl Wanted {
         matches!(self, Wanted::Part(_, bytes) if bytes.end - bytes.start > LARGE_BYTES)
     }
 
+    fn is_part(&self) -> bool {
+        matches!(self, Wanted::Part(..))
+    }
+
     fn is_contents(&self) -> bool {
         matches!(self, Wanted::Contents(..))
     }
@@ -308,8 +319,10 @@ impl Shared {
         waiting.directories += wanted.iter().filter(|wanted| wanted.is_contents()).count();
         waiting.wanted.extend(wanted);
         let too_many = waiting.wanted.len().saturating_sub(WAITING);
-        let dropped = waiting.wanted.drain(..too_many).filter(Wanted::is_contents).count();
-        waiting.directories -= dropped;
+        for dropped in waiting.wanted.drain(..too_many).collect::<Vec<_>>() {
+            waiting.directories -= usize::from(dropped.is_contents());
+            self.done.add(usize::from(dropped.is_part()));
+        }
         self.changed.notify_all();
     }
 
@@ -334,7 +347,7 @@ impl Shared {
                     let began = Instant::now();
                     let found = fetch(path, bytes.clone());
                     if found == Found::Absent && wanted.is_large() {
-                        self.large.add(bytes.end - bytes.start, began);
+                        self.done.read(bytes.end - bytes.start, began);
                     }
                     self.parts.add(found);
                 }
@@ -354,6 +367,7 @@ impl Shared {
                     waiting.contents.push(contents.unwrap_or_else(|| Contents::none(path)));
                 }
             }
+            self.done.add(usize::from(wanted.is_part()));
             if wanted.is_large() {
                 self.waiting().large -= 1;
                 self.changed.notify_one();

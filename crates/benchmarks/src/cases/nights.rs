@@ -3,7 +3,8 @@
 //! The jobs are scripts of the system's own programs, each of which goes through a set of files three times with memory
 //! for about half of it: large files one after the other, thousands of small ones, and four programs at a time. The
 //! nights are those of their users: the first is watched, the second is steered if foretell finds it worth while; on the
-//! changed night the job reads half of the files only, in the opposite order.
+//! changed night the job reads half of the files only, in the opposite order, and on the shuffled one all of them once, in an
+//! order that never was.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -27,8 +28,17 @@ const SETS: [Set; 3] = [
     Set { name: "four at a time", files: 48, blocks: 256, at_a_time: 4 },
 ];
 /// What is done with each of them.
-const NIGHTS: [Night; 5] =
-    [Night::Kernel, Night::Watched, Night::Steered, Night::KernelChanged, Night::Changed];
+const NIGHTS: [Night; 7] = [
+    Night::Kernel,
+    Night::Watched,
+    Night::Steered,
+    Night::KernelChanged,
+    Night::Changed,
+    Night::KernelShuffled,
+    Night::Shuffled,
+];
+/// Those of the kernel alone.
+const KERNELS: [Night; 3] = [Night::Kernel, Night::KernelChanged, Night::KernelShuffled];
 
 /// A set of files, and how many programs read it at a time.
 #[derive(Debug, Clone, Copy)]
@@ -46,9 +56,20 @@ enum Night {
     Steered,
     KernelChanged,
     Changed,
+    KernelShuffled,
+    Shuffled,
 }
 
 impl Night {
+    /// The same job on the kernel alone.
+    fn kernels(self) -> Night {
+        match self {
+            Night::Changed => Night::KernelChanged,
+            Night::Shuffled => Night::KernelShuffled,
+            _ => Night::Kernel,
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Night::Kernel => "kernel",
@@ -56,6 +77,8 @@ impl Night {
             Night::Steered => "night 2",
             Night::KernelChanged => "changed job on the kernel",
             Night::Changed => "changed night",
+            Night::KernelShuffled => "shuffled job on the kernel",
+            Night::Shuffled => "shuffled night",
         }
     }
 }
@@ -92,16 +115,18 @@ impl<'b> Nights<'b> {
         Ok(Nights { bench, place, device, paths, state })
     }
 
-    /// The job: three times through the files, or once through half of them backwards.
-    fn command(&self, set: usize, changed: bool) -> Vec<OsString> {
+    /// The job: three times through the files, once through half of them backwards, or through all in another order.
+    fn command(&self, set: usize, night: Night) -> Vec<OsString> {
         let directory = self.paths[set][0].parent().unwrap_or(&self.place.directory).display().to_string();
         let Set { at_a_time, .. } = SETS[set];
         let sum = format!("xargs -P{at_a_time} -n8 cat");
-        let script = if changed {
-            let half = self.paths[set].len() / 2;
-            format!("ls -d '{directory}'/* | tail -n {half} | sort -r | {sum} | cksum")
-        } else {
-            format!("for i in 1 2 3; do ls -d '{directory}'/* | {sum}; done | cksum")
+        let script = match night.kernels() {
+            Night::KernelChanged => {
+                let half = self.paths[set].len() / 2;
+                format!("ls -d '{directory}'/* | tail -n {half} | sort -r | {sum} | cksum")
+            }
+            Night::KernelShuffled => format!("ls -d '{directory}'/* | shuf | {sum} | cksum"),
+            _ => format!("for i in 1 2 3; do ls -d '{directory}'/* | {sum}; done | cksum"),
         };
         vec!["sh".into(), "-c".into(), script.into()]
     }
@@ -115,11 +140,11 @@ impl<'b> Nights<'b> {
         Steering::Learn(arguments)
     }
 
-    fn once(&self, set: usize, steering: Steering, changed: bool) -> Result<Measured> {
+    fn once(&self, set: usize, steering: Steering, night: Night) -> Result<Measured> {
         let bytes = self.paths[set].len() as u64 * SETS[set].blocks * BLOCK_BYTES;
         let job = Job {
             name: "job".to_owned(),
-            command: self.command(set, changed),
+            command: self.command(set, night),
             steering,
             limit_bytes: bytes / 2 + BESIDE_MIB * MIB,
             report: None,
@@ -135,9 +160,7 @@ impl Case for Nights<'_> {
     }
 
     fn arms(&self) -> Vec<String> {
-        let nights = NIGHTS
-            .iter()
-            .filter(|night| !self.bench.kernel_only || matches!(night, Night::Kernel | Night::KernelChanged));
+        let nights = NIGHTS.iter().filter(|night| !self.bench.kernel_only || KERNELS.contains(night));
         let nights: Vec<&Night> = nights.collect();
         let arms =
             SETS.iter().flat_map(|set| nights.iter().map(|night| format!("{}: {}", set.name, night.name())));
@@ -147,23 +170,17 @@ impl Case for Nights<'_> {
     fn run(&mut self, arm: usize) -> Result<Measured> {
         let each = self.arms().len() / SETS.len();
         let (set, night) = (arm / each, arm % each);
-        let night =
-            if self.bench.kernel_only { [Night::Kernel, Night::KernelChanged][night] } else { NIGHTS[night] };
-        match night {
-            Night::Kernel => self.once(set, Steering::Kernel, false),
-            Night::KernelChanged => self.once(set, Steering::Kernel, true),
-            Night::Watched => {
-                // As if nothing had been learnt yet.
-                let _ = std::fs::remove_dir_all(self.state.join("jobs").join(format!("set{set}")));
-                self.once(set, self.steering(set, None), false)
-            }
-            Night::Steered | Night::Changed => {
-                // Learnt by heart: what a night before would have left.
-                let _ = std::fs::remove_dir_all(self.state.join("jobs").join(format!("set{set}")));
-                self.once(set, self.steering(set, Some("watch")), false)?;
-                self.once(set, self.steering(set, None), night == Night::Changed)
-            }
+        let night = if self.bench.kernel_only { KERNELS[night] } else { NIGHTS[night] };
+        if KERNELS.contains(&night) {
+            return self.once(set, Steering::Kernel, night);
         }
+        // As if nothing had been learnt yet.
+        let _ = std::fs::remove_dir_all(self.state.join("jobs").join(format!("set{set}")));
+        if night != Night::Watched {
+            // Learnt by heart: what a night before would have left.
+            self.once(set, self.steering(set, Some("watch")), Night::Watched)?;
+        }
+        self.once(set, self.steering(set, None), night)
     }
 
     fn references(&self) -> Vec<Reference> {
@@ -174,12 +191,8 @@ impl Case for Nights<'_> {
         let mut verdicts = Vec::new();
         for set in SETS {
             let wall = |night: Night| outcome.best(&format!("{}: {}", set.name, night.name()), "wall_s");
-            for (night, kernel) in [
-                (Night::Watched, Night::Kernel),
-                (Night::Steered, Night::Kernel),
-                (Night::Changed, Night::KernelChanged),
-            ] {
-                if let (Some(ours), Some(kernels)) = (wall(night), wall(kernel)) {
+            for night in NIGHTS.into_iter().filter(|night| !KERNELS.contains(night)) {
+                if let (Some(ours), Some(kernels)) = (wall(night), wall(night.kernels())) {
                     let what = format!("{}: {}, elapsed, of the kernel's", set.name, night.name());
                     verdicts.push(Verdict::at_most(&what, ours / kernels, 1.02));
                 }

@@ -76,9 +76,7 @@ impl Informed {
         }
         self.left_out[file] = !fetch && (self.left_out[file] || left_out);
     }
-}
 
-impl Informed {
     fn fetch_unordered(&mut self, desk: &mut Desk<'_>, manager: ManagerId) {
         let forestall = &self.forestall;
         let usual = desk.config().batch.max(1);

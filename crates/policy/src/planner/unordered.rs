@@ -108,7 +108,7 @@ pub(super) struct Unordered {
 
 impl Unordered {
     /// A manager's process has referenced a block.
-    pub(super) fn note(&mut self, desk: &mut Desk<'_>, manager: ManagerId) {
+    pub(super) fn note(&mut self, desk: &Desk<'_>, manager: ManagerId) {
         let slot = manager.0 as usize;
         if self.sets.len() <= slot {
             self.sets.resize_with(slot + 1, Set::default);
@@ -238,6 +238,7 @@ impl Set {
         self.left.sort_unstable_by(|one, other| other.cmp(one));
         self.left.dedup();
         if self.left.is_empty() {
+            self.left = Vec::new();
             self.paused = (2 * self.paused).max(PAUSE);
             self.pause = self.paused;
         }
