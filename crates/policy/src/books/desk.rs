@@ -126,18 +126,25 @@ impl<'a> Desk<'a> {
         false
     }
 
+    /// Is there a frame for a fetch of the block at position `hole` of a list: an empty one, that of a block that no list
+    /// names, or that of one that is needed later, whichever list names it?
+    pub(crate) fn is_frame_free(&mut self, manager: ManagerId, list: usize, hole: u32) -> bool {
+        let Some(l) = self.list(manager, list) else { return self.books.frames.empty() > 0 };
+        let distance = hole.saturating_sub(l.cursor());
+        // The one that would be given up. Were it needed sooner, another list would take its place back at once.
+        self.free_of_unlisted(manager, distance) > 0
+            || self
+                .books
+                .knowledge
+                .furthest(&self.books.blocks, manager)
+                .is_some_and(|(_, far)| far > distance)
+    }
+
     /// Are more than `margin` blocks free for a fetch of the block at position `hole` of a list: empty frames, blocks
     /// that no list names, and blocks that this list names after the hole?
     pub(crate) fn free_blocks_exceed(&self, manager: ManagerId, list: usize, hole: u32, margin: u32) -> bool {
-        let mut free = self.books.frames.empty();
-        let Some(list) = self.list(manager, list) else { return free > margin };
-        // Blocks that no list names are free as long as they are worth less than the block that would come.
-        let unlisted = self.books.managers.unlisted_chance(manager);
-        if unlisted == 0.0 || self.books.listed_worth(manager, hole.saturating_sub(list.cursor())) > unlisted
-        {
-            // What would not be given up does not count: a listed block would go in its place, and be the next hole.
-            free = free.saturating_add(self.books.managers.pools(manager).map_or(0, |p| p.spare() as u32));
-        }
+        let Some(list) = self.list(manager, list) else { return self.books.frames.empty() > margin };
+        let mut free = self.free_of_unlisted(manager, hole.saturating_sub(list.cursor()));
         let mut next_use = list.furthest();
         while free <= margin {
             match next_use {
@@ -149,6 +156,17 @@ impl<'a> Desk<'a> {
             }
         }
         true
+    }
+
+    /// Empty frames, and those of blocks that no list names and that are worth less than one needed in so many references.
+    fn free_of_unlisted(&self, manager: ManagerId, distance: u32) -> u32 {
+        let empty = self.books.frames.empty();
+        let unlisted = self.books.managers.unlisted_chance(manager);
+        if unlisted != 0.0 && self.books.listed_worth(manager, distance) <= unlisted {
+            // They would not be given up. A listed block would go in their place, and be the next hole.
+            return empty;
+        }
+        empty.saturating_add(self.books.managers.pools(manager).map_or(0, |p| p.spare() as u32))
     }
 
     /// How the last reference met its block.

@@ -73,7 +73,7 @@ impl OpenBatches {
             if !desk.is_worth(manager, list, hole, least_chance) {
                 continue;
             }
-            if !desk.free_blocks_exceed(manager, list, hole, 0) || !desk.prefetch_listed(manager, b) {
+            if !desk.is_frame_free(manager, list, hole) || !desk.prefetch_listed(manager, b) {
                 break;
             }
             open[i].1 -= 1;

@@ -40,7 +40,7 @@ pub(super) fn fetch_within(desk: &mut Desk<'_>, manager: ManagerId, least_chance
             if !desk.is_worth(manager, list, hole, least_chance) {
                 continue;
             }
-            if !desk.free_blocks_exceed(manager, list, hole, 0) || !desk.prefetch_listed(manager, b) {
+            if !desk.is_frame_free(manager, list, hole) || !desk.prefetch_listed(manager, b) {
                 break;
             }
             from = hole;
