@@ -8,7 +8,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use foretell_recording::{Access, Fact, FileRecord, PAGE_BYTES, Recording, Role, RoleId, Way, lanes_of};
+use foretell_recording::{
+    Access, Fact, FileRecord, PAGE_BYTES, Recording, Role, RoleId, Way, joined_lanes_of,
+};
 
 use crate::finder::{Finder, Names, Place};
 
@@ -58,7 +60,7 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// A list for each reader: processes that ran one after the other share one.
+    /// A list for each reader: processes that ran one after the other share one, and those that took turns by chance.
     #[must_use]
     pub fn by_reader(recording: &Recording) -> Lists {
         Listing::new(recording).by_reader()
@@ -249,7 +251,7 @@ impl<'a> Listing<'a> {
     pub(crate) fn by_reader(self) -> Lists {
         let recording = self.recording;
         let (mut lists, mut list_of) = (Vec::new(), vec![None; recording.roles.len()]);
-        for lane in lanes_of(recording, |access| is_data(&self.left_out, access)) {
+        for lane in joined_lanes_of(recording, |access| is_data(&self.left_out, access)) {
             let mut list = Vec::new();
             for &at in &lane.accesses {
                 let Some(access) = recording.accesses.get(at as usize) else { continue };

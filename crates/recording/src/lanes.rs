@@ -40,9 +40,9 @@ pub struct Lane {
 
 /// What is known of a role.
 #[derive(Debug, Clone, Copy)]
-struct Span {
-    first_ns: u64,
-    end_ns: u64,
+pub(crate) struct Span {
+    pub(crate) first_ns: u64,
+    pub(crate) end_ns: u64,
     accesses: u64,
 }
 
@@ -134,7 +134,7 @@ fn earlier(one: Option<usize>, other: Option<usize>, spans: &[Span]) -> Option<u
     [one, other].into_iter().flatten().min_by_key(|&role| (spans[role].first_ns, role))
 }
 
-fn spans(recording: &Recording, counts: impl Fn(&Access) -> bool) -> Vec<Span> {
+pub(crate) fn spans(recording: &Recording, counts: impl Fn(&Access) -> bool) -> Vec<Span> {
     let mut spans = vec![Span { first_ns: u64::MAX, end_ns: 0, accesses: 0 }; recording.roles.len()];
     for &Access { role, at_ns, .. } in recording.accesses.iter().filter(|&access| counts(access)) {
         if let Some(span) = spans.get_mut(role.0 as usize) {
@@ -155,7 +155,7 @@ fn spans(recording: &Recording, counts: impl Fn(&Access) -> bool) -> Vec<Span> {
 
 /// Who descends from whom. A parent has a lower number than its children, so that one pass upwards or
 /// downwards visits each role behind or before its children.
-struct Tree {
+pub(crate) struct Tree {
     parent: Vec<Option<usize>>,
     /// Accesses of a role's descendants, without its own.
     below: Vec<u64>,
@@ -166,7 +166,7 @@ struct Tree {
 }
 
 impl Tree {
-    fn new(recording: &Recording, spans: &[Span]) -> Tree {
+    pub(crate) fn new(recording: &Recording, spans: &[Span]) -> Tree {
         let roles = recording.roles.len();
         let parent: Vec<Option<usize>> = (0..roles)
             .map(|n| recording.roles[n].parent.map(|p| p.0 as usize).filter(|&parent| parent < n))
@@ -195,8 +195,17 @@ impl Tree {
         Tree { parent, below, from, to }
     }
 
-    fn is_light(&self, role: usize, spans: &[Span]) -> bool {
+    pub(crate) fn is_light(&self, role: usize, spans: &[Span]) -> bool {
         self.below[role] >= LIGHT * spans[role].accesses
+    }
+
+    /// The lowest role from which both descend, or one of them if the other one descends from it.
+    pub(crate) fn common_ancestor(&self, mut one: usize, mut other: usize) -> Option<usize> {
+        while one != other {
+            let upper = if one > other { &mut one } else { &mut other };
+            *upper = self.parent[*upper]?;
+        }
+        Some(one)
     }
 
     fn are_related(&self, one: usize, other: usize) -> bool {

@@ -20,6 +20,7 @@ mod lineage;
 mod read;
 mod similar;
 mod state;
+mod turns;
 mod write;
 
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ pub use format::is_recording;
 pub use lanes::{LANES, Lane, lanes, lanes_of};
 pub use lineage::Lineage;
 pub use similar::{agreement, agreement_in_order};
+pub use turns::joined_lanes_of;
 pub use write::Writer;
 
 /// Bytes of the unit in which places in files are given: the page of the page cache.
