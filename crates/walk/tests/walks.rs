@@ -86,6 +86,9 @@ struct Outcome {
     listed: usize,
 }
 
+/// What is waited for a file on a volume.
+const WAIT_NS: u64 = 1_000_000;
+
 const WHOLE: Extent = Extent { read: 10, of: 10 };
 
 fn visit(path: &Path, waited_ns: u64, left: Option<&PathBuf>, extent: Extent) -> Visit {
@@ -100,7 +103,7 @@ fn follow(made: &Made, job: &[PathBuf], extent: Extent) -> Outcome {
     for path in job {
         let is_foreseen = wanted.contains(path);
         foreseen += usize::from(is_foreseen);
-        let found = walks.visit(&visit(path, u64::from(!is_foreseen), left, extent));
+        let found = walks.visit(&visit(path, WAIT_NS * u64::from(!is_foreseen), left, extent));
         left = Some(path);
         for new in found {
             if let Wanted::File(path, bytes) = new {
@@ -214,13 +217,13 @@ fn whoever_starts_a_process_for_each_file_is_foreseen() {
     for (at, path) in job.iter().enumerate() {
         for library in libraries.map(Path::new) {
             // They are cached from the second process on, and a part of each is read.
-            let (waited_ns, path) = (u64::from(at == 0), library.to_owned());
+            let (waited_ns, path) = (WAIT_NS * u64::from(at == 0), library.to_owned());
             assert_eq!(walks.visit(&Visit { path, waited_ns, left: std::mem::take(&mut left) }), []);
             left.push((library.into(), Extent { read: 3, of: 500 }));
         }
         let is_foreseen = wanted.contains(path);
         foreseen += usize::from(is_foreseen);
-        let (waited_ns, left_now) = (u64::from(!is_foreseen), std::mem::take(&mut left));
+        let (waited_ns, left_now) = (WAIT_NS * u64::from(!is_foreseen), std::mem::take(&mut left));
         for new in walks.visit(&Visit { path: path.clone(), waited_ns, left: left_now }) {
             let Wanted::File(path, bytes) = new else { continue };
             assert!(bytes > 500 * 4096 || at < 8, "what is read of a library tells nothing of other files");
@@ -289,7 +292,7 @@ fn what_is_cached_or_left_half_way_is_not_fetched() {
     let job = made.walk(Path::new("/data"), false, &by_listing);
     let mut tree = made.clone();
     let mut walks = Walks::new(&mut tree, 64 << 20);
-    let visits = |path: &PathBuf, waited| visit(path, u64::from(waited), Some(path), WHOLE);
+    let visits = |path: &PathBuf, waited| visit(path, WAIT_NS * u64::from(waited), Some(path), WHOLE);
     let wanted: usize = job.iter().map(|path| walks.visit(&visits(path, false)).len()).sum();
     assert_eq!(wanted, 0, "nobody waits");
     // Cold at first, and then all of it is there.
@@ -308,7 +311,7 @@ fn what_is_cached_or_left_half_way_is_not_fetched() {
     let mut left = None;
     for path in &job {
         let extent = Extent { read: 2, of: 500 };
-        for wanted in walks.visit(&visit(path, 1, left.replace(path), extent)) {
+        for wanted in walks.visit(&visit(path, WAIT_NS, left.replace(path), extent)) {
             assert!(!matches!(wanted, Wanted::File(_, bytes) if bytes > 2 * 4096));
         }
     }
@@ -336,12 +339,26 @@ fn one_long_wait_is_no_measure_of_what_was_saved() {
     let mut tree = made.clone();
     let mut walks = Walks::new(&mut tree, 64 << 20);
     for (at, path) in made.walk(Path::new("/data"), false, &by_name).iter().enumerate() {
-        let waited_ns = if at == 0 { 1_000_000_000 } else { 1_000_000 };
+        let waited_ns = if at == 0 { 1_000 * WAIT_NS } else { WAIT_NS };
         walks.visit(&visit(path, waited_ns, None, WHOLE));
     }
     let guesses = walks.guesses();
     assert!(guesses.used > 900, "{guesses:?}");
-    assert_eq!(guesses.saved_ns(), guesses.used * 1_000_000);
+    assert_eq!(guesses.saved_ns(), guesses.used * WAIT_NS);
+}
+
+#[test]
+fn files_that_cost_more_to_read_ahead_than_to_wait_for_are_not_wanted() {
+    let made = Made::of([1, 1], 1000);
+    for (pages, waited_ns, is_wanted) in [(10, 100_000, true), (300, 100_000, false), (300, 400_000, true)] {
+        let (mut tree, extent) = (made.clone(), Extent { read: pages, of: pages });
+        let mut walks = Walks::new(&mut tree, 64 << 20);
+        let mut left = None;
+        for path in &made.walk(Path::new("/data"), false, &by_name) {
+            walks.visit(&visit(path, waited_ns, left.replace(path), extent));
+        }
+        assert_eq!(walks.guesses().asked > 900, is_wanted, "{pages} pages in {waited_ns} ns");
+    }
 }
 
 #[test]
@@ -375,7 +392,7 @@ proptest! {
             for at in from..from + steps {
                 // Now and then a file that is not there any more.
                 let path = orders[order].get(at).cloned().unwrap_or_else(|| format!("/data/gone/{at}").into());
-                for new in walks.visit(&visit(&path, 1, None, WHOLE)) {
+                for new in walks.visit(&visit(&path, WAIT_NS, None, WHOLE)) {
                     let Wanted::File(path, _) = new else { continue };
                     prop_assert!(orders[0].contains(&path));
                     wanted.insert(path);
