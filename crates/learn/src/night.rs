@@ -46,6 +46,10 @@ pub struct Night {
     /// What it would have waited besides, had nothing been guessed and read ahead, seconds; an estimate, of watched nights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_s: Option<f64>,
+    /// Seconds of processor time that its processes took, shared by as many processors as there are for it: in less time it
+    /// cannot be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_s: Option<f64>,
     /// Bytes read from devices for it.
     pub read_bytes: u64,
     /// The largest resident memory of one of its processes, bytes, with what it had mapped of files.

@@ -277,6 +277,7 @@ mod tests {
             wait_s: Some(1.5),
             file_wait_s: None,
             saved_s: None,
+            busy_s: None,
             read_bytes: 3,
             resident_bytes: 4,
             memory_bytes: None,

@@ -5,6 +5,7 @@
 use std::io;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
 
 /// Makes that children can be waited for. Who started us may have had SIGCHLD ignored, which is inherited: the kernel
 /// then takes leave of a child by itself, and its exit code is lost (waitpid(2), notes). timeout(1) does the same. To be
@@ -42,6 +43,8 @@ pub struct ChildrenUsage {
     /// The largest resident set among them, bytes; 0 when it is no larger than our own: a child is a copy of us before
     /// it executes its program, and that counts too.
     pub resident_bytes: u64,
+    /// Time that they were on a processor, their own and the kernel's on their behalf.
+    pub processor: Duration,
 }
 
 /// What all children that have ended used.
@@ -56,10 +59,14 @@ pub fn children_usage() -> ChildrenUsage {
         }
     };
     let (own, children) = (usage(libc::RUSAGE_SELF), usage(libc::RUSAGE_CHILDREN));
+    let of = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_micros(time.tv_usec.unsigned_abs())
+    };
     // Blocks of 512 bytes, and KiB.
     let resident_kib = if children.ru_maxrss > own.ru_maxrss { children.ru_maxrss } else { 0 };
     ChildrenUsage {
         read_bytes: children.ru_inblock.unsigned_abs().saturating_mul(512),
         resident_bytes: resident_kib.unsigned_abs().saturating_mul(1024),
+        processor: of(children.ru_utime) + of(children.ru_stime),
     }
 }

@@ -18,6 +18,7 @@ mod watched;
 pub mod words;
 
 use std::ffi::{OsStr, OsString};
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
@@ -310,6 +311,7 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
         wait_s: ran.wait_ns.map(|ns| ns as f64 / 1e9),
         file_wait_s: ran.file_wait_ns.map(|ns| ns as f64 / 1e9),
         saved_s: ran.guesses.map(Guessed::saved_s),
+        busy_s: Some(used.processor.as_secs_f64() / processors() as f64),
         read_bytes: ran.read_bytes.unwrap_or(used.read_bytes),
         resident_bytes: used.resident_bytes,
         memory_bytes: ran.memory_bytes,
@@ -334,6 +336,11 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
         guesses,
         is_known,
     })
+}
+
+/// Processors that there are for the job, at least one.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// The job's knowledge; says why there is none.
