@@ -64,9 +64,9 @@ impl Night {
     /// The same job on the kernel alone.
     fn kernels(self) -> Night {
         match self {
-            Night::Changed => Night::KernelChanged,
-            Night::Shuffled => Night::KernelShuffled,
-            _ => Night::Kernel,
+            Night::Changed | Night::KernelChanged => Night::KernelChanged,
+            Night::Shuffled | Night::KernelShuffled => Night::KernelShuffled,
+            Night::Kernel | Night::Watched | Night::Steered => Night::Kernel,
         }
     }
 
