@@ -276,6 +276,30 @@ proptest! {
     }
 }
 
+/// Found by [`any_sequence_is_survived_and_the_books_stay_right`].
+#[test]
+fn what_the_kernel_loads_while_all_frames_are_on_their_way_makes_room_when_they_are_there() {
+    let config = Config { prefetch: Prefetch::Bsd, residency: Residency::Advisory, ..Config::new(1) };
+    let mut engine = Engine::new(config);
+    let mut asked = Vec::new();
+    let (process, file) = (ProcessId(0), FileId(0));
+    let block = |index| Block::new(file, index);
+    let inputs = [
+        Input::ManagerAdded { persistent: false },
+        Input::ProcessAdded { manager: ManagerId(0) },
+        Input::FileAdded { layout: &Layout::Unknown },
+        Input::Accessed { process, block: block(35), stalled: false },
+        Input::Accessed { process, block: block(36), stalled: false },
+        Input::Loaded { block: block(0), by: None },
+        Input::Loaded { block: block(37), by: None },
+    ];
+    for input in inputs {
+        engine.tell(Nanos(0), input);
+        obey(&mut engine, Nanos(0), &mut asked);
+    }
+    assert_eq!((asked, engine.used_blocks()), (vec![block(37)], 1));
+}
+
 /// Two hundred references to 64 blocks, with a cache of 16.
 fn workload(prefetch: Prefetch) -> (Config, Vec<(Nanos, OwnedInput)>) {
     let plain = |at: u64, input| (Nanos(at), OwnedInput::Plain(input));

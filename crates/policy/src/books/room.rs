@@ -78,12 +78,18 @@ impl Books {
         }
     }
 
-    /// The cache has another size: evicts what is too much. What is on its way is evicted when it is there.
+    /// The cache has another size: evicts what is too much. What is on its way is evicted when it is there ([`Books::shed`]).
     pub(crate) fn resize(&mut self, cache_blocks: u32) {
         self.config.cache_blocks = cache_blocks.max(1);
         self.credit.set_cache_blocks(cache_blocks);
         self.frames.set_cache_blocks(cache_blocks);
         self.managers.set_cache_blocks(cache_blocks);
+        self.shed();
+    }
+
+    /// Evicts what is too much, as far as it is there: the cache has become smaller, or the kernel has loaded something when all
+    /// frames were taken by what is on its way.
+    pub(crate) fn shed(&mut self) {
         while self.frames.is_overfull() {
             let Some(candidate) = self.frames.least_recently_used(&mut self.blocks) else { return };
             let victim = self.consult(candidate);

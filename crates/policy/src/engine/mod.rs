@@ -238,6 +238,7 @@ impl Engine {
                 self.plan(now, manager, Occasion::Opportunity);
             }
             self.books.serve_awaited();
+            self.books.shed();
         }
     }
 
