@@ -192,6 +192,11 @@ impl<'a> Desk<'a> {
         (disk, address, block)
     }
 
+    /// Where a block is.
+    pub(crate) fn spot_of(&self, block: Block) -> (DiskId, u64) {
+        self.books.blocks.place(block)
+    }
+
     /// Could a fetch be asked for of this block, which nobody has referenced since a list named it?
     pub(crate) fn is_left(&self, b: BlockId) -> bool {
         self.is_fetchable(b) && !self.books.blocks[b].is(Mark::Met)

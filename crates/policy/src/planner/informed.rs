@@ -95,7 +95,7 @@ impl Planner for Informed {
                 self.read_ahead(desk, manager, block, fetch);
             }
             if desk.list_count(manager) > 0 {
-                self.unordered.note(desk, manager);
+                self.unordered.note(desk, manager, block);
             }
             if nothing_known {
                 self.fetch_unordered(desk, manager);

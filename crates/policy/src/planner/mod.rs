@@ -11,6 +11,7 @@ mod fixed_horizon;
 mod forestall;
 mod history;
 mod informed;
+mod nearest;
 mod nothing;
 mod one_block;
 mod reverse_aggressive;

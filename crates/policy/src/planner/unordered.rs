@@ -17,8 +17,8 @@
 //! - *missed*: it was waited for, or would have been without what is fetched here.
 //!
 //! If most are named, few of these in order, and twice as many blocks are missed as come by order, the order is lost: lists say no more
-//! when a block is used, and what they name and nobody has referenced is fetched, once. It is found again when three of
-//! four are in order. The chance that such a block is used is the share that is named, times the references that are
+//! when a block is used, and what they name and nobody has referenced is fetched, once: in the order of the device, or the nearest to the job first where this stays in
+//! one region for a while ([`super::nearest`]). It is found again when three of four are in order. Nothing is fetched for runs that are long ([`LONG_RUN`]). The chance that such a block is used is the share that is named, times the references that are
 //! expected still (as many as lists name blocks, less those that have been referenced), over the blocks that are left. Below
 //! [`LEAST_CHANCE`] nothing is fetched. Nothing is replaced for it but what has been used, and that only if the job
 //! seldom goes back to it.
@@ -29,6 +29,9 @@
 //!  left       a c d f h i j              7, and 10 - 4 references to come: used with a chance of 3/4 x 6/7
 //! ```
 
+use std::ops::Range;
+
+use super::nearest::{Nearest, Spot};
 use crate::books::{Desk, Touch};
 use crate::ids::{Block, DiskId, ManagerId};
 
@@ -57,6 +60,14 @@ const AGAIN: u32 = 4;
 /// Half of what is fetched must be used: read together it costs less than half of what each costs alone, on every device
 /// that was measured.
 const LEAST_CHANCE: f64 = 0.5;
+
+/// Blocks of a run in the mean from which on the job waits for what the disk gives, and not for its answers: 256 KiB at 8 KiB. What is
+/// read in such runs is read ahead as it is.
+const LONG_RUN: u64 = 32;
+
+/// A run is near the one before if it is no further from it than one part in so many of all that the job has gone through: by
+/// chance one in four is.
+const NEAR_PART: u64 = 8;
 
 /// Blocks that are looked for in the lists at a time, 2 GiB at 8 KiB: the table takes 24 bytes for each.
 const PIECE: usize = 1 << 18;
@@ -95,8 +106,13 @@ struct Set {
     from: (usize, u32),
     /// Blocks that lists name.
     total: u64,
-    /// What is to be fetched, the next one last.
-    left: Vec<(DiskId, u64, Block)>,
+    /// What is to be fetched.
+    left: Nearest,
+    /// Where the job is, and from where to where it has been on that disk.
+    at: Option<Spot>,
+    been: Range<u64>,
+    /// Those of `runs` that begin near the one before.
+    near: u32,
 }
 
 /// The sets of all managers.
@@ -108,13 +124,17 @@ pub(super) struct Unordered {
 
 impl Unordered {
     /// A manager's process has referenced a block.
-    pub(super) fn note(&mut self, desk: &Desk<'_>, manager: ManagerId) {
+    pub(super) fn note(&mut self, desk: &Desk<'_>, manager: ManagerId, block: Block) {
         let slot = manager.0 as usize;
         if self.sets.len() <= slot {
             self.sets.resize_with(slot + 1, Set::default);
         }
         let set = &mut self.sets[slot];
-        if set.note(desk.last_touch()) {
+        let touch = desk.last_touch();
+        if touch.is_first && touch.begins {
+            set.goes_to(desk.spot_of(block));
+        }
+        if set.note(touch) {
             set.decide(desk.is_full());
         }
     }
@@ -134,7 +154,8 @@ impl Unordered {
         if set.chance() < LEAST_CHANCE {
             return;
         }
-        while let Some(&(disk, _, block)) = set.left.last()
+        let from = set.at.filter(|_| 2 * set.near >= set.runs);
+        while let Some((disk, block)) = set.left.next(from)
             && room(disk, desk.in_flight_from(disk)) > 0
         {
             if let Some(b) = desk.find_left(block)
@@ -161,6 +182,20 @@ impl Unordered {
 }
 
 impl Set {
+    /// The job begins a run here.
+    fn goes_to(&mut self, at: Spot) {
+        let (disk, address) = at;
+        match self.at {
+            Some((before, was)) if before == disk => {
+                self.near +=
+                    u32::from(address.abs_diff(was) <= (self.been.end - self.been.start) / NEAR_PART);
+                self.been = self.been.start.min(address)..self.been.end.max(address);
+            }
+            _ => self.been = address..address,
+        }
+        self.at = Some(at);
+    }
+
     /// Takes a reference into account; says whether a run began with it that is evidence.
     fn note(&mut self, touch: Touch) -> bool {
         if !touch.is_first {
@@ -186,7 +221,7 @@ impl Set {
         self.in_order += u32::from(touch.is_named && touch.is_in_order);
         if self.runs == 2 * MEMORY {
             (self.runs, self.named, self.in_order) = (self.runs / 2, self.named / 2, self.in_order / 2);
-            self.again /= 2;
+            (self.again, self.near) = (self.again / 2, self.near / 2);
         }
         self.runs >= ENOUGH
     }
@@ -194,7 +229,8 @@ impl Set {
     /// Is the set the same, and its order lost?
     fn decide(&mut self, is_full: bool) {
         let is_dear = is_full && AGAIN * self.again >= self.runs;
-        self.is_unordered = if is_dear {
+        let are_long = self.met > LONG_RUN * self.runs_in_all;
+        self.is_unordered = if is_dear || are_long {
             false
         } else if self.is_unordered {
             4 * self.named >= self.runs && 4 * self.in_order < 3 * self.named
@@ -213,13 +249,13 @@ impl Set {
         f64::from(self.named) / f64::from(self.runs.max(1)) * (expected / left).min(1.0)
     }
 
-    /// Looks in the lists for the next piece of what nobody has referenced, and puts it into the order of the disks; says
-    /// whether there is any.
+    /// Looks in the lists for the next piece of what nobody has referenced; says whether there is any.
     fn look(&mut self, desk: &Desk<'_>, manager: ManagerId) -> bool {
         self.total = desk.named_blocks(manager);
         let (mut list, mut position) = self.from;
+        let mut left = Vec::new();
         let mut looked_at = 0;
-        while list < desk.list_count(manager) && self.left.len() < PIECE && looked_at < LOOKED_AT {
+        while list < desk.list_count(manager) && left.len() < PIECE && looked_at < LOOKED_AT {
             let held = desk.held_positions(manager, list);
             position = position.max(held.start);
             if position >= held.end {
@@ -229,16 +265,14 @@ impl Set {
             if let Some(b) = desk.block_at(manager, list, position)
                 && desk.is_left(b)
             {
-                self.left.push(desk.place_of(b));
+                left.push(desk.place_of(b));
             }
             position += 1;
             looked_at += 1;
         }
         self.from = (list, position);
-        self.left.sort_unstable_by(|one, other| other.cmp(one));
-        self.left.dedup();
+        self.left = Nearest::of(left);
         if self.left.is_empty() {
-            self.left = Vec::new();
             self.paused = (2 * self.paused).max(PAUSE);
             self.pause = self.paused;
         }
@@ -296,6 +330,18 @@ mod tests {
         assert!(set.is_unordered, "there is room");
         set.decide(true);
         assert!(!set.is_unordered);
+    }
+
+    #[test]
+    fn a_job_that_stays_in_one_region_is_told_from_one_that_does_not() {
+        let near = |places: &mut dyn Iterator<Item = u64>| {
+            let mut set = Set::default();
+            places.for_each(|place| set.goes_to((DiskId(0), place)));
+            set.near
+        };
+        let backwards = near(&mut (0..60).rev().map(|at| 100 * at));
+        assert_eq!(backwards, 51, "once it has gone through eight");
+        assert!(near(&mut (0..60).map(|at| 100 * (at * 37 % 60))) < 20, "here and there");
     }
 
     #[test]
