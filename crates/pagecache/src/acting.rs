@@ -28,6 +28,8 @@ const DISPATCHING: Duration = Duration::from_millis(1);
 const JUDGING: Duration = Duration::from_millis(1);
 /// Folios of one file that are handed on before the clock is looked at.
 const FOLIOS_A_TIME: usize = 1024;
+/// Files are taken to fit if they are larger than the budget by one part in so many: it may have been rounded.
+const ROUNDING_SHARE: u64 = 64;
 /// After this time what held a folio back (a read that copies from it) is over, most likely.
 const RETRY_AFTER: Duration = Duration::from_millis(1);
 
@@ -221,6 +223,9 @@ impl Steering {
             // are no more of them than blocks in the cache, as each has a frame.
             let mut fetches = std::mem::take(&mut self.fetches);
             fetches.retain(|fetch| self.in_flight.contains(&fetch.block));
+            let cache_bytes =
+                u64::from(self.engine.config().cache_blocks) * u64::from(self.options.block_bytes);
+            self.workers.keep_gaps(self.files.bytes() <= cache_bytes + cache_bytes / ROUNDING_SHARE);
             self.fetches = self.workers.fetch(fetches);
         }
     }

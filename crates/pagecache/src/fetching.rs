@@ -7,7 +7,8 @@
 //! too busy for. They have the lowest best-effort priority of I/O, for the schedulers that honour it.
 //!
 //! A request to a disk with an arm may hold *gaps*: blocks that nobody wants, read because the disk passes over them
-//! no quicker than it reads them. Their pages are dropped as soon as they are there. Until what became of the request
+//! no quicker than it reads them. Their pages are dropped as soon as they are there, unless all files have room
+//! ([`Fetching::keep_gaps`]): who looks up other records tonight finds them. Until what became of the request
 //! has been taken in, [`Fetching::is_in_gap`] tells them from what was fetched. A gap of which something is cached is
 //! left out: who had it cached must not lose it.
 
@@ -17,6 +18,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -99,7 +101,7 @@ pub(crate) struct Fetched {
     pub(crate) id: FileId,
     /// The blocks that were wanted, and how many of each run, from its first on, are there; the others will not be.
     pub(crate) runs: Vec<(Range<u32>, u32)>,
-    /// The blocks of gaps that were read and dropped. [`Fetching::is_in_gap`] knows them until [`Fetching::take_in`].
+    /// The blocks of gaps that were read to be dropped. [`Fetching::is_in_gap`] knows them until [`Fetching::take_in`].
     pub(crate) gaps: Vec<Range<u32>>,
     /// What the disk took for each block, without queueing.
     pub(crate) access_ns: u64,
@@ -123,6 +125,7 @@ pub(crate) struct Fetching {
     cache: Arc<dyn PageCache>,
     /// Ends of the gaps that are read, by the number of the file's registration and the first block.
     gaps: Mutex<BTreeMap<(u32, u32), u32>>,
+    keeps_gaps: AtomicBool,
     /// Takes what became of a request; must not wait.
     post: Box<dyn Fn(Fetched) + Send + Sync>,
     start: Instant,
@@ -150,6 +153,7 @@ impl Fetching {
             most_threads: most_threads.max(1),
             cache,
             gaps: Mutex::default(),
+            keeps_gaps: AtomicBool::new(false),
             post: Box::new(post),
             start: Instant::now(),
         });
@@ -168,6 +172,11 @@ impl Fetching {
     /// The program has asked for a block itself: what waits for that alone is dropped.
     pub(crate) fn overtaken(&self, serial: u32, index: u32) {
         self.state().lanes.overtaken(serial, index);
+    }
+
+    /// Whether there is room for what is read between what is wanted. It counts for requests that are begun from now on.
+    pub(crate) fn keep_gaps(&self, keep: bool) {
+        self.keeps_gaps.store(keep, Ordering::Relaxed);
     }
 
     /// Whether a block is read only because what is wanted lies on both sides of it.
@@ -257,11 +266,14 @@ impl Fetching {
     fn plan(&self, request: &Request) -> Asked {
         let mut asked = Asked { spans: Vec::new(), gaps: Vec::new() };
         let mut span = request.runs.first().map_or(0..0, |run| run.offset..run.end());
+        let are_kept = self.keeps_gaps.load(Ordering::Relaxed);
         for (first, second) in request.gaps() {
             let status = self.cache.status(&request.file, first.end(), second.offset - first.end());
             // mincore(2), before cachestat(2), takes what somebody is just reading for absent: then gaps are left out.
             if status.is_ok_and(|status| status.cached == 0 && !status.by_mincore) {
-                asked.gaps.push(first.blocks.end..second.blocks.start);
+                if !are_kept {
+                    asked.gaps.push(first.blocks.end..second.blocks.start);
+                }
                 span.end = second.end();
             } else {
                 asked.spans.push(std::mem::replace(&mut span, second.offset..second.end()));
@@ -306,7 +318,7 @@ impl Fetching {
 struct Asked {
     /// Bytes, in the order of the file.
     spans: Vec<Range<u64>>,
-    /// Blocks among them that nobody wants.
+    /// Blocks among them that nobody wants and that are not kept.
     gaps: Vec<Range<u32>>,
 }
 

@@ -148,6 +148,8 @@ pub(crate) struct FileTable {
     pub(crate) orphans: Orphans,
     pub(crate) mounts: Mounts,
     next_serial: u32,
+    /// The sizes of all files together.
+    bytes: u64,
     /// Extents of all files, and of those that count to each share.
     extents: usize,
     extents_of: BTreeMap<u32, usize>,
@@ -172,6 +174,7 @@ impl FileTable {
             orphans: Orphans::default(),
             mounts: Mounts::default(),
             next_serial: 0,
+            bytes: 0,
             extents: 0,
             extents_of: BTreeMap::new(),
             open: 0,
@@ -216,6 +219,11 @@ impl FileTable {
         self.by_key.len()
     }
 
+    /// The sizes of all files together, bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (FileId, &ManagedFile)> {
         let numbered = self.slots.iter().enumerate();
         numbered.filter_map(|(at, slot)| slot.as_ref().map(|file| (FileId(at as u32), file)))
@@ -258,6 +266,7 @@ impl FileTable {
         self.by_path.insert(new.path.clone(), file);
         self.next_serial += 1;
         let unlinked = metadata.nlink() == 0;
+        self.bytes = self.bytes.saturating_add(metadata.len());
         self.slots[at] = Some(ManagedFile {
             key: new.key,
             shown: looks.shown(),
@@ -299,6 +308,7 @@ impl FileTable {
     pub(crate) fn remove(&mut self, file: FileId) -> Option<ManagedFile> {
         let mut managed = self.slots.get_mut(file.0 as usize)?.take()?;
         self.open -= usize::from(managed.close());
+        self.bytes = self.bytes.saturating_sub(managed.size);
         self.count_extents(managed.account, managed.extents, 0);
         self.shrink();
         if let Some(number) = managed.orphan {
@@ -532,7 +542,9 @@ impl FileTable {
             return managed.unlinked;
         };
         let Ok(metadata) = descriptor.metadata() else { return false };
-        let resized = std::mem::replace(&mut managed.size, metadata.len()) != metadata.len();
+        let before = std::mem::replace(&mut managed.size, metadata.len());
+        self.bytes = self.bytes.saturating_sub(before).saturating_add(metadata.len());
+        let resized = before != metadata.len();
         if metadata.nlink() == 0 {
             managed.unlinked = true;
             self.open -= usize::from(managed.close());

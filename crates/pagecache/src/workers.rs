@@ -174,6 +174,11 @@ impl Workers {
         self.fetching.overtaken(serial, index);
     }
 
+    /// Whether there is room for what is read between what is wanted.
+    pub(crate) fn keep_gaps(&self, keep: bool) {
+        self.fetching.keep_gaps(keep);
+    }
+
     /// Whether a block is read only because what is wanted lies on both sides of it.
     pub(crate) fn is_in_gap(&self, serial: u32, index: u32) -> bool {
         self.fetching.is_in_gap(serial, index)

@@ -168,6 +168,23 @@ fn gaps_are_read_and_dropped_unless_something_of_them_is_cached() {
 }
 
 #[test]
+fn gaps_are_kept_while_there_is_room_for_all() {
+    let (cache, fetching, asked, outcomes) = told_by(u64::MAX, 1, u64::MAX);
+    fetching.keep_gaps(true);
+    fetching.push(fetches(&slow(), 1, [0, 10]));
+    assert_eq!(next(&asked), (0, 11 * BLOCK));
+    assert_eq!(next(&outcomes).gaps, []);
+    assert!(!fetching.is_in_gap(1, 5));
+    fetching.keep_gaps(false);
+    fetching.push(fetches(&slow(), 1, [20, 30]));
+    assert_eq!(next(&asked), (20 * BLOCK, 11 * BLOCK));
+    let gap = 21..30;
+    assert_eq!(next(&outcomes).gaps, [gap]);
+    assert_eq!(*cache.dropped.lock().unwrap(), [(21 * BLOCK, 9 * BLOCK)]);
+    fetching.close();
+}
+
+#[test]
 fn of_a_request_with_gaps_each_run_is_there_as_far_as_it_came() {
     let (_, fetching, _asked, outcomes) = told_by(12 * BLOCK, 1, u64::MAX);
     let disk = slow();
