@@ -16,12 +16,14 @@
 //! - *by order*: it was fetched ahead, as the order said;
 //! - *missed*: it was waited for, or would have been without what is fetched here.
 //!
-//! If most are named, few of these in order, and twice as many blocks are missed as come by order, the order is lost: lists say no more
-//! when a block is used, and what they name and nobody has referenced is fetched, once: in the order of the device, or the nearest to the job first where this stays in
-//! one region for a while ([`super::nearest`]). It is found again when three of four are in order. Nothing is fetched for runs that are long ([`LONG_RUN`]). The chance that such a block is used is the share that is named, times the references that are
-//! expected still (as many as lists name blocks, less those that have been referenced), over the blocks that are left. Below
-//! [`LEAST_CHANCE`] nothing is fetched. Nothing is replaced for it but what has been used, and that only if the job
-//! seldom goes back to it.
+//! If most are named, few of these in order, and twice as many blocks are missed as come by order, the order is lost: lists
+//! say no more when a block is used, and what they name and nobody has referenced is fetched, once, in the order of the
+//! device, or the nearest to the job first where this stays in one region for a while ([`super::nearest`]). The order is
+//! found again when three of four are in order. For runs that are long ([`LONG_RUN`]) nothing is fetched.
+//!
+//! The chance that such a block is used is the share that is named, times the references that are expected still (as many
+//! as lists name blocks, less those that have been referenced), over the blocks that are left. Below [`LEAST_CHANCE`]
+//! nothing is fetched. Nothing is replaced for it but what has been used, and that only if the job seldom goes back to it.
 //!
 //! ```text
 //!  lists      a b c d e f g h i j        named 10 blocks
@@ -61,12 +63,12 @@ const AGAIN: u32 = 4;
 /// that was measured.
 const LEAST_CHANCE: f64 = 0.5;
 
-/// Blocks of a run in the mean from which on the job waits for what the disk gives, and not for its answers: 256 KiB at 8 KiB. What is
-/// read in such runs is read ahead as it is.
+/// Blocks of a run in the mean, 256 KiB at 8 KiB, from which on the job waits for what the disk gives, and not for its
+/// answers. Such runs are read ahead as it is.
 const LONG_RUN: u64 = 32;
 
-/// A run is near the one before if it is no further from it than one part in so many of all that the job has gone through: by
-/// chance one in four is.
+/// A run is near the one before if it is no further from it than one part in so many of all that the job has gone
+/// through: by chance one in four is.
 const NEAR_PART: u64 = 8;
 
 /// Blocks that are looked for in the lists at a time, 2 GiB at 8 KiB: the table takes 24 bytes for each.
