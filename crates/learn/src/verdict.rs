@@ -32,8 +32,8 @@ const WORTH_SHORT: (f64, f64) = (0.25, 0.6);
 /// 8 KiB, of which half counts, as it may be one that the job does not use.
 const TAKEN_S: f64 = 0.08;
 const TAKEN_A_BYTE_S: f64 = 0.5e-9;
-/// One part in so many of the waits is saved, as a rule.
-const SAVED_PART: f64 = 0.5;
+/// The share of the waits that is saved, as a rule.
+const USUALLY_SAVED: f64 = 0.5;
 /// A steered night may take so many times what the job takes by itself: the noise of a quiet machine.
 pub const WORSE: f64 = 1.02;
 /// Seconds that guesses must have saved for a night to be watched. The kernel's side is loaded while the job runs already;
@@ -140,7 +140,7 @@ fn without_guesses(nights: &[Night], has_recording: bool) -> Tonight {
         true => waits_for(WORTH, watched.elapsed_s, wait_s),
         false => is_worth_steering(watched.elapsed_s, wait_s),
     };
-    let pays = SAVED_PART * waited.min(idle) >= taken_s(watched);
+    let pays = USUALLY_SAVED * waited.min(idle) >= taken_s(watched);
     let is_worth = is_enough(waited.min(idle)) && pays;
     if !is_worth {
         let alone = &nights[at + 1..];

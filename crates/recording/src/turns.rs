@@ -75,7 +75,9 @@ impl Turns<'_> {
             for (before, role) in chain.iter().zip(chain.iter().skip(1)) {
                 let mut by_chance = false;
                 for (other, beside) in chains.iter().enumerate().filter(|(other, _)| *other != one) {
-                    if self.is_by_chance(*before, *role, beside) {
+                    // One lane is enough where all are joined already.
+                    let is_known = by_chance && group_of[one] == group_of[other];
+                    if !is_known && self.is_by_chance(*before, *role, beside) {
                         by_chance = true;
                         let (kept, gone) = (group_of[one], group_of[other]);
                         group_of.iter_mut().filter(|group| **group == gone).for_each(|group| *group = kept);

@@ -4,7 +4,7 @@
 //! for about half of it: large files one after the other, thousands of small ones, and four programs at a time. The
 //! nights are those of their users: the first is watched, the second is steered if foretell finds it worth while; on the
 //! changed night the job reads half of the files only, in the opposite order, and on the shuffled one all of them once, in an
-//! order that never was.
+//! order that never was, the same for both sides.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -125,7 +125,9 @@ impl<'b> Nights<'b> {
                 let half = self.paths[set].len() / 2;
                 format!("ls -d '{directory}'/* | tail -n {half} | sort -r | {sum} | cksum")
             }
-            Night::KernelShuffled => format!("ls -d '{directory}'/* | shuf | {sum} | cksum"),
+            Night::KernelShuffled => {
+                format!("ls -d '{directory}'/* | shuf --random-source=/proc/self/exe | {sum} | cksum")
+            }
             _ => format!("for i in 1 2 3; do ls -d '{directory}'/* | {sum}; done | cksum"),
         };
         vec!["sh".into(), "-c".into(), script.into()]

@@ -22,7 +22,7 @@ const LARGE_BLOCKS: u64 = 6 << 10;
 /// Blocks of the smallest and the largest file.
 const BLOCKS: [u64; 2] = [1, 8];
 /// 4,000 times 100 bytes of any page of it.
-const LOOK_UPS: &str = "perl -e 'open F, \"<\", shift; $p = (-s F) / 4096; \
+const LOOK_UPS: &str = "perl -e 'srand 1; open F, \"<\", shift; $p = (-s F) / 4096; \
     for (1..4000) { sysseek F, 4096 * int rand $p, 0; sysread F, $b, 100; $n += length $b } print $n' ../large";
 /// What a first night may take of the kernel's time.
 const MOST: f64 = 1.02;

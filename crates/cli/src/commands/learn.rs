@@ -19,8 +19,9 @@ use crate::terminal::{note, say, warn, with_causes};
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "foretell learn [OPTIONS] -- JOB [ARGS]...\n       foretell learn --list | --show NAME | --forget NAME",
-    after_help = "The first night the job is watched, and what comes next is guessed if it goes through directories or files,\n\
-        or looks things up in them; from the second on what it will read is fetched ahead, if that pays. The job's output and its exit code are its own.\n\
+    after_help = "The first night the job is watched, and what comes next is guessed if it goes through\n\
+        directories or files, or looks things up in them; from the second on what it will read is\n\
+        fetched ahead, if that pays. The job's output and its exit code are its own.\n\
         When anything of ours fails, the job runs on the kernel alone, and one line says why.\n\n\
         Examples:\n  \
         foretell learn -- ./nightly.sh\n  \
