@@ -19,10 +19,12 @@
 //! ```text
 //!  list        positions, links between those of a block, files       17 bytes a position
 //!  runs        the runs referenced last: one piece of evidence each
+//!  belonging   where a reference belongs that is not the next one
 //!  frontier    where the stream has come
 //!  sleep       when a stream explains nothing
 //!  place       which far place explains the last runs
 //!  confidence  how often predictions came true
+//!  visits      whether the next file is the one that the list names
 //!  stream      all of them together
 //!  readers     which reader is on which stream
 //! ```
@@ -30,6 +32,7 @@
 //! Pure, deterministic, and without failure: any sequence of calls is fine. Blocks and files are dense ids that the
 //! caller hands out; an id must mean the same block as long as a stream lists it.
 
+mod belonging;
 mod bits;
 mod confidence;
 mod frontier;
@@ -40,6 +43,7 @@ mod readers;
 mod runs;
 mod sleep;
 mod stream;
+mod visits;
 
 use std::ops::Range;
 

@@ -2,17 +2,15 @@
 
 use std::ops::Range;
 
+use super::belonging::Found;
 use super::bits::Bits;
 use super::confidence::{Class, Confidence};
 use super::frontier::Frontier;
-use super::list::{FileState, List, NONE, RELEASED};
+use super::list::{List, NONE, RELEASED};
 use super::runs::{Joins, Runs};
 use super::sleep::Sleep;
+use super::visits::Visits;
 use super::{Counts, Limits, Match, Moved, Reference};
-
-/// References of a file, counted in the file's own order, that may be left out or come late and still be where the
-/// file was expected. At 50% dropped, one gap in 4 billion is longer.
-const SLACK: u32 = 32;
 
 /// Blocks of a run after which it is sampled again, in the window.
 const PIECE: u32 = 16;
@@ -21,7 +19,7 @@ const PIECE: u32 = 16;
 const FAR_PIECE: u32 = 64;
 
 /// Used positions of a block that are passed over when an unused one is looked for.
-const PASSED_OVER: usize = 4;
+pub(super) const PASSED_OVER: usize = 4;
 
 /// References in a row of an explained run that are taken for missing from the list, before it is
 /// believed that they were moved.
@@ -31,35 +29,23 @@ const MISSED: u32 = 4;
 const ALL_FOUND: u32 = 1 << 16;
 
 /// Positions around the frontier in which a reference is as good as at its file's place.
-const BESIDE: u32 = 64;
+pub(super) const BESIDE: u32 = 64;
 
 /// Runs between two looks for a far place, at most.
 const LONGEST_WAIT: u32 = 16;
-
-/// How a reference fits the stream.
-enum Found {
-    /// At its file's place.
-    Expected(u32),
-    /// At its file's place, and used up.
-    UsedUp(u32),
-    /// At its file's place but for some references in between, and those are far apart in the list.
-    NextVisit(u32),
-    /// Elsewhere in the window.
-    OutOfOrder(u32),
-    Nothing,
-}
 
 /// One reader's stream of predicted references, in order; and where the reader is in it.
 #[derive(Debug, Default)]
 pub struct Stream {
     pub(super) list: List,
-    used: Bits,
-    frontier: Frontier,
+    pub(super) used: Bits,
+    pub(super) frontier: Frontier,
     pub(super) runs: Runs,
     confidence: Confidence,
-    limits: Limits,
+    visits: Visits,
+    pub(super) limits: Limits,
     /// Rises with every jump; what files remember of an earlier place is stale.
-    place: u32,
+    pub(super) place: u32,
     /// What lies before is given up.
     low: u32,
     /// What the caller knows of `low`.
@@ -243,6 +229,12 @@ impl Stream {
         self.confidence.chance(ahead, class)
     }
 
+    /// The positions from here on that are believed if what lies beyond the present file must come next with at least
+    /// this chance; `None`: all of them. `file_of` says of which file a block is.
+    pub(crate) fn believed(&mut self, least: f64, file_of: impl Fn(u32) -> u32) -> Option<Range<u32>> {
+        (self.visits.chance() < least).then(|| self.visits.rest(&self.list, file_of))
+    }
+
     /// Positions that were given up or became live again since the last call; `None` when all is told. Up to two
     /// answers wait at any time.
     pub fn take_moved(&mut self) -> Option<Moved> {
@@ -385,111 +377,10 @@ impl Stream {
         missing
     }
 
-    /// Where the reference belongs that is not the very next one, without a jump.
-    fn find(&self, r: Reference, file: &FileState, joins: Joins) -> Found {
-        let known = file.place == self.place;
-        let at = if known { file.at } else { [NONE; 2] };
-        let at_before = file.at[0];
-        let frontier = self.frontier.at();
-        // A second read of the same block is not the block's next turn.
-        let repeats = joins == Joins::Repeats;
-        let (before, from) = self.list.around(r.block, frontier);
-        let beside = self.nearer(self.unused_before(before), self.unused_from(r.block, from));
-        if beside != NONE && beside.abs_diff(frontier) <= BESIDE {
-            let turn = !repeats || (beside >= frontier && beside - frontier <= 2);
-            return if turn { Found::Expected(beside) } else { Found::UsedUp(NONE) };
-        }
-        if !known {
-            // The file was not referenced since the jump. It may still go on where it was.
-            let next = if at_before == NONE { self.list.first_from(r.block, 0) } else { at_before + 1 };
-            if self.fits(r.block, next) && (at_before != NONE || self.list.ordinal(next) == 0) {
-                return Found::Expected(next);
-            }
-            return if self.in_window(beside) { Found::OutOfOrder(beside) } else { Found::Nothing };
-        }
-        if at[0] != NONE && self.fits(r.block, at[0] + 1) {
-            return Found::Expected(at[0] + 1);
-        }
-        let mut best = (u32::MAX, NONE, 0);
-        let mut used_up =
-            if from != NONE && self.used.contains(from) && from - frontier <= 2 { from } else { NONE };
-        for (nth, &at) in at.iter().enumerate() {
-            if nth > 0 && at == NONE {
-                break;
-            }
-            let (position, ordinal) =
-                if at == NONE { (0, 0) } else { (at + 1, self.list.ordinal(at).saturating_add(1)) };
-            let (before, from) = self.list.around(r.block, position);
-            if used_up == NONE
-                && nth == 0
-                && from != NONE
-                && self.used.contains(from)
-                && self.list.ordinal(from) <= ordinal + 2
-            {
-                used_up = from;
-            }
-            for (p, ahead) in [(self.unused_from(r.block, from), true), (self.unused_before(before), false)] {
-                let off = self.list.ordinal(p).abs_diff(ordinal);
-                let turn = !repeats || (ahead && off <= 2);
-                if p != NONE && turn && off < best.0 {
-                    best = (off, p, p.abs_diff(position));
-                }
-            }
-        }
-        match best {
-            // The file's very next reference, wherever it is; or one that is near in every sense.
-            (0, p, _) => Found::Expected(p),
-            (off, p, far) if off <= SLACK && far <= BESIDE => Found::Expected(p),
-            _ if used_up != NONE => Found::UsedUp(used_up),
-            (off, p, _) if off <= SLACK => Found::NextVisit(p),
-            _ if self.in_window(beside) && !repeats => Found::OutOfOrder(beside),
-            (_, p, _) if self.in_window(p) => Found::OutOfOrder(p),
-            _ => Found::Nothing,
-        }
-    }
-
-    #[inline]
-    fn fits(&self, block: u32, p: u32) -> bool {
-        self.list.block_at(p) == block && !self.used.contains(p)
-    }
-
-    /// Which of two positions is nearer to the frontier.
-    fn nearer(&self, before: u32, from: u32) -> u32 {
-        let at = self.frontier.at();
-        match (before, from) {
-            (NONE, p) | (p, NONE) => p,
-            (before, from) if from - at <= at - before => from,
-            (before, _) => before,
-        }
-    }
-
-    fn unused_from(&self, block: u32, mut p: u32) -> u32 {
-        for _ in 0..PASSED_OVER {
-            if p == NONE || !self.used.contains(p) {
-                return p;
-            }
-            p = self.list.first_from(block, p + 1);
-        }
-        NONE
-    }
-
-    fn unused_before(&self, mut p: u32) -> u32 {
-        for _ in 0..PASSED_OVER {
-            if p == NONE || !self.used.contains(p) {
-                return p;
-            }
-            p = self.list.before(p);
-        }
-        NONE
-    }
-
-    fn in_window(&self, p: u32) -> bool {
-        p != NONE && p.abs_diff(self.frontier.at()) <= self.limits.window
-    }
-
     /// Uses a position up.
     fn take(&mut self, slot: usize, p: u32, joins: Joins, expected: bool) -> Match {
         self.used.insert(p);
+        self.visits.take(self.runs.current().file, p);
         self.counts.matched += 1;
         if expected {
             self.settle(slot, p);

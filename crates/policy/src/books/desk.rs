@@ -116,6 +116,11 @@ impl<'a> Desk<'a> {
         self.books.predicted
     }
 
+    /// The positions of a list of which any may be worth a fetch: see [`Desk::is_worth`].
+    pub(crate) fn believed(&mut self, manager: ManagerId, list: usize, least_chance: f64) -> Range<u32> {
+        self.books.knowledge.believed(&self.books.blocks, manager, list, least_chance)
+    }
+
     /// Is a hole worth a fetch: is the chance that it will be used at least this? If not, its block is taken to be
     /// needed at the next position that names it.
     pub(crate) fn is_worth(&mut self, manager: ManagerId, list: usize, hole: u32, least_chance: f64) -> bool {

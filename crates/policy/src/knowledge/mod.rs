@@ -44,6 +44,10 @@ use withdrawn::Withdrawn;
 /// Predictions that a new list is taken to have made rightly.
 const TRUST: f64 = 4.0;
 
+/// A file is fetched ahead of another one only if it comes next as often as not: its first blocks are all that is waited
+/// for, as what follows can be fetched while it is read.
+const LEAST_NEXT_FILE: f64 = 0.5;
+
 /// What is held of a list ahead of its reader, at least: this many caches. Optimal replacement has nothing to choose from
 /// beyond as many different blocks as are cached, and lists name blocks repeatedly.
 pub const CACHES_AHEAD: u32 = 8;
@@ -468,6 +472,23 @@ impl Knowledge {
         let (chance, samples) = stream.chance(ahead, class).unwrap_or((1.0, 0));
         // As if so many predictions had come true before: a first failure proves little.
         (chance * f64::from(samples) + TRUST) / (f64::from(samples) + TRUST)
+    }
+
+    /// The positions of a list that are worth a look, if a prediction must come true with at least this chance: all from
+    /// the cursor on; or those of the present file, where others do not follow as they are listed.
+    pub(crate) fn believed(
+        &mut self,
+        blocks: &Blocks,
+        manager: ManagerId,
+        list: usize,
+        least_chance: f64,
+    ) -> std::ops::Range<u32> {
+        let Some((_, stream, l)) = list_of(&mut self.known, manager, list) else { return 0..0 };
+        let least = if least_chance > 0.0 { least_chance.max(LEAST_NEXT_FILE) } else { 0.0 };
+        match stream.believed(least, |b| blocks[b].block.file.0) {
+            Some(rest) => rest.start.max(l.cursor())..rest.end,
+            None => l.cursor()..u32::MAX,
+        }
     }
 
     /// The block came, went, or changed its owner: puts its next uses into the right sets.

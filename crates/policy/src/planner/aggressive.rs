@@ -50,9 +50,9 @@ impl OpenBatches {
         least_chance: f64,
         mut room: impl FnMut(&List, DiskId, u32) -> u32,
     ) {
+        let believed = desk.believed(manager, list, least_chance);
         let Some(l) = desk.list(manager, list) else { return };
-        let cursor = l.cursor();
-        let end = horizon.map_or(u32::MAX, |h| cursor.saturating_add(h));
+        let end = horizon.map_or(u32::MAX, |h| l.cursor().saturating_add(h)).min(believed.end);
         let open = &mut self.0;
         open.clear();
         for disk in desk.disks() {
@@ -62,11 +62,11 @@ impl OpenBatches {
             }
         }
         while let Some(l) = desk.list(manager, list) {
-            // From the cursor each time: an eviction for this batch may have made an earlier hole.
+            // From the first one each time: an eviction for this batch may have made an earlier hole.
             let first = open
                 .iter()
                 .enumerate()
-                .filter_map(|(i, &(disk, _))| l.next_hole_on(disk, cursor).map(|hole| (hole, i)))
+                .filter_map(|(i, &(disk, _))| l.next_hole_on(disk, believed.start).map(|hole| (hole, i)))
                 .min();
             let Some((hole, i)) = first.filter(|&(hole, _)| hole < end) else { break };
             let Some(b) = desk.block_at(manager, list, hole) else { break };

@@ -31,8 +31,9 @@ impl Planner for FixedHorizon {
 pub(super) fn fetch_within(desk: &mut Desk<'_>, manager: ManagerId, least_chance: f64) {
     let horizon = desk.config().fixed_horizon();
     for list in 0..desk.list_count(manager) {
-        let Some(mut from) = desk.list(manager, list).map(|l| l.cursor()) else { continue };
-        let end = from.saturating_add(horizon);
+        let believed = desk.believed(manager, list, least_chance);
+        let Some(cursor) = desk.list(manager, list).map(|l| l.cursor()) else { continue };
+        let (mut from, end) = (believed.start, cursor.saturating_add(horizon).min(believed.end));
         while let Some(l) = desk.list(manager, list)
             && let Some(hole) = l.next_hole(from).filter(|&hole| hole < end)
             && let Some(b) = desk.block_at(manager, list, hole)
