@@ -20,6 +20,7 @@ use std::time::{Duration, SystemTime};
 use crate::signals;
 use crate::terminal::{warn, with_causes};
 use anyhow::{Context, Result, bail};
+use foretell_learn::tasks;
 use foretell_pagecache::lastly;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -336,6 +337,16 @@ fn spawn(mut command: Command, hold: Hold) -> io::Result<Program> {
 pub(crate) fn lacks_means(error: &io::Error) -> bool {
     let lacking = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::NOSYS];
     error.raw_os_error().is_some_and(|number| lacking.iter().any(|errno| errno.raw_os_error() == number))
+}
+
+/// Why a program is better off without us: what we would start might be what it cannot start.
+#[must_use]
+pub(crate) fn too_few_tasks() -> Option<String> {
+    let left = tasks::too_few()?;
+    let ours = tasks::OURS;
+    Some(format!(
+        "only {left} processes and threads may be started here, of which foretell would take up to {ours}"
+    ))
 }
 
 /// Becomes the program in place of this process: where another one cannot be had. Returns when that fails.

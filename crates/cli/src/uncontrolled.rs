@@ -77,7 +77,10 @@ fn uncontrolled(
     mut signals: ForProgram,
 ) -> Result<Outcome> {
     let started = Instant::now();
-    // Where nothing more is to be had this process itself becomes the program.
+    // Where nothing more is to be had, or little, this process itself becomes the program.
+    if program::too_few_tasks().is_some() {
+        return Err(program::become_program(name, arguments).into());
+    }
     let mut program = match signals.catch().and_then(|()| Program::start(name, arguments)) {
         Ok(program) => program,
         Err(error) => match error.downcast_ref() {

@@ -13,7 +13,7 @@ use foretell_pagecache::watch::{Totals, WatchError, Watcher, Watching};
 
 use crate::attached::Job;
 use crate::commands::run::Outcome;
-use crate::program::{Program, exit_code};
+use crate::program::{Program, exit_code, too_few_tasks};
 use crate::signals::{self, Caught, ForProgram};
 use crate::stats::Stats;
 use crate::terminal::{warn, with_causes};
@@ -159,8 +159,11 @@ impl Held {
     }
 }
 
-/// Is there memory to watch with?
+/// Is there room to watch in?
 fn room() -> Result<(), Refused> {
+    if let Some(why) = too_few_tasks() {
+        return Err(Refused::Unable(anyhow!(why).context("cannot watch")));
+    }
     let Some(free) = memory::free_bytes().filter(|free| *free < WATCHING_BYTES) else { return Ok(()) };
     let (free, needed) = (free >> 20, WATCHING_BYTES >> 20);
     Err(Refused::Unable(anyhow!("cannot watch: {free} MiB of memory are free, and it takes {needed}")))

@@ -218,20 +218,28 @@ fn a_job_runs_where_no_other_process_is_to_be_had() {
     let (directory, foretell) = for_everybody();
     let (notes, foretell) = (directory.path().join("notes"), foretell.display().to_string());
     let state = directory.path().join("state").display().to_string();
-    for most in [1, 2, 3] {
-        for way in [&["run", "--rule", "/tmp/**=mru", "--budget", "1M"][..], &["learn", "--state", &state]] {
+    // Processes that there may be, and that the job starts itself.
+    for (most, started) in [(1, 0), (2, 0), (3, 0), (2, 1), (4, 3), (12, 11), (40, 39)] {
+        for way in [
+            &["run"][..],
+            &["run", "--rule", "/tmp/**=mru", "--budget", "1M"],
+            &["learn", "--state", &state],
+            &["learn", "--state", &state, "--as", "alone"],
+        ] {
             let _ = std::fs::remove_file(&notes);
             let script = format!("ulimit -u {most}; exec \"$@\"");
             let mut command = Command::new("setpriv");
             command.args([&user, "--clear-groups", "bash", "-c", &script, "bash", &foretell]).args(way);
-            // A shell that starts nothing.
-            let ended: Ended = command.args(["--", "/bin/sh", "-c", &job(&notes)]).output().unwrap().into();
-            assert_eq!(ended.code, Some(7), "{most}, {way:?}: {}", ended.stderr);
+            // A shell that starts nothing, or all that it may.
+            let wait = if started > 0 { "wait;" } else { "" };
+            let job = format!("{}{wait} {}", "sleep 0.1 & ".repeat(started), job(&notes));
+            let ended: Ended = command.args(["--", "/bin/sh", "-c", &job]).output().unwrap().into();
+            let said = &ended.stderr;
+            assert_eq!(ended.code, Some(7), "{most}, {started}, {way:?}: {said}");
             assert_eq!(
                 std::fs::read_to_string(&notes).unwrap(),
                 "once\n",
-                "{most}, {way:?}: {}",
-                ended.stderr
+                "{most}, {started}, {way:?}: {said}"
             );
         }
     }

@@ -13,9 +13,10 @@
 //! - [`Pace`]: how far it had come at what time.
 //! - [`Finder`]: where these files are tonight, found while the job runs; [`Locator`]: those that bear another name.
 //!
-//! Nothing in here starts a program or asks the kernel for more than names, sizes and free memory.
+//! Nothing in here starts a program or asks the kernel for more than names, sizes and what room there is.
 
 mod finder;
+mod groups;
 mod lists;
 mod locate;
 pub mod memory;
@@ -23,6 +24,7 @@ mod night;
 mod pace;
 mod plan;
 mod store;
+pub mod tasks;
 mod verdict;
 
 pub use finder::{Finder, Names, Place, at_a_time};

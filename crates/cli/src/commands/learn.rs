@@ -126,6 +126,10 @@ pub fn execute(args: &Args) -> Result<u8> {
         None => job_name(job, arguments, &std::env::current_dir().unwrap_or_default()),
     };
     let most_bytes = budget(args)?;
+    if let Some(why) = program::too_few_tasks() {
+        warn(&format!("{why}; the job runs alone"));
+        return Err(program::become_program(job, arguments).into());
+    }
     // Whatever happens to us, the job runs.
     let worker = match learning::split() {
         Role::Work(worker) => worker.map(Rc::new),

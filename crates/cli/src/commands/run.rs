@@ -505,6 +505,9 @@ fn own_host(
 ) -> Result<Service, Refused> {
     use foretell_pagecache::OpenError as E;
     let wrong = |e: anyhow::Error| Refused::Wrong(e);
+    if let Some(why) = program::too_few_tasks() {
+        return Err(Refused::Unable(anyhow!(why).context("cannot take control")));
+    }
     let mut plane = Plane::open(options(effective)).map_err(|error| match error {
         E::Observe(_) | E::System { .. } => Refused::Unable(anyhow!(error).context("cannot take control")),
         error => wrong(error.into()),
