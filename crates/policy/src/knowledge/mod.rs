@@ -25,6 +25,7 @@
 //! What lies further ahead than `Limits::held_ahead` and some caches *waits* in few bytes ([`waiting`]): it says nothing of
 //! any block, and no jump goes there, until the reader has come nearer.
 
+mod belief;
 mod completion;
 mod following;
 mod list;
@@ -34,19 +35,12 @@ mod withdrawn;
 
 pub(crate) use list::List;
 
-use crate::alignment::{self, Class, Match, Readers, Reference};
+use crate::alignment::{self, Match, Readers, Reference};
 use crate::blocks::{BlockId, Blocks};
 use crate::config::Limits;
 use crate::ids::{Block, FileId, ManagerId, ProcessId};
 use crate::recency::NONE;
 use withdrawn::Withdrawn;
-
-/// Predictions that a new list is taken to have made rightly.
-const TRUST: f64 = 4.0;
-
-/// A file is fetched ahead of another one only if it comes next as often as not: its first blocks are all that is waited
-/// for, as what follows can be fetched while it is read.
-const LEAST_NEXT_FILE: f64 = 0.5;
 
 /// What is held of a list ahead of its reader, at least: this many caches. Optimal replacement has nothing to choose from
 /// beyond as many different blocks as are cached, and lists name blocks repeatedly.
@@ -461,34 +455,6 @@ impl Knowledge {
         let next = l.next_counting(stream, b, position + 1);
         self.uses[u as usize].first = next;
         l.replace(blocks, b, manager, position, next);
-    }
-
-    /// The measured chance that a position is used about when it is expected; 1 before anything was measured.
-    pub(crate) fn chance(&self, manager: ManagerId, list: usize, position: u32) -> f64 {
-        let Some(known) = self.of(manager) else { return 0.0 };
-        let Some(stream) = known.readers.stream(list) else { return 0.0 };
-        let class = if stream.is_run(position) { Class::Run } else { Class::Isolated };
-        let ahead = position.saturating_sub(known.lists[list].cursor()).max(1);
-        let (chance, samples) = stream.chance(ahead, class).unwrap_or((1.0, 0));
-        // As if so many predictions had come true before: a first failure proves little.
-        (chance * f64::from(samples) + TRUST) / (f64::from(samples) + TRUST)
-    }
-
-    /// The positions of a list that are worth a look, if a prediction must come true with at least this chance: all from
-    /// the cursor on; or those of the present file, where others do not follow as they are listed.
-    pub(crate) fn believed(
-        &mut self,
-        blocks: &Blocks,
-        manager: ManagerId,
-        list: usize,
-        least_chance: f64,
-    ) -> std::ops::Range<u32> {
-        let Some((_, stream, l)) = list_of(&mut self.known, manager, list) else { return 0..0 };
-        let least = if least_chance > 0.0 { least_chance.max(LEAST_NEXT_FILE) } else { 0.0 };
-        match stream.believed(least, |b| blocks[b].block.file.0) {
-            Some(rest) => rest.start.max(l.cursor())..rest.end,
-            None => l.cursor()..u32::MAX,
-        }
     }
 
     /// The block came, went, or changed its owner: puts its next uses into the right sets.
