@@ -3,10 +3,12 @@
 //! On a cold disk a name costs up to three reads, one after the other: the directory's blocks, the inode. A job that reads
 //! thousands of small files waits for these as long as for what is in them. Here [`THREADS`] files are looked for at a
 //! time, in the order in which they will be needed; what they find the kernel keeps, and the job's own open(2) finds it
-//! there. They stay [`AHEAD`] files ahead of what was asked for last.
+//! there. They stay [`AHEAD`] files ahead of what was asked for last. Neighbours of one directory are one thread's, as all
+//! of them wait for the same blocks: the others go on with other directories.
 //!
 //! Nothing is opened, and nobody waits: [`Finder::place`] says what is known.
 
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,6 +24,10 @@ const THREADS: usize = 8;
 const THREADS_WITH_AN_ARM: usize = 2;
 /// Files that are looked for ahead of the last one that was asked for: 2 MB of the kernel's inodes and names.
 const AHEAD: usize = 1024;
+
+/// Neighbours of one directory that one thread looks for in one go: more would be waited for by who needs the first ones
+/// of a directory in which each has its own block.
+const TOGETHER: usize = 16;
 
 /// After so long it is looked whether there still is a thread that seeks.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -167,11 +173,19 @@ impl Shared {
             if state.has_ended || state.next >= self.files.len() {
                 return;
             }
-            let at = state.next;
-            state.next += 1;
+            let some = self.neighbours(state.next, state.end);
+            state.next = some.end;
             drop(state);
-            self.look(at);
+            some.for_each(|at| self.look(at));
         }
+    }
+
+    /// The files from one on that lie in its directory, some at most.
+    fn neighbours(&self, first: usize, end: usize) -> Range<usize> {
+        let directory = self.files[first].path.parent();
+        let is_there = |file: &&PlannedFile| file.path.parent() == directory;
+        let count = self.files[first..end].iter().take(TOGETHER).take_while(is_there).count();
+        first..first + count
     }
 
     fn look(&self, at: usize) {
@@ -240,6 +254,22 @@ mod tests {
             assert_eq!(finder.wait(4), Place::Gone, "not of the plan");
             assert_eq!(finder.names(), Names { renamed: 1, missing: 2 });
         }
+    }
+
+    #[test]
+    fn neighbours_of_a_directory_are_one_threads() {
+        let names = ["a/1", "a/2", "b/1", "a/3"].map(String::from);
+        let many = (0..TOGETHER + 2).map(|at| format!("c/{at}"));
+        let files = files(Path::new("/nonexistent"), names.into_iter().chain(many));
+        let all = files.len();
+        let shared = Arc::clone(&Finder::with_threads(files, 0).0);
+        let (mut some, mut at) = (Vec::new(), 0);
+        while at < all {
+            some.push(shared.neighbours(at, all));
+            at = some.last().unwrap().end;
+        }
+        assert_eq!(some, [0..2, 2..3, 3..4, 4..4 + TOGETHER, 4 + TOGETHER..all]);
+        assert_eq!(shared.neighbours(0, 1), 0..1, "no further than is asked for");
     }
 
     #[test]

@@ -15,8 +15,11 @@ use foretell_learn::Pace;
 
 /// Times what the job takes by itself.
 const SHARE: f64 = 1.1;
-/// And so much more: a short job ends before it is worth to judge it.
+/// And so much more: a short job ends before it is worth to judge it,
 const LEAST: Duration = Duration::from_secs(1);
+/// and before a longer one reads what is known of it, it may go through directories that are not fetched ahead.
+const LEAST_SHARE: f64 = 0.05;
+const LEAST_AT_MOST: Duration = Duration::from_secs(3);
 /// It is asked no more often.
 const BETWEEN: Duration = Duration::from_millis(500);
 
@@ -25,6 +28,8 @@ const BETWEEN: Duration = Duration::from_millis(500);
 pub(super) struct Patience {
     /// By then all references should have been made; `None` when it is not known what the job takes.
     all: Option<Duration>,
+    /// How much of that is for the beginning.
+    least: Duration,
     references: u64,
     /// How far the job comes by itself, if it is known.
     pace: Option<Pace>,
@@ -34,9 +39,11 @@ pub(super) struct Patience {
 impl Patience {
     /// For a job that takes so many seconds by itself and makes so many references.
     pub(super) fn new(by_itself_s: Option<f64>, references: u64, pace: Option<Pace>) -> Patience {
-        let all = by_itself_s.and_then(|s| Duration::try_from_secs_f64(s * SHARE).ok()).map(|s| s + LEAST);
-        let next = if pace.is_some() { LEAST + BETWEEN } else { all.unwrap_or(Duration::MAX) };
-        Patience { all, references, pace, next }
+        let seconds = |share: f64| by_itself_s.and_then(|s| Duration::try_from_secs_f64(s * share).ok());
+        let least = (LEAST + seconds(LEAST_SHARE).unwrap_or_default()).min(LEAST_AT_MOST);
+        let all = seconds(SHARE).and_then(|all| all.checked_add(least));
+        let next = if pace.is_some() { least + BETWEEN } else { all.unwrap_or(Duration::MAX) };
+        Patience { all, least, references, pace, next }
     }
 
     /// Is steering to end after `elapsed`, when `made` says how many references the job has made? It is asked seldom.
@@ -46,7 +53,7 @@ impl Patience {
         let share = match &self.pace {
             Some(pace) if elapsed < all => {
                 self.next = elapsed + BETWEEN.max(all / 40);
-                let least_s = LEAST.as_secs_f64();
+                let least_s = self.least.as_secs_f64();
                 pace.made_by((at_s - least_s) / (all_s - least_s))
             }
             _ => {
@@ -90,10 +97,10 @@ mod tests {
         let mut patience = Patience::new(Some(10.0), 1000, None);
         assert!(!patience.is_over(11 * SECOND, || unreachable!("too early to ask")));
         let mut slow = patience.clone();
-        assert!(slow.is_over(12 * SECOND, || 999));
+        assert!(slow.is_over(13 * SECOND, || 999));
         // It has more to do tonight, and is quick: a thousand references in less than the usual time.
-        assert!(!patience.is_over(12 * SECOND, || 3000));
-        assert!(!patience.is_over(13 * SECOND, || unreachable!("asked a moment ago")));
+        assert!(!patience.is_over(13 * SECOND, || 3000));
+        assert!(!patience.is_over(14 * SECOND, || unreachable!("asked a moment ago")));
         assert!(!patience.is_over(24 * SECOND, || 3000));
         assert!(patience.is_over(48 * SECOND, || 3100));
     }
@@ -103,11 +110,11 @@ mod tests {
         let recording = night(0..100);
         let mut patience = Patience::new(Some(100.0), 1000, Pace::of(&recording, |_| true));
         assert!(!patience.is_over(SECOND, || unreachable!("too early to ask")));
-        // By itself it has made 200 of its references after 20 s. It may take a tenth more, and a second.
+        // By itself it has made 200 of its references after 20 s. It may take a tenth more, and three seconds.
         let mut slow = patience.clone();
-        assert!(!patience.is_over(23 * SECOND, || 200));
-        assert!(slow.is_over(23 * SECOND, || 180));
-        assert!(!patience.is_over(23 * SECOND + BETWEEN, || unreachable!("asked a moment ago")));
+        assert!(!patience.is_over(25 * SECOND, || 200));
+        assert!(slow.is_over(25 * SECOND, || 180));
+        assert!(!patience.is_over(25 * SECOND + BETWEEN, || unreachable!("asked a moment ago")));
         assert!(!patience.is_over(110 * SECOND, || 1000));
         assert!(patience.is_over(222 * SECOND, || 1500), "and then as without a pace");
     }
@@ -120,6 +127,16 @@ mod tests {
         let mut slow = patience.clone();
         assert!(!patience.is_over(15 * SECOND, || 300), "in 50 seconds at this rate");
         assert!(slow.is_over(15 * SECOND, || 100), "in 150");
+    }
+
+    #[test]
+    fn who_looks_at_names_before_it_reads_is_waited_for() {
+        // By itself it has read a fortieth after half a second of twenty; tonight it is still at the names.
+        let recording = night(0..100);
+        let mut patience = Patience::new(Some(20.0), 1000, Pace::of(&recording, |_| true));
+        assert!(!patience.is_over(2 * SECOND, || unreachable!("too early to ask")));
+        assert!(!patience.is_over(2 * SECOND + BETWEEN, || 20));
+        assert!(patience.is_over(4 * SECOND, || 20));
     }
 
     #[test]
