@@ -330,7 +330,11 @@ fn a_service_that_ends_the_session_is_left() {
         session.reply(&Reply::Ended { code, text: "not with you".to_owned() });
         assert!(!client.is_connected());
         assert!(session.has_closed());
-        assert_eq!(client.disclose(place.file("a", 100), [0..50]).unwrap(), 1, "as without a service");
+        assert_eq!(
+            client.disclose(place.file("a", 100), [0..50, 60..70]).unwrap(),
+            2,
+            "as without a service"
+        );
         assert!(service.nobody_came(), "not at once");
     }
 }
