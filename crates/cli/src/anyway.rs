@@ -8,9 +8,9 @@ use anyhow::{Context, Result, anyhow};
 use foretell_output::OutputError;
 use foretell_pagecache::lastly;
 
-use crate::commands::run::Outcome;
 use crate::program::{self, NotRun};
 use crate::signals::ForProgram;
+use crate::stats::Outcome;
 use crate::terminal::warn;
 use crate::uncontrolled::Refused;
 

@@ -8,6 +8,14 @@ pub use foretell_pagecache::Counts;
 use foretell_pagecache::{LeftOut, Report};
 use serde::{Deserialize, Serialize};
 
+/// How a program ended and what is known about it.
+pub(crate) struct Outcome {
+    /// The program's exit code.
+    pub(crate) code: u8,
+    /// What was done.
+    pub(crate) stats: Stats,
+}
+
 /// A run. Counts are in blocks.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stats {

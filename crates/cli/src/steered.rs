@@ -2,19 +2,21 @@
 //! (`--join`) or by the service. When the host fails or ends first, the program goes on uncontrolled.
 
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use foretell_learn::Lists;
 use foretell_pagecache::watch::{Gather, Totals};
 use foretell_pagecache::{Casting, Report};
 use foretelld::{RunHint, RunManager, RunReply, RunRequest, RunRule, Service};
 use rustix::event::PollFlags;
 
 use crate::attached::Job;
-use crate::commands::run::{HintSource, Outcome, wake_descriptor};
 use crate::guide::{FEED_TIME, FIRST_TIME, Guide};
 use crate::hints::Hint;
 use crate::hints::check::Kind;
@@ -27,7 +29,7 @@ use crate::program::exit_code;
 use crate::rule::Rule;
 use crate::scan::{self, Allowance, Verdict};
 use crate::signals::ForProgram;
-use crate::stats::Stats;
+use crate::stats::{Outcome, Stats};
 use crate::terminal::{warn, with_causes};
 use crate::uncontrolled::Refused;
 
@@ -43,6 +45,21 @@ const HINT_BYTES: usize = 256 << 10;
 /// Bytes that a byte of a path takes at most (`\\u0001`), and a hint besides.
 const BYTES_OF_A_BYTE: usize = 6;
 const BYTES_OF_A_HINT: usize = 96;
+
+/// A list of hints, ready to be read while the program runs.
+#[derive(Debug)]
+pub(crate) struct HintSource {
+    /// Whose: the manager's number in the session.
+    pub(crate) manager: usize,
+    /// The file, or `-`.
+    pub(crate) file: PathBuf,
+    /// Checked already, or a stream.
+    pub(crate) kind: Kind,
+    /// Where relative paths in it begin.
+    pub(crate) base: PathBuf,
+    /// What it names, a list for each reader, if it is a recording.
+    pub(crate) lists: Option<Lists>,
+}
 
 /// A program that is under control and has not begun.
 #[derive(Debug)]
@@ -473,6 +490,13 @@ impl Outgoing {
             | Answer::Status(_) => {}
         }
     }
+}
+
+/// An eventfd that readers of hints make readable when they have something.
+fn wake_descriptor() -> Result<Arc<OwnedFd>> {
+    use rustix::event::{EventfdFlags, eventfd};
+    let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
+    Ok(Arc::new(descriptor.context("cannot make an eventfd")?))
 }
 
 #[cfg(test)]

@@ -5,10 +5,9 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::commands::run::Outcome;
 use crate::program::{self, NotRun, Program};
 use crate::signals::ForProgram;
-use crate::stats::Stats;
+use crate::stats::{Outcome, Stats};
 use crate::terminal::{warn, with_causes};
 
 /// Why control did not begin.

@@ -12,10 +12,9 @@ use foretell_learn::{WATCHING_BYTES, memory};
 use foretell_pagecache::watch::{Totals, WatchError, Watcher, Watching};
 
 use crate::attached::Job;
-use crate::commands::run::Outcome;
 use crate::program::{Program, exit_code, too_few_tasks};
 use crate::signals::{self, Caught, ForProgram};
-use crate::stats::Stats;
+use crate::stats::{Outcome, Stats};
 use crate::terminal::{warn, with_causes};
 use crate::uncontrolled::Refused;
 

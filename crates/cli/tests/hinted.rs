@@ -191,6 +191,23 @@ fn what_was_recorded_can_be_given_back_whatever_the_files_are_called() {
     let text = foretell(["trace", "hints", &recording]);
     assert_eq!((text.code, text.stderr.as_str()), (Some(0), ""));
     std::fs::write(&list, text.stdout).unwrap();
+    // Whoever looks at it sees all of them, and no terminal is told anything by a name.
+    let picture = tree.file("r/picture.svg").display().to_string();
+    for show in [&["head", "-n", "5000"][..], &["show", "-n", "64"], &["show", "-n", "64", "--svg", &picture]]
+    {
+        let shown = foretell([&["trace"], show, &[&recording]].concat());
+        assert_eq!((shown.code, shown.stderr.as_str()), (Some(0), ""), "{show:?}");
+        let drawn = std::fs::read_to_string(&picture).unwrap_or_default();
+        for text in [&shown.stdout, &drawn] {
+            let control = text.chars().find(|c| c.is_control() && *c != '\n');
+            assert_eq!(control, None, "{show:?}: {text}");
+        }
+        let text = shown.stdout + &drawn;
+        // Of a long name a picture shows the end.
+        for name in ["plain", "a\\\\ b", "/#", "\u{fffd}\u{fffd}"] {
+            assert!(text.contains(name), "{show:?} shows no {name}: {text}");
+        }
+    }
     for hints in [&recording, &list] {
         run(&["--budget", "4M", "--hints", hints, "--stats", &stats]);
         let stats = statistics(stats.as_ref());
@@ -218,6 +235,11 @@ fn recordings_that_are_damaged_or_out_of_date_are_told_apart() {
         let ended = foretell(["run", "--hints", &recording, "--", "touch", &mark]);
         assert_eq!((ended.code, ended.stderr.lines().count()), (Some(2), 1), "{}", ended.stderr);
         assert!(ended.stderr.contains(says) && !Path::new(&mark).exists(), "{}", ended.stderr);
+        for command in [&["trace", "show"][..], &["trace", "hints"], &["sim", "--cache", "9", "--trace"]] {
+            let ended = foretell([command, &[&recording]].concat());
+            assert_eq!((ended.code, ended.stderr.lines().count()), (Some(2), 1), "{}", ended.stderr);
+            assert!(ended.stderr.contains(says) && ended.stdout.is_empty(), "{command:?}: {}", ended.stderr);
+        }
     }
     std::fs::write(&recording, &whole).unwrap();
     std::fs::remove_file(&b).unwrap();

@@ -97,10 +97,14 @@ fn what_is_no_whole_log_is_told_in_one_line() {
     refused(&replay(&tree.write("short", &bytes[..9]), &[]), "cut short after 0 inputs");
     refused(&replay(&tree.write("foreign", b"PAR1 and more"), &[]), "foreign: not a log of inputs; give");
     refused(&replay(&tree.write("empty", b""), &[]), "not a log of inputs");
-    let mut newer = bytes.clone();
-    newer[9] = 0xff;
-    let version = u16::from_le_bytes([newer[8], newer[9]]);
-    refused(&replay(&tree.write("newer", &newer), &[]), &format!("a log of version {version}, this program"));
+    for version in [1, foretell_replay::VERSION - 1, foretell_replay::VERSION + 1, u16::MAX] {
+        let mut other = bytes.clone();
+        other[8..10].copy_from_slice(&version.to_le_bytes());
+        refused(
+            &replay(&tree.write("other", &other), &[]),
+            &format!("a log of version {version}, this program"),
+        );
+    }
     let mut damaged = bytes;
     let middle = damaged.len() / 2;
     damaged[middle] ^= 0x40;

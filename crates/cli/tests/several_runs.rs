@@ -270,7 +270,7 @@ fn malformed_messages_are_answered() {
     assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert!(ended.stderr.contains("no more than 96 sessions"), "{}", ended.stderr);
     idle.clear();
-    assert_eq!(hosts.foretell(join).code, Some(0));
+    wait_until("there is room", || hosts.foretell(join).code == Some(0));
     assert_eq!(first.end().code, Some(0));
 }
 
@@ -343,6 +343,12 @@ fn runs_end_in_any_order_and_leave_nothing_behind() {
     let private = json["runs"].as_array().unwrap();
     let sessions: usize = private.iter().map(|host| host["sessions"].as_array().unwrap().len()).sum();
     assert_eq!((private.len(), sessions), (7, 10), "{json}");
+    let top = hosts.foretell(["top", "--once", "--totals"]);
+    assert!(top.stdout.contains("in 7 hosts"), "{}", top.stdout);
+    assert_eq!(
+        top.stdout.lines().filter(|line| line.split_whitespace().any(|word| word == "sh")).count(),
+        10
+    );
     let mut first = Some(first);
     for turn in 0..9 {
         if turn == 4 {
@@ -362,7 +368,7 @@ fn runs_end_in_any_order_and_leave_nothing_behind() {
     }
     // Who looks removes what the killed ones have left.
     assert_eq!(hosts.foretell(["status"]).code, Some(2));
-    assert!(hosts.names().is_empty(), "{:?}", hosts.names());
+    hosts.assert_left_as_they_were();
 }
 
 #[test]

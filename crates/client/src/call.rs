@@ -6,12 +6,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use foretell_protocol::limits::{DESCRIPTORS, FILE_BYTES};
 use foretell_protocol::{Entry, Policy, Range};
 
-use crate::client::Stats;
 use crate::error::Error;
 use crate::fallback::{ReadAhead, drop_range};
 use crate::files::{CANDIDATES, FILES, Found, RecordId, handle, look};
 use crate::link::State;
 use crate::options::Fallback;
+use crate::stats::Stats;
 
 /// Disclosures handled under one lock, and files told in one message.
 pub(crate) const BATCH: usize = DESCRIPTORS;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::os::fd::AsFd;
 
-use foretell_protocol::{Policy, Statistics};
+use foretell_protocol::Policy;
 
 use crate::call::{BATCH, Chunk};
 use crate::error::Error;
@@ -11,19 +11,7 @@ use crate::fallback::ReadAhead;
 use crate::file_list::FileList;
 use crate::options::Options;
 use crate::slot::Slot;
-
-/// How a client fares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Stats {
-    /// There is a connection to a service at present.
-    pub connected: bool,
-    /// Directives and hints sent to services so far.
-    pub sent: u64,
-    /// Hints dropped so far because the service did not keep up.
-    pub dropped: u64,
-    /// What the service counts for this session, as it last said; all 0 without a service.
-    pub statistics: Statistics,
-}
+use crate::stats::Stats;
 
 /// A program's side of the service.
 ///

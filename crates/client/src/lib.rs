@@ -45,10 +45,12 @@ mod link;
 mod options;
 mod session;
 mod slot;
+mod stats;
 mod undone;
 
-pub use client::{Client, Stats};
+pub use client::Client;
 pub use error::Error;
 pub use file_list::FileList;
 pub use foretell_protocol::{Policy, Statistics};
 pub use options::{Fallback, Options};
+pub use stats::Stats;

@@ -321,14 +321,22 @@ fn what_was_withdrawn_is_not_told_to_a_new_service() {
 
 #[test]
 fn a_service_that_ends_the_session_is_left() {
-    let place = Place::new();
-    let service = place.listen();
-    let client = place.client();
-    let mut session = service.accept();
-    session.reply(&Reply::Ended { code: ErrorCode::Sessions, text: "too many".to_owned() });
-    assert!(!client.is_connected());
-    assert!(session.has_closed());
-    assert!(service.nobody_came(), "not at once");
+    // One that is full, and one that speaks another version.
+    for code in [ErrorCode::Sessions, ErrorCode::Version] {
+        let place = Place::new();
+        let service = place.listen();
+        let client = place.client();
+        let mut session = service.accept();
+        session.reply(&Reply::Ended { code, text: "not with you".to_owned() });
+        assert!(!client.is_connected());
+        assert!(session.has_closed());
+        assert_eq!(
+            client.disclose(place.file("a", 100), [0..50, 60..70]).unwrap(),
+            2,
+            "as without a service"
+        );
+        assert!(service.nobody_came(), "not at once");
+    }
 }
 
 #[test]

@@ -193,7 +193,7 @@ impl Steering {
                         tried: Tried::Never,
                         lane: None,
                     }),
-                    _ => folios.into_iter().for_each(|folio| self.refuse(id, folio, false)),
+                    _ => folios.into_iter().for_each(|folio| self.refuse(id, folio)),
                 }
             }
             if start.elapsed() >= DISPATCHING {
@@ -351,31 +351,62 @@ impl Steering {
                 }
             }
             Tried::Once => {
-                unwritten.into_iter().for_each(|folio| self.refuse(id, folio, false));
+                unwritten.into_iter().for_each(|folio| self.refuse(id, folio));
                 self.put_off_or_widen(id, serial, held);
             }
             Tried::PutOff(next) => {
-                unwritten.into_iter().for_each(|folio| self.refuse(id, folio, false));
+                unwritten.into_iter().for_each(|folio| self.refuse(id, folio));
                 self.put_off(id, serial, held, next.next());
             }
         }
     }
 
     /// What is clean was tried twice and stays: somebody holds it. Where its size was guessed, the guess may have been too
-    /// small: then the policy chooses again, with a larger one.
+    /// small: then the policy chooses again, with a larger one. One that cannot be larger is put off like the others: the
+    /// policy would choose it again at once, and so on without end.
     fn put_off_or_widen(&mut self, id: FileId, serial: u32, folios: Vec<Folio>) {
-        let Some(managed) = self.files.get_serial(id, serial) else { return };
-        let (guessed, held): (Vec<Folio>, Vec<Folio>) =
-            folios.into_iter().partition(|folio| managed.folios.is_guessed(*folio));
-        guessed.into_iter().for_each(|folio| self.refuse(id, folio, true));
+        let Some(managed) = self.files.get_mut(id) else { return };
+        // First all of them, so that none is in the way of its neighbour.
+        folios.iter().for_each(|folio| managed.folios.put_off(*folio));
+        let mut held = Vec::new();
+        for folio in folios {
+            let Some(managed) = self.files.get_mut(id) else { return };
+            if managed.folios.folio(folio.head) != Some(folio) && managed.folios.is_guessed(folio) {
+                // Taken for a part of a larger one by now.
+                continue;
+            }
+            match managed.folios.is_guessed(folio).then(|| managed.folios.wider(folio)).flatten() {
+                Some(wider) => self.widen(id, wider),
+                None => held.push(folio),
+            }
+        }
+        self.act();
         self.put_off(id, serial, held, Try::first(Cause::Held));
     }
 
+    /// These pages are taken for one folio from now on: the policy gets back those of its blocks that were to go.
+    fn widen(&mut self, id: FileId, wider: Folio) {
+        let blocks = self.blocks(&wider.range());
+        let Some(managed) = self.files.get(id) else { return };
+        let chosen = blocks.filter(|index| managed.folios.any_chosen(self.pages(*index)));
+        let chosen: Vec<u32> = chosen.collect();
+        let Some(managed) = self.files.get_mut(id) else { return };
+        for folio in managed.folios.folios(wider.range()) {
+            self.waiting.forget(id.0, folio);
+        }
+        managed.folios.join(wider);
+        for index in chosen {
+            let block = Block::new(id, index);
+            self.tell(Input::EvictRefused { block });
+            self.answer_if_kept(block);
+        }
+    }
+
     /// A folio stays: the policy gets its blocks back.
-    pub(crate) fn refuse(&mut self, id: FileId, folio: Folio, widen: bool) {
+    pub(crate) fn refuse(&mut self, id: FileId, folio: Folio) {
         let blocks = self.blocks(&folio.range());
         let Some(managed) = self.files.get_mut(id) else { return };
-        managed.folios.refuse(folio, widen);
+        managed.folios.refuse(folio);
         for index in blocks {
             let pages = self.pages(index);
             if self.files.get(id).is_some_and(|managed| managed.folios.any_cached(pages)) {
@@ -392,7 +423,7 @@ impl Steering {
     pub(crate) fn give_back(&mut self, id: FileId, folios: Vec<Folio>) {
         for folio in folios {
             if self.files.get(id).is_some_and(|managed| managed.folios.is_put_off(folio)) {
-                self.refuse(id, folio, false);
+                self.refuse(id, folio);
             }
         }
     }

@@ -94,6 +94,11 @@ impl Waiting {
         true
     }
 
+    /// The folio waits no more: it is taken for a part of a larger one.
+    pub(crate) fn forget(&mut self, file: u32, folio: Folio) {
+        self.set(file, folio, 0);
+    }
+
     /// Nothing of the file waits any more.
     pub(crate) fn forget_file(&mut self, file: u32) {
         let first = Place { file, folio: Folio { head: 0, pages: 0 } };

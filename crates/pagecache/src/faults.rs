@@ -32,6 +32,8 @@ struct Faults {
     no_reads: bool,
     /// What waits for a page waits this long in addition.
     delay: Duration,
+    /// All folios seem to have so many bytes: nothing goes of one of which not all is to go.
+    folio_bytes: Option<u64>,
 }
 
 impl PageCache for Faults {
@@ -45,7 +47,11 @@ impl PageCache for Faults {
     }
 
     fn drop_range(&self, file: &File, offset: u64, length: u64) -> io::Result<()> {
-        if self.deaf { Ok(()) } else { Linux.drop_range(file, offset, length) }
+        let (mut first, mut end) = (offset, offset + length);
+        if let Some(folio_bytes) = self.folio_bytes {
+            (first, end) = (first.next_multiple_of(folio_bytes), end / folio_bytes * folio_bytes);
+        }
+        if self.deaf || first >= end { Ok(()) } else { Linux.drop_range(file, first, end - first) }
     }
 
     fn page_out(&self, pid: u32, key: &Names, offset: u64, length: u64) -> io::Result<()> {
@@ -245,4 +251,73 @@ fn at_rest_whatever_is_cached_is_counted_or_waits_to_go() {
         scene.plane.step(&[], Duration::from_millis(2)).unwrap();
     }
     assert_eq!(scene.plane.steering.uncounted(), Vec::<String>::new());
+}
+
+/// What was cached before lies in folios of a size that nobody has seen. They go all the same, and it is not tried without
+/// end: guesses grow also where a neighbour is on its way out, and what cannot grow is put off.
+#[test]
+fn what_lies_in_larger_folios_than_was_guessed_goes() {
+    let test = "what_lies_in_larger_folios_than_was_guessed_goes";
+    let script = |path: &str| {
+        format!(
+            "for block in 3 77 130 201 9 250; do dd if={path} bs=8192 skip=$block count=1 of=/dev/null status=none; done"
+        )
+    };
+    for folio_pages in [4, 8, 16, 32, 64, 128, 256] {
+        let faults = Faults { folio_bytes: Some(folio_pages * 4096), ..Faults::default() };
+        let Some(mut scene) = scene_of(test, faults, 64, script) else { return };
+        std::fs::read(scene.file.path()).unwrap();
+        scene.play();
+        let start = Instant::now();
+        while !(scene.plane.steering.is_at_rest() && cached_blocks(scene.file.path()) <= 64 + 16) {
+            let counts = scene.plane.report().counts;
+            assert!(
+                start.elapsed() < Duration::from_secs(20),
+                "folios of {folio_pages} pages: {} blocks are cached: {counts:?}",
+                cached_blocks(scene.file.path())
+            );
+            scene.plane.step(&[], Duration::from_millis(2)).unwrap();
+        }
+        let counts = scene.plane.report().counts;
+        assert!(counts.evictions_refused < 20 * 256, "folios of {folio_pages} pages: {counts:?}");
+        assert_eq!(scene.plane.steering.uncounted(), Vec::<String>::new());
+    }
+}
+
+/// What a look at a file after a loss has to find: a part of what was taken for one folio has gone, and so has a block that
+/// the policy still counts.
+#[test]
+fn what_has_gone_unseen_is_found_by_a_look() {
+    let test = "what_has_gone_unseen_is_found_by_a_look";
+    let Some(mut scene) = scene(test, Faults::default(), 512) else { return };
+    // By single pages, before anybody looks.
+    let file = File::open(scene.file.path()).unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
+    for page in 0..512 {
+        Linux.await_page(&file, page * 4096).unwrap();
+    }
+    scene.disclose();
+    let steering = &mut scene.plane.steering;
+    let id = steering.files.iter().map(|(id, _)| id).next().unwrap();
+    let managed = steering.files.get_mut(id).unwrap();
+    assert_eq!(managed.folios.cached_pages(), 512, "all was found to be cached");
+    managed.folios.join(Folio { head: 8, pages: 8 });
+    Linux.drop_range(&file, 10 * 4096, 2 * 4096).unwrap();
+    managed.folios.remove(20..22);
+    Linux.drop_range(&file, 20 * 4096, 2 * 4096).unwrap();
+    assert!(steering.engine.is_cached(Block::new(id, 5)) && steering.engine.is_cached(Block::new(id, 10)));
+    // Nobody hears of it.
+    scene.plane.observer.drain(1 << 20, |_| {});
+    scene.plane.steering.resynchronise();
+    let start = Instant::now();
+    loop {
+        scene.plane.step(&[], Duration::from_millis(2)).unwrap();
+        let steering = &scene.plane.steering;
+        let folios = &steering.files.get(id).unwrap().folios;
+        let counted = [5, 10].map(|index| steering.engine.is_cached(Block::new(id, index)));
+        if !folios.any_cached(10..12) && folios.is_cached(9) && counted == [false, false] {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "counted {counted:?}, {:?}", folios.folio(10));
+    }
 }

@@ -16,6 +16,9 @@ const CHUNK_PAGES: u64 = 512;
 /// still fit the four bits kept for it.
 const MAX_ORDER: u8 = 14;
 
+/// Largest order that is guessed.
+const WIDEST_GUESS: u32 = CHUNK_PAGES.trailing_zeros();
+
 /// Bits 0 to 3: the order of the page's folio plus one; 0 when the page is not cached.
 const ORDER: u8 = 0x0f;
 /// Cached since the last reference to it: it was read ahead and nobody has asked for it yet.
@@ -243,23 +246,31 @@ impl FolioMap {
         self.get(page) & ISSUED != 0
     }
 
-    /// The folio could not be evicted. When its order was a guess it is taken to be eight times larger
-    /// from now on, as far as its neighbours were guessed too: evicting more than a folio works, evicting
-    /// less does nothing.
-    pub(crate) fn refuse(&mut self, folio: Folio, widen: bool) {
+    /// The folio could not be evicted.
+    pub(crate) fn refuse(&mut self, folio: Folio) {
         self.set_own(folio, |page| page & !(CHOSEN | ISSUED));
-        let state = self.get(folio.head);
-        if !widen || state & GUESSED == 0 {
-            return;
-        }
-        for order in (1..=((state & ORDER) + 2).min(9)).rev() {
-            let head = folio.head & !((1_u64 << order) - 1);
-            let wider = head..head + (1 << order);
-            if wider.clone().all(|page| self.get(page) & GUESSED != 0 && self.get(page) & CHOSEN == 0) {
-                self.set(wider, |page| (page & !ORDER) | (order + 1));
-                return;
-            }
-        }
+    }
+
+    /// What a folio of which the size was guessed is to be taken for when it could not be evicted: eight times as large, or
+    /// as far as its neighbours were guessed too. Evicting more than a folio works, evicting less does nothing.
+    pub(crate) fn wider(&self, folio: Folio) -> Option<Folio> {
+        let order = folio.pages.trailing_zeros();
+        let wider = |order: u32| Folio { head: folio.head & !((1_u64 << order) - 1), pages: 1 << order };
+        let can_be =
+            |wider: &Folio| wider.range().all(|page| self.is_cached(page) && self.get(page) & GUESSED != 0);
+        (order + 1..=(order + 3).min(WIDEST_GUESS)).rev().map(wider).find(can_be)
+    }
+
+    /// From now on this is one folio, none of which is to go. What becomes of parts of it that are being evicted is not
+    /// asked for any more.
+    pub(crate) fn join(&mut self, wider: Folio) {
+        let order = wider.pages.trailing_zeros() as u8;
+        self.set(wider.range(), |page| (page & !(ORDER | CHOSEN | ISSUED)) | (order + 1));
+    }
+
+    /// Is one of these pages to go?
+    pub(crate) fn any_chosen(&self, pages: Range<u64>) -> bool {
+        self.count(pages, |state| state & CHOSEN != 0) > 0
     }
 
     /// All cached pages, in ascending order.
@@ -334,22 +345,28 @@ mod tests {
     #[test]
     fn a_guessed_folio_that_stays_is_taken_to_be_larger() {
         let mut map = FolioMap::default();
-        (0..8).for_each(|page| map.add_guessed(page));
-        let folio = Folio { head: 5, pages: 1 };
-        map.issue(folio);
-        map.refuse(folio, true);
-        assert_eq!(map.folio(5), Some(Folio { head: 0, pages: 8 }));
-        assert!(!map.is_issued(5));
+        (0..24).for_each(|page| map.add_guessed(page));
+        let wider = map.wider(Folio { head: 5, pages: 1 }).unwrap();
+        assert_eq!(wider, Folio { head: 0, pages: 8 });
+        map.choose(6..7);
+        map.issue(Folio { head: 3, pages: 1 });
+        map.join(wider);
+        assert_eq!(map.folio(5), Some(wider));
+        assert!(!map.any_chosen(0..8) && !map.is_issued(3), "the choice is the policy's once more");
+        // Not all of its neighbours are there, then one of them was seen to come.
+        assert_eq!(map.wider(Folio { head: 16, pages: 4 }), Some(Folio { head: 16, pages: 8 }));
+        map.add(22, 0);
+        assert_eq!(map.wider(Folio { head: 16, pages: 4 }), None, "it never stays as large as it was");
+        (0..512).for_each(|page| map.add_guessed(page));
+        assert_eq!(map.wider(Folio { head: 256, pages: 256 }), Some(Folio { head: 0, pages: 512 }));
+        assert_eq!(map.wider(Folio { head: 0, pages: 512 }), None);
     }
 
     #[test]
     fn a_folio_whose_order_was_seen_keeps_it() {
         let mut map = FolioMap::default();
         (0..8).for_each(|page| map.add(page, 0));
-        let folio = Folio { head: 5, pages: 1 };
-        map.issue(folio);
-        map.refuse(folio, true);
-        assert_eq!(map.folio(5), Some(folio));
+        assert_eq!(map.wider(Folio { head: 5, pages: 1 }), None);
     }
 
     #[test]
@@ -364,7 +381,7 @@ mod tests {
         map.put_off(old);
         assert_eq!(map.census(new), Census { present: 2, chosen: 2, issued: 2 });
         assert!(map.is_put_off(old) && !map.is_put_off(new), "what is left of it is tried again");
-        map.refuse(new, false);
+        map.refuse(new);
         assert!(map.is_put_off(old) && map.any_kept(0..4) && !map.any_kept(0..2));
         map.remove(0..2);
         assert!(!map.is_put_off(old), "it is gone");

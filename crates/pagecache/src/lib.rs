@@ -20,6 +20,8 @@ mod check;
 mod children;
 mod clients;
 mod closing;
+#[cfg(test)]
+mod conformance;
 mod descriptors;
 mod disclosing;
 mod disk;

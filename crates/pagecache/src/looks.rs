@@ -207,17 +207,36 @@ impl Steering {
             let certain = |by_mincore: bool| {
                 !by_mincore || !self.files.get(id).is_some_and(|m| m.folios.any_unread(folio.range()))
             };
-            if status.is_ok_and(|status| status.cached == 0 && certain(status.by_mincore)) {
-                self.removed(id, folio.range());
+            match status {
+                Ok(status) if !certain(status.by_mincore) => {}
+                Ok(status) if status.cached == 0 => self.removed(id, folio.range()),
+                // Its size was guessed, and there are several.
+                Ok(status) if status.cached < folio.pages => {
+                    let in_window =
+                        folio.range().start.max(first)..folio.range().end.min(first + there.len() as u64);
+                    for page in in_window.filter(|page| !there[(page - first) as usize]) {
+                        let status = Linux.status(descriptor, page * page_bytes, page_bytes);
+                        if status.is_ok_and(|status| status.cached == 0) {
+                            self.removed(id, page..page + 1);
+                        }
+                    }
+                }
+                _ => {}
             }
         }
         for index in self.blocks(&(first..first + there.len() as u64)) {
             let (block, pages) = (Block::new(id, index), self.pages(index));
-            if !self.engine.is_cached(block)
-                && !self.in_flight.contains(&block)
-                && self.files.get(id).is_some_and(|m| m.folios.any_kept(pages))
-            {
+            let Some(managed) = self.files.get(id) else { return };
+            if self.in_flight.contains(&block) {
+                continue;
+            }
+            let (is_counted, is_kept) =
+                (self.engine.is_cached(block), managed.folios.any_kept(pages.clone()));
+            if !is_counted && is_kept {
                 self.tell(Input::Loaded { block, by: None });
+            } else if is_counted && !managed.folios.any_cached(pages) {
+                // It was seen to be read, and not to come and go.
+                self.tell(Input::Gone { block });
             }
         }
     }

@@ -267,14 +267,15 @@ pub(crate) fn obstacle(file: &File) -> io::Result<Option<&'static str>> {
     Ok(never_steered(rustix::fs::fstatfs(file)?.f_type.cast_unsigned() as u32))
 }
 
+/// What lies in `/proc` and its like: made when it is read, and never in the page cache.
+pub(crate) const OF_THE_KERNEL: &str = "a file of the kernel's";
+
 /// Why the pages of a file system cannot be steered, if they cannot (`include/uapi/linux/magic.h`).
 fn never_steered(magic: u32) -> Option<&'static str> {
     match magic {
         identity::OVERLAY => Some("a file on an overlay file system"),
         0x0102_1994 | 0x8584_58f6 | 0x9584_58f6 => Some("a file in memory"),
-        0x9fa0 | 0x6265_6572 | 0x6462_6720 | 0x7472_6163 | 0x6367_7270 | 0x0027_e0eb => {
-            Some("a file of the kernel's")
-        }
+        0x9fa0 | 0x6265_6572 | 0x6462_6720 | 0x7472_6163 | 0x6367_7270 | 0x0027_e0eb => Some(OF_THE_KERNEL),
         // Inode numbers repeat in its snapshots, and nothing tells which of them a page belongs to.
         0xca45_1a4e => Some("a file on bcachefs"),
         _ => None,

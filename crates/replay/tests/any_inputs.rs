@@ -267,8 +267,9 @@ proptest! {
         prop_assert!(records(&log).is_err() || same || place >= 10, "a changed beginning is taken");
         let _ = records(&garbage);
         // The same garbage where the records are, which no checksum protects.
-        let mut stream = Vec::from(*b"FTLINPUT\x01\x00");
-        let mut contents = zstd::decode_all(&written(&config, &[])[10..]).unwrap();
+        let empty = written(&config, &[]);
+        let mut stream = empty[..10].to_vec();
+        let mut contents = zstd::decode_all(&empty[10..]).unwrap();
         contents.truncate(contents.len() - 11);
         contents.extend_from_slice(&garbage);
         stream.extend_from_slice(&zstd::encode_all(&contents[..], 1).unwrap());

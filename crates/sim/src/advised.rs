@@ -2,10 +2,10 @@
 
 use foretell_policy::{Block, FileId, Nanos, ProcessId, Reason};
 
+use crate::error::SimError;
 use crate::input::InputReference;
 use crate::kernel::{Advised, Found};
 use crate::machine::Machine;
-use crate::run::SimError;
 
 /// Rounds in which what is on its way must come to rest: each ends a fetch, drains the ring, or gives a fetch up.
 const ROUNDS: usize = 1 << 24;

@@ -8,7 +8,7 @@
 use foretell_policy::{Block, Engine, FileId, Input, ManagerId, Nanos, PoolPolicy, ProcessId};
 
 use crate::cell::Cell;
-use crate::run::SimError;
+use crate::error::SimError;
 
 /// Rules and a list, resolved to the files of an input.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -21,9 +21,9 @@ use foretell_policy::{
 
 use crate::agenda::Agenda;
 use crate::control::{Control, Enrolled};
+use crate::error::SimError;
 use crate::input::InputReference;
 use crate::kernel::{Advised, Kernel};
-use crate::run::SimError;
 
 /// Where a process is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

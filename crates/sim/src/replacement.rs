@@ -9,10 +9,11 @@ use foretell_trace::TraceError;
 
 use crate::cell::Cell;
 use crate::control::{Enrolled, enrol};
+use crate::error::SimError;
 use crate::input::{Input, Survey};
 use crate::outcome::Outcome;
 use crate::policy::PolicyName;
-use crate::run::{SimError, configure};
+use crate::run::configure;
 
 /// What `--device none` calls itself in results.
 pub const NO_DEVICE: &str = "none";

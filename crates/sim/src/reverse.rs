@@ -19,8 +19,9 @@
 //! for, and is kept.
 
 use crate::cell::{Batch, Cell, Reverse};
+use crate::error::SimError;
 use crate::input::Input;
-use crate::run::{Run, SimError, run};
+use crate::run::{Run, run};
 
 /// References up to which everything is tried.
 const SEARCHED_REFERENCES: u64 = 4_000_000;

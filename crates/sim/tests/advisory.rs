@@ -63,7 +63,9 @@ fn check(cell: &Cell, outcome: &Outcome, seed: u64) -> Advised {
 #[test]
 fn a_thousand_seeds_of_faults_leave_the_books_right() {
     let mut sum = Advised::default();
-    for seed in 0..1000 {
+    let seeds = foretell_testkit::seeds(1000);
+    let enough = seeds.end - seeds.start >= 500;
+    for seed in seeds {
         let random = &mut Random::new(seed);
         let (input, cell) = (small(random), some_cell(random, seed));
         let outcome = simulate(&cell, &input).unwrap();
@@ -81,7 +83,7 @@ fn a_thousand_seeds_of_faults_leave_the_books_right() {
     }
     let Advised { vanished, refused, late, lost, read_ahead, .. } = sum;
     for count in [vanished, refused, late, lost, read_ahead] {
-        assert!(count > 100, "every fault has happened: {sum:?}");
+        assert!(count > 100 || !enough, "every fault has happened: {sum:?}");
     }
 }
 

@@ -46,3 +46,16 @@ pub fn seeded(cases: u32) -> proptest::test_runner::Config {
         ..proptest::test_runner::Config::default()
     }
 }
+
+/// The seeds of a test that draws its own cases: the first so many, or those that `FORETELL_TEST_SEEDS` names (`1000`, or
+/// `417..418` for one that failed).
+///
+/// # Panics
+///
+/// If the variable is neither a number nor a range.
+#[must_use]
+pub fn seeds(first: u64) -> std::ops::Range<u64> {
+    let Ok(text) = std::env::var("FORETELL_TEST_SEEDS") else { return 0..first };
+    let number = |part: &str| part.parse().expect("FORETELL_TEST_SEEDS is a number or a range");
+    text.split_once("..").map_or_else(|| 0..number(&text), |(from, to)| number(from)..number(to))
+}

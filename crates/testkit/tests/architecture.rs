@@ -111,3 +111,46 @@ fn the_testkit_is_for_tests() {
         );
     }
 }
+
+/// The paths in a row of a table: `crates/a/src/{b,c}.rs` is two of them.
+fn paths(row: &str) -> Vec<String> {
+    let is_path =
+        |word: &&str| word.contains('/') || [".rs", ".toml", ".c"].iter().any(|end| word.ends_with(end));
+    let words = row.split('`').skip(1).step_by(2).filter(is_path).filter(|word| !word.contains([' ', '*']));
+    words
+        .flat_map(|word| match (word.split_once('{'), word.split_once('}')) {
+            (Some((before, _)), Some((inside, after))) => {
+                let names = inside.split_once('{').unwrap().1.split(',');
+                names.map(|name| format!("{before}{name}{after}")).collect()
+            }
+            _ => vec![word.to_owned()],
+        })
+        .collect()
+}
+
+#[test]
+fn the_map_names_what_is_there() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let text = include_str!("../../../ARCHITECTURE.md");
+    let table = text.split("## Where to change what").nth(1).unwrap().split("\n## ").next().unwrap();
+    let (mut found, mut missing) = (0, Vec::new());
+    for row in table.lines().filter(|line| line.starts_with("| ")) {
+        // A short name lies beside what was named before in the same row.
+        let mut before = vec![root.to_owned()];
+        for path in paths(row) {
+            let beside = before.iter().rev().flat_map(|path| path.ancestors());
+            let there = beside
+                .take_while(|path| path.starts_with(root))
+                .map(|at| at.join(&path))
+                .find(|path| path.exists());
+            match there {
+                Some(there) => before.push(there),
+                None if path.starts_with("./") || path.starts_with('/') => {}
+                None => missing.push(format!("{path} in: {row}")),
+            }
+            found += 1;
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+    assert!(found > 80, "only {found} paths are read");
+}

@@ -58,6 +58,8 @@ fn sources() -> Vec<(String, String)> {
                 if !hidden && name != "target" {
                     folders.push(path);
                 }
+            } else if name == ".git" {
+                // Of a second work tree, which says where the first one is.
             } else if let Ok(text) = fs::read_to_string(&path) {
                 let from_root = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
                 found.push((from_root, text));

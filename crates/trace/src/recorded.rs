@@ -14,7 +14,7 @@ use crate::error::TraceError;
 use crate::input::Input;
 use crate::limits::LimitReached;
 use crate::names::Names;
-use crate::open::ReadOptions;
+use crate::options::ReadOptions;
 use crate::reference::{Reference, TraceMeta, TraceReader};
 
 /// Gives the references of a recording.

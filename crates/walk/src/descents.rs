@@ -25,6 +25,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::asked::{Asked, Came};
+use crate::listing::Contents;
 use crate::pays::Pays;
 use crate::resting::Resting;
 use crate::tops::Tops;
@@ -88,24 +89,6 @@ pub struct Place {
     pub directory: Arc<Path>,
     /// What the process has waited for the device since it was seen last, other than for what it read of files; nanoseconds.
     pub waited_ns: u64,
-}
-
-/// What is in a directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Contents {
-    /// The directory.
-    pub directory: Arc<Path>,
-    /// The directories in it as they are listed, by name and number of the inode.
-    pub directories: Vec<(OsString, u64)>,
-    /// How many other names there are in it.
-    pub others: usize,
-}
-
-impl Contents {
-    /// Nothing.
-    pub(crate) fn none(directory: &Arc<Path>) -> Contents {
-        Contents { directory: Arc::clone(directory), directories: Vec::new(), others: 0 }
-    }
 }
 
 /// What is known of a directory that was come to.

@@ -41,9 +41,9 @@ mod walker;
 mod walks;
 mod ways;
 
-pub use descents::{Contents, DescentGuesses, Descents, Place};
+pub use descents::{DescentGuesses, Descents, Place};
 pub use habits::Extent;
-pub use listing::{Disk, Entry, Kind, Tree};
+pub use listing::{Contents, Disk, Entry, Kind, Tree};
 pub use streams::{Piece, StreamGuesses, Streams};
 pub use walker::{AllGuesses, Found, Means, Walker};
 pub use walks::{Guesses, Look, Visit, Walks, Wanted};

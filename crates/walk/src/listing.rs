@@ -12,13 +12,29 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, open, statx};
 
-use crate::descents::Contents;
-
 /// Entries of the largest directory that is followed: its names take 1 MB.
 pub(crate) const ENTRIES: usize = 1 << 14;
 /// Listings that are kept, and their entries in all.
 const KEPT: usize = 64;
 const KEPT_ENTRIES: usize = 2 * ENTRIES;
+
+/// What is in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contents {
+    /// The directory.
+    pub directory: Arc<Path>,
+    /// The directories in it as they are listed, by name and number of the inode.
+    pub directories: Vec<(OsString, u64)>,
+    /// How many other names there are in it.
+    pub others: usize,
+}
+
+impl Contents {
+    /// Nothing.
+    pub(crate) fn none(directory: &Arc<Path>) -> Contents {
+        Contents { directory: Arc::clone(directory), directories: Vec::new(), others: 0 }
+    }
+}
 
 /// What something in a directory is. Everything else (links, devices, sockets) is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

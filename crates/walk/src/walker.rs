@@ -22,8 +22,8 @@ use std::{fs, io, thread};
 
 use serde::Serialize;
 
-use crate::descents::{Contents, DescentGuesses, Descents, Place};
-use crate::listing::{Disk, ENTRIES};
+use crate::descents::{DescentGuesses, Descents, Place};
+use crate::listing::{Contents, Disk, ENTRIES};
 use crate::streams::{Piece, StreamGuesses, Streams};
 use crate::walks::{Guesses, Look, Visit, Walks, Wanted};
 

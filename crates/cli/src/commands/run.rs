@@ -11,12 +11,10 @@
 //! ```
 
 use std::ffi::OsString;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use foretell_learn::memory::{self, Whose};
 use foretell_learn::{Lists, Names};
 use foretell_output::Output;
@@ -38,8 +36,8 @@ use crate::rule::Rule;
 use crate::scan::Allowance;
 use crate::signals::ForProgram;
 use crate::size::human_bytes;
-use crate::stats::Stats;
-use crate::steered::Steered;
+use crate::stats::{Outcome, Stats};
+use crate::steered::{HintSource, Steered};
 use crate::terminal::{note, say, warn, with_causes};
 use crate::uncontrolled::Refused;
 use crate::watched::Held;
@@ -157,29 +155,6 @@ pub struct Args {
         allow_hyphen_values = true
     )]
     program: Vec<OsString>,
-}
-
-/// A list of hints, ready to be read while the program runs.
-#[derive(Debug)]
-pub(crate) struct HintSource {
-    /// Whose: the manager's number in the session.
-    pub(crate) manager: usize,
-    /// The file, or `-`.
-    pub(crate) file: PathBuf,
-    /// Checked already, or a stream.
-    pub(crate) kind: Kind,
-    /// Where relative paths in it begin.
-    pub(crate) base: PathBuf,
-    /// What it names, a list for each reader, if it is a recording.
-    pub(crate) lists: Option<Lists>,
-}
-
-/// How a program ended and what is known about it.
-pub(crate) struct Outcome {
-    /// The program's exit code.
-    pub(crate) code: u8,
-    /// What was done.
-    pub(crate) stats: Stats,
 }
 
 /// Does what the arguments say. Errors mean that the program has not begun.
@@ -589,11 +564,4 @@ fn say_what_was_not_steered(stats: &Stats) {
             file.path.display()
         ));
     }
-}
-
-/// An eventfd that readers of hints make readable when they have something.
-pub(crate) fn wake_descriptor() -> Result<Arc<OwnedFd>> {
-    use rustix::event::{EventfdFlags, eventfd};
-    let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
-    Ok(Arc::new(descriptor.context("cannot make an eventfd")?))
 }

@@ -77,6 +77,24 @@ impl Hosts {
         std::fs::read_dir(self.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect()
     }
 
+    /// The processes that were started with these hosts, and what those have started: the name of each.
+    pub fn processes(&self) -> Vec<String> {
+        let mark = format!("FORETELL_HOSTS={}", self.path().display()).into_bytes();
+        let has_it = |process: &Path| {
+            let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == mark)
+        };
+        let all = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+        let ours = all.filter(|process| has_it(process));
+        ours.filter_map(|process| std::fs::read_to_string(process.join("comm")).ok()).collect()
+    }
+
+    /// Nothing is left of what was started with these hosts: no process, and no name. What cleans up may take a moment.
+    pub fn assert_left_as_they_were(&self) {
+        wait_until("all processes have ended", || self.processes().is_empty());
+        assert!(self.names().is_empty(), "{:?}", self.names());
+    }
+
     fn set(&self, command: &mut Command) {
         command.env("FORETELL_SOCKET", &self.socket).env("FORETELL_HOSTS", self.path());
     }

@@ -213,6 +213,7 @@ impl Gather {
             Observation::Added { tgid, tid, file, first_page, order, appended, generation, .. } => {
                 self.large.added(file, first_page, order);
                 let pages = 1_u64 << order.min(16);
+                self.reads.fetched(tid, file, first_page..=first_page + (pages - 1));
                 if appended && tgid != self.own_pid {
                     let (named, last_page) = ((file, generation, known), first_page + pages - 1);
                     self.reference((tgid, tid), named, first_page, last_page, Way::Written);
@@ -515,6 +516,10 @@ impl Gather {
     }
 
     fn leave_out(&mut self, path: &Path, what: &'static str) {
+        // Nobody expects that to be steered, and a job that looks at itself has it open at times.
+        if what == resolve::OF_THE_KERNEL {
+            return;
+        }
         match &mut self.left_out {
             Some((first, _, others)) => *others |= first != path,
             None => self.left_out = Some((path.to_owned(), what, false)),

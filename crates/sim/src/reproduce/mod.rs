@@ -16,7 +16,7 @@ mod runs;
 
 use serde::Serialize;
 
-use crate::run::SimError;
+use crate::error::SimError;
 use runs::{Claim, Runs};
 
 /// How a published number came out.

@@ -7,10 +7,11 @@ use foretell_trace::{DEFAULT_BLOCK_BYTES, Workload};
 
 use super::Finding;
 use crate::cell::{Batch, Cell, Reverse};
+use crate::error::SimError;
 use crate::input::Input;
 use crate::outcome::Outcome;
 use crate::policy::PolicyName;
-use crate::run::{SimError, simulate};
+use crate::run::simulate;
 use crate::sweep::in_parallel;
 
 /// The seed of compute times, layouts and models.

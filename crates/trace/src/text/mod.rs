@@ -19,7 +19,7 @@ use crate::format::Format;
 use crate::input::{Input, Lines};
 use crate::limits::LimitReached;
 use crate::names::Names;
-use crate::open::ReadOptions;
+use crate::options::ReadOptions;
 use crate::reference::{Reference, TraceMeta, TraceReader};
 
 /// Bytes of a sector in traces of block devices.

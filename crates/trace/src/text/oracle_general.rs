@@ -13,7 +13,7 @@ use crate::error::TraceError;
 use crate::input::{Input, read_error};
 use crate::limits::LimitReached;
 use crate::names::{Names, Objects};
-use crate::open::ReadOptions;
+use crate::options::ReadOptions;
 use crate::reference::{Reference, TraceMeta, TraceReader};
 
 const RECORD_BYTES: usize = 24;
