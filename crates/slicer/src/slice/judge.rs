@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 
 use crate::ast::Id;
 use crate::ast::program::Func;
+use crate::flow::effects::Call;
 use crate::flow::{Callee, What};
 use crate::memory::Object;
-use crate::models::{Act, Io};
+use crate::models::{Act, Io, Model};
 use crate::slice::closure::{Closure, Known, Point, Reason};
 use crate::slice::sites::{Purpose, Site, call_name};
 
@@ -165,9 +166,10 @@ fn at_step(
     }
     if let Some(site) = &node.call
         && matches!(site.callee, Callee::Pointer(_))
-        && !call.externals.is_empty()
+        && let others = written_anew(known, call)
+        && !others.is_empty()
     {
-        let cause = format!("the call through a pointer may enter {}", call.externals.join(", "));
+        let cause = format!("the call through a pointer may enter {}", others.join(", "));
         return Some((cause, "call the function by its name"));
     }
     for name in &call.externals {
@@ -196,6 +198,12 @@ fn at_step(
         }
     }
     None
+}
+
+/// The library functions that a call may enter and in whose place the slice says something else.
+fn written_anew(known: Known<'_>, call: &Call) -> Vec<String> {
+    let other = |name: &&String| !known.models.get(name).is_some_and(Model::is_called_as_written);
+    call.externals.iter().filter(other).cloned().collect()
 }
 
 fn is_read_in_thread(known: Known<'_>, point: Point) -> bool {
