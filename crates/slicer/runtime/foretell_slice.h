@@ -311,6 +311,8 @@ int foretell_slice_ferror(FILE *stream);
 void foretell_slice_clearerr(FILE *stream);
 int foretell_slice_fileno(FILE *stream);
 size_t foretell_slice_fwrite(size_t size, size_t count, FILE *stream);
+/* What is printed, and how much, the slice does not know: with a stream that can be read, too, it ends. */
+int foretell_slice_fprintf(FILE *stream);
 
 /* Directories: the slice calls opendir, readdir and closedir themselves, on directories of its own (a
  * DIR pointer holds no offset of the program's). This is for the descriptor of one (a DIR *), to be given

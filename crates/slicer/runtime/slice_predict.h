@@ -351,6 +351,8 @@ long long foretell_slice_lseek(int fd, long long offset, int whence)
         errno = ESPIPE;
         return -1;
     }
+    if (description->printed && whence != SEEK_SET)
+        foretell_slice_give_up();
     switch (whence) {
     case SEEK_SET:
         break;
@@ -392,6 +394,8 @@ static void written(struct description *description, long long end)
 
 ssize_t foretell_slice_write(int fd, size_t bytes)
 {
+    if (fd == STDOUT_FILENO || fd == STDERR_FILENO)
+        return (ssize_t)bytes;
     struct description *description = description_of(fd);
     if (description->append)
         description->offset = description->size;

@@ -119,9 +119,11 @@ impl Writer<'_, '_> {
             _ if io == Io::Ungetc => "fetch",
             _ => "slice",
         };
+        let stream = emission.known.io(point).and_then(|(_, model)| io.file(model));
         let used = |number: usize| match io {
             Io::Open => number < 2,
             Io::Openat => number < 3,
+            Io::Print => stream == Some(number),
             _ if data => true,
             _ => io.buffer() != Some(number),
         };
