@@ -113,6 +113,9 @@ void foretell_slice_leave(void);
 /* Slice: frees memory that the slice has allocated. */
 void foretell_slice_free(void *memory);
 
+/* Slice: what is called through a pointer in place of this function: foretell_slice_free() where it is free(). */
+void (*foretell_slice_function(void (*function)(void)))(void);
+
 /* ---- channel and synchronisation points ------------------------------------------------------------- */
 
 /* Program: hands `bytes` bytes at `value` to the slice under the number `channel` (any number; both sides

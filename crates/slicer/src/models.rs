@@ -69,12 +69,13 @@ impl Model {
         self.ends || self.confines
     }
 
-    /// Does the slice make a call of it as the program does? Then it may also be called through a pointer.
+    /// Does the slice make a call of it as the program does? Then it may also be called through a pointer. (The runtime
+    /// takes care of free().)
     pub(crate) fn is_called_as_written(&self) -> bool {
         let is_inner = self.io.is_none() && !self.output && !self.forward && !self.stdin && !self.reaches;
         let goes_on = !self.ends && !self.departs && !self.confines;
         let calls_nobody = self.calls.is_none() && self.thread.is_none();
-        is_inner && goes_on && calls_nobody && self.frees.is_none() && self.unsupported.is_none()
+        is_inner && goes_on && calls_nobody && self.unsupported.is_none()
     }
 
     /// Does it read where argument `n` points?

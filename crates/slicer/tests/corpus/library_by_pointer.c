@@ -1,5 +1,5 @@
-/* Functions of the library that are called through pointers: one tells the size of a file, one makes memory, others
- * compare and return what they are given. Their results say where the next read goes.
+/* Functions of the library that are called through pointers: one tells the size of a file, others make memory and give it
+ * back, compare, and return what they are given. Their results say where the next read goes.
  *
  * data: data.bin bytes 90000
  * data: names text 200
@@ -25,6 +25,14 @@ struct place {
 };
 
 static unsigned sum;
+static long passed;
+
+static void pass(void *counter)
+{
+    *(long *)counter += 128;
+}
+
+static void (*const actions[])(void *) = { pass, free };
 
 static void mix(const unsigned char *bytes, int count)
 {
@@ -47,7 +55,9 @@ int main(int argc, char **argv)
         steps[i] = of.st_size - (i + 1) * 8192L - (dot ? dot - place.name : 0);
     for (int i = 0; i < 8; i++) {
         unsigned char block[100];
-        ssize_t got = pread(fd, block, sizeof block, steps[i]);
+        void *given = i % 3 == 2 ? malloc(10) : &passed;
+        actions[i % 3 == 2](given);
+        ssize_t got = pread(fd, block, sizeof block, steps[i] - passed);
         if (got > 0)
             mix(block, (int)got);
     }
