@@ -27,7 +27,7 @@ fn is_label(line: &str) -> bool {
 }
 
 impl Writer<'_, '_> {
-    fn keeps(&self, id: Id) -> bool {
+    pub(super) fn is_kept(&self, id: Id) -> bool {
         self.emission.kept(id).is_some()
     }
 
@@ -109,7 +109,7 @@ impl Writer<'_, '_> {
     }
 
     /// The same as statements: a condition becomes an `if`.
-    fn effect_lines(&mut self, id: Id) -> Lines {
+    pub(super) fn effect_lines(&mut self, id: Id) -> Lines {
         if !self.has_kept(id) {
             return Vec::new();
         }
@@ -217,9 +217,9 @@ impl Writer<'_, '_> {
                 }
                 lines
             }
-            Kind::Break if self.keeps(id) => vec!["break;".to_owned()],
-            Kind::Continue if self.keeps(id) => vec!["continue;".to_owned()],
-            Kind::Goto if self.keeps(id) => match tree[id].refers_to {
+            Kind::Break if self.is_kept(id) => vec!["break;".to_owned()],
+            Kind::Continue if self.is_kept(id) => vec!["continue;".to_owned()],
+            Kind::Goto if self.is_kept(id) => match tree[id].refers_to {
                 Some(label) => vec![format!("goto {};", tree[label].name)],
                 None => Vec::new(),
             },
@@ -372,7 +372,7 @@ impl Writer<'_, '_> {
         let child = tree.child(id, 0);
         let Some(func) = self.func else { return Vec::new() };
         let is_main = func == self.emission.known.program.main;
-        if !self.keeps(id) {
+        if !self.is_kept(id) {
             return child.map(|c| self.effect_lines(c)).unwrap_or_default();
         }
         if !is_main && self.emission.slice.closure.needs_result(func) {
@@ -406,9 +406,12 @@ impl Writer<'_, '_> {
         };
         let unnamed =
             children.iter().any(|c| tree[*c].kind == Kind::Variable && !has_name(&tree[*c].ty.spelled));
-        if unnamed && children.iter().any(|c| mentioned(self, *c)) {
-            // A variable of a type without a name is declared with its type, as it was.
-            return self.whole_text(id);
+        let wanted: Vec<Id> = children.iter().copied().filter(|c| mentioned(self, *c)).collect();
+        if unnamed && !wanted.is_empty() {
+            return self.unnamed(id, &wanted).unwrap_or_else(|| {
+                self.unprintable.push(id);
+                Vec::new()
+            });
         }
         let mut lines = Vec::new();
         for child in children {
@@ -435,21 +438,6 @@ impl Writer<'_, '_> {
         lines
     }
 
-    fn whole_text(&mut self, id: Id) -> Lines {
-        let tree = &self.emission.known.program.tree;
-        let sources = &self.emission.known.program.sources;
-        match sources.exact(tree[id].begin, tree[id].end) {
-            Some((file, from, to)) => {
-                let lines = sources.stretch(file, from, to).lines();
-                lines.filter(|line| marker(line).is_none()).map(|line| line.trim().to_owned()).collect()
-            }
-            None => {
-                self.unprintable.push(id);
-                Vec::new()
-            }
-        }
-    }
-
     fn variable(&mut self, id: Id, mentioned: bool) -> Lines {
         let tree = &self.emission.known.program.tree;
         let node = &tree[id];
@@ -459,8 +447,7 @@ impl Writer<'_, '_> {
             return vec!["foretell_slice_end();".to_owned(), format!("{name};")];
         }
         let name = declare(&node.ty.spelled, &node.name);
-        let initializer = node.children.iter().rev().copied().find(|c| tree[*c].kind.is_expression());
-        let initializer = initializer.filter(|_| node.flag);
+        let initializer = self.initial_value(id);
         match node.storage.as_str() {
             "extern" => return Vec::new(),
             "static" => {
@@ -475,7 +462,7 @@ impl Writer<'_, '_> {
             _ => {}
         }
         match initializer {
-            Some(value) if self.keeps(id) => vec![format!("{name} = {};", self.expression(value))],
+            Some(value) if self.is_kept(id) => vec![format!("{name} = {};", self.expression(value))],
             Some(value) => {
                 let mut lines = if mentioned { vec![format!("{name};")] } else { Vec::new() };
                 lines.extend(self.effect_lines(value));
