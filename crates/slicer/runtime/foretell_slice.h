@@ -317,6 +317,9 @@ size_t foretell_slice_fwrite(size_t size, size_t count, FILE *stream);
 /* What is printed, and how much, the slice does not know: with a stream that can be read, too, it ends. */
 int foretell_slice_fprintf(FILE *stream);
 
+/* Does nothing. Its arguments are computed in the order in which the compiler does this in calls. */
+void foretell_slice_in_turn(int first, ...);
+
 /* Directories: the slice calls opendir, readdir and closedir themselves, on directories of its own (a
  * DIR pointer holds no offset of the program's). This is for the descriptor of one (a DIR *), to be given
  * to foretell_slice_openat. */

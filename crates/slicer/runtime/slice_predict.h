@@ -217,6 +217,11 @@ void (*foretell_slice_function(void (*function)(void)))(void)
     return function == (void (*)(void))free ? (void (*)(void))foretell_slice_free : function;
 }
 
+void foretell_slice_in_turn(int first, ...)
+{
+    (void)first;
+}
+
 /* What open(2) would do to the file, as far as reading it is concerned. -1 and errno, or a handle. */
 static int open_file(unsigned site, int directory, const char *path, int flags)
 {

@@ -104,8 +104,21 @@ impl Writer<'_, '_> {
                 vec![format!("({condition} ? {} : {})", arm(yes), arm(no))]
             }
             (Kind::StatementExpr, _) => vec![self.expression(bare)],
+            (Kind::Call, _) => self.in_turn(&children),
             _ => children.into_iter().flat_map(|child| self.effects(child)).collect(),
         }
+    }
+
+    /// The kept effects of the arguments of a call that is not made. In which order they come is the compiler's choice, so
+    /// they become arguments again.
+    fn in_turn(&mut self, arguments: &[Id]) -> Vec<String> {
+        let parts: Vec<Vec<String>> =
+            arguments.iter().map(|a| self.effects(*a)).filter(|part| !part.is_empty()).collect();
+        if parts.len() < 2 {
+            return parts.concat();
+        }
+        let numbers: Vec<String> = parts.iter().map(|part| format!("({}, 0)", part.join(", "))).collect();
+        vec![format!("foretell_slice_in_turn({})", numbers.join(", "))]
     }
 
     /// The same as statements: a condition becomes an `if`.
@@ -131,7 +144,7 @@ impl Writer<'_, '_> {
                     let (yes, no) = (self.effect_lines(children[1]), self.effect_lines(children[2]));
                     return self.branch(children[0], yes, no);
                 }
-                (Kind::StatementExpr, _) => {}
+                (Kind::StatementExpr | Kind::Call, _) => {}
                 _ => return children.into_iter().flat_map(|c| self.effect_lines(c)).collect(),
             }
         }
