@@ -268,17 +268,21 @@ static __inline__ ssize_t foretell_real_getline(char **line, size_t *room, FILE 
 }
 
 /* An access to mapped memory. Returns its first argument, so that `p[i]` becomes FORETELL_REAL(p[i]). What lies in the
- * pages that the last counted access touched is not counted, which is known here; without a slice that is all. */
+ * pages that the last counted access touched is not counted, which is known here; without a slice that is all. A window
+ * has a page at least; where there is none it begins where no memory is. */
 struct foretell_window {
     size_t begin, bytes;
 };
+#define FORETELL_LEAST_WINDOW 4096
 extern struct foretell_window foretell_mapped_window;
 void *foretell_counted_access(const void *address, size_t bytes);
 
 static __inline__ void *foretell_real_access(const void *address, size_t bytes)
 {
-    if (__builtin_expect((size_t)address - FORETELL_LOOK(foretell_mapped_window.begin) + bytes <=
-                             FORETELL_LOOK(foretell_mapped_window.bytes),
+    /* What begins before the window is far behind it in unsigned numbers. */
+    if (__builtin_expect(bytes <= FORETELL_LEAST_WINDOW &&
+                             (size_t)address - FORETELL_LOOK(foretell_mapped_window.begin) <=
+                                 FORETELL_LOOK(foretell_mapped_window.bytes) - bytes,
                          1))
         return (void *)(size_t)address;
     return foretell_counted_access(address, bytes);
