@@ -462,7 +462,12 @@ impl Writer<'_, '_> {
         let name = declare(&node.ty.spelled, &node.name);
         let initializer = self.initial_value(id);
         match node.storage.as_str() {
-            "extern" => return Vec::new(),
+            // One of the library's is known by this alone; a private copy is declared outside.
+            "extern" => {
+                let has_copy = |var| self.emission.has_copy(var);
+                let is_copied = self.emission.known.program.variable(id).is_some_and(has_copy);
+                return if is_copied { Vec::new() } else { vec![format!("extern {name};")] };
+            }
             "static" => {
                 if !mentioned {
                     return Vec::new();
