@@ -78,6 +78,11 @@ impl Model {
         is_inner && goes_on && calls_nobody && self.unsupported.is_none()
     }
 
+    /// Does it return new memory, or store a pointer to some?
+    pub(crate) fn makes_memory(&self) -> bool {
+        self.allocates || !self.stores.is_empty()
+    }
+
     /// Does it read where argument `n` points?
     pub(crate) fn reads_argument(&self, n: usize) -> bool {
         self.reads.as_ref().is_none_or(|reads| reads.contains(&n))

@@ -82,8 +82,7 @@ impl Walk<'_, '_> {
             return;
         };
         let model: &Model = model;
-        let makes = model.allocates || !model.stores.is_empty();
-        let heap = makes.then(|| self.all.memory.whole(Object::Heap(call)));
+        let heap = model.makes_memory().then(|| self.all.memory.whole(Object::Heap(call)));
         self.all.points.through_library(model, arguments, result, heap);
         if let Some(callback) = &model.calls {
             let passed: Vec<Slot> = callback.with.iter().filter_map(|n| arguments.get(*n).copied()).collect();

@@ -335,11 +335,8 @@ impl<'s> Solver<'s> {
             }
             Object::Library(name) => {
                 let Some(model) = self.models.get(name) else { return };
-                let makes = model.allocates || !model.stores.is_empty();
-                let heap = heap.filter(|_| makes);
-                if let Some(heap) = heap {
-                    self.cell(heap);
-                }
+                let heap = heap.filter(|_| model.makes_memory());
+                heap.iter().for_each(|heap| _ = self.cell(*heap));
                 self.points.through_library(model, arguments, result, heap);
             }
             _ => return,
