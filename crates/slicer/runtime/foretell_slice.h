@@ -113,6 +113,9 @@ void foretell_slice_leave(void);
 /* Slice: frees memory that the slice has allocated. */
 void foretell_slice_free(void *memory);
 
+/* Slice: what is called through a pointer in place of this function: foretell_slice_free() where it is free(). */
+void (*foretell_slice_function(void (*function)(void)))(void);
+
 /* ---- channel and synchronisation points ------------------------------------------------------------- */
 
 /* Program: hands `bytes` bytes at `value` to the slice under the number `channel` (any number; both sides
@@ -265,17 +268,21 @@ static __inline__ ssize_t foretell_real_getline(char **line, size_t *room, FILE 
 }
 
 /* An access to mapped memory. Returns its first argument, so that `p[i]` becomes FORETELL_REAL(p[i]). What lies in the
- * pages that the last counted access touched is not counted, which is known here; without a slice that is all. */
+ * pages that the last counted access touched is not counted, which is known here; without a slice that is all. A window
+ * has a page at least; where there is none it begins where no memory is. */
 struct foretell_window {
     size_t begin, bytes;
 };
+#define FORETELL_LEAST_WINDOW 4096
 extern struct foretell_window foretell_mapped_window;
 void *foretell_counted_access(const void *address, size_t bytes);
 
 static __inline__ void *foretell_real_access(const void *address, size_t bytes)
 {
-    if (__builtin_expect((size_t)address - FORETELL_LOOK(foretell_mapped_window.begin) + bytes <=
-                             FORETELL_LOOK(foretell_mapped_window.bytes),
+    /* What begins before the window is far behind it in unsigned numbers. */
+    if (__builtin_expect(bytes <= FORETELL_LEAST_WINDOW &&
+                             (size_t)address - FORETELL_LOOK(foretell_mapped_window.begin) <=
+                                 FORETELL_LOOK(foretell_mapped_window.bytes) - bytes,
                          1))
         return (void *)(size_t)address;
     return foretell_counted_access(address, bytes);
@@ -311,6 +318,11 @@ int foretell_slice_ferror(FILE *stream);
 void foretell_slice_clearerr(FILE *stream);
 int foretell_slice_fileno(FILE *stream);
 size_t foretell_slice_fwrite(size_t size, size_t count, FILE *stream);
+/* What is printed, and how much, the slice does not know: with a stream that can be read, too, it ends. */
+int foretell_slice_fprintf(FILE *stream);
+
+/* Does nothing. Its arguments are computed in the order in which the compiler does this in calls. */
+void foretell_slice_in_turn(int first, ...);
 
 /* Directories: the slice calls opendir, readdir and closedir themselves, on directories of its own (a
  * DIR pointer holds no offset of the program's). This is for the descriptor of one (a DIR *), to be given

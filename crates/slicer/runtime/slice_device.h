@@ -56,6 +56,7 @@ struct description {
     bool unpredictable; /* not a file with a size: nothing is known of it */
     bool unreadable, append;
     bool written;        /* the slice has no idea of the data any more */
+    bool printed;        /* and none of how much was written, nor of the offset after that */
     bool at_end, failed; /* feof, ferror */
     unsigned long long key; /* of the slot, when it was ours */
     bool left_behind;       /* by the program, which needs nothing of it any more */

@@ -637,13 +637,13 @@ static struct mapping *find_mapping(struct mapping *mappings, const void *addres
 }
 
 /* The window of the last counted access, as the inline check sees it; everything, when nothing is counted. */
-struct foretell_window foretell_mapped_window;
+struct foretell_window foretell_mapped_window = {SIZE_MAX, FORETELL_LEAST_WINDOW};
 
 static void show_window(size_t begin, size_t bytes)
 {
-    __atomic_store_n(&foretell_mapped_window.bytes, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&foretell_mapped_window.begin, begin, __ATOMIC_RELAXED);
+    __atomic_store_n(&foretell_mapped_window.begin, SIZE_MAX, __ATOMIC_RELAXED);
     __atomic_store_n(&foretell_mapped_window.bytes, bytes, __ATOMIC_RELAXED);
+    __atomic_store_n(&foretell_mapped_window.begin, begin, __ATOMIC_RELAXED);
 }
 
 /* Is a mapping in memory, as far as a few samples tell? The kernel only answers for files that the program might
@@ -671,7 +671,7 @@ void *foretell_real_mmap(void *address, size_t bytes, int protection, int flags,
             atomic_fetch_add(&file->references, 1);
         else
             stop(OVERFLOWED);
-        show_window(1, 0);
+        show_window(SIZE_MAX, FORETELL_LEAST_WINDOW);
         if (atomic_load(&unstarted) != 0 && !is_resident(begin, bytes))
             start_late();
     }
@@ -684,7 +684,7 @@ int foretell_real_munmap(void *address, size_t bytes)
     if (mapping != NULL && mapping->begin == (const char *)address) {
         struct real_file *file = mapping->owner;
         mapping->owner = NULL;
-        show_window(1, 0);
+        show_window(SIZE_MAX, FORETELL_LEAST_WINDOW);
         let_go(file);
     }
     return munmap(address, bytes);

@@ -54,6 +54,8 @@ void foretell_slice_rewind(FILE *stream)
 
 long long foretell_slice_ftello(FILE *stream)
 {
+    if (description_of_stream(stream)->printed)
+        foretell_slice_give_up();
     return description_of_stream(stream)->offset;
 }
 
@@ -88,9 +90,21 @@ int foretell_slice_fileno(FILE *stream)
 
 size_t foretell_slice_fwrite(size_t size, size_t count_of_items, FILE *stream)
 {
-    struct description *description = description_of_stream(stream);
-    foretell_slice_write(description->handle, size * count_of_items);
+    /* Standard output is not. */
+    if (is_ours(stream))
+        foretell_slice_write(description_of_stream(stream)->handle, size * count_of_items);
     return count_of_items;
+}
+
+int foretell_slice_fprintf(FILE *stream)
+{
+    if (is_ours(stream)) {
+        struct description *description = description_of_stream(stream);
+        if (!description->unreadable)
+            foretell_slice_give_up();
+        description->printed = description->written = true;
+    }
+    return 1;
 }
 
 /* An access of a stream, predicted only. Returns the bytes there are. */

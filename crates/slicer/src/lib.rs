@@ -203,7 +203,7 @@ fn lower(program: &Program, models: &Models, memory: Memory) -> Result<Lowered, 
     let mut lowering = Lowering::new(program, models, memory);
     let graphs = lowering.all_functions();
     let Lowering { mut memory, mut points, marks, .. } = lowering;
-    points.solve(program, &mut memory)?;
+    points.solve(program, models, &mut memory)?;
     Ok(Lowered { graphs, memory, points, marks })
 }
 

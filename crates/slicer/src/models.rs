@@ -69,6 +69,20 @@ impl Model {
         self.ends || self.confines
     }
 
+    /// Does the slice make a call of it as the program does? Then it may also be called through a pointer. (The runtime
+    /// takes care of free().)
+    pub(crate) fn is_called_as_written(&self) -> bool {
+        let is_inner = self.io.is_none() && !self.output && !self.forward && !self.stdin && !self.reaches;
+        let goes_on = !self.ends && !self.departs && !self.confines;
+        let calls_nobody = self.calls.is_none() && self.thread.is_none();
+        is_inner && goes_on && calls_nobody && self.unsupported.is_none()
+    }
+
+    /// Does it return new memory, or store a pointer to some?
+    pub(crate) fn makes_memory(&self) -> bool {
+        self.allocates || !self.stores.is_empty()
+    }
+
     /// Does it read where argument `n` points?
     pub(crate) fn reads_argument(&self, n: usize) -> bool {
         self.reads.as_ref().is_none_or(|reads| reads.contains(&n))

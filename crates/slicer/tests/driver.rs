@@ -99,6 +99,55 @@ fn what_the_front_end_cannot_read_preprocessed_is_read_as_it_was_written() {
     assert!(is_translated(&program));
 }
 
+/// As gnulib has them: an inline function in a header of several units, which asks GCC whether a product overflows.
+const SIZES: &str = r#"
+#include <stdlib.h>
+#ifndef SIZES_INLINE
+# define SIZES_INLINE inline
+#endif
+SIZES_INLINE void *many(size_t n, size_t size)
+{
+    if (__builtin_mul_overflow_p(n, size, (long)1) || __builtin_add_overflow_p(n, 1, 0))
+        exit(3);
+    return malloc(n * size);
+}
+"#;
+
+/// A program of two units with that header, begun by `first`.
+fn of_two_units(first: &str) -> tempfile::TempDir {
+    let main =
+        PROGRAM.replace("#include <fcntl.h>", &format!("{first}#include <fcntl.h>\n#include \"sizes.h\""));
+    let main = main.replace("char byte = 0;", "char byte = 0;\n    int *steps = many(20, sizeof *steps);");
+    let main =
+        main.replace("    for", "    for (int i = 0; i < 20; i++)\n        steps[i] = i * 4096;\n    for");
+    let main = main.replace("i * 4096) ==", "steps[i - 1]) ==");
+    let other = format!("{first}#define SIZES_INLINE extern inline\n#include \"sizes.h\"\n");
+    folder_with(&[("sizes.h", SIZES), ("a.c", &main), ("b.c", &other)])
+}
+
+#[test]
+fn what_gcc_alone_has_built_in_is_no_hindrance() {
+    let folder = of_two_units("");
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("data"), vec![3; 100_000]).unwrap();
+    assert_eq!(cc(&["-O2", "-o"], &[&path("prog"), &path("a.c"), &path("b.c")]), None);
+    assert_eq!(run(&path("prog"), folder.path()), ("60\n".to_owned(), 20));
+}
+
+/// Units that are read as they were written: `inline` is what a macro stands for.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn an_inline_function_may_be_made_so_by_a_macro() {
+    let folder = of_two_units("#include <immintrin.h>\n");
+    let path = |name: &str| folder.path().join(name);
+    let sizes = SIZES
+        .replace("__builtin_mul_overflow_p(n, size, (long)1) || __builtin_add_overflow_p(n, 1, 0)", "n > 99");
+    fs::write(path("sizes.h"), sizes).unwrap();
+    fs::write(path("data"), vec![3; 100_000]).unwrap();
+    assert_eq!(cc(&["-O2", "-o"], &[&path("prog"), &path("a.c"), &path("b.c")]), None);
+    assert_eq!(run(&path("prog"), folder.path()), ("60\n".to_owned(), 20));
+}
+
 #[test]
 fn no_other_file_is_touched() {
     let folder = folder_with(&[("a.c", PROGRAM)]);

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-use super::{Id, Kind, Node, Place, Sources, Tree, Type};
+use super::{INLINE, Id, Kind, Node, Place, Sources, Tree, Type};
 use crate::{Error, Input};
 
 /// Most nodes of a program. A translation unit of 2,000 lines has about 50,000.
@@ -90,6 +90,8 @@ struct RawNode {
     range_of_cases: bool,
     #[serde(default)]
     variadic: bool,
+    #[serde(default)]
+    inline: bool,
     init: Option<String>,
     /// Of the associations of `_Generic` the one that is taken.
     #[serde(default)]
@@ -262,6 +264,7 @@ impl Reader<'_> {
         let operator = match (&raw.referenced, raw.opcode.is_empty()) {
             (Some(referenced), _) => referenced.kind.clone(),
             (None, true) if kind == Kind::SizeOf => raw.name.clone(),
+            (None, true) if raw.inline => INLINE.to_owned(),
             (None, true) => raw.cast,
             (None, false) => raw.opcode,
         };

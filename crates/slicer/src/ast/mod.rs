@@ -92,6 +92,9 @@ fn unqualified(text: &str) -> &str {
     text
 }
 
+/// In place of an operator: the function is inline, by a word of its own or by a macro.
+pub(crate) const INLINE: &str = "inline";
+
 /// One node of clang's tree, with the attributes that slicing needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
@@ -100,7 +103,7 @@ pub(crate) struct Node {
     pub(crate) children: Vec<Id>,
     /// The name of a declaration, a member or a label.
     pub(crate) name: String,
-    /// An operator, or the kind of a cast.
+    /// An operator, or the kind of a cast; of a function whether it is inline ([`INLINE`]).
     pub(crate) operator: String,
     /// The value of a literal, as clang prints it.
     pub(crate) value: String,

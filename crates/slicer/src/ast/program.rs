@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::{Id, Kind, Sources, Tree};
+use super::{INLINE, Id, Kind, Sources, Tree};
 use crate::Error;
 
 /// A function with a body, by its place in [`Program::functions`].
@@ -156,9 +156,7 @@ impl Program {
     }
 
     fn is_inline(&self, function: Id) -> bool {
-        let node = &self.tree[function];
-        let head = self.sources.stretch(node.begin.file, node.begin.offset, node.at.offset);
-        head.split(|c: char| !c.is_alphanumeric() && c != '_').any(|w| w == "inline" || w == "__inline")
+        self.tree[function].operator == INLINE
     }
 
     fn find_variables(&mut self) {

@@ -18,7 +18,8 @@ use super::{Compiler, Headers};
 use crate::Input;
 
 /// Words of GCC that clang 14 does not know, where they are used in headers of glibc 2.36: types of <math.h> and
-/// <stdlib.h>, an attribute of <stdlib.h>, the arguments of functions that check sizes.
+/// <stdlib.h>, an attribute of <stdlib.h>, the arguments of functions that check sizes; and in those of gnulib: whether a
+/// result would fit.
 const SHIMS: &[&str] = &[
     "-D_Float32=float",
     "-D_Float32x=double",
@@ -28,6 +29,9 @@ const SHIMS: &[&str] = &[
     "-D__malloc__(...)=",
     "-D__builtin_va_arg_pack()=0",
     "-D__builtin_va_arg_pack_len()=0",
+    "-D__builtin_add_overflow_p(a,b,c)=__builtin_add_overflow(a,b,&(__typeof__(c)){0})",
+    "-D__builtin_sub_overflow_p(a,b,c)=__builtin_sub_overflow(a,b,&(__typeof__(c)){0})",
+    "-D__builtin_mul_overflow_p(a,b,c)=__builtin_mul_overflow(a,b,&(__typeof__(c)){0})",
 ];
 
 /// Stands before the runtime's declarations in the preprocessed text that they are taken from.

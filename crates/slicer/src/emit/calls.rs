@@ -4,9 +4,15 @@ use super::expression::{Voice, Writer};
 use crate::ast::program::Func;
 use crate::ast::{Id, Kind};
 use crate::flow::Callee;
+use crate::flow::effects::Call;
 use crate::models::{Act, Io};
 use crate::slice::closure::Point;
 use crate::slice::sites::copied_bytes;
+
+/// Does the call give back memory, if its pointer is free()?
+pub(super) fn may_enter_free(call: Option<&Call>) -> bool {
+    call.is_some_and(|call| call.externals.iter().any(|name| name == "free"))
+}
 
 impl Writer<'_, '_> {
     /// A call in the slice.
@@ -30,6 +36,12 @@ impl Writer<'_, '_> {
         let node = &known.graphs[point.0.ix()][point.1];
         match node.call.as_ref().map(|c| &c.callee) {
             Some(Callee::Function(func)) => self.own_call(id, *func),
+            Some(Callee::Pointer(_)) if may_enter_free(known.call(point)) => {
+                let tree = &known.program.tree;
+                let callee = tree.child(id, 0).map(|c| self.expression(c)).unwrap_or_default();
+                let looked_at = format!("foretell_slice_function((void (*)(void))({callee}))");
+                self.call_with(id, &format!("((__typeof__(&*({callee}))){looked_at})"))
+            }
             _ => self.call_with(id, ""),
         }
     }
@@ -119,9 +131,11 @@ impl Writer<'_, '_> {
             _ if io == Io::Ungetc => "fetch",
             _ => "slice",
         };
+        let stream = emission.known.io(point).and_then(|(_, model)| io.file(model));
         let used = |number: usize| match io {
             Io::Open => number < 2,
             Io::Openat => number < 3,
+            Io::Print => stream == Some(number),
             _ if data => true,
             _ => io.buffer() != Some(number),
         };

@@ -1,7 +1,12 @@
 //! Declarations: a type as clang spells it, around a name.
 
+/// How clang spells a `va_list` that is a parameter, where that is an array: a structure without a declaration.
+const DECAYED_LIST: &str = "struct __va_list_tag *";
+
 /// `char *[4]` and `names` give `char *names[4]`; `int (*)(void)` and `f` give `int (*f)(void)`.
 pub(super) fn declare(ty: &str, name: &str) -> String {
+    let ty = ty.replace(DECAYED_LIST, "__builtin_va_list");
+    let ty = ty.as_str();
     if let Some(at) = pointer_group(ty) {
         let (before, after) = ty.split_at(at);
         let gap = if before.ends_with(|c: char| c.is_alphanumeric()) { " " } else { "" };
@@ -52,6 +57,8 @@ mod tests {
             ("int (*[3])(void)", "int (*x[3])(void)"),
             ("char (*)[16]", "char (*x)[16]"),
             ("void (*const)(int)", "void (*const x)(int)"),
+            ("struct __va_list_tag *", "__builtin_va_list x"),
+            ("int (*)(struct __va_list_tag *, int)", "int (*x)(__builtin_va_list, int)"),
         ] {
             assert_eq!(declare(ty, "x"), wanted);
         }

@@ -15,6 +15,7 @@ mod one_line;
 mod program_side;
 mod slice_side;
 mod statement;
+mod unnamed;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

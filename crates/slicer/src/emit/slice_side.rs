@@ -31,11 +31,19 @@ pub(super) fn unit_slice(emission: &Emission<'_>, unit: u16) -> Written {
         if program.func(func).unit != unit || !emission.slice.closure.live[func.ix()] {
             continue;
         }
-        // Once to learn what is written about, once more to declare just that.
-        let mut writer = Writer::new(emission, Voice::Slice, Some(func));
-        writer.statement(program.func(func).body);
-        let mut writer =
-            Writer { mentions: writer.mentions, ..Writer::new(emission, Voice::Slice, Some(func)) };
+        // To learn what is written about, and what the initial values of that are written about; then once more to
+        // declare just that.
+        let mut mentions = BTreeSet::new();
+        loop {
+            let before = mentions.len();
+            let mut writer = Writer { mentions, ..Writer::new(emission, Voice::Slice, Some(func)) };
+            writer.statement(program.func(func).body);
+            mentions = writer.mentions;
+            if mentions.len() == before {
+                break;
+            }
+        }
+        let mut writer = Writer { mentions, ..Writer::new(emission, Voice::Slice, Some(func)) };
         let lines = writer.function(func);
         functions.insert(func);
         functions.extend(&writer.functions);

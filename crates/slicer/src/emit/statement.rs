@@ -27,7 +27,7 @@ fn is_label(line: &str) -> bool {
 }
 
 impl Writer<'_, '_> {
-    fn keeps(&self, id: Id) -> bool {
+    pub(super) fn is_kept(&self, id: Id) -> bool {
         self.emission.kept(id).is_some()
     }
 
@@ -104,12 +104,25 @@ impl Writer<'_, '_> {
                 vec![format!("({condition} ? {} : {})", arm(yes), arm(no))]
             }
             (Kind::StatementExpr, _) => vec![self.expression(bare)],
+            (Kind::Call, _) => self.in_turn(&children),
             _ => children.into_iter().flat_map(|child| self.effects(child)).collect(),
         }
     }
 
+    /// The kept effects of the arguments of a call that is not made. In which order they come is the compiler's choice, so
+    /// they become arguments again.
+    fn in_turn(&mut self, arguments: &[Id]) -> Vec<String> {
+        let parts: Vec<Vec<String>> =
+            arguments.iter().map(|a| self.effects(*a)).filter(|part| !part.is_empty()).collect();
+        if parts.len() < 2 {
+            return parts.concat();
+        }
+        let numbers: Vec<String> = parts.iter().map(|part| format!("({}, 0)", part.join(", "))).collect();
+        vec![format!("foretell_slice_in_turn({})", numbers.join(", "))]
+    }
+
     /// The same as statements: a condition becomes an `if`.
-    fn effect_lines(&mut self, id: Id) -> Lines {
+    pub(super) fn effect_lines(&mut self, id: Id) -> Lines {
         if !self.has_kept(id) {
             return Vec::new();
         }
@@ -131,7 +144,7 @@ impl Writer<'_, '_> {
                     let (yes, no) = (self.effect_lines(children[1]), self.effect_lines(children[2]));
                     return self.branch(children[0], yes, no);
                 }
-                (Kind::StatementExpr, _) => {}
+                (Kind::StatementExpr | Kind::Call, _) => {}
                 _ => return children.into_iter().flat_map(|c| self.effect_lines(c)).collect(),
             }
         }
@@ -217,9 +230,9 @@ impl Writer<'_, '_> {
                 }
                 lines
             }
-            Kind::Break if self.keeps(id) => vec!["break;".to_owned()],
-            Kind::Continue if self.keeps(id) => vec!["continue;".to_owned()],
-            Kind::Goto if self.keeps(id) => match tree[id].refers_to {
+            Kind::Break if self.is_kept(id) => vec!["break;".to_owned()],
+            Kind::Continue if self.is_kept(id) => vec!["continue;".to_owned()],
+            Kind::Goto if self.is_kept(id) => match tree[id].refers_to {
                 Some(label) => vec![format!("goto {};", tree[label].name)],
                 None => Vec::new(),
             },
@@ -372,7 +385,7 @@ impl Writer<'_, '_> {
         let child = tree.child(id, 0);
         let Some(func) = self.func else { return Vec::new() };
         let is_main = func == self.emission.known.program.main;
-        if !self.keeps(id) {
+        if !self.is_kept(id) {
             return child.map(|c| self.effect_lines(c)).unwrap_or_default();
         }
         if !is_main && self.emission.slice.closure.needs_result(func) {
@@ -406,9 +419,12 @@ impl Writer<'_, '_> {
         };
         let unnamed =
             children.iter().any(|c| tree[*c].kind == Kind::Variable && !has_name(&tree[*c].ty.spelled));
-        if unnamed && children.iter().any(|c| mentioned(self, *c)) {
-            // A variable of a type without a name is declared with its type, as it was.
-            return self.whole_text(id);
+        let wanted: Vec<Id> = children.iter().copied().filter(|c| mentioned(self, *c)).collect();
+        if unnamed && !wanted.is_empty() {
+            return self.unnamed(id, &wanted).unwrap_or_else(|| {
+                self.unprintable.push(id);
+                Vec::new()
+            });
         }
         let mut lines = Vec::new();
         for child in children {
@@ -435,21 +451,6 @@ impl Writer<'_, '_> {
         lines
     }
 
-    fn whole_text(&mut self, id: Id) -> Lines {
-        let tree = &self.emission.known.program.tree;
-        let sources = &self.emission.known.program.sources;
-        match sources.exact(tree[id].begin, tree[id].end) {
-            Some((file, from, to)) => {
-                let lines = sources.stretch(file, from, to).lines();
-                lines.filter(|line| marker(line).is_none()).map(|line| line.trim().to_owned()).collect()
-            }
-            None => {
-                self.unprintable.push(id);
-                Vec::new()
-            }
-        }
-    }
-
     fn variable(&mut self, id: Id, mentioned: bool) -> Lines {
         let tree = &self.emission.known.program.tree;
         let node = &tree[id];
@@ -459,10 +460,14 @@ impl Writer<'_, '_> {
             return vec!["foretell_slice_end();".to_owned(), format!("{name};")];
         }
         let name = declare(&node.ty.spelled, &node.name);
-        let initializer = node.children.iter().rev().copied().find(|c| tree[*c].kind.is_expression());
-        let initializer = initializer.filter(|_| node.flag);
+        let initializer = self.initial_value(id);
         match node.storage.as_str() {
-            "extern" => return Vec::new(),
+            // One of the library's is known by this alone; a private copy is declared outside.
+            "extern" => {
+                let has_copy = |var| self.emission.has_copy(var);
+                let is_copied = self.emission.known.program.variable(id).is_some_and(has_copy);
+                return if is_copied { Vec::new() } else { vec![format!("extern {name};")] };
+            }
             "static" => {
                 if !mentioned {
                     return Vec::new();
@@ -475,7 +480,7 @@ impl Writer<'_, '_> {
             _ => {}
         }
         match initializer {
-            Some(value) if self.keeps(id) => vec![format!("{name} = {};", self.expression(value))],
+            Some(value) if self.is_kept(id) => vec![format!("{name} = {};", self.expression(value))],
             Some(value) => {
                 let mut lines = if mentioned { vec![format!("{name};")] } else { Vec::new() };
                 lines.extend(self.effect_lines(value));

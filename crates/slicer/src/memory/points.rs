@@ -16,6 +16,7 @@ use std::cell::Cell;
 use super::{Field, Loc, Memory, Object};
 use crate::Error;
 use crate::ast::program::{Func, Program};
+use crate::models::{Model, Models};
 
 /// A set of locations that a value may point to, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,8 +43,8 @@ enum Rule {
     Widen { to: Slot, from: Slot },
     /// The structure where `to` points is assigned the one where `from` points.
     Record { to: Slot, from: Slot },
-    /// A call through a pointer.
-    Call { callee: Slot, arguments: Vec<Slot>, result: Slot },
+    /// A call through a pointer; if the library may be entered, `heap` is the memory that it makes there.
+    Call { callee: Slot, arguments: Vec<Slot>, result: Slot, heap: Option<Loc> },
 }
 
 /// The analysis: rules are added, then solved.
@@ -132,8 +133,47 @@ impl Points {
         self.rules.push(Rule::Record { to, from });
     }
 
-    pub(crate) fn call(&mut self, callee: Slot, arguments: Vec<Slot>, result: Slot) {
-        self.rules.push(Rule::Call { callee, arguments, result });
+    pub(crate) fn call(&mut self, callee: Slot, arguments: Vec<Slot>, result: Slot, heap: Option<Loc>) {
+        self.rules.push(Rule::Call { callee, arguments, result, heap });
+    }
+
+    /// Where pointers go through a library function; `heap` is the memory that it makes, if it makes any. What it calls
+    /// back and what it does with open files is not among this.
+    pub(crate) fn through_library(
+        &mut self,
+        model: &Model,
+        arguments: &[Slot],
+        result: Slot,
+        heap: Option<Loc>,
+    ) {
+        if let Some(heap) = heap {
+            if model.allocates {
+                let made = self.address(heap);
+                self.copy(result, made);
+            }
+            for argument in model.stores.iter().filter_map(|n| arguments.get(*n)) {
+                let made = self.address(heap);
+                self.store(*argument, made);
+                if model.nested {
+                    let content = self.content(heap);
+                    self.copy(content, made);
+                }
+            }
+        }
+        if let Some(from) = model.returns.and_then(|n| arguments.get(n)) {
+            self.copy(result, *from);
+        }
+        if let Some(from) = model.returns_target.and_then(|n| arguments.get(n)) {
+            let target = self.load(*from);
+            self.copy(result, target);
+        }
+        let pair = |(to, from): (usize, usize)| Some((*arguments.get(to)?, *arguments.get(from)?));
+        if let Some((to, from)) = model.copies.and_then(pair) {
+            self.record(to, from);
+        }
+        if let Some((to, from)) = model.points.and_then(pair) {
+            self.store(to, from);
+        }
     }
 
     /// Where a value may point, in ascending order.
@@ -159,9 +199,14 @@ impl Points {
     ///
     /// # Errors
     /// When that takes too much: [`Error::TooLarge`]. Then [`Memory::coarse`] is for another try.
-    pub(crate) fn solve(&mut self, program: &Program, memory: &mut Memory) -> Result<(), Error> {
+    pub(crate) fn solve(
+        &mut self,
+        program: &Program,
+        models: &Models,
+        memory: &mut Memory,
+    ) -> Result<(), Error> {
         same::unite(self);
-        solve::Solver::new(self, program, memory).run()
+        solve::Solver::new(self, program, models, memory).run()
     }
 
     /// Passes arguments to the parameters of a function, and its result back. A structure is passed like

@@ -124,11 +124,16 @@ impl<'a> Known<'a> {
 
     /// Does the call write to a file that nobody reads, as far as it can write? The slice takes its success for granted.
     pub(crate) fn is_output(&self, point: Point) -> bool {
-        let is_one_way = |file: &&Object| match file {
+        self.io(point).is_some_and(|(io, _)| io.writes_file())
+            && self.files(point).into_iter().all(|file| self.is_one_way(file))
+    }
+
+    /// Is it a file that is read or written, and not both?
+    pub(crate) fn is_one_way(&self, file: &Object) -> bool {
+        match file {
             Object::Open(call) => self.one_way.contains(call),
             other => matches!(other, Object::Output),
-        };
-        self.io(point).is_some_and(|(io, _)| io.writes_file()) && self.files(point).iter().all(is_one_way)
+        }
     }
 
     /// What the open file of a call may be.
@@ -349,7 +354,7 @@ impl<'a> Closure<'a> {
                     Io::Open => number < 2,
                     Io::Openat => number < 3,
                     Io::Creat => number < 1,
-                    Io::Print => false,
+                    Io::Print => number == model.argument,
                     _ => io.buffer() != Some(number),
                 },
             },

@@ -7,11 +7,12 @@ use std::collections::BTreeSet;
 
 use crate::ast::Id;
 use crate::ast::program::Func;
+use crate::flow::effects::Call;
 use crate::flow::{Callee, What};
 use crate::memory::Object;
-use crate::models::{Act, Io};
+use crate::models::{Act, Io, Model};
 use crate::slice::closure::{Closure, Known, Point, Reason};
-use crate::slice::sites::{Purpose, Site, call_name};
+use crate::slice::sites::{self, Purpose, Site, call_name};
 
 /// Why an open site is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,9 +77,11 @@ pub(super) fn poisons(
     if found.is_empty() { poison_around(known, sites, chosen).into_iter().collect() } else { found }
 }
 
-/// The open calls of the files that the program writes.
+/// The open calls of the files that the program writes. Of a call that opens some files to read and others to write, the
+/// slice finds out which one is which.
 fn written(known: Known<'_>, sites: &[Site]) -> BTreeSet<Id> {
-    sites.iter().filter(|s| is_written(known, s)).map(|s| s.call).collect()
+    let written = |s: &&Site| s.purpose != Purpose::Unclear && is_written(known, s);
+    sites.iter().filter(written).map(|s| s.call).collect()
 }
 
 fn poisoned(known: Known<'_>, closure: &Closure<'_>, point: Point, written: &BTreeSet<Id>) -> Option<Poison> {
@@ -165,9 +168,10 @@ fn at_step(
     }
     if let Some(site) = &node.call
         && matches!(site.callee, Callee::Pointer(_))
-        && !call.externals.is_empty()
+        && let others = written_anew(known, call)
+        && !others.is_empty()
     {
-        let cause = format!("the call through a pointer may enter {}", call.externals.join(", "));
+        let cause = format!("the call through a pointer may enter {}", others.join(", "));
         return Some((cause, "call the function by its name"));
     }
     for name in &call.externals {
@@ -196,6 +200,12 @@ fn at_step(
         }
     }
     None
+}
+
+/// The library functions that a call may enter and in whose place the slice says something else.
+fn written_anew(known: Known<'_>, call: &Call) -> Vec<String> {
+    let other = |name: &&String| !known.models.get(name).is_some_and(Model::is_called_as_written);
+    call.externals.iter().filter(other).cloned().collect()
 }
 
 fn is_read_in_thread(known: Known<'_>, point: Point) -> bool {
@@ -232,10 +242,14 @@ fn at_file(
             }
             None
         }
-        Act::Moves if io == Io::Print && !known.is_output(point) => Some((
-            format!("{name}() writes to a file that is also read: how far it moves the offset is not known"),
-            "write with fwrite() or write()",
-        )),
+        Act::Moves if io == Io::Print && !known.is_output(point) && !prints_if_at_all(known, point) => {
+            Some((
+                format!(
+                    "{name}() writes to a file that is also read: how far it moves the offset is not known"
+                ),
+                "write with fwrite() or write()",
+            ))
+        }
         Act::Renames if io == Io::Dup2 => {
             Some(("dup2() gives a descriptor a new file".to_owned(), "use the descriptor that open() gave"))
         }
@@ -244,6 +258,18 @@ fn at_file(
         }
         _ => None,
     }
+}
+
+/// Does the call print to streams that are open for writing alone, or, where that cannot be told, has the slice the stream
+/// to ask?
+fn prints_if_at_all(known: Known<'_>, point: Point) -> bool {
+    let tree = &known.program.tree;
+    let to_stream = known.io(point).is_some_and(|(_, model)| {
+        let call = known.graphs[point.0.ix()][point.1].ast;
+        tree.arguments(call).get(model.argument).is_some_and(|stream| tree[*stream].ty.is_pointer())
+    });
+    let is_unclear = |file: &Object| matches!(file, Object::Open(call) if sites::is_unclear(known, *call));
+    to_stream && known.files(point).into_iter().all(|file| known.is_one_way(file) || is_unclear(file))
 }
 
 /// Is a file handed to somebody who may read it behind our back?

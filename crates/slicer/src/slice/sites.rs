@@ -14,8 +14,10 @@ use crate::slice::closure::{Known, Point};
 pub(crate) enum Purpose {
     /// To be read.
     Read,
-    /// To be read and written, or what for cannot be told.
+    /// To be read and written.
     Update,
+    /// What for the source does not say: the slice finds out when it runs.
+    Unclear,
     /// To be written, or made anew.
     Output,
 }
@@ -126,14 +128,22 @@ pub(crate) fn one_way(program: &Program, models: &Models) -> BTreeSet<Id> {
         if program.tree[call].kind != Kind::Call {
             continue;
         }
-        let io = program.tree.callee_name(call).and_then(|name| models.get(name)?.io);
-        if let Some(io) = io.filter(|io| io.act() == Act::Opens)
-            && purpose(program, io, call) != Purpose::Update
-        {
+        if matches!(purpose_of(program, models, call), Some(Purpose::Read | Purpose::Output)) {
             found.insert(call);
         }
     }
     found
+}
+
+/// Is it an open call that does not say what for?
+pub(crate) fn is_unclear(known: Known<'_>, call: Id) -> bool {
+    purpose_of(known.program, known.models, call) == Some(Purpose::Unclear)
+}
+
+/// What a call is for, if it opens a file.
+fn purpose_of(program: &Program, models: &Models, call: Id) -> Option<Purpose> {
+    let io = program.tree.callee_name(call).and_then(|name| models.get(name)?.io);
+    io.filter(|io| io.act() == Act::Opens).map(|io| purpose(program, io, call))
 }
 
 /// What an open call is for, as far as its arguments say.
@@ -147,12 +157,14 @@ fn purpose(program: &Program, io: Io, call: Id) -> Purpose {
             Some(flags) if flags & CREATE_OR_TRUNCATE != 0 && flags & ACCESS_MODE != 0 => Purpose::Output,
             Some(flags) if flags & ACCESS_MODE == 0 => Purpose::Read,
             Some(flags) if flags & ACCESS_MODE == 1 => Purpose::Output,
-            _ => Purpose::Update,
+            Some(_) => Purpose::Update,
+            None => Purpose::Unclear,
         },
         _ => match arguments.get(1).and_then(|a| tree.string(*a)) {
             Some(mode) if mode.starts_with('r') && !mode.contains('+') => Purpose::Read,
             Some(mode) if !mode.starts_with('r') => Purpose::Output,
-            _ => Purpose::Update,
+            Some(_) => Purpose::Update,
+            None => Purpose::Unclear,
         },
     }
 }

@@ -43,7 +43,10 @@ impl Walk<'_, '_> {
                 let (program, memory) = (self.all.program, &mut self.all.memory);
                 self.all.points.connect(*func, &slots, result, program, memory);
             }
-            Callee::Pointer(pointer) => self.all.points.call(*pointer, slots.clone(), result),
+            Callee::Pointer(pointer) => {
+                let heap = self.all.memory.whole(Object::Heap(id));
+                self.all.points.call(*pointer, slots.clone(), result, Some(heap));
+            }
             Callee::Library(name) => self.external(id, name, &slots, result),
         }
         self.graph.nodes[step.ix()].call = Some(CallSite { callee, arguments: values });
@@ -74,47 +77,24 @@ impl Walk<'_, '_> {
             // It may call whatever function it is given.
             for argument in arguments {
                 let nowhere = self.all.points.fresh();
-                self.all.points.call(*argument, arguments.to_vec(), nowhere);
+                self.all.points.call(*argument, arguments.to_vec(), nowhere, None);
             }
             return;
         };
         let model: &Model = model;
-        if model.allocates {
-            let heap = self.all.memory.whole(Object::Heap(call));
-            self.all.points.add(result, heap);
-        }
-        for argument in model.stores.iter().filter_map(|n| arguments.get(*n)) {
-            self.store_heap(call, *argument);
-            if model.nested {
-                let heap = self.all.memory.whole(Object::Heap(call));
-                let content = self.all.points.content(heap);
-                self.all.points.add(content, heap);
-            }
-        }
-        if let Some(from) = model.returns.and_then(|n| arguments.get(n)) {
-            self.all.points.copy(result, *from);
-        }
-        if let Some(from) = model.returns_target.and_then(|n| arguments.get(n)) {
-            let target = self.all.points.load(*from);
-            self.all.points.copy(result, target);
-        }
-        let pair = |(to, from): (usize, usize)| Some((*arguments.get(to)?, *arguments.get(from)?));
-        if let Some((to, from)) = model.copies.and_then(pair) {
-            self.all.points.record(to, from);
-        }
-        if let Some((to, from)) = model.points.and_then(pair) {
-            self.all.points.store(to, from);
-        }
+        let heap = model.makes_memory().then(|| self.all.memory.whole(Object::Heap(call)));
+        self.all.points.through_library(model, arguments, result, heap);
         if let Some(callback) = &model.calls {
             let passed: Vec<Slot> = callback.with.iter().filter_map(|n| arguments.get(*n).copied()).collect();
             if let Some(function) = arguments.get(callback.argument) {
                 let nowhere = self.all.points.fresh();
-                self.all.points.call(*function, passed, nowhere);
+                self.all.points.call(*function, passed, nowhere, None);
             }
         }
         if let Some(function) = model.thread.and_then(|n| arguments.get(n)) {
             let nowhere = self.all.points.fresh();
-            self.all.points.call(*function, arguments.last().copied().into_iter().collect(), nowhere);
+            let passed = arguments.last().copied().into_iter().collect();
+            self.all.points.call(*function, passed, nowhere, None);
         }
         if let Some(io) = model.io {
             self.open_files(call, io, model, arguments, result);

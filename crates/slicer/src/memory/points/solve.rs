@@ -13,9 +13,8 @@ use std::collections::VecDeque;
 
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
-use super::{Loc, Memory, Object, Points, Program, Rule, Slot};
+use super::{Loc, Memory, Models, Object, Points, Program, Rule, Slot};
 use crate::Error;
-use crate::ast::program::Func;
 use crate::memory::Field;
 
 /// Most elements that are handed on, first and if parts of objects are not told apart. A program of 10,000 lines takes
@@ -40,6 +39,7 @@ struct Large {
 pub(super) struct Solver<'s> {
     points: &'s mut Points,
     program: &'s Program,
+    models: &'s Models,
     memory: &'s mut Memory,
     /// For each slot: those that include it, the rules that ask for it, and what is new in it.
     included_in: Vec<Vec<Slot>>,
@@ -58,7 +58,7 @@ pub(super) struct Solver<'s> {
     /// Structures that are assigned, as pairs of their locations (from, to); the same by object of the first.
     pairs: HashSet<(Loc, Loc)>,
     assigned: HashMap<u32, Vec<(Loc, Loc)>>,
-    linked: HashSet<(u32, Func)>,
+    linked: HashSet<(u32, Loc)>,
     /// The slot that all large sets have become.
     large: Option<Large>,
     /// Slots that include the large set, to become one with it.
@@ -71,10 +71,16 @@ pub(super) struct Solver<'s> {
 }
 
 impl<'s> Solver<'s> {
-    pub(super) fn new(points: &'s mut Points, program: &'s Program, memory: &'s mut Memory) -> Self {
+    pub(super) fn new(
+        points: &'s mut Points,
+        program: &'s Program,
+        models: &'s Models,
+        memory: &'s mut Memory,
+    ) -> Self {
         Self {
             points,
             program,
+            models,
             memory,
             included_in: Vec::new(),
             asked_by: Vec::new(),
@@ -305,23 +311,37 @@ impl<'s> Solver<'s> {
                     }
                 }
             }
-            Rule::Call { arguments, result, .. } => {
+            Rule::Call { arguments, result, heap, .. } => {
                 for target in new {
-                    if let Object::Function(func) = *self.memory.what(*target)
-                        && self.linked.insert((number, func))
-                    {
-                        let parameters =
-                            self.program.func(func).parameters.iter().map(|p| Object::Variable(*p));
-                        for object in parameters.chain([Object::Result(func)]) {
-                            let home = self.memory.whole(object);
-                            self.cell(home);
-                        }
-                        self.points.connect(func, &arguments, result, self.program, self.memory);
-                        self.take_rules();
+                    if self.linked.insert((number, *target)) {
+                        self.enter(*target, &arguments, result, heap);
                     }
                 }
             }
         }
+    }
+
+    /// A call through a pointer enters what it points to.
+    fn enter(&mut self, target: Loc, arguments: &[Slot], result: Slot, heap: Option<Loc>) {
+        match self.memory.what(target) {
+            Object::Function(func) => {
+                let func = *func;
+                let parameters = self.program.func(func).parameters.iter().map(|p| Object::Variable(*p));
+                for object in parameters.chain([Object::Result(func)]) {
+                    let home = self.memory.whole(object);
+                    self.cell(home);
+                }
+                self.points.connect(func, arguments, result, self.program, self.memory);
+            }
+            Object::Library(name) => {
+                let Some(model) = self.models.get(name) else { return };
+                let heap = heap.filter(|_| model.makes_memory());
+                heap.iter().for_each(|heap| _ = self.cell(*heap));
+                self.points.through_library(model, arguments, result, heap);
+            }
+            _ => return,
+        }
+        self.take_rules();
     }
 
     /// Structures are assigned, and one of both sides is large: what lies anywhere in those at `from` may then lie
