@@ -34,4 +34,4 @@ pub use night::{How, NIGHTS, Night};
 pub use pace::Pace;
 pub use plan::{LEAST_MEMORY_BYTES, Means, NoPlan, Plan, STEERING_BYTES, StartRange, WATCHING_BYTES};
 pub use store::{Job, Store, StoreError, is_name};
-pub use verdict::{Tonight, WORSE, by_itself, is_worth_steering, tonight, usual_exit_code};
+pub use verdict::{Tonight, WORSE, by_itself, is_worth_steering, tonight, usual_exit_code, without_plan};

@@ -3,7 +3,8 @@
 //! 1. A job of which no recording is there is watched.
 //! 2. A job that waited for too little ([`is_worth_steering`]) has nothing to gain; it runs alone, and is watched again every
 //!    [`LOOK_AGAIN`]th night, or as soon as a night alone reads much more than the one that was watched.
-//! 3. Else it is steered. When a steered night takes longer than [`WORSE`] times what the job took by itself, steering
+//! 3. So does one for which there is no plan ([`without_plan`]).
+//! 4. Else it is steered. When a steered night takes longer than [`WORSE`] times what the job took by itself, steering
 //!    pauses: for one night, then for three, seven and so on up to a month, so that a job which is better left alone is left
 //!    alone.
 //!    The first night of a pause is watched: what the job does may have changed.
@@ -99,6 +100,19 @@ pub fn tonight(nights: &[Night], has_recording: bool) -> Tonight {
             .unwrap_or_else(|| Tonight::Watch(format!("{why}, and guessing has saved {saved_s:.2} s"))),
         (decided, _) => decided,
     }
+}
+
+/// What to do tonight with a job for which there is no plan, whatever it waits for, and why not: as with one that has nothing to
+/// gain. To watch it would cost something, too.
+#[must_use]
+pub fn without_plan(nights: &[Night], why: String) -> Tonight {
+    let seen = nights.iter().rposition(|night| night.how != How::Alone);
+    let alone = nights.len() - seen.map_or(0, |at| at + 1);
+    let watched = nights.iter().rev().find(|night| night.how == How::Watched);
+    if watched.and_then(|night| night.saved_s).is_some_and(|saved_s| is_worth_guessing(saved_s, watched)) {
+        return doubt(nights).unwrap_or(Tonight::Watch(why));
+    }
+    if alone >= LOOK_AGAIN { Tonight::Watch(why) } else { Tonight::Alone(why) }
 }
 
 /// Whether a job for which guesses are said to have saved something had better run alone tonight.
@@ -318,6 +332,24 @@ mod tests {
             let elapsed_s = if how == How::Steered { 10.3 } else { 10.0 };
             nights.push(Night { how, elapsed_s, ..nights[0].clone() });
         }
+    }
+
+    #[test]
+    fn a_job_without_a_plan_is_looked_at_now_and_then() {
+        let why = || "there is no memory".to_owned();
+        let mut nights = vec![night(How::Watched, 10.0, 6.0)];
+        for _ in 0..3 {
+            for _ in 0..LOOK_AGAIN {
+                assert_eq!(without_plan(&nights, why()), Tonight::Alone(why()));
+                nights.push(night(How::Alone, 10.0, 0.0));
+            }
+            assert_eq!(without_plan(&nights, why()), Tonight::Watch(why()));
+            nights.push(night(How::Watched, 10.0, 6.0));
+        }
+        let steered = [night(How::Watched, 10.0, 6.0), night(How::Steered, 5.0, 1.0)];
+        assert_eq!(kind(without_plan(&steered, why())), How::Alone, "there was a plan last night");
+        let guessed = Night { saved_s: Some(2.0), ..night(How::Watched, 10.0, 6.0) };
+        assert_eq!(kind(without_plan(&[guessed], why())), How::Watched);
     }
 
     #[test]

@@ -26,10 +26,10 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Result;
 use foretell_learn::{
     How, Job, Means, Names, Night, Plan, Store, StoreError, Tonight, WATCHING_BYTES, by_itself, memory,
-    tonight, usual_exit_code,
+    tonight, usual_exit_code, without_plan,
 };
 use foretell_pagecache::keeper::{self, Follow, Kept, Lost, Split, Worker};
-use foretell_recording::{Access, Recording};
+use foretell_recording::{Access, ReadError, Recording};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use self::guessing::Guessed;
@@ -386,7 +386,12 @@ fn decide(wanted: &Wanted, job: Option<&Job>, before: &[Night]) -> (How, String,
         Tonight::Watch(why) => why,
         Tonight::Steer(why) => match plan(wanted, job, before) {
             Ok(plan) => return (How::Steered, why, Some(plan)),
-            Err(problem) => problem,
+            Err(Unplanned::Unknown(problem)) => problem,
+            Err(Unplanned::Impossible(problem)) if wanted.how.is_some() => problem,
+            Err(Unplanned::Impossible(problem)) => match without_plan(before, problem) {
+                Tonight::Watch(why) | Tonight::Steer(why) => why,
+                Tonight::Alone(why) => return (How::Alone, why, None),
+            },
         },
     };
     match memory::free_bytes() {
@@ -398,18 +403,28 @@ fn decide(wanted: &Wanted, job: Option<&Job>, before: &[Night]) -> (How, String,
     }
 }
 
-fn plan(wanted: &Wanted, job: &Job, before: &[Night]) -> Result<Plan, String> {
+/// Why there is no plan.
+enum Unplanned {
+    /// What is known of the job cannot be read.
+    Unknown(String),
+    /// It is known, and there is nothing to be done, or no memory to do it in.
+    Impossible(String),
+}
+
+fn plan(wanted: &Wanted, job: &Job, before: &[Night]) -> Result<Plan, Unplanned> {
     let usable_bytes = memory::usable_bytes().unwrap_or(u64::MAX);
     let most_accesses = usize::try_from(usable_bytes / MEMORY_SHARE / ACCESS_BYTES).unwrap_or(usize::MAX);
-    let recording =
-        Recording::read_within(job.recording(), most_accesses).map_err(|error| error.to_string())?;
+    let recording = Recording::read_within(job.recording(), most_accesses).map_err(|error| match error {
+        ReadError::Limit { .. } => Unplanned::Impossible(error.to_string()),
+        error => Unplanned::Unknown(error.to_string()),
+    })?;
     let means = Means {
         usable_bytes,
         free_bytes: memory::free_bytes().unwrap_or(u64::MAX).saturating_sub(memory::own_mapped_bytes()),
         job_bytes: own_bytes(before),
         most_bytes: wanted.most_bytes,
     };
-    Plan::new(&recording, means).map_err(|problem| problem.to_string())
+    Plan::new(&recording, means).map_err(|problem| Unplanned::Impossible(problem.to_string()))
 }
 
 /// What the job needs for itself, as far as it is known: of the last night on which that was looked at.
