@@ -122,10 +122,21 @@ def test_what_is_not_there_and_what_is_refused_are_different(store: Store) -> No
 def test_nobody_at_the_address_is_told_as_that() -> None:
     with serving() as gone:
         target = gone.target
-    fs = ForetellFileSystem(target_protocol="s3", target_options=target, timeout=2, skip_instance_cache=True)
-    for act in (fs.cat_file, fs.exists, fs.ls):
-        with pytest.raises(OSError, match="Connection refused"):
-            act("bucket/a")
+    fs = ForetellFileSystem(target_protocol="s3", target_options=target, timeout=8, skip_instance_cache=True)
+    with pytest.raises(OSError, match="Connection refused"):
+        fs.exists("bucket/a")
+
+
+def test_who_does_not_answer_in_time_is_late_wherever(store: Store) -> None:
+    store.objects["bucket/a"] = b"1"
+    fs = file_system(store, timeout=0.5)
+    store.gate.clear()
+    try:
+        for act in (fs.info, fs.exists, fs.ls, fs.cat_file):
+            with pytest.raises(TimeoutError, match="no answer within 0.5 s"):
+                act("bucket/a")
+    finally:
+        store.gate.set()
 
 
 def test_a_folder_of_a_console_is_a_folder(store: Store) -> None:

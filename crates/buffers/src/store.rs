@@ -92,7 +92,9 @@ impl Place {
         let init_backoff = (max_backoff / 4).min(usual.init_backoff);
         let backoff = BackoffConfig { init_backoff, max_backoff, ..usual };
         let retry = RetryConfig { retry_timeout: options.timeout * 3 / 4, backoff, ..RetryConfig::default() };
-        let attempt = format!("{} ms", options.timeout.min(ATTEMPT).as_millis());
+        // Who is late at the pool's time-out is found out by the pool, which says so.
+        let attempt = options.timeout.saturating_add(Duration::from_secs(1)).min(ATTEMPT);
+        let attempt = format!("{} ms", attempt.as_millis());
         let connect = format!("{} ms", options.timeout.min(CONNECT).as_millis());
         let longest = (options.timeout / 2).min(CREDENTIALS);
         // Lines that differ by the types alone.
