@@ -298,13 +298,13 @@ impl Pool {
         budget_bytes: &Bound<'_, PyAny>,
         part_bytes: Option<&Bound<'_, PyAny>>,
         timeout: Option<f64>,
-        requests: Option<usize>,
-        threads: Option<usize>,
+        requests: Option<&Bound<'_, PyAny>>,
+        threads: Option<&Bound<'_, PyAny>>,
         policy: Option<&str>,
         disk_dir: Option<PathBuf>,
         disk_bytes: Option<&Bound<'_, PyAny>>,
         options: Option<&Bound<'_, PyDict>>,
-        recorded_references: Option<u32>,
+        recorded_references: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Pool> {
         let mut chosen = buffers::Options::new(number::part("budget_bytes", budget_bytes)?);
         if let Some(part_bytes) = part_bytes {
@@ -318,9 +318,16 @@ impl Pool {
         chosen.disk_dir = disk_dir;
         chosen.disk_bytes = disk_bytes.map_or(Ok(0), |bytes| number::part("disk_bytes", bytes))?;
         chosen.keep_waiting = Some(keep_waiting);
-        chosen.requests = requests.unwrap_or(chosen.requests);
-        chosen.threads = threads.unwrap_or(chosen.threads);
-        chosen.recorded_references = recorded_references.unwrap_or(0);
+        if let Some(requests) = requests {
+            chosen.requests = usize::try_from(number::part("requests", requests)?)?;
+        }
+        if let Some(threads) = threads {
+            chosen.threads = usize::try_from(number::part("threads", threads)?)?;
+        }
+        if let Some(references) = recorded_references {
+            let given = number::part("recorded_references", references)?;
+            chosen.recorded_references = u32::try_from(given).unwrap_or(u32::MAX);
+        }
         if let Some(name) = policy {
             let names = || Policy::names().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
             let wrong =

@@ -202,15 +202,14 @@ impl Shared {
                         (queue.0.next(), queue.1.clone())
                     };
                     let Some((number, thing)) = next else { return };
-                    let late = || Fault::Failed(format!("no answer within {} s", timeout.as_secs_f64()));
                     let outcome = match failed {
                         Some(fault) => Err(fault),
                         None => {
                             let outcome = tokio::time::timeout(timeout, act(thing)).await;
-                            outcome.unwrap_or_else(|_| Err(late()))
+                            outcome.unwrap_or_else(|_| Err(Fault::Late(timeout)))
                         }
                     };
-                    if let Err(fault @ Fault::Failed(_)) = &outcome {
+                    if let Err(fault @ (Fault::Failed(_) | Fault::Late(_))) = &outcome {
                         queue.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(fault.clone());
                     }
                     if answer.send((number, outcome)).is_err() {

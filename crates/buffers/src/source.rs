@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::error::Error;
 
@@ -56,6 +56,8 @@ pub enum Fault {
     Changed,
     /// The store refuses.
     Denied(String),
+    /// Nothing was answered for so long.
+    Late(Duration),
     /// Something else, in the words of the store.
     Failed(String),
 }
@@ -67,6 +69,7 @@ impl Fault {
             Fault::NotFound => Error::NotFound { url },
             Fault::Changed => Error::Changed { url },
             Fault::Denied(why) => Error::Denied { url, why },
+            Fault::Late(after) => Error::TimedOut { url, after },
             Fault::Failed(why) => Error::Failed { url, why },
         }
     }
@@ -99,8 +102,6 @@ pub trait Source: Send + Sync + 'static {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

@@ -19,8 +19,8 @@ use object_store::http::HttpBuilder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
-    ClientOptions, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, ObjectStoreScheme,
-    RetryConfig,
+    BackoffConfig, ClientOptions, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt,
+    ObjectStoreScheme, RetryConfig,
 };
 use url::{Position, Url};
 
@@ -36,6 +36,9 @@ const ATTEMPT: Duration = Duration::from_secs(30);
 /// Credentials are there by then: a machine that has some of its own is told them in milliseconds, and a service that gives
 /// them out for a secret has answered. The library asks two hosts for Google's, each as long as it repeats requests.
 const CREDENTIALS: Duration = Duration::from_secs(10);
+
+/// Bytes before a range that are read past of a server that gives no ranges.
+const MOST_SKIPPED: usize = 64 << 20;
 
 /// Where Amazon's, Microsoft's and Google's machines are told their credentials.
 const METADATA: [&str; 2] = ["//169.254.169.254/", "//metadata.google.internal/"];
@@ -58,6 +61,18 @@ impl Place {
             return Err(Error::UnknownScheme { url: given.to_owned() });
         }
         let (scheme, path) = ObjectStoreScheme::parse(&url).map_err(|error| no_url(error.to_string()))?;
+        let is_http = matches!(url.scheme(), "http" | "https");
+        if !is_http && (url.query().is_some() || url.fragment().is_some()) {
+            // Without them it would be another object.
+            return Err(no_url("'?' and '#' of a key are written %3F and %23".to_owned()));
+        }
+        if is_http && let Some(query) = url.query() {
+            // Only the server knows what that means: what has another query is in another store.
+            let scheme = ObjectStoreScheme::Http;
+            let path = Path::from_url_path(url.path()).map_err(|error| no_url(error.to_string()))?;
+            let name = format!("{}/?{query}", &url[..Position::BeforePath]);
+            return Ok(Place { name, url, scheme, path: path.to_string() });
+        }
         // Of an address with the bucket in its path, the bucket names the store as well.
         let segments = |path: &str| path.split('/').filter(|segment| !segment.is_empty()).count();
         let in_path = segments(url.path()).saturating_sub(segments(path.as_ref()));
@@ -71,8 +86,15 @@ impl Place {
         let wrong =
             |error: object_store::Error| Error::Store { url: self.url.to_string(), why: one_line(&error) };
         let unknown = |name: &str| Error::UnknownOption { url: self.url.to_string(), name: name.to_owned() };
-        let retry = RetryConfig { retry_timeout: options.timeout, ..RetryConfig::default() };
-        let attempt = format!("{} ms", options.timeout.min(ATTEMPT).as_millis());
+        // What the store said last is known before the time-out, which says nothing.
+        let usual = BackoffConfig::default();
+        let max_backoff = (options.timeout / 8).min(usual.max_backoff);
+        let init_backoff = (max_backoff / 4).min(usual.init_backoff);
+        let backoff = BackoffConfig { init_backoff, max_backoff, ..usual };
+        let retry = RetryConfig { retry_timeout: options.timeout * 3 / 4, backoff, ..RetryConfig::default() };
+        // Who is late at the pool's time-out is found out by the pool, which says so.
+        let attempt = options.timeout.saturating_add(Duration::from_secs(1)).min(ATTEMPT);
+        let attempt = format!("{} ms", attempt.as_millis());
         let connect = format!("{} ms", options.timeout.min(CONNECT).as_millis());
         let longest = (options.timeout / 2).min(CREDENTIALS);
         // Lines that differ by the types alone.
@@ -118,9 +140,15 @@ impl Place {
                 }
                 // Who asks for http:// has allowed it.
                 let client = client.with_allow_http(self.url.scheme() == "http");
-                let address = self.url[..Position::BeforePath].to_owned();
-                let builder = HttpBuilder::new().with_url(address).with_retry(retry);
-                Box::new(builder.with_client_options(client).build().map_err(wrong)?)
+                let query = self.url.query().map(|query| format!("/?{query}")).unwrap_or_default();
+                let address = format!("{}{query}", &self.url[..Position::BeforePath]);
+                let builder = HttpBuilder::new().with_url(address).with_client_options(client);
+                // A server that has no listings says so as often as it is asked.
+                let once = RetryConfig { max_retries: 0, ..retry.clone() };
+                let lists = builder.clone().with_retry(once).build().map_err(wrong)?;
+                let mut store = Store::new(Box::new(builder.with_retry(retry).build().map_err(wrong)?));
+                store.lists = Some(Box::new(lists));
+                return Ok(store);
             }
             _ => return Err(Error::UnknownScheme { url: self.url.to_string() }),
         };
@@ -148,6 +176,10 @@ pub struct Store {
     store: Box<dyn ObjectStore>,
     /// `None` where requests are not signed.
     credentials: Option<Credentials>,
+    /// Who is asked for listings, if it is somebody else.
+    lists: Option<Box<dyn ObjectStore>>,
+    /// It answers with whole objects, whatever range is asked for.
+    is_whole: AtomicBool,
 }
 
 /// Asks once for the credentials that requests are signed with, so that who has none is told so in time, and is not told
@@ -199,7 +231,7 @@ impl Store {
     /// Wraps a store.
     #[must_use]
     pub fn new(store: Box<dyn ObjectStore>) -> Store {
-        Store { store, credentials: None }
+        Store { store, credentials: None, lists: None, is_whole: AtomicBool::new(false) }
     }
 
     /// The store, once there is what its requests are signed with.
@@ -227,19 +259,41 @@ impl Source for Store {
             // A weak ETag never matches in a condition, and listings give dates that are more exact than conditions can
             // say: those are compared with the answer's.
             let strong = pinned.etag.clone().filter(|etag| !etag.starts_with("W/"));
-            let options = GetOptions {
+            let options = |range| GetOptions {
                 version: pinned.version.clone().filter(|_| pinned.etag.is_none()),
-                if_match: strong,
-                range: Some(GetRange::Bounded(range)),
+                if_match: strong.clone(),
+                range,
                 ..GetOptions::default()
             };
-            let answer = self.ready().await?.get_opts(&location(path)?, options).await.map_err(fault)?;
+            let (store, at) = (self.ready().await?, location(path)?);
+            let bounded = (!self.is_whole.load(Ordering::Relaxed)).then(|| GetRange::Bounded(range.clone()));
+            let answer = match store.get_opts(&at, options(bounded)).await {
+                Err(object_store::Error::NotSupported { .. }) => {
+                    self.is_whole.store(true, Ordering::Relaxed);
+                    store.get_opts(&at, options(None)).await
+                }
+                answer => answer,
+            };
+            let answer = answer.map_err(fault)?;
             if !pinned.is_same(&stamp(answer.meta.clone())) {
                 return Err(Fault::Changed);
             }
+            let mut before = range.start.saturating_sub(answer.range.start) as usize;
+            if before > MOST_SKIPPED {
+                let most = MOST_SKIPPED >> 20;
+                let why =
+                    format!("its server gives no ranges, no request can begin behind the first {most} MiB");
+                return Err(Fault::Failed(why));
+            }
+            let mut left = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
             let mut chunks = answer.into_stream();
             while let Some(chunk) = chunks.next().await {
-                if !sink(&chunk.map_err(fault)?) {
+                let chunk = chunk.map_err(fault)?;
+                let skipped = before.min(chunk.len());
+                before -= skipped;
+                let wanted = &chunk[skipped..chunk.len().min(skipped.saturating_add(left))];
+                left -= wanted.len();
+                if !wanted.is_empty() && !sink(wanted) || left == 0 {
                     break;
                 }
             }
@@ -251,22 +305,37 @@ impl Source for Store {
         Box::pin(async move {
             let prefix = location(path)?;
             let store = self.ready().await?;
+            let store = self.lists.as_deref().unwrap_or(store);
             let object =
                 |meta: ObjectMeta| Entry { path: meta.location.to_string(), stamp: Some(stamp(meta)) };
             if deep {
                 let mut found = store.list(Some(&prefix)).take(most + 1);
                 let mut entries = Vec::new();
                 while let Some(meta) = found.next().await {
-                    entries.push(object(meta.map_err(fault)?));
+                    let entry = object(meta.map_err(list_fault)?);
+                    if entries.last().is_some_and(|last| marks_folder(last, &entry.path)) {
+                        entries.pop();
+                    }
+                    entries.push(entry);
                 }
+                entries.retain(|entry| entry.path != path);
                 return Ok(entries);
             }
-            let found = store.list_with_delimiter(Some(&prefix)).await.map_err(fault)?;
+            let found = store.list_with_delimiter(Some(&prefix)).await.map_err(list_fault)?;
             let folders = found.common_prefixes.into_iter();
             let folders = folders.map(|path| Entry { path: path.to_string(), stamp: None });
-            Ok(folders.chain(found.objects.into_iter().map(object)).take(most + 1).collect())
+            // The folder is not in itself, but an object that marks it is.
+            let objects = found.objects.into_iter().map(object).filter(|entry| entry.path != path);
+            Ok(folders.chain(objects).take(most + 1).collect())
         })
     }
+}
+
+/// Is an object what a console makes for a folder: empty, with a slash at the end of its key, which the library leaves out?
+/// In a listing it stands right before what lies in the folder.
+fn marks_folder(entry: &Entry, next: &str) -> bool {
+    let is_empty = entry.stamp.as_ref().is_some_and(|stamp| stamp.length == 0);
+    is_empty && next.strip_prefix(&entry.path).is_some_and(|rest| rest.starts_with('/'))
 }
 
 fn location(path: &str) -> Result<Path, Fault> {
@@ -282,6 +351,10 @@ fn stamp(meta: ObjectMeta) -> Stamp {
 
 fn fault(error: object_store::Error) -> Fault {
     match error {
+        // The library takes it for a folder.
+        object_store::Error::NotFound { .. } if status(&error) == Some(405) => {
+            Fault::Failed("its server does not allow what asks for the length (HEAD)".to_owned())
+        }
         object_store::Error::NotFound { .. } => Fault::NotFound,
         object_store::Error::Precondition { .. } => Fault::Changed,
         object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
@@ -293,18 +366,58 @@ fn fault(error: object_store::Error) -> Fault {
             if METADATA.iter().any(|host| why.contains(host)) {
                 return Fault::Denied("none were given, and this machine has none of its own".to_owned());
             }
-            Fault::Failed(why)
+            let of_files = |cause: &(dyn std::error::Error + 'static)| {
+                let error: Option<&std::io::Error> = cause.downcast_ref();
+                error.is_some_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+            };
+            if causes(&error).any(of_files) { Fault::Denied(why) } else { Fault::Failed(why) }
         }
     }
 }
 
-/// What the library says, without the line ends of servers' answers, and not without end.
-fn one_line(error: &object_store::Error) -> String {
-    const MOST: usize = 300;
+/// The same of a listing, of which the library says no more than that it failed.
+fn list_fault(error: object_store::Error) -> Fault {
+    if !matches!(error, object_store::Error::Generic { .. }) {
+        return fault(error);
+    }
+    match status(&error) {
+        Some(401 | 403) => Fault::Denied(one_line(&error)),
+        Some(404) => Fault::NotFound,
+        // Any server that does not speak WebDAV.
+        Some(405 | 501) => Fault::Failed("its server has no listings".to_owned()),
+        _ => fault(error),
+    }
+}
+
+/// What a server's answer was, as the library names it.
+fn status(error: &object_store::Error) -> Option<u16> {
     let text = error.to_string();
+    let (_, said) = text.split_once("non-2xx status code: ")?;
+    said.get(..3)?.parse().ok()
+}
+
+fn causes<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(error.source(), |cause| cause.source())
+}
+
+/// What the library says and the last cause of it, without the line ends of servers' answers, and not without end.
+fn one_line(error: &object_store::Error) -> String {
+    let said = cut_line(&error.to_string(), 300);
+    let cause = causes(error).last().map(|cause| cut_line(&cause.to_string(), 100));
+    match cause {
+        Some(cause) if !cause.is_empty() && !said.contains(cause.trim_end_matches(" ...")) => {
+            format!("{said}: {cause}")
+        }
+        _ => said,
+    }
+}
+
+fn cut_line(text: &str, most: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line = words.join(" ");
-    match line.char_indices().nth(MOST) {
+    match line.char_indices().nth(most) {
         Some((end, _)) => format!("{} ...", &line[..end]),
         None => line,
     }
@@ -325,6 +438,46 @@ mod tests {
         let path_style = "https://s3.eu-west-1.amazonaws.com";
         assert_eq!(parsed(&format!("{path_style}/b/k%20/l")), (format!("{path_style}/b"), "k /l".to_owned()));
         assert_eq!(parsed("gs://bucket/k").0, "gs://bucket");
+    }
+
+    #[test]
+    fn a_query_is_of_the_server_and_no_key_loses_its_end() {
+        let parsed = |url: &str| Place::parse(url).map(|place| (place.name, place.path));
+        let (one, other) = (parsed("http://host/a?x=1").unwrap(), parsed("http://host/a?x=2").unwrap());
+        assert_eq!((&*one.0, &*one.1, &*other.0), ("http://host/?x=1", "a", "http://host/?x=2"));
+        let old = parsed("https://bucket.s3.amazonaws.com/k?versionId=7").unwrap();
+        assert_eq!(old, ("https://bucket.s3.amazonaws.com/?versionId=7".to_owned(), "k".to_owned()));
+        for url in ["s3://bucket/a#b", "s3://bucket/a?b", "gs://bucket/a#", "file:///a?b"] {
+            let error = parsed(url).unwrap_err();
+            assert!(matches!(error, Error::NotAUrl { .. }) && error.to_string().contains("%23"), "{error}");
+        }
+        assert_eq!(parsed("s3://bucket/a%23b%3Fc").unwrap().1, "a#b?c");
+    }
+
+    #[test]
+    fn what_a_listing_fails_with_is_told_apart() {
+        let said = |status: &str| {
+            let source = format!(
+                "Error performing GET http://h/b - Server returned non-2xx status code: {status}: <x>"
+            );
+            list_fault(object_store::Error::Generic { store: "S3", source: source.into() })
+        };
+        assert_eq!(said("404 Not Found"), Fault::NotFound);
+        assert!(matches!(said("403 Forbidden"), Fault::Denied(why) if why.contains("403")));
+        assert_eq!(said("501 Not Implemented"), Fault::Failed("its server has no listings".to_owned()));
+        assert!(matches!(said("500 Error"), Fault::Failed(why) if why.contains("500 Error")));
+    }
+
+    #[test]
+    fn the_last_cause_is_told() {
+        let refused = std::io::Error::other(std::io::Error::other("connection\nrefused"));
+        let error = object_store::Error::Generic { store: "S3", source: refused.into() };
+        assert!(one_line(&error).contains("connection refused"), "{}", one_line(&error));
+        let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        assert!(matches!(
+            fault(object_store::Error::Generic { store: "file", source: denied.into() }),
+            Fault::Denied(_)
+        ));
     }
 
     #[test]

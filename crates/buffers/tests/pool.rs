@@ -316,7 +316,8 @@ fn a_store_that_nobody_answers_for_fails_in_time() {
     brief.timeout = Duration::from_millis(300);
     let pool = Pool::new(brief).unwrap();
     let error = pool.open(&format!("http://127.0.0.1:{port}/a")).unwrap_err();
-    assert!(matches!(error, Error::Failed { .. }), "{error}");
+    // Where the machine has much to do, the time-out is earlier than the last answer.
+    assert!(matches!(error, Error::Failed { .. } | Error::TimedOut { .. }), "{error}");
     assert_eq!(error.to_string().lines().count(), 1);
     // Nor does each of many take its time in turn.
     let urls: Vec<String> = (0..2000).map(|at| format!("http://127.0.0.1:{port}/{at}")).collect();
@@ -324,7 +325,7 @@ fn a_store_that_nobody_answers_for_fails_in_time() {
     let began = Instant::now();
     let opened = pool.open_all(&urls).unwrap();
     assert!(began.elapsed() < Duration::from_secs(8), "30 times as long otherwise");
-    assert!(opened.iter().all(|object| matches!(object, Err(Error::Failed { .. }))));
+    assert!(opened.iter().all(|object| matches!(object, Err(Error::Failed { .. } | Error::TimedOut { .. }))));
 }
 
 #[test]

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
 from fsspec.asyn import (  # type: ignore[import-untyped]
@@ -46,6 +48,45 @@ async def waited(
     if _threads is None:
         _threads = ThreadPoolExecutor(_THREADS, "foretell")
     return await asyncio.get_running_loop().run_in_executor(_threads, partial(function, *args, **kwargs))
+
+
+def together(
+    function: Callable[..., Result], calls: list[tuple[Any, ...]], at_a_time: int, keep_errors: bool
+) -> list[Result | Exception]:
+    """What a function that waits returns for each of some arguments, some calls at a time.
+
+    Errors stand in the place of what they failed, or the first one is raised. Neither that nor Ctrl-C waits for calls that are
+    under way: their threads are those of nobody, and end with their calls, or with the program.
+    """
+    left = iter(range(len(calls)))
+    results: list[Any] = [None] * len(calls)
+    ended: SimpleQueue[BaseException | None] = SimpleQueue()
+    given_up = threading.Event()
+
+    def run() -> None:
+        # One after the other takes from what is left: an iterator of a range is safe to share.
+        for at in left:
+            if given_up.is_set():
+                return
+            try:
+                results[at] = function(*calls[at])
+            except BaseException as error:
+                if not (keep_errors and isinstance(error, Exception)):
+                    ended.put(error)
+                    return
+                results[at] = error
+        ended.put(None)
+
+    count = min(at_a_time, len(calls))
+    for _ in range(count):
+        threading.Thread(target=run, name="foretell", daemon=True).start()
+    try:
+        for _ in range(count):
+            if (error := ended.get()) is not None:
+                raise error
+    finally:
+        given_up.set()
+    return results
 
 
 class Waiting(AsyncFileSystem):  # type: ignore[misc]

@@ -22,7 +22,6 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any
@@ -30,9 +29,9 @@ from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 from fsspec.implementations.chained import ChainedFileSystem  # type: ignore[import-untyped]
-from fsspec.spec import AbstractBufferedFile  # type: ignore[import-untyped]
 
-from foretell._waiting import Waiting
+from foretell._file import ForetellFile
+from foretell._waiting import Waiting, together
 from foretell.pool import ChangedError, Object, Pool, Stamp, Statistics
 
 __all__ = ["ForetellFile", "ForetellFileSystem"]
@@ -84,6 +83,10 @@ def _last_hop(protocol: str | None, options: Mapping[str, Any]) -> dict[str, Any
     return options
 
 
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _store_options(given: Mapping[str, Any]) -> dict[str, str]:
     """Options of a file system of fsspec, as the store calls them."""
     options: dict[str, str] = {}
@@ -93,7 +96,7 @@ def _store_options(given: Mapping[str, Any]) -> dict[str, str]:
         elif name not in _NAMES:
             raise ValueError(f"target_options: '{name}' is not understood; name it in options as its store does")
         elif value is not None:
-            options[_NAMES[name]] = str(value).lower() if isinstance(value, bool) else str(value)
+            options[_NAMES[name]] = _text(value)
     if options.get("endpoint", "").startswith("http://"):
         options["allow_http"] = "true"
     return options
@@ -196,7 +199,7 @@ class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
             "disk_bytes": disk_bytes,
             "options": {
                 **_store_options(_last_hop(target_protocol, target_options or {})),
-                **(options or {}),
+                **{name: _text(value) for name, value in (options or {}).items()},
             },
             "recorded_references": recorded_references,
         }
@@ -258,6 +261,9 @@ class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
         if self.target_protocol is None:
             raise ValueError(f"{path}: without target_protocol a URL is needed")
         scheme = _SCHEMES.get(self.target_protocol, self.target_protocol)
+        if scheme == "file":
+            # fsspec leaves nothing of the root.
+            path = os.path.abspath(os.path.expanduser(path)) if path else "/"
         return f"{scheme}://{quote(path)}"
 
     def _remember(self, kept: OrderedDict[str, Any], url: str, value: Any) -> None:
@@ -357,6 +363,8 @@ class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
     def _listed(self, path: str, *, deep: bool) -> list[dict[str, Any]]:
         state = self._state
         base = self._strip_protocol(path).rstrip("/")
+        if self._is_above_all(base):
+            raise NotImplementedError("buckets are not listed: name one")
         # What the store calls a path begins after its bucket, host or root; what fsspec calls it, with that.
         url = self._url(base)
         listed = state.pool.list(url, deep=deep)
@@ -365,11 +373,19 @@ class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
             for name, stamp in listed:
                 full = self._full(base, name)
                 if stamp is None:
+                    # Something empty of the same name is what marks the folder, not known as that where all was listed.
+                    if (known := state.stamps.get(self._url(full))) is not None and known.length == 0:
+                        state.objects.pop(self._url(full), None)
+                        del state.stamps[self._url(full)]
                     entries.append({"name": full, "size": 0, "type": "directory"})
                 else:
                     self._remember(state.stamps, self._url(full), stamp)
                     entries.append(self._describe(full, stamp))
         return entries
+
+    def _is_above_all(self, path: str) -> bool:
+        """Is this what all buckets lie in?"""
+        return not path.strip("/") and _SCHEMES.get(str(self.target_protocol), self.target_protocol) != "file"
 
     def _full(self, base: str, name: str) -> str:
         if self.target_protocol in ("file", "local"):
@@ -402,30 +418,54 @@ class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
         maxdepth: int | None = None,
         withdirs: bool = False,
         detail: bool = False,
+        prefix: str = "",
         **kwargs: Any,
     ) -> Any:
-        """All files under a path, by as few requests as their store needs."""
+        """All files under a path, by as few requests as their store needs; with a prefix, those that go on with it."""
         if maxdepth is not None or withdirs:
-            return super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **kwargs)
-        found = {entry["name"]: entry for entry in self._listed(path, deep=True)}
-        if not found and self.isfile(path):
-            found = {entry["name"]: entry for entry in [self.info(path)]}
-        names = sorted(found)
+            found = super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=True, **kwargs)
+        else:
+            found = {entry["name"]: entry for entry in self._listed(path, deep=True)}
+            if not found and self.isfile(path):
+                found = {entry["name"]: entry for entry in [self.info(path)]}
+        begin = f"{self._strip_protocol(path).rstrip('/')}/{prefix}"
+        names = sorted(name for name in found if not prefix or name.startswith(begin))
         return {name: found[name] for name in names} if detail else names
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
         """What is known of a path."""
         path = self._strip_protocol(path)
+        if not path.strip("/"):
+            return {"name": path, "size": 0, "type": "directory"}
         # A bucket is no object.
-        if "/" in path or self.target_protocol is None:
+        if "/" in path or self.target_protocol in (None, "file", "local"):
             try:
                 return self._describe(path, self._objects([path])[0].stamp)
             except FileNotFoundError:
-                if not self._listed(path, deep=False):
+                if not self._is_folder(path):
                     raise
         elif not self._listed(path, deep=False):
             raise FileNotFoundError(f"{path}: nothing is there")
         return {"name": path, "size": 0, "type": "directory"}
+
+    def _is_folder(self, path: str) -> bool:
+        try:
+            return bool(self._listed(path, deep=False))
+        except FileNotFoundError:
+            return False
+        except OSError:
+            # Most servers of HTTP list nothing.
+            if self._url(path).startswith(("http://", "https://")):
+                return False
+            raise
+
+    def exists(self, path: str, **kwargs: Any) -> bool:
+        """Is there something? A store that refuses or fails has not said no: that raises what it raises elsewhere."""
+        try:
+            self.info(path, **kwargs)
+        except FileNotFoundError:
+            return False
+        return True
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
         """The bytes of a file, or a part of them."""
@@ -452,16 +492,7 @@ class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
     def _together(
         self, paths: list[str], starts: list[int | None], ends: list[int | None], on_error: str
     ) -> list[Any]:
-        def one(path: str, start: int | None, end: int | None) -> Any:
-            try:
-                return self.cat_file(path, start, end)
-            except Exception as error:
-                if on_error == "raise":
-                    raise
-                return error
-
-        with ThreadPoolExecutor(min(_TOGETHER, len(paths) + 1)) as threads:
-            return list(threads.map(one, paths, starts, ends))
+        return together(self.cat_file, list(zip(paths, starts, ends)), _TOGETHER, on_error != "raise")
 
     def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> ForetellFile:
         if mode != "rb":
@@ -483,43 +514,8 @@ class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
     def _read_only(self, path: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"{path}: foretell only reads")
 
-    cp_file = mkdir = makedirs = pipe_file = rm = rm_file = touch = _read_only
+    cp_file = mkdir = makedirs = pipe_file = rm = rm_file = rmdir = touch = _read_only
 
     def put_file(self, lpath: Any, rpath: Any, *args: Any, **kwargs: Any) -> Any:
         """Nothing is written."""
         self._read_only(rpath)
-
-
-_UNCACHED = {"cache_type": "none", "cache_options": None}
-
-
-class ForetellFile(AbstractBufferedFile):  # type: ignore[misc]
-    """An open file, in the state that it had when it was opened: reads come from the pool."""
-
-    def __init__(self, fs: ForetellFileSystem, path: str, one: Object, **kwargs: Any) -> None:
-        self._one = one
-        self._pool = fs.pool
-        # What is kept, the pool keeps. The size of what was pickled may be another one by now.
-        super().__init__(fs, path, "rb", **{**kwargs, **_UNCACHED, "size": one.length})
-
-    def _current(self) -> Object:
-        if self._pool is not (pool := self.fs.pool):
-            # Forked, or without a parent: the same state by another pool.
-            self._one = pool.open(self._one.url, self._one.stamp)
-            self._pool = pool
-        return self._one
-
-    def _fetch_range(self, start: int, end: int) -> bytes:
-        try:
-            return self._current().read(start, max(0, min(end, self.size) - start))
-        except ChangedError:
-            self.fs._forget(self.path)
-            raise
-
-    def read_range(self, start: int, end: int) -> bytes:
-        """The bytes from start to end, wherever the file is read at."""
-        return self._fetch_range(start, end)
-
-    def read_now(self, start: int, end: int) -> bytes | None:
-        """The same, if they are in memory."""
-        return self._current().read_now(start, max(0, end - start))
