@@ -12,6 +12,7 @@
 //! - [`Lists`]: what a recorded run read, without asking for its files.
 //! - [`Pace`]: how far it had come at what time.
 //! - [`Finder`]: where these files are tonight, found while the job runs; [`Locator`]: those that bear another name.
+//! - [`memory`], [`tasks`]: what room there is for the job and for us, of the machine and of control groups.
 //!
 //! Nothing in here starts a program or asks the kernel for more than names, sizes and what room there is.
 

@@ -15,9 +15,10 @@ use foretell_learn::Pace;
 
 /// Times what the job takes by itself.
 const SHARE: f64 = 1.1;
-/// And so much more: a short job ends before it is worth to judge it,
+/// And so much more: a short job ends before it is worth to judge it.
 const LEAST: Duration = Duration::from_secs(1);
-/// and before a longer one reads what is known of it, it may go through directories that are not fetched ahead.
+/// A longer job is given this share of its time as well, as it may go through directories before it reads what is known of it;
+/// in all no more than so long.
 const LEAST_SHARE: f64 = 0.05;
 const LEAST_AT_MOST: Duration = Duration::from_secs(3);
 /// It is asked no more often.
