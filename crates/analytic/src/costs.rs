@@ -17,8 +17,8 @@
 
 use foretell_device::{DeviceParameters, DiskParameters, Model};
 
+pub use crate::limits::{Limit, LimitKind};
 use crate::measured::Measured;
-
 use crate::surface::Surface;
 
 /// A device as the model sees it. Times in ms, rates in bytes/ms.
@@ -42,26 +42,6 @@ pub struct Costs {
     pub arm: Option<Arm>,
     /// Its tables, if it was measured; the numbers above are then a summary of them.
     pub measured: Option<Measured>,
-}
-
-/// A rate of the whole device.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limit {
-    /// What it counts.
-    pub kind: LimitKind,
-    /// Operations or bytes in a ms.
-    pub per_ms: f64,
-    /// Operations or bytes at once.
-    pub burst: f64,
-}
-
-/// What a [`Limit`] counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LimitKind {
-    /// Requests.
-    Operations,
-    /// Bytes.
-    Bytes,
 }
 
 /// The moving parts of a disk.

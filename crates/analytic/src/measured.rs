@@ -19,9 +19,9 @@
 
 use foretell_device::{Host, MeasuredParameters};
 
-use crate::costs::{Limit, LimitKind};
+use crate::evaluation::{Bound, Causes, Evaluation};
+use crate::limits::{Limit, LimitKind};
 use crate::pipeline;
-use crate::predict::{Bound, Causes, Evaluation};
 use crate::readahead::Windows;
 use crate::workload::{Pattern, Prefetching, Workload};
 

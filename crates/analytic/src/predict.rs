@@ -42,8 +42,11 @@
 use foretell_device::DeviceParameters;
 
 use crate::arm::{self, Streams};
-use crate::costs::{Costs, LimitKind};
+use crate::costs::Costs;
+pub use crate::evaluation::Bound;
+use crate::evaluation::{Causes, Evaluation};
 use crate::ffs::FileSystem;
+use crate::limits::LimitKind;
 use crate::pipeline;
 use crate::readahead::{self, Windows};
 use crate::workload::{Pattern, Prefetching, Workload, WorkloadError};
@@ -65,21 +68,6 @@ pub struct Prediction {
     pub saved: Saved,
 }
 
-/// What limits a workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound {
-    /// Each request waits for the one before.
-    Latency,
-    /// The device is busy all the time.
-    Device,
-    /// Operations a second.
-    Operations,
-    /// Bytes a second.
-    Bytes,
-    /// The computation; reads are hidden behind it.
-    Computation,
-}
-
 /// ms that each cause takes off the time; negative if it costs time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Saved {
@@ -93,16 +81,6 @@ pub struct Saved {
     pub parallel_ms: f64,
     /// Computation meanwhile.
     pub overlap_ms: f64,
-}
-
-/// The causes that are switched on.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Causes {
-    pub(crate) device_readahead: bool,
-    pub(crate) overhead: bool,
-    pub(crate) positioning: bool,
-    pub(crate) parallel: bool,
-    pub(crate) overlap: bool,
 }
 
 /// Bytes of an FFS block, and of an indirect block.
@@ -140,12 +118,6 @@ pub fn predict(device: &DeviceParameters, workload: &Workload) -> Result<Predict
     let Evaluation { time_ms, device_reads, bound } = evaluate(&costs, workload, causes);
     let computation_ms = workload.reads() as f64 * workload.think_ms();
     Ok(Prediction { time_ms, computation_ms, unprefetched_ms, device_reads, bound, saved })
-}
-
-pub(crate) struct Evaluation {
-    pub(crate) time_ms: f64,
-    pub(crate) device_reads: u64,
-    pub(crate) bound: Bound,
 }
 
 /// How the disk places a stream's requests.
