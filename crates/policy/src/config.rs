@@ -1,7 +1,7 @@
 //! Everything about the policy that can be chosen, with its default and where that comes from.
 
 use crate::ids::Nanos;
-use crate::planner::Prefetch;
+use crate::prefetch::Prefetch;
 
 /// Whose view of the cache is the truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

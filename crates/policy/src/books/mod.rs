@@ -21,14 +21,15 @@ mod ownership;
 mod references;
 mod residency;
 mod room;
+mod touch;
 
 use std::collections::VecDeque;
 
 use credit::Credit;
 
 pub(crate) use desk::Desk;
-pub(crate) use references::Touch;
 pub(crate) use residency::Load;
+pub(crate) use touch::Touch;
 
 use crate::accounts::Accounts;
 use crate::action::Action;

@@ -22,6 +22,7 @@ mod cache;
 mod clocks;
 mod disk;
 mod guard;
+mod met;
 
 use std::collections::VecDeque;
 
@@ -33,6 +34,7 @@ use cache::{Cache, Residence};
 use clocks::Clocks;
 use disk::{AccessTimes, Disk};
 pub(crate) use guard::Guard;
+pub(crate) use met::Met;
 
 /// What the plain kernel would have done with the references so far, as far as that can be known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,16 +53,6 @@ pub struct Counterfactual {
 
 /// Where a block is: its disk, and its address there.
 pub(crate) type Place = (DiskId, u64);
-
-/// What a reference meets in our own cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Met {
-    /// Somebody is steered, or what lists have fetched is on its way, or is what it meets.
-    Steered,
-    /// Nobody is: a block that is absent, or one that is cached or on its way.
-    Absent,
-    Present,
-}
 
 /// A reference that the machine beside has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use crate::counterfactual::{Counterfactual, Guard, Machine, Met};
 use crate::counters::{Counters, ManagerCounters};
 use crate::ids::{Block, FileId, ManagerId, Nanos, ProcessId};
 use crate::input::{Answer, Input, LimitReached};
-use crate::planner::{Occasion, Planner};
+use crate::planner::{self, Occasion, Planner};
 use crate::pool_policy::PoolPolicy;
 use crate::shadow::ShadowReport;
 
@@ -69,7 +69,7 @@ impl Engine {
     /// A policy with an empty cache.
     #[must_use]
     pub fn new(config: Config) -> Engine {
-        let planner = config.prefetch.planner(&config);
+        let planner = planner::planner(config.prefetch, &config);
         let beside = (config.beside != Beside::Nothing).then(|| Box::new(Machine::new(&config)));
         let guard = (config.beside == Beside::Guard).then(|| Box::new(Guard::new()));
         let mut books = Books::new(config);

@@ -11,8 +11,9 @@
 //!
 //! Left out: batches, reference bits of mapped pages, dirty pages, the balance with anonymous memory.
 
+use super::algorithm::Algorithm;
 use super::arena::{Arena, List, Slot};
-use super::{Algorithm, Ghosts};
+use super::remembered::Ghosts;
 
 const INACTIVE: u8 = 1;
 const ACTIVE: u8 = 2;

@@ -12,8 +12,9 @@
 //! HIR blocks in it that are not cached are at most as many as the cache has blocks, oldest forgotten
 //! first.
 
+use super::algorithm::Algorithm;
 use super::arena::{Arena, List, Slot};
-use super::{Algorithm, Ghosts};
+use super::remembered::Ghosts;
 
 const LIR: u8 = 1;
 const HIR: u8 = 2;

@@ -15,44 +15,20 @@
 //! A block that is held takes 32 bytes and 8 to 16 in the index, and so does one that is remembered;
 //! those are at most as many as blocks may be held.
 
+mod algorithm;
 mod arena;
 mod linux;
 mod lirs;
 mod recency;
+mod remembered;
 mod s3_fifo;
 mod sieve;
 
 use crate::ids::Block;
 use crate::pool_policy::PoolPolicy;
-use arena::{Arena, List};
+use algorithm::Algorithm;
+use arena::Arena;
 pub(crate) use arena::{Slot, mixed};
-
-/// One algorithm. It moves nodes between lists of its own; those that it forgets it gives back.
-trait Algorithm: std::fmt::Debug + Send {
-    /// A block is held from now on, referenced for the first time. It may have been remembered.
-    fn enter(&mut self, arena: &mut Arena, slot: Slot, remembered: bool);
-
-    /// A block that is held was referenced.
-    fn hit(&mut self, arena: &mut Arena, slot: Slot);
-
-    /// The block that goes first; it stays until it is told to leave. The same one if asked again.
-    fn victim(&mut self, arena: &mut Arena) -> Option<Slot>;
-
-    /// A block is not held any more: the algorithm chose it (`evicted`), and may remember it, or it went
-    /// by itself, and is forgotten.
-    fn leave(&mut self, arena: &mut Arena, slot: Slot, evicted: bool);
-
-    /// A block shall stay as long as possible, without a reference.
-    fn keep(&mut self, arena: &mut Arena, slot: Slot) {
-        self.hit(arena, slot);
-    }
-
-    /// So many blocks may be held.
-    fn set_capacity(&mut self, arena: &mut Arena, capacity: u32);
-
-    /// All that are held, roughly from the one that would go first to the one that would go last.
-    fn order(&self, arena: &Arena, each: &mut dyn FnMut(Slot));
-}
 
 /// Blocks that a policy keeps in order.
 #[derive(Debug)]
@@ -150,28 +126,5 @@ impl Ranking {
         let mut tags = Vec::with_capacity(self.held as usize);
         self.algorithm.order(&self.arena, &mut |slot| tags.push(self.arena[slot].tag));
         tags
-    }
-}
-
-/// Blocks that have gone and are remembered, up to a limit.
-#[derive(Debug, Default)]
-struct Ghosts {
-    list: List<0>,
-    limit: u32,
-}
-
-impl Ghosts {
-    fn new(limit: u32) -> Ghosts {
-        Ghosts { list: List::default(), limit }
-    }
-
-    /// Remembers a block; gives the one to forget instead, if there are too many.
-    fn add(&mut self, arena: &mut Arena, slot: Slot) -> Option<Slot> {
-        self.list.push_newest(arena, slot);
-        (self.list.len() > self.limit).then_some(()).and_then(|()| self.list.oldest())
-    }
-
-    fn remove(&mut self, arena: &mut Arena, slot: Slot) {
-        self.list.remove(arena, slot);
     }
 }

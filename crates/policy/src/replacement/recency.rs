@@ -1,6 +1,6 @@
 //! LRU and MRU: one list in order of recency, given up from the one end or the other.
 
-use super::Algorithm;
+use super::algorithm::Algorithm;
 use super::arena::{Arena, List, Slot};
 
 #[derive(Debug)]

@@ -6,8 +6,9 @@
 //! block that comes back while it is remembered goes to the main queue at once. There a block at the end
 //! that was referenced goes round again, its count less by one.
 
+use super::algorithm::Algorithm;
 use super::arena::{Arena, List, Slot};
-use super::{Algorithm, Ghosts};
+use super::remembered::Ghosts;
 
 const SMALL: u8 = 1;
 const MAIN: u8 = 2;

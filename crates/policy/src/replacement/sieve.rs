@@ -4,7 +4,7 @@
 //! towards the newest: it takes the mark off a block that has one and gives up the first that has none;
 //! then it stays where it is, so that old blocks that it has passed over are looked at last.
 
-use super::Algorithm;
+use super::algorithm::Algorithm;
 use super::arena::{Arena, List, Slot};
 
 #[derive(Debug, Default)]
