@@ -13,61 +13,23 @@
 //! so many names together, those that were used longest ago are forgotten. Requests are answered by as many threads as may
 //! wait for the store.
 
+mod error;
 mod files;
 mod guard;
 mod names;
+mod options;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::path::Path;
 
 use foretell_buffers::Pool;
 use fuser::{BackgroundSession, Config, MountOption, Session};
 
+pub use error::Error;
 pub use guard::{Guard, guard_main};
+pub use options::Options;
 
 /// Requests that wait for the store at a time.
 const THREADS: usize = 16;
-
-/// Why there is no file system.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The pool, or what is to be mounted.
-    #[error(transparent)]
-    Pool(#[from] foretell_buffers::Error),
-    /// Where it is to be mounted.
-    #[error("{}: {why}", .directory.display())]
-    Directory {
-        /// The directory.
-        directory: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// The kernel's FUSE.
-    #[error("/dev/fuse: {why}; load the kernel's FUSE driver (modprobe fuse)")]
-    NoFuse {
-        /// What the kernel says.
-        why: String,
-    },
-    /// A process that unmounts what this one leaves.
-    #[error("no process could be started that unmounts when this one is killed: {why}")]
-    Guard {
-        /// Why.
-        why: String,
-    },
-}
-
-/// What is mounted, and how.
-pub struct Options {
-    /// A bucket, or what lies under a path in it: `s3://bucket/path`.
-    pub url: String,
-    /// How long what was listed or asked for is believed.
-    pub believed: Duration,
-    /// Other users may read, too; the kernel must permit it (`user_allow_other` of fuse.conf(5), or root).
-    pub allow_other: bool,
-    /// Told what goes wrong, one line each.
-    pub complain: Arc<dyn Fn(&str) + Send + Sync>,
-}
 
 /// A mounted file system.
 pub struct Mounted {

@@ -12,7 +12,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::{OutputError, file_name};
+use crate::OutputError;
 
 /// Links followed from one name: the kernel's own number (`MAXSYMLINKS`, path_resolution(7)).
 const LINKS: usize = 40;
@@ -152,4 +152,10 @@ fn not_written(path: &Path, kind: FileType) -> OutputError {
         _ => "of an unknown kind",
     };
     OutputError::NotWritten { path, what }
+}
+
+/// The name of a file as a part of a path: neither `..` nor anything with a slash in it.
+pub(crate) fn file_name(path: &Path) -> Option<&OsStr> {
+    let ends_in_slash = path.as_os_str().as_encoded_bytes().ends_with(b"/");
+    path.file_name().filter(|_| !ends_in_slash)
 }

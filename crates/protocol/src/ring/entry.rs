@@ -9,7 +9,7 @@
 
 pub use foretell_policy::PoolPolicy as Policy;
 
-use super::Words;
+use super::layout::Words;
 use crate::limits::FILE_BYTES;
 use crate::message::Handle;
 

@@ -42,3 +42,6 @@ pub(super) const STATISTICS: usize = Word::Sequence as usize + 8;
 pub fn ring_bytes(entries: u32) -> usize {
     HEADER_BYTES + entries as usize * ENTRY_BYTES
 }
+
+/// The words of an entry.
+pub(super) type Words = [u64; ENTRY_WORDS];

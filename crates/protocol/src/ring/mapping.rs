@@ -11,8 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-use super::Words;
-use super::layout::{ENTRY_BYTES, ENTRY_WORDS, HEADER_BYTES, STATISTICS, Word, ring_bytes};
+use super::layout::{ENTRY_BYTES, ENTRY_WORDS, HEADER_BYTES, STATISTICS, Word, Words, ring_bytes};
 use crate::limits::{RING_ENTRIES_LEAST, RING_ENTRIES_MOST};
 use crate::message::is_ring_size;
 use crate::statistics::WORDS;

@@ -29,8 +29,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::fence;
 
 pub use entry::{Entry, EntryError, Policy, Range};
+use layout::Word;
 pub use layout::ring_bytes;
-use layout::{ENTRY_WORDS, Word};
 use mapping::Mapping;
 pub use mapping::RingError;
 
@@ -235,6 +235,3 @@ impl Consumer {
         sequence.store(self.sequence, Release);
     }
 }
-
-/// The words of an entry.
-type Words = [u64; ENTRY_WORDS];
