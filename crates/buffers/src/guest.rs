@@ -24,7 +24,8 @@ use rustix::net::{
 use rustix::process::PidfdFlags;
 
 use crate::error::Error;
-use crate::host::{Address, DESCRIPTORS, GREETING};
+use crate::guests::Address;
+use crate::host::{DESCRIPTORS, GREETING};
 use crate::memory::{Attached, Here, MOST_READ_PARTS, Reference, Tell};
 use crate::options::{ASKED, Patience};
 use crate::readers::{Reading, now_ns, tick_ns};

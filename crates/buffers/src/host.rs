@@ -10,23 +10,22 @@
 //! Guests map the pool's memory as well ([`crate::memory`]), and come here for what they do not find there.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::io::{self, BufWriter, IoSlice, Write};
 use std::mem::MaybeUninit;
-use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 use crate::error::Error;
-use crate::object::{By, Held, Who};
+use crate::guests::{Address, Host};
 use crate::pool::{Object, Pool};
 use crate::shared::Shared;
 use crate::source::Entry;
+use crate::who::{By, Who};
 use crate::wire::{self, MOST_RANGES, Parts, Request, VERSION, Words};
 
 /// Connections of guests at a time; each has a thread.
@@ -42,103 +41,35 @@ pub(crate) const DESCRIPTORS: usize = 3;
 /// What an answer is gathered in before it is sent.
 const GATHERED: usize = 64 << 10;
 
-/// Where a pool is shared, in words: what guests need to know of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Address {
-    name: [u8; 16],
-    pub(crate) secret: [u8; 16],
-}
-
-impl Address {
-    fn new() -> io::Result<Address> {
-        let mut random = [0; 32];
-        let (mut rest, flags) = (&mut random[..], rustix::rand::GetRandomFlags::empty());
-        while !rest.is_empty() {
-            let count = rustix::rand::getrandom(&mut *rest, flags)?;
-            rest = &mut rest[count..];
-        }
-        let (mut name, mut secret) = ([0; 16], [0; 16]);
-        name.copy_from_slice(&random[..16]);
-        secret.copy_from_slice(&random[16..]);
-        Ok(Address { name, secret })
-    }
-
-    /// Of the socket, which no file stands for.
-    pub(crate) fn name(&self) -> String {
-        format!("foretell-buffers-{}", hexadecimal(&self.name))
-    }
-
-    pub(crate) fn parse(text: &str) -> Option<Address> {
-        let (name, secret) = text.split_once('-')?;
-        Some(Address { name: bytes(name)?, secret: bytes(secret)? })
+impl Pool {
+    /// What other processes of this user attach to ([`crate::Guest::attach`]), as long as this one has the pool. It is a
+    /// secret: who knows it reads with this process's credentials.
+    ///
+    /// # Errors
+    /// When nothing can be connected to.
+    pub fn share(&self) -> Result<String, Error> {
+        self.shared().is_ours()?;
+        Ok(self.shared().host(begin)?.address.to_string())
     }
 }
 
-impl std::fmt::Display for Address {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}-{}", hexadecimal(&self.name), hexadecimal(&self.secret))
-    }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn bytes(text: &str) -> Option<[u8; 16]> {
-    let digits = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
-    Some(u128::from_str_radix(text, 16).ok().filter(|_| digits)?.to_be_bytes())
-}
-
-/// A guest, as long as it has connections.
-#[derive(Default)]
-struct Guest {
-    connections: usize,
-    /// The first of its lanes in the pool's memory. They are its own as long as the connection that asked for them.
-    lanes: Option<u32>,
-    /// Whose references its reads are, once it has disclosed something.
-    who: Option<Who>,
-}
-
-#[derive(Default)]
-struct Guests {
-    begun: u64,
-    /// To be shut down with the pool.
-    streams: HashMap<u64, UnixStream>,
-    by_number: HashMap<u64, Guest>,
-    /// Open objects by URL, and when each was used.
-    held: HashMap<String, (Held, u64)>,
-    uses: u64,
-}
-
-/// What a shared pool has beside the others.
-pub(crate) struct Host {
-    pub(crate) address: Address,
-    guests: Mutex<Guests>,
-    /// Rung by guests that have left references.
-    bell: UnixDatagram,
+/// Listens for guests as long as the pool is there.
+fn begin(shared: &Arc<Shared>) -> Result<Arc<Host>, Error> {
+    let refused = |error: io::Error| Error::Host { why: format!("no guest can connect ({error})") };
+    let address = Address::new().map_err(refused)?;
+    let listener =
+        SocketAddr::from_abstract_name(address.name()).and_then(|name| UnixListener::bind_addr(&name));
+    let listener = listener.map_err(refused)?;
+    listener.set_nonblocking(true).map_err(refused)?;
+    let (bell, heard) = UnixDatagram::pair().map_err(refused)?;
+    heard.set_nonblocking(true).map_err(refused)?;
+    let host = Arc::new(Host::new(address, bell));
+    shared.spawn(hear(heard, Arc::downgrade(shared)))?;
+    shared.spawn(accept(listener, Arc::downgrade(shared), Arc::downgrade(&host)))?;
+    Ok(host)
 }
 
 impl Host {
-    /// Listens for guests as long as the pool is there.
-    pub(crate) fn new(shared: &Arc<Shared>) -> Result<Arc<Host>, Error> {
-        let refused = |error: io::Error| Error::Host { why: format!("no guest can connect ({error})") };
-        let address = Address::new().map_err(refused)?;
-        let listener =
-            SocketAddr::from_abstract_name(address.name()).and_then(|name| UnixListener::bind_addr(&name));
-        let listener = listener.map_err(refused)?;
-        listener.set_nonblocking(true).map_err(refused)?;
-        let (bell, heard) = UnixDatagram::pair().map_err(refused)?;
-        heard.set_nonblocking(true).map_err(refused)?;
-        let host = Arc::new(Host { address, guests: Mutex::default(), bell });
-        shared.spawn(hear(heard, Arc::downgrade(shared)))?;
-        shared.spawn(accept(listener, Arc::downgrade(shared), Arc::downgrade(&host)))?;
-        Ok(host)
-    }
-
-    fn guests(&self) -> MutexGuard<'_, Guests> {
-        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Keeps an object open, so that its bytes stay between two reads of a guest.
     fn hold(&self, object: &Object) {
         let mut guests = self.guests();
@@ -162,15 +93,6 @@ impl Host {
         closed.extend(other.map(|(held, _)| held));
         drop(guests);
         object.release(closed);
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        // Their threads wait for requests.
-        for stream in self.guests().streams.values() {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
     }
 }
 

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use foldhash::HashMap;
-use foretell_policy::{FileId, ManagerId, ProcessId};
+use foretell_policy::FileId;
 
 use crate::error::Error;
 use crate::flow::Ticket;
 use crate::memory::Buffer;
 use crate::options::MOST_OBJECTS;
 use crate::part::Pending;
-use crate::readers::Reading;
 use crate::source::{Source, Stamp};
 use crate::tier::Kept;
 
@@ -64,20 +63,6 @@ pub(crate) enum Sequence {
     /// It begins anywhere, and says itself how far it goes. Its parts are referenced from the last one on, so that the
     /// planner does not take them for an object that is read in order and fetch what comes behind them.
     FromTheEnd,
-}
-
-/// Whose references and disclosures they are, if not the pool's own.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Who {
-    pub(crate) manager: ManagerId,
-    pub(crate) process: ProcessId,
-}
-
-/// Who reads.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct By {
-    pub(crate) who: Option<Who>,
-    pub(crate) reading: Reading,
 }
 
 /// Bits of an engine's number of a file in a serial number.

@@ -8,7 +8,7 @@ use foretell_policy::{Block, FileId};
 
 use crate::error::Error;
 use crate::memory::{Buffer, MOST_READ_PARTS, Reference, Tell};
-use crate::object::{By, Fixed, Got, Held, Sequence, Who};
+use crate::object::{Fixed, Got, Held, Sequence};
 use crate::options::{ASKED, MOST_LISTED, Options, Patience};
 use crate::part::{Pending, View};
 use crate::readers::{Reading, now_ns, tick_ns};
@@ -16,6 +16,7 @@ use crate::shared::Shared;
 use crate::source::{Entry, Fault, Source, Stamp};
 use crate::state::best_fetches;
 use crate::statistics::Statistics;
+use crate::who::{By, Who};
 
 /// Parts of a disclosure that the engine takes at once: about half a millisecond.
 const DISCLOSED_AT_ONCE: usize = 4096;
@@ -42,16 +43,6 @@ impl Pool {
     pub fn open(&self, url: &str) -> Result<Object, Error> {
         let one = self.open_all(&[url])?.into_iter().next();
         one.unwrap_or_else(|| Err(Error::NotFound { url: url.to_owned() }))
-    }
-
-    /// What other processes of this user attach to ([`crate::Guest::attach`]), as long as this one has the pool. It is a
-    /// secret: who knows it reads with this process's credentials.
-    ///
-    /// # Errors
-    /// When nothing can be connected to.
-    pub fn share(&self) -> Result<String, Error> {
-        self.shared.is_ours()?;
-        Ok(self.shared.host()?.address.to_string())
     }
 
     pub(crate) fn of(shared: Arc<Shared>) -> Pool {

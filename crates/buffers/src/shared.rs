@@ -9,11 +9,10 @@ use foretell_policy::Nanos;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::error::Error;
-use crate::host::Host;
+use crate::guests::Host;
 use crate::memory::Arena;
 use crate::options::{ASKED, MOST_STORES, Options, Patience};
 use crate::readers::now_ns;
-use crate::request;
 use crate::source::{Fault, Source};
 use crate::state::State;
 use crate::store;
@@ -37,8 +36,8 @@ pub(crate) struct Shared {
     disclosing: Mutex<()>,
     /// Once it is shared with other processes.
     host: Mutex<Option<Arc<Host>>>,
-    runtime: Option<Runtime>,
-    me: Weak<Shared>,
+    pub(crate) runtime: Option<Runtime>,
+    pub(crate) me: Weak<Shared>,
 }
 
 impl Shared {
@@ -110,14 +109,17 @@ impl Shared {
         self.disclosing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What other processes connect to.
-    pub(crate) fn host(&self) -> Result<Arc<Host>, Error> {
+    /// What other processes connect to; `begin` listens for them, when it is asked for the first time.
+    pub(crate) fn host(
+        &self,
+        begin: impl FnOnce(&Arc<Shared>) -> Result<Arc<Host>, Error>,
+    ) -> Result<Arc<Host>, Error> {
         let mut host = self.host.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(host) = &*host {
             return Ok(host.clone());
         }
         let me = self.me.upgrade().ok_or_else(closed)?;
-        Ok(host.insert(Host::new(&me)?).clone())
+        Ok(host.insert(begin(&me)?).clone())
     }
 
     /// Has the pool's threads do something until the pool is gone.
@@ -129,22 +131,6 @@ impl Shared {
     /// The child of a fork has the lock, maybe held for ever, and not the threads.
     pub(crate) fn is_ours(&self) -> Result<(), Error> {
         if self.arena.is_here() { Ok(()) } else { Err(Error::Forked) }
-    }
-
-    /// Begins the requests that may begin.
-    pub(crate) fn pump(&self, state: &mut State) {
-        let Some(runtime) = &self.runtime else { return };
-        while let Some(run) = state.next_run(self.now()) {
-            runtime.spawn(request::serve(self.me.clone(), run));
-        }
-        while let Some(read) = state.next_read() {
-            let me = self.me.clone();
-            runtime.spawn_blocking(move || read.run(&me));
-        }
-        while let Some(write) = state.next_write() {
-            let me = self.me.clone();
-            runtime.spawn_blocking(move || write.run(&me));
-        }
     }
 
     /// The store of a URL, its number, and the path in it.

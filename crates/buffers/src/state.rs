@@ -7,6 +7,8 @@ mod kept;
 mod queues;
 mod untold;
 
+pub(crate) use kept::{Read, Write};
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +22,7 @@ use foretell_policy::{
 use crate::error::Error;
 use crate::flow::Flow;
 use crate::memory::{Arena, Buffer, Lanes};
-use crate::object::{Fixed, Got, Open, Part, Run, Sequence, Stage, Who, serial};
+use crate::object::{Fixed, Got, Open, Part, Run, Sequence, Stage, serial};
 use crate::options::{
     AHEAD_PART, AHEAD_PART_IN_ORDER, MOST_DISCLOSED, MOST_PARTS, Options, REQUEST_BYTES, ahead_at_most,
 };
@@ -29,6 +31,7 @@ use crate::recorder::Recorder;
 use crate::source::{Source, Stamp};
 use crate::statistics::Statistics;
 use crate::tier::Tier;
+use crate::who::Who;
 
 /// The store is one device to the planner, whatever it is made of.
 const STORE: DiskId = DiskId(0);

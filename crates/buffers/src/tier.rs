@@ -11,8 +11,8 @@ use foretell_policy::{Action, Block, Config, Engine, FileId, Input, Layout, Nano
 
 use crate::disk::{Disk, Place};
 use crate::error::Error;
-use crate::object::Who;
 use crate::options::Options;
+use crate::who::Who;
 
 /// What the disk has of a part.
 #[derive(Debug)]

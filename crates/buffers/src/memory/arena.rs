@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::attached::Granted;
 use super::board::{Board, GUEST_LANES, LOCAL_LANES, Reference, Shape, Tell};
+use super::granted::Granted;
 use super::here::Here;
-use super::lanes::Local;
 use super::mapping::Mapping;
+use super::taking::Local;
 
 /// Slots that nobody holds. The one that was freed last is filled first, so that no more memory is taken than ever was held.
 #[derive(Debug, Default)]

@@ -1,78 +1,11 @@
-//! Who has which lane, on both sides: threads that take one for a read, and the pool that empties them.
-
-use std::cell::Cell;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+//! Who has which lane, on the side of the pool that empties them.
 
 use super::arena::Arena;
 use super::board::{GUEST_LANES, LANES, LOCAL_LANES, MOST_GUESTS, Reference};
-use crate::object::Who;
+use crate::who::Who;
 
 /// Parts that are read beside between two looks at a lane: one each 5 ns for a minute and a half.
 const MOST_PASSED: u64 = 1 << 34;
-/// Lanes that a thread tries before it takes the way under the lock.
-const TRIES: u32 = 4;
-
-thread_local! {
-    /// The lane that this thread tries first.
-    static FIRST: Cell<u32> = const { Cell::new(u32::MAX) };
-}
-
-/// The lanes of one process, each of which one thread has at a time.
-#[derive(Debug)]
-pub(super) struct Local {
-    first: u32,
-    taken: Box<[AtomicBool]>,
-    /// One more than the highest lane that was ever taken.
-    used: AtomicU32,
-}
-
-impl Local {
-    /// The lanes of the pool's own process.
-    pub(super) fn new() -> Local {
-        Local::of(0, LOCAL_LANES)
-    }
-
-    pub(super) fn of(first: u32, lanes: u32) -> Local {
-        let taken = (0..lanes).map(|_| AtomicBool::new(false)).collect();
-        Local { first, taken, used: AtomicU32::new(first) }
-    }
-
-    /// A lane for one read; `None` when the likely ones are all taken.
-    #[inline]
-    pub(super) fn take(&self) -> Option<Taken<'_>> {
-        static THREADS: AtomicU32 = AtomicU32::new(0);
-        if FIRST.get() == u32::MAX {
-            FIRST.set(THREADS.fetch_add(1, Relaxed) % LOCAL_LANES);
-        }
-        let lanes = self.taken.len() as u32;
-        (0..TRIES.min(lanes)).find_map(|step| {
-            let at = (FIRST.get() + step) % lanes;
-            let taken = &self.taken[at as usize];
-            if taken.load(Relaxed) || taken.swap(true, Acquire) {
-                return None;
-            }
-            let lane = self.first + at;
-            if self.used.load(Relaxed) <= lane {
-                self.used.fetch_max(lane + 1, Release);
-            }
-            Some(Taken { lane, taken })
-        })
-    }
-}
-
-/// A lane, until it is dropped.
-pub(super) struct Taken<'a> {
-    pub(super) lane: u32,
-    taken: &'a AtomicBool,
-}
-
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        self.taken.store(false, Release);
-    }
-}
-
 /// The pool's side: up to where each lane was emptied, and which belong to whom.
 #[derive(Debug)]
 pub(crate) struct Lanes {
@@ -170,7 +103,7 @@ impl Lanes {
     /// What all lanes have, in the order of time; `None` when it is nothing, which is most often so.
     pub(crate) fn gather(&mut self, arena: &Arena) -> Option<Gathered> {
         let mut gathered = std::mem::take(&mut self.gathered);
-        for lane in 0..arena.local().used.load(Acquire) {
+        for lane in 0..arena.local().used() {
             gathered.take(arena, lane, &mut self.heads[lane as usize], None);
         }
         for (place, who) in self.guests.iter().enumerate() {

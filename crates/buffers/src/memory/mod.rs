@@ -30,14 +30,17 @@
 mod arena;
 mod attached;
 mod board;
+mod granted;
 mod here;
 mod lanes;
 mod mapping;
+mod taking;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use arena::{Arena, Buffer, Filling};
-pub(crate) use attached::{Attached, Granted};
+pub(crate) use attached::Attached;
 pub(crate) use board::{MOST_READ_PARTS, RELAXED, Reference, Tell};
+pub(crate) use granted::Granted;
 pub(crate) use here::Here;
 pub(crate) use lanes::Lanes;

@@ -1,17 +1,15 @@
 //! Parts on disk: what is written there, and what is read from there instead of being asked of a store.
 
-use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use foretell_policy::{Block, Input, Nanos};
 
 use super::State;
 use crate::disk::{Disk, Place};
-use crate::memory::{Arena, Buffer};
+use crate::memory::Buffer;
 use crate::object::{Fixed, Open, Part, Stage};
 use crate::part::Pending;
-use crate::shared::Shared;
 use crate::tier::{Kept, Task};
 
 /// Reads of the disk at a time: as many as keep a disk busy whose queue is worth it, and half of the threads that may wait.
@@ -23,17 +21,17 @@ const WRITES_PART: usize = 16;
 
 /// A part to be written.
 pub(crate) struct Write {
-    disk: Arc<Disk>,
-    fixed: Arc<Fixed>,
-    block: Block,
-    buffer: Buffer,
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) fixed: Arc<Fixed>,
+    pub(crate) block: Block,
+    pub(crate) buffer: Buffer,
 }
 
 /// Neighbouring parts to be read, and who waits for each.
 pub(crate) struct Read {
-    fixed: Arc<Fixed>,
-    first: Block,
-    parts: Vec<(Arc<Place>, Arc<Pending>)>,
+    pub(crate) fixed: Arc<Fixed>,
+    pub(crate) first: Block,
+    pub(crate) parts: Vec<(Arc<Place>, Arc<Pending>)>,
 }
 
 impl State {
@@ -100,7 +98,7 @@ impl State {
         Some(write)
     }
 
-    fn written(&mut self, now: Nanos, write: &Write, place: io::Result<Place>) {
+    pub(crate) fn written(&mut self, now: Nanos, write: &Write, place: io::Result<Place>) {
         let Some(tier) = &mut self.tier else { return };
         tier.writing -= 1;
         let (block, serial) = (write.block, write.fixed.serial);
@@ -176,7 +174,7 @@ impl State {
     }
 
     /// A part has come from the disk, or has not.
-    fn was_kept(&mut self, now: Nanos, fixed: &Fixed, block: Block, buffer: io::Result<Buffer>) {
+    pub(crate) fn was_kept(&mut self, now: Nanos, fixed: &Fixed, block: Block, buffer: io::Result<Buffer>) {
         let is_open = self.object_mut(block.file).is_some_and(|open| open.fixed.serial == fixed.serial);
         match buffer {
             Ok(buffer) => {
@@ -197,52 +195,9 @@ impl State {
         }
     }
 
-    fn read_ended(&mut self) {
+    pub(crate) fn read_ended(&mut self) {
         if let Some(tier) = &mut self.tier {
             tier.reading -= 1;
         }
     }
-}
-
-impl Write {
-    /// Writes the part, in a thread that may wait.
-    pub(crate) fn run(self, shared: &Weak<Shared>) {
-        let place = self.disk.write(&self.buffer);
-        if let Some(shared) = shared.upgrade() {
-            let mut state = shared.state();
-            state.written(shared.now(), &self, place);
-            shared.pump(&mut state);
-        }
-    }
-}
-
-impl Read {
-    /// Reads the parts, in a thread that may wait.
-    pub(crate) fn run(self, shared: &Weak<Shared>) {
-        let mut parts: VecDeque<_> = self.parts.into();
-        for index in self.first.index.. {
-            let (Some((place, pending)), Some(shared)) = (parts.pop_front(), shared.upgrade()) else { break };
-            let buffer = read(&place, &shared.arena);
-            drop(place);
-            let came = buffer.as_ref().ok().cloned();
-            let mut state = shared.state();
-            state.was_kept(shared.now(), &self.fixed, Block::new(self.first.file, index), buffer);
-            shared.pump(&mut state);
-            drop(state);
-            if let Some(buffer) = came {
-                pending.settle(Ok(buffer));
-            }
-        }
-        if let Some(shared) = shared.upgrade() {
-            let mut state = shared.state();
-            state.read_ended();
-            shared.pump(&mut state);
-        }
-    }
-}
-
-fn read(place: &Place, arena: &Arc<Arena>) -> io::Result<Buffer> {
-    let mut filling = arena.take(place.length() as u32).ok_or(io::ErrorKind::OutOfMemory)?;
-    place.read(|bytes| _ = filling.fill(bytes))?;
-    filling.finish().map_err(|_| io::ErrorKind::UnexpectedEof.into())
 }

@@ -6,8 +6,9 @@ use foretell_policy::{Block, FileId, Input, Nanos};
 
 use super::State;
 use crate::memory::{RELAXED, Reference};
-use crate::object::{Part, Sequence, Who, file_of};
+use crate::object::{Part, Sequence, file_of};
 use crate::readers::{Mean, Reading};
+use crate::who::Who;
 
 impl State {
     /// Tells the engine what was read without the lock.
