@@ -15,6 +15,7 @@
 
 mod blocks;
 mod convert;
+mod detecting;
 mod error;
 mod format;
 mod head;

@@ -8,6 +8,7 @@ mod disksim;
 mod fields;
 mod fio;
 mod libcachesim_csv;
+mod line_format;
 mod lirs;
 mod msr;
 pub(crate) mod oracle_general;
@@ -21,30 +22,7 @@ use crate::limits::LimitReached;
 use crate::names::Names;
 use crate::options::ReadOptions;
 use crate::reference::{Reference, TraceMeta, TraceReader};
-
-/// Bytes of a sector in traces of block devices.
-const SECTOR_BYTES: u64 = 512;
-
-/// Why a line gives no reference although it should.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Problem {
-    /// It does not look like this.
-    Expected(&'static str),
-    /// A table is full.
-    Full(LimitReached),
-}
-
-impl From<LimitReached> for Problem {
-    fn from(limit: LimitReached) -> Problem {
-        Problem::Full(limit)
-    }
-}
-
-/// A text format, and what it remembers from line to line.
-trait LineFormat: Send {
-    /// The reference of a line that is not empty; `None` if it has none, as headers and comments do.
-    fn reference(&mut self, line: &[u8], names: &mut Names) -> Result<Option<Reference>, Problem>;
-}
+use line_format::{LineFormat, Problem, SECTOR_BYTES};
 
 /// Whether a line could be of a format.
 type LooksLike = fn(&[u8]) -> bool;

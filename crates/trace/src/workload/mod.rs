@@ -28,6 +28,7 @@ mod ld;
 mod lirs;
 mod model;
 mod name;
+mod plan;
 mod postgres;
 mod random;
 mod xds;
@@ -40,6 +41,7 @@ use crate::reference::{FileEntry, Reference, TraceMeta, TraceReader};
 use compute::ComputeTimes;
 pub use lirs::LirsTrace;
 pub use name::WorkloadError;
+use plan::{Plan, Visit};
 
 /// A workload that can be generated. Parsed from its name, with parameters for the last three:
 /// `zipf:references=N,objects=N,alpha=A`, `loop:blocks=N,passes=N`, `readn:n=N,blocks=N` (or `read300`).
@@ -197,19 +199,6 @@ impl Workload {
             left: references,
         }
     }
-}
-
-/// A reference to one block: file and block number.
-type Visit = (u32, u32);
-
-/// What a module makes of a workload.
-struct Plan {
-    /// Name and blocks of each file.
-    files: Vec<(String, u32)>,
-    /// The references, at least as many as [`Workload::references`] says.
-    visits: Box<dyn Iterator<Item = Visit> + Send>,
-    /// How compute times are distributed.
-    shape: compute::Shape,
 }
 
 /// The references of a [`Workload`], each to one block of 8 KiB. Never yields an error.
