@@ -23,6 +23,7 @@ mod attached;
 pub mod commands;
 mod comparing;
 pub mod config;
+mod devices;
 pub mod entry;
 mod guide;
 pub mod hints;

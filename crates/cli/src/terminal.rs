@@ -102,6 +102,15 @@ pub fn with_causes(error: &anyhow::Error) -> String {
     })
 }
 
+/// What the user typed, as far as it can be shown.
+pub(crate) fn command_line() -> String {
+    let arguments = std::env::args_os().skip(1).map(|a| {
+        let text = a.to_string_lossy().into_owned();
+        if text.contains([' ', '\'', '"']) { format!("'{}'", text.replace('\'', "'\\''")) } else { text }
+    });
+    ["foretell".to_owned()].into_iter().chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::CommandFactory;
 use foretell::args::{Cli, Command};
 use foretell::commands::{
     advise, cc, compare, completions, daemon, device, doctor, learn, model, mount, replay, run, sim, slice,
@@ -40,11 +41,11 @@ fn execute(cli: &Cli) -> Result<u8> {
         Command::Replay(args) => replay::execute(args),
         Command::Trace(args) => trace::execute(args),
         Command::Device(args) => device::execute(args),
-        Command::Cc(args) => cc::execute(args),
-        Command::Cxx(args) => cc::execute_cxx(args),
+        Command::Cc(args) => cc::execute(args, Cli::command),
+        Command::Cxx(args) => cc::execute_cxx(args, Cli::command),
         Command::Slice(args) => slice::execute(args),
         Command::Slowdisk(args) => slowdisk::execute(args),
-        Command::Completions(args) => completions::execute(args),
-        Command::Man(args) => completions::man(args),
+        Command::Completions(args) => completions::execute(args, Cli::command()),
+        Command::Man(args) => completions::man(args, Cli::command()),
     }
 }

@@ -8,8 +8,8 @@ use foretell_learn::{Store, is_name, memory};
 use foretell_recording::Recording;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::model::find_device;
 use crate::advising::{Known, advise, simulations, words};
+use crate::devices::find_device;
 use crate::size::Size;
 use crate::terminal::{say, warn, with_causes};
 

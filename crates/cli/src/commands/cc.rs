@@ -2,10 +2,8 @@
 
 use std::ffi::OsString;
 
-use clap::CommandFactory;
 use foretell_slicer::driver;
 
-use crate::args::Cli;
 use crate::terminal::warn;
 
 /// Arguments of `foretell cc` and `foretell c++`: the compiler's own, but for a `--help` that stands alone.
@@ -17,13 +15,13 @@ pub struct Args {
     arguments: Vec<OsString>,
 }
 
-/// Compiles; the exit code is the compiler's.
+/// Compiles; the exit code is the compiler's. `cli` makes the definition of the whole command line, which has the help.
 ///
 /// # Errors
 /// When the compiler does not start.
-pub fn execute(args: &Args) -> anyhow::Result<u8> {
+pub fn execute(args: &Args, cli: fn() -> clap::Command) -> anyhow::Result<u8> {
     if args.arguments == ["--help"] {
-        return Ok(help("cc"));
+        return Ok(help(cli, "cc"));
     }
     Ok(told(&driver::compile(&args.arguments)?))
 }
@@ -32,16 +30,16 @@ pub fn execute(args: &Args) -> anyhow::Result<u8> {
 ///
 /// # Errors
 /// When the compiler does not start.
-pub fn execute_cxx(args: &Args) -> anyhow::Result<u8> {
+pub fn execute_cxx(args: &Args, cli: fn() -> clap::Command) -> anyhow::Result<u8> {
     if args.arguments == ["--help"] {
-        return Ok(help("c++"));
+        return Ok(help(cli, "c++"));
     }
     Ok(told(&driver::compile_cxx(&args.arguments)?))
 }
 
 /// Prints what `command` does. No build asks a compiler for that alone, and a person does first of all.
-fn help(command: &str) -> u8 {
-    let mut cli = Cli::command();
+fn help(cli: fn() -> clap::Command, command: &str) -> u8 {
+    let mut cli = cli();
     cli.build();
     if let Some(command) = cli.find_subcommand_mut(command) {
         print!("{}", command.render_help());

@@ -11,11 +11,11 @@ use foretell_learn::{STEERING_BYTES, Store, memory};
 use foretell_trace::{PatternSurvey, ReadOptions};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::sim::command_line;
 use crate::comparing::{self, Agreement, Compared, Interrupted, Signals, Wanted, page, typed, words};
 use crate::plot::{self, Picture};
 use crate::program;
 use crate::size::{Size, human_bytes};
+use crate::terminal::command_line;
 use crate::terminal::{say, warn, with_causes};
 
 /// Rounds that are possible: what comes after is of no use to anybody.

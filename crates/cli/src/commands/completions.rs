@@ -3,10 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::args::Cli;
 use crate::terminal::say;
 
 /// Print what a shell needs to complete command lines of foretell.
@@ -40,32 +38,31 @@ pub struct ManArgs {
     directory: PathBuf,
 }
 
-/// Prints completions.
+/// Prints completions of `cli`.
 ///
 /// # Errors
 /// None.
-pub fn execute(args: &Args) -> Result<u8> {
+pub fn execute(args: &Args, mut cli: clap::Command) -> Result<u8> {
     let shell = match args.shell {
         Name::Bash => Shell::Bash,
         Name::Zsh => Shell::Zsh,
         Name::Fish => Shell::Fish,
     };
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "foretell", &mut text);
+    clap_complete::generate(shell, &mut cli, "foretell", &mut text);
     say(&String::from_utf8_lossy(&text));
     Ok(0)
 }
 
-/// Writes manual pages.
+/// Writes manual pages of `command`.
 ///
 /// # Errors
 /// The directory is not there, or cannot be written to.
-pub fn man(args: &ManArgs) -> Result<u8> {
+pub fn man(args: &ManArgs, mut command: clap::Command) -> Result<u8> {
     let directory = &args.directory;
     if !directory.is_dir() {
         bail!("{}: is no directory; make it first", directory.display());
     }
-    let mut command = Cli::command();
     command.build();
     page(&command, "foretell", "1", directory)?;
     pages_below(&command, "foretell", directory)?;

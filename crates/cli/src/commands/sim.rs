@@ -25,7 +25,7 @@ use crate::sweep::deployed::Deployed;
 use crate::sweep::flags::{batch, device, disks, policies, reverse, share};
 use crate::sweep::sources::{self, Reading, References, Source};
 use crate::sweep::{baseline, page, table};
-use crate::terminal::{say, warn};
+use crate::terminal::{command_line, say, warn};
 
 /// The most processors.
 const MAX_PROCESSORS: u16 = 1024;
@@ -506,13 +506,4 @@ fn progress(cells: usize) -> ProgressBar {
         bar.set_style(style);
     }
     bar
-}
-
-/// What the user typed, as far as it can be shown.
-pub(super) fn command_line() -> String {
-    let arguments = std::env::args_os().skip(1).map(|a| {
-        let text = a.to_string_lossy().into_owned();
-        if text.contains([' ', '\'', '"']) { format!("'{}'", text.replace('\'', "'\\''")) } else { text }
-    });
-    ["foretell".to_owned()].into_iter().chain(arguments).collect::<Vec<_>>().join(" ")
 }

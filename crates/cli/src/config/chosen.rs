@@ -11,7 +11,7 @@ use foretell_device::{DeviceParameters, catalogue};
 
 use super::effective::Controlled;
 use crate::apply::Queue;
-use crate::commands::model::find_device;
+use crate::devices::find_device;
 
 /// Where device files of volumes are looked for: `NAME.toml` for the device that the kernel calls NAME.
 pub const DEVICE_DIRECTORY: &str = "/var/lib/foretell/devices";

@@ -9,6 +9,7 @@
 //! **The job comes first.** Whatever fails on our side, before it begins or while it runs, costs one line on standard
 //! error, and the job runs on the kernel alone. Nothing of ours lies between the job and its files.
 
+mod alone;
 mod guessing;
 mod name;
 mod patience;
@@ -20,13 +21,12 @@ pub mod words;
 use std::ffi::{OsStr, OsString};
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use anyhow::Result;
 use foretell_learn::{
-    How, Job, Means, Names, Night, Plan, Store, StoreError, Tonight, WATCHING_BYTES, by_itself, memory,
-    tonight, usual_exit_code, without_plan,
+    How, Job, Means, Names, Night, Plan, StoreError, Tonight, WATCHING_BYTES, by_itself, memory, tonight,
+    usual_exit_code, without_plan,
 };
 use foretell_pagecache::keeper::{self, Follow, Kept, Lost, Split, Worker};
 use foretell_recording::{Access, ReadError, Recording};
@@ -35,64 +35,21 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use self::guessing::Guessed;
 use self::patience::Patience;
 use crate::program::{NotRun, Program, become_program, exit_code};
-use crate::signals::{self, Caught};
+use crate::signals::Caught;
 use crate::stats::Stats;
 use crate::terminal::{warn, with_causes};
 use crate::watched::pass_signals_on;
 
+pub use alone::Wanted;
+use alone::{Ran, alone};
 pub use name::job_name;
 
-/// Observer and plane are there after the first of these times, on a busy machine after the second.
-const BEGINNING: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(2)];
 /// signal(7).
 const SIGKILL: i32 = 9;
 /// A recording may take one part of the memory in so many while a plan is made of it; a longer one is not read.
 const MEMORY_SHARE: u64 = 8;
 /// Bytes of an access in memory.
 const ACCESS_BYTES: u64 = size_of::<Access>() as u64;
-
-/// What was asked for.
-#[derive(Debug)]
-pub struct Wanted {
-    /// The program, as it was typed.
-    pub program: OsString,
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
-    /// The job's name.
-    pub name: String,
-    /// Where the knowledge lies; `None` when there is no place for it.
-    pub store: Option<Store>,
-    /// Do this tonight, whatever was before.
-    pub how: Option<How>,
-    /// A bound of the memory, bytes.
-    pub most_bytes: Option<u64>,
-    /// Our line to the process that stays with the job whatever happens to us.
-    pub worker: Option<Rc<Worker>>,
-}
-
-impl Wanted {
-    /// The job is about to begin: signals are meant for it from now on, and who stays is told.
-    fn about_to_begin(&self) {
-        let Some(worker) = &self.worker else { return };
-        if let Err(error) = signals::leave_to_the_keeper() {
-            warn(&format!("signals may end the watching of the job ({})", with_causes(&error)));
-        }
-        worker.about();
-    }
-
-    /// It has begun, or is held.
-    fn begun(&self, program: &mut Program) {
-        become_small();
-        match &self.worker {
-            Some(worker) => {
-                worker.begun(program.pid());
-                let line = Rc::clone(worker);
-                program.tell(move |code| line.ended(code));
-            }
-            None => pass_signals_on(program, None),
-        }
-    }
-}
 
 /// What a night was like, and what is to be said of it.
 #[derive(Debug)]
@@ -126,47 +83,6 @@ pub struct Planned {
     pub lists: usize,
     /// How their files were found.
     pub names: Names,
-}
-
-/// How a job ran: what the three ways have in common.
-#[derive(Debug)]
-struct Ran {
-    how: How,
-    code: u8,
-    elapsed: Duration,
-    wait_ns: Option<u64>,
-    file_wait_ns: Option<u64>,
-    read_bytes: Option<u64>,
-    memory_bytes: Option<u64>,
-    /// The share of the references that a list had predicted.
-    predicted: Option<f64>,
-    /// What was guessed of a night that was watched.
-    guesses: Option<Guessed>,
-    stats: Option<Stats>,
-    /// How the files of the plan were found.
-    names: Names,
-    /// The recording of a night that was watched is kept.
-    is_known: bool,
-}
-
-impl Ran {
-    /// A job of which no more is known than a clock tells.
-    fn unseen(how: How, code: u8, elapsed: Duration) -> Ran {
-        Ran {
-            how,
-            code,
-            elapsed,
-            wait_ns: None,
-            file_wait_ns: None,
-            read_bytes: None,
-            memory_bytes: None,
-            predicted: None,
-            guesses: None,
-            stats: None,
-            names: Names::default(),
-            is_known: false,
-        }
-    }
 }
 
 /// What of us goes on.
@@ -207,17 +123,6 @@ pub(crate) fn split() -> Role {
             Role::Alone(follower.0)
         }
     }
-}
-
-/// Gives back the memory that only our beginning took, when that is over. It is no loss where it fails.
-fn become_small() {
-    let later = || {
-        for time in BEGINNING {
-            std::thread::sleep(time);
-            foretell_pagecache::unmap_program();
-        }
-    };
-    drop(std::thread::Builder::new().name("become-small".to_owned()).spawn(later));
 }
 
 /// In the process that stays: its signals are the job's.
@@ -431,14 +336,4 @@ fn plan(wanted: &Wanted, job: &Job, before: &[Night]) -> Result<Plan, Unplanned>
 fn own_bytes(before: &[Night]) -> u64 {
     let seen = before.iter().rev().find_map(|night| night.memory_bytes);
     seen.or(before.last().map(|night| night.resident_bytes)).unwrap_or(0)
-}
-
-/// The job by itself.
-fn alone(wanted: &Wanted) -> Result<Ran> {
-    let started = Instant::now();
-    wanted.about_to_begin();
-    let mut program = Program::start(&wanted.program, &wanted.arguments)?;
-    wanted.begun(&mut program);
-    let status = program.wait()?;
-    Ok(Ran::unseen(How::Alone, exit_code(status), started.elapsed()))
 }

@@ -9,8 +9,10 @@ use foretell_analytic::workload::{Prefetching, Workload};
 use foretell_device::DeviceParameters;
 use serde::Serialize;
 
-use super::{Pictures, WorkloadArgs, find_device, parse_workload};
+use super::pictures::Pictures;
+use super::workload::{WorkloadArgs, parse_workload};
 use crate::apply::{self, Outcome, Queue};
+use crate::devices::find_device;
 use crate::size::Size;
 use crate::terminal::{note, say};
 

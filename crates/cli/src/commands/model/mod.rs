@@ -4,25 +4,17 @@
 
 mod advise;
 mod against_sim;
+mod bounds;
 mod calibrate;
 mod calibrate_object;
 mod pictures;
 mod predict;
 mod reproduce;
+mod workload;
 
-use std::fs;
-use std::path::PathBuf;
+use anyhow::Result;
 
-use anyhow::{Context, Result, anyhow};
-use foretell_analytic::workload::Workload;
-use foretell_device::{DeviceParameters, catalogue};
-
-use self::pictures::Pictures;
-use crate::workload;
-use foretell_learn::memory::usable_bytes;
-
-/// The largest device file: a disk of a thousand zones is far below it.
-const MAX_DEVICE_FILE_BYTES: u64 = 4 << 20;
+use self::workload::WorkloadArgs;
 
 /// Say how long reads take and why, without a trace: a closed-form model of file system and device.
 #[derive(Debug, clap::Args)]
@@ -58,27 +50,6 @@ enum Action {
     Calibrate(calibrate::Args),
 }
 
-#[derive(Debug, clap::Args)]
-struct WorkloadArgs {
-    /// A built-in device, or the path of a device file
-    #[arg(long, value_name = "NAME|FILE")]
-    device: String,
-    /// sequential, strided, random or hinted, then KEY=VALUE: bytes (of each stream), request, streams,
-    /// layout (unknown, adjacent), think_us, cpus, driver_us, stride, span, horizon, fs (linux, ffs, direct),
-    /// read_ahead, split, memory
-    #[arg(long, value_name = "PATTERN,KEY=VALUE,..")]
-    workload: String,
-    /// Write JSON instead of a table
-    #[arg(long)]
-    json: bool,
-    /// Draw it: the causes, and the time over block size, readahead, streams or horizon
-    #[arg(long, value_name = "FILE.svg|FILE.png")]
-    plot: Option<PathBuf>,
-    /// Write a page with the pictures and the figures
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-}
-
 /// Does what the arguments say.
 pub fn execute(args: &Args) -> Result<u8> {
     match &args.action {
@@ -94,25 +65,4 @@ pub fn execute(args: &Args) -> Result<u8> {
         reproduce::execute(paper, args.json)?;
     }
     Ok(0)
-}
-
-/// A built-in device by its name, else a file.
-pub(crate) fn find_device(name: &str) -> Result<DeviceParameters> {
-    let unknown = match catalogue::find(name) {
-        Ok(device) => return Ok(device),
-        Err(unknown) => unknown,
-    };
-    let is_other = |m: fs::Metadata| !m.is_file() || m.len() > MAX_DEVICE_FILE_BYTES;
-    if fs::metadata(name).is_ok_and(is_other) {
-        return Err(anyhow!("--device {name}: no device file; give a TOML file or a built-in device"));
-    }
-    match fs::read_to_string(name) {
-        Ok(text) => DeviceParameters::parse(&text).with_context(|| format!("--device {name}")),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(anyhow!("--device: {unknown}")),
-        Err(e) => Err(anyhow!("--device {name}: {e}; give a device file or a built-in device")),
-    }
-}
-
-fn parse_workload(text: &str) -> Result<Workload> {
-    workload::parse(text, usable_bytes().unwrap_or(u64::MAX)).map_err(|e| anyhow!("--workload: {e}"))
 }

@@ -6,10 +6,10 @@ use foretell_analytic::predict::Prediction;
 use foretell_analytic::workload::Workload;
 use foretell_device::DeviceParameters;
 
-use super::WorkloadArgs;
-use super::predict::bound_text;
-use crate::commands::sim::command_line;
+use super::bounds::bound_text;
+use super::workload::WorkloadArgs;
 use crate::plot::{self, Page, Panel, Picture};
+use crate::terminal::command_line;
 
 /// The pictures that were asked for.
 pub(super) struct Pictures<'a> {

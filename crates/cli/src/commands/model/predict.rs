@@ -3,12 +3,15 @@
 use std::fmt::Write;
 
 use anyhow::{Result, anyhow};
-use foretell_analytic::predict::{Bound, Prediction, predict};
+use foretell_analytic::predict::{Prediction, predict};
 use foretell_analytic::workload::Workload;
 use foretell_device::DeviceParameters;
 use serde::Serialize;
 
-use super::{Pictures, WorkloadArgs, find_device, parse_workload};
+use super::bounds::bound_text;
+use super::pictures::Pictures;
+use super::workload::{WorkloadArgs, parse_workload};
+use crate::devices::find_device;
 use crate::terminal::say;
 
 /// Predicts and prints.
@@ -60,17 +63,6 @@ impl<'a> PredictionJson<'a> {
             saved_by_requests_in_flight_ms: saved.parallel_ms,
             saved_by_overlap_ms: saved.overlap_ms,
         }
-    }
-}
-
-/// A word for machines and one line for people.
-pub(super) fn bound_text(bound: Bound) -> (&'static str, &'static str) {
-    match bound {
-        Bound::Latency => ("latency", "each request waits for the one before"),
-        Bound::Device => ("device", "the device is busy all the time"),
-        Bound::Operations => ("operations", "the device's operations a second"),
-        Bound::Bytes => ("bytes", "the device's bytes a second"),
-        Bound::Computation => ("computation", "the computation: reads are hidden behind it"),
     }
 }
 
