@@ -6,23 +6,21 @@
 //! later, and then put off ([`crate::put_off`]), as what is not written back yet is at once.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foretell_policy::{Action, Block, DiskId, FileId, Input, ManagerId, Nanos};
 
-use crate::eviction::merge;
+use crate::eviction::{BACKLOG_RUNS, CALL_PAGES, merge};
 use crate::fetching::{Fetch, Fetched};
 use crate::files::ManagedFile;
 use crate::folios::Folio;
+use crate::mapped::SHARED;
 use crate::options::{Options, arm_batch, default_batch};
-use crate::put_off::{Cause, Try};
+use crate::put_off::{Cause, Run, Try};
 use crate::steering::Steering;
 use crate::workers::{Eviction, Outcome, Tried};
 
-/// Pages of one call to evict: the largest folio, 190 us a MiB.
-pub(crate) const CALL_PAGES: u64 = 512;
-/// Evictions that wait for room in the queue, in runs of folios; further ones are refused.
-pub(crate) const BACKLOG_RUNS: usize = 1 << 16;
 /// What a round may take to hand evictions on, and to judge what became of evictions and prefetches.
 const DISPATCHING: Duration = Duration::from_millis(1);
 const JUDGING: Duration = Duration::from_millis(1);
@@ -424,6 +422,78 @@ impl Steering {
         for folio in folios {
             if self.files.get(id).is_some_and(|managed| managed.folios.is_put_off(folio)) {
                 self.refuse(id, folio);
+            }
+        }
+    }
+
+    /// Hands an eviction on to the threads for what is mapped; where too much waits it is put off. Nobody's stand behind
+    /// another user's.
+    pub(crate) fn evict_mapped(&mut self, mut eviction: Eviction) {
+        let (lane, pages) = (self.lane_of(&eviction.mapped_by), eviction.pages());
+        if self.in_lanes.has_room(lane, pages, self.put_off.limit_pages()) {
+            eviction.lane = Some(lane);
+            match self.workers.evict_mapped(lane, eviction) {
+                Ok(()) => return self.in_lanes.add(lane, pages),
+                Err(refused) => eviction = refused,
+            }
+        }
+        let next = match eviction.tried {
+            Tried::Never | Tried::Once => Try::first(Cause::Held),
+            Tried::PutOff(next) => next.next(),
+        };
+        self.put_off(eviction.id, eviction.serial, eviction.folios, next);
+    }
+
+    /// An eviction has been tried: it waits no longer.
+    pub(crate) fn left_lane(&mut self, eviction: &mut Eviction) {
+        if let Some(lane) = eviction.lane.take() {
+            self.in_lanes.subtract(lane, eviction.pages());
+        }
+    }
+
+    /// The lane of what these processes have mapped: that of the one whose limits count for all of them.
+    fn lane_of(&self, pids: &[u32]) -> u32 {
+        let sessions = pids.iter().filter_map(|pid| self.sessions.process(*pid));
+        let mut accounts =
+            sessions.filter_map(|process| Some(self.sessions.get(process.session)?.origin.account));
+        let Some(first) = accounts.next() else { return SHARED };
+        if accounts.all(|account| account == first) { first } else { SHARED }
+    }
+
+    /// Folios that were to be evicted stay for now, and are tried again.
+    pub(crate) fn put_off(&mut self, id: FileId, serial: u32, folios: Vec<Folio>, next: Try) {
+        let now = Instant::now();
+        for run in merge(folios, CALL_PAGES) {
+            let Some(managed) = self.files.get_mut(id) else { return };
+            run.iter().for_each(|folio| managed.folios.put_off(*folio));
+            if let Err(folios) = self.put_off.add(now, next, id, serial, run) {
+                self.give_back(id, folios);
+            }
+        }
+    }
+
+    /// Sees to what has waited long enough.
+    pub(crate) fn try_again(&mut self) {
+        for (Run { id, serial, folios, next, .. }, is_due) in self.put_off.take(Instant::now()) {
+            let Some(managed) = self.files.get_serial(id, serial) else { continue };
+            // A reference may have taken the choice back, and the kernel may have dropped it by itself.
+            let waiting = folios.into_iter().filter(|folio| managed.folios.is_put_off(*folio));
+            let waiting: Vec<Folio> = waiting.collect();
+            let (names, mapped_by) = (managed.names(), managed.mapped_by.clone());
+            let room = self.backlog.len().max(self.mapped_backlog.len()) < BACKLOG_RUNS;
+            let wanted = is_due && !waiting.is_empty() && room;
+            let Some(file) = wanted.then(|| self.files.descriptor(id)).flatten() else {
+                self.give_back(id, waiting);
+                continue;
+            };
+            // What lay in between may have gone.
+            for run in merge(waiting, CALL_PAGES) {
+                let Some(managed) = self.files.get_mut(id) else { break };
+                run.iter().for_each(|folio| managed.folios.issue(*folio));
+                let (file, mapped_by) = (Arc::clone(&file), mapped_by.clone());
+                let backlog = if mapped_by.is_empty() { &mut self.backlog } else { &mut self.mapped_backlog };
+                let (tried, lane) = (Tried::PutOff(next), None);
+                backlog.push_back(Eviction { serial, id, names, file, folios: run, mapped_by, tried, lane });
             }
         }
     }

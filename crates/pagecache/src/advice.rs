@@ -11,9 +11,10 @@ use foretell_policy::ManagerId;
 
 use crate::closing::Closer;
 use crate::descriptors::{self, Descriptors};
+use crate::file_at;
+use crate::file_key::FileKey;
 use crate::guard::{Guard, NOTES, OpenFile, start_time};
-use crate::observe::FileKey;
-use crate::resolve;
+use crate::reach::Broker;
 
 /// The open files whose readahead is off because of us.
 #[derive(Debug)]
@@ -24,6 +25,17 @@ pub(crate) struct ReadaheadOff {
     files: BTreeMap<(u32, i32), (OpenFile, ManagerId, u32)>,
     /// Processes and files whose descriptors have been gone through.
     covered: BTreeSet<(u32, FileKey)>,
+}
+
+impl OpenFile {
+    /// Gives the kernel advice on all of this open file, as if its process had. Says whether it could. What was found in
+    /// its place is closed by `closer`, on behalf of `user`, whose process it is.
+    pub(crate) fn advise(&self, advice: libc::c_int, user: u32, closer: &Closer) -> bool {
+        match Broker::of_process() {
+            Some(broker) => broker.advise(*self, advice, user).is_ok(),
+            None => self.advise_here(advice, user, closer),
+        }
+    }
 }
 
 impl ReadaheadOff {
@@ -47,7 +59,7 @@ impl ReadaheadOff {
         }
         let Some(started) = start_time(pid) else { return 0 };
         let file = |fd| {
-            let looks = resolve::look(&descriptors::link(pid, fd)).ok().filter(|looks| looks.is(key))?;
+            let looks = file_at::look(&descriptors::link(pid, fd)).ok().filter(|looks| looks.is(key))?;
             Some(OpenFile { pid, started, fd, dev: looks.stat.dev, ino: looks.stat.ino })
         };
         if let Some(told) = told.filter(|_| !again).and_then(file)

@@ -36,7 +36,7 @@ impl Casting {
 
     /// The job's first process.
     pub(crate) fn begin(&mut self, pid: u32) {
-        self.lineage.begin(pid, crate::watch::ROOT_NAME);
+        self.lineage.begin(pid, ROOT_NAME);
         self.follow();
     }
 
@@ -87,6 +87,9 @@ fn nearest(siblings: &BTreeMap<u32, RoleId>, ordinal: u32) -> Option<RoleId> {
     [before, after].into_iter().flatten().min_by_key(|(of, _)| of.abs_diff(ordinal)).map(|(_, &role)| role)
 }
 
+/// The name of the job's first process before it executes anything: the same for every run.
+pub(crate) const ROOT_NAME: &str = "job";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,7 +97,7 @@ mod tests {
     /// A shell that starts `names` one after the other, as it is recorded.
     fn recorded(names: &[&str], first_pid: u32) -> Vec<Role> {
         let mut lineage = Lineage::default();
-        lineage.begin(first_pid, crate::watch::ROOT_NAME);
+        lineage.begin(first_pid, ROOT_NAME);
         lineage.executed(first_pid, "sh");
         for (pid, name) in (first_pid + 1..).zip(names) {
             lineage.forked(first_pid, pid);

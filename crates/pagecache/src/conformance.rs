@@ -16,10 +16,11 @@ use std::time::{Duration, Instant};
 use foretell_policy::{Block, PoolPolicy};
 use foretell_testkit::perturb::Random;
 
-use crate::kernel::{CacheStatus, Linux, PageCache};
-use crate::mappings::Names;
+use crate::kernel::CacheStatus;
 use crate::options::{HintChunk, ManagerSpec, Options, Rule, SessionSpec};
+use crate::page_cache::{Linux, PageCache};
 use crate::plane::Plane;
+use crate::shown::Names;
 
 const BLOCK: u64 = 8192;
 const PAGE: u64 = 4096;

@@ -13,9 +13,9 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::observe::FileKey;
+use crate::file_at::{self, Looks};
+use crate::file_key::FileKey;
 use crate::reach::{self, Links, Seen};
-use crate::resolve::{self, Looks};
 
 /// Descriptors of a process that are looked at, 15 ms; a file that it has open beyond is found only if the
 /// program has told its number.
@@ -161,7 +161,7 @@ fn name_of(number: i32) -> reach::Link {
 
 /// Has the process this file open under this number?
 pub(crate) fn is_open_as(pid: u32, number: i32, key: FileKey) -> bool {
-    resolve::look(&link(pid, number)).is_ok_and(|looks| looks.is(key))
+    file_at::look(&link(pid, number)).is_ok_and(|looks| looks.is(key))
 }
 
 fn key_of(seen: Option<Seen>, unsteered: &mut Vec<(PathBuf, &'static str)>) -> FileKey {
@@ -170,7 +170,7 @@ fn key_of(seen: Option<Seen>, unsteered: &mut Vec<(PathBuf, &'static str)>) -> F
     // What can have an obstacle is there.
     if let Some(what) = looks.obstacle()
         && unsteered.len() < UNSTEERED
-        && let Some(path) = seen.there.as_ref().and_then(resolve::path_of)
+        && let Some(path) = seen.there.as_ref().and_then(file_at::path_of)
     {
         unsteered.push((path, what));
     }

@@ -8,12 +8,12 @@ use foretell_policy::{Answer, Block, FileId, Input, ManagerId};
 
 use crate::error::{DiscloseError, DiscloseProblem};
 use crate::extents;
+use crate::file_at;
 use crate::files::Registration;
 use crate::meter::Meter;
 use crate::observe::FileKey;
 use crate::options::{HintChunk, SessionId};
 use crate::plane::Disclosed;
-use crate::resolve;
 use crate::sessions::Chunk;
 use crate::steering::Steering;
 
@@ -186,7 +186,7 @@ impl Steering {
     fn listed_file(&mut self, path: &Path, manager: ManagerId) -> Result<FileId, DiscloseProblem> {
         let known = self.files.find_path(path);
         // A name may lead to another file by now.
-        let same = |key: FileKey| resolve::look(path).is_ok_and(|looks| looks.key == key);
+        let same = |key: FileKey| file_at::look(path).is_ok_and(|looks| looks.key == key);
         let known = known.filter(|&id| self.files.get(id).is_some_and(|managed| same(managed.key)));
         let file = match known {
             Some(file) => {
@@ -207,8 +207,8 @@ impl Steering {
     pub(crate) fn open_listed(&mut self, path: &Path) -> Result<FileId, DiscloseProblem> {
         let open = |source| DiscloseProblem::Open { path: path.to_owned(), source };
         let not_on_disk = |what| DiscloseProblem::NotOnDisk { path: path.to_owned(), what };
-        let (file, canonical) = resolve::open_on_disk(path).map_err(open)?.map_err(not_on_disk)?;
-        if let Some(what) = resolve::obstacle(&file).map_err(open)? {
+        let (file, canonical) = file_at::open_on_disk(path).map_err(open)?.map_err(not_on_disk)?;
+        if let Some(what) = file_at::obstacle(&file).map_err(open)? {
             return Err(not_on_disk(what));
         }
         let key = FileKey::of(&file).map_err(open)?;

@@ -158,6 +158,12 @@ pub(crate) fn merge(mut folios: Vec<Folio>, limit_pages: u64) -> Vec<Vec<Folio>>
     runs
 }
 
+/// Pages of one call to evict: the largest folio, 190 us a MiB.
+pub(crate) const CALL_PAGES: u64 = 512;
+
+/// Evictions that wait for room in the queue, in runs of folios; further ones are refused.
+pub(crate) const BACKLOG_RUNS: usize = 1 << 16;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 use foretell_policy::{Block, Input, PoolPolicy};
 
 use crate::folios::Folio;
-use crate::kernel::{CacheStatus, Linux, PageCache};
-use crate::mappings::Names;
+use crate::kernel::CacheStatus;
 use crate::observe::{FileKey, Observation};
 use crate::options::{HintChunk, ManagerSpec, Options, Rule, SessionId, SessionSpec};
+use crate::page_cache::{Linux, PageCache};
 use crate::plane::Plane;
+use crate::shown::Names;
 use crate::steering::Steering;
 use crate::workers::{Eviction, Outcome, Tried};
 

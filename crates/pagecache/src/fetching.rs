@@ -27,7 +27,7 @@ use foretell_policy::{Block, FileId, ManagerId};
 
 use self::lanes::Lanes;
 use crate::disk::{Disk, Ticket};
-use crate::kernel::PageCache;
+use crate::page_cache::PageCache;
 
 mod lanes;
 

@@ -17,13 +17,15 @@ use crate::aside;
 use crate::descriptors::{self, Descriptors, Search, Unknown};
 use crate::disk::Disk;
 use crate::extents::{EXTENTS_IN_ALL, EXTENTS_OF_USER};
+use crate::file_at;
 use crate::folios::FolioMap;
 use crate::handles::Mounts;
+use crate::kernel;
 use crate::listed_runs::ListedRuns;
-use crate::mappings::Names;
 use crate::observe::FileKey;
 use crate::orphans::Orphans;
 use crate::resolve;
+use crate::shown::Names;
 
 /// Disks that are told apart; files on further ones count as on the last.
 pub(crate) const DISKS: u16 = 16;
@@ -245,7 +247,7 @@ impl FileTable {
     /// # Errors
     /// When the file cannot be looked at.
     pub(crate) fn insert(&mut self, file: FileId, new: Registration) -> std::io::Result<()> {
-        let looks = resolve::look_at(&new.file)?;
+        let looks = file_at::look_at(&new.file)?;
         let generation = if new.generation == 0 { looks.generation() } else { new.generation };
         let opened = self.with_pages(new.key, generation, new.file);
         let metadata = opened.metadata()?;
@@ -373,7 +375,7 @@ impl FileTable {
             return self.by_number(key, generation).map(Arc::new);
         }
         let by_path = (!managed.unlinked && managed.holders == 0)
-            .then(|| resolve::open_same(&managed.path, key).ok())
+            .then(|| file_at::open_same(&managed.path, key).ok())
             .flatten();
         let generation = managed.generation;
         match by_path {
@@ -386,7 +388,7 @@ impl FileTable {
                 let (unlinked, user) = (managed.unlinked, managed.last_user);
                 let told = managed.told;
                 let told = told
-                    .and_then(|(pid, number)| resolve::open_same(&descriptors::link(pid, number), key).ok());
+                    .and_then(|(pid, number)| file_at::open_same(&descriptors::link(pid, number), key).ok());
                 let opened = match told.or_else(|| self.by_number(key, generation)) {
                     Some(opened) => opened,
                     None => {
@@ -413,7 +415,7 @@ impl FileTable {
     /// The file that has the pages of an open one: that one itself, but on an overlay the file below, if its file system
     /// can be reached and opens files by their number. Of the file above nothing tells what is dirty.
     fn with_pages(&mut self, key: FileKey, generation: u32, file: File) -> File {
-        let layered = resolve::look_at(&file).is_ok_and(|looks| looks.is_layered());
+        let layered = file_at::look_at(&file).is_ok_and(|looks| looks.is_layered());
         let below = if layered { self.by_number(key, generation) } else { None };
         below.unwrap_or(file)
     }
@@ -440,7 +442,7 @@ impl FileTable {
         if let Some(descriptor) = managed.descriptor.take() {
             self.open -= 1;
             if managed.generation == 0 {
-                managed.generation = resolve::generation(&*descriptor);
+                managed.generation = kernel::generation(&*descriptor);
             }
             managed.descriptor = Some(descriptor);
             managed.close();
@@ -538,7 +540,7 @@ impl FileTable {
             }
             // Its old path leads elsewhere and nothing of it is cached: deleted, as far as we can tell.
             managed.unlinked |= managed.folios.cached_pages() == 0
-                && !resolve::look(&managed.path).is_ok_and(|looks| looks.key == managed.key);
+                && !file_at::look(&managed.path).is_ok_and(|looks| looks.key == managed.key);
             return managed.unlinked;
         };
         let Ok(metadata) = descriptor.metadata() else { return false };
@@ -552,7 +554,7 @@ impl FileTable {
         }
         // The path of the file below is another one.
         if !managed.layered
-            && let Some(path) = resolve::path_of(descriptor)
+            && let Some(path) = file_at::path_of(descriptor)
             && path != managed.path
         {
             let old = std::mem::replace(&mut managed.path, path.clone());
@@ -578,7 +580,7 @@ mod tests {
     use std::io::Write;
 
     fn registration(path: &std::path::Path) -> Registration {
-        let file = resolve::open_quietly(path).unwrap();
+        let file = kernel::open_quietly(path).unwrap();
         let key = FileKey::of(&file).unwrap();
         Registration {
             key,

@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 
 use crate::closing::Closer;
 use crate::kernel::pidfd_open;
-use crate::reach;
 
 /// What it is called (`PR_SET_NAME`).
 pub(crate) const NAME: &CStr = c"foretell-guard";
@@ -76,13 +75,8 @@ impl OpenFile {
         (word(0), file)
     }
 
-    /// Gives the kernel advice on all of this open file, as if its process had. Says whether it could. What was
-    /// found under its number is closed by `closer`, on behalf of `user`, whose process it is.
-    pub(crate) fn advise(&self, advice: libc::c_int, user: u32, closer: &Closer) -> bool {
-        reach::advise(*self, advice, user, closer)
-    }
-
-    /// The same with this process's own rights.
+    /// Gives the kernel advice on all of this open file, as if its process had, with this process's own rights. Says
+    /// whether it could. What was found under its number is closed by `closer`, on behalf of `user`, whose process it is.
     pub(crate) fn advise_here(&self, advice: libc::c_int, user: u32, closer: &Closer) -> bool {
         let (done, found) = self.advise_copy(advice);
         if found >= 0 {

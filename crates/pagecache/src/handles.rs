@@ -17,10 +17,11 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::observe::FileKey;
+use crate::file_at::look_at;
+use crate::file_key::FileKey;
+use crate::kernel::open_quietly;
 use crate::proc_text;
-use crate::reach;
-use crate::resolve::{look_at, open_quietly};
+use crate::reach::Broker;
 
 /// What is mounted may change: it is looked at anew after this time.
 const BELIEVED: Duration = Duration::from_secs(1);
@@ -57,7 +58,10 @@ impl Mounts {
     /// A descriptor of our own on the inode; `None` when there is no such inode any more, its file system is
     /// not mounted where we see it or knows no such handles, or it is not permitted.
     pub(crate) fn open(&mut self, key: FileKey, generation: u32) -> Option<File> {
-        let file = reach::open_by_number(key, generation, self)?;
+        let file = match Broker::of_process() {
+            Some(broker) => broker.open_by_number(key, generation).ok(),
+            None => self.open_here(key, generation),
+        }?;
         look_at(&file).is_ok_and(|looks| looks.is(key)).then_some(file)
     }
 
@@ -167,7 +171,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let (file, path) = file.into_parts();
         let key = FileKey::of(&file).unwrap();
-        let generation = crate::resolve::generation(&file);
+        let generation = crate::kernel::generation(&file);
         let mut mounts = Mounts::default();
         if generation == 0 || mounts.open(key, generation).is_none() {
             println!("skipped: an_inode_is_opened_by_its_number_until_it_is_gone: no file handles here");

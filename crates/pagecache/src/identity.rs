@@ -26,7 +26,7 @@ use std::sync::{Mutex, PoisonError};
 
 use aya::maps::Map;
 
-use crate::observe::FileKey;
+use crate::file_key::FileKey;
 use crate::observe::kernel_types::KernelTypes;
 use crate::observe::object::{self, Object};
 use crate::observe::privileges::Capabilities;
@@ -191,7 +191,7 @@ impl FirstPage {
     /// Opens the file anew: its descriptor may be one that was opened as a path only, or when a layer below was
     /// read that an upper one has covered since.
     fn new(file: BorrowedFd<'_>) -> Option<FirstPage> {
-        let file: File = crate::resolve::open_again(file).ok()?;
+        let file: File = crate::reach::open_again(file).ok()?;
         // SAFETY: a new mapping at an address that the kernel chooses, which nobody reads or writes.
         let at = unsafe {
             libc::mmap(
@@ -249,7 +249,7 @@ mod tests {
         };
         assert_eq!(identity.key, Some(FileKey::of(&file).unwrap()));
         assert_eq!(Some(identity.shown), identity.key);
-        let generation = crate::resolve::generation(&file);
+        let generation = crate::kernel::generation(&file);
         assert!(generation == 0 || generation == identity.generation);
     }
 }

@@ -1,15 +1,13 @@
-//! What the plane asks of the kernel's page cache, behind one trait, so that tests can put delays and
-//! refusals between the plane and the kernel.
+//! Calls of the system that no library has as they are needed here, and what depends on the machine.
 
 #![allow(unsafe_code)]
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::OnceLock;
-
-use crate::mappings::Names;
 
 /// Pages of a range of a file, as `cachestat(2)` counts them, or mincore(2) in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,56 +19,6 @@ pub(crate) struct CacheStatus {
     /// By mincore(2), where `cachestat(2)` is missing: pages that are being read count as absent, and what is dirty is not
     /// told.
     pub(crate) by_mincore: bool,
-}
-
-/// The operations on the page cache. None of them is relied on to have an effect.
-pub(crate) trait PageCache: Send + Sync {
-    /// Starts to read a range of a file into the cache, without waiting: `readahead(2)`.
-    fn start_read(&self, file: &File, offset: u64, length: u64) -> io::Result<()>;
-
-    /// Waits until the page at `offset` is there; `false` when the file ends before it.
-    fn await_page(&self, file: &File, offset: u64) -> io::Result<bool>;
-
-    /// Drops the folios that lie in a range of a file and are clean, unmapped and not in use.
-    fn drop_range(&self, file: &File, offset: u64, length: u64) -> io::Result<()>;
-
-    /// Drops the pages of a range of a file that a process has mapped.
-    fn page_out(&self, pid: u32, file: &Names, offset: u64, length: u64) -> io::Result<()>;
-
-    /// What is cached of a range of a file.
-    fn status(&self, file: &File, offset: u64, length: u64) -> io::Result<CacheStatus>;
-}
-
-/// The kernel itself.
-#[derive(Debug)]
-pub(crate) struct Linux;
-
-impl PageCache for Linux {
-    fn start_read(&self, file: &File, offset: u64, length: u64) -> io::Result<()> {
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
-        // SAFETY: no memory of ours is involved.
-        let result = unsafe { libc::readahead(file.as_raw_fd(), offset.cast_signed(), length) };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-    }
-
-    fn await_page(&self, file: &File, offset: u64) -> io::Result<bool> {
-        file.read_at(&mut [0], offset).map(|bytes| bytes == 1)
-    }
-
-    fn drop_range(&self, file: &File, offset: u64, length: u64) -> io::Result<()> {
-        advise(file, offset, length, libc::POSIX_FADV_DONTNEED)
-    }
-
-    fn page_out(&self, pid: u32, file: &Names, offset: u64, length: u64) -> io::Result<()> {
-        crate::reach::page_out(pid, file, offset, length)
-    }
-
-    fn status(&self, file: &File, offset: u64, length: u64) -> io::Result<CacheStatus> {
-        match cachestat(file, offset, length) {
-            Err(error) if is_missing(&error) => mincore_status(file, offset, length),
-            told => told,
-        }
-    }
 }
 
 /// What is cached of a range of a file, by `cachestat(2)`.
@@ -104,7 +52,7 @@ pub(crate) fn cachestat(file: &File, offset: u64, length: u64) -> io::Result<Cac
 
 /// Whether an error of `cachestat(2)` says that there is no such call: before Linux 6.5, or in a container whose filter
 /// of calls does not know it.
-fn is_missing(error: &io::Error) -> bool {
+pub(crate) fn is_missing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
 }
 
@@ -114,7 +62,7 @@ pub(crate) fn has_cachestat(file: &File) -> bool {
 }
 
 /// What is cached of a range of a file, by mincore(2). A length of 0 stands for all up to the end.
-fn mincore_status(file: &File, offset: u64, length: u64) -> io::Result<CacheStatus> {
+pub(crate) fn mincore_status(file: &File, offset: u64, length: u64) -> io::Result<CacheStatus> {
     let size = file.metadata()?.len();
     let end = if length == 0 { size } else { size.min(offset.saturating_add(length)) };
     let mut status = CacheStatus { by_mincore: true, ..CacheStatus::default() };
@@ -270,10 +218,36 @@ pub(crate) fn return_free_memory() {
     }
 }
 
+/// The generation of an open file's inode, 0 where the file system does not tell.
+pub(crate) fn generation(file: impl AsFd) -> u32 {
+    /// `_IOR('v', 1, long)`; what it writes is an `int` (`Documentation/filesystems/ext4`, xfs the same).
+    const FS_IOC_GETVERSION: libc::c_ulong = 0x8008_7601;
+    let mut generation = 0_u64;
+    // SAFETY: the kernel writes at most eight bytes, which are there.
+    let result = unsafe { libc::ioctl(file.as_fd().as_raw_fd(), FS_IOC_GETVERSION, &raw mut generation) };
+    if result == 0 { generation as u32 } else { 0 }
+}
+
+/// Opens for reading without changing the access time where that is allowed (owner or `CAP_FOWNER`), and
+/// without blocking on what turns out to be a FIFO.
+pub(crate) fn open_quietly(path: &Path) -> io::Result<File> {
+    let open = |flags| OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let file = match open(libc::O_NOATIME | libc::O_NONBLOCK | libc::O_NOCTTY) {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => open(libc::O_NONBLOCK | libc::O_NOCTTY)?,
+        other => other?,
+    };
+    // The byte that we read to see a prefetch complete must not start the kernel's readahead.
+    let _ = advise(&file, 0, 0, libc::POSIX_FADV_RANDOM);
+    Ok(file)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;
+    use std::os::unix::fs::FileExt;
+
+    use crate::page_cache::{Linux, PageCache};
 
     #[test]
     fn what_is_dropped_is_not_cached_and_what_is_read_is() {

@@ -10,6 +10,7 @@
 //! from observations and never assumed, and whatever is asked of the kernel may be refused, late or
 //! undone without harm. When our side dies, the programs run on as on the plain kernel.
 
+mod abandoning;
 mod acting;
 mod advice;
 mod aside;
@@ -32,6 +33,8 @@ mod extents;
 #[cfg(test)]
 mod faults;
 mod fetching;
+mod file_at;
+mod file_key;
 mod files;
 mod folios;
 mod guard;
@@ -45,6 +48,7 @@ mod ledger;
 mod left_out;
 mod lifecycle;
 mod listed_runs;
+mod looking;
 mod looks;
 mod losses;
 mod mapped;
@@ -56,6 +60,7 @@ pub mod observe;
 mod options;
 mod orphans;
 mod own_pages;
+mod page_cache;
 mod parts;
 mod plane;
 mod pressure;
@@ -69,7 +74,9 @@ mod report;
 mod resolve;
 mod rules;
 mod schedule;
+mod session_id;
 mod sessions;
+mod shown;
 mod status;
 mod steering;
 mod streams;
@@ -89,13 +96,15 @@ pub use error::{
     Conflict, ControlError, DiscloseError, DiscloseProblem, HoldError, OpenError, RuleError, SessionError,
     StepError,
 };
+pub use file_at::open_regular;
+pub use file_key::FileKey;
 pub use inherited::hand_on;
 pub use left_out::LeftOut;
 pub use meter::{Meter, blocks_read};
 pub use naming::{HeldFile, Hold, Taking};
-pub use observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig, ReadHook};
+pub use observe::{Observation, ObserveError, Observer, ObserverConfig, ReadHook};
 pub use options::{
-    HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec, default_batch, default_files,
+    HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionSpec, default_batch, default_files,
     default_ring_bytes,
 };
 pub use own_pages::unmap_program;
@@ -106,7 +115,7 @@ pub use reading_ahead::fetch_part;
 pub use report::{
     Counts, FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES, Report, readable_path,
 };
-pub use resolve::open_regular;
+pub use session_id::SessionId;
 pub use status::{FileStatus, ManagerStatus, ProcessStatus, Scope, Status};
 pub use timing::{CLASSES_US, Timing, Work};
 

@@ -10,39 +10,28 @@
 //! A look puts both right: pages that are cached and not known, and known ones that are gone.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::time::Duration;
 
-use foretell_policy::{Block, FileId, Input};
+use foretell_policy::FileId;
 
-use crate::kernel::{self, Linux, PageCache, WINDOW_BYTES};
-use crate::meter::Meter;
-use crate::steering::Steering;
+use crate::kernel::WINDOW_BYTES;
 
 /// Windows of 2 MiB of a file named by a descriptor in which what is cached already is looked up; the rest is learnt
 /// when it is read.
-const WINDOWS: u32 = 4096;
+pub(crate) const WINDOWS: u32 = 4096;
 
 /// Longest part that is asked about at a time: 32,768 pages take half a millisecond.
-const SPAN_BYTES: u64 = 64 * WINDOW_BYTES;
-
-/// Parts of a file that are looked at when it is named.
-const PARTS_AT_ONCE: u32 = 8;
-
-/// What looks may take of a round, and one user's of that.
-const ROUND: Duration = Duration::from_micros(500);
-const TURN: Duration = Duration::from_micros(125);
+pub(crate) const SPAN_BYTES: u64 = 64 * WINDOW_BYTES;
 
 /// A look at a file, as far as it has come.
 #[derive(Debug, Clone, Copy)]
-struct Look {
-    id: FileId,
+pub(crate) struct Look {
+    pub(crate) id: FileId,
     /// Byte.
-    next: u64,
-    span: u64,
-    windows: u32,
+    pub(crate) next: u64,
+    pub(crate) span: u64,
+    pub(crate) windows: u32,
     /// Pages that are not known are told of as well.
-    new: bool,
+    pub(crate) new: bool,
 }
 
 /// All looks under way: one a file.
@@ -60,11 +49,17 @@ impl Looks {
         !self.files.is_empty() && self.files.contains_key(&file)
     }
 
-    fn is_empty(&self) -> bool {
+    /// The look at a file: whose, the file's serial number, and how far it has come.
+    pub(crate) fn of(&self, file: FileId) -> Option<(u32, u32, Look)> {
+        let &(user, serial) = self.files.get(&file)?;
+        Some((user, serial, *self.by_user.get(&user)?.get(&serial)?))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    fn add(&mut self, user: u32, serial: u32, look: Look) {
+    pub(crate) fn add(&mut self, user: u32, serial: u32, look: Look) {
         self.remove(look.id);
         self.files.insert(look.id, (user, serial));
         self.by_user.entry(user).or_default().insert(serial, look);
@@ -83,7 +78,7 @@ impl Looks {
     }
 
     /// The look whose turn it is: whose, the file's serial number, and how far it has come.
-    fn next(&mut self) -> Option<(u32, u32, Look)> {
+    pub(crate) fn next(&mut self) -> Option<(u32, u32, Look)> {
         let after = self.last_user.checked_add(1).and_then(|from| self.by_user.range(from..).next());
         let (&user, looks) = after.or_else(|| self.by_user.first_key_value())?;
         let (&serial, &look) = looks.first_key_value()?;
@@ -91,159 +86,10 @@ impl Looks {
         Some((user, serial, look))
     }
 
-    fn put_back(&mut self, user: u32, serial: u32, look: Look) {
+    pub(crate) fn put_back(&mut self, user: u32, serial: u32, look: Look) {
         if let Some(place) = self.by_user.get_mut(&user).and_then(|looks| looks.get_mut(&serial)) {
             *place = look;
         }
-    }
-}
-
-impl Steering {
-    /// A file is to be looked at from its beginning, on behalf of a user. The observer must know it.
-    pub(crate) fn look_at(&mut self, id: FileId, user: u32, new: bool) {
-        let Some(managed) = self.files.get(id) else { return };
-        let look = Look { id, next: 0, span: SPAN_BYTES, windows: WINDOWS, new };
-        self.looks.add(user, managed.serial, look);
-    }
-
-    /// Looks at the first parts of a file that was just named: at all of it, if it is small.
-    pub(crate) fn look_at_once(&mut self, id: FileId) {
-        let Some(&(user, serial)) = self.looks.files.get(&id) else { return };
-        let look = self.looks.by_user.get(&user).and_then(|looks| looks.get(&serial)).copied();
-        let Some(mut look) = look else { return };
-        if (0..PARTS_AT_ONCE).any(|_| self.look_on(&mut look)) {
-            self.looks.remove(id);
-        } else {
-            self.looks.put_back(user, serial, look);
-        }
-    }
-
-    /// Goes on with the looks, each user's in turn, for a part of a round.
-    pub(crate) fn go_on_looking(&mut self) {
-        if self.looks.is_empty() {
-            return;
-        }
-        let mut meter = Meter::start();
-        let ends = meter.now() + ROUND;
-        while meter.now() < ends
-            && let Some((user, serial, mut look)) = self.looks.next()
-        {
-            let mut done = false;
-            while !done && meter.now().elapsed() < TURN {
-                done = self.files.get_serial(look.id, serial).is_none() || self.look_on(&mut look);
-            }
-            if done {
-                self.looks.remove(look.id);
-            } else {
-                self.looks.put_back(user, serial, look);
-            }
-            self.spend(user, meter.lap());
-        }
-        self.stirred |= !self.looks.is_empty();
-    }
-
-    /// Looks at the next part of a file; says whether that was the last.
-    fn look_on(&mut self, look: &mut Look) -> bool {
-        let Some(size) = self.files.get(look.id).map(|managed| managed.size) else { return true };
-        if look.next >= size {
-            return true;
-        }
-        if look.windows == 0 {
-            if let Some(managed) = self.files.get_mut(look.id) {
-                managed.partly_known = true;
-            }
-            return true;
-        }
-        let Some(descriptor) = self.files.descriptor(look.id) else { return true };
-        let (page_bytes, length) = (kernel::page_bytes(), look.span.min(size - look.next));
-        if look.span > WINDOW_BYTES {
-            match Linux.status(&descriptor, look.next, length) {
-                Ok(status) if status.cached == 0 => {
-                    let known = self.files.get(look.id).map_or(u64::MAX, |managed| {
-                        managed.folios.first_cached(look.next / page_bytes).saturating_mul(page_bytes)
-                    });
-                    if known < look.next + look.span {
-                        // All that is known in it has gone: window by window, which is as long as each takes.
-                        look.next = known / WINDOW_BYTES * WINDOW_BYTES;
-                        look.span = WINDOW_BYTES;
-                    } else {
-                        look.next += look.span;
-                        look.span = (2 * look.span).min(SPAN_BYTES);
-                    }
-                }
-                _ => look.span = WINDOW_BYTES,
-            }
-            return false;
-        }
-        let Ok(there) = kernel::resident(&descriptor, look.next, length) else { return true };
-        let found = there.contains(&true);
-        self.look_at_window(look, &descriptor, &there);
-        look.windows -= u32::from(found);
-        look.next += look.span;
-        if !found {
-            look.span = 2 * WINDOW_BYTES;
-        }
-        false
-    }
-
-    /// Compares the books with the pages of a window.
-    fn look_at_window(&mut self, look: &Look, descriptor: &File, there: &[bool]) {
-        let (id, page_bytes) = (look.id, kernel::page_bytes());
-        let first = look.next / page_bytes;
-        let mut gone = Vec::new();
-        if let Some(managed) = self.files.get_mut(id) {
-            for (page, &there) in (first..).zip(there) {
-                match (there, managed.folios.is_cached(page)) {
-                    (true, false) if look.new => managed.folios.add_guessed(page),
-                    (false, true) => gone.extend(managed.folios.folio(page)),
-                    _ => {}
-                }
-            }
-        }
-        gone.dedup();
-        for folio in gone {
-            // It may just be being read.
-            let status = Linux.status(descriptor, folio.head * page_bytes, folio.pages * page_bytes);
-            let certain = |by_mincore: bool| {
-                !by_mincore || !self.files.get(id).is_some_and(|m| m.folios.any_unread(folio.range()))
-            };
-            match status {
-                Ok(status) if !certain(status.by_mincore) => {}
-                Ok(status) if status.cached == 0 => self.removed(id, folio.range()),
-                // Its size was guessed, and there are several.
-                Ok(status) if status.cached < folio.pages => {
-                    let in_window =
-                        folio.range().start.max(first)..folio.range().end.min(first + there.len() as u64);
-                    for page in in_window.filter(|page| !there[(page - first) as usize]) {
-                        let status = Linux.status(descriptor, page * page_bytes, page_bytes);
-                        if status.is_ok_and(|status| status.cached == 0) {
-                            self.removed(id, page..page + 1);
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-        for index in self.blocks(&(first..first + there.len() as u64)) {
-            let (block, pages) = (Block::new(id, index), self.pages(index));
-            let Some(managed) = self.files.get(id) else { return };
-            if self.in_flight.contains(&block) {
-                continue;
-            }
-            let (is_counted, is_kept) =
-                (self.engine.is_cached(block), managed.folios.any_kept(pages.clone()));
-            if !is_counted && is_kept {
-                self.tell(Input::Loaded { block, by: None });
-            } else if is_counted && !managed.folios.any_cached(pages) {
-                // It was seen to be read, and not to come and go.
-                self.tell(Input::Gone { block });
-            }
-        }
-    }
-
-    /// A user's doing has taken some of the loop's time; see [`crate::Plane::take_spent`].
-    pub(crate) fn spend(&mut self, user: u32, time: Duration) {
-        *self.spent.entry(user).or_default() += time;
     }
 }
 

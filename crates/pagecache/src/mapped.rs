@@ -10,11 +10,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::acting::CALL_PAGES;
 use crate::by_user::Shape;
-use crate::put_off::{Cause, Try};
-use crate::steering::Steering;
-use crate::workers::{Eviction, Tried};
+use crate::eviction::CALL_PAGES;
 
 /// The threads that do them.
 pub(crate) const MAPPED: Shape = Shape {
@@ -26,7 +23,7 @@ pub(crate) const MAPPED: Shape = Shape {
     all_jobs: 1 << 16,
 };
 /// The lane of what several users have mapped: -1, which is nobody's number (setreuid(2)).
-const SHARED: u32 = u32::MAX;
+pub(crate) const SHARED: u32 = u32::MAX;
 /// Pages that may wait in a lane however small the budget: a few calls.
 const LEAST_PAGES: u64 = 4 * CALL_PAGES;
 
@@ -35,11 +32,11 @@ const LEAST_PAGES: u64 = 4 * CALL_PAGES;
 pub(crate) struct InLanes(BTreeMap<u32, u64>);
 
 impl InLanes {
-    fn add(&mut self, lane: u32, pages: u64) {
+    pub(crate) fn add(&mut self, lane: u32, pages: u64) {
         *self.0.entry(lane).or_default() += pages;
     }
 
-    fn subtract(&mut self, lane: u32, pages: u64) {
+    pub(crate) fn subtract(&mut self, lane: u32, pages: u64) {
         if let Some(waiting) = self.0.get_mut(&lane) {
             *waiting = waiting.saturating_sub(pages);
             if *waiting == 0 {
@@ -48,44 +45,8 @@ impl InLanes {
         }
     }
 
-    fn has_room(&self, lane: u32, pages: u64, limit_pages: u64) -> bool {
+    pub(crate) fn has_room(&self, lane: u32, pages: u64, limit_pages: u64) -> bool {
         self.0.get(&lane).is_none_or(|waiting| waiting + pages <= limit_pages.max(LEAST_PAGES))
-    }
-}
-
-impl Steering {
-    /// Hands an eviction on to the threads for what is mapped; where too much waits it is put off. Nobody's stand behind
-    /// another user's.
-    pub(crate) fn evict_mapped(&mut self, mut eviction: Eviction) {
-        let (lane, pages) = (self.lane_of(&eviction.mapped_by), eviction.pages());
-        if self.in_lanes.has_room(lane, pages, self.put_off.limit_pages()) {
-            eviction.lane = Some(lane);
-            match self.workers.evict_mapped(lane, eviction) {
-                Ok(()) => return self.in_lanes.add(lane, pages),
-                Err(refused) => eviction = refused,
-            }
-        }
-        let next = match eviction.tried {
-            Tried::Never | Tried::Once => Try::first(Cause::Held),
-            Tried::PutOff(next) => next.next(),
-        };
-        self.put_off(eviction.id, eviction.serial, eviction.folios, next);
-    }
-
-    /// An eviction has been tried: it waits no longer.
-    pub(crate) fn left_lane(&mut self, eviction: &mut Eviction) {
-        if let Some(lane) = eviction.lane.take() {
-            self.in_lanes.subtract(lane, eviction.pages());
-        }
-    }
-
-    /// The lane of what these processes have mapped: that of the one whose limits count for all of them.
-    fn lane_of(&self, pids: &[u32]) -> u32 {
-        let sessions = pids.iter().filter_map(|pid| self.sessions.process(*pid));
-        let mut accounts =
-            sessions.filter_map(|process| Some(self.sessions.get(process.session)?.origin.account));
-        let Some(first) = accounts.next() else { return SHARED };
-        if accounts.all(|account| account == first) { first } else { SHARED }
     }
 }
 

@@ -12,10 +12,12 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
+use crate::file_at;
+use crate::file_key::FileKey;
 use crate::kernel::pidfd_open;
-use crate::observe::FileKey;
 use crate::proc_text::{Mapped, mapped};
-use crate::resolve;
+use crate::reach::Broker;
+use crate::shown::Names;
 
 /// The addresses at which process `pid` has mapped bytes of `offset..offset + length` of the file, as far as they
 /// are found.
@@ -34,6 +36,17 @@ fn of_file(pid: u32, file: &Names, offset: u64, length: u64) -> io::Result<Vec<R
         ranges.extend(others.into_iter().filter(|(_, whole)| is_mapped_at(pid, whole, file.key)));
     }
     Ok(ranges.into_iter().map(|(range, _)| range).collect())
+}
+
+/// Pages out what a process has mapped of a range of a file.
+///
+/// # Errors
+/// When the process is gone, or the kernel refuses.
+pub(crate) fn page_out(pid: u32, file: &Names, offset: u64, length: u64) -> io::Result<()> {
+    match Broker::of_process() {
+        Some(broker) => broker.page_out(pid, file, offset, length),
+        None => page_out_here(pid, file, offset, length),
+    }
 }
 
 /// Drops the pages of a range of a file that a process has mapped, with this process's own rights.
@@ -68,17 +81,8 @@ pub(crate) fn page_out_here(pid: u32, file: &Names, offset: u64, length: u64) ->
     Ok(())
 }
 
-/// Under what a file is shown as mapped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Names {
-    /// The inode that has its pages.
-    pub(crate) key: FileKey,
-    /// The inode that it was opened by, under its superblock's device number.
-    pub(crate) shown: FileKey,
-}
-
 /// Is it this file that a process has mapped from and to these addresses?
 fn is_mapped_at(pid: u32, whole: &Range<u64>, key: FileKey) -> bool {
     let link = format!("/proc/{pid}/map_files/{:x}-{:x}", whole.start, whole.end);
-    resolve::look(Path::new(&link)).is_ok_and(|looks| looks.is(key))
+    file_at::look(Path::new(&link)).is_ok_and(|looks| looks.is(key))
 }

@@ -19,12 +19,13 @@ use crate::aside::{self, Question};
 use crate::closing::ForeignFd;
 use crate::error::HoldError;
 use crate::extents;
+use crate::file_at;
 use crate::files::Registration;
+use crate::kernel;
 use crate::observe::FileKey;
 use crate::options::SessionId;
 use crate::plane::Plane;
 use crate::reach::{self, Broker};
-use crate::resolve;
 use crate::sessions::{Holding, Origin};
 use crate::steering::Steering;
 
@@ -200,7 +201,7 @@ impl Steering {
         if flags.contains(OFlags::PATH) || flags & OFlags::RWMODE == OFlags::WRONLY {
             return Err(HoldError::NotReadable);
         }
-        let looks = resolve::look_at(&descriptor)?;
+        let looks = file_at::look_at(&descriptor)?;
         if !looks.is_file {
             return Err(HoldError::NotAFile);
         }
@@ -233,7 +234,7 @@ impl Steering {
     }
 
     fn placing(&mut self, file: File, key: FileKey, account: u32) -> Result<Stage, HoldError> {
-        if let Some(what) = resolve::obstacle(&file)? {
+        if let Some(what) = file_at::obstacle(&file)? {
             return Err(HoldError::NotOnDisk { what });
         }
         let (disk, _) = self.files.disk(key.dev);
@@ -267,8 +268,8 @@ impl Steering {
         if extents::count(&layout) > self.files.room_for_extents(named.account).max(1) {
             layout = extents::layout_of(&file, disk, Vec::new());
         }
-        let path = resolve::path_of(&file).unwrap_or_default();
-        let generation = resolve::generation(&file);
+        let path = file_at::path_of(&file).unwrap_or_default();
+        let generation = kernel::generation(&file);
         let (last_user, account) = (named.process, named.account);
         let new = Registration { key, generation, path, file, last_user, held: true, account };
         let id = self.register(new, layout).ok_or(HoldError::TooManyFiles { limit: self.options.files })?;
@@ -307,7 +308,7 @@ impl Steering {
     /// for another file, and it is retired.
     fn is_same(&mut self, known: FileId, descriptor: impl AsFd) -> bool {
         let before = self.files.get(known).map_or(0, |managed| managed.generation);
-        let now = if before == 0 { 0 } else { resolve::generation(descriptor) };
+        let now = if before == 0 { 0 } else { kernel::generation(descriptor) };
         let same = now == 0 || now == before;
         if !same {
             self.retire(known);
@@ -320,6 +321,6 @@ impl Steering {
 /// (`CAP_DAC_READ_SEARCH`) the client's must do. It is known to be a regular file on a disk, which closing does not
 /// wait for.
 fn second_open_file(descriptor: ForeignFd) -> File {
-    let opened = reach::open_aside(&descriptor).unwrap_or_else(|| resolve::open_again(&descriptor));
+    let opened = reach::open_aside(&descriptor).unwrap_or_else(|| file_at::open_again(&descriptor));
     opened.unwrap_or_else(|_| descriptor.into_inner().into())
 }

@@ -47,8 +47,9 @@ use std::time::{Duration, Instant};
 
 use aya::maps::{HashMap, MapData, MapError};
 
+pub use crate::file_key::FileKey;
 pub use error::ObserveError;
-pub use event::{FileKey, Observation};
+pub use event::Observation;
 
 use crate::identity::types::BtrfsPlaces;
 

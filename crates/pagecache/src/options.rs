@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use foretell_policy::{Allocation, Order, PoolPolicy, Prefetch, Revocation};
 
 use crate::casting::Casting;
+pub(crate) use crate::session_id::SessionId;
 
 /// The configuration of a [`crate::Plane`].
 #[derive(Debug, Clone, PartialEq)]
@@ -220,10 +221,6 @@ impl SessionSpec {
         SessionSpec { root_pid, managers, casting: None }
     }
 }
-
-/// A session, as numbered by [`crate::Plane::add_session`]; never used again once ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(pub u32);
 
 /// A part of a file that will be read, in the order of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]

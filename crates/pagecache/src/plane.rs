@@ -20,11 +20,13 @@ use crate::closing::Closer;
 use crate::error::{DiscloseError, OpenError, SessionError, StepError};
 use crate::guard::Guard;
 use crate::identity;
-use crate::kernel::{self, Linux, PageCache};
+use crate::kernel;
 use crate::lifecycle::present_name;
 use crate::losses::Losses;
+use crate::meter::cpu_time;
 use crate::observe::{Observer, ObserverConfig};
 use crate::options::{HintChunk, Options, SessionId, SessionSpec};
+use crate::page_cache::{Linux, PageCache};
 use crate::reach::Broker;
 use crate::report::{FileReport, Report};
 use crate::schedule::{Schedule, WINDOW};
@@ -579,10 +581,4 @@ impl Plane {
         self.abandon(Duration::MAX);
         self.report()
     }
-}
-
-/// Processor time of this process.
-pub(crate) fn cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }

@@ -17,16 +17,11 @@
 //! write.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foretell_policy::FileId;
 
-use crate::acting::{BACKLOG_RUNS, CALL_PAGES};
-use crate::eviction::merge;
 use crate::folios::Folio;
-use crate::steering::Steering;
-use crate::workers::{Eviction, Tried};
 
 /// When what was not written back is tried again.
 const UNWRITTEN_WAITS: &[Duration] = &[Duration::from_millis(100)];
@@ -93,13 +88,13 @@ impl Try {
 
 /// Folios next to each other that were to be evicted.
 #[derive(Debug, PartialEq)]
-struct Run {
+pub(crate) struct Run {
     due: Instant,
-    next: Try,
-    id: FileId,
+    pub(crate) next: Try,
+    pub(crate) id: FileId,
     /// Number of the file's registration.
-    serial: u32,
-    folios: Vec<Folio>,
+    pub(crate) serial: u32,
+    pub(crate) folios: Vec<Folio>,
     pages: u64,
 }
 
@@ -136,7 +131,7 @@ impl PutOff {
     }
 
     /// Adds folios next to each other of a file; gives them back when there is no room, or they were tried often enough.
-    fn add(
+    pub(crate) fn add(
         &mut self,
         now: Instant,
         next: Try,
@@ -154,7 +149,7 @@ impl PutOff {
     }
 
     /// What is to be seen to now, and whether it is to be tried again (else: given back).
-    fn take(&mut self, now: Instant) -> Vec<(Run, bool)> {
+    pub(crate) fn take(&mut self, now: Instant) -> Vec<(Run, bool)> {
         let mut taken = Vec::new();
         if self.runs.is_empty() || self.next_look.is_some_and(|at| at > now) {
             return taken;
@@ -170,46 +165,6 @@ impl PutOff {
             taken.push((run, is_due));
         }
         taken
-    }
-}
-
-impl Steering {
-    /// Folios that were to be evicted stay for now, and are tried again.
-    pub(crate) fn put_off(&mut self, id: FileId, serial: u32, folios: Vec<Folio>, next: Try) {
-        let now = Instant::now();
-        for run in merge(folios, CALL_PAGES) {
-            let Some(managed) = self.files.get_mut(id) else { return };
-            run.iter().for_each(|folio| managed.folios.put_off(*folio));
-            if let Err(folios) = self.put_off.add(now, next, id, serial, run) {
-                self.give_back(id, folios);
-            }
-        }
-    }
-
-    /// Sees to what has waited long enough.
-    pub(crate) fn try_again(&mut self) {
-        for (Run { id, serial, folios, next, .. }, is_due) in self.put_off.take(Instant::now()) {
-            let Some(managed) = self.files.get_serial(id, serial) else { continue };
-            // A reference may have taken the choice back, and the kernel may have dropped it by itself.
-            let waiting = folios.into_iter().filter(|folio| managed.folios.is_put_off(*folio));
-            let waiting: Vec<Folio> = waiting.collect();
-            let (names, mapped_by) = (managed.names(), managed.mapped_by.clone());
-            let room = self.backlog.len().max(self.mapped_backlog.len()) < BACKLOG_RUNS;
-            let wanted = is_due && !waiting.is_empty() && room;
-            let Some(file) = wanted.then(|| self.files.descriptor(id)).flatten() else {
-                self.give_back(id, waiting);
-                continue;
-            };
-            // What lay in between may have gone.
-            for run in merge(waiting, CALL_PAGES) {
-                let Some(managed) = self.files.get_mut(id) else { break };
-                run.iter().for_each(|folio| managed.folios.issue(*folio));
-                let (file, mapped_by) = (Arc::clone(&file), mapped_by.clone());
-                let backlog = if mapped_by.is_empty() { &mut self.backlog } else { &mut self.mapped_backlog };
-                let (tried, lane) = (Tried::PutOff(next), None);
-                backlog.push_back(Eviction { serial, id, names, file, folios: run, mapped_by, tried, lane });
-            }
-        }
     }
 }
 

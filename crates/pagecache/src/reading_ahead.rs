@@ -3,8 +3,9 @@
 use std::ops::Range;
 use std::path::Path;
 
-use crate::kernel::{Linux, PageCache, page_bytes};
+use crate::kernel::page_bytes;
 use crate::open_regular;
+use crate::page_cache::{Linux, PageCache};
 
 /// Reads these bytes of a file into the page cache, or what there is of them, and waits for the last of them. Returns
 /// whether any had to be read; `None` if there is no regular file on a disk, or it cannot be read.

@@ -17,11 +17,13 @@ use foretell_policy::{Block, FileId, Input, Layout};
 
 use crate::descriptors::Search;
 use crate::extents;
+use crate::file_at;
 use crate::files::Registration;
 use crate::folios::Folio;
-use crate::kernel::{self, Linux, PageCache};
+use crate::kernel;
 use crate::left_out::UNDER_ANOTHERS_RULE;
 use crate::observe::{FileKey, IGNORED_SHARE};
+use crate::page_cache::{Linux, PageCache};
 use crate::resolve::{self, Found};
 use crate::steering::{Command, Steering};
 
@@ -101,7 +103,7 @@ impl Steering {
             return None;
         }
         let file = found.open().ok()?;
-        if let Some(what) = resolve::obstacle(&file).ok()? {
+        if let Some(what) = file_at::obstacle(&file).ok()? {
             self.leave_out(&path, what);
             return None;
         }
@@ -120,7 +122,7 @@ impl Steering {
                 // Not there any more, or not on a disk: then there is nothing to expect of it.
                 let expected = self.open_listed(path);
                 if expected.is_err()
-                    && let Some(what) = resolve::look(path).ok().and_then(|looks| looks.obstacle())
+                    && let Some(what) = file_at::look(path).ok().and_then(|looks| looks.obstacle())
                 {
                     self.leave_out(path, what);
                 }
@@ -151,7 +153,7 @@ impl Steering {
     fn is_covered(&self, file: FileId) -> bool {
         self.files.get(file).is_some_and(|managed| {
             managed.layered
-                && resolve::look(&managed.path).is_ok_and(|looks| looks.is_file && !looks.is(managed.key))
+                && file_at::look(&managed.path).is_ok_and(|looks| looks.is_file && !looks.is(managed.key))
         })
     }
 
@@ -162,9 +164,9 @@ impl Steering {
         }
         let managed = self.files.get(file).filter(|managed| managed.holders == 0 && !managed.is_orphan())?;
         let (path, last_user) = (managed.path.clone(), managed.last_user);
-        let looks = resolve::look(&path).ok().filter(|looks| self.files.find(looks.key).is_none())?;
-        let copy = resolve::open_same(&path, looks.key).ok()?;
-        if resolve::obstacle(&copy).ok()?.is_some() {
+        let looks = file_at::look(&path).ok().filter(|looks| self.files.find(looks.key).is_none())?;
+        let copy = file_at::open_same(&path, looks.key).ok()?;
+        if file_at::obstacle(&copy).ok()?.is_some() {
             return None;
         }
         let (key, generation) = (looks.key, looks.generation());

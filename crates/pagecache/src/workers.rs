@@ -21,11 +21,12 @@ use foretell_policy::FileId;
 use crate::by_user::ByUser;
 use crate::fetching::{Fetch, Fetched, Fetching};
 use crate::folios::Folio;
-use crate::kernel::{CacheStatus, PageCache};
+use crate::kernel::CacheStatus;
 use crate::mapped::MAPPED;
-use crate::mappings::Names;
+use crate::page_cache::PageCache;
 use crate::put_off::Try;
 use crate::schedule::Schedule;
+use crate::shown::Names;
 
 /// Evictions that may wait to be done, in runs of folios; what is more waits in the loop.
 pub(crate) const EVICT_QUEUE_RUNS: usize = 256;

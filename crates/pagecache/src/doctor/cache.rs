@@ -13,10 +13,11 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 
 use super::Mechanism;
 use crate::extents;
+use crate::file_at::look_at;
 use crate::identity;
-use crate::kernel::{self, Linux, PageCache, page_bytes};
-use crate::mappings::Names;
-use crate::resolve::look_at;
+use crate::kernel::{self, page_bytes};
+use crate::page_cache::{Linux, PageCache};
+use crate::shown::Names;
 
 /// File systems that are the page cache, and have nothing behind it: `TMPFS_MAGIC`, `RAMFS_MAGIC`
 /// (`include/uapi/linux/magic.h`).

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use crate::kernel::CacheStatus;
-use crate::mappings::Names;
+use crate::shown::Names;
 
 pub(super) const BLOCK: u64 = 8192;
 

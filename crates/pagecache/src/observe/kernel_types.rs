@@ -15,7 +15,6 @@ use std::path::Path;
 use aya::{Btf, Endianness};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::load::Place;
 use crate::identity::types::{BtrfsPlaces, STRUCTURES};
 
 /// The type information of the kernel and of its modules.
@@ -480,6 +479,45 @@ impl Less {
         bytes.extend(self.types);
         bytes.extend(self.strings);
         bytes
+    }
+}
+
+/// Where a program hangs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On a tracepoint.
+    Tracepoint(&'static str),
+    /// Where a function of the kernel is entered.
+    Enter(&'static str),
+    /// Where it has returned.
+    Exit(&'static str),
+}
+
+impl Place {
+    /// The type by which the kernel knows it.
+    pub(crate) fn name_of_type(self) -> String {
+        match self {
+            Place::Tracepoint(name) => format!("btf_trace_{name}"),
+            Place::Enter(name) | Place::Exit(name) => name.to_owned(),
+        }
+    }
+
+    /// The kind of that type.
+    pub(crate) fn kind_of_type(self) -> u32 {
+        match self {
+            Place::Tracepoint(_) => kind::TYPEDEF,
+            Place::Enter(_) | Place::Exit(_) => kind::FUNC,
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Place::Tracepoint(name) => write!(f, "tp_btf/{name}"),
+            Place::Enter(name) => write!(f, "fentry/{name}"),
+            Place::Exit(name) => write!(f, "fexit/{name}"),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aya::maps::{Map, MapData, MapError};
 
-use super::kernel_types::{KernelTypes, kind};
+use super::kernel_types::{KernelTypes, Place};
 use super::object::{Link, LoadError, Object, Refusal};
 use super::privileges::{Capabilities, has_seccomp_filter, is_in_the_hosts_user_namespace, pid_namespace};
 use super::{ObserveError, ObserverConfig, ReadHook};
@@ -19,45 +19,6 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/observe.bpf.o");
 /// Smallest and largest ring: a page, and what keeps positions far from the limit of the kernel's own
 /// arithmetic (`RINGBUF_MAX_DATA_SZ` is 64 GiB, but `max_entries` has 32 bits).
 const RING_MAX_BYTES: u32 = 1 << 30;
-
-/// Where a program hangs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// On a tracepoint.
-    Tracepoint(&'static str),
-    /// Where a function of the kernel is entered.
-    Enter(&'static str),
-    /// Where it has returned.
-    Exit(&'static str),
-}
-
-impl Place {
-    /// The type by which the kernel knows it.
-    pub(crate) fn name_of_type(self) -> String {
-        match self {
-            Place::Tracepoint(name) => format!("btf_trace_{name}"),
-            Place::Enter(name) | Place::Exit(name) => name.to_owned(),
-        }
-    }
-
-    /// The kind of that type.
-    pub(crate) fn kind_of_type(self) -> u32 {
-        match self {
-            Place::Tracepoint(_) => kind::TYPEDEF,
-            Place::Enter(_) | Place::Exit(_) => kind::FUNC,
-        }
-    }
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Place::Tracepoint(name) => write!(f, "tp_btf/{name}"),
-            Place::Enter(name) => write!(f, "fentry/{name}"),
-            Place::Exit(name) => write!(f, "fexit/{name}"),
-        }
-    }
-}
 
 /// A program of the object.
 #[derive(Debug, Clone, Copy)]

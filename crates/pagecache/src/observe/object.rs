@@ -18,8 +18,7 @@ use aya_obj::generated::{
     bpf_attach_type, bpf_attr, bpf_cmd, bpf_insn, bpf_map_type, bpf_prog_info, bpf_prog_type,
 };
 
-use super::kernel_types::KernelTypes;
-use super::load::Place;
+use super::kernel_types::{KernelTypes, Place};
 
 /// Bytes for the verifier's words, when it has refused a program.
 const LOG_BYTES: usize = 4 << 20;

@@ -3,7 +3,8 @@
 //! The layout is described once, in `src/bpf/event.h`; the test here compares each of its `LAYOUT` and
 //! `EVENT_` lines with what this file says.
 
-use super::event::{FileKey, Observation};
+use super::event::Observation;
+use crate::file_key::FileKey;
 
 /// `enum event_kind` of `event.h`.
 pub(super) mod kind {

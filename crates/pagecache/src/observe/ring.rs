@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use aya::maps::MapData;
 use rustix::event::epoll;
 
-use super::load::page_bytes;
+use crate::kernel::page_bytes;
 
 /// Bytes of a record's header (`BPF_RINGBUF_HDR_SZ`).
 const HEADER_BYTES: u64 = 8;

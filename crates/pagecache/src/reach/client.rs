@@ -4,8 +4,6 @@
 //! nobody can keep it waiting by what the broker meets. The lanes of the threads that page out wait as long as it takes,
 //! those of the threads that open what clients name as long as the loop.
 
-#![allow(unsafe_code)]
-
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,17 +15,16 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair};
+use rustix::net::RecvFlags;
 
-use super::message::{self, Message, PACKET_BYTES};
-use super::permits::Permits;
-use super::server::{self, LINK, LINK_IS_FILE, LINK_IS_HERE, LINKS_AT_A_TIME, Question, number_of};
-use super::{Link, Links, Seen};
-use crate::aside::OPENING;
+use super::link::{Link, Links, Seen};
+use super::message::{
+    self, LINK, LINK_IS_FILE, LINK_IS_HERE, LINKS_AT_A_TIME, Message, PACKET_BYTES, Question, number_of,
+};
+use crate::file_key::FileKey;
 use crate::guard::{Guard, OpenFile};
 use crate::mapped::MAPPED;
-use crate::mappings::Names;
-use crate::observe::FileKey;
+use crate::shown::Names;
 
 /// How long the loop waits for an answer, which takes some ten microseconds: long enough on a machine that is busy, and
 /// no more than once until it has come.
@@ -57,38 +54,15 @@ struct Lane {
 }
 
 impl Broker {
-    /// Starts the broker of this process, by a fork: before this process starts threads, and before it gives up rights.
-    /// The child calls `confine` before it answers anything. It keeps no descriptor of this process's, and ends when
-    /// this process does. `listener` is where the service lets its clients in: how the broker knows a connection of root's.
-    /// With a share the broker answers at real-time priority for so much of the time.
-    ///
-    /// # Errors
-    /// When there is no process or no socket to be had, or this process has a broker already.
-    pub fn start(
-        listener: BorrowedFd<'_>,
-        realtime_share: Option<f64>,
-        confine: impl FnOnce() -> io::Result<()>,
-    ) -> io::Result<()> {
-        let permits = Permits::of(listener)?;
-        let guard = Mutex::new(Some(Guard::start()?));
-        let mut ours = Vec::new();
-        let mut theirs = Vec::new();
-        for _ in 0..=MAPPED.threads + OPENING.threads {
-            let (one, other) =
-                socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-            ours.push(Mutex::new(Lane { socket: one, last: 0, is_late: false, packet: Vec::new() }));
-            theirs.push(other);
-        }
-        // SAFETY: the child runs only what `live` does, which never returns, and needs nothing of other threads: there
-        // are none, and glibc's allocator works after a fork also where there are (malloc(3) of glibc 2.24 and later).
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            drop(ours);
-            server::live(theirs, permits, realtime_share, confine);
-        }
-        let child = (child > 0).then(|| rustix::process::Pid::from_raw(child)).flatten();
-        let child = child.ok_or_else(io::Error::last_os_error)?;
-        let broker = Broker { lanes: ours, child, guard, is_gone: AtomicBool::new(false) };
+    /// From now on this process has one, which answers on these lanes.
+    pub(super) fn keep(lanes: Vec<OwnedFd>, child: rustix::process::Pid, guard: Guard) -> io::Result<()> {
+        let lane = |socket| Mutex::new(Lane { socket, last: 0, is_late: false, packet: Vec::new() });
+        let broker = Broker {
+            lanes: lanes.into_iter().map(lane).collect(),
+            child,
+            guard: Mutex::new(Some(guard)),
+            is_gone: AtomicBool::new(false),
+        };
         OF_PROCESS.set(broker).map_err(|_| io::Error::from(io::ErrorKind::AlreadyExists))
     }
 
@@ -166,18 +140,18 @@ impl Broker {
         opened(self.notice(answer)?)
     }
 
-    pub(super) fn open_by_number(&self, key: FileKey, generation: u32) -> io::Result<File> {
+    pub(crate) fn open_by_number(&self, key: FileKey, generation: u32) -> io::Result<File> {
         opened(self.ask(Question::OpenByNumber, &[key.dev, key.ino, u64::from(generation)], &[], &[])?)
     }
 
-    pub(super) fn advise(&self, file: OpenFile, advice: libc::c_int, user: u32) -> io::Result<()> {
+    pub(crate) fn advise(&self, file: OpenFile, advice: libc::c_int, user: u32) -> io::Result<()> {
         let fd = u64::from(file.fd.unsigned_abs());
         let advice = u64::from(advice.unsigned_abs());
         let words = [u64::from(file.pid), file.started, fd, file.dev, file.ino, advice, u64::from(user)];
         self.ask(Question::Advise, &words, &[], &[]).map(drop)
     }
 
-    pub(super) fn page_out(&self, pid: u32, file: &Names, offset: u64, length: u64) -> io::Result<()> {
+    pub(crate) fn page_out(&self, pid: u32, file: &Names, offset: u64, length: u64) -> io::Result<()> {
         let Names { key, shown } = *file;
         let words = [u64::from(pid), key.dev, key.ino, shown.dev, shown.ino, offset, length];
         // As many lanes as threads.

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, statx};
 
-use super::{Link, Links, Seen};
+use super::link::{Link, Links, Seen};
+use crate::file_key::FileKey;
+use crate::kernel::open_quietly;
 use crate::network;
-use crate::observe::FileKey;
-use crate::resolve::open_quietly;
 
 impl Seen {
     pub(super) fn of(found: &Statx) -> Seen {

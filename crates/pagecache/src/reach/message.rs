@@ -20,6 +20,8 @@ use rustix::net::{
     SendFlags,
 };
 
+use super::link::Links;
+
 /// Bytes of a packet: the links of a process that has as many descriptors open as are looked at, and some.
 pub(super) const PACKET_BYTES: usize = 160 << 10;
 /// Descriptors that go with a packet.
@@ -101,6 +103,58 @@ pub(super) fn receive(
     let message = Message::parse(packet.get(..received.bytes).unwrap_or_default());
     Ok((message.ok_or(io::ErrorKind::InvalidData)?, descriptors))
 }
+
+/// What can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub(super) enum Question {
+    Look = 1,
+    Links,
+    LookAtLinks,
+    OpenAgain,
+    OpenByNumber,
+    Advise,
+    PageOut,
+    Vouch,
+}
+
+impl Question {
+    const ALL: [Question; 8] = [
+        Question::Look,
+        Question::Links,
+        Question::LookAtLinks,
+        Question::OpenAgain,
+        Question::OpenByNumber,
+        Question::Advise,
+        Question::PageOut,
+        Question::Vouch,
+    ];
+
+    pub(super) fn of(kind: u64) -> Option<Question> {
+        Question::ALL.into_iter().find(|question| *question as u64 == kind)
+    }
+}
+
+/// Links that are asked about at a time: each may have a descriptor in the answer.
+pub(super) const LINKS_AT_A_TIME: usize = DESCRIPTORS;
+
+/// Links of a process that are told.
+pub(super) const MOST_LINKS: usize = 8192;
+
+/// How a kind of links is called.
+pub(super) const fn number_of(links: Links) -> u64 {
+    match links {
+        Links::Open => 0,
+        Links::Mapped => 1,
+    }
+}
+
+/// What an answer says of a link: it leads somewhere, to a file, and a descriptor of that comes with the answer.
+pub(super) const LINK: u64 = 1;
+
+pub(super) const LINK_IS_FILE: u64 = 2;
+
+pub(super) const LINK_IS_HERE: u64 = 4;
 
 #[cfg(test)]
 mod tests {

@@ -23,74 +23,18 @@
 
 mod client;
 mod here;
+mod link;
 mod message;
 mod permits;
 mod server;
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
-
-use crate::closing::Closer;
-use crate::guard::OpenFile;
-use crate::mappings::Names;
-use crate::observe::FileKey;
+use std::os::fd::AsFd;
+use std::path::Path;
 
 pub use client::Broker;
-
-/// What lies somewhere, as far as it can be told without asking its file system.
-#[derive(Debug)]
-pub(crate) struct Seen {
-    /// What statx(2) says.
-    pub(crate) stat: FileKey,
-    /// A regular file.
-    pub(crate) is_file: bool,
-    /// The same as a path only (`O_PATH`): of a regular file, if it was asked for, or if who it is to the page cache has
-    /// to be found out by it ([`crate::identity`]).
-    pub(crate) there: Option<OwnedFd>,
-}
-
-/// Of what there are links for each process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Links {
-    /// `/proc/PID/fd`: what it has open.
-    Open,
-    /// `/proc/PID/map_files`: what it has mapped.
-    Mapped,
-}
-
-/// The name of such a link: the number of a descriptor, or the first address of a mapping and the one behind its last.
-pub(crate) type Link = (u64, u64);
-
-impl Links {
-    /// Where those of a process are.
-    fn directory(self, pid: u32) -> PathBuf {
-        PathBuf::from(match self {
-            Links::Open => format!("/proc/{pid}/fd"),
-            Links::Mapped => format!("/proc/{pid}/map_files"),
-        })
-    }
-
-    /// Where one of them is.
-    pub(crate) fn path(self, pid: u32, (first, end): Link) -> PathBuf {
-        self.directory(pid).join(match self {
-            Links::Open => first.to_string(),
-            Links::Mapped => format!("{first:x}-{end:x}"),
-        })
-    }
-
-    /// The link that a directory has under this name.
-    fn parse(self, name: &str) -> Option<Link> {
-        match self {
-            Links::Open => Some((name.parse().ok()?, 0)),
-            Links::Mapped => {
-                let (first, end) = name.split_once('-')?;
-                Some((u64::from_str_radix(first, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
-            }
-        }
-    }
-}
+pub(crate) use link::{Link, Links, Seen};
 
 /// Looks at what a path leads to.
 ///
@@ -144,39 +88,6 @@ pub(crate) fn open_again(file: impl AsFd) -> io::Result<File> {
 /// The same by a thread for what clients name ([`crate::aside`]); `None` where there is no broker to wait for.
 pub(crate) fn open_aside(file: impl AsFd) -> Option<io::Result<File>> {
     Broker::of_process().map(|broker| broker.open_aside(file.as_fd()))
-}
-
-/// Opens a file by the number of its inode, with the mounts that are known where it is done here. What comes is that inode of
-/// that file system; of btrfs it may be another subvolume's.
-pub(crate) fn open_by_number(
-    key: FileKey,
-    generation: u32,
-    mounts: &mut crate::handles::Mounts,
-) -> Option<File> {
-    match Broker::of_process() {
-        Some(broker) => broker.open_by_number(key, generation).ok(),
-        None => mounts.open_here(key, generation),
-    }
-}
-
-/// Gives advice on a process's open file, as if the process had. What was found in its place is closed on behalf of `user`,
-/// whose process it is. Says whether it could.
-pub(crate) fn advise(file: OpenFile, advice: libc::c_int, user: u32, closer: &Closer) -> bool {
-    match Broker::of_process() {
-        Some(broker) => broker.advise(file, advice, user).is_ok(),
-        None => file.advise_here(advice, user, closer),
-    }
-}
-
-/// Pages out what a process has mapped of a range of a file.
-///
-/// # Errors
-/// When the process is gone, or the kernel refuses.
-pub(crate) fn page_out(pid: u32, file: &Names, offset: u64, length: u64) -> io::Result<()> {
-    match Broker::of_process() {
-        Some(broker) => broker.page_out(pid, file, offset, length),
-        None => crate::mappings::page_out_here(pid, file, offset, length),
-    }
 }
 
 #[cfg(test)]

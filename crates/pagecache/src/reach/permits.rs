@@ -8,9 +8,9 @@ use rustix::fs::OFlags;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{SocketAddrAny, getsockname};
 
+use crate::file_key::FileKey;
 use crate::identity;
-use crate::observe::FileKey;
-use crate::resolve;
+use crate::kernel;
 
 /// Files that are remembered to have been opened: more than a service keeps under control by default (`files` of the
 /// options is 262,144 at most). Beyond them the oldest is forgotten.
@@ -57,7 +57,7 @@ impl Permits {
         let opened = opened.as_fd();
         let Ok(seen) = super::here::look_at(opened) else { return false };
         let FileKey { dev, ino } = seen.stat;
-        let file = (dev, ino, resolve::generation(opened));
+        let file = (dev, ino, kernel::generation(opened));
         let readable = shown.is_some_and(is_readable);
         if !is_on_disk(opened) || !(readable || self.by_root || self.known.contains(&file)) {
             return false;

@@ -10,62 +10,25 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::net::RecvFlags;
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair};
 
-use super::message::{self, DESCRIPTORS, Message, PACKET_BYTES};
+use super::client::Broker;
+use super::here;
+use super::link::{Link, Links, Seen};
+use super::message::{
+    self, LINK, LINK_IS_FILE, LINK_IS_HERE, LINKS_AT_A_TIME, MOST_LINKS, Message, PACKET_BYTES, Question,
+    number_of,
+};
 use super::permits::{self, Permits};
-use super::{Link, Links, here};
+use crate::aside::OPENING;
 use crate::closing::Closer;
-use crate::guard::OpenFile;
+use crate::file_key::FileKey;
+use crate::guard::{Guard, OpenFile};
 use crate::handles::Mounts;
 use crate::mapped::MAPPED;
-use crate::mappings::{self, Names};
-use crate::observe::FileKey;
+use crate::mappings;
 use crate::schedule::Schedule;
-
-/// What can be asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u64)]
-pub(super) enum Question {
-    Look = 1,
-    Links,
-    LookAtLinks,
-    OpenAgain,
-    OpenByNumber,
-    Advise,
-    PageOut,
-    Vouch,
-}
-
-impl Question {
-    const ALL: [Question; 8] = [
-        Question::Look,
-        Question::Links,
-        Question::LookAtLinks,
-        Question::OpenAgain,
-        Question::OpenByNumber,
-        Question::Advise,
-        Question::PageOut,
-        Question::Vouch,
-    ];
-
-    fn of(kind: u64) -> Option<Question> {
-        Question::ALL.into_iter().find(|question| *question as u64 == kind)
-    }
-}
-
-/// Links that are asked about at a time: each may have a descriptor in the answer.
-pub(super) const LINKS_AT_A_TIME: usize = DESCRIPTORS;
-/// Links of a process that are told.
-pub(super) const MOST_LINKS: usize = 8192;
-
-/// How a kind of links is called.
-pub(super) const fn number_of(links: Links) -> u64 {
-    match links {
-        Links::Open => 0,
-        Links::Mapped => 1,
-    }
-}
+use crate::shown::Names;
 
 /// Words of an answer, and descriptors.
 #[derive(Debug, Default)]
@@ -82,8 +45,44 @@ struct Desk {
     closer: Closer,
 }
 
+impl Broker {
+    /// Starts the broker of this process, by a fork: before this process starts threads, and before it gives up rights.
+    /// The child calls `confine` before it answers anything. It keeps no descriptor of this process's, and ends when
+    /// this process does. `listener` is where the service lets its clients in: how the broker knows a connection of root's.
+    /// With a share the broker answers at real-time priority for so much of the time.
+    ///
+    /// # Errors
+    /// When there is no process or no socket to be had, or this process has a broker already.
+    pub fn start(
+        listener: BorrowedFd<'_>,
+        realtime_share: Option<f64>,
+        confine: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let permits = Permits::of(listener)?;
+        let guard = Guard::start()?;
+        let mut ours = Vec::new();
+        let mut theirs = Vec::new();
+        for _ in 0..=MAPPED.threads + OPENING.threads {
+            let (one, other) =
+                socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+            ours.push(one);
+            theirs.push(other);
+        }
+        // SAFETY: the child runs only what `live` does, which never returns, and needs nothing of other threads: there
+        // are none, and glibc's allocator works after a fork also where there are (malloc(3) of glibc 2.24 and later).
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            drop(ours);
+            live(theirs, permits, realtime_share, confine);
+        }
+        let child = (child > 0).then(|| rustix::process::Pid::from_raw(child)).flatten();
+        let child = child.ok_or_else(io::Error::last_os_error)?;
+        Broker::keep(ours, child, guard)
+    }
+}
+
 /// The child's life, from the fork on: gives up what it does not need, and answers on `lanes`. Never returns.
-pub(super) fn live(
+fn live(
     lanes: Vec<OwnedFd>,
     permits: Permits,
     realtime_share: Option<f64>,
@@ -302,7 +301,7 @@ fn lock(permits: &Mutex<Permits>) -> MutexGuard<'_, Permits> {
 
 impl Answer {
     /// Three words for a link: what it is ([`LINK`] and others), device, inode.
-    fn look(&mut self, seen: Option<super::Seen>) {
+    fn look(&mut self, seen: Option<Seen>) {
         let Some(seen) = seen else { return self.words.extend([0; 3]) };
         let kind = LINK
             | if seen.is_file { LINK_IS_FILE } else { 0 }
@@ -311,8 +310,3 @@ impl Answer {
         self.descriptors.extend(seen.there);
     }
 }
-
-/// What an answer says of a link: it leads somewhere, to a file, and a descriptor of that comes with the answer.
-pub(super) const LINK: u64 = 1;
-pub(super) const LINK_IS_FILE: u64 = 2;
-pub(super) const LINK_IS_HERE: u64 = 4;

@@ -5,14 +5,20 @@ use std::io::ErrorKind::{PermissionDenied, TimedOut, WouldBlock};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Signal, kill_process};
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
 use super::*;
+use crate::closing::Closer;
 use crate::descriptors::{Descriptors, Search};
+use crate::file_key::FileKey;
+use crate::guard::OpenFile;
 use crate::handles::Mounts;
+use crate::mappings::page_out;
+use crate::shown::Names;
 
 /// A program that does not outlive its test.
 struct Ended(Child);
@@ -66,7 +72,7 @@ fn as_asker() {
     let [shown, open, unknown] = private_files(&dir);
     let listener = UnixListener::bind(dir.join("s")).unwrap();
     let keys = [&shown, &open, &unknown].map(|path| FileKey::of(&File::open(path).unwrap()).unwrap());
-    let generation = crate::resolve::generation(File::open(&shown).unwrap());
+    let generation = crate::kernel::generation(File::open(&shown).unwrap());
     let readable = File::open(&shown).unwrap();
     // A program of somebody else's, with a file open.
     let mut sleep = Command::new("setpriv");
@@ -90,7 +96,7 @@ fn as_asker() {
     let link = format!("/proc/self/fd/{}", there.as_raw_fd());
     assert_eq!(kind(File::open(link)), Some(PermissionDenied), "by itself");
     assert_eq!(kind(open_again(&there)), Some(PermissionDenied), "by the broker");
-    assert_eq!(kind(crate::resolve::open_same(&unknown, keys[2])), Some(PermissionDenied));
+    assert_eq!(kind(crate::file_at::open_same(&unknown, keys[2])), Some(PermissionDenied));
     assert!(look(&dir, true).unwrap().there.is_none(), "a directory would lead further");
     assert_eq!(look(&dir.join("none"), true).unwrap_err().kind(), io::ErrorKind::NotFound);
 
@@ -101,7 +107,7 @@ fn as_asker() {
     }
     let second = open_again(&readable).unwrap();
     assert_eq!(FileKey::of(&second).unwrap(), keys[0]);
-    assert!(crate::resolve::open_same(&shown, keys[0]).is_ok());
+    assert!(crate::file_at::open_same(&shown, keys[0]).is_ok());
     if generation != 0 {
         assert_eq!(FileKey::of(&mounts.open(keys[0], generation).unwrap()).unwrap(), keys[0]);
         assert!(mounts.open(keys[0], generation ^ 1).is_none(), "another file under the same number");
@@ -120,7 +126,7 @@ fn as_asker() {
     assert!(!OpenFile { ino: ino + 1, ..file }.advise(libc::POSIX_FADV_NORMAL, NOBODY, &closer));
     let names = Names { key: keys[1], shown: keys[1] };
     page_out(pid, &names, 0, 4096).unwrap();
-    assert_eq!(kind(crate::resolve::open_same(&open, keys[1])), Some(PermissionDenied));
+    assert_eq!(kind(crate::file_at::open_same(&open, keys[1])), Some(PermissionDenied));
 
     // Stopped, it keeps nobody waiting twice; when it goes on, so does everything.
     let broker = Broker::of_process().unwrap();

@@ -38,7 +38,9 @@ use super::tally::Tally;
 use super::visits::{Piece, Visit, Visits};
 use super::waited::Waited;
 use super::whereabouts::{Place, Whereabouts};
+use crate::casting::ROOT_NAME;
 use crate::descriptors::{Descriptors, Search};
+use crate::file_at;
 use crate::handles::Mounts;
 use crate::kernel::maps_whole_folios;
 use crate::observe::{FileKey, Observation, Observer};
@@ -143,8 +145,8 @@ impl Gather {
             start: Instant::now(),
             own_pid: std::process::id(),
         };
-        gather.lineage.begin(root, super::ROOT_NAME);
-        gather.tally.began(root, super::ROOT_NAME);
+        gather.lineage.begin(root, ROOT_NAME);
+        gather.tally.began(root, ROOT_NAME);
         gather.tell_roles();
         gather
     }
@@ -491,7 +493,7 @@ impl Gather {
 
     fn name(&mut self, tgid: u32, (key, generation, known): Named<'_>) -> Option<(FileRecord, bool)> {
         if let Some(path) = known(key)
-            && resolve::look(&path).is_ok_and(|looks| looks.is(key))
+            && file_at::look(&path).is_ok_and(|looks| looks.is(key))
             && let Ok(metadata) = path.metadata()
         {
             return record(path, &metadata);
@@ -508,7 +510,7 @@ impl Gather {
             return None;
         }
         let file = found.open().ok()?;
-        if let Some(what) = resolve::obstacle(&file).ok()? {
+        if let Some(what) = file_at::obstacle(&file).ok()? {
             self.leave_out(&path, what);
             return None;
         }
@@ -517,7 +519,7 @@ impl Gather {
 
     fn leave_out(&mut self, path: &Path, what: &'static str) {
         // Nobody expects that to be steered, and a job that looks at itself has it open at times.
-        if what == resolve::OF_THE_KERNEL {
+        if what == file_at::OF_THE_KERNEL {
             return;
         }
         match &mut self.left_out {

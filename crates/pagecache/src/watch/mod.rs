@@ -41,13 +41,11 @@ pub use whereabouts::Place;
 use kin::Kin;
 use loading::{Loading, load};
 
+use crate::meter::cpu_time;
 use crate::observe::{ObserveError, Observer, ObserverConfig};
-use crate::plane::cpu_time;
 use crate::report::Report;
 use crate::sessions::tree_without_us;
 
-/// The name of the job's first process before it executes anything: the same for every run.
-pub(crate) const ROOT_NAME: &str = "job";
 /// Bytes of the ring: 50,000 records, as many as four processors write in 10 ms when each reads 1.2 million blocks a
 /// second. It is charged to the memory cgroup of the job.
 const RING_BYTES: u32 = 2 << 20;
