@@ -1,9 +1,12 @@
-//! Who may depend on whom, read off `cargo metadata`: the table of ARCHITECTURE.md.
+//! Who may depend on whom: crates by the table of ARCHITECTURE.md and `cargo metadata`, files of a crate by their text.
 
 // A helper of a test may fail like the test itself.
 #![allow(clippy::unwrap_used)]
 
+mod circles;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -112,6 +115,98 @@ fn the_testkit_is_for_tests() {
     }
 }
 
+fn workspace_root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
+/// Files of one crate may name each other's items in pairs, and in no larger ring. Left are these crates, with the files
+/// of their largest one: a number here may only fall.
+const LARGER_CIRCLES: [(&str, usize); 1] = [("crates/slicer", 6)];
+const FILES_IN_A_CIRCLE: usize = 2;
+
+#[test]
+fn no_circle_of_files_is_larger_than_two() {
+    let crates = std::fs::read_dir(workspace_root().join("crates")).unwrap();
+    let crates = crates.map(|entry| format!("crates/{}", entry.unwrap().file_name().to_str().unwrap()));
+    let (mut wrong, mut edges_seen) = (Vec::new(), 0);
+    for name in crates.chain(["python".to_owned()]) {
+        let source = workspace_root().join(&name).join("src");
+        let (mut largest, mut lines) = (0, Vec::new());
+        for root in ["lib.rs", "main.rs"].map(|root| source.join(root)).iter().filter(|root| root.exists()) {
+            let edges = circles::edges(root, &|file| std::fs::read_to_string(file).ok());
+            edges_seen += edges.values().map(BTreeMap::len).sum::<usize>();
+            for circle in circles::circles(&edges).iter().filter(|circle| circle.len() > FILES_IN_A_CIRCLE) {
+                largest = largest.max(circle.len());
+                lines.push(format!("{name}: {}", circles::told(circle, &edges, &source)));
+            }
+        }
+        match LARGER_CIRCLES.iter().find(|(left, _)| *left == name) {
+            None => wrong.append(&mut lines),
+            Some((_, files)) if largest > *files => wrong.append(&mut lines),
+            Some((_, files)) if largest < *files => {
+                wrong.push(format!(
+                    "{name}: its largest circle has {largest} files now: say so in LARGER_CIRCLES"
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(edges_seen > 2000, "only {edges_seen} edges are read");
+}
+
+/// The circles of a crate that consists of these files, each as one line.
+fn circles_of(files: &[(&str, &str)]) -> Vec<String> {
+    let text_of = |path: &Path| {
+        let found = files.iter().find(|(name, _)| Path::new(name) == path);
+        found.map(|(_, text)| (*text).to_owned())
+    };
+    let edges = circles::edges(Path::new("src/lib.rs"), &text_of);
+    let circles: Vec<BTreeSet<PathBuf>> = circles::circles(&edges);
+    circles.iter().map(|circle| circles::told(circle, &edges, Path::new("src"))).collect()
+}
+
+#[test]
+fn a_circle_is_told_with_what_ties_it() {
+    let files = [
+        ("src/lib.rs", "mod a; mod b; mod c;"),
+        ("src/a.rs", "use crate::b::{self, B as Other}; pub struct A; fn f(b: Other) { b::g::<A>(b) }"),
+        ("src/b.rs", "pub struct B; pub fn g<T>(_: T) { let c = super::c::C::new(); }"),
+        (
+            "src/c.rs",
+            "use super::*; pub struct C; /* crate::b::B */ const S: &str = \"crate::b::B\"; fn h(a: a::A) {}",
+        ),
+    ];
+    let told = ["a.rs names B, g of b.rs", "b.rs names C of c.rs", "c.rs names A of a.rs"].join("; ");
+    assert_eq!(circles_of(&files), [format!("a circle of 3 files: {told}")]);
+}
+
+#[test]
+fn an_item_is_where_it_is_defined_and_tests_do_not_count() {
+    let files = [
+        ("src/lib.rs", "mod a; mod b; pub use a::A; pub use b::deep::D;"),
+        (
+            "src/a.rs",
+            "pub struct A; #[cfg(test)] mod tests { use crate::b::B; } #[cfg(test)] fn t(_: crate::b::B) {}",
+        ),
+        ("src/b/mod.rs", "pub(crate) mod deep; pub use deep::D; pub struct B(crate::A);"),
+        ("src/b/deep.rs", "pub struct D(pub char); impl D { fn of<'a>(c: &'a char) -> D { D('{') } }"),
+    ];
+    assert_eq!(circles_of(&files), [""; 0]);
+    // What the parent passes on it does not define: this names `a.rs`.
+    let files = files.map(|(name, text)| match name {
+        "src/a.rs" => (name, "pub struct A(crate::D);"),
+        "src/b/deep.rs" => {
+            (name, "macro_rules! all { () => { pub enum D { One } } } all!(); fn f(_: super::super::A) {}")
+        }
+        _ => (name, text),
+    });
+    assert_eq!(
+        circles_of(&files),
+        ["a circle of 2 files: a.rs names D of b/deep.rs; b/deep.rs names A of a.rs"]
+    );
+}
+
 /// The paths in a row of a table: `crates/a/src/{b,c}.rs` is two of them.
 fn paths(row: &str) -> Vec<String> {
     let is_path =
@@ -130,7 +225,7 @@ fn paths(row: &str) -> Vec<String> {
 
 #[test]
 fn the_map_names_what_is_there() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let root = workspace_root();
     let text = include_str!("../../../ARCHITECTURE.md");
     let table = text.split("## Where to change what").nth(1).unwrap().split("\n## ").next().unwrap();
     let (mut found, mut missing) = (0, Vec::new());
