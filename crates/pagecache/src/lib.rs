@@ -53,6 +53,7 @@ mod meter;
 mod naming;
 mod network;
 pub mod observe;
+mod opening;
 mod options;
 mod orphans;
 mod own_pages;
@@ -94,6 +95,7 @@ pub use left_out::LeftOut;
 pub use meter::{Meter, blocks_read};
 pub use naming::{HeldFile, Hold, Taking};
 pub use observe::{FileKey, Observation, ObserveError, Observer, ObserverConfig, ReadHook};
+pub use opening::Opening;
 pub use options::{
     HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionId, SessionSpec, default_batch, default_files,
     default_ring_bytes,
