@@ -4,7 +4,6 @@
 //! and a list of millions of positions would take memory that the program can use better. The session's casting says
 //! which process follows which list. Where a file is now a [`Finder`] has found out, or a list waits for it.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foretell_learn::{Chunk, Finder, Lists, Names, Place};
@@ -13,10 +12,8 @@ use foretell_recording::PAGE_BYTES;
 
 /// Chunks handed over at a time: a file name is looked up for each, two microseconds, and a new file is opened.
 const CHUNKS_A_TIME: usize = 64;
-/// What is handed over in one go before the job begins, of which it loses that much.
-pub(crate) const FIRST_TIME: Duration = Duration::from_millis(20);
-/// The same while it runs.
-pub(crate) const FEED_TIME: Duration = Duration::from_millis(10);
+/// What is handed over in one go while the job runs: what it reads meanwhile waits in the ring.
+const FEED_TIME: Duration = Duration::from_millis(10);
 /// The longest wait for something else while a list waits for a file to be found, which takes a disk some milliseconds.
 const SOUGHT: Duration = Duration::from_millis(2);
 /// Lists reach this many times the cache ahead of their readers.
@@ -44,19 +41,24 @@ pub(crate) struct Guide<'a> {
 }
 
 impl<'a> Guide<'a> {
-    /// Nothing is handed over yet.
-    pub(crate) fn new(lists: &'a Lists, session: SessionId, manager: usize, options: &Options) -> Guide<'a> {
+    /// Nothing is handed over yet. Where the files are now the finder says, which has begun to look for them.
+    pub(crate) fn new(
+        lists: &'a Lists,
+        finder: Finder,
+        session: SessionId,
+        manager: usize,
+        options: &Options,
+    ) -> Guide<'a> {
         let cache_blocks = options.budget_bytes / u64::from(options.block_bytes);
         let window = (CACHES_AHEAD * cache_blocks).clamp(LEAST_AHEAD, MOST_AHEAD);
         let window = usize::try_from(window).unwrap_or(usize::MAX);
         let (next, failed) = (vec![0; lists.lists.len()], vec![false; lists.files.len()]);
-        let finder = Finder::start(Arc::clone(&lists.files));
         Guide { lists, finder, session, manager, next, window, failed, is_waiting: false }
     }
 
-    /// Hands over what the lists have room for, for about as long as `time` says.
-    pub(crate) fn feed(&mut self, plane: &mut Plane, time: Duration) {
-        let until = Instant::now() + time;
+    /// Hands over what the lists have room for, for no longer than [`FEED_TIME`].
+    pub(crate) fn feed(&mut self, plane: &mut Plane) {
+        let until = Instant::now() + FEED_TIME;
         self.is_waiting = false;
         for (list, chunks) in self.lists.lists.iter().enumerate() {
             let Ok(number) = u32::try_from(list) else { return };

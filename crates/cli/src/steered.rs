@@ -10,14 +10,14 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use foretell_learn::Lists;
+use foretell_learn::{Finder, Lists};
 use foretell_pagecache::watch::{Gather, Totals};
 use foretell_pagecache::{Casting, Report};
 use foretelld::{RunHint, RunManager, RunReply, RunRequest, RunRule, Service};
 use rustix::event::PollFlags;
 
 use crate::attached::Job;
-use crate::guide::{FEED_TIME, FIRST_TIME, Guide};
+use crate::guide::Guide;
 use crate::hints::Hint;
 use crate::hints::check::Kind;
 use crate::hints::feed::{self, Fed};
@@ -166,7 +166,8 @@ impl Steered {
         let own = self.own().and_then(|host| Some((host.own_session()?, host.plane().options().clone())));
         let mut guide = match (sources, own) {
             ([HintSource { lists: Some(lists), manager, .. }], Some((session, options))) => {
-                Some(Guide::new(lists, session, *manager, &options))
+                let finder = Finder::start(Arc::clone(&lists.files));
+                Some(Guide::new(lists, finder, session, *manager, &options))
             }
             _ => None,
         };
@@ -178,7 +179,6 @@ impl Steered {
         }
         // An error here comes again in the loop, where it is dealt with.
         let _ = outgoing.send_first(&mut self.partner);
-        self.feed(&mut guide, FIRST_TIME);
         if let Job::Program(program) = &mut self.job
             && let Some(pidfd) = program.take_pidfd()
         {
@@ -192,6 +192,7 @@ impl Steered {
         }
         self.job.release();
         let started = Instant::now();
+        self.feed(&mut guide);
         let ended = loop {
             let others = std::iter::once(wake.as_fd()).chain(self.job.changed());
             let others: Vec<_> = others.map(|descriptor| (descriptor, PollFlags::IN)).collect();
@@ -212,7 +213,7 @@ impl Steered {
             if let Err(e) = outgoing.advance(&mut self.partner) {
                 break Err(e);
             }
-            self.feed(&mut guide, FEED_TIME);
+            self.feed(&mut guide);
         };
         let skipped = guide.as_ref().map_or(0, Guide::failed);
         let (status, mut stats) = self.end(ended, &mut outgoing, started)?;
@@ -220,9 +221,9 @@ impl Steered {
         Ok(Outcome { code: exit_code(status), stats })
     }
 
-    fn feed(&mut self, guide: &mut Option<Guide<'_>>, time: Duration) {
+    fn feed(&mut self, guide: &mut Option<Guide<'_>>) {
         if let (Some(guide), Some(host)) = (guide, self.own()) {
-            guide.feed(host.plane_mut(), time);
+            guide.feed(host.plane_mut());
         }
     }
 

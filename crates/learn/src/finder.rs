@@ -83,30 +83,18 @@ impl Finder {
     /// Begins to look for the files, in their order.
     #[must_use]
     pub fn start(files: Arc<[PlannedFile]>) -> Finder {
-        let threads = files.first().map_or(THREADS, |file| at_a_time(&file.path));
-        Finder::with_threads(files, threads)
-    }
-
-    fn with_threads(files: Arc<[PlannedFile]>, threads: usize) -> Finder {
-        let state = State {
-            places: vec![Place::Sought; files.len()],
-            next: 0,
-            end: AHEAD.min(files.len()),
-            missing: 0,
-            has_ended: false,
+        let shared = Shared::new(files);
+        let first = Arc::clone(&shared);
+        // What kind of a disk it is may be a question to that disk, for which nobody waits.
+        let ask = move || {
+            let threads = first.files.first().map_or(0, |file| at_a_time(&file.path));
+            first.start(threads.min(first.files.len()).saturating_sub(1));
+            first.seek();
         };
-        let (changed, found, locator) = (Condvar::new(), Condvar::new(), Mutex::default());
-        let shared = Arc::new(Shared { files, state: Mutex::new(state), changed, found, locator });
-        for _ in 0..threads.min(shared.files.len()) {
-            let seeker = Arc::clone(&shared);
-            // What no thread looks for is looked for by who asks.
-            if thread::Builder::new().name("finder".into()).spawn(move || seeker.seek()).is_err() {
-                break;
-            }
-        }
+        // What no thread looks for is looked for by who asks.
+        let _ = thread::Builder::new().name("finder".into()).spawn(ask);
         Finder(shared)
     }
-
     /// What is known of a file of the plan; those after it are looked for.
     #[must_use]
     pub fn place(&self, file: u32) -> Place {
@@ -159,6 +147,28 @@ impl Drop for Finder {
 }
 
 impl Shared {
+    fn new(files: Arc<[PlannedFile]>) -> Arc<Shared> {
+        let state = State {
+            places: vec![Place::Sought; files.len()],
+            next: 0,
+            end: AHEAD.min(files.len()),
+            missing: 0,
+            has_ended: false,
+        };
+        let (changed, found, locator) = (Condvar::new(), Condvar::new(), Mutex::default());
+        Arc::new(Shared { files, state: Mutex::new(state), changed, found, locator })
+    }
+
+    /// Starts so many threads, or as many as are to be had.
+    fn start(self: &Arc<Self>, threads: usize) {
+        for _ in 0..threads {
+            let seeker = Arc::clone(self);
+            if thread::Builder::new().name("finder".into()).spawn(move || seeker.seek()).is_err() {
+                break;
+            }
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -238,6 +248,12 @@ mod tests {
         names.into_iter().map(|name| PlannedFile { path: dir.join(name), bytes: 1 }).collect()
     }
 
+    fn with_threads(files: Arc<[PlannedFile]>, threads: usize) -> Finder {
+        let shared = Shared::new(files);
+        shared.start(threads);
+        Finder(shared)
+    }
+
     #[test]
     fn files_are_found_renamed_or_told_to_be_gone() {
         let dir = tempfile::tempdir().unwrap();
@@ -246,7 +262,7 @@ mod tests {
         fs::create_dir(dir.path().join("directory")).unwrap();
         let named = ["a", "log-21", "gone", "directory"].map(String::from);
         for threads in [0, 1, THREADS] {
-            let finder = Finder::with_threads(files(dir.path(), named.clone()), threads);
+            let finder = with_threads(files(dir.path(), named.clone()), threads);
             assert_eq!(finder.wait(0), Place::There(dir.path().join("a"), 4));
             assert_eq!(finder.wait(1), Place::There(dir.path().join("log-22"), 10));
             assert_eq!(finder.wait(2), Place::Gone);
@@ -262,7 +278,7 @@ mod tests {
         let many = (0..TOGETHER + 2).map(|at| format!("c/{at}"));
         let files = files(Path::new("/nonexistent"), names.into_iter().chain(many));
         let all = files.len();
-        let shared = Arc::clone(&Finder::with_threads(files, 0).0);
+        let shared = Shared::new(files);
         let (mut some, mut at) = (Vec::new(), 0);
         while at < all {
             some.push(shared.neighbours(at, all));

@@ -21,6 +21,8 @@ use crate::kernel::pidfd_open;
 
 /// What it is called (`PR_SET_NAME`).
 pub(crate) const NAME: &CStr = c"foretell-guard";
+/// Bytes of such a name, with the zero at its end.
+const NAME_BYTES: usize = 16;
 
 /// Open files changed at a time, over all programs. Beyond it, files keep the kernel's readahead.
 pub(crate) const NOTES: usize = 4096;
@@ -174,9 +176,19 @@ impl Guard {
         // A guard that does not keep up must not stop the loop: what it cannot note is not changed.
         rustix::fs::fcntl_setfl(&write_end, rustix::fs::OFlags::NONBLOCK)?;
         let mut notes = vec![OpenFile::default(); NOTES];
-        // SAFETY: the child calls nothing but `watch`, which makes plain system calls only and never
-        // returns.
-        let child = unsafe { libc::fork() };
+        // It has its name from its first moment on: who finds it by chance must know it from a job.
+        let mut own_name = [0_u8; NAME_BYTES];
+        // SAFETY: the names are valid for reads, and the first one for writes, of as many bytes as prctl(2) wants. The child
+        // calls nothing but `watch`, which makes plain system calls only and never returns.
+        let child = unsafe {
+            libc::prctl(libc::PR_GET_NAME, own_name.as_mut_ptr());
+            libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
+            let child = libc::fork();
+            if child != 0 {
+                libc::prctl(libc::PR_SET_NAME, own_name.as_ptr());
+            }
+            child
+        };
         match child {
             0 => watch(read_end.as_raw_fd(), &mut notes),
             child if child < 0 => Err(io::Error::last_os_error()),
@@ -245,8 +257,6 @@ fn watch(pipe: libc::c_int, notes: &mut [OpenFile]) -> ! {
     // SAFETY: plain system calls. After `dup2`, descriptor 0 is the pipe and all others are closed, so that
     // the guard keeps no file, terminal or pipe of its parent's alive.
     unsafe {
-        // First: who finds it by chance must know it from a job.
-        libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
         libc::dup2(pipe, 0);
         libc::syscall(libc::SYS_close_range, 1_u32, u32::MAX, 0_u32);
         libc::setsid();
@@ -307,6 +317,18 @@ mod tests {
         let expected = text.rsplit_once(')').unwrap().1.split_whitespace().nth(22 - 3).unwrap().parse().ok();
         assert_eq!(start_time(std::process::id()), expected);
         assert_eq!(start_time(u32::MAX), None);
+    }
+
+    #[test]
+    fn a_guard_is_known_by_its_name_from_its_first_moment_on() {
+        let own_name = || std::fs::read_to_string("/proc/thread-self/comm").unwrap();
+        let before = own_name();
+        for _ in 0..8 {
+            let guard = Guard::start().unwrap();
+            let name = std::fs::read(format!("/proc/{}/comm", guard.child.as_raw_nonzero())).unwrap();
+            assert_eq!(name.trim_ascii_end(), NAME.to_bytes());
+        }
+        assert_eq!(own_name(), before);
     }
 
     #[test]

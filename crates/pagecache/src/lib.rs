@@ -57,6 +57,7 @@ mod meter;
 mod naming;
 mod network;
 pub mod observe;
+mod opening;
 mod options;
 mod orphans;
 mod own_pages;
@@ -103,6 +104,7 @@ pub use left_out::LeftOut;
 pub use meter::{Meter, blocks_read};
 pub use naming::{HeldFile, Hold, Taking};
 pub use observe::{Observation, ObserveError, Observer, ObserverConfig, ReadHook};
+pub use opening::Opening;
 pub use options::{
     HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionSpec, default_batch, default_files,
     default_ring_bytes,

@@ -27,6 +27,7 @@
 //! Nothing is pinned or installed: programs, links and maps are descriptors of this process and end with it,
 //! however it ends. Memory is charged to the memory cgroup and not to `RLIMIT_MEMLOCK` (Linux 5.11 on).
 
+mod coming;
 mod error;
 mod event;
 pub(crate) mod kernel_types;
@@ -48,6 +49,7 @@ use std::time::{Duration, Instant};
 use aya::maps::{HashMap, MapData, MapError};
 
 pub use crate::file_key::FileKey;
+pub(crate) use coming::{Coming, load};
 pub use error::ObserveError;
 pub use event::Observation;
 

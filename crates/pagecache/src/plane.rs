@@ -15,7 +15,6 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use crate::advice::ReadaheadOff;
-use crate::check;
 use crate::closing::Closer;
 use crate::error::{DiscloseError, OpenError, SessionError, StepError};
 use crate::guard::Guard;
@@ -24,10 +23,9 @@ use crate::kernel;
 use crate::lifecycle::present_name;
 use crate::losses::Losses;
 use crate::meter::cpu_time;
-use crate::observe::{Observer, ObserverConfig};
+use crate::observe::Observer;
 use crate::options::{HintChunk, Options, SessionId, SessionSpec};
-use crate::page_cache::{Linux, PageCache};
-use crate::reach::Broker;
+use crate::page_cache::PageCache;
 use crate::report::{FileReport, Report};
 use crate::schedule::{Schedule, WINDOW};
 use crate::sessions::{Origin, Prepared, tree_without_us, user_of};
@@ -100,28 +98,20 @@ impl std::fmt::Debug for Plane {
 }
 
 impl Plane {
-    /// Checks the options, loads the observer, starts the threads that prefetch and evict.
+    /// Starts the threads that prefetch and evict.
     ///
     /// # Errors
-    /// When an option is out of range, or a mechanism that cannot be done without is missing.
-    pub fn open(options: Options) -> Result<Plane, OpenError> {
-        Plane::open_with(options, Arc::new(Linux))
-    }
-
-    /// The same, on something that stands between the plane and the kernel's page cache.
-    pub(crate) fn open_with(options: Options, cache: Arc<dyn PageCache>) -> Result<Plane, OpenError> {
-        check::options(&options)?;
-        kernel::adjust_allocator();
+    /// When none can be had.
+    pub(crate) fn start(
+        options: Options,
+        cache: &Arc<dyn PageCache>,
+        guard: Guard,
+        observer: Observer,
+    ) -> Result<Plane, OpenError> {
         let system = |what| move |source| OpenError::System { what, source };
-        let guard = match Broker::of_process().and_then(Broker::take_guard) {
-            Some(guard) => guard,
-            None => Guard::start().map_err(system("fork the process that cleans up after a crash"))?,
-        };
-        let observer = ObserverConfig::for_steering(options.ring_bytes, options.files);
-        let observer = Observer::open(observer).map_err(|e| OpenError::Observe(Box::new(e)))?;
         let threads = options.prefetch_threads as usize;
         let schedule = || Schedule::new(options.realtime.then_some(options.realtime_share));
-        let workers = Workers::start(&cache, schedule(), threads)
+        let workers = Workers::start(cache, schedule(), threads)
             .map_err(system("start the threads that prefetch and evict"))?;
         let schedule = schedule();
         let closer = Closer::start().map_err(system("start the thread that closes descriptors"))?;

@@ -19,7 +19,7 @@ use foretell_learn::memory::{self, Whose};
 use foretell_learn::{Lists, Names};
 use foretell_output::Output;
 use foretell_pagecache::watch::Gather;
-use foretell_pagecache::{Casting, Options, Plane};
+use foretell_pagecache::{Casting, OpenError, Opening, Options, Plane};
 use foretell_recording::Recording;
 use foretelld::{RunManager, Service};
 
@@ -441,11 +441,14 @@ fn begin(
     let (mut steered, started) = match begun {
         Some(begun) => begun,
         None => {
-            let host = own_host(args, effective, &mut input_log)?;
+            let opening = open(effective)?;
+            // What the program would wait for is done beside what the kernel has to check.
+            let job = hold()?;
+            let host = own_host(args, opening, &mut input_log)?;
             // Of a job that runs already nobody knows which child of whom a process was: its lists are found out.
             let lists = lists.filter(|_| !is_attached);
             let casting = lists.map(|lists| Casting::new(&lists.roles, lists.list_of.clone()));
-            Steered::begin(Partner::own(host), hold()?, managers(), casting)?
+            Steered::begin(Partner::own(host), job, managers(), casting)?
         }
     };
     let rules: Vec<Rule> = effective.controlled.iter().flat_map(|c| c.rules.iter().cloned()).collect();
@@ -472,23 +475,28 @@ fn begin(
     Ok(steered)
 }
 
-/// A host of this run's own.
-fn own_host(
-    args: &Args,
-    effective: &Effective,
-    input_log: &mut Option<InputLog>,
-) -> Result<Service, Refused> {
-    use foretell_pagecache::OpenError as E;
-    let wrong = |e: anyhow::Error| Refused::Wrong(e);
+/// Begins to open a plane of this run's own.
+fn open(effective: &Effective) -> Result<Opening, Refused> {
     if let Some(why) = program::too_few_tasks() {
         return Err(Refused::Unable(anyhow!(why).context("cannot take control")));
     }
-    let mut plane = Plane::open(options(effective)).map_err(|error| match error {
-        E::Observe(_) | E::System { .. } => Refused::Unable(anyhow!(error).context("cannot take control")),
-        error => wrong(error.into()),
-    })?;
+    Opening::begin(options(effective)).map_err(not_opened)
+}
+
+fn not_opened(error: OpenError) -> Refused {
+    match error {
+        OpenError::Observe(_) | OpenError::System { .. } => {
+            Refused::Unable(anyhow!(error).context("cannot take control"))
+        }
+        error => Refused::Wrong(error.into()),
+    }
+}
+
+/// A host on it.
+fn own_host(args: &Args, opening: Opening, input_log: &mut Option<InputLog>) -> Result<Service, Refused> {
+    let mut plane = opening.wait().map_err(not_opened)?;
     let log = args.log_inputs.as_deref().map(|path| InputLog::create(path, plane.policy_config()));
-    *input_log = log.transpose().map_err(wrong)?;
+    *input_log = log.transpose().map_err(Refused::Wrong)?;
     if let Some(log) = input_log {
         plane.set_tap(log.tap());
     }

@@ -5,12 +5,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use foretell_learn::{How, Lists, Plan};
+use foretell_learn::{Finder, How, Lists, Plan};
 use foretell_pagecache::watch::{Gather, Totals};
-use foretell_pagecache::{Casting, Options, Plane, Prefetch};
+use foretell_pagecache::{Casting, Opening, Options, Prefetch};
 use foretelld::RunManager;
 
 use rustix::fs::{Advice, fadvise};
@@ -18,7 +19,7 @@ use rustix::fs::{Advice, fadvise};
 use super::patience::Patience;
 use super::{Ran, Wanted, alone, start, watched};
 use crate::commands::run::private_host;
-use crate::guide::{FEED_TIME, FIRST_TIME, Guide};
+use crate::guide::Guide;
 use crate::program::{NotRun, Program, exit_code};
 use crate::stats::Stats;
 use crate::terminal::{warn, with_causes};
@@ -43,24 +44,29 @@ pub(super) fn steered(
     counts: impl Fn(u8) -> bool,
     mut patience: Patience,
 ) -> Result<Ran> {
-    // The plane forks a helper: before there are threads.
-    let host = Plane::open(options(plan)).map_err(anyhow::Error::from).and_then(private_host);
-    let mut host = match host {
-        Ok(host) => host,
-        Err(error) => {
-            warn(&format!("the job is not steered ({})", with_causes(&error)));
-            return alone(wanted);
-        }
-    };
+    // A job is held for what the kernel takes to check our programs, 10 ms and more: all else is done meanwhile.
+    let opening = Opening::begin(options(plan));
     wanted.about_to_begin();
+    let finder = Finder::start(Arc::clone(&plan.lists.files));
     let mut program = match Program::start_held(&wanted.program, &wanted.arguments) {
         Ok(program) => program,
         // Somebody has ended it before it began.
         Err(error) if error.is::<NotRun>() => return Err(error),
         Err(error) => {
             warn(&format!("the job is not steered ({})", with_causes(&error)));
-            drop(host);
             return alone(wanted);
+        }
+    };
+    wanted.begun(&mut program);
+    let gather = Gather::create(recording, program.pid());
+    let host = opening.and_then(Opening::wait).map_err(anyhow::Error::from).and_then(private_host);
+    let mut host = match host {
+        Ok(host) => host,
+        Err(error) => {
+            warn(&format!("the job is not steered ({})", with_causes(&error)));
+            program.release();
+            let ended = watched::go_on(program, Instant::now())?;
+            return Ok(Ran::unseen(How::Alone, exit_code(ended.status), ended.elapsed));
         }
     };
     let name = Path::new(&wanted.program).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -68,18 +74,13 @@ pub(super) fn steered(
     let casting = Casting::new(&plan.lists.roles, plan.lists.list_of.clone());
     let begun = host.begin(program.pid(), managers, Some(casting));
     let mut guide = match (begun, host.own_session()) {
-        (Ok(_), Some(session)) => Some(Guide::new(&plan.lists, session, 0, host.plane().options())),
+        (Ok(_), Some(session)) => Some(Guide::new(&plan.lists, finder, session, 0, host.plane().options())),
         (begun, _) => {
             let why = begun.err().map(|(_, why)| why).unwrap_or_default();
             warn(&format!("the job is not steered ({why})"));
             None
         }
     };
-    let gather = Gather::create(recording, program.pid());
-    wanted.begun(&mut program);
-    if let Some(guide) = &mut guide {
-        guide.feed(host.plane_mut(), FIRST_TIME);
-    }
     start::fetch(plan.start.clone());
     match gather {
         Ok(mut gather) => {
@@ -89,6 +90,7 @@ pub(super) fn steered(
         }
         Err(error) => warn(&format!("what is seen tonight cannot be kept ({error})")),
     }
+    // It does not wait for the lists: what it reads until they are there is in the ring.
     program.release();
     let started = Instant::now();
     let mut ended_as = How::Alone;
@@ -107,7 +109,7 @@ pub(super) fn steered(
             continue;
         }
         let step = catch_unwind(AssertUnwindSafe(|| {
-            guiding.feed(host.plane_mut(), FEED_TIME);
+            guiding.feed(host.plane_mut());
             host.round(&[program.ended()], guiding.patience(IDLE))
         }));
         let problem = match step {

@@ -12,7 +12,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::gather::Gather;
 use super::kin::Kin;
-use crate::observe::{Observation, ObserveError, Observer, ObserverConfig};
+use crate::observe::{Observation, ObserveError, Observer, ObserverConfig, load};
 
 /// Rounds of telling the observer of processes that were forked while it was told of others. Each finds what was forked
 /// in some microseconds; what is left after so many stays unseen.
@@ -82,13 +82,6 @@ impl Loading {
         }
         Ok(observer)
     }
-}
-
-/// Has an observer loaded by a thread of its own.
-pub(super) fn load<T: Send + 'static>(how: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
-    crate::kernel::adjust_allocator();
-    crate::kernel::use_one_heap();
-    std::thread::Builder::new().name("load".into()).spawn(how)
 }
 
 fn take_in(kin: &mut Kin, gather: &mut Gather) {

@@ -27,7 +27,6 @@ mod whereabouts;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use foretell_recording::WriteError;
@@ -39,10 +38,10 @@ pub use visits::{Left, Piece, Visit};
 pub use whereabouts::Place;
 
 use kin::Kin;
-use loading::{Loading, load};
+use loading::Loading;
 
 use crate::meter::cpu_time;
-use crate::observe::{ObserveError, Observer, ObserverConfig};
+use crate::observe::{Coming, ObserveError, Observer, ObserverConfig};
 use crate::report::Report;
 use crate::sessions::tree_without_us;
 
@@ -133,7 +132,7 @@ fn config() -> ObserverConfig {
 
 /// What a [`Watcher`] sees with, on its way: a thread loads it while the job is started; without a thread it comes later.
 #[derive(Debug)]
-pub struct Watching(Option<JoinHandle<Result<Observer, ObserveError>>>);
+pub struct Watching(Coming);
 
 /// The same when it is there.
 #[derive(Debug)]
@@ -143,7 +142,7 @@ impl Watching {
     /// Begins to load.
     #[must_use]
     pub fn load() -> Watching {
-        Watching(load(|| Observer::open(config())).ok())
+        Watching(Coming::begin(config()))
     }
 
     /// Waits for it.
@@ -151,12 +150,7 @@ impl Watching {
     /// # Errors
     /// When the kernel's side cannot be loaded.
     pub fn wait(self) -> Result<Loaded, WatchError> {
-        let loaded = match self.0.map(JoinHandle::join) {
-            Some(Ok(loaded)) => loaded,
-            Some(Err(defect)) => std::panic::resume_unwind(defect),
-            None => Observer::open(config()),
-        };
-        Ok(Loaded(loaded.map_err(|e| WatchError::Observe(Box::new(e)))?))
+        Ok(Loaded(self.0.wait().map_err(|e| WatchError::Observe(Box::new(e)))?))
     }
 }
 
