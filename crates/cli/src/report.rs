@@ -176,7 +176,7 @@ pub(crate) fn thousands(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::FileStats;
+    use foretell_pagecache::FileReport;
 
     fn stats() -> Stats {
         let counts = Counts { references: 51_200, hits: 10_240, demand_fetches: 40_960, ..Counts::default() };
@@ -233,7 +233,7 @@ foretell: 12.3 s, of which 4.50 s waiting for reads; foretell itself used 0.20 s
 
     #[test]
     fn files_are_ranked_by_fetches() {
-        let file = |name: &str, demand_fetches| FileStats {
+        let file = |name: &str, demand_fetches| FileReport {
             path: name.into(),
             counts: Counts { references: 10, hits: 5, demand_fetches, ..Counts::default() },
         };

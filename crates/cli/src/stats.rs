@@ -1,11 +1,9 @@
 //! What a run did, as `--stats` writes it and as runs tell each other.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result};
 use foretell_output::Output;
 pub use foretell_pagecache::Counts;
-use foretell_pagecache::{LeftOut, Report};
+use foretell_pagecache::{FileReport, LeftOut, ProcessReport, Report};
 use serde::{Deserialize, Serialize};
 
 /// How a program ended and what is known about it.
@@ -56,41 +54,12 @@ pub struct Stats {
     #[serde(default)]
     pub hints_skipped: u64,
     /// The same by process.
-    pub processes: Vec<ProcessStats>,
+    pub processes: Vec<ProcessReport>,
     /// The same by file.
-    pub files: Vec<FileStats>,
+    pub files: Vec<FileReport>,
     /// Files that rules match and that cannot be steered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
-}
-
-/// One process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ProcessStats {
-    /// Its number; `None` for the sum of those not listed.
-    pub pid: Option<u32>,
-    /// Its name.
-    pub name: String,
-    /// Under whose rules it is.
-    pub manager: String,
-    /// Time that it waited for reads.
-    pub wait_s: f64,
-    /// Bytes that devices read for it.
-    pub device_read_bytes: u64,
-    /// Its counts.
-    #[serde(flatten)]
-    pub counts: Counts,
-}
-
-/// One file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FileStats {
-    /// Its path; `others` for the sum of those not listed.
-    #[serde(serialize_with = "foretell_pagecache::readable_path")]
-    pub path: PathBuf,
-    /// Its counts.
-    #[serde(flatten)]
-    pub counts: Counts,
 }
 
 impl From<Report> for Stats {
@@ -111,19 +80,8 @@ impl From<Report> for Stats {
             belady_fetches: report.belady_fetches,
             belady_missing: report.belady_missing,
             hints_skipped: 0,
-            processes: report
-                .processes
-                .into_iter()
-                .map(|p| ProcessStats {
-                    pid: p.pid,
-                    name: p.name,
-                    manager: p.manager,
-                    wait_s: p.wait_s,
-                    device_read_bytes: p.device_read_bytes,
-                    counts: p.counts,
-                })
-                .collect(),
-            files: report.files.into_iter().map(|f| FileStats { path: f.path, counts: f.counts }).collect(),
+            processes: report.processes,
+            files: report.files,
             left_out: report.left_out,
         }
     }
@@ -147,9 +105,9 @@ impl Stats {
 mod tests {
     use super::*;
 
-    fn process(manager: &str, references: u64) -> ProcessStats {
+    fn process(manager: &str, references: u64) -> ProcessReport {
         let counts = Counts { references, hits: 1, ..Counts::default() };
-        ProcessStats {
+        ProcessReport {
             pid: Some(1),
             name: "x".into(),
             manager: manager.into(),

@@ -93,38 +93,23 @@ pub(crate) fn take_descriptors(socket: BorrowedFd<'_>, take: bool) -> io::Result
 
 /// Could descriptors be sent to a socket when it was connected?
 pub(crate) fn takes_descriptors(socket: BorrowedFd<'_>) -> bool {
-    let mut value: libc::c_int = 1;
+    // Before Linux 6.16 they always can.
+    !option(socket, SO_PASSRIGHTS).is_ok_and(|value| value == 0)
+}
+
+/// An option of a socket that is one number (getsockopt(2)).
+fn option(socket: BorrowedFd<'_>, name: libc::c_int) -> io::Result<libc::c_int> {
+    let mut value: libc::c_int = 0;
     let mut length = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: the value has room for the `length` bytes that are written, and both outlive the call.
     let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_PASSRIGHTS,
-            (&raw mut value).cast(),
-            &raw mut length,
-        )
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut length)
     };
-    // Before Linux 6.16 they always can.
-    result != 0 || value != 0
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
 fn peer_pidfd(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    let mut descriptor: libc::c_int = -1;
-    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the value has room for the `length` bytes that are written, and both outlive the call.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_PEERPIDFD,
-            (&raw mut descriptor).cast(),
-            &raw mut length,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let descriptor = option(socket, SO_PEERPIDFD)?;
     // SAFETY: the kernel has just made this descriptor for us; nobody else knows of it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }

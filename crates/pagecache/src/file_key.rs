@@ -3,8 +3,8 @@
 /// A file as the page cache knows it: device and inode.
 ///
 /// `dev` is the kernel's own number of the file system's device (`super_block.s_dev`; on btrfs that of the subvolume,
-/// as in `st_dev`), which is encoded differently from `st_dev`: build keys with [`FileKey::from_stat`] or [`FileKey::of`]. Inode numbers are
-/// reused after a file is deleted; [`crate::Observation::Read`] carries the inode's generation of files that are
+/// as in `st_dev`), which is encoded differently from `st_dev`: build keys with [`FileKey::of`]. Inode numbers are reused
+/// after a file is deleted; [`crate::Observation::Read`] carries the inode's generation of files that are
 /// still unknown, to tell one life of an inode from the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileKey {
@@ -12,16 +12,4 @@ pub struct FileKey {
     pub dev: u64,
     /// Inode number.
     pub ino: u64,
-}
-
-impl FileKey {
-    /// The key of a file with this `st_dev` and `st_ino`.
-    ///
-    /// Right wherever the inode that stat(2) describes has the pages: everywhere but on an overlay, where they belong
-    /// to a file below ([`FileKey::of`] says to which).
-    #[must_use]
-    pub fn from_stat(st_dev: u64, st_ino: u64) -> FileKey {
-        let (major, minor) = (u64::from(libc::major(st_dev)), u64::from(libc::minor(st_dev)));
-        FileKey { dev: (major << 20) | minor, ino: st_ino }
-    }
 }

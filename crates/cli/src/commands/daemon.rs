@@ -5,7 +5,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
-use foretell_pagecache::{Options, Prefetch};
+use foretell_pagecache::Prefetch;
 use foretelld::metrics::{MetricsAddress, MetricsServer};
 use foretelld::{Configuration, Confinement, Service, ServiceError};
 
@@ -119,18 +119,7 @@ fn configuration(args: &Args) -> Result<(Configuration, String)> {
     };
     let effective = config::resolve(&flags, &file, around)?;
     let socket = host::socket_path(args.socket.as_deref().or(in_file.as_deref()));
-    let options = Options {
-        block_bytes: effective.block_bytes,
-        prefetch: effective.prefetch,
-        batch: effective.batch,
-        horizon: effective.horizon,
-        order: effective.order,
-        allocation: effective.allocation,
-        revocation: effective.revocation,
-        realtime: effective.realtime,
-        prefetch_threads: effective.prefetch_threads,
-        ..Options::new(effective.budget_bytes)
-    };
+    let options = effective.plane_options();
     let whole = File { socket: Some(socket.clone()), limits: Some(limits), ..effective.to_file() };
     let text = toml::to_string(&whole).context("the configuration cannot be written as TOML")?;
     let confinement = if args.unconfined { Confinement::None } else { Confinement::Errors };

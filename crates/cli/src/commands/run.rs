@@ -19,7 +19,7 @@ use foretell_learn::memory::{self, Whose};
 use foretell_learn::{Lists, Names};
 use foretell_output::Output;
 use foretell_pagecache::watch::Gather;
-use foretell_pagecache::{Casting, OpenError, Opening, Options, Plane};
+use foretell_pagecache::{Casting, OpenError, Opening, Plane};
 use foretell_recording::Recording;
 use foretelld::{RunManager, Service};
 
@@ -480,7 +480,7 @@ fn open(effective: &Effective) -> Result<Opening, Refused> {
     if let Some(why) = program::too_few_tasks() {
         return Err(Refused::Unable(anyhow!(why).context("cannot take control")));
     }
-    Opening::begin(options(effective)).map_err(not_opened)
+    Opening::begin(effective.plane_options()).map_err(not_opened)
 }
 
 fn not_opened(error: OpenError) -> Refused {
@@ -510,21 +510,6 @@ pub(crate) fn private_host(plane: Plane) -> Result<Service> {
         warn(&format!("{why}; other runs, 'status' and 'top' do not find this one"));
     }
     Ok(host)
-}
-
-fn options(effective: &Effective) -> Options {
-    Options {
-        block_bytes: effective.block_bytes,
-        prefetch: effective.prefetch,
-        batch: effective.batch,
-        horizon: effective.horizon,
-        order: effective.order,
-        allocation: effective.allocation,
-        revocation: effective.revocation,
-        realtime: effective.realtime,
-        prefetch_threads: effective.prefetch_threads,
-        ..Options::new(effective.budget_bytes)
-    }
 }
 
 fn manager(controlled: &Controlled, program: &OsString) -> RunManager {

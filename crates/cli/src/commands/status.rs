@@ -248,25 +248,35 @@ fn processes(snapshot: &Snapshot, users: &Users) -> Table {
             (false, 0) => "no",
             (false, _) => "was",
         });
-        table.add_row([
+        let mut row = vec![
             process.pid.to_string(),
             printable(&process.name),
             users.name(process.user),
             of_manager(|manager| u64::from(manager.owned_blocks)),
             of_manager(|manager| manager.disclosed_ahead),
-            thousands(counts.references),
-            hits(counts),
-            thousands(counts.fetches()),
-            thousands(counts.prefetches_useful),
-            thousands(counts.prefetches_late),
-            thousands(counts.prefetches_wasted),
-            thousands(counts.evictions),
+        ];
+        row.extend(in_cells(counts));
+        row.extend([
             of_manager(|manager| manager.placeholders_used),
             revoked.to_owned(),
             format!("{:.1} s", process.wait_s),
         ]);
+        table.add_row(row);
     }
     table
+}
+
+/// Counts in the order in which both tables have them.
+fn in_cells(counts: &Counts) -> [String; 7] {
+    [
+        thousands(counts.references),
+        hits(counts),
+        thousands(counts.fetches()),
+        thousands(counts.prefetches_useful),
+        thousands(counts.prefetches_late),
+        thousands(counts.prefetches_wasted),
+        thousands(counts.evictions),
+    ]
 }
 
 fn files(snapshot: &Snapshot, viewer: u32) -> Table {
@@ -282,16 +292,8 @@ fn files(snapshot: &Snapshot, viewer: u32) -> Table {
         } else {
             let counts = &file.counts;
             let cached = share(file.cached_bytes, file.size_bytes).map(|share| share.min(1.0));
-            row.extend([
-                cached.map_or("-".to_owned(), percent),
-                thousands(counts.references),
-                hits(counts),
-                thousands(counts.fetches()),
-                thousands(counts.prefetches_useful),
-                thousands(counts.prefetches_late),
-                thousands(counts.prefetches_wasted),
-                thousands(counts.evictions),
-            ]);
+            row.push(cached.map_or("-".to_owned(), percent));
+            row.extend(in_cells(counts));
         }
         table.add_row(row);
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use foretell_analytic::advise::ForHints;
-use foretell_pagecache::default_batch;
+use foretell_pagecache::{Options, default_batch};
 use foretell_policy::{Allocation, Order, Prefetch, Revocation};
 
 use super::chosen::{choose, volume_of};
@@ -346,6 +346,22 @@ fn check_budget(budget: Size, batch: u32, block_bytes: u32, memory_bytes: u64) -
 }
 
 impl Effective {
+    /// What a plane is opened with.
+    pub(crate) fn plane_options(&self) -> Options {
+        Options {
+            block_bytes: self.block_bytes,
+            prefetch: self.prefetch,
+            batch: self.batch,
+            horizon: self.horizon,
+            order: self.order,
+            allocation: self.allocation,
+            revocation: self.revocation,
+            realtime: self.realtime,
+            prefetch_threads: self.prefetch_threads,
+            ..Options::new(self.budget_bytes)
+        }
+    }
+
     /// The configuration as TOML. Read as a file, it gives the same configuration.
     #[must_use]
     pub fn to_toml(&self) -> String {
