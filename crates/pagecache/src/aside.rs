@@ -19,7 +19,8 @@ type Job = Box<dyn FnOnce() + Send>;
 const ASKING: Shape = Shape {
     name: "foretell-ask",
     threads: 16,
-    spare: 1,
+    // One at work and one for everybody else: else each question would start a thread.
+    spare: 2,
     stack_bytes: 256 << 10,
     lane_jobs: 16,
     all_jobs: 256,

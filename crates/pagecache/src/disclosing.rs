@@ -1,14 +1,14 @@
 //! Lists of what will be read: from chunks of files to the policy's blocks.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use foretell_policy::{Answer, Block, FileId, Input, ManagerId};
+use foretell_policy::{Answer, Block, FileId, Input, Layout, ManagerId};
 
 use crate::error::{DiscloseError, DiscloseProblem};
 use crate::extents;
-use crate::file_at;
+use crate::file_at::{self, Looks, OnDisk};
 use crate::files::Registration;
 use crate::meter::Meter;
 use crate::observe::FileKey;
@@ -43,6 +43,8 @@ impl Steering {
             self.tell(Input::Disclosed { manager: id, list, blocks: &[] });
         }
         self.append_queue(session, manager, u32::MAX, None);
+        let waits = self.sessions.manager(session, manager).is_some_and(|target| !target.queue.is_empty());
+        let mut opened = if waits { Opened::default() } else { self.open_all(hints) };
         for (chunk, hint) in hints.iter().enumerate() {
             let fail = |problem| DiscloseError { chunk, problem };
             let Some(target) = self.sessions.manager(session, manager) else {
@@ -52,7 +54,7 @@ impl Steering {
                 break;
             }
             let id = target.id;
-            let file = self.listed_file(&hint.path, id).map_err(fail)?;
+            let file = self.listed_file(&hint.path, id, &mut opened).map_err(fail)?;
             let (next, end) = self.hinted_blocks(file, hint).map_err(fail)?;
             if let Some(managed) = self.files.get_mut(file) {
                 managed.listed_runs.add(next, end);
@@ -183,7 +185,12 @@ impl Steering {
     }
 
     /// The file at a path, under control from now on.
-    fn listed_file(&mut self, path: &Path, manager: ManagerId) -> Result<FileId, DiscloseProblem> {
+    fn listed_file(
+        &mut self,
+        path: &Path,
+        manager: ManagerId,
+        opened: &mut Opened<'_>,
+    ) -> Result<FileId, DiscloseProblem> {
         let known = self.files.find_path(path);
         // A name may lead to another file by now.
         let same = |key: FileKey| file_at::look(path).is_ok_and(|looks| looks.key == key);
@@ -193,7 +200,10 @@ impl Steering {
                 self.claim(file, 0);
                 file
             }
-            None => self.open_listed(path)?,
+            None => match opened.remove(path) {
+                Some(opened) => self.take_listed(opened?)?,
+                None => self.open_listed(path)?,
+            },
         };
         if let Some(managed) = self.files.get_mut(file)
             && !managed.listed.contains(&manager)
@@ -205,22 +215,41 @@ impl Steering {
 
     /// Opens the file at a path and puts it under control.
     pub(crate) fn open_listed(&mut self, path: &Path) -> Result<FileId, DiscloseProblem> {
-        let open = |source| DiscloseProblem::Open { path: path.to_owned(), source };
-        let not_on_disk = |what| DiscloseProblem::NotOnDisk { path: path.to_owned(), what };
-        let (file, canonical) = file_at::open_on_disk(path).map_err(open)?.map_err(not_on_disk)?;
-        if let Some(what) = file_at::obstacle(&file).map_err(open)? {
-            return Err(not_on_disk(what));
+        let file = open(path)?;
+        let layout = self.layouts(&[&file]).pop().unwrap_or(Layout::Unknown);
+        self.take_listed((file, layout))
+    }
+
+    /// Opens the files of hints that are not under control yet.
+    fn open_all<'a>(&mut self, hints: &'a [HintChunk]) -> Opened<'a> {
+        let mut found: Vec<(&Path, Result<OnDisk, DiscloseProblem>)> = Vec::new();
+        let mut seen = HashSet::new();
+        for hint in hints {
+            if self.files.find_path(&hint.path).is_none() && seen.insert(&hint.path) {
+                found.push((&hint.path, open(&hint.path)));
+            }
         }
-        let key = FileKey::of(&file).map_err(open)?;
+        let files: Vec<&OnDisk> = found.iter().filter_map(|(_, file)| file.as_ref().ok()).collect();
+        let mut layouts = self.layouts(&files).into_iter();
+        let mut with_layout = |file| (file, layouts.next().unwrap_or(Layout::Unknown));
+        found.into_iter().map(|(path, file)| (path, file.map(&mut with_layout))).collect()
+    }
+
+    /// Where files lie, as far as they are not under control.
+    fn layouts(&mut self, files: &[&OnDisk]) -> Vec<Layout> {
+        let places: Vec<_> =
+            files.iter().map(|listed| (&listed.file, self.files.disk(listed.looks.key.dev).0)).collect();
+        extents::layouts(&places, u64::from(self.options.block_bytes), self.files.room_for_extents(0), 0)
+    }
+
+    /// Puts a file under control.
+    fn take_listed(&mut self, (listed, layout): (OnDisk, Layout)) -> Result<FileId, DiscloseProblem> {
+        let OnDisk { file, path, looks: Looks { key, .. } } = listed;
         if let Some(known) = self.files.find(key) {
             self.claim(known, 0);
             return Ok(known);
         }
-        let (disk, _) = self.files.disk(key.dev);
-        let room = self.files.room_for_extents(0);
-        let layout = extents::layout(&file, u64::from(self.options.block_bytes), disk, room, 0);
-        let new =
-            Registration { key, generation: 0, path: canonical, file, last_user: 0, held: false, account: 0 };
+        let new = Registration { key, generation: 0, path, file, last_user: 0, held: false, account: 0 };
         let registered = self.register(new, layout);
         let id = registered.ok_or(DiscloseProblem::TooManyFiles { limit: self.options.files })?;
         // Nothing is being observed of it yet: what is cached is told at once.
@@ -249,6 +278,19 @@ impl Steering {
         // An empty chunk stands for no block.
         let last = if end > hint.offset { cut(end.div_ceil(block_bytes)) } else { first };
         Ok((first, last))
+    }
+}
+
+/// Files that are open and not under control yet, with where they lie, by the paths of the hints.
+type Opened<'a> = HashMap<&'a Path, Result<(OnDisk, Layout), DiscloseProblem>>;
+
+fn open(path: &Path) -> Result<OnDisk, DiscloseProblem> {
+    let open = |source| DiscloseProblem::Open { path: path.to_owned(), source };
+    let not_on_disk = |what| DiscloseProblem::NotOnDisk { path: path.to_owned(), what };
+    let found = file_at::open_on_disk(path).map_err(open)?.map_err(not_on_disk)?;
+    match file_at::obstacle_of(found.looks, &found.file).map_err(open)? {
+        Some(what) => Err(not_on_disk(what)),
+        None => Ok(found),
     }
 }
 

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use foretell_policy::{DiskId, Extent, Layout};
@@ -58,10 +59,23 @@ struct Fiemap {
 const PATIENCE: Duration = Duration::from_millis(10);
 const PATIENCE_FOR_OURS: Duration = Duration::from_secs(1);
 
-/// The layout of a file that somebody has named, in bytes from the beginning of its device. At most `room` extents are
-/// kept.
-pub(crate) fn layout(file: &File, block_bytes: u64, disk: DiskId, room: usize, user: u32) -> Layout {
-    layout_of(file, disk, extents(file, block_bytes, disk, room, user))
+/// The layouts of files that somebody has named, in bytes from the beginning of their devices. At most `room` extents are
+/// kept. They are asked for in one go: to wake a thread for each takes longer than its answer. What is not told in time is
+/// not known.
+pub(crate) fn layouts(files: &[(&File, DiskId)], block_bytes: u64, room: usize, user: u32) -> Vec<Layout> {
+    let room = room / files.len().max(1);
+    let asked: Vec<_> = files.iter().map(|(file, disk)| (file.try_clone(), *disk)).collect();
+    let told = Arc::new(Mutex::new(Vec::with_capacity(files.len())));
+    let tell = Arc::clone(&told);
+    aside::ask(user, patience(user), move || {
+        for (file, disk) in asked {
+            let extents = file.map_or_else(|_| Vec::new(), |file| read(&file, block_bytes, disk, room));
+            tell.lock().unwrap_or_else(PoisonError::into_inner).push(extents);
+        }
+    });
+    let mut found = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
+    found.resize_with(files.len(), Vec::new);
+    files.iter().zip(found).map(|((file, disk), found)| layout_of(file, *disk, found)).collect()
 }
 
 /// The same with what the file system has said. Where it has not said anything, or not soon ([`aside`]), files follow
@@ -208,7 +222,7 @@ mod tests {
             assert_eq!(found[0].first_block, 0);
         }
         for room in [0, EXTENTS_IN_ALL] {
-            let layout = layout(file.as_file(), 8192, DiskId(1), room, 0);
+            let layout = layouts(&[(file.as_file(), DiskId(1))], 8192, room, 0).pop().unwrap();
             let places: Vec<_> = (0..128).map(|block| layout.locate(7, block)).collect();
             assert!(places.iter().all(|(disk, _)| *disk == DiskId(1)), "{places:?}");
             assert!(room > 0 || places.is_sorted(), "{places:?}");

@@ -96,10 +96,19 @@ pub(crate) fn open_same(path: &Path, key: FileKey) -> io::Result<File> {
     open_again(there.ok_or(io::ErrorKind::NotFound)?)
 }
 
-/// Opens what lies at a path for reading, if it is a regular file on a disk, with its canonical path; else says what it is.
-/// Nothing else is opened, whatever comes to lie there meanwhile: to open a device has effects, and a file of a file system
-/// that a program serves may never be open.
-pub(crate) fn open_on_disk(path: &Path) -> io::Result<Result<(File, PathBuf), &'static str>> {
+/// A regular file on a disk, open for reading.
+#[derive(Debug)]
+pub(crate) struct OnDisk {
+    pub(crate) file: File,
+    /// Its canonical path.
+    pub(crate) path: PathBuf,
+    pub(crate) looks: Looks,
+}
+
+/// Opens what lies at a path for reading, if it is a regular file on a disk; else says what it is. Nothing else is opened,
+/// whatever comes to lie there meanwhile: to open a device has effects, and a file of a file system that a program serves
+/// may never be open.
+pub(crate) fn open_on_disk(path: &Path) -> io::Result<Result<OnDisk, &'static str>> {
     let seen = reach::look(path, true)?;
     let Some(there) = &seen.there else { return Ok(Err("not a regular file")) };
     let looks = Looks::of(&seen, Some(there));
@@ -107,15 +116,16 @@ pub(crate) fn open_on_disk(path: &Path) -> io::Result<Result<(File, PathBuf), &'
         let unknown = looks.identity.and_then(|identity| identity.obstacle());
         return Ok(Err(unknown.unwrap_or("on no disk of this machine")));
     }
-    let canonical = path_of(there).ok_or(io::ErrorKind::NotFound)?;
-    Ok(Ok((open_again(there)?, canonical)))
+    let canonical = if seen.is_canonical { Some(path.to_owned()) } else { path_of(there) };
+    let canonical = canonical.ok_or(io::ErrorKind::NotFound)?;
+    Ok(Ok(OnDisk { file: open_again(there)?, path: canonical, looks }))
 }
 
 /// Opens what lies at a path for reading, if it is a regular file on a disk, and nothing else: to open a device has
 /// effects. `None` otherwise.
 #[must_use]
 pub fn open_regular(path: &Path) -> Option<File> {
-    open_on_disk(path).ok()?.ok().map(|(file, _)| file)
+    open_on_disk(path).ok()?.ok().map(|found| found.file)
 }
 
 /// A second open file on the same inode: what is done to it does not show on the first.
@@ -149,8 +159,12 @@ pub(crate) fn obstacle(file: &File) -> io::Result<Option<&'static str>> {
     if !kind.is_file() {
         return Ok(Some("not a regular file"));
     }
+    obstacle_of(look_at(file)?, file)
+}
+
+/// The same of a regular file that was looked at.
+pub(crate) fn obstacle_of(looks: Looks, file: &File) -> io::Result<Option<&'static str>> {
     // What counts is the file system that has the pages.
-    let looks = look_at(file)?;
     if looks.identity.is_some() {
         return Ok(looks.obstacle());
     }

@@ -101,7 +101,7 @@ impl Broker {
         let [dev, ino, is_file] =
             answer.words.as_slice().try_into().map_err(|_| io::ErrorKind::InvalidData)?;
         let there = descriptors.into_iter().next();
-        Ok(Seen { stat: FileKey { dev, ino }, is_file: is_file != 0, there })
+        Ok(Seen { stat: FileKey { dev, ino }, is_file: is_file != 0, is_canonical: false, there })
     }
 
     pub(super) fn links(&self, pid: u32, links: Links, most: usize) -> io::Result<Vec<Link>> {
@@ -120,7 +120,12 @@ impl Broker {
             all.extend(answer.words.chunks_exact(3).map(|link| {
                 let there = if link[0] & LINK_IS_HERE != 0 { descriptors.next() } else { None };
                 let stat = FileKey { dev: link[1], ino: link[2] };
-                (link[0] & LINK != 0).then_some(Seen { stat, is_file: link[0] & LINK_IS_FILE != 0, there })
+                (link[0] & LINK != 0).then_some(Seen {
+                    stat,
+                    is_file: link[0] & LINK_IS_FILE != 0,
+                    is_canonical: false,
+                    there,
+                })
             }));
         }
         all.resize_with(which.len(), || None);

@@ -12,6 +12,8 @@ pub(crate) struct Seen {
     pub(crate) stat: FileKey,
     /// A regular file.
     pub(crate) is_file: bool,
+    /// The path that led there is its canonical one. `false` where that is not known.
+    pub(crate) is_canonical: bool,
     /// The same as a path only (`O_PATH`): of a regular file, if it was asked for, or if who it is to the page cache has
     /// to be found out by it ([`crate::identity`]).
     pub(crate) there: Option<OwnedFd>,
