@@ -52,6 +52,9 @@ pub struct Night {
     pub busy_s: Option<f64>,
     /// Bytes read from devices for it.
     pub read_bytes: u64,
+    /// Files that it read or wrote; not known of a job that ran alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<u64>,
     /// The largest resident memory of one of its processes, bytes, with what it had mapped of files.
     pub resident_bytes: u64,
     /// Memory that its processes had of their own at one time, bytes; not known of a job that ran alone.

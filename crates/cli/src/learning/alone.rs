@@ -70,6 +70,8 @@ pub(super) struct Ran {
     pub(super) wait_ns: Option<u64>,
     pub(super) file_wait_ns: Option<u64>,
     pub(super) read_bytes: Option<u64>,
+    /// Files that were seen to be read or written.
+    pub(super) files: Option<u64>,
     pub(super) memory_bytes: Option<u64>,
     /// The share of the references that a list had predicted.
     pub(super) predicted: Option<f64>,
@@ -92,6 +94,7 @@ impl Ran {
             wait_ns: None,
             file_wait_ns: None,
             read_bytes: None,
+            files: None,
             memory_bytes: None,
             predicted: None,
             guesses: None,

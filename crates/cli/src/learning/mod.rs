@@ -219,6 +219,7 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
         busy_s: Some(used.processor.as_secs_f64() / processors() as f64),
         read_bytes: ran.read_bytes.unwrap_or(used.read_bytes),
         resident_bytes: used.resident_bytes,
+        files: ran.files,
         memory_bytes: ran.memory_bytes,
         exit_code: ran.code,
         budget_bytes: budget_bytes.filter(|_| ran.how == How::Steered),

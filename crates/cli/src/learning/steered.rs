@@ -144,6 +144,7 @@ pub(super) fn steered(
     let stats = Stats { elapsed_s: elapsed.as_secs_f64(), ..Stats::from(report) };
     let wait_ns = (stats.wait_s * 1e9) as u64;
     let memory_bytes = gather.as_ref().and_then(Gather::memory_bytes);
+    let files = gather.as_ref().map(Gather::files);
     if let Some(gather) = gather.filter(|_| counts(code)) {
         let totals = Totals {
             elapsed,
@@ -159,6 +160,7 @@ pub(super) fn steered(
     Ok(Ran {
         wait_ns: Some(wait_ns),
         read_bytes: Some(stats.device_read_bytes),
+        files,
         memory_bytes,
         predicted,
         stats: Some(stats),

@@ -84,7 +84,7 @@ fn follow(
         return Ok(Ran::unseen(How::Alone, code, elapsed));
     };
     let (is_observed, memory_bytes) = (watcher.is_observing(), watcher.memory_bytes());
-    let file_wait_ns = watcher.file_wait_ns();
+    let (file_wait_ns, files) = (watcher.file_wait_ns(), is_observed.then(|| watcher.files()));
     if let Some(left_out) = watcher.left_out() {
         warn(&left_out);
     }
@@ -108,6 +108,7 @@ fn follow(
         wait_ns,
         file_wait_ns,
         read_bytes,
+        files,
         memory_bytes,
         is_known,
         guesses: guessing.guesses(),

@@ -351,6 +351,12 @@ impl Gather {
         self.memory.most_bytes()
     }
 
+    /// Files that were seen to be read or written.
+    #[must_use]
+    pub fn files(&self) -> u64 {
+        self.next_file.into()
+    }
+
     /// Whether a process is one of the job's.
     pub(super) fn knows(&self, tgid: u32) -> bool {
         self.lineage.knows(tgid)

@@ -373,6 +373,12 @@ impl Watcher {
         self.gather.memory_bytes()
     }
 
+    /// See [`Gather::files`].
+    #[must_use]
+    pub fn files(&self) -> u64 {
+        self.gather.files()
+    }
+
     /// Ends the recording, if there is one.
     ///
     /// # Errors
