@@ -36,7 +36,7 @@ use crate::action::Action;
 use crate::blocks::{BlockId, Blocks, Mark, State};
 use crate::config::Config;
 use crate::control::Managers;
-use crate::counterfactual::Met;
+use crate::counterfactual::met::Met;
 use crate::counters::{Counters, ManagerCounters};
 use crate::fetches::Fetches;
 use crate::frames::Frames;

@@ -22,7 +22,7 @@ mod cache;
 mod clocks;
 mod disk;
 mod guard;
-mod met;
+pub(crate) mod met;
 
 use std::collections::VecDeque;
 
