@@ -3,7 +3,8 @@
 //! Starts a service as root, an honest client as one user, and attackers as another one, each a process of its own.
 //! The honest client asks for its statistics again and again; how long each answer took is what counts. Every move of
 //! the attack suite is played for some seconds, then mixtures of moves that come from a seed. The same is measured
-//! with no attacker at all: what a machine does to anybody who wakes up is in all of the figures. With `--sessions` so many
+//! with no attacker at all: what a machine does to anybody who wakes up is in all of the figures but `own ms`, the longest
+//! answer less what the client and the service's loop waited for a processor. With `--sessions` so many
 //! sessions of the attacker play moves at the same time, and what counts is the service's memory before, at most, and when
 //! all have gone.
 
@@ -20,7 +21,7 @@ mod client;
 #[path = "../tests/attacks/moves.rs"]
 mod moves;
 
-use foretell_pagecache::{CLASSES_US, Work};
+use foretell_pagecache::{CLASSES_US, ROUNDS, Work};
 use foretell_protocol::{Part, Reply, Request};
 use foretelld::Snapshot;
 
@@ -50,8 +51,8 @@ fn main() -> ExitCode {
                 name => moves::play(name, &scene),
             }
         }
-        ["as-honest", socket, milliseconds] => {
-            ask(Path::new(socket), Duration::from_millis(milliseconds.parse().unwrap()));
+        ["as-honest", socket, milliseconds, service] => {
+            ask(Path::new(socket), Duration::from_millis(milliseconds.parse().unwrap()), service);
         }
         _ => return bench(&words),
     }
@@ -111,18 +112,31 @@ fn play_several(scene: &Scene) {
     });
 }
 
-/// Asks again and again; prints how long each answer took, in microseconds.
-fn ask(socket: &Path, time: Duration) {
+/// Asks again and again; prints how long each answer took, in microseconds, and how much of that neither this process
+/// nor the service's loop was kept off the processor by others.
+fn ask(socket: &Path, time: Duration, service: &str) {
     let mut client = Client::connect(socket);
+    let loop_of_service = format!("/proc/{service}/schedstat");
+    let kept_off = || kept_off("/proc/thread-self/schedstat") + kept_off(&loop_of_service);
     let start = Instant::now();
     let mut all = Vec::new();
     while start.elapsed() < time {
+        let before = kept_off();
         let asked = Instant::now();
         let _ = client.statistics();
-        all.push(asked.elapsed().as_micros().to_string());
+        let took = asked.elapsed();
+        let own = took.saturating_sub(kept_off().saturating_sub(before));
+        all.push(format!("{},{}", took.as_micros(), own.as_micros()));
         std::thread::sleep(PAUSE);
     }
     println!("{}", all.join(" "));
+}
+
+/// How long a thread has been ready to run without a processor: the second number.
+fn kept_off(path: &str) -> Duration {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let number = text.split(' ').nth(1).and_then(|number| number.parse().ok());
+    Duration::from_nanos(number.unwrap_or(0))
 }
 
 /// What an honest client saw.
@@ -131,6 +145,8 @@ struct Seen {
     median_ms: f64,
     most_99_ms: f64,
     worst_ms: f64,
+    /// The same without what the honest client and the service's loop waited for a processor.
+    worst_own_ms: f64,
     /// The service's when the honest client began, at most, and when all had gone.
     memory_kib: (u64, u64, u64),
     /// What the loop did that took longest at a time.
@@ -159,7 +175,8 @@ impl Bench {
         let mut attackers: Vec<Child> = moves.iter().map(start_attacker).collect();
         std::thread::sleep(UNDER_WAY);
         let milliseconds = (self.wanted.seconds * 1000).to_string();
-        let words = ["as-honest", path.as_str(), &milliseconds];
+        let pid = service.id().to_string();
+        let words = ["as-honest", path.as_str(), &milliseconds, &pid];
         let mut honest = self.actors.start(&words, Some(HONEST), Stdio::null(), Stdio::piped());
         let at_start = anonymous_kib(service.id());
         let mut most = at_start;
@@ -220,7 +237,9 @@ fn longest(socket: &Path) -> Vec<Work> {
 }
 
 fn seen(text: &str, memory_kib: (u64, u64, u64), longest: Vec<Work>) -> Seen {
-    let mut all: Vec<u64> = text.split_ascii_whitespace().map(|n| n.parse().unwrap()).collect();
+    let pairs = text.split_ascii_whitespace().map(|pair| pair.split_once(',').unwrap());
+    let (mut all, own): (Vec<u64>, Vec<u64>) =
+        pairs.map(|(all, own)| (all.parse::<u64>().unwrap(), own.parse::<u64>().unwrap())).unzip();
     all.sort_unstable();
     let at = |share: f64| all[((all.len() - 1) as f64 * share) as usize] as f64 / 1000.0;
     Seen {
@@ -228,6 +247,7 @@ fn seen(text: &str, memory_kib: (u64, u64, u64), longest: Vec<Work>) -> Seen {
         median_ms: at(0.5),
         most_99_ms: at(0.99),
         worst_ms: at(1.0),
+        worst_own_ms: own.into_iter().max().unwrap_or(0) as f64 / 1000.0,
         memory_kib,
         longest,
     }
@@ -272,26 +292,30 @@ fn bench(words: &[&str]) -> ExitCode {
         rounds.retain(|(name, _)| name.starts_with(only.as_str()));
     }
     println!(
-        "{:>8} {:>9} {:>9} {:>9} {:>20}  attack",
-        "answers", "median ms", "99% ms", "worst ms", "MiB before,most,after"
+        "{:>8} {:>9} {:>9} {:>9} {:>9} {:>20}  attack",
+        "answers", "median ms", "99% ms", "worst ms", "own ms", "MiB before,most,after"
     );
     let mut rows = Vec::new();
     for (name, moves) in &rounds {
-        let Seen { answers, median_ms, most_99_ms, worst_ms, memory_kib: (before, most, after), longest } =
+        let Seen { answers, median_ms, most_99_ms, worst_ms, worst_own_ms, memory_kib, longest } =
             bench.play(moves);
+        let (before, most, after) = memory_kib;
         let [before, most, after] = [before, most, after].map(|kib| kib as f64 / 1024.0);
         let memory = format!("{before:.1} {most:.1} {after:.1}");
-        println!("{answers:>8} {median_ms:>9.2} {most_99_ms:>9.2} {worst_ms:>9.2} {memory:>20}  {name}");
+        println!(
+            "{answers:>8} {median_ms:>9.2} {most_99_ms:>9.2} {worst_ms:>9.2} {worst_own_ms:>9.2} {memory:>20}  {name}"
+        );
         let pieces = longest.iter().take(4).map(|work| {
             let ms = work.longest_s * 1000.0;
             let long = work.pieces
                 - work.classes[..CLASSES_US.iter().take_while(|us| **us <= 2000).count()].iter().sum::<u64>();
             format!("{} {ms:.1} ms ({long} of {} above 2)", work.name, work.pieces)
         });
-        println!("{:50}{}", "", pieces.collect::<Vec<_>>().join(", "));
+        println!("{:60}{}", "", pieces.collect::<Vec<_>>().join(", "));
         rows.push(serde_json::json!({
             "attack": name, "answers": answers, "median_ms": median_ms,
-            "most_99_ms": most_99_ms, "worst_ms": worst_ms,
+            "most_99_ms": most_99_ms, "worst_ms": worst_ms, "worst_own_ms": worst_own_ms,
+            "longest_round_ms": longest.iter().find(|work| work.name == ROUNDS).map(|work| work.longest_s * 1000.0),
             "memory_mib_before": before, "memory_mib_most": most, "memory_mib_after": after,
         }));
     }

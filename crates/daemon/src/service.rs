@@ -12,22 +12,22 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use foretell_pagecache::{Broker, Counts, Meter, Options, Plane, Report, Scope, SessionId};
+use foretell_pagecache::{Broker, Counts, Meter, Options, Plane, Report, Scope};
 use foretell_protocol::ErrorCode;
 use rustix::event::epoll;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::confine::{self, ConfineError, Confinement};
 use crate::connection::{Connection, End, Role};
-use crate::limits::{HALF_DESCRIPTORS_OF_USER, HALF_MESSAGE, Limits, STATUS_FILES};
+use crate::limits::{HALF_DESCRIPTORS_OF_USER, HALF_MESSAGE, Limits, SHOWING, STATUS_ROWS};
 use crate::listener::{EVERYBODY, ListenError, Listener};
 use crate::owners::Owners;
 use crate::private::Own;
 use crate::shares::{ROUND, Shares, Waiting};
-use crate::snapshot::{SessionStatus, Snapshot};
 use crate::stop::Stop;
 use crate::subordinate::Subordinates;
-use crate::watcher::{Watched, Watcher};
+use crate::telling::{Making, Telling};
+use crate::watcher::{self, Watched, Watcher};
 
 /// Longest wait while a ring is being watched: what comes there rings no bell.
 const WATCH: Duration = Duration::from_millis(1);
@@ -131,6 +131,10 @@ pub struct Service {
     /// None where a private host cannot listen.
     pub(crate) listener: Option<Listener>,
     watched: Watched,
+    /// A snapshot that is being made, and who waits for it.
+    watching: Option<(Box<Making>, watcher::Waiting)>,
+    /// Reports that are being made, one for a user: for which connection.
+    pub(crate) tellings: BTreeMap<u32, (u64, Box<Telling>)>,
     stop: Stop,
     /// Readable when it is to end.
     _told: OwnedFd,
@@ -148,6 +152,8 @@ pub struct Service {
     pub(crate) is_open: bool,
     shown_at: Instant,
     shown: Counts,
+    /// Clients are being shown how they fare, from this connection on.
+    pub(crate) showing: Option<u64>,
 }
 
 impl std::fmt::Debug for Service {
@@ -221,6 +227,8 @@ impl Service {
             unfinished: false,
             listener,
             watched,
+            watching: None,
+            tellings: BTreeMap::new(),
             stop,
             _told: told,
             stopping: false,
@@ -233,6 +241,7 @@ impl Service {
             is_open: true,
             shown_at: Instant::now(),
             shown: Counts::default(),
+            showing: None,
         })
     }
 
@@ -294,6 +303,7 @@ impl Service {
             self.take_events()?;
         }
         self.take_turns();
+        self.look_for_watchers();
         self.keep_time()?;
         self.plane.timing().lap("by the clock");
         Ok(ready)
@@ -348,9 +358,14 @@ impl Service {
                     self.plane.timing().lap("new connections");
                 }
                 STOP => self.stopping = true,
+                // Who asks while a snapshot is being made waits for the next one.
+                WATCHER if self.watching.is_some() => {}
                 WATCHER => {
-                    self.answer_watchers();
-                    self.plane.timing().lap("snapshots");
+                    let waiting = self.watched.waiting();
+                    if !waiting.is_empty() {
+                        let scope = Scope { user: None, rows: STATUS_ROWS };
+                        self.watching = Some((Box::new(Making::new(scope)), waiting));
+                    }
                 }
                 _ if number % 2 == 1 => {
                     // Ended in its user's turn: to forget what it had may take long.
@@ -376,9 +391,21 @@ impl Service {
         Ok(())
     }
 
-    fn answer_watchers(&mut self) {
-        let snapshot = self.snapshot(Scope { user: None, files: STATUS_FILES });
-        self.watched.answer(|| snapshot);
+    /// Goes on with a snapshot for the metrics.
+    fn look_for_watchers(&mut self) {
+        let Some((mut making, waiting)) = self.watching.take() else { return };
+        let start = Instant::now();
+        let mut done = false;
+        while !done && start.elapsed() < SHOWING {
+            done = self.make_on(&mut making);
+        }
+        if done {
+            waiting.answer(&self.made(*making));
+        } else {
+            self.watching = Some((making, waiting));
+            self.unfinished = true;
+        }
+        self.plane.timing().lap("snapshots");
     }
 
     /// A connection may have something to say.
@@ -459,9 +486,10 @@ impl Service {
             let counts = self.plane.counts();
             if counts != self.shown {
                 self.shown = counts;
-                self.show_all();
+                self.showing.get_or_insert(0);
             }
         }
+        self.show_on(now + SHOWING);
         self.end_half_messages(now);
         self.put_out_stuck();
         if let Some(own) = &mut self.own {
@@ -518,6 +546,9 @@ impl Service {
     pub(crate) fn end(&mut self, id: u64, why: End) {
         let Some(mut connection) = self.connections.remove(&id) else { return };
         self.busy.remove(connection.peer.account, id);
+        if self.tellings.get(&connection.peer.account).is_some_and(|(of, _)| *of == id) {
+            self.tellings.remove(&connection.peer.account);
+        }
         self.greeting.remove(&(connection.since, id));
         self.half.remove(&id);
         // Giving back cannot reach a limit.
@@ -542,26 +573,6 @@ impl Service {
         // in its own time.
         let _ = epoll::delete(&self.epoll, connection.socket());
         connection.shut();
-    }
-
-    /// What is going on, as far as it is asked for.
-    pub(crate) fn snapshot(&self, scope: Scope) -> Snapshot {
-        let sessions = self.session_rows(scope.user);
-        let is_withheld = |row: &&SessionStatus| self.plane.is_withheld(SessionId(row.session));
-        let (cache, rows_omitted) = self.plane.status_of(scope);
-        Snapshot {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            private: self.owner.is_some(),
-            uptime_s: self.started.elapsed().as_secs_f64(),
-            sessions_open: self.owners.sessions() + u32::from(self.own.is_some()),
-            sessions_opened: self.opened,
-            sessions_refused: self.refused,
-            withheld: sessions.iter().filter(is_withheld).map(|row| row.session).collect(),
-            sessions,
-            rows_omitted,
-            cache,
-        }
     }
 }
 

@@ -73,6 +73,7 @@ mod sessions;
 mod status;
 mod steering;
 mod streams;
+mod survey;
 mod takeover;
 mod timing;
 mod unfound;
@@ -108,6 +109,7 @@ pub use report::{
 };
 pub use resolve::open_regular;
 pub use status::{FileStatus, ManagerStatus, ProcessStatus, Scope, Status};
-pub use timing::{CLASSES_US, Timing, Work};
+pub use survey::{Omitted, Survey};
+pub use timing::{CLASSES_US, ROUNDS, Timing, Work};
 
 pub use foretell_policy::{Allocation, Order, PoolPolicy, Prefetch, Revocation};
