@@ -22,6 +22,7 @@
 
 mod confine;
 mod connection;
+mod descriptors;
 mod door;
 mod entries;
 mod limits;

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use foretell_pagecache::{Broker, Counts, Meter, Options, Plane, Report, Scope};
 use foretell_protocol::ErrorCode;
 use rustix::event::epoll;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::confine::{self, ConfineError, Confinement};
 use crate::connection::{Connection, End, Role};
-use crate::limits::{HALF_DESCRIPTORS_OF_USER, HALF_MESSAGE, Limits, SHOWING, STATUS_ROWS};
+use crate::descriptors;
+use crate::limits::{HALF_MESSAGE, Limits, SHOWING, STATUS_ROWS};
 use crate::listener::{EVERYBODY, ListenError, Listener};
 use crate::owners::Owners;
 use crate::private::Own;
@@ -37,9 +37,6 @@ const PENDING: Duration = Duration::from_millis(10);
 const IDLE: Duration = Duration::from_millis(500);
 /// Time between two looks at what clients are to be shown.
 const SHOW_EVERY: Duration = Duration::from_millis(100);
-/// Descriptors that the service needs beside the files' (half of all) and the connections' (two each): its own,
-/// and those of messages that are not complete, of four users at once.
-const OTHER_DESCRIPTORS: u64 = 256 + 4 * HALF_DESCRIPTORS_OF_USER as u64;
 /// Events taken from the kernel at a time.
 const EVENTS: usize = 256;
 
@@ -171,13 +168,13 @@ impl Service {
     pub fn open(configuration: Configuration) -> Result<Service, ServiceError> {
         let Configuration { socket, mut options, mut limits, confinement } = configuration;
         let listener = Listener::bind(&socket, EVERYBODY)?;
-        let descriptors = raise_descriptor_limit();
+        let descriptors = descriptors::raise_limit();
         if confinement != Confinement::None {
             confine::start_broker(listener.as_fd(), &options, confinement)?;
             confine::give_up_capabilities()?;
         }
-        let most = descriptors.saturating_sub(descriptors / 2 + OTHER_DESCRIPTORS) / 2;
-        limits.sessions = limits.sessions.min(u32::try_from(most).unwrap_or(u32::MAX)).max(1);
+        limits.sessions = limits.sessions.min(descriptors::sessions_within(descriptors)).max(1);
+        descriptors::make_room(listener.as_fd(), descriptors, &options, limits.sessions);
         options.queue_limits = limits.queues;
         options.list_blocks = limits.list_blocks;
         options.list_blocks_in_all = limits.list_blocks_in_all;
@@ -574,13 +571,4 @@ impl Service {
         let _ = epoll::delete(&self.epoll, connection.socket());
         connection.shut();
     }
-}
-
-/// Takes as many descriptors as the system gives; says how many.
-fn raise_descriptor_limit() -> u64 {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    // Refused, the limit stays what it is.
-    let _ = setrlimit(Resource::Nofile, raised);
-    getrlimit(Resource::Nofile).current.unwrap_or(1 << 20)
 }
