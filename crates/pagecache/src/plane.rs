@@ -50,6 +50,8 @@ const NAP: Duration = Duration::from_millis(1);
 const SLEEP: Duration = Duration::from_millis(10);
 /// Nothing was observed for so long: nobody does anything that would suffer from a later look.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
+/// No session for so long: what is left of the last one has gone.
+const RELEASE_AFTER: Duration = Duration::from_secs(2);
 /// Longest sleep then. What calls for action wakes us all the same, and so does a ring that fills up.
 const IDLE_SLEEP: Duration = Duration::from_millis(250);
 /// What a round may take to abandon files.
@@ -85,6 +87,8 @@ pub struct Plane {
     /// A recording that is made of what is observed.
     gather: Option<Gather>,
     last_tended: Instant,
+    /// Since when there has been no session, and whether memory was given back since.
+    idle_since: Option<(Instant, bool)>,
     pub(crate) timing: Timing,
     first_session: Option<Instant>,
     cpu_at_start: Duration,
@@ -134,16 +138,18 @@ impl Plane {
             losses: Losses::default(),
             gather: None,
             last_tended: Instant::now(),
+            idle_since: None,
             timing: Timing::new(),
             first_session: None,
             cpu_at_start: cpu_time(),
         })
     }
 
-    /// Loads what is otherwise loaded when it is needed for the first time, for a process that may load no BPF programs
-    /// later.
+    /// Loads and asks what is otherwise loaded and asked when it is needed for the first time, for a process that may
+    /// load no BPF programs later, nor ask for the kernel's version.
     pub fn load_all(&self) {
         identity::load();
+        crate::kernel::maps_whole_folios();
     }
 
     /// Where descriptors that came from others are to be closed.
@@ -273,6 +279,19 @@ impl Plane {
         }
     }
 
+    /// The same some time after the last session has ended: lists, and what other threads had, go by and by.
+    fn release_when_idle(&mut self) {
+        if self.steering.sessions.len() > 0 {
+            self.idle_since = None;
+            return;
+        }
+        let (since, was_released) = self.idle_since.get_or_insert((Instant::now(), false));
+        if !*was_released && since.elapsed() >= RELEASE_AFTER {
+            *was_released = true;
+            self.release_memory();
+        }
+    }
+
     /// Gives memory back when there is no session any more: a service may have nothing to do for days.
     fn release_memory(&mut self) {
         if self.steering.sessions.len() == 0 {
@@ -391,6 +410,7 @@ impl Plane {
             }
             self.steering.tend(TEND_FILES);
             self.steering.follow_pressure();
+            self.release_when_idle();
             if self.steering.workers.are_dead() {
                 return Err(StepError::Workers);
             }
