@@ -62,7 +62,7 @@ pub(crate) fn play(scene: &Scene, sessions: u64) {
             let (_, fill) = HOARDS[random.below(HOARDS.len() as u64) as usize];
             // Who is put out says so at length, and goes on with another one.
             let kept = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| fill(&own, &mut random)));
-            std::thread::sleep(Duration::from_millis(20 + random.below(KEPT_MS)));
+            std::thread::sleep(Duration::from_millis(random.below(KEPT_MS)).max(Duration::from_millis(100)));
             drop(kept);
         }
     };
@@ -123,7 +123,7 @@ fn full_ring(scene: &Scene, random: &mut Random) -> Box<dyn Any> {
     let mut client = connected(scene, LARGEST_RING);
     let file = client.name_path(1, &hole(scene, "ring", scene.blocks));
     let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(200) {
+    while start.elapsed() < Duration::from_millis(50) {
         let priority = random.below(8) as i32;
         push_all(
             &mut client,
