@@ -37,6 +37,7 @@ mod folios;
 mod guard;
 mod handles;
 mod identity;
+mod idle;
 mod inherited;
 pub mod keeper;
 mod kernel;

@@ -50,8 +50,6 @@ const NAP: Duration = Duration::from_millis(1);
 const SLEEP: Duration = Duration::from_millis(10);
 /// Nothing was observed for so long: nobody does anything that would suffer from a later look.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
-/// No session for so long: what is left of the last one has gone.
-const RELEASE_AFTER: Duration = Duration::from_secs(2);
 /// Longest sleep then. What calls for action wakes us all the same, and so does a ring that fills up.
 const IDLE_SLEEP: Duration = Duration::from_millis(250);
 /// What a round may take to abandon files.
@@ -88,7 +86,7 @@ pub struct Plane {
     gather: Option<Gather>,
     last_tended: Instant,
     /// Since when there has been no session, and whether memory was given back since.
-    idle_since: Option<(Instant, bool)>,
+    pub(crate) idle_since: Option<(Instant, bool)>,
     pub(crate) timing: Timing,
     first_session: Option<Instant>,
     cpu_at_start: Duration,
@@ -276,27 +274,6 @@ impl Plane {
         if self.steering.abandon_some(time) {
             self.apply_commands();
             self.release_memory();
-        }
-    }
-
-    /// The same some time after the last session has ended: lists, and what other threads had, go by and by.
-    fn release_when_idle(&mut self) {
-        if self.steering.sessions.len() > 0 {
-            self.idle_since = None;
-            return;
-        }
-        let (since, was_released) = self.idle_since.get_or_insert((Instant::now(), false));
-        if !*was_released && since.elapsed() >= RELEASE_AFTER {
-            *was_released = true;
-            self.release_memory();
-        }
-    }
-
-    /// Gives memory back when there is no session any more: a service may have nothing to do for days.
-    fn release_memory(&mut self) {
-        if self.steering.sessions.len() == 0 {
-            self.steering.engine.release_memory();
-            kernel::return_free_memory();
         }
     }
 

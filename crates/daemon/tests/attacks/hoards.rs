@@ -3,20 +3,18 @@
 //!
 //! Shared by the tests and by `./x bench attacks --sessions N`.
 
-#![allow(unsafe_code)]
-
 use std::any::Any;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use foretell_protocol::message::Message;
 use foretell_protocol::{Entry, Handle, PROTOCOL, Part, Producer, Range, Request};
 use foretelld::Limits;
-use rustix::mm::{MapFlags, ProtFlags};
 
 use super::moves::{BLOCK, Random, Scene, lingering};
 use crate::client::Client;
@@ -234,38 +232,31 @@ fn reconnects(scene: &Scene, _: &mut Random) -> Box<dyn Any> {
     Box::new(())
 }
 
-/// A file that is mapped in pieces, every page of it used, and given up again and again.
+/// A program that runs, and whose pages are given up again and again.
 fn mapped(scene: &Scene, random: &mut Random) -> Box<dyn Any> {
-    let path = hole(scene, "mapped", scene.blocks);
+    let path = scene.directory.join(format!("mapped{}", random.below(1 << 30)));
+    std::fs::copy("/bin/sh", &path).unwrap();
     let mut client = connected(scene, 4096);
     let file = client.name_path(1, &path);
-    let descriptor = File::open(&path).unwrap();
-    let flags = MapFlags::SHARED | MapFlags::POPULATE;
-    let pieces: Vec<Piece> = (0..64)
-        .filter_map(|_| {
-            let (at, bytes) = (random.below(scene.blocks - 1) * BLOCK, 2 * BLOCK as usize);
-            // SAFETY: a new map, at an address of the kernel's choice, that nobody reads.
-            let map = unsafe {
-                rustix::mm::mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, flags, &descriptor, at)
-            };
-            map.ok().map(|map| Piece(map, bytes))
-        })
-        .collect();
+    let _ = client.statistics();
+    let program = Command::new(&path).args(["-c", "read word"]).stdin(Stdio::piped()).spawn().unwrap();
+    let program = Program(program, path);
     for _ in 0..64 {
-        let done = |random: &mut Random| Entry::DoneWith { file, range: single(random, scene.blocks) };
+        let done = |random: &mut Random| Entry::DoneWith { file, range: single(random, 16) };
         let entries: Vec<Entry> = (0..64).map(|_| done(random)).collect();
         push_all(&mut client, entries.into_iter());
     }
-    Box::new((client, pieces))
+    Box::new((client, program))
 }
 
-/// A part of a file in memory.
-struct Piece(*mut std::ffi::c_void, usize);
+/// A program that waits for a word, and its file.
+struct Program(Child, PathBuf);
 
-impl Drop for Piece {
+impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: it was mapped, and nobody has a reference to it.
-        let _ = unsafe { rustix::mm::munmap(self.0, self.1) };
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+        let _ = std::fs::remove_file(&self.1);
     }
 }
 
