@@ -219,7 +219,7 @@ impl Bench {
             }
             most = most.max(anonymous_kib(service.id()));
             std::thread::sleep(Duration::from_millis(100));
-            if start.elapsed().as_millis() / 100 % 50 == 0 {
+            if (start.elapsed().as_millis() / 100).is_multiple_of(50) {
                 let snapshot = snapshot_of(&self.actors.socket());
                 sessions = sessions.max(snapshot.sessions_open);
                 works = snapshot.cache.works;
