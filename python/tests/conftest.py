@@ -14,6 +14,7 @@ from hypothesis import settings
 import foretell
 from programs import Program, run
 from recorder import Recorder
+from store import Store, serving
 
 # Before the first call, at which a process finds its service. Short, as the names of sockets are.
 _DIRECTORY = tempfile.TemporaryDirectory(prefix="foretell-")
@@ -51,6 +52,13 @@ def table(tmp_path: Path) -> Iterator[BinaryIO]:
     path.write_bytes(bytes(1 << 20))
     with open(path, "rb") as file:
         yield file
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    """An empty store on this machine."""
+    with serving() as one:
+        yield one
 
 
 @pytest.fixture

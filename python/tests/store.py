@@ -7,8 +7,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
+
+from foretell.fs import ForetellFileSystem
 
 
 class Store:
@@ -126,3 +129,9 @@ def serving() -> Iterator[Store]:
         yield store
     finally:
         store.close()
+
+
+def file_system(store: Store, **options: Any) -> ForetellFileSystem:
+    """A file system of its own on a store, with small parts."""
+    options = {"part_bytes": 4096, "timeout": 20, "skip_instance_cache": True, **options}
+    return ForetellFileSystem(target_protocol="s3", target_options=store.target, **options)

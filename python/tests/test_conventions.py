@@ -19,18 +19,7 @@ import pytest
 
 from foretell.fs import ForetellFileSystem
 from programs import Program
-from store import Store, serving
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with serving() as one:
-        yield one
-
-
-def file_system(store: Store, **options: Any) -> ForetellFileSystem:
-    options = {"part_bytes": 4096, "timeout": 20, "skip_instance_cache": True, **options}
-    return ForetellFileSystem(target_protocol="s3", target_options=store.target, **options)
+from store import Store, file_system, serving
 
 
 # ---- lines ----

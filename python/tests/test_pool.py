@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import random
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
@@ -18,17 +17,7 @@ from foretell.fs import ForetellFileSystem
 from foretell.pool import ChangedError, Pool
 from foretell.torch import DisclosingSampler, Objects
 from programs import Program
-from store import Store, serving
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    with serving() as one:
-        yield one
-
-
-def file_system(store: Store, **options: Any) -> ForetellFileSystem:
-    options = {"part_bytes": 4096, "timeout": 20, "skip_instance_cache": True, **options}
-    return ForetellFileSystem(target_protocol="s3", target_options=store.target, **options)
+from store import Store, file_system
 
 
 def content(seed: int, length: int) -> bytes:

@@ -209,6 +209,7 @@ fn snapshot(uptime_s: f64, times: u64) -> Snapshot {
         sessions_refused: 1,
         sessions: Vec::new(),
         rows_omitted: 0,
+        processes_omitted: 0,
         withheld: Vec::new(),
         cache,
     }

@@ -3,9 +3,10 @@
 //! Starts a service as root, an honest client as one user, and attackers as another one, each a process of its own.
 //! The honest client asks for its statistics again and again; how long each answer took is what counts. Every move of
 //! the attack suite is played for some seconds, then mixtures of moves that come from a seed. The same is measured
-//! with no attacker at all: what a machine does to anybody who wakes up is in all of the figures. With `--sessions` so many
-//! sessions of the attacker play moves at the same time, and what counts is the service's memory before, at most, and when
-//! all have gone.
+//! with no attacker at all: what a machine does to anybody who wakes up is in all of the figures but `own ms`, the longest
+//! answer less what the client and the service's loop waited for a processor. With `--sessions` so many
+//! sessions of four users fill the service's tables at the same time, and what counts is its memory before, at most, and
+//! when all have gone: the most against docs/limits.md and the unit's `MemoryMax`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -17,10 +18,12 @@ mod actors;
 #[path = "../tests/service/client.rs"]
 #[allow(dead_code)]
 mod client;
+#[path = "../tests/attacks/hoards.rs"]
+mod hoards;
 #[path = "../tests/attacks/moves.rs"]
 mod moves;
 
-use foretell_pagecache::{CLASSES_US, Work};
+use foretell_pagecache::{CLASSES_US, ROUNDS, Work};
 use foretell_protocol::{Part, Reply, Request};
 use foretelld::Snapshot;
 
@@ -46,12 +49,16 @@ fn main() -> ExitCode {
                 seed: seed.parse().unwrap(),
             };
             match *name {
-                EACH_ITS_OWN => play_several(&scene),
+                HOARDS => {
+                    // A thousand that want the processors are another attack, which the kernel's scheduler answers.
+                    let _ = rustix::process::nice(19);
+                    hoards::play(&scene, SESSIONS_OF_PROCESS);
+                }
                 name => moves::play(name, &scene),
             }
         }
-        ["as-honest", socket, milliseconds] => {
-            ask(Path::new(socket), Duration::from_millis(milliseconds.parse().unwrap()));
+        ["as-honest", socket, milliseconds, service] => {
+            ask(Path::new(socket), Duration::from_millis(milliseconds.parse().unwrap()), service);
         }
         _ => return bench(&words),
     }
@@ -88,41 +95,39 @@ fn wanted(words: &[&str]) -> Option<Wanted> {
 
 /// Sessions of one process, as many as it may have (`sessions-of-process` of docs/limits.md).
 const SESSIONS_OF_PROCESS: u64 = 4;
-/// In place of a move: each session of a process plays one of its own.
-const EACH_ITS_OWN: &str = "each-its-own";
+/// In place of a move: each session of a process fills tables of the service.
+const HOARDS: &str = "hoards";
+/// Users among whom such sessions are divided.
+const USERS: [u32; 4] = [STRANGER, 65_532, 65_531, 65_530];
+/// The service has given back what it held when it has no more than so much beside what it had: what its allocator
+/// cannot give back.
+const LEFT_KIB: u64 = 8 << 10;
 
-/// Plays moves from a seed in as many sessions as a process may have; who is put out goes on with another one.
-fn play_several(scene: &Scene) {
-    let play = |at: u64| {
-        let mut random = Random(scene.seed * SESSIONS_OF_PROCESS + at);
-        loop {
-            let (_, play) = MOVES[random.below(MOVES.len() as u64) as usize];
-            let own = Scene {
-                socket: scene.socket.clone(),
-                directory: scene.directory.clone(),
-                blocks: scene.blocks,
-                seed: random.below(1 << 20),
-            };
-            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| play(&own)));
-        }
-    };
-    std::thread::scope(|scope| {
-        (0..SESSIONS_OF_PROCESS).for_each(|at| drop(scope.spawn(move || play(at))));
-    });
-}
-
-/// Asks again and again; prints how long each answer took, in microseconds.
-fn ask(socket: &Path, time: Duration) {
+/// Asks again and again; prints how long each answer took, in microseconds, and how much of that neither this process
+/// nor the service's loop was kept off the processor by others.
+fn ask(socket: &Path, time: Duration, service: &str) {
     let mut client = Client::connect(socket);
+    let loop_of_service = format!("/proc/{service}/schedstat");
+    let kept_off = || kept_off("/proc/thread-self/schedstat") + kept_off(&loop_of_service);
     let start = Instant::now();
     let mut all = Vec::new();
     while start.elapsed() < time {
+        let before = kept_off();
         let asked = Instant::now();
         let _ = client.statistics();
-        all.push(asked.elapsed().as_micros().to_string());
+        let took = asked.elapsed();
+        let own = took.saturating_sub(kept_off().saturating_sub(before));
+        all.push(format!("{},{}", took.as_micros(), own.as_micros()));
         std::thread::sleep(PAUSE);
     }
     println!("{}", all.join(" "));
+}
+
+/// How long a thread has been ready to run without a processor: the second number.
+fn kept_off(path: &str) -> Duration {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let number = text.split(' ').nth(1).and_then(|number| number.parse().ok());
+    Duration::from_nanos(number.unwrap_or(0))
 }
 
 /// What an honest client saw.
@@ -131,6 +136,8 @@ struct Seen {
     median_ms: f64,
     most_99_ms: f64,
     worst_ms: f64,
+    /// The same without what the honest client and the service's loop waited for a processor.
+    worst_own_ms: f64,
     /// The service's when the honest client began, at most, and when all had gone.
     memory_kib: (u64, u64, u64),
     /// What the loop did that took longest at a time.
@@ -159,7 +166,8 @@ impl Bench {
         let mut attackers: Vec<Child> = moves.iter().map(start_attacker).collect();
         std::thread::sleep(UNDER_WAY);
         let milliseconds = (self.wanted.seconds * 1000).to_string();
-        let words = ["as-honest", path.as_str(), &milliseconds];
+        let pid = service.id().to_string();
+        let words = ["as-honest", path.as_str(), &milliseconds, &pid];
         let mut honest = self.actors.start(&words, Some(HONEST), Stdio::null(), Stdio::piped());
         let at_start = anonymous_kib(service.id());
         let mut most = at_start;
@@ -186,11 +194,100 @@ impl Bench {
     }
 }
 
-/// Memory of a process that no file stands behind, in KiB (`RssAnon`, proc_pid_status(5)).
+impl Bench {
+    /// Has many sessions of several users fill the service's tables for a while.
+    fn fill(&self) -> ExitCode {
+        let processes = self.wanted.sessions.div_ceil(SESSIONS_OF_PROCESS);
+        let path = self.actors.socket().display().to_string();
+        let service = self.actors.service(self.wanted.blocks);
+        let start_attacker = |&number: &u64| {
+            let user = USERS[(number % USERS.len() as u64) as usize];
+            let directory = self.actors.directory_of(user).display().to_string();
+            let (blocks, seed) = ((self.wanted.blocks >> 8).max(64).to_string(), number.to_string());
+            let words = ["as-attacker", HOARDS, &path, &directory, &blocks, &seed];
+            self.actors.start(&words, Some(user), Stdio::null(), Stdio::null())
+        };
+        let start = Instant::now();
+        let before = anonymous_kib(service.id());
+        let mut attackers = Attackers((0..processes).map(|n| (n, start_attacker(&n))).collect());
+        let (mut most, mut sessions, mut works) = (before, 0, Vec::new());
+        while start.elapsed().as_secs() < self.wanted.seconds {
+            for (number, attacker) in &mut attackers.0 {
+                if attacker.try_wait().unwrap().is_some() {
+                    *attacker = start_attacker(number);
+                }
+            }
+            most = most.max(anonymous_kib(service.id()));
+            std::thread::sleep(Duration::from_millis(100));
+            if (start.elapsed().as_millis() / 100).is_multiple_of(50) {
+                let snapshot = snapshot_of(&self.actors.socket());
+                sessions = sessions.max(snapshot.sessions_open);
+                works = snapshot.cache.works;
+            }
+        }
+        drop(attackers);
+        let after = settled_kib(service.id());
+        let bound = hoards::most_bytes(
+            &foretelld::Limits::default(),
+            USERS.len() as u64,
+            self.wanted.blocks,
+            processes * SESSIONS_OF_PROCESS,
+        ) >> 10;
+        let granted = memory_max_kib();
+        println!("sessions: {} wanted, {sessions} at a time seen", processes * SESSIONS_OF_PROCESS);
+        let mib = |kib: u64| kib as f64 / 1024.0;
+        println!(
+            "MiB: {:.1} before, {:.1} at most, {:.1} after; at most by docs/limits.md {:.1}, by the unit {:.1}",
+            mib(before),
+            mib(most),
+            mib(after),
+            mib(before + bound),
+            mib(granted)
+        );
+        let longest = works.iter().find(|work| work.name == ROUNDS);
+        println!("longest round: {:.1} ms", longest.map_or(0.0, |work| work.longest_s * 1000.0));
+        let is_served = actors::end(service).success();
+        let is_kept = most <= (before + bound).min(granted) && after <= before + LEFT_KIB;
+        if let Some(path) = &self.wanted.json {
+            let result = serde_json::json!({
+                "sessions": processes * SESSIONS_OF_PROCESS, "seconds": self.wanted.seconds,
+                "users": USERS.len(), "memory_mib_before": mib(before), "memory_mib_most": mib(most),
+                "memory_mib_after": mib(after), "memory_mib_bound": mib(before + bound),
+            });
+            std::fs::write(path, format!("{result:#}\n")).unwrap();
+        }
+        if is_served && is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+/// They end with the measurement, however that ends.
+struct Attackers(Vec<(u64, Child)>);
+
+impl Drop for Attackers {
+    fn drop(&mut self) {
+        for (_, attacker) in &mut self.0 {
+            let _ = attacker.kill();
+            let _ = attacker.wait();
+        }
+    }
+}
+
+/// What the unit grants the service.
+fn memory_max_kib() -> u64 {
+    let unit = include_str!("../../../packaging/foretelld.service");
+    let line = unit.lines().find_map(|line| line.strip_prefix("MemoryMax="));
+    line.and_then(|text| text.strip_suffix('G')?.parse::<u64>().ok()).map_or(u64::MAX, |gib| gib << 20)
+}
+
+/// Memory of a process that no file on a disk stands behind, its clients' rings included, in KiB (`RssAnon` and
+/// `RssShmem`, proc_pid_status(5)).
 fn anonymous_kib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(0)
+    let number = |name: &str| -> Option<u64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix(" kB")?.parse().ok()
+    };
+    number("RssAnon:").unwrap_or(0) + number("RssShmem:").unwrap_or(0)
 }
 
 /// The same when everybody has gone: the least within some seconds.
@@ -204,6 +301,13 @@ fn settled_kib(pid: u32) -> u64 {
 
 /// The kinds of work of the service's loop, those first of which a piece took longest.
 fn longest(socket: &Path) -> Vec<Work> {
+    let mut works = snapshot_of(socket).cache.works;
+    works.sort_by(|a, b| b.longest_s.total_cmp(&a.longest_s));
+    works
+}
+
+/// What the service tells root.
+fn snapshot_of(socket: &Path) -> Snapshot {
     let mut command = Client::command(socket);
     command.send(&Request::Status(Part { more: false, text: String::new() }));
     let mut text = String::new();
@@ -213,14 +317,13 @@ fn longest(socket: &Path) -> Vec<Work> {
             break;
         }
     }
-    let snapshot: Snapshot = serde_json::from_str(&text).unwrap_or_default();
-    let mut works = snapshot.cache.works;
-    works.sort_by(|a, b| b.longest_s.total_cmp(&a.longest_s));
-    works
+    serde_json::from_str(&text).unwrap_or_default()
 }
 
 fn seen(text: &str, memory_kib: (u64, u64, u64), longest: Vec<Work>) -> Seen {
-    let mut all: Vec<u64> = text.split_ascii_whitespace().map(|n| n.parse().unwrap()).collect();
+    let pairs = text.split_ascii_whitespace().map(|pair| pair.split_once(',').unwrap());
+    let (mut all, own): (Vec<u64>, Vec<u64>) =
+        pairs.map(|(all, own)| (all.parse::<u64>().unwrap(), own.parse::<u64>().unwrap())).unzip();
     all.sort_unstable();
     let at = |share: f64| all[((all.len() - 1) as f64 * share) as usize] as f64 / 1000.0;
     Seen {
@@ -228,6 +331,7 @@ fn seen(text: &str, memory_kib: (u64, u64, u64), longest: Vec<Work>) -> Seen {
         median_ms: at(0.5),
         most_99_ms: at(0.99),
         worst_ms: at(1.0),
+        worst_own_ms: own.into_iter().max().unwrap_or(0) as f64 / 1000.0,
         memory_kib,
         longest,
     }
@@ -264,34 +368,36 @@ fn bench(words: &[&str]) -> ExitCode {
         rounds.push((format!("{seed}: {}", names.join(", ")), moves));
     }
     if bench.wanted.sessions > 0 {
-        let processes = bench.wanted.sessions.div_ceil(SESSIONS_OF_PROCESS);
-        let played = (0..processes).map(|seed| (EACH_ITS_OWN, (blocks >> 8).max(64), seed)).collect();
-        rounds = vec![(format!("{} sessions", processes * SESSIONS_OF_PROCESS), played)];
+        return bench.fill();
     }
     if let Some(only) = &bench.wanted.only {
         rounds.retain(|(name, _)| name.starts_with(only.as_str()));
     }
     println!(
-        "{:>8} {:>9} {:>9} {:>9} {:>20}  attack",
-        "answers", "median ms", "99% ms", "worst ms", "MiB before,most,after"
+        "{:>8} {:>9} {:>9} {:>9} {:>9} {:>20}  attack",
+        "answers", "median ms", "99% ms", "worst ms", "own ms", "MiB before,most,after"
     );
     let mut rows = Vec::new();
     for (name, moves) in &rounds {
-        let Seen { answers, median_ms, most_99_ms, worst_ms, memory_kib: (before, most, after), longest } =
+        let Seen { answers, median_ms, most_99_ms, worst_ms, worst_own_ms, memory_kib, longest } =
             bench.play(moves);
+        let (before, most, after) = memory_kib;
         let [before, most, after] = [before, most, after].map(|kib| kib as f64 / 1024.0);
         let memory = format!("{before:.1} {most:.1} {after:.1}");
-        println!("{answers:>8} {median_ms:>9.2} {most_99_ms:>9.2} {worst_ms:>9.2} {memory:>20}  {name}");
+        println!(
+            "{answers:>8} {median_ms:>9.2} {most_99_ms:>9.2} {worst_ms:>9.2} {worst_own_ms:>9.2} {memory:>20}  {name}"
+        );
         let pieces = longest.iter().take(4).map(|work| {
             let ms = work.longest_s * 1000.0;
             let long = work.pieces
                 - work.classes[..CLASSES_US.iter().take_while(|us| **us <= 2000).count()].iter().sum::<u64>();
             format!("{} {ms:.1} ms ({long} of {} above 2)", work.name, work.pieces)
         });
-        println!("{:50}{}", "", pieces.collect::<Vec<_>>().join(", "));
+        println!("{:60}{}", "", pieces.collect::<Vec<_>>().join(", "));
         rows.push(serde_json::json!({
             "attack": name, "answers": answers, "median_ms": median_ms,
-            "most_99_ms": most_99_ms, "worst_ms": worst_ms,
+            "most_99_ms": most_99_ms, "worst_ms": worst_ms, "worst_own_ms": worst_own_ms,
+            "longest_round_ms": longest.iter().find(|work| work.name == ROUNDS).map(|work| work.longest_s * 1000.0),
             "memory_mib_before": before, "memory_mib_most": most, "memory_mib_after": after,
         }));
     }

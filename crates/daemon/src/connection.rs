@@ -12,6 +12,7 @@ use crate::limits::{Allowance, Limits, OUTBOX_BYTES_OF_ROOT};
 use crate::owners::Weight;
 use crate::peer::{Peer, takes_descriptors};
 use crate::run::Run;
+use crate::snapshot::StatusRequest;
 
 /// A refusal of one kind is told once in so long; the others are counted only.
 const TELL_EVERY: Duration = Duration::from_secs(1);
@@ -96,6 +97,8 @@ pub(crate) struct Connection {
     told: BTreeMap<ErrorCode, Instant>,
     /// A file that its client has named and that is being taken. What the client says besides waits.
     pub(crate) taking: Option<(Handle, Box<Taking>)>,
+    /// A report that its client has asked for and that is not told yet. What it says besides waits.
+    pub(crate) asked: Option<StatusRequest>,
 }
 
 impl Connection {
@@ -120,6 +123,7 @@ impl Connection {
             allowance: Allowance::new(limits, now),
             told: BTreeMap::new(),
             taking: None,
+            asked: None,
         }
     }
 

@@ -22,6 +22,7 @@
 
 mod confine;
 mod connection;
+mod descriptors;
 mod door;
 mod entries;
 mod limits;
@@ -38,11 +39,12 @@ mod snapshot;
 mod speaker;
 mod stop;
 mod subordinate;
+mod telling;
 mod turn;
 mod watcher;
 
 pub use confine::{ConfineError, Confinement, NEEDED as NEEDED_CAPABILITIES};
-pub use foretell_pagecache::{Counts, FileStatus, ManagerStatus, ProcessStatus, Status, Work};
+pub use foretell_pagecache::{Counts, FileStatus, ManagerStatus, ProcessStatus, ROUNDS, Status, Work};
 pub use limits::Limits;
 pub use listener::ListenError;
 pub use places::{Place, Unlisted, own_places, place_of, places};

@@ -91,12 +91,14 @@ pub(crate) const OUTBOX_BYTES_OF_ROOT: usize = 5 << 20;
 pub(crate) const STATUS_BYTES_OF_ROOT: usize = 4 << 20;
 /// Bytes of the text of a status request.
 pub(crate) const STATUS_REQUEST_BYTES: usize = 1024;
-/// Files of which one snapshot tells at most: those with the most references. To tell of one takes a microsecond.
-pub(crate) const STATUS_FILES: usize = 4096;
-/// Bytes of the shortest row of a file in a snapshot: more rows than fit are not made.
+/// Files, and processes, of which one snapshot tells at most: those with the most references.
+pub(crate) const STATUS_ROWS: usize = 4096;
+/// Bytes of the shortest row of a file or process in a snapshot: more rows than fit are not made.
 pub(crate) const FILE_ROW_BYTES: usize = 256;
 /// Messages that one status request counts as: it goes through all tables.
 pub(crate) const STATUS_COST: u32 = 512;
+/// Time for snapshots that the metrics ask for, and for showing clients how they fare, in a round.
+pub(crate) const SHOWING: Duration = Duration::from_micros(500);
 /// Time in which a message that came with descriptors must be complete. A client writes it with one call.
 pub(crate) const HALF_MESSAGE: Duration = Duration::from_secs(1);
 /// Descriptors of one user's that may wait for the rest of their messages: four times what one message carries.

@@ -12,22 +12,22 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use foretell_pagecache::{Broker, Counts, Meter, Options, Plane, Report, Scope, SessionId};
+use foretell_pagecache::{Broker, Counts, Meter, Options, Plane, Report, Scope};
 use foretell_protocol::ErrorCode;
 use rustix::event::epoll;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::confine::{self, ConfineError, Confinement};
 use crate::connection::{Connection, End, Role};
-use crate::limits::{HALF_DESCRIPTORS_OF_USER, HALF_MESSAGE, Limits, STATUS_FILES};
+use crate::descriptors;
+use crate::limits::{HALF_MESSAGE, Limits, SHOWING, STATUS_ROWS};
 use crate::listener::{EVERYBODY, ListenError, Listener};
 use crate::owners::Owners;
 use crate::private::Own;
 use crate::shares::{ROUND, Shares, Waiting};
-use crate::snapshot::{SessionStatus, Snapshot};
 use crate::stop::Stop;
 use crate::subordinate::Subordinates;
-use crate::watcher::{Watched, Watcher};
+use crate::telling::{Making, Telling};
+use crate::watcher::{self, Watched, Watcher};
 
 /// Longest wait while a ring is being watched: what comes there rings no bell.
 const WATCH: Duration = Duration::from_millis(1);
@@ -37,9 +37,6 @@ const PENDING: Duration = Duration::from_millis(10);
 const IDLE: Duration = Duration::from_millis(500);
 /// Time between two looks at what clients are to be shown.
 const SHOW_EVERY: Duration = Duration::from_millis(100);
-/// Descriptors that the service needs beside the files' (half of all) and the connections' (two each): its own,
-/// and those of messages that are not complete, of four users at once.
-const OTHER_DESCRIPTORS: u64 = 256 + 4 * HALF_DESCRIPTORS_OF_USER as u64;
 /// Events taken from the kernel at a time.
 const EVENTS: usize = 256;
 
@@ -131,6 +128,10 @@ pub struct Service {
     /// None where a private host cannot listen.
     pub(crate) listener: Option<Listener>,
     watched: Watched,
+    /// A snapshot that is being made, and who waits for it.
+    watching: Option<(Box<Making>, watcher::Waiting)>,
+    /// Reports that are being made, one for a user: for which connection.
+    pub(crate) tellings: BTreeMap<u32, (u64, Box<Telling>)>,
     stop: Stop,
     /// Readable when it is to end.
     _told: OwnedFd,
@@ -148,6 +149,8 @@ pub struct Service {
     pub(crate) is_open: bool,
     shown_at: Instant,
     shown: Counts,
+    /// Clients are being shown how they fare, from this connection on.
+    pub(crate) showing: Option<u64>,
 }
 
 impl std::fmt::Debug for Service {
@@ -165,13 +168,13 @@ impl Service {
     pub fn open(configuration: Configuration) -> Result<Service, ServiceError> {
         let Configuration { socket, mut options, mut limits, confinement } = configuration;
         let listener = Listener::bind(&socket, EVERYBODY)?;
-        let descriptors = raise_descriptor_limit();
+        let descriptors = descriptors::raise_limit();
         if confinement != Confinement::None {
             confine::start_broker(listener.as_fd(), &options, confinement)?;
             confine::give_up_capabilities()?;
         }
-        let most = descriptors.saturating_sub(descriptors / 2 + OTHER_DESCRIPTORS) / 2;
-        limits.sessions = limits.sessions.min(u32::try_from(most).unwrap_or(u32::MAX)).max(1);
+        limits.sessions = limits.sessions.min(descriptors::sessions_within(descriptors)).max(1);
+        descriptors::make_room(listener.as_fd(), descriptors, &options, limits.sessions);
         options.queue_limits = limits.queues;
         options.list_blocks = limits.list_blocks;
         options.list_blocks_in_all = limits.list_blocks_in_all;
@@ -221,6 +224,8 @@ impl Service {
             unfinished: false,
             listener,
             watched,
+            watching: None,
+            tellings: BTreeMap::new(),
             stop,
             _told: told,
             stopping: false,
@@ -233,6 +238,7 @@ impl Service {
             is_open: true,
             shown_at: Instant::now(),
             shown: Counts::default(),
+            showing: None,
         })
     }
 
@@ -294,6 +300,7 @@ impl Service {
             self.take_events()?;
         }
         self.take_turns();
+        self.look_for_watchers();
         self.keep_time()?;
         self.plane.timing().lap("by the clock");
         Ok(ready)
@@ -348,9 +355,14 @@ impl Service {
                     self.plane.timing().lap("new connections");
                 }
                 STOP => self.stopping = true,
+                // Who asks while a snapshot is being made waits for the next one.
+                WATCHER if self.watching.is_some() => {}
                 WATCHER => {
-                    self.answer_watchers();
-                    self.plane.timing().lap("snapshots");
+                    let waiting = self.watched.waiting();
+                    if !waiting.is_empty() {
+                        let scope = Scope { user: None, rows: STATUS_ROWS };
+                        self.watching = Some((Box::new(Making::new(scope)), waiting));
+                    }
                 }
                 _ if number % 2 == 1 => {
                     // Ended in its user's turn: to forget what it had may take long.
@@ -376,9 +388,21 @@ impl Service {
         Ok(())
     }
 
-    fn answer_watchers(&mut self) {
-        let snapshot = self.snapshot(Scope { user: None, files: STATUS_FILES });
-        self.watched.answer(|| snapshot);
+    /// Goes on with a snapshot for the metrics.
+    fn look_for_watchers(&mut self) {
+        let Some((mut making, waiting)) = self.watching.take() else { return };
+        let start = Instant::now();
+        let mut done = false;
+        while !done && start.elapsed() < SHOWING {
+            done = self.make_on(&mut making);
+        }
+        if done {
+            waiting.answer(&self.made(*making));
+        } else {
+            self.watching = Some((making, waiting));
+            self.unfinished = true;
+        }
+        self.plane.timing().lap("snapshots");
     }
 
     /// A connection may have something to say.
@@ -459,9 +483,10 @@ impl Service {
             let counts = self.plane.counts();
             if counts != self.shown {
                 self.shown = counts;
-                self.show_all();
+                self.showing.get_or_insert(0);
             }
         }
+        self.show_on(now + SHOWING);
         self.end_half_messages(now);
         self.put_out_stuck();
         if let Some(own) = &mut self.own {
@@ -518,6 +543,9 @@ impl Service {
     pub(crate) fn end(&mut self, id: u64, why: End) {
         let Some(mut connection) = self.connections.remove(&id) else { return };
         self.busy.remove(connection.peer.account, id);
+        if self.tellings.get(&connection.peer.account).is_some_and(|(of, _)| *of == id) {
+            self.tellings.remove(&connection.peer.account);
+        }
         self.greeting.remove(&(connection.since, id));
         self.half.remove(&id);
         // Giving back cannot reach a limit.
@@ -543,33 +571,4 @@ impl Service {
         let _ = epoll::delete(&self.epoll, connection.socket());
         connection.shut();
     }
-
-    /// What is going on, as far as it is asked for.
-    pub(crate) fn snapshot(&self, scope: Scope) -> Snapshot {
-        let sessions = self.session_rows(scope.user);
-        let is_withheld = |row: &&SessionStatus| self.plane.is_withheld(SessionId(row.session));
-        let (cache, rows_omitted) = self.plane.status_of(scope);
-        Snapshot {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            private: self.owner.is_some(),
-            uptime_s: self.started.elapsed().as_secs_f64(),
-            sessions_open: self.owners.sessions() + u32::from(self.own.is_some()),
-            sessions_opened: self.opened,
-            sessions_refused: self.refused,
-            withheld: sessions.iter().filter(is_withheld).map(|row| row.session).collect(),
-            sessions,
-            rows_omitted,
-            cache,
-        }
-    }
-}
-
-/// Takes as many descriptors as the system gives; says how many.
-fn raise_descriptor_limit() -> u64 {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    // Refused, the limit stays what it is.
-    let _ = setrlimit(Resource::Nofile, raised);
-    getrlimit(Resource::Nofile).current.unwrap_or(1 << 20)
 }

@@ -9,7 +9,9 @@
 //! told how much of what it disclosed had to be fetched. What a process does that runs with other rights than the
 //! user has (`/proc/PID/io` cannot be read then) is not told either.
 
-use foretell_pagecache::{Counts, Status};
+use std::collections::BTreeSet;
+
+use foretell_pagecache::{Counts, FileStatus, ManagerStatus, ProcessStatus, Status};
 use serde::{Deserialize, Serialize};
 
 /// What a client asks for.
@@ -46,6 +48,9 @@ pub struct Snapshot {
     pub withheld: Vec<u32>,
     /// Rows left out below and above because the answer would be too long: those with the fewest references.
     pub rows_omitted: u64,
+    /// How many of these are processes that were left out before it was written. Not told to anybody.
+    #[serde(skip)]
+    pub processes_omitted: u64,
     /// The page cache: budget, counts in all, `managers`, `processes`, `files`.
     #[serde(flatten)]
     pub cache: Status,
@@ -142,7 +147,8 @@ impl Snapshot {
 
     fn keep_user(&mut self, user: u32) {
         self.sessions.retain(|session| session.user == user);
-        let own: Vec<u32> = self.sessions.iter().map(|session| session.session).collect();
+        // In the order in which they began.
+        let own: BTreeSet<u32> = self.sessions.iter().map(|session| session.session).collect();
         self.cache.managers.retain(|manager| manager.user == user);
         self.cache.processes.retain(|process| process.user == user);
         for file in &mut self.cache.files {
@@ -154,29 +160,128 @@ impl Snapshot {
 
     /// As JSON of at most so many bytes: rows with the fewest references are left out until it fits.
     #[must_use]
-    pub fn to_json(mut self, most_bytes: usize) -> String {
-        loop {
-            let text = serde_json::to_string(&self).unwrap_or_default();
-            let rows = self.rows();
-            if text.len() <= most_bytes || rows == 0 {
-                return text;
-            }
-            self.halve();
-            self.rows_omitted += (rows - self.rows()) as u64;
+    pub fn to_json(self, most_bytes: usize) -> String {
+        let mut writing = Writing::new(self);
+        while !writing.write_on() {}
+        writing.fit(most_bytes)
+    }
+}
+
+/// Rows that are written in a piece.
+const ROWS_A_PIECE: usize = 64;
+
+/// A snapshot that is being written, a piece at a time.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    /// All but the rows.
+    head: Snapshot,
+    sessions: std::vec::IntoIter<SessionStatus>,
+    managers: std::vec::IntoIter<ManagerStatus>,
+    processes: std::vec::IntoIter<ProcessStatus>,
+    files: std::vec::IntoIter<FileStatus>,
+    /// In the order in which they come in the text.
+    tables: [Table; 4],
+}
+
+/// Rows that are written.
+#[derive(Debug, Default)]
+struct Table {
+    text: String,
+    rows: Vec<Row>,
+}
+
+/// A row: the number by which it is kept or not, and where its text is.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    number: u64,
+    start: usize,
+    end: usize,
+}
+
+impl Table {
+    fn write(&mut self, number: u64, row: &impl Serialize) {
+        let start = self.text.len();
+        self.text.push_str(&serde_json::to_string(row).unwrap_or_else(|_| "null".to_owned()));
+        self.rows.push(Row { number, start, end: self.text.len() });
+    }
+
+    /// Bytes of the rows with the commas between them.
+    fn bytes(&self) -> usize {
+        let bytes: usize = self.rows.iter().map(|row| row.end - row.start).sum();
+        bytes + self.rows.len().saturating_sub(1)
+    }
+}
+
+impl Writing {
+    /// What the tables are called, in the order in which they come.
+    const NAMES: [&str; 4] = ["sessions", "managers", "processes", "files"];
+
+    pub(crate) fn new(mut snapshot: Snapshot) -> Writing {
+        let Status { managers, processes, files, .. } = &mut snapshot.cache;
+        Writing {
+            managers: std::mem::take(managers).into_iter(),
+            processes: std::mem::take(processes).into_iter(),
+            files: std::mem::take(files).into_iter(),
+            sessions: std::mem::take(&mut snapshot.sessions).into_iter(),
+            head: snapshot,
+            tables: Default::default(),
         }
     }
 
-    fn rows(&self) -> usize {
-        let Status { managers, processes, files, .. } = &self.cache;
-        self.sessions.len() + managers.len() + processes.len() + files.len()
+    /// Writes some rows; says whether all are written.
+    pub(crate) fn write_on(&mut self) -> bool {
+        let [sessions, managers, processes, files] = &mut self.tables;
+        for _ in 0..ROWS_A_PIECE {
+            if let Some(row) = self.sessions.next() {
+                sessions.write(row.counts.references, &row);
+            } else if let Some(row) = self.managers.next() {
+                managers.write(u64::from(row.owned_blocks), &row);
+            } else if let Some(row) = self.processes.next() {
+                processes.write(row.counts.references, &row);
+            } else if let Some(row) = self.files.next() {
+                files.write(row.counts.references, &row);
+            } else {
+                return true;
+            }
+        }
+        false
     }
 
-    fn halve(&mut self) {
-        let Status { managers, processes, files, .. } = &mut self.cache;
-        keep_half(&mut self.sessions, |session| session.counts.references);
-        keep_half(managers, |manager| u64::from(manager.owned_blocks));
-        keep_half(processes, |process| process.counts.references);
-        keep_half(files, |file| file.counts.references);
+    /// The text, of at most so many bytes if that can be.
+    pub(crate) fn fit(mut self, most_bytes: usize) -> String {
+        loop {
+            let head = serde_json::to_string(&self.head).unwrap_or_default();
+            let bytes: usize = self.tables.iter().map(Table::bytes).sum();
+            let rows: usize = self.tables.iter().map(|table| table.rows.len()).sum();
+            if head.len() + bytes <= most_bytes || rows == 0 {
+                return self.join(&head, bytes);
+            }
+            for table in &mut self.tables {
+                let before = table.rows.len();
+                keep_half(&mut table.rows, |row| row.number);
+                self.head.rows_omitted += (before - table.rows.len()) as u64;
+            }
+        }
+    }
+
+    fn join(&self, head: &str, bytes: usize) -> String {
+        let mut text = String::with_capacity(head.len() + bytes);
+        let mut rest = head;
+        for (name, table) in Self::NAMES.iter().zip(&self.tables) {
+            let empty = format!("\"{name}\":[");
+            let Some(at) = rest.find(&empty) else { continue };
+            let (before, behind) = rest.split_at(at + empty.len());
+            text.push_str(before);
+            for (number, row) in table.rows.iter().enumerate() {
+                if number > 0 {
+                    text.push(',');
+                }
+                text.push_str(table.text.get(row.start..row.end).unwrap_or_default());
+            }
+            rest = behind;
+        }
+        text.push_str(rest);
+        text
     }
 }
 
@@ -203,7 +308,7 @@ fn keep_half<T>(rows: &mut Vec<T>, number: impl Fn(&T) -> u64) {
 mod tests {
     use std::path::PathBuf;
 
-    use foretell_pagecache::{FileStatus, ManagerStatus, ProcessStatus, Work};
+    use foretell_pagecache::Work;
 
     use super::*;
 
@@ -314,6 +419,17 @@ mod tests {
         let least = read.sessions.iter().map(|session| session.counts.references).min();
         assert_eq!(least, Some(1000 - read.sessions.len() as u64));
         assert!(read.sessions.is_sorted_by_key(|session| session.session));
+    }
+
+    #[test]
+    fn written_in_pieces_it_is_the_same_text() {
+        let mut scene = scene();
+        let files = (0..300).map(|n| file(&format!("/\"files\":[{n}\n"), &[1, 2], Some(7)));
+        scene.cache.files.extend(files);
+        assert_eq!(scene.clone().to_json(usize::MAX), serde_json::to_string(&scene).unwrap());
+        assert_eq!(Snapshot::default().to_json(0), serde_json::to_string(&Snapshot::default()).unwrap());
+        let mut writing = Writing::new(scene);
+        assert_eq!((1..).find(|_| writing.write_on()), Some(5), "64 rows at a time");
     }
 
     #[test]

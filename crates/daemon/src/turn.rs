@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use foretell_pagecache::{Broker, ForeignFd, Hold, HoldError, Scope};
+use foretell_pagecache::{Broker, ForeignFd, Hold, HoldError};
 use foretell_protocol::frame::Frame;
 use foretell_protocol::ring::ring_bytes;
 use foretell_protocol::{Consumer, ErrorCode, Handle, PROTOCOL, Part, Reply, Request, Statistics, Welcome};
@@ -11,13 +11,13 @@ use foretell_protocol::{Consumer, ErrorCode, Handle, PROTOCOL, Part, Reply, Requ
 use crate::connection::{Connection, End, Named, Role, Speech};
 use crate::entries;
 use crate::limits::{
-    ENTRIES_A_ROUND, FILE_ROW_BYTES, LEVELS, MESSAGES_A_ROUND, STATUS_BYTES_OF_ROOT, STATUS_COST,
-    STATUS_FILES, STATUS_REQUEST_BYTES,
+    ENTRIES_A_ROUND, LEVELS, MESSAGES_A_ROUND, STATUS_BYTES_OF_ROOT, STATUS_COST, STATUS_REQUEST_BYTES,
 };
 use crate::owners::Weight;
 use crate::run::{self, Run, RunRefused, RunReply, RunRequest};
 use crate::service::Service;
-use crate::snapshot::{SessionStatus, StatusRequest};
+use crate::snapshot::StatusRequest;
+use crate::telling::Telling;
 
 /// Rounds in which a ring is watched though nothing comes.
 const SILENT_ROUNDS: u32 = 16;
@@ -54,6 +54,11 @@ impl Service {
         if connection.taking.is_some() {
             return Ok(true);
         }
+        if let Some(request) = connection.asked {
+            let told = self.go_on_telling(id, request);
+            self.plane.timing().lap("status reports");
+            return told.map(|()| true);
+        }
         // First what is left of the entry before, then the tail, then the socket, then the entries before the tail.
         if let Some(speech) = connection.speech()
             && speech.rest.is_some()
@@ -70,7 +75,8 @@ impl Service {
                 break;
             }
             let Some(connection) = self.connections.get_mut(&id) else { return Ok(false) };
-            if connection.taking.is_some() {
+            if connection.taking.is_some() || connection.asked.is_some() {
+                self.unfinished |= connection.asked.is_some();
                 return Ok(true);
             }
             let Some(frame) = connection.receive()? else {
@@ -320,9 +326,18 @@ impl Service {
         }
     }
 
-    pub(crate) fn show_all(&mut self) {
-        let all: Vec<u64> = self.connections.keys().copied().collect();
-        all.into_iter().for_each(|id| self.show(id));
+    /// Goes on with showing clients how their sessions fare, until then.
+    pub(crate) fn show_on(&mut self, ends: Instant) {
+        let Some(mut from) = self.showing.take() else { return };
+        while let Some((&id, _)) = self.connections.range(from..).next() {
+            if Instant::now() >= ends {
+                self.showing = Some(id);
+                self.unfinished = true;
+                return;
+            }
+            self.show(id);
+            from = id + 1;
+        }
     }
 
     fn answer_statistics(&mut self, id: u64) -> Result<(), End> {
@@ -350,19 +365,41 @@ impl Service {
             let text = "only root sees what other users do".to_owned();
             return connection.refuse(ErrorCode::NotPermitted, None, text);
         }
+        connection.asked = Some(request);
+        Ok(())
+    }
+
+    /// Goes on with the report that a connection has asked for, as long as the turn lasts, unless another one of its
+    /// user's is being told.
+    fn go_on_telling(&mut self, id: u64, request: StatusRequest) -> Result<(), End> {
+        let owner = self.owner;
+        let Some(connection) = self.connections.get(&id) else { return Ok(()) };
+        let account = connection.peer.account;
+        let user = if owner == Some(connection.peer.user) { 0 } else { connection.peer.user };
         // With the frames' headers, well within what may wait.
         let most = if user == 0 { STATUS_BYTES_OF_ROOT } else { self.limits.outbox_bytes / 2 };
-        let wanted = if user == 0 { request.user } else { Some(user) };
-        let snapshot = self.snapshot(Scope { user: wanted, files: STATUS_FILES.min(most / FILE_ROW_BYTES) });
-        let mut seen = snapshot.visible_to(user);
-        if let Some(wanted) = request.user {
-            seen = seen.of_user(wanted);
-        }
+        let mut telling = match self.tellings.remove(&account) {
+            Some((of, telling)) if of == id => telling,
+            Some(other) => {
+                self.tellings.insert(account, other);
+                return Ok(());
+            }
+            None => Box::new(Telling::new(user, request.user, most)),
+        };
+        let text = loop {
+            match self.tell_on(&mut telling) {
+                Some(text) => break text,
+                None if self.turn_is_over() => {
+                    self.tellings.insert(account, (id, telling));
+                    self.unfinished = true;
+                    return Ok(());
+                }
+                None => {}
+            }
+        };
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(()) };
-        for part in Part::cut(&seen.to_json(most)) {
-            connection.reply(&Reply::Status(part))?;
-        }
-        Ok(())
+        connection.asked = None;
+        Part::cut(&text).into_iter().try_for_each(|part| connection.reply(&Reply::Status(part)))
     }
 
     fn hear_run(&mut self, id: u64, part: &Part, root: Option<ForeignFd>) -> Result<(), End> {
@@ -447,44 +484,6 @@ impl Service {
                 Err(end) => self.end(id, end),
             }
         }
-    }
-
-    /// The sessions, or those of one user.
-    pub(crate) fn session_rows(&self, user: Option<u32>) -> Vec<SessionStatus> {
-        let own = self.own_row().filter(|row| user.is_none_or(|wanted| wanted == row.user));
-        let mut rows = Vec::from_iter(own);
-        let mut places: BTreeMap<u32, usize> = BTreeMap::new();
-        for connection in self.connections.values() {
-            let Some(session) = connection.session() else { continue };
-            if user.is_some_and(|wanted| wanted != connection.peer.user) {
-                continue;
-            }
-            let mut row = SessionStatus {
-                session: session.0,
-                pid: connection.peer.pid,
-                user: connection.peer.user,
-                age_s: connection.since.elapsed().as_secs_f64(),
-                connections: 1,
-                counts: self.plane.session_counts(session),
-                ..SessionStatus::default()
-            };
-            match &connection.role {
-                Role::Client(speech) => {
-                    row.files = speech.files.len() as u32;
-                    (row.entries_taken, row.entries_refused) = (speech.taken, speech.refused);
-                    row.entries_dropped = speech.ring.dropped();
-                }
-                Role::Command(_) | Role::Unknown => row.run = true,
-            }
-            match places.get(&row.session).and_then(|place| rows.get_mut(*place)) {
-                Some(other) => other.join(&row),
-                None => {
-                    places.insert(row.session, rows.len());
-                    rows.push(row);
-                }
-            }
-        }
-        rows
     }
 }
 

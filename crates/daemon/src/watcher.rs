@@ -54,15 +54,25 @@ impl Watched {
         self.watcher.bell.as_fd()
     }
 
-    /// Answers everybody who has asked with one snapshot.
-    pub(crate) fn answer(&self, snapshot: impl FnOnce() -> Snapshot) {
+    /// Everybody who has asked by now.
+    pub(crate) fn waiting(&self) -> Waiting {
         let _ = rustix::io::read(&self.watcher.bell, &mut [0; 8]);
-        let waiting: Vec<SyncSender<Snapshot>> = self.requests.try_iter().collect();
-        if waiting.is_empty() {
-            return;
-        }
-        let snapshot = snapshot();
-        for answer in waiting {
+        Waiting(self.requests.try_iter().collect())
+    }
+}
+
+/// Those who wait for the same snapshot.
+#[derive(Debug)]
+pub(crate) struct Waiting(Vec<SyncSender<Snapshot>>);
+
+impl Waiting {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Answers them all.
+    pub(crate) fn answer(self, snapshot: &Snapshot) {
+        for answer in self.0 {
             // Who has given up waiting is not waited for either.
             let _ = answer.try_send(snapshot.clone());
         }

@@ -231,6 +231,17 @@ impl FileTable {
         numbered.filter_map(|(at, slot)| slot.as_ref().map(|file| (FileId(at as u32), file)))
     }
 
+    /// Places of the table, also those in which there is no file.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The files in some of these places.
+    pub(crate) fn between(&self, from: usize, count: usize) -> impl Iterator<Item = (FileId, &ManagedFile)> {
+        let numbered = self.slots.iter().enumerate().skip(from).take(count);
+        numbered.filter_map(|(at, slot)| slot.as_ref().map(|file| (FileId(at as u32), file)))
+    }
+
     /// The disk that a device is.
     pub(crate) fn disk(&mut self, dev: u64) -> (DiskId, Arc<Disk>) {
         if let Some((_, id, disk)) = self.disks.iter().find(|(known, ..)| *known == dev) {

@@ -139,6 +139,38 @@ pub(crate) fn cached_pages(file: &File, size: u64, windows: usize) -> io::Result
 /// Pieces of 2 MiB that are looked at where `cachestat(2)` is missing: 8 GiB, 100 ms.
 const BLIND_WINDOWS: usize = 4096;
 
+/// Questions to `cachestat(2)` about a part of a file before it is mapped after all: a microsecond each.
+const QUESTIONS: u32 = 32;
+
+/// Which pages of a part of a file are cached. Where `cachestat(2)` tells, by halves: to map the file waits for all other
+/// threads of the process that map something, start or end. Where it does not, or the pages lie scattered, as
+/// [`resident`] does.
+///
+/// # Errors
+/// When the file cannot be mapped.
+pub(crate) fn there(file: &File, offset: u64, length: u64) -> io::Result<Vec<bool>> {
+    let page = page_bytes();
+    let pages = length.div_ceil(page);
+    let mut there = vec![false; pages as usize];
+    // Ranges of pages to be asked about.
+    let mut ranges = vec![(0, pages)];
+    let mut asked = 0;
+    while let Some((first, count)) = ranges.pop() {
+        asked += 1;
+        let status = match cachestat(file, offset + first * page, count * page) {
+            Ok(status) if asked <= QUESTIONS => status,
+            _ => return resident(file, offset, length),
+        };
+        if status.cached >= count {
+            there[first as usize..(first + count) as usize].fill(true);
+        } else if status.cached > 0 {
+            let half = count / 2;
+            ranges.extend([(first + half, count - half), (first, half)]);
+        }
+    }
+    Ok(there)
+}
+
 /// Which pages of a part of a file are cached and read (`mincore(2)`): those that are still being read count as absent.
 ///
 /// # Errors
@@ -267,6 +299,32 @@ mod tests {
         let last = (16384 + 8191) / page_bytes();
         assert_eq!(cached_pages(file, 1 << 20, 9).unwrap().0, (first..=last).collect::<Vec<_>>());
         assert!(!Linux.await_page(file, 1 << 20).unwrap(), "beyond the end");
+    }
+
+    #[test]
+    fn what_is_there_is_found_without_a_map_and_with_one() {
+        let mut file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        file.write_all(&vec![1; (3 << 20) + 1]).unwrap();
+        let file = file.as_file();
+        file.sync_all().unwrap();
+        let page = page_bytes();
+        let same = |what: &str| {
+            for (offset, length) in [(0, 2 << 20), (2 << 20, (1 << 20) + 1), (3 << 20, 1), (1 << 20, page)] {
+                let (halves, map) =
+                    (there(file, offset, length).unwrap(), resident(file, offset, length).unwrap());
+                assert_eq!(halves, map, "{what}: {offset} {length}");
+            }
+        };
+        same("all");
+        Linux.drop_range(file, 1 << 20, (3 << 19) + page).unwrap();
+        same("a part");
+        Linux.drop_range(file, 0, 0).unwrap();
+        same("none");
+        advise(file, 0, 0, libc::POSIX_FADV_RANDOM).unwrap();
+        for at in (0..3 << 20).step_by(3 * page as usize) {
+            file.read_at(&mut [0], at).unwrap();
+        }
+        same("scattered");
     }
 
     #[test]

@@ -40,6 +40,7 @@ mod folios;
 mod guard;
 mod handles;
 mod identity;
+mod idle;
 mod inherited;
 pub mod keeper;
 mod kernel;
@@ -81,6 +82,7 @@ mod shown;
 mod status;
 mod steering;
 mod streams;
+mod survey;
 mod takeover;
 mod timing;
 mod unfound;
@@ -119,6 +121,7 @@ pub use report::{
 };
 pub use session_id::SessionId;
 pub use status::{FileStatus, ManagerStatus, ProcessStatus, Scope, Status};
-pub use timing::{CLASSES_US, Timing, Work};
+pub use survey::{Omitted, Survey};
+pub use timing::{CLASSES_US, ROUNDS, Timing, Work};
 
 pub use foretell_policy::{Allocation, Order, PoolPolicy, Prefetch, Revocation};

@@ -93,7 +93,7 @@ impl Steering {
             }
             return false;
         }
-        let Ok(there) = kernel::resident(&descriptor, look.next, length) else { return true };
+        let Ok(there) = kernel::there(&descriptor, look.next, length) else { return true };
         let found = there.contains(&true);
         self.look_at_window(look, &descriptor, &there);
         look.windows -= u32::from(found);

@@ -85,6 +85,8 @@ pub struct Plane {
     /// A recording that is made of what is observed.
     gather: Option<Gather>,
     last_tended: Instant,
+    /// Since when there has been no session, and whether memory was given back since.
+    pub(crate) idle_since: Option<(Instant, bool)>,
     pub(crate) timing: Timing,
     first_session: Option<Instant>,
     cpu_at_start: Duration,
@@ -126,16 +128,18 @@ impl Plane {
             losses: Losses::default(),
             gather: None,
             last_tended: Instant::now(),
+            idle_since: None,
             timing: Timing::new(),
             first_session: None,
             cpu_at_start: cpu_time(),
         })
     }
 
-    /// Loads what is otherwise loaded when it is needed for the first time, for a process that may load no BPF programs
-    /// later.
+    /// Loads and asks what is otherwise loaded and asked when it is needed for the first time, for a process that may
+    /// load no BPF programs later, nor ask for the kernel's version.
     pub fn load_all(&self) {
         identity::load();
+        crate::kernel::maps_whole_folios();
     }
 
     /// Where descriptors that came from others are to be closed.
@@ -265,14 +269,6 @@ impl Plane {
         }
     }
 
-    /// Gives memory back when there is no session any more: a service may have nothing to do for days.
-    fn release_memory(&mut self) {
-        if self.steering.sessions.len() == 0 {
-            self.steering.engine.release_memory();
-            kernel::return_free_memory();
-        }
-    }
-
     /// Processes of a session that are alive, as far as observed; 0 for one that has ended.
     #[must_use]
     pub fn live_processes(&self, session: SessionId) -> usize {
@@ -383,6 +379,7 @@ impl Plane {
             }
             self.steering.tend(TEND_FILES);
             self.steering.follow_pressure();
+            self.release_when_idle();
             if self.steering.workers.are_dead() {
                 return Err(StepError::Workers);
             }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs;
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -271,6 +272,12 @@ impl Sessions {
     /// All sessions, in the order in which they began.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SessionId, &Session)> {
         self.sessions.iter().map(|(id, session)| (*id, session))
+    }
+
+    /// The sessions that have begun after one.
+    pub(crate) fn after(&self, after: Option<SessionId>) -> impl Iterator<Item = (SessionId, &Session)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.sessions.range((from, Bound::Unbounded)).map(|(id, session)| (*id, session))
     }
 
     /// Is a session this one, or nested in it?

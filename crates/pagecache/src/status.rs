@@ -1,9 +1,7 @@
 //! What is going on at present: managers, processes and files, for whoever watches.
 
-use std::cmp::Reverse;
 use std::path::PathBuf;
 
-use foretell_policy::FileId;
 use serde::{Deserialize, Serialize};
 
 use crate::options::SessionId;
@@ -12,7 +10,7 @@ use crate::report::{Counts, Report};
 use crate::steering::Steering;
 use crate::timing::Work;
 
-/// The state of a plane ([`Plane::status`]). Costs no more than going through its tables once.
+/// The state of a plane ([`Plane::status`], and in pieces [`Plane::survey`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct Status {
     /// The budget.
@@ -134,21 +132,20 @@ pub struct FileStatus {
     pub counts: Counts,
 }
 
-/// What of the state is asked for: a plane may have a quarter of a million files, and whoever asks is answered between
-/// two rounds of its loop.
+/// What of the state is asked for: a plane may have a quarter of a million files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scope {
     /// Only the managers, processes and files of the sessions of this user; of the files' sessions only those.
     pub user: Option<u32>,
-    /// So many files at most: those with the most references.
-    pub files: usize,
+    /// So many files and so many processes at most: those with the most references.
+    pub rows: usize,
 }
 
 impl Scope {
     /// Everything.
-    pub const ALL: Scope = Scope { user: None, files: usize::MAX };
+    pub const ALL: Scope = Scope { user: None, rows: usize::MAX };
 
-    fn has(&self, user: u32) -> bool {
+    pub(crate) fn has(&self, user: u32) -> bool {
         self.user.is_none_or(|wanted| wanted == user)
     }
 }
@@ -158,44 +155,6 @@ impl Plane {
     #[must_use]
     pub fn status(&self) -> Status {
         self.status_of(Scope::ALL).0
-    }
-
-    /// What is going on, as far as it is asked for, and how many files were left out because there are so many.
-    #[must_use]
-    pub fn status_of(&self, scope: Scope) -> (Status, u64) {
-        let (observer, steering) = (&self.observer, &self.steering);
-        let engine = &steering.engine;
-        let processes = steering.sessions.processes().into_iter();
-        let processes = processes.filter(|(_, process)| scope.has(process.user));
-        let processes = processes.map(|(pid, process)| ProcessStatus {
-            pid,
-            name: process.name.clone(),
-            user: process.user,
-            foreign: process.foreign,
-            session: process.session.0,
-            manager: process.manager as u32,
-            wait_s: observer.wait_ns(pid).unwrap_or(0) as f64 / 1e9,
-            device_read_bytes: observer.device_read_bytes(pid).unwrap_or(0),
-            counts: engine.process_counters(process.id).into(),
-        });
-        let (files, omitted) = steering.files_status(scope);
-        let sessions = steering.sessions.iter().filter(|(_, session)| scope.has(session.origin.user));
-        let status = Status {
-            budget_bytes: steering.options.budget_bytes,
-            block_bytes: steering.options.block_bytes,
-            used_blocks: engine.used_blocks(),
-            placeholders: engine.placeholders(),
-            counts: engine.counters().into(),
-            lost_events: observer.lost_events(),
-            device_read_bytes: self.device_read_bytes(),
-            wait_s: observer.total_wait_ns() as f64 / 1e9,
-            cpu_s: self.cpu_s(),
-            works: self.timing.works(),
-            processes: processes.collect(),
-            managers: sessions.flat_map(|(id, _)| steering.managers_of(id)).collect(),
-            files,
-        };
-        (status, omitted)
     }
 
     /// The counts of all since the plane was opened.
@@ -286,7 +245,7 @@ impl Plane {
 }
 
 impl Steering {
-    fn managers_of(&self, id: SessionId) -> Vec<ManagerStatus> {
+    pub(crate) fn managers_of(&self, id: SessionId) -> Vec<ManagerStatus> {
         let Some(session) = self.sessions.get(id) else { return Vec::new() };
         let managers = session.managers.iter().enumerate().map(|(index, manager)| {
             let counters = self.engine.manager_counters(manager.id);
@@ -312,49 +271,5 @@ impl Steering {
             }
         });
         managers.collect()
-    }
-
-    /// The files that are asked for, in the order of their registration, and how many were left out.
-    fn files_status(&self, scope: Scope) -> (Vec<FileStatus>, u64) {
-        let mut sessions: Vec<(u32, u32, bool)> = Vec::new();
-        let mut named: Vec<FileId> = Vec::new();
-        for (id, session) in self.sessions.iter().filter(|(_, session)| scope.has(session.origin.user)) {
-            sessions.extend(session.held.values().map(|holding| (holding.serial, id.0, holding.may_look)));
-            if scope.user.is_some() {
-                named.extend(session.held.keys());
-            }
-        }
-        sessions.sort_unstable();
-        let mut chosen: Vec<FileId> = match scope.user {
-            Some(_) => named,
-            None => self.files.iter().map(|(id, _)| id).collect(),
-        };
-        chosen.sort_unstable();
-        chosen.dedup();
-        let omitted = chosen.len().saturating_sub(scope.files);
-        if omitted > 0 {
-            let references = |id: &FileId| Reverse(Counts::from(self.engine.file_counters(*id)).references);
-            chosen.select_nth_unstable_by_key(scope.files, references);
-            chosen.truncate(scope.files);
-        }
-        let mut files: Vec<(u32, FileStatus)> = Vec::new();
-        for id in chosen {
-            let Some(file) = self.files.get(id) else { continue };
-            let first = sessions.partition_point(|(serial, ..)| *serial < file.serial);
-            let holders = sessions[first..].iter().take_while(|(serial, ..)| *serial == file.serial);
-            let may_look = holders.clone().filter(|(.., may_look)| *may_look);
-            let status = FileStatus {
-                path: file.path.clone(),
-                size_bytes: file.size,
-                cached_bytes: file.folios.cached_pages() * crate::kernel::page_bytes(),
-                sessions_that_may_look: may_look.map(|(_, session, _)| *session).collect(),
-                sessions: holders.map(|(_, session, _)| *session).collect(),
-                user: file.used_by.filter(|_| !file.used_by_others),
-                counts: self.engine.file_counters(id).into(),
-            };
-            files.push((file.serial, status));
-        }
-        files.sort_by_key(|(serial, _)| *serial);
-        (files.into_iter().map(|(_, status)| status).collect(), omitted as u64)
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! Everybody waits for one loop ([`crate::Plane::step`]), so the longest of its pieces is what a client may have to
 //! wait for. Whoever drives the loop says after each piece what it was ([`Timing::lap`]); what the pieces of one kind
-//! have taken is kept as a histogram. A piece is charged as by [`Meter`]: processor time, or the time by the clock
-//! where the loop had to wait for something, so that a busy machine does not look like a slow service.
+//! have taken is kept as a histogram. A piece is charged as by [`Meter`]: without the time in which the loop was ready
+//! and others had the processor, so that a busy machine does not look like a slow service.
 //!
-//! To read the clock takes 30 ns. The processor time, a system call, is read when a round begins and after each piece
-//! that has taken [`LONG`] by the clock.
+//! To read the clock takes 30 ns. How long the loop was kept off the processor, a system call, is asked when a round
+//! begins and after each piece that has taken [`LONG`] by the clock.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -37,6 +37,9 @@ pub struct Work {
     pub classes: [u64; CLASSES_US.len()],
 }
 
+/// The pieces of one round together: what a message that comes when a round has begun waits for at most.
+pub const ROUNDS: &str = "whole rounds";
+
 /// Pieces of one kind.
 #[derive(Debug, Clone, Copy, Default)]
 struct Taken {
@@ -63,17 +66,23 @@ impl Taken {
 pub struct Timing {
     meter: Meter,
     at: Instant,
+    /// What the round under way has taken so far.
+    round: Duration,
     kinds: BTreeMap<&'static str, Taken>,
 }
 
 impl Timing {
     pub(crate) fn new() -> Timing {
         let meter = Meter::start();
-        Timing { at: meter.now(), meter, kinds: BTreeMap::new() }
+        Timing { at: meter.now(), meter, round: Duration::ZERO, kinds: BTreeMap::new() }
     }
 
     /// A round begins: what was before, a wait for something to do, is no work.
     pub(crate) fn begin(&mut self) {
+        let round = std::mem::take(&mut self.round);
+        if !round.is_zero() {
+            self.kinds.entry(ROUNDS).or_default().add(round);
+        }
         self.meter = Meter::start();
         self.at = self.meter.now();
     }
@@ -87,10 +96,11 @@ impl Timing {
             // Since the round began, or the last long piece, there were but short ones beside this.
             took = took.min(self.meter.lap());
         }
+        self.round += took;
         self.kinds.entry(work).or_default().add(took);
     }
 
-    /// What each kind of work has taken since the plane was opened, by name.
+    /// What each kind of work has taken since the plane was opened, by name, and [`ROUNDS`].
     #[must_use]
     pub fn works(&self) -> Vec<Work> {
         let work = |(name, taken): (&&str, &Taken)| Work {
@@ -129,5 +139,9 @@ mod tests {
         let names: Vec<&str> = works.iter().map(|work| work.name.as_str()).collect();
         assert_eq!(names, ["nothing", "waiting"]);
         assert!(works[0].longest_s < works[1].longest_s && works[1].longest_s >= 0.003);
+        timing.begin();
+        let rounds = timing.works().into_iter().find(|work| work.name == ROUNDS).unwrap();
+        assert_eq!(rounds.pieces, 1);
+        assert!((rounds.total_s - works[0].total_s - works[1].total_s).abs() < 1e-9);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use foretelld::{Counts, FileStatus, Snapshot, StatusRequest};
+use foretelld::{Counts, FileStatus, ROUNDS, Snapshot, StatusRequest};
 
 use crate::host::{Answer, Host, PATIENCE, Trouble, socket_path};
 use crate::hosts;
@@ -185,7 +185,8 @@ fn heading(snapshot: &Snapshot, viewer: u32) -> String {
             "itself",
             format!("{:.1} s of processor time, {} events lost", cache.cpu_s, thousands(cache.lost_events)),
         );
-        let longest = cache.works.iter().max_by(|a, b| a.longest_s.total_cmp(&b.longest_s));
+        let pieces = cache.works.iter().filter(|work| work.name != ROUNDS);
+        let longest = pieces.max_by(|a, b| a.longest_s.total_cmp(&b.longest_s));
         if let Some(work) = longest {
             line(
                 "longest",

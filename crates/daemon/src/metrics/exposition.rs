@@ -184,9 +184,10 @@ impl Writer<'_, '_> {
         let processes = Kept::most(&cache.processes, |process| process.counts.references);
         let managers = Kept::most(&cache.managers, |manager| u64::from(manager.owned_blocks));
         let files = Kept::most(&cache.files, |file| file.counts.references);
-        // Of the files a snapshot leaves out some itself.
-        let files_left = files.left + snapshot.rows_omitted;
-        let kinds = [("process", processes.left), ("manager", managers.left), ("file", files_left)];
+        // A snapshot leaves out some itself.
+        let files_left = files.left + (snapshot.rows_omitted - snapshot.processes_omitted);
+        let processes_left = processes.left + snapshot.processes_omitted;
+        let kinds = [("process", processes_left), ("manager", managers.left), ("file", files_left)];
         let omitted = kinds.map(|(kind, left)| (vec![("kind", kind.to_owned())], left));
         self.gauges("rows_omitted", "Processes, managers and files that are not given one by one", &omitted)?;
         self.processes(&processes.rows)?;

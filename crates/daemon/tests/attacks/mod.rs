@@ -3,6 +3,8 @@
 
 mod descriptors;
 mod fuse;
+mod hoards;
+mod memory;
 mod moves;
 mod oracles;
 mod time;
@@ -76,6 +78,7 @@ fn as_attacker() {
         "half" => descriptors::park(socket),
         "rings" => descriptors::take_rings(socket),
         "move" => time::play(socket, &paths),
+        "hoards" => memory::play(socket, &paths),
         "residency" => oracles::look_at_residency(socket, paths[0]),
         "child" => oracles::look_at_a_child(socket, paths[0]),
         other => panic!("{other}"),

@@ -90,3 +90,22 @@ fn other_threads_of_the_service_can_watch_it() {
     serving.join().unwrap();
     assert!(watcher.snapshot().is_none());
 }
+
+#[test]
+fn there_is_room_for_all_descriptors_from_the_start() {
+    let Some(stage) = stage("there_is_room_for_all_descriptors_from_the_start") else { return };
+    // What a growing table takes the loop waits for.
+    let slots = |pid: u32| -> u32 {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
+        line.trim().parse().unwrap()
+    };
+    let few = stage.service_with_descriptors(64, 2048);
+    assert_eq!(slots(few.snapshot().pid), 2048);
+    few.end();
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    let service = stage.service(64);
+    let all = u64::from(foretell_pagecache::default_files(0)) + 2 * u64::from(Limits::default().sessions);
+    assert!(u64::from(slots(service.snapshot().pid)) >= all.min(most));
+    service.end();
+}

@@ -1,0 +1,115 @@
+//! Memory: hostile sessions of several users fill every table of the service that they can fill. It has no more than
+//! docs/limits.md says meanwhile, and what it had before when they have gone. `./x bench attacks --sessions 1000` does the
+//! same for longer, with the usual limits.
+
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use foretell_pagecache::QueueLimits;
+use foretelld::Limits;
+
+use super::moves::Scene;
+use super::{hoards, stage_for_attackers};
+use crate::client::Client;
+use crate::users::{NOBODY, start_as};
+
+/// Users, each with some processes of four sessions.
+const USERS: [u32; 3] = [NOBODY, 65_531, 65_530];
+const PROCESSES: u64 = 12;
+const SESSIONS_OF_PROCESS: u64 = 4;
+/// Blocks of the budget, and of the attackers' files.
+const BLOCKS: u64 = 4096;
+/// What the allocator may not give back.
+const LEFT_KIB: u64 = 8 << 10;
+
+/// Fills tables until it is killed.
+pub(super) fn play(socket: &Path, words: &[&Path]) {
+    std::panic::set_hook(Box::new(|_| {}));
+    let seed = words[1].display().to_string().parse().unwrap();
+    let scene = Scene { socket: socket.to_owned(), directory: words[0].to_owned(), blocks: 512, seed };
+    hoards::play(&scene, SESSIONS_OF_PROCESS);
+}
+
+/// So low that these few sessions reach them.
+fn limits() -> Limits {
+    Limits {
+        ring_bytes_of_user: 12 << 20,
+        queues: QueueLimits { session: 1 << 15, user: 1 << 16, all: 1 << 17 },
+        list_blocks: 1 << 14,
+        list_blocks_of_user: 1 << 15,
+        files_of_user: 1024,
+        name_bytes_of_user: 1 << 20,
+        outbox_bytes: 64 << 10,
+        buffer_bytes_of_user: 256 << 10,
+        messages_per_s: 1 << 30,
+        messages_burst: 1 << 30,
+        ..Limits::default()
+    }
+}
+
+/// They end with the test, however that ends.
+struct Attackers(Vec<Child>);
+
+impl Drop for Attackers {
+    fn drop(&mut self) {
+        for attacker in &mut self.0 {
+            let _ = attacker.kill();
+            let _ = attacker.wait();
+        }
+    }
+}
+
+/// What no file on a disk stands behind, the rings included.
+fn kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let number = |name: &str| -> u64 {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let line = line.unwrap_or_else(|| panic!("the service has ended: {status}"));
+        line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+    };
+    number("RssAnon:") + number("RssShmem:")
+}
+
+#[test]
+fn whoever_fills_all_tables_takes_no_more_memory_than_documented_and_leaves_none() {
+    let test = "whoever_fills_all_tables_takes_no_more_memory_than_documented_and_leaves_none";
+    let Some(stage) = stage_for_attackers(test) else { return };
+    let service = stage.service_with(BLOCKS, limits());
+    let pid = service.snapshot().pid;
+    let before = kib(pid);
+    let mut attackers = Attackers(Vec::new());
+    for seed in 0..PROCESSES {
+        let user = USERS[(seed % USERS.len() as u64) as usize];
+        let directory = stage.directory.join(seed.to_string());
+        std::fs::create_dir(&directory).unwrap();
+        std::os::unix::fs::chown(&directory, Some(user), Some(user)).unwrap();
+        let words = ["hoards".to_owned(), directory.display().to_string(), seed.to_string()];
+        attackers.0.push(start_as("attacker", &service.socket, &words, Some(user)));
+    }
+    let start = Instant::now();
+    let (mut most, mut sessions) = (before, 0);
+    while start.elapsed() < Duration::from_secs(6) {
+        most = most.max(kib(pid));
+        sessions = sessions.max(service.snapshot().sessions_open);
+        Client::connect(&service.socket).statistics();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(attackers);
+    service.until("nothing is left of them", |snapshot| {
+        (snapshot.sessions_open, snapshot.cache.files.len()) == (0, 0)
+    });
+    // What was freed is given back a moment later.
+    let ends = Instant::now() + Duration::from_secs(60);
+    while kib(pid) > before + LEFT_KIB && Instant::now() < ends {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let after = kib(pid);
+    let all = PROCESSES * SESSIONS_OF_PROCESS;
+    let bound = before + (hoards::most_bytes(&limits(), USERS.len() as u64, BLOCKS, all) >> 10);
+    println!("{sessions} sessions; KiB: {before} before, {most} at most ({bound} documented), {after} after");
+    assert!(sessions > all as u32 / 4, "the attack has taken place: {sessions}");
+    assert!(most <= bound, "{most} KiB at most, {bound} documented");
+    assert!(after <= before + LEFT_KIB, "{before} KiB before, {after} after");
+    service.end();
+}
