@@ -263,6 +263,9 @@ fn finish(slice: &Slice<'_>, inputs: &[Input], options: &Options) -> Translation
         }
     }
     let mut report = report::Report::new(slice);
+    if refusals.is_empty() && !slice.sites.iter().any(|(_, verdict)| matches!(verdict, Verdict::Sliced(_))) {
+        refusals.extend(slice::judge::handed_away(slice.known, &slice.sites));
+    }
     if let Some(refusal) = slice.only_configuration() {
         report.refuse_all(&refusal);
         refusals.insert(0, refusal);
