@@ -157,6 +157,60 @@ fn what_no_slice_needs_is_not_compiled_again() {
     );
 }
 
+/// A second program of the same objects, and the same program again, ask neither the preprocessor nor the front end
+/// about them; a source that has changed is looked at.
+#[test]
+fn an_object_is_looked_at_once_for_all_programs() {
+    let project = Project::new();
+    // Both names note how they are called.
+    let bin = project.path("bin");
+    fs::create_dir(&bin).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    for (name, real) in [("compiler", "cc"), ("clang", "clang")] {
+        let log = project.path(name);
+        let text =
+            format!("#!/bin/sh\necho \"$*\" >>'{}'\nPATH='{path}'\nexec {real} \"$@\"\n", log.display());
+        fs::write(bin.join(name), text).unwrap();
+        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:{path}", bin.display());
+    let cc = |arguments: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_foretell"))
+            .arg("cc")
+            .args(arguments.split_whitespace())
+            .current_dir(project.folder.path())
+            .env("PATH", &path)
+            .env("FORETELL_CC", bin.join("compiler"))
+            .env("XDG_CACHE_HOME", project.path("cache"))
+            .output()
+            .unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    };
+    // How often the preprocessor, the front end and the compiler of translations were called since.
+    let counted = || {
+        let calls = |name: &str| {
+            let text = fs::read_to_string(project.path(name)).unwrap_or_default();
+            let _ = fs::remove_file(project.path(name));
+            text
+        };
+        let (compiler, clang) = (calls("compiler"), calls("clang"));
+        let with = |word: &str| compiler.lines().filter(|line| line.contains(word)).count();
+        (with(" -E -x c "), clang.lines().count(), with("cpp-output"))
+    };
+    cc("-c -Iinclude -DCOUNT=20 main.c where.c");
+    cc("-o first main.o where.o");
+    assert_eq!(counted(), (2, 2, 2));
+    cc("-o first main.o where.o");
+    cc("-o second main.o where.o");
+    assert_eq!(counted(), (0, 0, 0));
+    assert!(project.prefetches("second"));
+    fs::write(project.path("include/where.h"), "long where(int i);\nextern int other;\n").unwrap();
+    cc("-c -Iinclude -DCOUNT=20 main.c");
+    cc("-o first main.o where.o");
+    assert_eq!(counted(), (1, 1, 1));
+    assert!(project.prefetches("first"));
+}
+
 #[test]
 fn one_command_response_files_and_archives() {
     let project = Project::new();

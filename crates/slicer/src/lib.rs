@@ -27,6 +27,7 @@ mod models;
 mod report;
 mod runtime;
 mod slice;
+mod store;
 
 use std::path::PathBuf;
 
@@ -42,6 +43,7 @@ use memory::Memory;
 use memory::points::{Points, Slot};
 use models::Models;
 use slice::{Analysis, Slice, Verdict};
+use store::Store;
 
 pub use database::read_database;
 pub use driver::front_end_flags;
@@ -81,11 +83,20 @@ pub struct Options {
     /// Let the front end look at the translation, and take it back where that does not compile. Who compiles it anyway
     /// finds out without.
     pub check: bool,
+    /// A folder where what the front end says of preprocessed inputs is kept for the next time.
+    pub cache: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { clang: "clang".to_owned(), models: Vec::new(), why: None, coarse: false, check: true }
+        Self {
+            clang: "clang".to_owned(),
+            models: Vec::new(),
+            why: None,
+            coarse: false,
+            check: true,
+            cache: None,
+        }
     }
 }
 
@@ -125,6 +136,9 @@ impl Translation {
 /// that are found in practice, generated tables, nest to some ten thousand levels.
 const STACK_BYTES: usize = 1 << 30;
 
+/// Most bytes of kept units: a unit of 1,000 lines takes some 200 KB.
+pub(crate) const MOST_KEPT_BYTES: u64 = 256 << 20;
+
 /// Translates a program.
 ///
 /// # Errors
@@ -149,12 +163,14 @@ fn translate_here(inputs: &[Input], options: &Options) -> Result<Translation, Er
     let mut sources = Sources::default();
     let mut units = Vec::new();
     let mut read = Vec::new();
-    ast::dump::for_each(inputs, &options.clang, |input, json| {
-        let root = ast::dump::read_unit(&mut tree, &mut sources, &input, &json, units.len() as u16)?;
+    let store = options.cache.as_ref().map(|folder| Store::new(folder.clone(), MOST_KEPT_BYTES));
+    ast::dump::for_each(inputs, &options.clang, store.as_ref(), |input, said| {
+        let root = ast::dump::read_unit(&mut tree, &mut sources, &input, said, units.len() as u16)?;
         units.push((root, sources.number(&input.path)));
         read.push(input);
         Ok(())
     })?;
+    store.iter().for_each(|store| _ = store.trim());
     let inputs = &read;
     sources.load();
     for (input, (_, file)) in inputs.iter().zip(&units) {
@@ -247,6 +263,9 @@ fn finish(slice: &Slice<'_>, inputs: &[Input], options: &Options) -> Translation
         }
     }
     let mut report = report::Report::new(slice);
+    if refusals.is_empty() && !slice.sites.iter().any(|(_, verdict)| matches!(verdict, Verdict::Sliced(_))) {
+        refusals.extend(slice::judge::handed_away(slice.known, &slice.sites));
+    }
     if let Some(refusal) = slice.only_configuration() {
         report.refuse_all(&refusal);
         refusals.insert(0, refusal);

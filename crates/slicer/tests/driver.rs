@@ -242,6 +242,26 @@ fn what_changes_rights_in_an_object_without_source_is_noticed() {
 }
 
 #[test]
+fn a_file_that_a_library_reads_is_no_riddle() {
+    let main = "#include <stdio.h>\nint consume(FILE *);\nint main(int argc, char **argv)\n{\n    \
+                FILE *in = fopen(argv[argc - 1], \"r\");\n    return in ? consume(in) : 1;\n}\n";
+    let folder = folder_with(&[
+        ("main.c", main),
+        ("library.c", "#include <stdio.h>\nint consume(FILE *in) { return getc(in); }\n"),
+    ]);
+    let path = |name: &str| folder.path().join(name);
+    let library =
+        Command::new("cc").arg("-c").arg("-o").args([path("library.o"), path("library.c")]).status();
+    assert!(library.unwrap().success());
+    let said = cc(&["-o"], &[&path("prog"), &path("main.c"), &path("library.o")]).unwrap();
+    assert!(
+        said.contains("main.c:5: the file is handed to consume(), and read where no source is"),
+        "{said}"
+    );
+    assert!(!is_translated(&path("prog")));
+}
+
+#[test]
 fn a_program_in_cxx_is_as_it_was_and_a_line_says_so() {
     let folder = folder_with(&[("a.cpp", PROGRAM), ("b.c", "int unused;\n")]);
     let path = |name: &str| OsString::from(folder.path().join(name));

@@ -63,8 +63,14 @@ pub fn execute(args: &Args) -> Result<u8> {
     for path in &args.models {
         models.push(fs::read_to_string(path).with_context(|| path.display().to_string())?);
     }
-    let options =
-        Options { clang: args.clang.clone(), models, why: args.why.clone(), coarse: false, check: true };
+    let options = Options {
+        clang: args.clang.clone(),
+        models,
+        why: args.why.clone(),
+        coarse: false,
+        check: true,
+        cache: None,
+    };
     let translation = translate(&inputs, &options)?;
     if args.report {
         say(&translation.report.to_string());

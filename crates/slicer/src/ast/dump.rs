@@ -11,7 +11,9 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
+use super::saved::{self, Saved};
 use super::{INLINE, Id, Kind, Node, Place, Sources, Tree, Type};
+use crate::store::{self, Store};
 use crate::{Error, Input};
 
 /// Most nodes of a program. A translation unit of 2,000 lines has about 50,000.
@@ -112,52 +114,87 @@ struct RawNode {
     inner: Vec<RawNode>,
 }
 
+/// Where what is said of a unit is to be kept.
+pub(crate) struct Keeping<'s> {
+    store: &'s Store,
+    key: u128,
+}
+
+/// What is known of a unit.
+pub(crate) enum Said<'s> {
+    /// What the front end has said, and where that is to be kept.
+    Json(Vec<u8>, Option<Keeping<'s>>),
+    /// What was kept.
+    Kept(Saved),
+}
+
 /// Runs the front end on each input, and gives what it says of it to `take`, in their order. While one is taken the front
 /// end is at the next one: the dump of a unit is some ten MB, so no more than two are held at a time.
-pub(crate) fn for_each(
+pub(crate) fn for_each<'s>(
     inputs: &[Input],
     clang: &str,
-    mut take: impl FnMut(Input, Vec<u8>) -> Result<(), Error>,
+    store: Option<&'s Store>,
+    mut take: impl FnMut(Input, Said<'s>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     std::thread::scope(|scope| {
         let start = |input: &Input| {
             let input = input.clone();
-            scope.spawn(move || accepted(clang, input))
+            scope.spawn(move || accepted(clang, input, store))
         };
         let mut rest = inputs.iter();
         let mut running = rest.next().map(start);
         while let Some(front_end) = running {
             let said = front_end.join();
             running = rest.next().map(start);
-            let (input, json) = said.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            take(input, json)?;
+            let (input, said) = said.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            take(input, said)?;
         }
         Ok(())
     })
 }
 
 /// The input, or what is read in place of it, as the front end accepts it.
-fn accepted(clang: &str, input: Input) -> Result<(Input, Vec<u8>), Error> {
+fn accepted<'s>(clang: &str, input: Input, store: Option<&'s Store>) -> Result<(Input, Said<'s>), Error> {
     let path = input.folder.as_ref().map_or_else(|| input.path.clone(), |folder| folder.join(&input.path));
     // What is not there the front end says in words of its own.
     std::fs::metadata(&path).map_err(|reason| Error::File { path: path.clone(), reason })?;
     let input = Input { path, ..input };
+    let keeping = store.and_then(|store| Some(Keeping { store, key: key(clang, &input)? }));
+    let kept = keeping.as_ref().and_then(|keeping| saved::decode(&keeping.store.get(keeping.key)?));
+    if let Some(kept) = kept {
+        return Ok((input, Said::Kept(kept)));
+    }
     match (run(clang, &input), &input.otherwise) {
-        (Err(Error::NotC(_)), Some(other)) => accepted(clang, (**other).clone()),
-        (said, _) => said.map(|json| (input, json)),
+        (Err(Error::NotC(_)), Some(other)) => accepted(clang, (**other).clone(), store),
+        (said, _) => said.map(|json| (input, Said::Json(json, keeping))),
     }
 }
 
-/// Appends the tree of a unit, which the front end has given as JSON; gives the unit's root.
+/// A preprocessed text is all that the front end reads, so it and the flags say what the front end will say.
+fn key(clang: &str, input: &Input) -> Option<u128> {
+    input.preprocessed.as_ref()?;
+    let text = std::fs::read(&input.path).ok()?;
+    let program = store::stamp(clang.as_ref());
+    Some(store::key((saved::FORMAT, "tree", clang, program, &input.flags, &input.folder, text)))
+}
+
+/// Appends the tree of a unit; gives the unit's root.
 pub(crate) fn read_unit(
     tree: &mut Tree,
     sources: &mut Sources,
     input: &Input,
-    json: &[u8],
+    said: Said<'_>,
     unit: u16,
 ) -> Result<Id, Error> {
-    sources.load_strictly(&input.path)?;
-    let mut parser = serde_json::Deserializer::from_slice(json);
+    let main = sources.load_strictly(&input.path)?;
+    let (json, keeping) = match said {
+        Said::Json(json, keeping) => (json, keeping),
+        Said::Kept(kept) => {
+            room(tree.nodes.len() + kept.len())?;
+            return Ok(kept.append(tree, sources, main, unit));
+        }
+    };
+    let mut parser = serde_json::Deserializer::from_slice(&json);
     parser.disable_recursion_limit();
     let raw = RawNode::deserialize(&mut parser)
         .map_err(|e| Error::Tree { path: input.path.clone(), message: e.to_string() })?;
@@ -166,14 +203,25 @@ pub(crate) fn read_unit(
         sources,
         folder: input.folder.as_deref(),
         unit,
-        file: 0,
+        file: main,
         ids: HashMap::new(),
         open: Vec::new(),
     };
-    reader.file = reader.sources.number(&input.path);
     let root = reader.node(raw, None)?;
     reader.resolve();
+    if let Some(keeping) = keeping
+        && let Some(bytes) = saved::encode(tree, sources, root, main)
+    {
+        keeping.store.put(keeping.key, &bytes);
+    }
     Ok(root)
+}
+
+fn room(nodes: usize) -> Result<(), Error> {
+    if nodes >= MOST_NODES {
+        return Err(Error::TooLarge { what: "nodes of the syntax tree".to_owned(), limit: MOST_NODES });
+    }
+    Ok(())
 }
 
 fn run(clang: &str, input: &Input) -> Result<Vec<u8>, Error> {
@@ -250,9 +298,7 @@ impl Reader<'_> {
 
     fn node(&mut self, raw: RawNode, parent: Option<Id>) -> Result<Id, Error> {
         let id = Id(self.tree.nodes.len() as u32);
-        if id.ix() >= MOST_NODES {
-            return Err(Error::TooLarge { what: "nodes of the syntax tree".to_owned(), limit: MOST_NODES });
-        }
+        room(id.ix())?;
         let kind = raw.kind.as_deref().map_or(Kind::Absent, Kind::of);
         // The order of the dump: the place, then both ends of the range, then the children.
         let at = self.place(&raw.loc);

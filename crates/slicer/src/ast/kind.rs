@@ -74,7 +74,81 @@ pub(crate) enum Kind {
     Other,
 }
 
+/// All kinds, by their numbers.
+const ALL: &[Kind] = &[
+    Kind::Absent,
+    Kind::Unit,
+    Kind::Function,
+    Kind::Parameter,
+    Kind::Variable,
+    Kind::Field,
+    Kind::Record,
+    Kind::Enum,
+    Kind::Enumerator,
+    Kind::Typedef,
+    Kind::LabelDecl,
+    Kind::Annotation,
+    Kind::PureAttribute,
+    Kind::NoReturnAttribute,
+    Kind::GnuInlineAttribute,
+    Kind::Attribute,
+    Kind::Compound,
+    Kind::Declarations,
+    Kind::If,
+    Kind::While,
+    Kind::Do,
+    Kind::For,
+    Kind::Switch,
+    Kind::Case,
+    Kind::Default,
+    Kind::Break,
+    Kind::Continue,
+    Kind::Goto,
+    Kind::IndirectGoto,
+    Kind::Label,
+    Kind::Return,
+    Kind::Null,
+    Kind::Assembly,
+    Kind::AttributedStatement,
+    Kind::DeclRef,
+    Kind::Member,
+    Kind::Subscript,
+    Kind::Call,
+    Kind::Unary,
+    Kind::Binary,
+    Kind::CompoundAssign,
+    Kind::Conditional,
+    Kind::BinaryConditional,
+    Kind::OpaqueValue,
+    Kind::Cast,
+    Kind::ImplicitCast,
+    Kind::Paren,
+    Kind::Constant,
+    Kind::FullExpr,
+    Kind::Integer,
+    Kind::Floating,
+    Kind::Character,
+    Kind::StringLiteral,
+    Kind::PredefinedName,
+    Kind::SizeOf,
+    Kind::OffsetOf,
+    Kind::InitList,
+    Kind::ImplicitInit,
+    Kind::CompoundLiteral,
+    Kind::DesignatedUpdate,
+    Kind::StatementExpr,
+    Kind::VaArg,
+    Kind::LabelAddress,
+    Kind::Generic,
+    Kind::Other,
+];
+
 impl Kind {
+    /// The kind of this number.
+    pub(crate) fn numbered(number: u8) -> Option<Self> {
+        ALL.get(usize::from(number)).copied()
+    }
+
     pub(crate) fn of(name: &str) -> Self {
         match name {
             "TranslationUnitDecl" => Self::Unit,
@@ -195,5 +269,19 @@ impl Kind {
                     | Self::NoReturnAttribute
                     | Self::Attribute
             )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_found_by_their_numbers() {
+        for (number, kind) in ALL.iter().enumerate() {
+            assert_eq!(*kind as usize, number);
+        }
+        assert_eq!(ALL.last(), Some(&Kind::Other), "the last one is missing");
+        assert_eq!(Kind::numbered(ALL.len() as u8), None);
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod dump;
 pub(crate) mod kind;
 pub(crate) mod place;
 pub(crate) mod program;
+pub(crate) mod saved;
 
 pub(crate) use kind::Kind;
 pub(crate) use place::{Place, Sources};

@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use super::arguments::{Argument, Invocation, front_end_flags};
-use super::headers::Headers;
+use super::headers::{Headers, cache};
 use super::limits::Limits;
 use super::parallel::in_parallel;
-use super::preprocessed::{self, Declarations};
+use super::preprocessed::{self, Declarations, Texts};
 use super::record::{self, Record};
-use super::{Compiled, Compiler, NoCompiler, compiled, is_replaceable, runtime_object};
+use super::{Compiled, Compiler, NoCompiler, compiled, is_replaceable, kept_objects, runtime_object};
 use crate::models::Models;
 use crate::runtime::write_runtime;
+use crate::store;
 use crate::{Input, Options, Translation, translate};
 
 /// What the linker calls a program that was given no name.
@@ -32,6 +33,8 @@ struct Unit {
     input: Option<PathBuf>,
     /// Does the link compile it itself?
     is_source: bool,
+    /// The object that it was compiled to, by a number of its own.
+    object: Option<u128>,
 }
 
 /// The real link, then the other. Says why there is no other.
@@ -112,21 +115,31 @@ fn units(invocation: &Invocation, members: &[(PathBuf, String)]) -> Result<Vec<U
     for argument in &invocation.arguments {
         let (found, path, is_source) = match argument {
             Argument::Option(..) => continue,
-            Argument::Source(path) => (Record::new(path, &folder, &flags), path, true),
-            Argument::File(path) => (record_of(path), path, false),
+            Argument::Source(path) => {
+                (Record::new(path, &folder, &flags).map(|record| (record, None)), path, true)
+            }
+            Argument::File(path) => {
+                (record_of(path).map(|(record, object)| (record, Some(object))), path, false)
+            }
         };
-        units.extend(found.map(|record| Unit { record, input: Some(path.clone()), is_source }));
+        units.extend(found.map(|(record, object)| Unit {
+            record,
+            input: Some(path.clone()),
+            is_source,
+            object,
+        }));
     }
     let mut archive: (PathBuf, Vec<u8>) = Default::default();
     for (path, name) in members {
         if archive.0 != *path {
             archive = (path.clone(), fs::read(path).unwrap_or_default());
         }
-        let bytes = record::member(&archive.1, name);
-        units.extend(bytes.and_then(record::find).map(|record| Unit {
+        let Some(bytes) = record::member(&archive.1, name) else { continue };
+        units.extend(record::find(bytes).map(|record| Unit {
             record,
             input: None,
             is_source: false,
+            object: Some(object_key(path, bytes)),
         }));
     }
     match units.iter().find(|unit| !unit.record.is_current()) {
@@ -139,9 +152,15 @@ fn units(invocation: &Invocation, members: &[(PathBuf, String)]) -> Result<Vec<U
 }
 
 /// The record of an object that is an input by itself; members of archives only count if they were linked.
-fn record_of(path: &Path) -> Option<Record> {
-    let bytes = fs::read(path).ok()?;
-    (!bytes.starts_with(b"!<arch>\n")).then(|| record::find(&bytes)).flatten()
+fn record_of(path: &Path) -> Option<(Record, u128)> {
+    let bytes = fs::read(path).ok().filter(|bytes| !bytes.starts_with(b"!<arch>\n"))?;
+    Some((record::find(&bytes)?, object_key(path, &bytes)))
+}
+
+/// A number of an object's own: compiled anew it is another one, whatever it holds.
+fn object_key(path: &Path, bytes: &[u8]) -> u128 {
+    let changed = fs::metadata(path).ok().and_then(|metadata| metadata.modified().ok());
+    store::key((fs::canonicalize(path).ok(), changed, bytes))
 }
 
 fn opens_files(inputs: &[Input]) -> bool {
@@ -263,6 +282,7 @@ fn inputs(
     let headers = Headers::new();
     let declarations = Declarations::new(compiler, &invocation.machine_flags(), runtime, folder);
     let preprocessed = preprocessed::folder(folder).zip(declarations);
+    let texts = Texts::new(compiler);
     let input = |number: usize| {
         let unit = &units[number];
         let mut flags: Vec<OsString> = unit.record.flags.iter().map(OsString::from).collect();
@@ -275,17 +295,20 @@ fn inputs(
             otherwise: None,
         };
         let made = preprocessed.as_ref().and_then(|(folder, declarations)| {
-            let (record, other) = (&unit.record, source.clone());
-            preprocessed::input(compiler, record, headers.as_ref(), declarations, folder, number, other)
+            let text = texts.of(&unit.record, unit.object, headers.as_ref())?;
+            preprocessed::input(&unit.record, text, declarations, folder, number, source.clone())
         });
         made.unwrap_or(source)
     };
-    in_parallel(units.len(), input)
+    let inputs = in_parallel(units.len(), input);
+    texts.trim();
+    inputs
 }
 
 fn translated(inputs: &[Input]) -> Result<Translation, String> {
     // It is compiled at once, and then says itself what is wrong with it.
-    let options = Options { models: own_models()?, check: false, ..Options::default() };
+    let cache = cache(|name| std::env::var_os(name), "trees");
+    let options = Options { models: own_models()?, check: false, cache, ..Options::default() };
     let limits = Limits::from_environment(|name| std::env::var(name).ok())?;
     let inputs = inputs.to_vec();
     limits.keep(move || translate(&inputs, &options).map_err(|e| e.to_string()))
@@ -336,6 +359,11 @@ fn compile_unit(
     source: &Path,
 ) -> Result<PathBuf, String> {
     let object = source.with_extension("o");
+    let kept =
+        input.preprocessed.is_some().then(|| kept_objects::of(compiler, &unit.record, source)).flatten();
+    if kept.as_ref().is_some_and(|kept| kept.take(&object)) {
+        return Ok(object);
+    }
     let mut arguments: Vec<OsString> = unit.record.flags.iter().map(OsString::from).collect();
     // Warnings were given when the original was compiled.
     if input.preprocessed.is_some() {
@@ -348,6 +376,7 @@ fn compile_unit(
     arguments.extend(["-c".into(), "-o".into(), object.clone().into(), source.into()]);
     let what = format!("the translation of {} does not compile", unit.record.source.display());
     run_quietly(compiler, Some(&unit.record.folder), &arguments, &what)?;
+    kept.iter().for_each(|kept| kept.keep(&object));
     Ok(object)
 }
 

@@ -12,7 +12,9 @@
 //!
 //! - `foretell c++` is the real compiler (`$FORETELL_CXX`, otherwise `c++`) and a line after each link. The same line follows
 //!   where `foretell cc` links sources of C++.
-//! - The runtime is compiled once and kept (module `runtime_object`).
+//! - The runtime is compiled once and kept (module `runtime_object`). Kept are also what objects were preprocessed to, what
+//!   the front end said of that, and translations as objects (module `kept_objects`): one object is linked into many
+//!   programs, and most are as they were when a project is built again.
 //!
 //! A program that is written to something that is no file (`-o /dev/null`) is the compiler's alone: nothing of ours takes
 //! the place of a device. What cannot be translated stays as the real compiler left it, and one line says why. Programs that open no
@@ -27,6 +29,7 @@
 
 mod arguments;
 mod headers;
+mod kept_objects;
 mod limits;
 mod link;
 mod parallel;

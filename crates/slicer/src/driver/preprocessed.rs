@@ -13,9 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use super::arguments::front_end_flags;
+use super::headers::cache;
 use super::record::Record;
-use super::{Compiler, Headers};
+use super::{Compiler, Headers, runtime_object};
 use crate::Input;
+use crate::store::{self, Store};
 
 /// Words of GCC that clang 14 does not know, where they are used in headers of glibc 2.36: types of <math.h> and
 /// <stdlib.h>, an attribute of <stdlib.h>, the arguments of functions that check sizes; and in those of gnulib: whether a
@@ -44,13 +46,28 @@ pub(super) struct Declarations {
 }
 
 impl Declarations {
-    /// As the compiler preprocesses them; the folder of foretell_slice.h is `runtime`.
+    /// As the compiler preprocesses them; the folder of foretell_slice.h is `runtime`. They are kept like the runtime's
+    /// object.
     pub(super) fn new(
         compiler: &Compiler,
         flags: &[OsString],
         runtime: &Path,
         folder: &Path,
     ) -> Option<Self> {
+        let store = runtime_object::store();
+        let key = runtime_object::key(&compiler.words, flags, "declarations");
+        let kept = store.as_ref().and_then(|store| String::from_utf8(store.get(key)?).ok());
+        if let Some((with_streams, without)) = kept.as_deref().and_then(|text| text.split_once('\0')) {
+            return Some(Self { with_streams: with_streams.to_owned(), without: without.to_owned() });
+        }
+        let made = Self::preprocess(compiler, flags, runtime, folder)?;
+        if let Some(store) = store {
+            store.put(key, format!("{}\0{}", made.with_streams, made.without).as_bytes());
+        }
+        Some(made)
+    }
+
+    fn preprocess(compiler: &Compiler, flags: &[OsString], runtime: &Path, folder: &Path) -> Option<Self> {
         let of = |define: &str| {
             let path = folder.join("declarations.c");
             let text = format!("#include <features.h>\n{BEGIN}\n{define}\n#include \"foretell_slice.h\"\n");
@@ -74,35 +91,74 @@ impl Declarations {
     }
 }
 
+/// Most bytes of preprocessed texts that are kept.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// The preprocessed texts of units. That of an object is kept, as it may be linked into many programs.
+pub(super) struct Texts<'c> {
+    compiler: &'c Compiler,
+    store: Option<Store>,
+}
+
+impl<'c> Texts<'c> {
+    pub(super) fn new(compiler: &'c Compiler) -> Self {
+        let folder = cache(|name| std::env::var_os(name), "texts");
+        Self { compiler, store: folder.map(|folder| Store::new(folder, MOST_BYTES)) }
+    }
+
+    /// The text of a unit. `None` if it is no text, or the source is to be read as it is.
+    pub(super) fn of(
+        &self,
+        record: &Record,
+        object: Option<u128>,
+        headers: Option<&Headers>,
+    ) -> Option<String> {
+        let source = fs::read(&record.source).ok()?;
+        if contains(&source, b"foretell_slice.h") {
+            return None;
+        }
+        let keeping = object.and_then(|object| {
+            let stamps: Vec<_> = self.compiler.words.iter().map(|word| store::stamp(word)).collect();
+            Some((self.store.as_ref()?, store::key(("text", object, &self.compiler.words, stamps))))
+        });
+        let kept = keeping.and_then(|(store, key)| String::from_utf8(store.get(key)?).ok());
+        if kept.is_some() {
+            return kept;
+        }
+        let text = self.preprocess(record, headers)?;
+        if let Some((store, key)) = keeping {
+            store.put(key, text.as_bytes());
+        }
+        Some(text)
+    }
+
+    fn preprocess(&self, record: &Record, headers: Option<&Headers>) -> Option<String> {
+        // Dependencies were written when the source was compiled.
+        let wanted = record.flags.iter().filter(|flag| !flag.starts_with("-Wp,-M"));
+        let mut arguments: Vec<OsString> = wanted.map(OsString::from).collect();
+        arguments.extend(headers.into_iter().flat_map(Headers::flags));
+        arguments.extend(["-w", "-E", "-x", "c"].map(OsString::from));
+        arguments.push(record.named.clone().into());
+        let mut command = self.compiler.command();
+        command.args(&arguments).current_dir(&record.folder).stdin(Stdio::null());
+        let output = command.output().ok().filter(|output| output.status.success())?;
+        Some(ascii(output.stdout))
+    }
+
+    pub(super) fn trim(&self) {
+        self.store.iter().for_each(|store| _ = store.trim());
+    }
+}
+
 /// The preprocessed source of a unit, in a file in `folder`.
 pub(super) fn input(
-    compiler: &Compiler,
     record: &Record,
-    headers: Option<&Headers>,
+    text: String,
     declarations: &Declarations,
     folder: &Path,
     number: usize,
     otherwise: Input,
 ) -> Option<Input> {
-    let source = fs::read(&record.source).ok()?;
-    if contains(&source, b"foretell_slice.h") {
-        return None;
-    }
-    // Dependencies were written when the source was compiled.
-    let wanted = record.flags.iter().filter(|flag| !flag.starts_with("-Wp,-M"));
-    let mut arguments: Vec<OsString> = wanted.map(OsString::from).collect();
-    arguments.extend(headers.into_iter().flat_map(Headers::flags));
-    arguments.extend(["-w", "-E", "-x", "c"].map(OsString::from));
-    arguments.push(record.named.clone().into());
-    let output = compiler
-        .command()
-        .args(&arguments)
-        .current_dir(&record.folder)
-        .stdin(Stdio::null())
-        .output()
-        .ok()
-        .filter(|output| output.status.success())?;
-    let text = ascii(output.stdout);
     let path = folder.join(format!("{number}.i"));
     fs::write(&path, &text).ok()?;
     Some(Input {

@@ -83,6 +83,18 @@ impl Effects {
         effects.recursive = (0..graphs.len()).map(|f| reaches(&calls, Func(f as u32))).collect();
         effects.weaken_shared(program, graphs, memory, points);
         effects.find_changes(program, memory, &calls);
+        // Reads of mapped memory are accesses to a file.
+        let mapped: BTreeSet<Id> = graphs
+            .iter()
+            .enumerate()
+            .flat_map(|(n, graph)| effects.calls(Func(n as u32)).map(|(step, call)| (graph[step].ast, call)))
+            .filter(|(_, call)| {
+                call.externals.iter().any(|name| models.get(name).is_some_and(|m| m.io == Some(Io::Mmap)))
+            })
+            .map(|(ast, _)| ast)
+            .collect();
+        let is_mapped = |object: &Object| matches!(object, Object::Heap(id) if mapped.contains(id));
+        super::classes::unite(&mut effects.steps, memory, is_mapped);
         effects
     }
 

@@ -14,6 +14,7 @@
 //! Calls that end the program are no jumps here: a slice that runs on where the program has ended
 //! predicts too much, but for a program that is not there any more.
 
+mod classes;
 pub(crate) mod control;
 pub(crate) mod effects;
 pub(crate) mod lower;

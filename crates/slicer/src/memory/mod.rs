@@ -16,6 +16,12 @@ use crate::ast::{Id, Kind, Tree};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Loc(pub(crate) u32);
 
+impl Loc {
+    pub(crate) fn ix(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A field of a record, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Field(u32);
@@ -188,6 +194,15 @@ impl Memory {
 
     pub(crate) fn of_object(&self, object: Obj) -> &[Loc] {
         &self.of_object[object.0 as usize]
+    }
+
+    /// How many locations there are.
+    pub(crate) fn locations(&self) -> usize {
+        self.locations.len()
+    }
+
+    pub(crate) fn all_locations(&self) -> impl Iterator<Item = Loc> {
+        (0..self.locations.len() as u32).map(Loc)
     }
 
     pub(crate) fn path(&self, location: Loc) -> &[Field] {

@@ -162,7 +162,9 @@ pub(crate) struct Closure<'a> {
     at_entry: Vec<BTreeSet<Loc>>,
     at_exit: Vec<BTreeSet<Loc>>,
     kept_calls: Vec<Vec<Point>>,
-    /// Steps that are kept because they write these locations.
+    /// Steps without calls that are kept because they write something: whatever else they are asked for is the same.
+    settled: Vec<Vec<bool>>,
+    /// Calls that are kept because they write these locations.
     defined: HashSet<(Point, Loc)>,
     why: HashMap<Point, Reason>,
     open: Vec<(Point, Reason)>,
@@ -182,6 +184,7 @@ impl<'a> Closure<'a> {
             at_entry: vec![BTreeSet::new(); functions],
             at_exit: vec![BTreeSet::new(); functions],
             kept_calls: vec![Vec::new(); functions],
+            settled: known.graphs.iter().map(|g| vec![false; g.nodes.len()]).collect(),
             defined: HashSet::new(),
             why: HashMap::new(),
             open: Vec::new(),
@@ -437,11 +440,12 @@ impl<'a> Closure<'a> {
 
     /// A step is kept because it writes a location.
     fn define(&mut self, point: Point, location: Loc, asked_by: Point) {
-        if !self.defined.insert((point, location)) {
+        if self.settled[point.0.ix()][point.1.ix()] || !self.defined.insert((point, location)) {
             return;
         }
         self.ask(point, Reason::Gives(asked_by, location));
         let known = self.known;
+        self.settled[point.0.ix()][point.1.ix()] = known.call(point).is_none();
         let returns = known.graphs[point.0.ix()][point.1].what == What::Return;
         if returns && !known.ends(point) && self.valued.insert(point) {
             self.operands(point);

@@ -11,6 +11,7 @@ use crate::flow::effects::Call;
 use crate::flow::{Callee, What};
 use crate::memory::Object;
 use crate::models::{Act, Io, Model};
+use crate::slice::Verdict;
 use crate::slice::closure::{Closure, Known, Point, Reason};
 use crate::slice::sites::{self, Purpose, Site, call_name};
 
@@ -135,6 +136,30 @@ pub(crate) fn beyond_reach(known: Known<'_>, reached: &[Vec<bool>], site: &Site)
         ),
         chain: Vec::new(),
         remedy: "read the file before, or leave it to `foretell run`".to_owned(),
+    })
+}
+
+/// Why no site is read, where one is: a function without source has the file.
+pub(crate) fn handed_away(known: Known<'_>, sites: &[(Site, Verdict)]) -> Option<Refusal> {
+    let unread = |(site, verdict): &&(Site, Verdict)| {
+        site.purpose != Purpose::Output && site.reads.is_empty() && *verdict == Verdict::NotRead
+    };
+    sites.iter().filter(unread).find_map(|(site, _)| {
+        let file = Object::Open(site.call);
+        let mut calls = (0..known.graphs.len() as u32)
+            .map(Func)
+            .flat_map(|func| known.effects.calls(func).filter(move |_| known.effects.reachable[func.ix()]));
+        let name = calls.find_map(|(_, call)| {
+            let name = call.externals.iter().find(|name| known.models.get(name).is_none())?;
+            let mut targets = call.argument_targets.iter().flatten();
+            targets.any(|target| *known.memory.what(*target) == file).then(|| name.clone())
+        })?;
+        Some(Refusal {
+            place: known.program.describe(site.call),
+            cause: format!("the file is handed to {name}(), and read where no source is known"),
+            chain: Vec::new(),
+            remedy: "add the source that reads it".to_owned(),
+        })
     })
 }
 

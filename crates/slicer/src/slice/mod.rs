@@ -1,7 +1,7 @@
 //! Which sites are sliced, and the one slice for all of them.
 //!
-//! Each site is first sliced alone: what is in the way is its own fault. Then all that passed are sliced
-//! together; a function has one slice for all of its calls, so two sites can still meet something that
+//! If something is in the way of all sites together, each is first sliced alone: what is in the way is its own fault.
+//! Then all that passed are sliced together; a function has one slice for all of its calls, so two sites can still meet something that
 //! neither meets alone, and the one whose chain leads there is left out until nothing is in the way.
 //!
 //! What is left out this way comes in again if the slice can end where the program comes to what is in the way
@@ -183,7 +183,7 @@ fn choose(known: Known<'_>, points: &Points, marks: &[Slot]) -> Choice {
         let file = Object::Open(site.call);
         marks.is_empty() || marked.iter().any(|l| *known.memory.what(*l) == file)
     };
-    let mut chosen = Vec::new();
+    let mut wanted = Vec::new();
     let reached = reached(known);
     for (number, site) in found.iter().enumerate() {
         if !judge::is_candidate(site) {
@@ -197,14 +197,25 @@ fn choose(known: Known<'_>, points: &Points, marks: &[Slot]) -> Choice {
             verdicts[number] = Verdict::Refused(refusal);
             continue;
         }
-        let alone = [number];
-        let closure = close(known, &found, &alone);
-        match judge::poison(known, &closure, &found, &alone) {
-            Some(poison) => verdicts[number] = Verdict::Refused(poison.refusal(known, &closure)),
-            None => chosen.push(number),
+        wanted.push(number);
+    }
+    let mut chosen = wanted.clone();
+    let mut closure = close(known, &found, &chosen);
+    // Whatever is in the way of one is in the way of all together: most often there is nothing.
+    if judge::poison(known, &closure, &found, &chosen).is_some() {
+        chosen.retain(|number| {
+            let alone = [*number];
+            let closure = close(known, &found, &alone);
+            let poison = judge::poison(known, &closure, &found, &alone);
+            if let Some(poison) = &poison {
+                verdicts[*number] = Verdict::Refused(poison.refusal(known, &closure));
+            }
+            poison.is_none()
+        });
+        if chosen.len() < wanted.len() {
+            closure = close(known, &found, &chosen);
         }
     }
-    let mut closure = close(known, &found, &chosen);
     while let Some(poison) = judge::poison(known, &closure, &found, &chosen) {
         let Some(site) = poison.site(known, &closure, &found, &chosen) else { break };
         verdicts[site] = Verdict::Refused(poison.refusal(known, &closure));
