@@ -19,7 +19,6 @@ use crate::closing::Closer;
 use crate::error::{DiscloseError, OpenError, SessionError, StepError};
 use crate::guard::Guard;
 use crate::identity;
-use crate::kernel;
 use crate::lifecycle::present_name;
 use crate::losses::Losses;
 use crate::meter::cpu_time;
