@@ -41,6 +41,7 @@ mod stop;
 mod subordinate;
 mod telling;
 mod turn;
+mod unfinished;
 mod watcher;
 
 pub use confine::{ConfineError, Confinement, NEEDED as NEEDED_CAPABILITIES};

@@ -26,7 +26,7 @@ use crate::private::Own;
 use crate::shares::{ROUND, Shares, Waiting};
 use crate::stop::Stop;
 use crate::subordinate::Subordinates;
-use crate::telling::{Making, Telling};
+use crate::unfinished::{Making, Telling};
 use crate::watcher::{self, Watched, Watcher};
 
 /// Longest wait while a ring is being watched: what comes there rings no bell.

@@ -4,72 +4,17 @@
 //! user's turns, like any other work of that user's, and one at a time for a user: who asks on a second connection
 //! waits for the first answer, and what is said on a connection behind the question waits for the answer.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use foretell_pagecache::{Scope, SessionId, Survey};
+use foretell_pagecache::SessionId;
 
 use crate::connection::Role;
-use crate::limits::{FILE_ROW_BYTES, STATUS_ROWS};
 use crate::service::Service;
 use crate::snapshot::{SessionStatus, Snapshot, Writing};
+use crate::unfinished::{Making, Sessions, Stage, Telling};
 
 /// Connections gone through in a piece.
 const CONNECTIONS: usize = 64;
-
-/// A snapshot as far as it is made.
-#[derive(Debug)]
-pub(crate) struct Making {
-    user: Option<u32>,
-    sessions: Sessions,
-    survey: Survey,
-}
-
-/// The rows of the sessions so far.
-#[derive(Debug, Default)]
-struct Sessions {
-    /// The connection that was looked at last; none before the first.
-    after: Option<u64>,
-    /// All were looked at.
-    are_known: bool,
-    rows: Vec<SessionStatus>,
-    /// Where the row of a session is: several connections have one.
-    places: BTreeMap<u32, usize>,
-    withheld: Vec<u32>,
-}
-
-impl Making {
-    /// Of everything, or of what one user may ask for.
-    pub(crate) fn new(scope: Scope) -> Making {
-        Making { user: scope.user, sessions: Sessions::default(), survey: Survey::new(scope) }
-    }
-}
-
-/// A report as far as it is made, for a connection.
-#[derive(Debug)]
-pub(crate) struct Telling {
-    viewer: u32,
-    /// The rows of this user are asked for.
-    user: Option<u32>,
-    most_bytes: usize,
-    stage: Stage,
-}
-
-#[derive(Debug)]
-enum Stage {
-    Making(Box<Making>),
-    Writing(Box<Writing>),
-    Written,
-}
-
-impl Telling {
-    /// For a viewer, who sees all that root does if it is 0; of the rows of one user, if that is asked for.
-    pub(crate) fn new(viewer: u32, user: Option<u32>, most_bytes: usize) -> Telling {
-        let of = if viewer == 0 { user } else { Some(viewer) };
-        let scope = Scope { user: of, rows: STATUS_ROWS.min(most_bytes / FILE_ROW_BYTES) };
-        Telling { viewer, user, most_bytes, stage: Stage::Making(Box::new(Making::new(scope))) }
-    }
-}
 
 impl Service {
     /// Goes on with a report by a piece; gives it when it is whole.

@@ -17,7 +17,7 @@ use crate::owners::Weight;
 use crate::run::{self, Run, RunRefused, RunReply, RunRequest};
 use crate::service::Service;
 use crate::snapshot::StatusRequest;
-use crate::telling::Telling;
+use crate::unfinished::Telling;
 
 /// Rounds in which a ring is watched though nothing comes.
 const SILENT_ROUNDS: u32 = 16;
