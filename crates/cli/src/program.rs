@@ -365,9 +365,11 @@ fn end(child: &mut Child) {
 }
 
 impl Drop for Program {
-    /// A program that is still held is ended: it never began.
+    /// A program that is still held is ended: it never began. A defect of ours is no reason for that: then it begins.
     fn drop(&mut self) {
-        if !matches!(self.hold, Hold::Told) {
+        if std::thread::panicking() {
+            self.release();
+        } else if !matches!(self.hold, Hold::Told) {
             // It may have ended by itself.
             let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
             let _ = self.child.wait();
@@ -502,7 +504,34 @@ fn peer_pid(connection: &UnixStream) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
     use super::*;
+
+    /// A program that is held until something comes at its standard input, or the end.
+    fn held() -> Program {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "read told; exit 7"]).stdin(OwnedFd::from(theirs));
+        spawn(command, Hold::Waiting(ours)).unwrap()
+    }
+
+    fn ended(pid: u32) -> Option<i32> {
+        let pid = Pid::from_raw(pid.cast_signed()).unwrap();
+        waitid(WaitId::Pid(pid), WaitIdOptions::EXITED).unwrap().unwrap().exit_status()
+    }
+
+    #[test]
+    fn a_program_that_is_held_begins_when_a_defect_of_ours_lets_go_of_it() {
+        let mut pid = 0;
+        let defect = catch_unwind(AssertUnwindSafe(|| {
+            let program = held();
+            pid = program.pid();
+            panic!("on purpose");
+        }));
+        assert!(defect.is_err());
+        assert_eq!(ended(pid), Some(7));
+    }
 
     #[test]
     fn codes_are_those_of_a_shell() {

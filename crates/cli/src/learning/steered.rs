@@ -3,6 +3,7 @@
 //! The plan's lists are handed to the plane (`guide.rs`), and a recording is made of the night as well: what the job did
 //! tonight is what is known tomorrow.
 
+use std::ffi::OsStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use anyhow::Result;
 use foretell_learn::{Finder, How, Lists, Plan};
 use foretell_pagecache::watch::{Gather, Totals};
 use foretell_pagecache::{Casting, Opening, Options, Prefetch};
-use foretelld::RunManager;
+use foretelld::{RunManager, Service};
 
 use rustix::fs::{Advice, fadvise};
 
@@ -69,18 +70,7 @@ pub(super) fn steered(
             return Ok(Ran::unseen(How::Alone, exit_code(ended.status), ended.elapsed));
         }
     };
-    let name = Path::new(&wanted.program).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let managers = vec![RunManager { name, process: None, rules: Vec::new() }];
-    let casting = Casting::new(&plan.lists.roles, plan.lists.list_of.clone());
-    let begun = host.begin(program.pid(), managers, Some(casting));
-    let mut guide = match (begun, host.own_session()) {
-        (Ok(_), Some(session)) => Some(Guide::new(&plan.lists, finder, session, 0, host.plane().options())),
-        (begun, _) => {
-            let why = begun.err().map(|(_, why)| why).unwrap_or_default();
-            warn(&format!("the job is not steered ({why})"));
-            None
-        }
-    };
+    let mut guide = take_control(&mut host, plan, finder, (&wanted.program, program.pid()));
     start::fetch(plan.start.clone());
     match gather {
         Ok(mut gather) => {
@@ -132,6 +122,36 @@ pub(super) fn steered(
         return Ok(Ran::unseen(ended_as, exit_code(ended.status), ended.elapsed));
     };
     let (elapsed, code) = (started.elapsed(), exit_code(status));
+    Ok(seen(host, guide, (elapsed, code), counts))
+}
+
+/// Puts a program that is held under control; says why not where that cannot be.
+fn take_control<'a>(
+    host: &mut Service,
+    plan: &'a Plan,
+    finder: Finder,
+    (program, pid): (&OsStr, u32),
+) -> Option<Guide<'a>> {
+    let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let managers = vec![RunManager { name, process: None, rules: Vec::new() }];
+    let casting = Casting::new(&plan.lists.roles, plan.lists.list_of.clone());
+    match (host.begin(pid, managers, Some(casting)), host.own_session()) {
+        (Ok(_), Some(session)) => Some(Guide::new(&plan.lists, finder, session, 0, host.plane().options())),
+        (begun, _) => {
+            let why = begun.err().map(|(_, why)| why).unwrap_or_default();
+            warn(&format!("the job is not steered ({why})"));
+            None
+        }
+    }
+}
+
+/// What was seen of a job that was steered to its end. The recording is kept if `counts` says so of the exit code.
+fn seen(
+    mut host: Service,
+    guide: Option<Guide<'_>>,
+    (elapsed, code): (Duration, u8),
+    counts: impl Fn(u8) -> bool,
+) -> Ran {
     let ended = catch_unwind(AssertUnwindSafe(|| {
         let gather = host.plane_mut().listen(None);
         let predicted = guide.as_ref().and_then(|guide| host.plane().predicted(guide.session(), 0));
@@ -139,7 +159,7 @@ pub(super) fn steered(
     }));
     let Ok((gather, predicted, report)) = ended else {
         warn("what was seen could not be kept (a defect of foretell)");
-        return Ok(Ran::unseen(How::Steered, code, elapsed));
+        return Ran::unseen(How::Steered, code, elapsed);
     };
     let stats = Stats { elapsed_s: elapsed.as_secs_f64(), ..Stats::from(report) };
     let wait_ns = (stats.wait_s * 1e9) as u64;
@@ -157,7 +177,7 @@ pub(super) fn steered(
             warn(&format!("what was seen could not be kept ({error})"));
         }
     }
-    Ok(Ran {
+    Ran {
         wait_ns: Some(wait_ns),
         read_bytes: Some(stats.device_read_bytes),
         files,
@@ -166,7 +186,7 @@ pub(super) fn steered(
         stats: Some(stats),
         names: guide.map(|guide| guide.names()).unwrap_or_default(),
         ..Ran::unseen(How::Steered, code, elapsed)
-    })
+    }
 }
 
 /// Drops what is cached of files that are read from one end to the other. Of these steering keeps pieces, between which
