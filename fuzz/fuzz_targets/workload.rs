@@ -11,7 +11,7 @@ fuzz_target!(|text: &str| {
         Ok(workload) => workload,
         Err(e) => return one_line_about(&e, text),
     };
-    match workload.check() {
+    match workload.check(1 << 40) {
         Ok(()) => assert!(workload.reads() > 0),
         Err(e) => one_line(&e),
     }
