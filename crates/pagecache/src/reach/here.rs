@@ -29,8 +29,9 @@ impl Seen {
 const WANTED: StatxFlags = StatxFlags::TYPE.union(StatxFlags::INO);
 
 /// With what the kernel knows at hand (`AT_STATX_DONT_SYNC`): among the files that a stranger's process has open may be
-/// some whose file system, a program of the same stranger's, never answers.
-pub(super) fn look(path: &Path, wants_it: bool) -> io::Result<Seen> {
+/// some whose file system, a program of the same stranger's, never answers. A broker is `confined`: to it openat2(2) is
+/// forbidden, whose flags are where a filter of system calls cannot see them.
+pub(super) fn look(path: &Path, wants_it: bool, confined: bool) -> io::Result<Seen> {
     if network::leads_there(path) {
         return Err(io::ErrorKind::NotFound.into());
     }
@@ -42,7 +43,7 @@ pub(super) fn look(path: &Path, wants_it: bool) -> io::Result<Seen> {
     }
     // Nothing is opened by that, whatever lies there.
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let direct = if is_spelt_out(path) {
+    let direct = if !confined && is_spelt_out(path) {
         openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).ok()
     } else {
         None
@@ -90,13 +91,18 @@ mod tests {
         fs::write(dir.join("d/file"), "x").unwrap();
         std::os::unix::fs::symlink("d", dir.join("link")).unwrap();
         std::os::unix::fs::symlink("d/file", dir.join("last")).unwrap();
-        let looks =
-            |name: &str| look(&dir.join(name), true).map(|seen| (seen.is_canonical, seen.there.is_some()));
+        let looks = |name: &str| {
+            look(&dir.join(name), true, false).map(|seen| (seen.is_canonical, seen.there.is_some()))
+        };
         assert_eq!(looks("d/file").unwrap(), (true, true));
         for name in ["link/file", "last", "d/../d/file", "d//file", "./d/file"] {
             assert_eq!(looks(name).unwrap(), (false, true), "{name}");
         }
         assert_eq!(looks("d").unwrap(), (true, false), "a directory");
         assert!(looks("none").is_err());
+        assert!(
+            !look(&dir.join("d/file"), true, true).unwrap().is_canonical,
+            "a broker does not find that out"
+        );
     }
 }

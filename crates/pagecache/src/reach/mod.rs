@@ -43,7 +43,7 @@ pub(crate) use link::{Link, Links, Seen};
 pub(crate) fn look(path: &Path, wants_it: bool) -> io::Result<Seen> {
     match Broker::of_process() {
         Some(broker) => broker.look(path, wants_it),
-        None => here::look(path, wants_it),
+        None => here::look(path, wants_it, false),
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn look_at(file: impl AsFd) -> io::Result<Seen> {
 pub(crate) fn look_at_links(pid: u32, links: Links, which: &[Link]) -> Vec<Option<Seen>> {
     match Broker::of_process() {
         Some(broker) => broker.look_at_links(pid, links, which),
-        None => which.iter().map(|&link| here::look(&links.path(pid, link), false).ok()).collect(),
+        None => which.iter().map(|&link| here::look(&links.path(pid, link), false, false).ok()).collect(),
     }
 }
 

@@ -227,7 +227,8 @@ impl Desk {
         match question {
             Question::Look => {
                 let [wants_it] = words(asked)?;
-                let seen = here::look(Path::new(std::ffi::OsStr::from_bytes(&asked.text)), wants_it != 0)?;
+                let path = Path::new(std::ffi::OsStr::from_bytes(&asked.text));
+                let seen = here::look(path, wants_it != 0, true)?;
                 let words = vec![seen.stat.dev, seen.stat.ino, u64::from(seen.is_file)];
                 Ok(Answer { words, descriptors: seen.there.into_iter().collect() })
             }
@@ -247,7 +248,7 @@ impl Desk {
                 let mut answer = Answer::default();
                 for pair in which.chunks_exact(2) {
                     let link: Link = (pair[0], pair[1]);
-                    answer.look(here::look(&links.path(pid, link), false).ok());
+                    answer.look(here::look(&links.path(pid, link), false, true).ok());
                 }
                 Ok(answer)
             }
