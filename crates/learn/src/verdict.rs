@@ -29,7 +29,7 @@ const WORTH: (f64, f64) = (1.0, 0.05);
 /// 0.5. With a share of 0.57 on a quick disk, 0.13 ms a file, 0.56 s became 0.62. Where guesses have saved more than what is
 /// left, that is the disk's: steered, such jobs took 0.1 to 0.2 s longer.
 const WORTH_SHORT: (f64, f64) = (0.25, 0.6);
-/// Seconds that steering takes to begin and to end, for each byte that is read, and for each file: 70 to 80 ms, 8 us of a
+/// Seconds that steering takes to begin and to end, for each byte that is read, and for each file: 30 to 80 ms, 8 us of a
 /// processor for 8 KiB, and 155 us. Of the latter two half counts, as it may be one that the job does not use: of 13,000 files
 /// on a quick disk `cp -r` took 70 us a file longer.
 const TAKEN_S: f64 = 0.08;
