@@ -9,7 +9,12 @@ fn main() {
     let mut walks = Walks::new(Disk::as_mounted(), 16 << 20);
     let (mut visits, mut left) = (0_u64, Vec::new());
     for path in stdin().lock().lines().map_while(Result::ok) {
-        let visit = Visit { path: path.clone().into(), waited_ns: 1, left: std::mem::take(&mut left) };
+        let visit = Visit {
+            path: path.clone().into(),
+            waited_ns: 1,
+            has_fetched: true,
+            left: std::mem::take(&mut left),
+        };
         let asked = walks.visit(&visit).len();
         left.push((visit.path.into(), Extent { read: 8, of: 8 }));
         walks.looked_at(1, 1);

@@ -13,8 +13,8 @@ pub(crate) struct Asked {
     hasher: RandomState,
     /// Visits within which a file that was asked for is used, or it was wrong to ask for it.
     visits: u64,
-    /// When they were asked for.
-    pending: HashMap<u64, u64>,
+    /// When they were asked for, and whether they have been fetched since.
+    pending: HashMap<u64, (u64, bool)>,
     /// The same, the oldest first, with those that have come since.
     order: VecDeque<(u64, u64)>,
     /// Files that did not come soon, and may come late: where several threads share a tree one leaves what the other
@@ -28,7 +28,10 @@ pub(crate) enum Came {
     /// It was not.
     Unasked,
     /// It came soon.
-    Soon,
+    Soon {
+        /// It had been fetched from the device by then.
+        was_fetched: bool,
+    },
     /// It had been given up.
     Late,
 }
@@ -46,7 +49,7 @@ impl Asked {
         if self.pending.contains_key(&hash) || self.late.contains(&hash) {
             return false;
         }
-        self.pending.insert(hash, now);
+        self.pending.insert(hash, (now, false));
         self.order.push_back((now, hash));
         true
     }
@@ -57,11 +60,18 @@ impl Asked {
         self.pending.contains_key(&hash) || self.late.contains(&hash)
     }
 
+    /// A file that was asked for has been read from the device.
+    pub(crate) fn fetched(&mut self, path: &Path) {
+        if let Some((_, was_fetched)) = self.pending.get_mut(&self.hasher.hash_one(path)) {
+            *was_fetched = true;
+        }
+    }
+
     /// The program comes to a file.
     pub(crate) fn came(&mut self, path: &Path) -> Came {
         let hash = self.hasher.hash_one(path);
-        if self.pending.remove(&hash).is_some() {
-            return Came::Soon;
+        if let Some((_, was_fetched)) = self.pending.remove(&hash) {
+            return Came::Soon { was_fetched };
         }
         if self.late.remove(&hash) { Came::Late } else { Came::Unasked }
     }
@@ -71,7 +81,7 @@ impl Asked {
         let mut wrong = 0;
         while let Some(&(asked, hash)) = self.order.front().filter(|(asked, _)| asked + self.visits < now) {
             self.order.pop_front();
-            if self.pending.get(&hash) == Some(&asked) {
+            if self.pending.get(&hash).is_some_and(|&(pending, _)| pending == asked) {
                 self.pending.remove(&hash);
                 if self.late.len() >= LATE {
                     self.late.clear();
@@ -99,7 +109,8 @@ mod tests {
         let mut asked = Asked::within(VISITS);
         let [a, b] = ["/a", "/b"].map(Path::new);
         assert!(asked.ask(a, 1) && !asked.ask(a, 2) && asked.ask(b, 2));
-        assert_eq!([asked.came(a), asked.came(a)], [Came::Soon, Came::Unasked]);
+        asked.fetched(a);
+        assert_eq!([asked.came(a), asked.came(a)], [Came::Soon { was_fetched: true }, Came::Unasked]);
         assert_eq!(asked.given_up(2 + VISITS), 0);
         assert!(asked.ask(a, 2 + VISITS));
         assert_eq!((asked.given_up(3 + VISITS), asked.pending()), (1, 1));

@@ -468,7 +468,7 @@ impl Descents {
         self.queues.iter_mut().for_each(|queue| queue.came(id, scored, |id| entered.contains_key(&id)));
         match self.asked.came(path) {
             Came::Unasked => {}
-            Came::Soon => self.guesses.used += 1,
+            Came::Soon { .. } => self.guesses.used += 1,
             Came::Late => {
                 self.guesses.used += 1;
                 self.guesses.wrong -= 1;

@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -162,6 +162,7 @@ impl Follower {
                 Some(Told::Visit(visit)) => {
                     let (looked, absent) = self.shared.files.take();
                     walks.looked_at(looked, absent);
+                    std::mem::take(&mut *self.shared.fetched()).iter().for_each(|path| walks.fetched(path));
                     wanted.extend(walks.visit(visit));
                     Some(&visit.path)
                 }
@@ -222,6 +223,8 @@ struct Shared {
     parts: Looked,
     directories: Looked,
     done: Done,
+    /// Files that were read from the device since the follower took them: [`WAITING`] at most, more are not told.
+    fetched: Mutex<Vec<PathBuf>>,
 }
 
 /// Parts that are done with: read, or given up. Of the large ones the bytes that came from the device, and the time that their
@@ -332,6 +335,17 @@ impl Shared {
         waiting.directories > 0 || !waiting.contents.is_empty()
     }
 
+    fn fetched(&self) -> MutexGuard<'_, Vec<PathBuf>> {
+        self.fetched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn was_fetched(&self, path: &Path) {
+        let mut fetched = self.fetched();
+        if fetched.len() < WAITING {
+            fetched.push(path.to_owned());
+        }
+    }
+
     /// What was found in directories since this was asked the last time.
     fn take_contents(&self) -> Vec<Contents> {
         std::mem::take(&mut self.waiting().contents)
@@ -342,7 +356,13 @@ impl Shared {
         let fetch = means.fetch;
         while let Some(wanted) = self.next() {
             match &wanted {
-                Wanted::File(path, bytes) => self.files.add(fetch(path, 0..*bytes)),
+                Wanted::File(path, bytes) => {
+                    let found = fetch(path, 0..*bytes);
+                    self.files.add(found);
+                    if found == Found::Absent {
+                        self.was_fetched(path);
+                    }
+                }
                 Wanted::Part(path, bytes) if path.parent().is_some_and(|directory| disk.has(directory)) => {
                     let began = Instant::now();
                     let found = fetch(path, bytes.clone());

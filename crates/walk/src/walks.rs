@@ -58,6 +58,8 @@ pub struct Visit {
     pub path: PathBuf,
     /// What it waited for the device, nanoseconds.
     pub waited_ns: u64,
+    /// It had to fetch the beginning itself.
+    pub has_fetched: bool,
     /// What was read of files that have been left since the visit before.
     pub left: Vec<(Arc<Path>, Extent)>,
 }
@@ -93,7 +95,8 @@ pub struct Guesses {
     pub asked: u64,
     /// Of these, those that the program came to.
     pub used: u64,
-    /// Those that it did not come to soon.
+    /// Those that it did not come to soon, or that it had to fetch again: some programs have the kernel drop each file
+    /// before they read it (`POSIX_FADV_DONTNEED`), and what is read ahead goes with it.
     pub wrong: u64,
     /// Visits that had not been foreseen and waited,
     pub unforeseen: u64,
@@ -202,6 +205,11 @@ impl<T: Tree> Walks<T> {
         self.resting.looked_at(files, absent);
     }
 
+    /// A file that was wanted has been read from the device.
+    pub fn fetched(&mut self, path: &Path) {
+        self.asked.fetched(path);
+    }
+
     /// A program comes to a file. Returns what should be read before it comes to the next ones.
     pub fn visit(&mut self, visit: &Visit) -> Vec<Wanted> {
         for (path, extent) in &visit.left {
@@ -220,7 +228,8 @@ impl<T: Tree> Walks<T> {
         }
         self.guesses.wrong += self.asked.given_up(self.clock);
         match came {
-            Came::Soon => self.guesses.used += 1,
+            Came::Soon { was_fetched } if was_fetched && visit.has_fetched => self.guesses.wrong += 1,
+            Came::Soon { .. } => self.guesses.used += 1,
             Came::Late => {
                 (self.guesses.used, self.guesses.wrong) = (self.guesses.used + 1, self.guesses.wrong - 1)
             }

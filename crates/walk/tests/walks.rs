@@ -93,7 +93,7 @@ const WHOLE: Extent = Extent { read: 10, of: 10 };
 
 fn visit(path: &Path, waited_ns: u64, left: Option<&PathBuf>, extent: Extent) -> Visit {
     let left = left.map(|left| (left.as_path().into(), extent)).into_iter().collect();
-    Visit { path: path.to_owned(), waited_ns, left }
+    Visit { path: path.to_owned(), waited_ns, has_fetched: waited_ns > 0, left }
 }
 
 fn follow(made: &Made, job: &[PathBuf], extent: Extent) -> Outcome {
@@ -218,13 +218,16 @@ fn whoever_starts_a_process_for_each_file_is_foreseen() {
         for library in libraries.map(Path::new) {
             // They are cached from the second process on, and a part of each is read.
             let (waited_ns, path) = (WAIT_NS * u64::from(at == 0), library.to_owned());
-            assert_eq!(walks.visit(&Visit { path, waited_ns, left: std::mem::take(&mut left) }), []);
+            assert_eq!(
+                walks.visit(&Visit { path, waited_ns, has_fetched: false, left: std::mem::take(&mut left) }),
+                []
+            );
             left.push((library.into(), Extent { read: 3, of: 500 }));
         }
         let is_foreseen = wanted.contains(path);
         foreseen += usize::from(is_foreseen);
         let (waited_ns, left_now) = (WAIT_NS * u64::from(!is_foreseen), std::mem::take(&mut left));
-        for new in walks.visit(&Visit { path: path.clone(), waited_ns, left: left_now }) {
+        for new in walks.visit(&Visit { path: path.clone(), waited_ns, has_fetched: false, left: left_now }) {
             let Wanted::File(path, bytes) = new else { continue };
             assert!(bytes > 500 * 4096 || at < 8, "what is read of a library tells nothing of other files");
             wanted.insert(path);
@@ -405,5 +408,29 @@ proptest! {
                 last = guesses;
             }
         }
+    }
+}
+
+#[test]
+fn what_goes_before_it_is_used_is_fetched_no_more() {
+    let made = Made::of([60, 7], 8);
+    let job = made.walk(Path::new("/data"), false, &by_name);
+    // Each file is dropped as the program opens it, or only those are that had not come in time.
+    for is_dropped in [true, false] {
+        let mut tree = made.clone();
+        let mut walks = Walks::new(&mut tree, 64 << 20);
+        let (mut asked, mut left) = (0, None);
+        for path in &job {
+            let wanted = walks.visit(&visit(path, WAIT_NS, left.replace(path), WHOLE));
+            let files = wanted.iter().filter_map(|wanted| match wanted {
+                Wanted::File(path, _) => Some(path),
+                _ => None,
+            });
+            files.inspect(|_| asked += 1).filter(|_| is_dropped).for_each(|path| walks.fetched(path));
+            walks.looked_at(wanted.len() as u32, wanted.len() as u32);
+        }
+        let guesses = walks.guesses();
+        assert!(asked > 3000 || is_dropped, "{asked} of {}", job.len());
+        assert!(asked < job.len() / 4 && guesses.used < 200 || !is_dropped, "{asked}, {guesses:?}");
     }
 }

@@ -47,7 +47,8 @@ impl Guessing {
         for visit in watcher.take_visits() {
             let extent = |left: watch::Left| (left.path, Extent { read: left.read, of: left.of });
             let left = visit.left.into_iter().map(extent).collect();
-            walker.visited(Visit { path: visit.path, waited_ns: visit.waited_ns, left });
+            let watch::Visit { path, waited_ns, has_fetched, .. } = visit;
+            walker.visited(Visit { path, waited_ns, has_fetched, left });
         }
         for seen in watcher.take_pieces() {
             let watch::Piece { process, file, path, pages, of, waited_ns } = seen;

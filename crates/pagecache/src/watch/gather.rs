@@ -434,7 +434,8 @@ impl Gather {
         let access = Access { role, file: number, first_page, pages, at_ns, waited_ns, way };
         self.runs.insert(tgid, Run::new(access, is_told));
         if let Some(visits) = self.visits.as_mut().filter(|_| is_told) {
-            visits.began(tgid, tid, number.0, first, waited_ns);
+            let has_fetched = self.reads.has_fetched(tid, file.0, first.into());
+            visits.began((tgid, tid), number.0, (first, has_fetched), waited_ns);
         }
     }
 

@@ -25,6 +25,8 @@ const FOLLOWED: usize = 1 << 14;
 struct Last {
     /// Where its last piece began.
     first: u64,
+    /// The thread had fetched that page itself.
+    has_fetched: bool,
     read: LastRead,
 }
 
@@ -47,6 +49,12 @@ impl Reads {
         let (from, to) = (*pages.start(), *pages.end());
         let all = self.fetched.entry((tid, file)).or_insert((from, to));
         *all = (all.0.min(from), all.1.max(to));
+    }
+
+    /// Whether a thread has fetched this page of a file itself, with which its last piece begins or which it maps now.
+    pub(super) fn has_fetched(&self, tid: u32, file: FileKey, page: u64) -> bool {
+        let is_read = self.last.get(&(tid, file)).is_some_and(|last| last.first == page && last.has_fetched);
+        is_read || self.fetched.get(&(tid, file)).is_some_and(|&(from, to)| (from..=to).contains(&page))
     }
 
     /// A record of pages `first..=last`: with which page the read begins, if this is its first piece. `waited`: the
@@ -77,11 +85,12 @@ impl Reads {
             self.last.clear();
         }
         let may_fill = |gap: Range<u64>| fetched.is_none_or(|(from, _)| from <= gap.start);
+        let has_fetched = fetched.is_some_and(|(from, to)| (from..=to).contains(&first));
         // Without readahead what is fetched is what is read.
         let whole = fetched.filter(|&(_, to)| waited && to == last);
         let first = whole.map_or(first, |(from, _)| from);
         let (start, read) = LastRead::next(before.map(|before| before.read), (first, last), waited, may_fill);
-        self.last.insert((tid, file), Last { first, read });
+        self.last.insert((tid, file), Last { first, has_fetched, read });
         Some(start)
     }
 }
@@ -128,7 +137,10 @@ mod tests {
         assert_eq!(begins_after(&[16..=31]), Some(0), "what comes ahead says nothing of the beginning");
         let mut reads = Reads::default();
         reads.fetched(7, A, 0..=15);
+        assert!(reads.has_fetched(7, A, 15) && !reads.has_fetched(7, A, 16) && !reads.has_fetched(8, A, 0));
         assert_eq!(reads.begin(7, A, 0, 15, true), Some(0));
+        assert!(reads.has_fetched(7, A, 0));
+        assert!(!reads.has_fetched(7, A, 0), "that was the read before");
         assert_eq!(reads.begin(7, A, 20, 31, true), Some(16), "what was fetched belongs to the read before");
         (0..=FOLLOWED as u64).for_each(|ino| reads.fetched(7, FileKey { dev: 9, ino }, 1..=1));
         assert!(reads.fetched.len() <= FOLLOWED);

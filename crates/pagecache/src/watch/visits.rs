@@ -30,6 +30,8 @@ pub struct Visit {
     /// What it waited to open it and for its first page, nanoseconds. If the file before was mapped, what it waited for that
     /// counts here: a mapped page is told of before it is waited for.
     pub waited_ns: u64,
+    /// It has fetched the first page itself: nobody had it read ahead, or it was gone again.
+    pub has_fetched: bool,
     /// Files that threads have left since the visit before, this thread or others, for another file or as they ended.
     pub left: Vec<Left>,
 }
@@ -95,9 +97,15 @@ impl Visits {
         }
     }
 
-    /// A thread of a process begins a run at this page. (In a pid namespace of its own the number of a thread may be that of
+    /// A thread of a process begins a run at this page, which it has fetched itself or not. (In a pid namespace of its own the number of a thread may be that of
     /// another process.)
-    pub(super) fn began(&mut self, process: u32, tid: u32, file: u32, page: u32, waited_ns: u64) {
+    pub(super) fn began(
+        &mut self,
+        (process, tid): (u32, u32),
+        file: u32,
+        (page, has_fetched): (u32, bool),
+        waited_ns: u64,
+    ) {
         if page > 0 || self.threads.get(&tid).is_some_and(|at| at.file == file) {
             return;
         }
@@ -114,7 +122,7 @@ impl Visits {
         }
         self.read.entry(file).or_insert(0);
         if self.visits.len() < VISITS {
-            self.visits.push(Visit { path, waited_ns, left: std::mem::take(&mut self.left) });
+            self.visits.push(Visit { path, waited_ns, has_fetched, left: std::mem::take(&mut self.left) });
         }
     }
 
@@ -208,14 +216,14 @@ mod tests {
         for file in 0..3 {
             visits.named(file, Path::new(&format!("/{file}")), 8);
         }
-        visits.began(1, 1, 0, 0, 7);
+        visits.began((1, 1), 0, (0, false), 7);
         visits.read(0, 5);
-        visits.began(1, 1, 0, 0, 7);
+        visits.began((1, 1), 0, (0, false), 7);
         visits.read(0, 5);
-        visits.began(1, 1, 1, 3, 7);
-        visits.began(2, 2, 0, 0, 0);
-        visits.began(1, 1, 1, 0, 0);
-        visits.began(1, 1, 9, 0, 0);
+        visits.began((1, 1), 1, (3, false), 7);
+        visits.began((2, 2), 0, (0, false), 0);
+        visits.began((1, 1), 1, (0, false), 0);
+        visits.began((1, 1), 9, (0, false), 0);
         let told: Vec<_> = visits.take().into_iter().map(|v| (v.path, v.waited_ns, v.left)).collect();
         let (path, left) =
             (PathBuf::from, |path, read| vec![Left { path: Path::new(path).into(), read, of: 8 }]);
@@ -223,14 +231,16 @@ mod tests {
         visits.waited(1, 0, 5);
         visits.waited(1, 1, 6);
         visits.waited(1, 1, 1);
-        visits.began(1, 1, 0, 0, 2);
-        assert_eq!(visits.take()[0].waited_ns, 9, "with what it waited for the file before");
+        visits.began((1, 1), 0, (0, true), 2);
+        let visit = visits.take().remove(0);
+        assert_eq!(visit.waited_ns, 9, "with what it waited for the file before");
+        assert!(visit.has_fetched);
         visits.read(0, 3);
         visits.ended(1);
-        visits.began(1, 1, 2, 0, 0);
+        visits.began((1, 1), 2, (0, false), 0);
         assert_eq!(visits.take()[0].left, left("/0", 3), "as its process has ended");
         for n in 0..2 * VISITS as u32 {
-            visits.began(n, n, 0, 0, 0);
+            visits.began((n, n), 0, (0, false), 0);
         }
         assert_eq!(visits.take().len(), VISITS);
         assert!(visits.threads.len() <= THREADS && visits.read.len() <= THREADS);

@@ -223,7 +223,11 @@ impl<'a> Desk<'a> {
     /// used up.
     pub(crate) fn prefetch_listed(&mut self, manager: ManagerId, b: BlockId) -> bool {
         let doubts = self.books.config.prefetch.doubts_lists();
-        if doubts && (!self.books.credit.has_room(manager) || !self.can_afford()) {
+        if doubts
+            && (!self.books.credit.has_room(manager)
+                || !self.can_afford()
+                || self.books.managers.is_in_vain(manager, self.now))
+        {
             return false;
         }
         let begun = self.prefetch(manager, b);
@@ -244,7 +248,8 @@ impl<'a> Desk<'a> {
         let is_full = self.is_full();
         let has_room = self.books.managers.pools(manager).is_some_and(|pools| pools.takes_unordered(is_full));
         let is_wasted = is_full && self.books.managers.wastes_prefetches(manager);
-        if !has_room || is_wasted || !self.can_afford() || !self.prefetch(manager, b) {
+        let is_in_vain = is_wasted || self.books.managers.is_in_vain(manager, self.now);
+        if !has_room || is_in_vain || !self.can_afford() || !self.prefetch(manager, b) {
             return false;
         }
         self.books.fetches.set_listed(&self.books.blocks, b);

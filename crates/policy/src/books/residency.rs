@@ -168,8 +168,12 @@ impl Books {
             State::Cached => {
                 let record = &self.blocks[b];
                 let (file, charged_to) = (record.block.file, record.charged_to());
+                let vanished = record.is(Mark::Prefetched);
                 self.accounts.count(charged_to, file, add);
                 let owner = self.owner_of(b);
+                if let Some(owner) = owner.filter(|_| vanished) {
+                    self.managers.count_vanished(owner);
+                }
                 self.release(b, State::Absent);
                 owner
             }

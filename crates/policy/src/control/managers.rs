@@ -2,12 +2,13 @@
 
 use super::Pools;
 use super::revocation::{self, Verdict};
+use super::vanishing::Vanishing;
 use super::waste::{Fate, Waste};
 use crate::blocks::{NOBODY, NUMBERS};
 use crate::config::{Limits, Revocation};
 use crate::counters::ManagerCounters;
 use crate::ghosts::Ghosts;
-use crate::ids::{ManagerId, ProcessId};
+use crate::ids::{ManagerId, Nanos, ProcessId};
 
 /// Managers of which records are made before those of ended ones are used again: who has few wants to see the
 /// counts of all at the end.
@@ -27,6 +28,8 @@ struct Manager {
     standing: revocation::Record,
     /// What was fetched ahead for it, and whether that was right.
     waste: Waste,
+    /// How much of it went before, by nobody here.
+    vanishing: Vanishing,
     /// What its blocks that no list names are worth; `None` where that is not asked.
     ghosts: Option<Box<Ghosts>>,
     counters: ManagerCounters,
@@ -96,6 +99,7 @@ impl Managers {
             pools: None,
             standing: revocation::Record::default(),
             waste: Waste::default(),
+            vanishing: Vanishing::default(),
             ghosts: None,
             counters: ManagerCounters::default(),
             last_process: NOBODY,
@@ -222,7 +226,22 @@ impl Managers {
     pub(crate) fn count_prefetched(&mut self, manager: ManagerId, fate: Fate) {
         if let Some(m) = self.get_mut(manager) {
             m.waste.count(fate);
+            if fate == Fate::Used {
+                m.vanishing.used();
+            }
         }
+    }
+
+    /// A block that was fetched ahead for a manager has gone before its use, and nobody here gave it up.
+    pub(crate) fn count_vanished(&mut self, manager: ManagerId) {
+        if let Some(m) = self.get_mut(manager) {
+            m.vanishing.gone();
+        }
+    }
+
+    /// Does most of what is fetched ahead for a manager go before its use?
+    pub(crate) fn is_in_vain(&mut self, manager: ManagerId, now: Nanos) -> bool {
+        self.get_mut(manager).is_some_and(|m| m.vanishing.is_paused(now))
     }
 
     /// Does a manager make room for what it fetches ahead by itself?

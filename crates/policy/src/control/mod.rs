@@ -8,6 +8,7 @@
 mod managers;
 mod pools;
 mod revocation;
+mod vanishing;
 mod waste;
 
 pub(crate) use managers::Managers;
