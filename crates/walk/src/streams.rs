@@ -40,6 +40,11 @@ const PIECES: u32 = 4;
 const STEPS_AHEAD: u32 = 128;
 /// Pages that are asked for at a time: 512 KiB.
 pub(crate) const PART_PAGES: u32 = 128;
+/// A sequence is read ahead of by two parts at least: one is used while the other one is read. With memory for less the kernel,
+/// which reads 128 KiB while others are used, is quicker: 120 MB with 60 MiB of memory took 0.81 s where it takes 0.63.
+const LEAST_AHEAD_PAGES: u64 = 2 * PART_PAGES as u64;
+/// Pages of a sequence that tell nothing of what is waited for others: the kernel begins with 16 KiB and doubles what it reads ahead.
+const FIRST_PAGES: u32 = 64;
 /// Lengths that are told apart, each twice the one before. The last one stands for all that are longer.
 const LEVELS: usize = 16;
 /// One stream in so many may end at a length, and others are read ahead of there.
@@ -183,8 +188,8 @@ struct Kind {
     used: u64,
     /// and what was waited for these all the same, nanoseconds.
     still_waited_ns: u64,
-    /// Others that tell what it would have waited for these: all pages of sequences for which nothing had been asked, but
-    /// only steps that waited, as what lies around the first ones may be cached.
+    /// Others that tell what it would have waited for these: pages of sequences for which nothing had been asked, but for the
+    /// first ones, and only steps that waited, as what lies around the first ones may be cached.
     telling: u64,
     /// What was waited for them, nanoseconds.
     waited_ns: u64,
@@ -351,6 +356,7 @@ impl Streams {
         let pages = &piece.pages;
         // Of a step that is read in several pieces the first one counts.
         let is_sequence = stream.steps.is_none();
+        let length = stream.place.end - stream.place.start;
         let (units, new_pages) = if with_a_step {
             (1, u64::from(pages.end - pages.start))
         } else {
@@ -374,7 +380,7 @@ impl Streams {
         } else {
             stream.alone = (stream.alone.0 + new_pages, stream.alone.1 + piece.waited_ns);
         }
-        let is_telling = if is_sequence { !was_asked } else { piece.waited_ns > 0 };
+        let is_telling = if is_sequence { !was_asked && length >= FIRST_PAGES } else { piece.waited_ns > 0 };
         if is_telling {
             kind.telling += u64::from(units);
             kind.waited_ns += piece.waited_ns;
@@ -426,6 +432,9 @@ impl Streams {
         };
         // Half of it is for others.
         let affordable = self.budget_pages / 2 / u64::from(unit_pages.max(1));
+        if stream.steps.is_none() && affordable < LEAST_AHEAD_PAGES {
+            return Vec::new();
+        }
         let goal = length.min(u32::try_from(affordable).unwrap_or(u32::MAX));
         // As soon as half of it has been used, so that what is asked for is of some size.
         if stream.ahead > goal / 2 {

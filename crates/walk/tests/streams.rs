@@ -87,6 +87,32 @@ fn a_sequence_is_read_ahead_of_as_far_as_it_has_come() {
 }
 
 #[test]
+fn with_little_memory_a_sequence_is_left_to_the_kernel() {
+    for (budget_pages, is_left) in [(1023, false), (511, true)] {
+        let mut followed =
+            Followed { streams: Streams::new(budget_pages * PAGE_BYTES, 0), ..Followed::new() };
+        (0..4000).for_each(|at| followed.read(1, at..at + 1, 4000));
+        assert_eq!(followed.all_wanted.is_empty(), is_left, "{budget_pages}");
+    }
+}
+
+#[test]
+fn what_a_sequence_waits_at_first_tells_nothing() {
+    let mut followed = Followed::new();
+    // The kernel's first small windows take long.
+    for at in 0..4000 {
+        let waited_ns = if at < 40 { 100 * WAIT_NS } else { WAIT_NS };
+        let path = Path::new("/data").into();
+        followed.tell(Piece { process: 1, file: 0, path, pages: at..at + 1, of: 4000, waited_ns });
+    }
+    let guesses = followed.guesses();
+    assert!(
+        guesses.used_pages > 1000 && guesses.saved_ns == 0,
+        "it waits for each as by itself: {guesses:?}"
+    );
+}
+
+#[test]
 fn one_large_read_is_no_sequence() {
     let mut followed = Followed::new();
     let read = |pages| {
