@@ -44,6 +44,7 @@ fn told(input: &Input<'_>) -> String {
         Input::EvictRefused { block } => format!("evict-refused {}", name(block)),
         Input::ProcessExited { process } => format!("process-exited {}", process.0),
         Input::DiskBatch { disk, batch } => format!("disk {} batch {batch}", disk.0),
+        Input::DiskArm { disk, reach_blocks } => format!("disk {} arm {reach_blocks}", disk.0),
         Input::Served { disk, access } => format!("served disk {} in {} ns", disk.0, access.0),
         Input::Computed { process, compute } => {
             format!("computed process {} for {} ns", process.0, compute.0)

@@ -97,7 +97,7 @@ fn what_is_no_whole_log_is_told_in_one_line() {
     refused(&replay(&tree.write("short", &bytes[..9]), &[]), "cut short after 0 inputs");
     refused(&replay(&tree.write("foreign", b"PAR1 and more"), &[]), "foreign: not a log of inputs; give");
     refused(&replay(&tree.write("empty", b""), &[]), "not a log of inputs");
-    for version in [1, foretell_replay::VERSION - 1, foretell_replay::VERSION + 1, u16::MAX] {
+    for version in [1, foretell_replay::OLDEST_VERSION - 1, foretell_replay::VERSION + 1, u16::MAX] {
         let mut other = bytes.clone();
         other[8..10].copy_from_slice(&version.to_le_bytes());
         refused(

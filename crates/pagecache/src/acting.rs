@@ -28,6 +28,8 @@ const JUDGING: Duration = Duration::from_millis(1);
 const FOLIOS_A_TIME: usize = 1024;
 /// Files are taken to fit if they are larger than the budget by one part in so many: it may have been rounded.
 const ROUNDING_SHARE: u64 = 64;
+/// As many blocks are read in the time of a movement at most, as a power of two: 4 MiB at 8 KiB.
+const MOST_REACH_LOG: u32 = 9;
 /// After this time what held a folio back (a read that copies from it) is over, most likely.
 const RETRY_AFTER: Duration = Duration::from_millis(1);
 
@@ -284,7 +286,9 @@ impl Steering {
             return;
         };
         let (disk, device) = self.files.disk(dev);
-        self.suit_batch(disk, device.has_arm());
+        let (has_arm, reach_bytes) = (device.has_arm(), device.reach_bytes());
+        self.suit_batch(disk, has_arm);
+        self.tell_reach(disk, reach_bytes);
         for _ in 0..fetched.runs.iter().map(|(_, there)| there).sum() {
             self.answer(Input::Served { disk, access: Nanos(fetched.access_ns) });
         }
@@ -306,6 +310,19 @@ impl Steering {
             batch
         };
         self.answer(Input::DiskBatch { disk, batch });
+    }
+
+    /// Tells the policy how much a disk reads in the time in which its arm moves, when that is another power of two.
+    fn tell_reach(&mut self, disk: DiskId, reach_bytes: u64) {
+        let blocks = reach_bytes / u64::from(self.options.block_bytes.max(1));
+        let blocks = blocks.checked_ilog2().map_or(0, |log| 1 << log.min(MOST_REACH_LOG));
+        let slot = usize::from(disk.0);
+        if self.reaches.len() <= slot {
+            self.reaches.resize(slot + 1, 0);
+        }
+        if std::mem::replace(&mut self.reaches[slot], blocks) != blocks {
+            self.answer(Input::DiskArm { disk, reach_blocks: blocks });
+        }
     }
 
     fn judge_fetch(&mut self, serial: u32, block: Block, ok: bool) {

@@ -326,6 +326,11 @@ impl Service {
         (GAP_PART * self.scattered.movement_ns() / self.scattered.ns_a_byte) as u64
     }
 
+    /// Bytes that are read in the time in which the arm moves. 0 without an arm.
+    pub(crate) fn reach_bytes(&self) -> u64 {
+        (self.gap_bytes() as f64 / GAP_PART) as u64
+    }
+
     /// Should the next request go out alone?
     fn is_probing(&self) -> bool {
         let (when_ns, number) = self.probed;
@@ -446,6 +451,11 @@ impl Disk {
     /// See [`Service::has_arm`].
     pub(crate) fn has_arm(&self) -> bool {
         self.service().has_arm()
+    }
+
+    /// See [`Service::reach_bytes`].
+    pub(crate) fn reach_bytes(&self) -> u64 {
+        self.service().reach_bytes()
     }
 
     /// See [`Service::begin`].

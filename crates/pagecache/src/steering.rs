@@ -86,6 +86,8 @@ pub(crate) struct Steering {
     pub(crate) given_up: BTreeSet<Block>,
     /// Disks with an arm, as the policy knows them.
     pub(crate) arms: Vec<foretell_policy::DiskId>,
+    /// Blocks that each reads while its arm moves, as the policy knows them.
+    pub(crate) reaches: Vec<u32>,
     pub(crate) waiting: Waiting,
     /// Folios that can go, by file.
     pub(crate) ready: BTreeMap<FileId, Vec<Folio>>,
@@ -166,6 +168,7 @@ impl Steering {
             fetches: Vec::new(),
             given_up: BTreeSet::new(),
             arms: Vec::new(),
+            reaches: Vec::new(),
             waiting: Waiting::new(eviction::limit_pages(cache_blocks, 1 << block_order)),
             ready: BTreeMap::new(),
             backlog: VecDeque::new(),

@@ -76,6 +76,14 @@ pub enum Input<'a> {
         /// Blocks; with 0 nothing is prefetched but what is within the horizon.
         batch: u32,
     },
+    /// A disk has an arm, whose movement takes as long as reading so many blocks. Heeded by informed: blocks of lists that adjoin
+    /// one that is fetched are fetched along with it.
+    DiskArm {
+        /// Which disk.
+        disk: DiskId,
+        /// Blocks; 0, as long as nothing is said: it has none.
+        reach_blocks: u32,
+    },
     /// A process computed this long between two references. Asked for as [`Input::Served`].
     Computed {
         /// Which process.

@@ -65,6 +65,18 @@ impl Layout {
             }
         }
     }
+
+    /// What the address grows by from block `index` to the next one.
+    #[must_use]
+    pub fn stride(&self, index: u32) -> u64 {
+        match self {
+            Layout::Unknown | Layout::Striped { .. } => 1,
+            Layout::Extents(extents) => {
+                let after = extents.partition_point(|e| e.first_block <= index);
+                after.checked_sub(1).map_or(0, |i| extents[i].stride)
+            }
+        }
+    }
 }
 
 #[cfg(test)]

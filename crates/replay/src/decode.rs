@@ -7,7 +7,7 @@ use foretell_policy::{
     Block, DiskId, Extent, FileId, Input, Layout, ManagerId, Nanos, PoolPolicy, ProcessId,
 };
 
-use crate::encode::{Before, EXTENTS, FLAG, SAME_FILE, SAME_PROCESS, STRIPED, UNKNOWN, kind};
+use crate::encode::{ARM, Before, EXTENTS, FLAG, SAME_FILE, SAME_PROCESS, STRIPED, UNKNOWN, kind};
 use crate::error::LogError;
 use crate::input::OwnedInput;
 use crate::{MAX_DISCLOSED, MAX_EXTENTS, MAX_NAME_BYTES};
@@ -75,6 +75,17 @@ impl<R: Read> Bytes<R> {
 
     pub(crate) fn f64(&mut self) -> Result<f64, LogError> {
         Ok(f64::from_bits(u64::from_le_bytes(self.array()?)))
+    }
+
+    fn of_disk(&mut self) -> Result<Input<'static>, LogError> {
+        let number = self.u32()?;
+        let disk = |number| {
+            u16::try_from(number).map(DiskId).map_err(|_| self.impossible("a disk that does not exist"))
+        };
+        Ok(match number.checked_sub(ARM) {
+            None => Input::DiskBatch { disk: disk(number)?, batch: self.u32()? },
+            Some(number) => Input::DiskArm { disk: disk(number)?, reach_blocks: self.u32()? },
+        })
     }
 
     /// What follows `from`: the number that a difference leads to.
@@ -153,7 +164,7 @@ impl<R: Read> Bytes<R> {
             kind::EVICT_REFUSED => Input::EvictRefused { block: self.block(first, before)? },
             kind::PROCESS_EXITED => Input::ProcessExited { process: self.process(first, before)? },
             kind::SERVED => Input::Served { disk: DiskId(self.u16()?), access: Nanos(self.number()?) },
-            kind::DISK_BATCH => Input::DiskBatch { disk: DiskId(self.u16()?), batch: self.u32()? },
+            kind::OF_DISK => self.of_disk()?,
             kind::COMPUTED => {
                 Input::Computed { process: self.process(first, before)?, compute: Nanos(self.number()?) }
             }

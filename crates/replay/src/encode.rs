@@ -34,7 +34,8 @@ pub(crate) mod kind {
     pub(crate) const TEMPORARY_PRIORITY: u8 = 24;
     pub(crate) const FLUSHED: u8 = 25;
     pub(crate) const SCHEDULED: u8 = 26;
-    pub(crate) const DISK_BATCH: u8 = 27;
+    /// Its batch, or its arm: [`super::ARM`].
+    pub(crate) const OF_DISK: u8 = 27;
     pub(crate) const ONE_PROCESS: u8 = 28;
     // Not inputs.
     pub(crate) const ACTIONS: u8 = 29;
@@ -44,6 +45,8 @@ pub(crate) mod kind {
 
 /// Bits of the first byte that say what the record is.
 pub(crate) const KIND: u8 = 31;
+/// Added to the number of a disk of which the arm is told, and not the batch: there are no more kinds.
+pub(crate) const ARM: u32 = 1 << 16;
 /// The record's block is in the file of the block before it.
 pub(crate) const SAME_FILE: u8 = 32;
 /// The record's process is that of the record before it which named one.
@@ -154,6 +157,7 @@ pub(crate) fn input(out: &mut Vec<u8>, before: &mut Before, now: Nanos, input: &
             put(record.out, access.0);
         }
         Input::DiskBatch { disk, batch } => record.numbers(&[disk.0.into(), batch]),
+        Input::DiskArm { disk, reach_blocks } => record.numbers(&[ARM + u32::from(disk.0), reach_blocks]),
         Input::Computed { process, compute } => {
             record.process(before, process);
             put(record.out, compute.0);
@@ -211,7 +215,7 @@ fn kind_of(input: &Input<'_>) -> u8 {
         Input::EvictRefused { .. } => kind::EVICT_REFUSED,
         Input::ProcessExited { .. } => kind::PROCESS_EXITED,
         Input::Served { .. } => kind::SERVED,
-        Input::DiskBatch { .. } => kind::DISK_BATCH,
+        Input::DiskBatch { .. } | Input::DiskArm { .. } => kind::OF_DISK,
         Input::Computed { .. } => kind::COMPUTED,
         Input::TimePassed => kind::TIME_PASSED,
         Input::FileAdded { .. } => kind::FILE_ADDED,

@@ -45,8 +45,11 @@ pub use writer::{DEFAULT_LIMIT_BYTES, Log, Writer, Written};
 /// The first bytes of a log.
 pub const MAGIC: [u8; 8] = *b"FTLINPUT";
 
-/// The version of the format that is written and read.
-pub const VERSION: u16 = 4;
+/// The version of the format that is written.
+pub const VERSION: u16 = 5;
+
+/// The oldest one that is read: it lacks [`Input::DiskArm`](foretell_policy::Input::DiskArm).
+pub const OLDEST_VERSION: u16 = 4;
 
 /// Inputs between two checks of the whole sum. A page of them costs 0.01 bytes an input.
 pub const CHECK_INPUTS: u64 = 4096;

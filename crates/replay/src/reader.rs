@@ -8,7 +8,7 @@ use crate::decode::Bytes;
 use crate::encode::{Before, FLAG, KIND, kind};
 use crate::error::LogError;
 use crate::input::OwnedInput;
-use crate::{MAGIC, VERSION, WINDOW_LOG, config};
+use crate::{MAGIC, OLDEST_VERSION, VERSION, WINDOW_LOG, config};
 
 /// What stands before the inputs.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,7 +89,7 @@ impl<R: Read> Reader<R> {
         }
         let &[low, high] = version else { return Err(LogError::CutShort { inputs: 0 }) };
         let found = u16::from_le_bytes([low, high]);
-        if found != VERSION {
+        if !(OLDEST_VERSION..=VERSION).contains(&found) {
             return Err(LogError::OtherVersion { found });
         }
         let mut stream = zstd::stream::read::Decoder::new(source).map_err(LogError::Io)?;

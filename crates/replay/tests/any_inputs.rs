@@ -67,6 +67,8 @@ fn input() -> impl Strategy<Value = OwnedInput> {
             .prop_map(|(disk, access)| Input::Served { disk: DiskId(disk), access: Nanos(access) }),
         1 => (any::<u16>(), any::<u32>())
             .prop_map(|(disk, batch)| Input::DiskBatch { disk: DiskId(disk), batch }),
+        1 => (0u16..4, 0u32..20)
+            .prop_map(|(disk, reach_blocks)| Input::DiskArm { disk: DiskId(disk), reach_blocks }),
         1 => (process(), any::<u64>())
             .prop_map(|(process, compute)| Input::Computed { process, compute: Nanos(compute) }),
         2 => Just(Input::TimePassed),

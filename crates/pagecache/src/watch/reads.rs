@@ -140,8 +140,8 @@ mod tests {
         assert!(reads.has_fetched(7, A, 15) && !reads.has_fetched(7, A, 16) && !reads.has_fetched(8, A, 0));
         assert_eq!(reads.begin(7, A, 0, 15, true), Some(0));
         assert!(reads.has_fetched(7, A, 0));
-        assert!(!reads.has_fetched(7, A, 0), "that was the read before");
         assert_eq!(reads.begin(7, A, 20, 31, true), Some(16), "what was fetched belongs to the read before");
+        assert!(!reads.has_fetched(7, A, 0), "that was the read before");
         (0..=FOLLOWED as u64).for_each(|ino| reads.fetched(7, FileKey { dev: 9, ino }, 1..=1));
         assert!(reads.fetched.len() <= FOLLOWED);
     }

@@ -197,6 +197,11 @@ impl<'a> Desk<'a> {
         (disk, address, block)
     }
 
+    /// The disk that a block is on, and from where to where.
+    pub(crate) fn where_is(&self, b: BlockId) -> (DiskId, Range<u64>) {
+        self.books.blocks.occupies(b)
+    }
+
     /// Where a block is.
     pub(crate) fn spot_of(&self, block: Block) -> (DiskId, u64) {
         self.books.blocks.place(block)
@@ -240,6 +245,18 @@ impl<'a> Desk<'a> {
             self.books.credit.fetched(manager);
         }
         begun
+    }
+
+    /// The same for a block that adjoins one which was asked for. It is on no credit: as many are fetched as cost what the one
+    /// has cost.
+    pub(crate) fn prefetch_along(&mut self, manager: ManagerId, b: BlockId) -> bool {
+        let is_wasted = self.is_full() && self.books.managers.wastes_prefetches(manager);
+        let is_in_vain = is_wasted || self.books.managers.is_in_vain(manager, self.now);
+        if is_in_vain || !self.can_afford() || !self.prefetch(manager, b) {
+            return false;
+        }
+        self.books.fetches.set_listed(&self.books.blocks, b);
+        true
     }
 
     /// The same for a block of which it is only known that it will be used some time: nothing is replaced for it but what

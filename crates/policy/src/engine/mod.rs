@@ -132,6 +132,7 @@ impl Engine {
             }
             Input::Served { .. }
             | Input::DiskBatch { .. }
+            | Input::DiskArm { .. }
             | Input::Computed { .. }
             | Input::Scheduled { .. } => self.note(now, &input),
             Input::TimePassed => {

@@ -7,6 +7,7 @@
 //! own disk's batch. With one disk and B = 1 it is the algorithm of Cao et al. 1995: at most 1 + F/K
 //! times the optimum, d times that for d disks.
 
+use super::along::Along;
 use super::{Occasion, Planner};
 use crate::books::Desk;
 use crate::config::Config;
@@ -20,11 +21,13 @@ pub(super) struct OpenBatches(Vec<(DiskId, u32)>);
 #[derive(Debug)]
 pub(super) struct Aggressive {
     open: OpenBatches,
+    /// Nothing: the paper's fetches each block for itself.
+    along: Along,
 }
 
 impl Aggressive {
     pub(super) fn new(_: &Config) -> Aggressive {
-        Aggressive { open: OpenBatches::default() }
+        Aggressive { open: OpenBatches::default(), along: Along::default() }
     }
 }
 
@@ -33,21 +36,21 @@ impl Planner for Aggressive {
         let (batch, horizon) = (desk.config().batch.max(1), desk.config().horizon);
         let room = |_: &List, _, in_flight| if in_flight == 0 { batch } else { 0 };
         for list in 0..desk.list_count(manager) {
-            self.open.fill(desk, manager, list, horizon, 0.0, room);
+            self.open.fill(desk, manager, list, (horizon, 0.0), &mut self.along, room);
         }
     }
 }
 
 impl OpenBatches {
     /// Fetches from every disk as many missing blocks as `room` says of it and the fetches under way from it, up to
-    /// `horizon` references ahead, that are used with at least this chance.
+    /// `horizon` references ahead, that are used with at least this chance; and what goes along with them.
     pub(super) fn fill(
         &mut self,
         desk: &mut Desk<'_>,
         manager: ManagerId,
         list: usize,
-        horizon: Option<u32>,
-        least_chance: f64,
+        (horizon, least_chance): (Option<u32>, f64),
+        along: &mut Along,
         mut room: impl FnMut(&List, DiskId, u32) -> u32,
     ) {
         let believed = desk.believed(manager, list, least_chance);
@@ -76,7 +79,8 @@ impl OpenBatches {
             if !desk.is_frame_free(manager, list, hole) || !desk.prefetch_listed(manager, b) {
                 break;
             }
-            open[i].1 -= 1;
+            let fetched = 1 + along.fetch(desk, manager, list, (hole, b));
+            open[i].1 = open[i].1.saturating_sub(fetched);
             if open[i].1 == 0 {
                 open.swap_remove(i);
             }

@@ -7,28 +7,32 @@
 //! victim (its next reference is more than H ahead) always holds for H < K; for larger H "do no harm"
 //! is what remains of it.
 
+use super::along::Along;
 use super::{Occasion, Planner};
 use crate::books::Desk;
 use crate::config::Config;
 use crate::ids::ManagerId;
 
 #[derive(Debug)]
-pub(super) struct FixedHorizon;
+pub(super) struct FixedHorizon {
+    /// Nothing: the paper's fetches each block for itself.
+    along: Along,
+}
 
 impl FixedHorizon {
     pub(super) fn new(_: &Config) -> FixedHorizon {
-        FixedHorizon
+        FixedHorizon { along: Along::default() }
     }
 }
 
 impl Planner for FixedHorizon {
     fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, _: Occasion) {
-        fetch_within(desk, manager, 0.0);
+        fetch_within(desk, manager, 0.0, &mut self.along);
     }
 }
 
-/// Fetches what is missing within the horizon and is used with at least this chance.
-pub(super) fn fetch_within(desk: &mut Desk<'_>, manager: ManagerId, least_chance: f64) {
+/// Fetches what is missing within the horizon and is used with at least this chance, and what goes along with it.
+pub(super) fn fetch_within(desk: &mut Desk<'_>, manager: ManagerId, least_chance: f64, along: &mut Along) {
     let horizon = desk.config().fixed_horizon();
     for list in 0..desk.list_count(manager) {
         let believed = desk.believed(manager, list, least_chance);
@@ -44,6 +48,7 @@ pub(super) fn fetch_within(desk: &mut Desk<'_>, manager: ManagerId, least_chance
             if !desk.is_frame_free(manager, list, hole) || !desk.prefetch_listed(manager, b) {
                 break;
             }
+            along.fetch(desk, manager, list, (hole, b));
             from = hole;
         }
     }

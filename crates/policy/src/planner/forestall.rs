@@ -31,6 +31,7 @@
 //! decisions as testing every missing block at every reference, up to what F' moves in between.
 
 use super::aggressive::OpenBatches;
+use super::along::Along;
 use super::fixed_horizon::fetch_within;
 use super::history::History;
 use super::{Occasion, Planner};
@@ -170,6 +171,7 @@ struct Watched {
 #[derive(Debug)]
 pub(super) struct Forestall {
     open: OpenBatches,
+    along: Along,
     /// The last access times, by disk.
     access_times: Vec<History>,
     /// Their mean.
@@ -184,6 +186,7 @@ impl Forestall {
     pub(super) fn new(config: &Config) -> Forestall {
         Forestall {
             open: OpenBatches::default(),
+            along: Along::default(),
             access_times: vec![History::default(); config.disks.max(1) as usize],
             mean_access_ns: 0.0,
             batches: vec![None; config.disks.max(1) as usize],
@@ -222,6 +225,16 @@ impl Planner for Forestall {
 }
 
 impl Forestall {
+    /// See [`Along::set_reach`].
+    pub(super) fn set_reach(&mut self, disk: DiskId, blocks: u32) {
+        self.along.set_reach(disk, blocks);
+    }
+
+    /// A manager's lists begin anew.
+    pub(super) fn forget(&mut self, manager: ManagerId) {
+        self.along.forget(manager);
+    }
+
     /// Fetches what is due, and what is within the horizon, if it is used with at least this chance.
     pub(super) fn fetch_due(&mut self, desk: &mut Desk<'_>, manager: ManagerId, least_chance: f64) {
         let disks = self.access_times.len();
@@ -237,18 +250,29 @@ impl Forestall {
                 due.resize_with(list + 1, || vec![Due::default(); disks]);
             }
             let due = &mut due[list];
-            self.open.fill(desk, manager, list, None, least_chance, |l, disk, in_flight| {
-                let said = batches[disk.0 as usize];
-                let batch = said.unwrap_or(usual);
-                let access_ns = access_times[disk.0 as usize].mean();
-                let refills = is_slow(access_ns) || said.is_some() || advisory;
-                let refill_at = if refills { batch / 4 * 3 } else { 0 };
-                let due = &mut due[disk.0 as usize];
-                let has_room = in_flight <= refill_at && in_flight < batch;
-                if has_room && due.is_now(l, disk, reach, access_ns, between) { batch - in_flight } else { 0 }
-            });
+            self.open.fill(
+                desk,
+                manager,
+                list,
+                (None, least_chance),
+                &mut self.along,
+                |l, disk, in_flight| {
+                    let said = batches[disk.0 as usize];
+                    let batch = said.unwrap_or(usual);
+                    let access_ns = access_times[disk.0 as usize].mean();
+                    let refills = is_slow(access_ns) || said.is_some() || advisory;
+                    let refill_at = if refills { batch / 4 * 3 } else { 0 };
+                    let due = &mut due[disk.0 as usize];
+                    let has_room = in_flight <= refill_at && in_flight < batch;
+                    if has_room && due.is_now(l, disk, reach, access_ns, between) {
+                        batch - in_flight
+                    } else {
+                        0
+                    }
+                },
+            );
         }
-        fetch_within(desk, manager, least_chance);
+        fetch_within(desk, manager, least_chance, &mut self.along);
     }
 
     /// Prefetches that a disk may have under way: what was said of it, or else as many as usual.

@@ -1,6 +1,6 @@
 //! Informed: forestall for lists that may be partly wrong.
 //!
-//! A list that is right to the letter is served exactly as by [`super::forestall`]. Where it is not, five things
+//! A list that is right to the letter is served as by [`super::forestall`]. Where it is not, six things
 //! differ, each by what is measured while the list is followed:
 //!
 //! 1. A missing block is fetched if the chance that it is used in time is worth the cost. The chance is that of its
@@ -13,6 +13,7 @@
 //!    while no list explains what is referenced. (In an advisory plane the kernel does that itself.)
 //!
 //! 5. Where the order of the lists is lost, what they name is fetched all the same ([`super::unordered`]).
+//! 6. What adjoins a block on a disk with an arm is fetched along with it ([`super::along`]).
 //!
 //! Demand fetches overtake prefetches where the plane can do that.
 
@@ -114,6 +115,10 @@ impl Planner for Informed {
     fn note(&mut self, desk: &mut Desk<'_>, input: &Input<'_>) {
         if let Input::ManagerRemoved { manager } | Input::Cancelled { manager } = *input {
             self.unordered.forget(manager);
+            self.forestall.forget(manager);
+        }
+        if let Input::DiskArm { disk, reach_blocks } = *input {
+            self.forestall.set_reach(disk, reach_blocks);
         }
         self.forestall.note(desk, input);
     }

@@ -7,6 +7,7 @@
 //! then asks for.
 
 mod aggressive;
+mod along;
 mod controlled_aggressive;
 mod fixed_horizon;
 mod forestall;

@@ -282,3 +282,30 @@ fn on_a_disk_with_an_arm_what_lies_between_is_read_if_that_takes_less_than_to_mo
     lanes.push(two);
     assert_eq!(take(&mut lanes).unwrap().wanted(), 1);
 }
+
+/// Small files that lie one behind the other are served without a movement, and tell nothing of the arm: it stays known.
+#[test]
+fn a_file_that_begins_where_the_last_one_ended_goes_on() {
+    for (apart, has_arm) in [(0, true), (FAR, false)] {
+        let disk = slow();
+        let mut lanes = Lanes::default();
+        let page_bytes = crate::kernel::page_bytes();
+        let mut place = 0;
+        for serial in 0..200 {
+            let file = fetch(&disk, serial, 0);
+            // Each begins at the page after the last one's end.
+            lanes.push(vec![Fetch { length: page_bytes - 1, place, ..file }]);
+            place += page_bytes + u64::from(apart) * BLOCK;
+        }
+        let mut now_ns = 1 << 40;
+        // As many at a time as may be; each ends 0.1 ms after the one before.
+        let mut under_way = std::collections::VecDeque::new();
+        loop {
+            under_way.extend(std::iter::from_fn(|| lanes.take(now_ns)));
+            let Some(request) = under_way.pop_front() else { break };
+            now_ns += 100_000;
+            disk.end(now_ns, request.ticket, true);
+        }
+        assert_eq!(disk.has_arm(), has_arm, "{apart} blocks apart");
+    }
+}
