@@ -3,16 +3,10 @@
 use super::expression::{Voice, Writer};
 use crate::ast::program::Func;
 use crate::ast::{Id, Kind};
-use crate::flow::Callee;
 use crate::flow::effects::Call;
+use crate::flow::{Callee, Point};
 use crate::models::{Act, Io};
-use crate::slice::closure::Point;
 use crate::slice::sites::copied_bytes;
-
-/// Does the call give back memory, if its pointer is free()?
-pub(super) fn may_enter_free(call: Option<&Call>) -> bool {
-    call.is_some_and(|call| call.externals.iter().any(|name| name == "free"))
-}
 
 impl Writer<'_, '_> {
     /// A call in the slice.
@@ -36,7 +30,7 @@ impl Writer<'_, '_> {
         let node = &known.graphs[point.0.ix()][point.1];
         match node.call.as_ref().map(|c| &c.callee) {
             Some(Callee::Function(func)) => self.own_call(id, *func),
-            Some(Callee::Pointer(_)) if may_enter_free(known.call(point)) => {
+            Some(Callee::Pointer(_)) if known.call(point).is_some_and(Call::may_free) => {
                 let tree = &known.program.tree;
                 let callee = tree.child(id, 0).map(|c| self.expression(c)).unwrap_or_default();
                 let looked_at = format!("foretell_slice_function((void (*)(void))({callee}))");

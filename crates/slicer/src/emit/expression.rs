@@ -7,8 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Emission;
-use super::calls::may_enter_free;
+use super::emission::Emission;
 use super::one_line::one_line;
 use crate::ast::program::{Func, Scope, Var};
 use crate::ast::{Id, Kind};
@@ -204,7 +203,7 @@ impl<'e, 'a> Writer<'e, 'a> {
         let known = self.emission.known;
         let Some(call) = known.call(point) else { return false };
         known.ends(point)
-            || may_enter_free(Some(call))
+            || call.may_free()
             || call.targets.iter().any(|t| self.emission.slice.closure.live[t.ix()])
             || self.assumed(id).is_some()
             || known.io(point).is_some_and(|(io, _)| io.act() != Act::Nothing || io == Io::Munmap)

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Emission;
 use super::declare::{declare, has_name};
+use super::emission::Emission;
 use super::expression::{Voice, Writer};
 use super::statement::{Lines, indented};
 use crate::ast::program::{Func, Scope, Var};

@@ -37,6 +37,13 @@ pub(crate) struct Call {
     pub(crate) thread: bool,
 }
 
+impl Call {
+    /// Does the call give back memory, if its pointer is free()?
+    pub(crate) fn may_free(&self) -> bool {
+        self.externals.iter().any(|name| name == "free")
+    }
+}
+
 /// Effects of all steps, and what functions may change.
 #[derive(Debug)]
 pub(crate) struct Effects {

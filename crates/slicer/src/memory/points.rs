@@ -10,13 +10,13 @@
 
 mod same;
 mod solve;
+mod sorted;
 
 use std::cell::Cell;
 
 use super::{Field, Loc, Memory, Object};
-use crate::Error;
 use crate::ast::program::{Func, Program};
-use crate::models::{Model, Models};
+use crate::models::Model;
 
 /// A set of locations that a value may point to, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -193,20 +193,6 @@ impl Points {
             self.stands[slot.ix()].set(beyond);
             slot = beyond;
         }
-    }
-
-    /// Finds out what points where.
-    ///
-    /// # Errors
-    /// When that takes too much: [`Error::TooLarge`]. Then [`Memory::coarse`] is for another try.
-    pub(crate) fn solve(
-        &mut self,
-        program: &Program,
-        models: &Models,
-        memory: &mut Memory,
-    ) -> Result<(), Error> {
-        same::unite(self);
-        solve::Solver::new(self, program, models, memory).run()
     }
 
     /// Passes arguments to the parameters of a function, and its result back. A structure is passed like

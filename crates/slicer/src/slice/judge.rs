@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use crate::ast::Id;
 use crate::ast::program::Func;
 use crate::flow::effects::Call;
-use crate::flow::{Callee, What};
+use crate::flow::{Callee, Point, What};
 use crate::memory::Object;
 use crate::models::{Act, Io, Model};
-use crate::slice::Verdict;
-use crate::slice::closure::{Closure, Known, Point, Reason};
+use crate::slice::closure::{Closure, Reason};
+use crate::slice::known::Known;
 use crate::slice::sites::{self, Purpose, Site, call_name};
 
 /// Why an open site is refused.
@@ -26,6 +26,20 @@ pub struct Refusal {
     pub chain: Vec<String>,
     /// What the programmer may do.
     pub remedy: String,
+}
+
+/// What became of an open site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Its accesses are predicted. The number is that of the runtime's calls.
+    Sliced(u32),
+    /// The slice reads it for itself.
+    ReadBySlice,
+    /// It is written, or never read.
+    NotRead,
+    /// Others are marked FORETELL_PREFETCH, this one is not.
+    NotMarked,
+    Refused(Refusal),
 }
 
 /// Something in a slice that must not be there.

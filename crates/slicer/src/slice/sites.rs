@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::ast::program::{Func, Program};
 use crate::ast::{Id, Kind};
-use crate::flow::{Step, What};
+use crate::flow::{Point, Step, What};
 use crate::memory::Object;
 use crate::models::{Act, Io, Models};
-use crate::slice::closure::{Known, Point};
+use crate::slice::known::Known;
 
 /// What a file is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
