@@ -40,6 +40,7 @@ pub(super) fn link(
     compiler: &Compiler,
     arguments: &[OsString],
     invocation: &Invocation,
+    limits: Option<Limits>,
 ) -> Result<Compiled, NoCompiler> {
     let output = compiler
         .command()
@@ -68,7 +69,7 @@ pub(super) fn link(
         Ok(units) if units.is_empty() => None,
         Ok(units) => match confining(invocation, &members) {
             Some(why) => Some(format!("compiled unchanged: {why}")),
-            None => replace(compiler, invocation, &units, &program).unwrap_or_else(Some),
+            None => replace(compiler, invocation, &units, &program, limits).unwrap_or_else(Some),
         },
         Err(why) => Some(why),
     };
@@ -215,6 +216,7 @@ fn replace(
     invocation: &Invocation,
     units: &[Unit],
     program: &Path,
+    limits: Option<Limits>,
 ) -> Result<Option<String>, String> {
     let unchanged = |why: String| format!("compiled unchanged: {why}");
     let folder = tempfile::tempdir().map_err(|e| unchanged(format!("a temporary folder: {e}")))?;
@@ -227,7 +229,7 @@ fn replace(
     if let Some(option) = invocation.counts_lines() {
         return Err(unchanged(format!("{option}: what is counted are the lines of the program alone")));
     }
-    let translation = translated(&inputs).map_err(unchanged)?;
+    let translation = translated(&inputs, limits).map_err(unchanged)?;
     let inputs = &translation.inputs;
     if !translation.prefetches() {
         return Ok(first_refusal(&translation).map(unchanged));
@@ -304,11 +306,14 @@ fn inputs(
     inputs
 }
 
-fn translated(inputs: &[Input]) -> Result<Translation, String> {
+fn translated(inputs: &[Input], limits: Option<Limits>) -> Result<Translation, String> {
     // It is compiled at once, and then says itself what is wrong with it.
     let cache = cache(|name| std::env::var_os(name), "trees");
     let options = Options { models: own_models()?, check: false, cache, ..Options::default() };
-    let limits = Limits::from_environment(|name| std::env::var(name).ok())?;
+    let limits = match limits {
+        Some(limits) => limits,
+        None => Limits::from_environment(|name| std::env::var(name).ok())?,
+    };
     let inputs = inputs.to_vec();
     limits.keep(move || translate(&inputs, &options).map_err(|e| e.to_string()))
 }

@@ -46,6 +46,7 @@ use arguments::{Action, DEFAULT_OUTPUT, Invocation};
 pub use compiler::{Compiled, NoCompiler};
 use compiler::{Compiler, is_replaceable};
 use headers::Headers;
+pub use limits::Limits;
 use record::Record;
 
 /// Does what the compiler command with these arguments asks for.
@@ -53,6 +54,15 @@ use record::Record;
 /// # Errors
 /// When the real compiler does not start. All else that may go wrong with a translation is a diagnosis.
 pub fn compile(arguments: &[OsString]) -> Result<Compiled, NoCompiler> {
+    compile_within(arguments, None)
+}
+
+/// The same with other limits than those of the environment: what is counted is the time of this process, and one that does
+/// much else beside needs more of it.
+///
+/// # Errors
+/// When the real compiler does not start.
+pub fn compile_within(arguments: &[OsString], limits: Option<Limits>) -> Result<Compiled, NoCompiler> {
     let compiler = Compiler::from_environment("FORETELL_CC", "cc");
     let invocation = Invocation::parse(arguments);
     let headers = invocation.sources().next().and_then(|_| Headers::new());
@@ -70,7 +80,7 @@ pub fn compile(arguments: &[OsString]) -> Result<Compiled, NoCompiler> {
             let diagnosis = status.success().then(|| unchanged_cxx(&invocation));
             Ok(Compiled::new(status, diagnosis))
         }
-        Action::Link => link::link(&compiler, arguments, &invocation),
+        Action::Link => link::link(&compiler, arguments, &invocation, limits),
     }
 }
 
