@@ -101,6 +101,9 @@ struct message {
     unsigned channel, bytes;
 };
 
+/* In place of a value: here the slice ends. */
+#define CHANNEL_OF_THE_END UINT_MAX
+
 /* Messages take whole multiples of their header's size, so that a header never wraps around. */
 static unsigned long long room_of(size_t bytes)
 {
@@ -159,6 +162,8 @@ size_t foretell_receive(unsigned channel, void *value, size_t room)
     leave_if_over();
     wait_for_word(&shared->channel_sent, received + 1);
     copy_out(&message, received, sizeof message);
+    if (message.channel == CHANNEL_OF_THE_END)
+        foretell_slice_end();
     if (message.channel != channel)
         foretell_slice_give_up();
     copy_out(value, received + sizeof message, message.bytes < room ? message.bytes : room);

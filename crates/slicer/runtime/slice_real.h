@@ -375,17 +375,21 @@ FILE *foretell_real_fopen(unsigned site, const char *path, const char *mode)
     return stream;
 }
 
-FILE *foretell_real_freopen(unsigned site, const char *path, const char *mode, FILE *stream)
+FILE *foretell_real_freopen(const char *path, const char *mode, FILE *stream)
 {
-    if (path == NULL)
+    struct stat status;
+    struct real_file *file = real_stream(stream);
+    bool has_size = file != NULL && fstat(fileno(stream), &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode));
+    unsigned site = has_size ? site_of(file->slot) : FORETELL_UNTRACKED;
+    set_cold(stream);
+    if (path == NULL) /* there the slice gives up */
         return freopen(path, mode, stream);
     forget_descriptor(fileno(stream));
-    set_cold(stream);
-    bool counted = counting();
-    unsigned number = counted ? next_open(real_opens, site) : 0;
+    unsigned number = next_open(real_opens, site);
+    uint64_t begun_ns = number != 0 ? begin_open() : 0;
     FILE *again = freopen(path, mode, stream);
-    if (counted)
-        opened(site, number, path, again != NULL ? fileno(again) : -1);
+    opened(site, number, path, again != NULL ? fileno(again) : -1);
+    end_open(begun_ns);
     return again;
 }
 
@@ -612,6 +616,14 @@ void foretell_real_rewind(FILE *stream)
         file->hot = NULL;
         file->position = 0;
     }
+}
+
+void foretell_real_moved(FILE *stream)
+{
+    struct real_file *file = real_stream(stream);
+    set_cold(stream);
+    if (file != NULL)
+        ask_position(file, stream);
 }
 
 /* ---- mapped memory ---- */

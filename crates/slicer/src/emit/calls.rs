@@ -24,8 +24,10 @@ impl Writer<'_, '_> {
         if let Some((io, _)) = known.io(point) {
             return self.open_file_call(id, point, io);
         }
-        if known.program.tree.callee_name(id) == Some("free") {
-            return self.call_with(id, "foretell_slice_free");
+        match known.program.tree.callee_name(id) {
+            Some("free") => return self.call_with(id, "foretell_slice_free"),
+            Some("closedir") => return self.call_with(id, "foretell_slice_closedir"),
+            _ => {}
         }
         let node = &known.graphs[point.0.ix()][point.1];
         match node.call.as_ref().map(|c| &c.callee) {
@@ -167,6 +169,16 @@ impl Writer<'_, '_> {
         for argument in tree.arguments(id) {
             arguments.push(self.expression(*argument));
         }
+        if io == Io::Fsetpos {
+            // What a position is depends on the unit's own headers.
+            let call =
+                format!("{}(foretell_stream, {})", tree.callee_name(id).unwrap_or("fsetpos"), arguments[1]);
+            return format!(
+                "__extension__({{ FILE *foretell_stream = {}; int foretell_value = {call}; \
+                 foretell_real_moved(foretell_stream); foretell_value; }})",
+                arguments[0]
+            );
+        }
         format!("foretell_real_{}({})", io.name(), arguments.join(", "))
     }
 
@@ -231,10 +243,19 @@ impl Writer<'_, '_> {
         } else if self.voice == Voice::Program {
             said.push(format!("{call};"));
         }
+        let limits = emission
+            .known
+            .call(point)
+            .is_some_and(|call| emission.known.models_of(call).iter().any(|model| model.limits));
+        if limits && self.voice == Voice::Program {
+            said.insert(1, "foretell_slice_limited();".to_owned());
+        }
         for (place, bytes) in parts {
             said.push(pass(&place, &bytes, self.voice));
         }
-        if result != "void" {
+        if result != "void"
+            && (self.voice == Voice::Program || emission.slice.closure.valued.contains(&point))
+        {
             said.push("foretell_value;".to_owned());
         }
         format!("__extension__({{ {} }})", said.join(" "))

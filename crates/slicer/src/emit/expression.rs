@@ -11,7 +11,7 @@ use super::emission::Emission;
 use super::one_line::one_line;
 use crate::ast::program::{Func, Scope, Var};
 use crate::ast::{Id, Kind};
-use crate::models::{Act, Io};
+use crate::models::{Act, Io, Model};
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,7 +188,9 @@ impl<'e, 'a> Writer<'e, 'a> {
     pub(super) fn departs(&self, id: Id) -> bool {
         let known = self.emission.known;
         let call = self.emission.point(id).and_then(|point| known.call(point));
-        call.is_some_and(|call| known.models_of(call).iter().any(|m| m.departs || m.confines))
+        let is_waited_for = self.is_forward(id);
+        let departs = |model: &&Model| model.departs || model.confines && !(model.limits && is_waited_for);
+        call.is_some_and(|call| known.models_of(call).iter().any(departs))
     }
 
     /// Does the program count this call?
@@ -204,6 +206,7 @@ impl<'e, 'a> Writer<'e, 'a> {
         let Some(call) = known.call(point) else { return false };
         known.ends(point)
             || call.may_free()
+            || call.externals.iter().any(|name| name == "closedir")
             || call.targets.iter().any(|t| self.emission.slice.closure.live[t.ix()])
             || self.assumed(id).is_some()
             || known.io(point).is_some_and(|(io, _)| io.act() != Act::Nothing || io == Io::Munmap)

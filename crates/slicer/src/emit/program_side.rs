@@ -155,6 +155,9 @@ fn small_edits(emission: &Emission<'_>, writer: &Writer<'_, '_>, id: Id, edits: 
     if text.get(from as usize..to as usize) != Some(node.refers_to_name.as_str()) {
         return false;
     }
+    if io == crate::models::Io::Fsetpos {
+        return false;
+    }
     edits.push((from, to, format!("foretell_real_{}", io.name())));
     if io.act() == crate::models::Act::Opens {
         let Some(open) = text[to as usize..].find('(') else { return false };

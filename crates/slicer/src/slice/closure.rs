@@ -261,6 +261,7 @@ impl<'a> Closure<'a> {
         }
         call.externals.iter().any(|name| match known.models.get(name) {
             None => true,
+            Some(model) if model.limits => false,
             Some(model) => match model.io {
                 None => !model.output || model.assumes_argument(number),
                 Some(_) if known.is_output(point) => model.assumes_argument(number),

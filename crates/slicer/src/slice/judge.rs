@@ -140,7 +140,7 @@ pub(crate) fn beyond_reach(known: Known<'_>, reached: &[Vec<bool>], site: &Site)
     let mut confining = (0..known.graphs.len() as u32).map(Func).flat_map(|func| {
         known.effects.calls(func).map(move |(step, _)| (func, step)).filter(|point| known.confines(*point))
     });
-    let point = confining.find(|(func, step)| reached[func.ix()][step.ix()])?;
+    let point = confining.find(|(func, step)| known.ends((*func, *step)) && reached[func.ix()][step.ix()])?;
     Some(Refusal {
         place: known.program.describe(site.call),
         cause: format!(
@@ -292,8 +292,8 @@ fn at_file(
         Act::Renames if io == Io::Dup2 => {
             Some(("dup2() gives a descriptor a new file".to_owned(), "use the descriptor that open() gave"))
         }
-        Act::Opens if io == Io::Freopen => {
-            Some(("freopen() gives a stream a new file".to_owned(), "use fopen()"))
+        Act::Moves if io == Io::Freopen && !sites::opens_again_alike(known, point) => {
+            Some(("freopen() opens the stream's file for something else".to_owned(), "use fopen()"))
         }
         _ => None,
     }

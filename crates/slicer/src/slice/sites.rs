@@ -169,6 +169,22 @@ fn purpose(program: &Program, io: Io, call: Id) -> Purpose {
     }
 }
 
+/// Does freopen() open a stream for the same as it was open for, so that what is done with it means the same?
+pub(crate) fn opens_again_alike(known: Known<'_>, point: Point) -> bool {
+    let tree = &known.program.tree;
+    let call = known.graphs[point.0.ix()][point.1].ast;
+    let again = purpose(known.program, Io::Freopen, call);
+    let has_name = tree.arguments(call).first().is_some_and(|name| tree.constant(*name) != Some(0));
+    let files = known.files(point);
+    let alike = |file: &&Object| match file {
+        Object::Open(open) => purpose_of(known.program, known.models, *open) == Some(again),
+        Object::Stdin => again == Purpose::Read,
+        other => matches!(other, Object::Output) && again == Purpose::Output,
+    };
+    let is_one_way = matches!(again, Purpose::Read | Purpose::Output);
+    has_name && is_one_way && !files.is_empty() && files.iter().all(alike)
+}
+
 /// Folders of the system, in which settings and tables lie but nobody's data.
 const FOLDERS_OF_THE_SYSTEM: &[&str] = &["/etc/", "/proc/", "/sys/", "/dev/", "/usr/", "/run/"];
 

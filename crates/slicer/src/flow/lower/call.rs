@@ -110,11 +110,11 @@ impl Walk<'_, '_> {
     fn open_files(&mut self, call: Id, io: Io, model: &Model, arguments: &[Slot], result: Slot) {
         let file = io.file(model).and_then(|n| arguments.get(n)).copied();
         match io {
-            Io::Open | Io::Openat | Io::Creat | Io::Fopen | Io::Freopen => {
+            Io::Open | Io::Openat | Io::Creat | Io::Fopen => {
                 let opened = self.all.memory.whole(Object::Open(call));
                 self.all.points.add(result, opened);
             }
-            Io::Dup | Io::Dup2 | Io::Fdopen | Io::Fileno => {
+            Io::Dup | Io::Dup2 | Io::Fdopen | Io::Fileno | Io::Freopen => {
                 if let Some(file) = file {
                     self.all.points.copy(result, file);
                 }
