@@ -26,6 +26,8 @@ static struct description *description_or_null(int fd)
 static struct description *description_of(int fd)
 {
     struct description *description = description_or_null(fd);
+    if (description == NULL && fd >= 0 && fd < FIRST_HANDLE)
+        foretell_slice_end(); /* a standard one of the program's: all before it was right */
     if (description == NULL)
         foretell_slice_give_up();
     return description;
@@ -38,6 +40,8 @@ static bool is_ours(FILE *stream)
 
 static struct description *description_of_stream(FILE *stream)
 {
+    if (stream == stdin || stream == stdout || stream == stderr)
+        foretell_slice_end();
     if (!is_ours(stream))
         foretell_slice_give_up();
     struct description *description = (struct description *)(void *)stream;

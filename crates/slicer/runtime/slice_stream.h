@@ -146,7 +146,7 @@ int foretell_slice_fprintf(FILE *stream)
     if (is_ours(stream)) {
         struct description *description = description_of_stream(stream);
         if (!description->unreadable)
-            foretell_slice_give_up();
+            foretell_slice_end();
         description->printed = description->written = true;
     }
     return 1;

@@ -276,12 +276,13 @@ fn at_file(
                 );
                 return Some((cause, "keep in memory what the offsets depend on, or write to another file"));
             }
-            if files.contains(&&Object::Output) {
+            // If it may be a file as well, the slice finds out.
+            if files.contains(&&Object::Output) && !files.iter().any(|f| matches!(f, Object::Open(_))) {
                 return Some((format!("{name}() on standard output"), MOVE_OUT));
             }
             None
         }
-        Act::Moves if io == Io::Print && !known.is_output(point) && !prints_if_at_all(known, point) => {
+        Act::Moves if io == Io::Print && !known.is_output(point) && !prints_to_stream(known, point) => {
             Some((
                 format!(
                     "{name}() writes to a file that is also read: how far it moves the offset is not known"
@@ -299,16 +300,14 @@ fn at_file(
     }
 }
 
-/// Does the call print to streams that are open for writing alone, or, where that cannot be told, has the slice the stream
-/// to ask?
-fn prints_if_at_all(known: Known<'_>, point: Point) -> bool {
+/// Does the call print to a stream? Then the slice has it to ask: of one that can be read, too, it does not know afterwards
+/// where it stands, and ends.
+fn prints_to_stream(known: Known<'_>, point: Point) -> bool {
     let tree = &known.program.tree;
-    let to_stream = known.io(point).is_some_and(|(_, model)| {
+    known.io(point).is_some_and(|(_, model)| {
         let call = known.graphs[point.0.ix()][point.1].ast;
         tree.arguments(call).get(model.argument).is_some_and(|stream| tree[*stream].ty.is_pointer())
-    });
-    let is_unclear = |file: &Object| matches!(file, Object::Open(call) if sites::is_unclear(known, *call));
-    to_stream && known.files(point).into_iter().all(|file| known.is_one_way(file) || is_unclear(file))
+    })
 }
 
 /// Is a file handed to somebody who may read it behind our back?

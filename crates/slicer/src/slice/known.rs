@@ -80,11 +80,12 @@ impl<'a> Known<'a> {
             && self.files(point).into_iter().all(|file| self.is_one_way(file))
     }
 
-    /// Is it a file that is read or written, and not both?
+    /// Is it a file that is read or written, and not both? What is written to standard input is not: the program hands
+    /// over what it reads there.
     pub(crate) fn is_one_way(&self, file: &Object) -> bool {
         match file {
             Object::Open(call) => self.one_way.contains(call),
-            other => matches!(other, Object::Output),
+            other => matches!(other, Object::Output | Object::Stdin),
         }
     }
 

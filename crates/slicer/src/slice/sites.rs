@@ -135,11 +135,6 @@ pub(crate) fn one_way(program: &Program, models: &Models) -> BTreeSet<Id> {
     found
 }
 
-/// Is it an open call that does not say what for?
-pub(crate) fn is_unclear(known: Known<'_>, call: Id) -> bool {
-    purpose_of(known.program, known.models, call) == Some(Purpose::Unclear)
-}
-
 /// What a call is for, if it opens a file.
 fn purpose_of(program: &Program, models: &Models, call: Id) -> Option<Purpose> {
     let io = program.tree.callee_name(call).and_then(|name| models.get(name)?.io);
