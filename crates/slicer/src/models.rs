@@ -56,6 +56,8 @@ pub(crate) struct Model {
     pub(crate) io: Option<Io>,
     /// Of a call that prints: which argument is the stream.
     pub(crate) argument: usize,
+    pub(crate) list: Option<usize>,
+    pub(crate) fills: bool,
     pub(crate) unsupported: Option<String>,
 }
 

@@ -9,6 +9,7 @@
 //! flags: FLAG...                   for compiler and front end
 //! vanishes: FUNCTION               the slice must not contain it
 //! says: TEXT                       the translation contains it
+//! only: ARCHITECTURE               elsewhere it is not tested
 //! untouched: FILE                  nothing of it is predicted, and nothing counted
 //! expect: sliced                   in both modes
 //!         sliced in a process      not as a thread
@@ -140,6 +141,9 @@ impl Program {
 
 fn check(name: &str) {
     let program = Program::new(name);
+    if program.header.all("only").iter().any(|architecture| *architecture != std::env::consts::ARCH) {
+        return;
+    }
     let translation = translated(&program.sources, &program.flags);
     let expect = program.header.all("expect")[0];
     let refusals: Vec<String> =
@@ -267,6 +271,6 @@ corpus! {
     changes_rights changes_rights_in_a_helper frees wrapper_of_a_printer
     refused_after_rights refused_variadic refused_asm refused_threads refused_read_after_write refused_one_of_two
     gives_up_unknown gives_up_unusual only_configuration generic common asks_the_program
-    raises_limits reopens standard_streams positions folders_by_descriptor
+    variadic_names raises_limits reopens standard_streams positions folders_by_descriptor
     constant_pointers printed_names library_by_pointer one_wrapper local_tables arguments_in_turn mapped_backward declared_inside
 }

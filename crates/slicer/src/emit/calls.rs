@@ -97,7 +97,12 @@ impl Writer<'_, '_> {
         let mut passed = Vec::new();
         let parameters = emission.known.program.func(func).parameters.len();
         for (number, argument) in tree.arguments(id).iter().enumerate() {
-            if number < parameters && emission.slice.closure.needs_parameter(func, number) {
+            let closure = &emission.slice.closure;
+            let is_needed = match number < parameters {
+                true => closure.needs_parameter(func, number),
+                false => closure.needs_rest(func),
+            };
+            if is_needed {
                 passed.push(self.expression(*argument));
             } else {
                 before.extend(self.effects(*argument));

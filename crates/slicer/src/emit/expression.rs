@@ -311,6 +311,7 @@ impl<'e, 'a> Writer<'e, 'a> {
             }
             Kind::ImplicitInit => "0".to_owned(),
             Kind::CompoundLiteral => format!("({}){}", node.ty.spelled, self.child(child(0))),
+            Kind::VaArg => format!("__builtin_va_arg({}, {})", self.child(child(0)), node.ty.spelled),
             Kind::StatementExpr => self.statement_expression(id),
             Kind::PredefinedName => node.name.clone(),
             _ => {

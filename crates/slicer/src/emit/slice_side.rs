@@ -180,6 +180,10 @@ impl Writer<'_, '_> {
                 parameters.push(declare(&node.ty.spelled, &node.name));
             }
         }
+        let is_pointed_to = emission.known.through_pointers[func.ix()];
+        if emission.slice.closure.needs_rest(func) || function.is_variadic && is_pointed_to {
+            parameters.push("...".to_owned());
+        }
         if parameters.is_empty() {
             parameters.push("void".to_owned());
         }

@@ -328,6 +328,15 @@ impl Resolver<'_> {
         if model.reaches {
             self.reaches(call, effect, &[]);
         }
+        if let Some(n) = model.list {
+            let rest = self.stored_in(at(n));
+            let pointed_to = self.stored_in(&rest);
+            let memory = self.memory_of(&pointed_to);
+            effect.reads.extend(self.memory_of(at(n)));
+            effect.reads.extend(self.memory_of(&rest));
+            effect.reads.extend(&memory);
+            effect.writes.extend(memory.into_iter().filter(|_| model.fills).map(|l| (l, false)));
+        }
         if let Some(io) = model.io {
             if io.act() == Act::Opens {
                 effect.reads.push(self.memory.whole(Object::State(FOLDER.to_owned())));

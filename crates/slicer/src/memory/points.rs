@@ -216,6 +216,13 @@ impl Points {
                 self.copy(cell, *argument);
             }
         }
+        if function.is_variadic {
+            let rest = memory.whole(Object::Rest(func));
+            let cell = self.content(rest);
+            for argument in arguments.iter().skip(function.parameters.len()) {
+                self.copy(cell, *argument);
+            }
+        }
         let home = memory.whole(Object::Result(func));
         let cell = self.content(home);
         self.copy(result, cell);

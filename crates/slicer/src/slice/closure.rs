@@ -141,9 +141,19 @@ impl<'a> Closure<'a> {
         if self.known.through_pointers[func.ix()] || func == self.known.program.main {
             return true;
         }
-        let Some(var) = self.known.program.func(func).parameters.get(number) else { return false };
+        let parameters = &self.known.program.func(func).parameters;
+        if self.needs_rest(func) && number + 1 == parameters.len() {
+            return true; // va_start names it
+        }
+        let Some(var) = parameters.get(number) else { return false };
         let variable = Object::Variable(*var);
         self.at_entry[func.ix()].iter().any(|l| *self.known.memory.what(*l) == variable)
+    }
+
+    /// Are the further arguments of a function needed in the slice?
+    pub(crate) fn needs_rest(&self, func: Func) -> bool {
+        let rest = Object::Rest(func);
+        self.at_entry[func.ix()].iter().any(|l| *self.known.memory.what(*l) == rest)
     }
 
     /// Does the function return anything in the slice? One that is called through pointers keeps its type,
@@ -386,6 +396,13 @@ impl<'a> Closure<'a> {
     /// A location is needed when `func` is entered by this call.
     fn ask_caller(&mut self, point: Point, func: Func, location: Loc) {
         let known = self.known;
+        if *known.memory.what(location) == Object::Rest(func) {
+            let arguments = known.call(point).map_or(0, |call| call.argument_reads.len());
+            // With the last of the others, which the list begins behind.
+            let first = known.program.func(func).parameters.len().saturating_sub(1);
+            (first..arguments).for_each(|number| self.argument(point, number));
+            return;
+        }
         if let Object::Variable(var) = known.memory.what(location)
             && let Scope::Parameter(home, number) = known.program.var(*var).scope
             && home == func

@@ -223,7 +223,9 @@ fn at_step(
                 DECLARE,
             ));
         };
-        if let Some(why) = &model.unsupported {
+        if let Some(why) = &model.unsupported
+            && !makes_followed_list(known, name, point)
+        {
             return Some((format!("{name}(): {why}"), MOVE_OUT));
         }
         if model.output && model.assumed.is_none() && closure.valued.contains(&point) {
@@ -308,6 +310,13 @@ fn prints_to_stream(known: Known<'_>, point: Point) -> bool {
         let call = known.graphs[point.0.ix()][point.1].ast;
         tree.arguments(call).get(model.argument).is_some_and(|stream| tree[*stream].ty.is_pointer())
     })
+}
+
+/// Does the call make a list of arguments of the kind that is followed: one that is passed by its address?
+fn makes_followed_list(known: Known<'_>, name: &str, point: Point) -> bool {
+    let tree = &known.program.tree;
+    let list = tree.arguments(known.graphs[point.0.ix()][point.1].ast).first();
+    name.starts_with("__builtin_va_") && list.is_some_and(|list| tree[*list].ty.is_argument_list())
 }
 
 /// Is a file handed to somebody who may read it behind our back?

@@ -7,6 +7,9 @@ use crate::memory::Object;
 use crate::memory::points::Slot;
 use crate::models::{Io, Model};
 
+/// What makes a list of the further arguments of its function.
+const VA_START: &str = "__builtin_va_start";
+
 impl Walk<'_, '_> {
     pub(super) fn call(&mut self, id: Id) -> Value {
         let tree = &self.all.program.tree;
@@ -82,6 +85,14 @@ impl Walk<'_, '_> {
             return;
         };
         let model: &Model = model;
+        if name == VA_START
+            && let Some(func) = self.func
+            && let Some(list) = arguments.first()
+        {
+            let rest = self.all.memory.whole(Object::Rest(func));
+            let rest = self.all.points.address(rest);
+            self.all.points.store(*list, rest);
+        }
         let heap = model.makes_memory().then(|| self.all.memory.whole(Object::Heap(call)));
         self.all.points.through_library(model, arguments, result, heap);
         if let Some(callback) = &model.calls {

@@ -341,7 +341,7 @@ impl<'s> Solver<'s> {
             Object::Function(func) => {
                 let func = *func;
                 let parameters = self.program.func(func).parameters.iter().map(|p| Object::Variable(*p));
-                for object in parameters.chain([Object::Result(func)]) {
+                for object in parameters.chain([Object::Result(func), Object::Rest(func)]) {
                     let home = self.memory.whole(object);
                     self.cell(home);
                 }
