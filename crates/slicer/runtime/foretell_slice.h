@@ -340,6 +340,7 @@ void foretell_slice_in_turn(int first, ...);
 int foretell_slice_dirfd(void *directory);
 void *foretell_slice_fdopendir(int fd);
 int foretell_slice_closedir(void *directory);
+int foretell_slice_fchdir(int fd);
 
 /* Maps the file read-only, or privately where the program maps it for writing. */
 void *foretell_slice_mmap(void *address, size_t bytes, int protection, int flags, int fd, long long offset);

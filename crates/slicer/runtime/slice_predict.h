@@ -418,6 +418,11 @@ void *foretell_slice_fdopendir(int fd)
     return folder;
 }
 
+int foretell_slice_fchdir(int fd)
+{
+    return fchdir(description_of(fd)->descriptor);
+}
+
 int foretell_slice_closedir(void *directory)
 {
     int place = place_of_folder(directory);

@@ -50,6 +50,7 @@ pub(crate) struct Model {
     pub(crate) asks: Option<String>,
     pub(crate) globals: Vec<String>,
     pub(crate) forward: bool,
+    pub(crate) requests: Vec<i64>,
     pub(crate) stdin: bool,
     pub(crate) calls: Option<Callback>,
     pub(crate) thread: Option<usize>,
@@ -140,6 +141,7 @@ pub(crate) enum Io {
     Munmap,
     Dirfd,
     Fdopendir,
+    Fchdir,
 }
 
 /// What a call does to an open file.
@@ -196,7 +198,8 @@ impl Io {
             | Self::Fileno
             | Self::Mmap
             | Self::Dirfd
-            | Self::Fdopendir => Act::Renames,
+            | Self::Fdopendir
+            | Self::Fchdir => Act::Renames,
             Self::Munmap => Act::Nothing,
         }
     }
@@ -239,6 +242,7 @@ impl Io {
             | Self::Clearerr
             | Self::Dirfd
             | Self::Fdopendir
+            | Self::Fchdir
             | Self::Fileno => Some(0),
             Self::Ungetc => Some(1),
             Self::Freopen | Self::Fgets | Self::Getline => Some(2),
@@ -332,6 +336,7 @@ impl Io {
             Self::Munmap => "munmap",
             Self::Dirfd => "dirfd",
             Self::Fdopendir => "fdopendir",
+            Self::Fchdir => "fchdir",
         }
     }
 

@@ -297,8 +297,10 @@ impl Writer<'_, '_> {
             if tree.constant(*argument) == Some(0) {
                 continue;
             }
+            // A cast says nothing of how much there is.
             let bare = tree.uncast(*argument);
-            let text = self.expression(*argument);
+            let is_place = tree[bare].ty.is_array() || tree[bare].ty.is_pointer();
+            let text = self.expression(if is_place { bare } else { *argument });
             // The name of an array stands for all of it.
             let bytes = if tree[bare].ty.is_array() {
                 format!("sizeof({text})")

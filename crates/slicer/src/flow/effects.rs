@@ -341,6 +341,11 @@ impl Resolver<'_> {
             if io.act() == Act::Opens {
                 effect.reads.push(self.memory.whole(Object::State(FOLDER.to_owned())));
             }
+            if io == Io::Fchdir {
+                let folder = self.memory.whole(Object::State(FOLDER.to_owned()));
+                effect.reads.push(folder);
+                effect.writes.push((folder, false));
+            }
             for n in io.reads() {
                 effect.reads.extend(self.memory_of(at(*n)));
             }

@@ -271,7 +271,9 @@ impl<'a> Closure<'a> {
         }
         call.externals.iter().any(|name| match known.models.get(name) {
             None => true,
-            Some(model) if model.limits => false,
+            Some(model) if model.io.is_none() && known.is_told(point, model) => {
+                model.writes.contains(&number)
+            }
             Some(model) => match model.io {
                 None => !model.output || model.assumes_argument(number),
                 Some(_) if known.is_output(point) => model.assumes_argument(number),

@@ -225,6 +225,7 @@ fn at_step(
         };
         if let Some(why) = &model.unsupported
             && !makes_followed_list(known, name, point)
+            && !known.is_told(point, model)
         {
             return Some((format!("{name}(): {why}"), MOVE_OUT));
         }

@@ -97,10 +97,18 @@ impl<'a> Known<'a> {
         targets.into_iter().flatten().map(|l| self.memory.what(*l)).collect()
     }
 
+    /// Does the program tell the slice what this function does here?
+    pub(crate) fn is_told(&self, point: Point, model: &Model) -> bool {
+        let tree = &self.program.tree;
+        let request = || tree.constant(*tree.arguments(self.graphs[point.0.ix()][point.1].ast).get(1)?);
+        model.forward || !model.requests.is_empty() && request().is_some_and(|r| model.requests.contains(&r))
+    }
+
     /// Must the program hand the result of this call to the slice?
     pub(crate) fn is_forwarded(&self, point: Point) -> bool {
         let Some(call) = self.call(point) else { return false };
-        if self.models_of(call).iter().any(|m| m.forward) || self.asked.contains(&point) && !self.ends(point)
+        if self.models_of(call).iter().any(|m| self.is_told(point, m))
+            || self.asked.contains(&point) && !self.ends(point)
         {
             return true;
         }
