@@ -240,6 +240,37 @@ fn pointers_to_hundreds_of_places_are_predicted() {
     });
 }
 
+/// One unit in two programs, of which one opens another file before: what its slices are is the same, and so is its text.
+#[test]
+fn a_unit_of_two_programs_is_the_same_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let shared = "#include <stdio.h>\n#include <time.h>\nunsigned sum_of(const char *name)\n{\n    \
+                  FILE *file = fopen(name, \"r\");\n    unsigned char byte = 0;\n    unsigned sum = 0;\n    \
+                  for (long at = time(NULL) % 7; file && at < 9; at++)\n        \
+                  if (fseek(file, at * 8192, SEEK_SET) == 0 && fread(&byte, 1, 1, file) == 1)\n            \
+                  sum += byte;\n    if (file)\n        fclose(file);\n    return sum;\n}\n";
+    let main = |more: &str| {
+        format!(
+            "#include <stdio.h>\n#include <time.h>\nunsigned sum_of(const char *name);\n\
+             int main(int argc, char **argv)\n{{\n    char part[4096];\n    FILE *own;\n{more}    \
+             printf(\"%u\\n\", argc > 1 ? sum_of(argv[1]) : 0);\n    return 0;\n}}\n"
+        )
+    };
+    let own = "    own = fopen(\"own\", \"r\");\n    for (long at = time(NULL) % 3; own && at < 9; at++)\n        \
+               if (fseek(own, at * 9999, SEEK_SET) || fread(part, 1, sizeof part, own) == 0)\n            \
+               break;\n";
+    let text = |name: &str, more: &str| {
+        let paths = [folder.path().join(name), folder.path().join("shared.c")];
+        fs::write(&paths[0], main(more)).unwrap();
+        fs::write(&paths[1], shared).unwrap();
+        let translation = translated(&paths, &[]);
+        assert!(translation.prefetches(), "{:?}", translation.refusals);
+        assert!(translation.files[1].contains("foretell_receive("), "{}", translation.files[1]);
+        translation.files[1].clone()
+    };
+    assert_eq!(text("one.c", ""), text("two.c", own));
+}
+
 /// A test for each program, and one that no program was forgotten.
 macro_rules! corpus {
     ($($name:ident)*) => {

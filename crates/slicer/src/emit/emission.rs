@@ -10,7 +10,11 @@ use crate::models::Io;
 use crate::slice::Slice;
 use crate::slice::judge::Verdict;
 use crate::slice::known::Known;
+use crate::slice::numbers;
 use crate::slice::sites::copied_bytes;
+
+/// The largest number of a channel; larger ones are the runtime's.
+const MOST_CHANNELS: u32 = i32::MAX as u32;
 
 /// What both sides need to know.
 pub(super) struct Emission<'a> {
@@ -60,7 +64,9 @@ impl<'a> Emission<'a> {
         }
         let forwarded = |p: &Point| known.is_forwarded(*p) && slice.closure.keeps(*p);
         let points: Vec<Point> = slice.closure.points().into_iter().filter(forwarded).collect();
-        let channels = points.into_iter().enumerate().map(|(n, p)| (p, n as u32 + 1)).collect();
+        let calls: Vec<Id> = points.iter().map(|(func, step)| known.graphs[func.ix()][*step].ast).collect();
+        let channels = numbers::of_calls(known.program, &calls, MOST_CHANNELS);
+        let channels = points.into_iter().zip(channels).collect();
         let mut emission = Self {
             slice,
             known,

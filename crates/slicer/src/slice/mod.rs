@@ -17,10 +17,12 @@ mod given_up;
 mod giving_up;
 pub(crate) mod judge;
 pub(crate) mod known;
+pub(crate) mod numbers;
 mod of_sites;
 pub(crate) mod sites;
 mod ways;
 
+use crate::ast::Id;
 use crate::ast::program::Func;
 use crate::flow::{Callee, Point, What};
 use crate::memory::Object;
@@ -61,13 +63,17 @@ impl Slice<'_> {
 /// must stay cheap: a comparison of a result and what leads there.
 const MOST_STEPS_TO_END: usize = 24;
 
+/// The largest number of a site that the runtime follows (`SITES` of slice_state.h).
+const MOST_SITES: u32 = 4095;
+
 /// Makes the slice.
 fn make(known: Known<'_>, choice: Choice) -> Slice<'_> {
     let Choice { sites: found, mut verdicts, chosen } = choice;
     let closure = close(known, &found, &chosen);
     // A call may work on a file of a refused site and on one that is not: then neither can be predicted.
-    for (rank, number) in chosen.iter().enumerate() {
-        verdicts[*number] = Verdict::Sliced(rank as u32 + 1);
+    let calls: Vec<Id> = chosen.iter().map(|number| found[*number].call).collect();
+    for (number, site) in chosen.iter().zip(numbers::of_calls(known.program, &calls, MOST_SITES)) {
+        verdicts[*number] = Verdict::Sliced(site);
     }
     let fixed = callers::fixed_parameters(known);
     for (number, site) in found.iter().enumerate() {
