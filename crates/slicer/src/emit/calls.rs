@@ -258,9 +258,16 @@ impl Writer<'_, '_> {
         for (place, bytes) in parts {
             said.push(pass(&place, &bytes, self.voice));
         }
-        if result != "void"
-            && (self.voice == Voice::Program || emission.slice.closure.valued.contains(&point))
-        {
+        // A statement of its own has no use for it.
+        let kind_of = |id: Option<Id>| id.map(|id| tree[id].kind);
+        let parent = tree[id].parent;
+        let is_statement = kind_of(parent) == Some(Kind::Compound)
+            && kind_of(parent.and_then(|parent| tree[parent].parent)) != Some(Kind::StatementExpr);
+        let is_used = match self.voice {
+            Voice::Program => !is_statement,
+            Voice::Slice => emission.slice.closure.valued.contains(&point),
+        };
+        if result != "void" && is_used {
             said.push("foretell_value;".to_owned());
         }
         format!("__extension__({{ {} }})", said.join(" "))
