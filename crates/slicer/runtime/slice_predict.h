@@ -470,6 +470,8 @@ long long foretell_slice_lseek(int fd, long long offset, int whence)
 int foretell_slice_fstat(int fd, struct stat *status)
 {
     struct description *description = description_of(fd);
+    if (description->printed)
+        foretell_slice_end();
     *status = description->status;
     if (S_ISREG(status->st_mode))
         status->st_size = description->size;
@@ -515,6 +517,8 @@ static long long there(struct description *description, size_t bytes, long long 
 {
     if (description->unpredictable && !S_ISDIR(description->status.st_mode))
         foretell_slice_give_up();
+    if (description->printed && !description->unreadable)
+        foretell_slice_end();
     if (offset < 0) {
         errno = EINVAL;
         return -1;

@@ -41,8 +41,27 @@ FILE *foretell_slice_freopen(const char *path, const char *mode, FILE *stream)
     return stream;
 }
 
+/* A stream of a file that the program alone has, as one that is made for the time being (mkstemp(3)): it is written and
+ * closed. What is read from it the program hands over, where that can be told from reads of other files. */
+static FILE *stream_elsewhere(void)
+{
+    struct description *description = calloc(1, sizeof *description);
+    if (description == NULL)
+        foretell_slice_give_up();
+    description->magic = DESCRIPTION;
+    description->descriptor = -1;
+    description->status.st_mode = S_IFREG | 0600;
+    description->written = description->printed = true;
+    description->handle = new_handle(description, FIRST_HANDLE);
+    if (description->handle < 0)
+        foretell_slice_give_up();
+    return (FILE *)(void *)description;
+}
+
 FILE *foretell_slice_fdopen(int fd, const char *mode)
 {
+    if (fd >= HANDLES)
+        return stream_elsewhere();
     struct description *description = description_of(fd);
     (void)mode;
     description->handle = fd;
@@ -145,7 +164,7 @@ int foretell_slice_fprintf(FILE *stream)
 {
     if (is_ours(stream)) {
         struct description *description = description_of_stream(stream);
-        if (!description->unreadable)
+        if (!description->unreadable && !description->printed)
             foretell_slice_end();
         description->printed = description->written = true;
     }
