@@ -5,6 +5,7 @@
  *   slice_state.h    what both sides share: open files, predictions, the channel, stop and end
  *   slice_trace.h    FORETELL_SLICE_TRACE: both sequences of accesses, a line each
  *   slice_real.h     the program's side: do the call, count it, compare it with the prediction
+ *   slice_mapped.h   the same of mapped memory
  *   slice_service.h  disclosing to the service, if there is one
  *   slice_device.h   where the slice's files lie, and what the device there is like
  *   slice_queue.h    the prefetch queue: which request is served when, and how
@@ -70,6 +71,7 @@
 #include "slice_state.h"
 #include "slice_trace.h"
 #include "slice_real.h"
+#include "slice_mapped.h"
 #include "slice_service.h"
 #include "slice_device.h"
 #include "slice_queue.h"

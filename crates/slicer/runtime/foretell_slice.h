@@ -110,6 +110,10 @@ void foretell_slice_give_up(void) __attribute__((noreturn));
  * who the program is or what it may do, that end it, or make it another one. */
 void foretell_slice_leave(void);
 
+/* Program: has changed a limit of resources; ends the slice likewise if one is lower than it was. Until it has been told
+ * the result, the slice waits. */
+void foretell_slice_limited(void);
+
 /* Slice: frees memory that the slice has allocated. */
 void foretell_slice_free(void *memory);
 
@@ -146,7 +150,7 @@ ssize_t foretell_real_readv(int fd, const struct iovec *parts, int count);
 ssize_t foretell_real_preadv(int fd, const struct iovec *parts, int count, long long offset);
 
 FILE *foretell_real_fopen(unsigned site, const char *path, const char *mode);
-FILE *foretell_real_freopen(unsigned site, const char *path, const char *mode, FILE *stream);
+FILE *foretell_real_freopen(const char *path, const char *mode, FILE *stream);
 FILE *foretell_real_fdopen(int fd, const char *mode);
 int foretell_real_fclose(FILE *stream);
 int foretell_real_ungetc(int byte, FILE *stream);
@@ -157,6 +161,8 @@ int foretell_real_vfscanf(FILE *stream, const char *format, va_list arguments)
 int foretell_real_fseek(FILE *stream, long offset, int whence);
 int foretell_real_fseeko(FILE *stream, long long offset, int whence);
 void foretell_real_rewind(FILE *stream);
+/* After fsetpos(3): the stream may stand anywhere. */
+void foretell_real_moved(FILE *stream);
 
 void *foretell_real_mmap(void *address, size_t bytes, int protection, int flags, int fd, long long offset);
 int foretell_real_munmap(void *address, size_t bytes);
@@ -305,7 +311,8 @@ ssize_t foretell_slice_pwrite(int fd, size_t bytes, long long offset);
 int foretell_slice_ftruncate(int fd, long long bytes);
 
 FILE *foretell_slice_fopen(unsigned site, const char *path, const char *mode);
-FILE *foretell_slice_freopen(unsigned site, const char *path, const char *mode, FILE *stream);
+/* The stream stays the same, and the new file counts as one of the site that the old one was opened at. */
+FILE *foretell_slice_freopen(const char *path, const char *mode, FILE *stream);
 FILE *foretell_slice_fdopen(int fd, const char *mode);
 int foretell_slice_fclose(FILE *stream);
 int foretell_slice_fseek(FILE *stream, long offset, int whence);
@@ -313,6 +320,9 @@ int foretell_slice_fseeko(FILE *stream, long long offset, int whence);
 void foretell_slice_rewind(FILE *stream);
 long foretell_slice_ftell(FILE *stream);
 long long foretell_slice_ftello(FILE *stream);
+/* The slice keeps its offset in what its program calls a position. */
+int foretell_slice_fgetpos(FILE *stream, void *position);
+int foretell_slice_fsetpos(FILE *stream, const void *position);
 int foretell_slice_feof(FILE *stream);
 int foretell_slice_ferror(FILE *stream);
 void foretell_slice_clearerr(FILE *stream);
@@ -324,10 +334,13 @@ int foretell_slice_fprintf(FILE *stream);
 /* Does nothing. Its arguments are computed in the order in which the compiler does this in calls. */
 void foretell_slice_in_turn(int first, ...);
 
-/* Directories: the slice calls opendir, readdir and closedir themselves, on directories of its own (a
- * DIR pointer holds no offset of the program's). This is for the descriptor of one (a DIR *), to be given
- * to foretell_slice_openat. */
+/* Directories: the slice calls opendir and readdir themselves, on directories of its own (a DIR pointer holds no
+ * offset of the program's). These are for the descriptor of one (a DIR *), which may be given to
+ * foretell_slice_openat, and is closed with it. */
 int foretell_slice_dirfd(void *directory);
+void *foretell_slice_fdopendir(int fd);
+int foretell_slice_closedir(void *directory);
+int foretell_slice_fchdir(int fd);
 
 /* Maps the file read-only, or privately where the program maps it for writing. */
 void *foretell_slice_mmap(void *address, size_t bytes, int protection, int flags, int fd, long long offset);

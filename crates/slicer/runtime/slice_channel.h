@@ -101,6 +101,9 @@ struct message {
     unsigned channel, bytes;
 };
 
+/* In place of a value: here the slice ends. */
+#define CHANNEL_OF_THE_END UINT_MAX
+
 /* Messages take whole multiples of their header's size, so that a header never wraps around. */
 static unsigned long long room_of(size_t bytes)
 {
@@ -127,6 +130,10 @@ void foretell_send(unsigned channel, const void *value, size_t bytes)
         return;
     unsigned long long sent = atomic_load(&shared->channel_sent), needed = room_of(bytes);
     uint64_t since = 0;
+    if (value == NULL) {
+        bytes = 0; /* where the call would have written, had it been told to */
+        needed = room_of(0);
+    }
     if (bytes > FORETELL_MESSAGE_BYTES) {
         stop(OVERFLOWED);
         return;
@@ -147,7 +154,8 @@ void foretell_send(unsigned channel, const void *value, size_t bytes)
     }
     struct message message = {channel, (unsigned)bytes};
     copy_in(sent, &message, sizeof message);
-    copy_in(sent + sizeof message, value, bytes);
+    if (bytes > 0)
+        copy_in(sent + sizeof message, value, bytes);
     atomic_store(&shared->channel_sent, sent + needed);
     wake_slice();
 }
@@ -159,9 +167,12 @@ size_t foretell_receive(unsigned channel, void *value, size_t room)
     leave_if_over();
     wait_for_word(&shared->channel_sent, received + 1);
     copy_out(&message, received, sizeof message);
+    if (message.channel == CHANNEL_OF_THE_END)
+        foretell_slice_end();
     if (message.channel != channel)
         foretell_slice_give_up();
-    copy_out(value, received + sizeof message, message.bytes < room ? message.bytes : room);
+    if (value != NULL && message.bytes > 0)
+        copy_out(value, received + sizeof message, message.bytes < room ? message.bytes : room);
     atomic_store(&shared->channel_received, received + room_of(message.bytes));
     return message.bytes;
 }

@@ -59,6 +59,9 @@ struct description {
     bool printed;        /* and none of how much was written, nor of the offset after that */
     bool at_end, failed; /* feof, ferror */
     unsigned long long key; /* of the slot, when it was ours */
+    unsigned site;          /* that a file is of which is opened by freopen */
+    bool is_replaced;       /* freopen has given its stream another file, or none */
+    struct description *replacement;
     bool left_behind;       /* by the program, which needs nothing of it any more */
     unsigned long long accesses_left_behind;
     uint64_t fetch_begun_ns;

@@ -26,6 +26,8 @@ static struct description *description_or_null(int fd)
 static struct description *description_of(int fd)
 {
     struct description *description = description_or_null(fd);
+    if (description == NULL && fd >= 0 && fd < FIRST_HANDLE)
+        foretell_slice_end(); /* a standard one of the program's: all before it was right */
     if (description == NULL)
         foretell_slice_give_up();
     return description;
@@ -38,9 +40,16 @@ static bool is_ours(FILE *stream)
 
 static struct description *description_of_stream(FILE *stream)
 {
+    if (stream == stdin || stream == stdout || stream == stderr)
+        foretell_slice_end();
     if (!is_ours(stream))
         foretell_slice_give_up();
-    return (struct description *)(void *)stream;
+    struct description *description = (struct description *)(void *)stream;
+    if (!description->is_replaced)
+        return description;
+    if (description->replacement == NULL)
+        foretell_slice_give_up();
+    return description->replacement;
 }
 
 /* ---- predictions ---- */
@@ -195,6 +204,9 @@ static int open_for_reading(int directory, const char *path, int flags, const st
 {
     struct stat status;
     int fd = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (flags & (O_DIRECTORY | O_NOFOLLOW)));
+    /* Limits are the slice's own, and the program may have raised its. */
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+        foretell_slice_give_up();
     if (fd < 0)
         return -1;
     /* Another file in the meantime, a pipe or a device, perhaps under the number that the file had. */
@@ -274,6 +286,7 @@ static int open_file(unsigned site, int directory, const char *path, int flags)
         foretell_slice_give_up();
     description->handle = handle;
     if (has_size && number != 0) {
+        description->site = site;
         uint64_t nap_ns = NAP_NS;
         enum slot slot;
         while ((slot = slot_of(site, number, true, &description->slot)) == SLOT_NONE_LEFT) {
@@ -340,16 +353,84 @@ int foretell_slice_dup2(int fd, int to)
     return to;
 }
 
+/* Folders whose descriptors the slice has a number for. Of others the number stays taken when the folder is closed. */
+#define FOLDERS 256
+
+static struct {
+    void *folder; /* NULL: free */
+    int handle;
+} folders[FOLDERS];
+
+/* The place of a folder, or one that is free; -1 if there is none. */
+static int place_of_folder(const void *folder)
+{
+    int free_place = -1;
+    for (int place = 0; place < FOLDERS; place++) {
+        if (folders[place].folder == folder)
+            return place;
+        if (folders[place].folder == NULL && free_place < 0)
+            free_place = place;
+    }
+    return free_place;
+}
+
+static int copy_of_descriptor(int fd)
+{
+    return fcntl(fd, F_DUPFD_CLOEXEC, shares_descriptors ? LOWEST_DESCRIPTOR : 0);
+}
+
 int foretell_slice_dirfd(void *directory)
 {
+    int place = place_of_folder(directory);
+    if (place >= 0 && folders[place].folder != NULL)
+        return folders[place].handle;
     struct description *description = calloc(1, sizeof *description);
     if (description == NULL)
         foretell_slice_give_up();
     description->magic = DESCRIPTION;
-    description->descriptor = fcntl(dirfd(directory), F_DUPFD_CLOEXEC, shares_descriptors ? LOWEST_DESCRIPTOR : 0);
+    description->descriptor = copy_of_descriptor(dirfd(directory));
     description->unpredictable = true;
     fstat(description->descriptor, &description->status);
-    return new_handle(description, FIRST_HANDLE);
+    int handle = new_handle(description, FIRST_HANDLE);
+    if (handle < 0)
+        foretell_slice_give_up();
+    if (place >= 0) {
+        folders[place].folder = directory;
+        folders[place].handle = handle;
+    }
+    return handle;
+}
+
+void *foretell_slice_fdopendir(int fd)
+{
+    struct description *description = description_of(fd);
+    if (!S_ISDIR(description->status.st_mode)) {
+        errno = ENOTDIR;
+        return NULL;
+    }
+    int copy = description->descriptor >= 0 ? copy_of_descriptor(description->descriptor) : -1;
+    DIR *folder = copy >= 0 ? fdopendir(copy) : NULL;
+    int place = folder != NULL ? place_of_folder(folder) : -1;
+    if (place < 0)
+        foretell_slice_give_up();
+    folders[place].folder = folder;
+    folders[place].handle = fd;
+    return folder;
+}
+
+int foretell_slice_fchdir(int fd)
+{
+    return fchdir(description_of(fd)->descriptor);
+}
+
+int foretell_slice_closedir(void *directory)
+{
+    int place = place_of_folder(directory);
+    if (place >= 0 && folders[place].folder != NULL) {
+        folders[place].folder = NULL;
+        foretell_slice_close(folders[place].handle);
+    }
+    return closedir(directory);
 }
 
 /* ---- descriptors ---- */
@@ -389,6 +470,8 @@ long long foretell_slice_lseek(int fd, long long offset, int whence)
 int foretell_slice_fstat(int fd, struct stat *status)
 {
     struct description *description = description_of(fd);
+    if (description->printed)
+        foretell_slice_end();
     *status = description->status;
     if (S_ISREG(status->st_mode))
         status->st_size = description->size;
@@ -434,6 +517,8 @@ static long long there(struct description *description, size_t bytes, long long 
 {
     if (description->unpredictable && !S_ISDIR(description->status.st_mode))
         foretell_slice_give_up();
+    if (description->printed && !description->unreadable)
+        foretell_slice_end();
     if (offset < 0) {
         errno = EINVAL;
         return -1;

@@ -375,17 +375,21 @@ FILE *foretell_real_fopen(unsigned site, const char *path, const char *mode)
     return stream;
 }
 
-FILE *foretell_real_freopen(unsigned site, const char *path, const char *mode, FILE *stream)
+FILE *foretell_real_freopen(const char *path, const char *mode, FILE *stream)
 {
-    if (path == NULL)
+    struct stat status;
+    struct real_file *file = real_stream(stream);
+    bool has_size = file != NULL && fstat(fileno(stream), &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode));
+    unsigned site = has_size ? site_of(file->slot) : FORETELL_UNTRACKED;
+    set_cold(stream);
+    if (path == NULL) /* there the slice gives up */
         return freopen(path, mode, stream);
     forget_descriptor(fileno(stream));
-    set_cold(stream);
-    bool counted = counting();
-    unsigned number = counted ? next_open(real_opens, site) : 0;
+    unsigned number = next_open(real_opens, site);
+    uint64_t begun_ns = number != 0 ? begin_open() : 0;
     FILE *again = freopen(path, mode, stream);
-    if (counted)
-        opened(site, number, path, again != NULL ? fileno(again) : -1);
+    opened(site, number, path, again != NULL ? fileno(again) : -1);
+    end_open(begun_ns);
     return again;
 }
 
@@ -614,98 +618,10 @@ void foretell_real_rewind(FILE *stream)
     }
 }
 
-/* ---- mapped memory ---- */
-
-static struct mapping *add_mapping(struct mapping *mappings, void *begin, size_t bytes, long long offset, void *owner)
+void foretell_real_moved(FILE *stream)
 {
-    for (struct mapping *mapping = mappings; mapping < mappings + MAPPINGS; mapping++) {
-        if (mapping->owner == NULL) {
-            *mapping = (struct mapping){begin, (const char *)begin + bytes, offset, {0, 0}, owner};
-            return mapping;
-        }
-    }
-    return NULL;
-}
-
-/* The mapping that an address lies in. Places are taken from the first on: behind one that was never taken is none. */
-static struct mapping *find_mapping(struct mapping *mappings, const void *address)
-{
-    for (struct mapping *mapping = mappings; mapping < mappings + MAPPINGS && mapping->begin != NULL; mapping++)
-        if (mapping->owner != NULL && (const char *)address >= mapping->begin && (const char *)address < mapping->end)
-            return mapping;
-    return NULL;
-}
-
-/* The window of the last counted access, as the inline check sees it; everything, when nothing is counted. */
-struct foretell_window foretell_mapped_window = {SIZE_MAX, FORETELL_LEAST_WINDOW};
-
-static void show_window(size_t begin, size_t bytes)
-{
-    __atomic_store_n(&foretell_mapped_window.begin, SIZE_MAX, __ATOMIC_RELAXED);
-    __atomic_store_n(&foretell_mapped_window.bytes, bytes, __ATOMIC_RELAXED);
-    __atomic_store_n(&foretell_mapped_window.begin, begin, __ATOMIC_RELAXED);
-}
-
-/* Is a mapping in memory, as far as a few samples tell? The kernel only answers for files that the program might
- * write (mincore(2)), and says yes for others. */
-#define RESIDENT_SAMPLES 32
-
-static bool is_resident(const void *begin, size_t bytes)
-{
-    int saved = errno;
-    size_t page = (size_t)page_bytes(), pages = (bytes + page - 1) / page;
-    unsigned char there = 1;
-    for (size_t i = 0; i < RESIDENT_SAMPLES && (there & 1) != 0; i++)
-        if (mincore((char *)(uintptr_t)begin + i * pages / RESIDENT_SAMPLES * page, 1, &there) != 0)
-            there = 1;
-    errno = saved;
-    return (there & 1) != 0;
-}
-
-void *foretell_real_mmap(void *address, size_t bytes, int protection, int flags, int fd, long long offset)
-{
-    void *begin = mmap(address, bytes, protection, flags, fd, offset);
-    struct real_file *file = begin != MAP_FAILED && !(flags & MAP_ANONYMOUS) ? real_file(fd) : NULL;
-    if (file != NULL) {
-        if (add_mapping(real_mappings, begin, bytes, offset, file) != NULL)
-            atomic_fetch_add(&file->references, 1);
-        else
-            stop(OVERFLOWED);
-        show_window(SIZE_MAX, FORETELL_LEAST_WINDOW);
-        if (atomic_load(&unstarted) != 0 && !is_resident(begin, bytes))
-            start_late();
-    }
-    return begin;
-}
-
-int foretell_real_munmap(void *address, size_t bytes)
-{
-    struct mapping *mapping = counting() ? find_mapping(real_mappings, address) : NULL;
-    if (mapping != NULL && mapping->begin == (const char *)address) {
-        struct real_file *file = mapping->owner;
-        mapping->owner = NULL;
-        show_window(SIZE_MAX, FORETELL_LEAST_WINDOW);
-        let_go(file);
-    }
-    return munmap(address, bytes);
-}
-
-void *foretell_counted_access(const void *address, size_t bytes)
-{
-    struct mapping *mapping = counting() ? find_mapping(real_mappings, address) : NULL;
-    if (mapping == NULL) {
-        if (!counting())
-            show_window(0, SIZE_MAX);
-        return (void *)(uintptr_t)address;
-    }
-    long long offset = mapping->offset + ((const char *)address - mapping->begin);
-    if (leaves(&mapping->window, offset, (long long)bytes)) {
-        uint64_t begun_ns = begin_access(mapping->owner);
-        volatile const char *touched = address;
-        (void)*touched; /* the fault is the access */
-        end_access(mapping->owner, begun_ns, offset, (long long)bytes);
-    }
-    show_window((size_t)mapping->begin + (size_t)(mapping->window.begin - mapping->offset),
-                (size_t)(mapping->window.end - mapping->window.begin));
-    return (void *)(uintptr_t)address;
+    struct real_file *file = real_stream(stream);
+    set_cold(stream);
+    if (file != NULL)
+        ask_position(file, stream);
 }

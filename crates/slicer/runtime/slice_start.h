@@ -428,6 +428,35 @@ void foretell_slice_leave(void)
     errno = saved;
 }
 
+/* The limits of getrlimit(2), as they were when the slice began or the program changed them last. */
+static struct rlimit limits[RLIM_NLIMITS];
+
+static void remember_limits(void)
+{
+    for (int resource = 0; resource < RLIM_NLIMITS; resource++)
+        getrlimit((__rlimit_resource_t)resource, &limits[resource]);
+}
+
+void foretell_slice_limited(void)
+{
+    int saved = errno;
+    bool lower = false;
+    if (!counting())
+        return;
+    for (int resource = 0; resource < RLIM_NLIMITS; resource++) {
+        struct rlimit now;
+        if (getrlimit((__rlimit_resource_t)resource, &now) == 0)
+            lower = lower || now.rlim_cur < limits[resource].rlim_cur || now.rlim_max < limits[resource].rlim_max;
+    }
+    if (lower) {
+        foretell_send(CHANNEL_OF_THE_END, "", 1); /* the slice waits for what the call gave */
+        foretell_slice_leave();
+    } else {
+        remember_limits();
+    }
+    errno = saved;
+}
+
 static void write_stats(void)
 {
     static const char *const reasons[] = {"", "diverged", "overflowed", "gave up", "faulted", "behind", "left"};
@@ -490,6 +519,7 @@ static void start_as(bool as_thread, void (*slice)(int, char **, char **), int a
         return;
     shared = both;
     in_program = one;
+    remember_limits();
     start.program = getpid();
     slice_is_thread = as_thread;
     start.slice = slice;

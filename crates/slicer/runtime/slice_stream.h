@@ -11,14 +11,57 @@ FILE *foretell_slice_fopen(unsigned site, const char *path, const char *mode)
     return stream_of(open_file(site, AT_FDCWD, path, flags_of_mode(mode)));
 }
 
-FILE *foretell_slice_freopen(unsigned site, const char *path, const char *mode, FILE *stream)
+/* Would fopen(3) open it, as far as can be told without doing it? */
+static bool may_open(const char *path, const char *mode)
 {
-    foretell_slice_fclose(stream);
-    return foretell_slice_fopen(site, path, mode);
+    int flags = flags_of_mode(mode);
+    int access = (flags & O_ACCMODE) == O_RDONLY ? R_OK : (flags & O_ACCMODE) == O_WRONLY ? W_OK : R_OK | W_OK;
+    return faccessat(AT_FDCWD, path, access, AT_EACCESS) == 0 || (errno == ENOENT && (flags & O_CREAT) != 0);
+}
+
+FILE *foretell_slice_freopen(const char *path, const char *mode, FILE *stream)
+{
+    if (path == NULL)
+        foretell_slice_give_up();
+    /* A standard stream: what is read from it the program hands over. */
+    if (!is_ours(stream))
+        return may_open(path, mode) ? stream : NULL;
+    /* The first file of a stream stays what the stream is known by, until it is closed. */
+    struct description *first = (struct description *)(void *)stream, *last = description_of_stream(stream);
+    unsigned site = last->site;
+    if (!first->is_replaced)
+        first->references++;
+    foretell_slice_close(last->handle);
+    first->is_replaced = true;
+    first->replacement = NULL;
+    int handle = open_file(site, AT_FDCWD, path, flags_of_mode(mode));
+    if (handle < 0)
+        return NULL;
+    first->replacement = handles[handle];
+    return stream;
+}
+
+/* A stream of a file that the program alone has, as one that is made for the time being (mkstemp(3)): it is written and
+ * closed. What is read from it the program hands over, where that can be told from reads of other files. */
+static FILE *stream_elsewhere(void)
+{
+    struct description *description = calloc(1, sizeof *description);
+    if (description == NULL)
+        foretell_slice_give_up();
+    description->magic = DESCRIPTION;
+    description->descriptor = -1;
+    description->status.st_mode = S_IFREG | 0600;
+    description->written = description->printed = true;
+    description->handle = new_handle(description, FIRST_HANDLE);
+    if (description->handle < 0)
+        foretell_slice_give_up();
+    return (FILE *)(void *)description;
 }
 
 FILE *foretell_slice_fdopen(int fd, const char *mode)
 {
+    if (fd >= HANDLES)
+        return stream_elsewhere();
     struct description *description = description_of(fd);
     (void)mode;
     description->handle = fd;
@@ -27,7 +70,14 @@ FILE *foretell_slice_fdopen(int fd, const char *mode)
 
 int foretell_slice_fclose(FILE *stream)
 {
-    return is_ours(stream) ? foretell_slice_close(description_of_stream(stream)->handle) : 0;
+    if (!is_ours(stream))
+        return 0;
+    struct description *first = (struct description *)(void *)stream;
+    bool is_replaced = first->is_replaced;
+    int result = foretell_slice_close(description_of_stream(stream)->handle);
+    if (is_replaced)
+        release(first);
+    return result;
 }
 
 int foretell_slice_fseeko(FILE *stream, long long offset, int whence)
@@ -62,6 +112,20 @@ long long foretell_slice_ftello(FILE *stream)
 long foretell_slice_ftell(FILE *stream)
 {
     return (long)foretell_slice_ftello(stream);
+}
+
+int foretell_slice_fgetpos(FILE *stream, void *position)
+{
+    long long offset = foretell_slice_ftello(stream);
+    memcpy(position, &offset, sizeof offset);
+    return 0;
+}
+
+int foretell_slice_fsetpos(FILE *stream, const void *position)
+{
+    long long offset;
+    memcpy(&offset, position, sizeof offset);
+    return foretell_slice_fseeko(stream, offset, SEEK_SET);
 }
 
 int foretell_slice_feof(FILE *stream)
@@ -100,8 +164,8 @@ int foretell_slice_fprintf(FILE *stream)
 {
     if (is_ours(stream)) {
         struct description *description = description_of_stream(stream);
-        if (!description->unreadable)
-            foretell_slice_give_up();
+        if (!description->unreadable && !description->printed)
+            foretell_slice_end();
         description->printed = description->written = true;
     }
     return 1;
@@ -135,7 +199,7 @@ int foretell_prefetch_getc(FILE *stream)
 {
     struct description *description = (struct description *)(void *)stream;
     /* Most characters lie in the pages of the last access. */
-    if (is_ours(stream) && !description->unpredictable && !description->unreadable &&
+    if (is_ours(stream) && !description->is_replaced && !description->unpredictable && !description->unreadable &&
         description->offset >= description->window.begin && description->offset < description->window.end &&
         description->offset < description->size) {
         description->offset++;

@@ -22,6 +22,7 @@ pub mod driver;
 mod emit;
 mod error;
 mod flow;
+mod input;
 mod memory;
 mod models;
 mod report;
@@ -33,7 +34,6 @@ use std::path::PathBuf;
 
 use ast::program::Program;
 use ast::{Sources, Tree};
-use emit::Emission;
 use flow::Graph;
 use flow::control::Control;
 use flow::effects::Effects;
@@ -42,31 +42,18 @@ use flow::reach::Kept;
 use memory::Memory;
 use memory::points::{Points, Slot};
 use models::Models;
-use slice::{Analysis, Slice, Verdict};
+use slice::Slice;
+use slice::analysis::Analysis;
+use slice::judge::Verdict;
 use store::Store;
 
 pub use database::read_database;
 pub use driver::front_end_flags;
 pub use error::Error;
+pub use input::Input;
 pub use report::{Outcome, Report, SiteReport};
 pub use runtime::{RUNTIME_SOURCE, write_runtime};
 pub use slice::judge::Refusal;
-
-/// One translation unit.
-#[derive(Debug, Clone)]
-pub struct Input {
-    /// The source file.
-    pub path: PathBuf,
-    /// Flags for the front end: `-I`, `-D`, `-U`, `-std` and their like.
-    pub flags: Vec<String>,
-    /// The folder in which the compiler runs, which relative paths begin at.
-    pub folder: Option<PathBuf>,
-    /// If the file is what a preprocessor has left, with its line markers: the declarations of the runtime, which
-    /// then stand in the translation in place of `#include "foretell_slice.h"`.
-    pub preprocessed: Option<String>,
-    /// What is read in place of this where the front end does not accept it.
-    pub otherwise: Option<Box<Input>>,
-}
 
 /// How to translate.
 #[derive(Debug, Clone)]
@@ -232,8 +219,8 @@ fn analyse<'a>(program: &'a Program, models: &'a Models, coarse: bool) -> Result
     let Lowered { graphs, mut memory, mut points, marks } = lowered;
     let effects = Effects::new(program, models, &graphs, &mut memory, &mut points);
     let control = graphs.iter().map(Control::new).collect();
-    let through_pointers = slice::through_pointers(&graphs, &effects);
-    let ends = slice::ends(program, models, &graphs, &effects);
+    let through_pointers = slice::analysis::through_pointers(&graphs, &effects);
+    let ends = slice::ends::ends(program, models, &graphs, &effects);
     let one_way = slice::sites::one_way(program, models);
     let asked = slice::asking::of_program(program, models, &graphs, &effects);
     let kept = Kept::new(&graphs, &effects, &memory);
@@ -282,12 +269,8 @@ fn finish(slice: &Slice<'_>, inputs: &[Input], options: &Options) -> Translation
     if !translation.prefetches() {
         return translation;
     }
-    let preprocessed = inputs.iter().map(|input| input.preprocessed.is_some()).collect();
-    let emission = Emission::new(slice, preprocessed);
-    let numbered = inputs.iter().enumerate();
-    let translated: Vec<emit::Unit> = numbered
-        .map(|(unit, input)| emit::translate_unit(&emission, unit as u16, input.preprocessed.as_deref()))
-        .collect();
+    let declarations: Vec<Option<&str>> = inputs.iter().map(|input| input.preprocessed.as_deref()).collect();
+    let translated = emit::units(slice, &declarations);
     if let Some(node) = translated.iter().flat_map(|u| &u.unprintable).next() {
         let refusal = Refusal {
             place: program.describe(*node),

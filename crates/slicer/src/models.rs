@@ -44,17 +44,21 @@ pub(crate) struct Model {
     pub(crate) ends: bool,
     pub(crate) departs: bool,
     pub(crate) confines: bool,
+    pub(crate) limits: bool,
     pub(crate) frees: Option<usize>,
     pub(crate) state: Option<String>,
     pub(crate) asks: Option<String>,
     pub(crate) globals: Vec<String>,
     pub(crate) forward: bool,
+    pub(crate) requests: Vec<i64>,
     pub(crate) stdin: bool,
     pub(crate) calls: Option<Callback>,
     pub(crate) thread: Option<usize>,
     pub(crate) io: Option<Io>,
     /// Of a call that prints: which argument is the stream.
     pub(crate) argument: usize,
+    pub(crate) list: Option<usize>,
+    pub(crate) fills: bool,
     pub(crate) unsupported: Option<String>,
 }
 
@@ -66,7 +70,7 @@ impl Model {
 
     /// Does the slice end where the program calls it?
     pub(crate) fn ends_slice(&self) -> bool {
-        self.ends || self.confines
+        self.ends || self.confines && !self.limits
     }
 
     /// Does the slice make a call of it as the program does? Then it may also be called through a pointer. (The runtime
@@ -125,6 +129,8 @@ pub(crate) enum Io {
     Rewind,
     Ftell,
     Ftello,
+    Fgetpos,
+    Fsetpos,
     Feof,
     Ferror,
     Clearerr,
@@ -134,6 +140,8 @@ pub(crate) enum Io {
     Mmap,
     Munmap,
     Dirfd,
+    Fdopendir,
+    Fchdir,
 }
 
 /// What a call does to an open file.
@@ -156,7 +164,7 @@ pub(crate) enum Act {
 impl Io {
     pub(crate) fn act(self) -> Act {
         match self {
-            Self::Open | Self::Openat | Self::Creat | Self::Fopen | Self::Freopen => Act::Opens,
+            Self::Open | Self::Openat | Self::Creat | Self::Fopen => Act::Opens,
             Self::Read
             | Self::Pread
             | Self::Readv
@@ -178,11 +186,20 @@ impl Io {
             | Self::Fseek
             | Self::Fseeko
             | Self::Rewind
+            | Self::Fsetpos
+            | Self::Freopen
             | Self::Clearerr
             | Self::Fwrite
             | Self::Print => Act::Moves,
-            Self::Fstat | Self::Ftell | Self::Ftello | Self::Feof | Self::Ferror => Act::Asks,
-            Self::Dup | Self::Dup2 | Self::Fdopen | Self::Fileno | Self::Mmap | Self::Dirfd => Act::Renames,
+            Self::Fstat | Self::Ftell | Self::Ftello | Self::Fgetpos | Self::Feof | Self::Ferror => Act::Asks,
+            Self::Dup
+            | Self::Dup2
+            | Self::Fdopen
+            | Self::Fileno
+            | Self::Mmap
+            | Self::Dirfd
+            | Self::Fdopendir
+            | Self::Fchdir => Act::Renames,
             Self::Munmap => Act::Nothing,
         }
     }
@@ -218,10 +235,14 @@ impl Io {
             | Self::Rewind
             | Self::Ftell
             | Self::Ftello
+            | Self::Fgetpos
+            | Self::Fsetpos
             | Self::Feof
             | Self::Ferror
             | Self::Clearerr
             | Self::Dirfd
+            | Self::Fdopendir
+            | Self::Fchdir
             | Self::Fileno => Some(0),
             Self::Ungetc => Some(1),
             Self::Freopen | Self::Fgets | Self::Getline => Some(2),
@@ -243,7 +264,7 @@ impl Io {
     /// The arguments behind which it stores something.
     pub(crate) fn writes(self) -> &'static [usize] {
         match self {
-            Self::Read | Self::Pread | Self::Fstat => &[1],
+            Self::Read | Self::Pread | Self::Fstat | Self::Fgetpos => &[1],
             Self::Fread | Self::Fgets => &[0],
             Self::Getline | Self::Getdelim => &[0, 1],
             Self::Fscanf | Self::Vfscanf => &[2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
@@ -255,7 +276,13 @@ impl Io {
     pub(crate) fn reads(self) -> &'static [usize] {
         match self {
             Self::Open | Self::Creat => &[0],
-            Self::Openat | Self::Readv | Self::Preadv | Self::Fscanf | Self::Vfscanf | Self::Fdopen => &[1],
+            Self::Openat
+            | Self::Readv
+            | Self::Preadv
+            | Self::Fscanf
+            | Self::Vfscanf
+            | Self::Fdopen
+            | Self::Fsetpos => &[1],
             Self::Fopen | Self::Freopen => &[0, 1],
             Self::Getline | Self::Getdelim => &[0, 1],
             _ => &[],
@@ -297,6 +324,8 @@ impl Io {
             Self::Rewind => "rewind",
             Self::Ftell => "ftell",
             Self::Ftello => "ftello",
+            Self::Fgetpos => "fgetpos",
+            Self::Fsetpos => "fsetpos",
             Self::Feof => "feof",
             Self::Ferror => "ferror",
             Self::Clearerr => "clearerr",
@@ -306,6 +335,8 @@ impl Io {
             Self::Mmap => "mmap",
             Self::Munmap => "munmap",
             Self::Dirfd => "dirfd",
+            Self::Fdopendir => "fdopendir",
+            Self::Fchdir => "fchdir",
         }
     }
 
@@ -338,6 +369,7 @@ impl Io {
                 | Self::Fseek
                 | Self::Fseeko
                 | Self::Rewind
+                | Self::Fsetpos
                 | Self::Mmap
                 | Self::Munmap
         )

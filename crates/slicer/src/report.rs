@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use crate::flow::What;
-use crate::slice::judge::{Refusal, excerpt, link};
+use crate::flow::{Point, What};
+use crate::slice::Slice;
+use crate::slice::judge::{Refusal, Verdict, excerpt, link};
 use crate::slice::sites::{call_name, path_text};
-use crate::slice::{Slice, Verdict};
 
 /// What became of an open site.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Report {
         let kept = points.iter().filter(|(f, s)| is_effect(&known.graphs[f.ix()][*s].what)).count();
         let forwarded = points
             .iter()
-            .filter(|p| crate::slice::is_forwarded(known, **p))
+            .filter(|p| known.is_forwarded(**p))
             .map(|p| {
                 let ast = known.graphs[p.0.ix()][p.1].ast;
                 format!("{}: {}", known.program.describe(ast), excerpt(known, ast))
@@ -165,7 +165,7 @@ impl fmt::Display for Refusal {
 pub(crate) fn why(slice: &Slice<'_>, what: &str) -> Vec<String> {
     let known = slice.known;
     let program = known.program;
-    let is_asked = |point: &crate::slice::closure::Point| {
+    let is_asked = |point: &Point| {
         let ast = known.graphs[point.0.ix()][point.1].ast;
         let place = program.describe(ast);
         let line = place.rsplit(':').next().unwrap_or_default();

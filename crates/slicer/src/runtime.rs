@@ -17,6 +17,7 @@ const FILES: &[(&str, &str)] = &[
     ("slice_state.h", include_str!("../runtime/slice_state.h")),
     ("slice_trace.h", include_str!("../runtime/slice_trace.h")),
     ("slice_real.h", include_str!("../runtime/slice_real.h")),
+    ("slice_mapped.h", include_str!("../runtime/slice_mapped.h")),
     ("slice_service.h", include_str!("../runtime/slice_service.h")),
     ("slice_device.h", include_str!("../runtime/slice_device.h")),
     ("slice_queue.h", include_str!("../runtime/slice_queue.h")),

@@ -9,6 +9,7 @@
 //! flags: FLAG...                   for compiler and front end
 //! vanishes: FUNCTION               the slice must not contain it
 //! says: TEXT                       the translation contains it
+//! only: ARCHITECTURE               elsewhere it is not tested
 //! untouched: FILE                  nothing of it is predicted, and nothing counted
 //! expect: sliced                   in both modes
 //!         sliced in a process      not as a thread
@@ -140,6 +141,9 @@ impl Program {
 
 fn check(name: &str) {
     let program = Program::new(name);
+    if program.header.all("only").iter().any(|architecture| *architecture != std::env::consts::ARCH) {
+        return;
+    }
     let translation = translated(&program.sources, &program.flags);
     let expect = program.header.all("expect")[0];
     let refusals: Vec<String> =
@@ -236,6 +240,37 @@ fn pointers_to_hundreds_of_places_are_predicted() {
     });
 }
 
+/// One unit in two programs, of which one opens another file before: what its slices are is the same, and so is its text.
+#[test]
+fn a_unit_of_two_programs_is_the_same_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let shared = "#include <stdio.h>\n#include <time.h>\nunsigned sum_of(const char *name)\n{\n    \
+                  FILE *file = fopen(name, \"r\");\n    unsigned char byte = 0;\n    unsigned sum = 0;\n    \
+                  for (long at = time(NULL) % 7; file && at < 9; at++)\n        \
+                  if (fseek(file, at * 8192, SEEK_SET) == 0 && fread(&byte, 1, 1, file) == 1)\n            \
+                  sum += byte;\n    if (file)\n        fclose(file);\n    return sum;\n}\n";
+    let main = |more: &str| {
+        format!(
+            "#include <stdio.h>\n#include <time.h>\nunsigned sum_of(const char *name);\n\
+             int main(int argc, char **argv)\n{{\n    char part[4096];\n    FILE *own;\n{more}    \
+             printf(\"%u\\n\", argc > 1 ? sum_of(argv[1]) : 0);\n    return 0;\n}}\n"
+        )
+    };
+    let own = "    own = fopen(\"own\", \"r\");\n    for (long at = time(NULL) % 3; own && at < 9; at++)\n        \
+               if (fseek(own, at * 9999, SEEK_SET) || fread(part, 1, sizeof part, own) == 0)\n            \
+               break;\n";
+    let text = |name: &str, more: &str| {
+        let paths = [folder.path().join(name), folder.path().join("shared.c")];
+        fs::write(&paths[0], main(more)).unwrap();
+        fs::write(&paths[1], shared).unwrap();
+        let translation = translated(&paths, &[]);
+        assert!(translation.prefetches(), "{:?}", translation.refusals);
+        assert!(translation.files[1].contains("foretell_receive("), "{}", translation.files[1]);
+        translation.files[1].clone()
+    };
+    assert_eq!(text("one.c", ""), text("two.c", own));
+}
+
 /// A test for each program, and one that no program was forgotten.
 macro_rules! corpus {
     ($($name:ident)*) => {
@@ -267,5 +302,6 @@ corpus! {
     changes_rights changes_rights_in_a_helper frees wrapper_of_a_printer
     refused_after_rights refused_variadic refused_asm refused_threads refused_read_after_write refused_one_of_two
     gives_up_unknown gives_up_unusual only_configuration generic common asks_the_program
+    temporary forks comes_back variadic_names raises_limits reopens standard_streams positions folders_by_descriptor
     constant_pointers printed_names library_by_pointer one_wrapper local_tables arguments_in_turn mapped_backward declared_inside
 }

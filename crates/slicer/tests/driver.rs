@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use foretell_slicer::driver::{compile, compile_cxx};
+use foretell_slicer::driver::{Limits, compile_cxx, compile_within};
 
 const PROGRAM: &str = r#"
 #include <fcntl.h>
@@ -42,7 +42,9 @@ fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
 fn cc(arguments: &[&str], paths: &[&Path]) -> Option<String> {
     let paths = paths.iter().map(OsString::from);
     let arguments: Vec<OsString> = arguments.iter().map(OsString::from).chain(paths).collect();
-    let compiled = compile(&arguments).unwrap();
+    // All tests of this process count against a limit, and the machine may be slow.
+    let limits = Limits { processor_s: 600, memory_mib: 16 << 10 };
+    let compiled = compile_within(&arguments, Some(limits)).unwrap();
     assert_eq!(compiled.exit_code, 0, "{:?}", compiled.diagnosis);
     compiled.diagnosis
 }
@@ -271,7 +273,8 @@ fn a_program_in_cxx_is_as_it_was_and_a_line_says_so() {
     assert_eq!((said.exit_code, said.diagnosis), (0, None));
     let from_object = compile_cxx(&[words(&["-o"]), vec![path("one"), path("a.o")]].concat()).unwrap();
     let from_sources =
-        compile(&[words(&["-o"]), vec![path("two"), path("a.cpp"), path("b.c")]].concat()).unwrap();
+        compile_within(&[words(&["-o"]), vec![path("two"), path("a.cpp"), path("b.c")]].concat(), None)
+            .unwrap();
     for (name, said) in [("one", from_object), ("two", from_sources)] {
         assert_eq!(said.exit_code, 0);
         let line = said.diagnosis.unwrap();

@@ -64,6 +64,11 @@ impl Type {
         matches!(target, "char" | "unsigned char" | "signed char" | "void" | "uint8_t" | "int8_t" | "Bytef")
     }
 
+    /// Is it a `va_list`, or a pointer to one, where that is an array of one structure (as on x86-64)?
+    pub(crate) fn is_argument_list(&self) -> bool {
+        self.plain().contains("__va_list_tag")
+    }
+
     pub(crate) fn is_void(&self) -> bool {
         self.plain() == "void"
     }

@@ -39,6 +39,8 @@ pub(crate) struct Function {
     pub(crate) is_static: bool,
     /// The type of what it returns, as spelled.
     pub(crate) returns: String,
+    /// Does it take further arguments?
+    pub(crate) is_variadic: bool,
 }
 
 /// Where a variable lives.
@@ -149,6 +151,7 @@ impl Program {
                     unit: declared.unit,
                     is_static,
                     returns,
+                    is_variadic: self.tree[node].flag,
                 });
             }
         }

@@ -7,6 +7,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// What the linker calls a program that was given no name.
+pub(super) const DEFAULT_OUTPUT: &str = "a.out";
+
 /// Options whose value is the next argument if it does not follow immediately (GCC manual, "Option Index").
 const TAKE_VALUE: &[&str] = &[
     "-o",

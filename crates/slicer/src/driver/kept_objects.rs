@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
-use super::Compiler;
+use super::compiler::Compiler;
 use super::headers::cache;
 use super::preprocessed::without_preprocessing;
 use super::record::Record;

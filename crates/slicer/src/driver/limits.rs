@@ -23,11 +23,11 @@ const TICKS_PER_S: u64 = 100;
 
 /// What a translation may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Limits {
+pub struct Limits {
     /// Processor time, that of the front end included.
-    processor_s: u64,
+    pub processor_s: u64,
     /// Resident memory.
-    memory_mib: u64,
+    pub memory_mib: u64,
 }
 
 impl Default for Limits {

@@ -7,20 +7,18 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use super::arguments::{Argument, Invocation, front_end_flags};
+use super::arguments::{Argument, DEFAULT_OUTPUT, Invocation, front_end_flags};
+use super::compiler::{Compiled, Compiler, NoCompiler, is_replaceable};
 use super::headers::{Headers, cache};
 use super::limits::Limits;
 use super::parallel::in_parallel;
 use super::preprocessed::{self, Declarations, Texts};
 use super::record::{self, Record};
-use super::{Compiled, Compiler, NoCompiler, compiled, is_replaceable, kept_objects, runtime_object};
+use super::{kept_objects, runtime_object};
 use crate::models::Models;
 use crate::runtime::write_runtime;
 use crate::store;
 use crate::{Input, Options, Translation, translate};
-
-/// What the linker calls a program that was given no name.
-pub(super) const DEFAULT_OUTPUT: &str = "a.out";
 
 /// Functions by which a program comes to a file that could be prefetched. A program whose sources and headers of its own
 /// have none of these words is left alone before anything is analysed.
@@ -42,6 +40,7 @@ pub(super) fn link(
     compiler: &Compiler,
     arguments: &[OsString],
     invocation: &Invocation,
+    limits: Option<Limits>,
 ) -> Result<Compiled, NoCompiler> {
     let output = compiler
         .command()
@@ -58,23 +57,23 @@ pub(super) fn link(
         let _ = writeln!(io::stdout(), "{line}");
     }
     if !output.status.success() {
-        return Ok(compiled(output.status, None));
+        return Ok(Compiled::new(output.status, None));
     }
     let program = invocation.output().unwrap_or_else(|| PathBuf::from(DEFAULT_OUTPUT));
     let members: Vec<(PathBuf, String)> =
         said.lines().filter_map(linked_file).filter_map(Linked::member).collect();
     if !is_replaceable(&program) {
-        return Ok(compiled(output.status, None));
+        return Ok(Compiled::new(output.status, None));
     }
     let diagnosis = match units(invocation, &members) {
         Ok(units) if units.is_empty() => None,
         Ok(units) => match confining(invocation, &members) {
             Some(why) => Some(format!("compiled unchanged: {why}")),
-            None => replace(compiler, invocation, &units, &program).unwrap_or_else(Some),
+            None => replace(compiler, invocation, &units, &program, limits).unwrap_or_else(Some),
         },
         Err(why) => Some(why),
     };
-    Ok(compiled(output.status, diagnosis.map(|why| format!("{}: {why}", program.display()))))
+    Ok(Compiled::new(output.status, diagnosis.map(|why| format!("{}: {why}", program.display()))))
 }
 
 /// A line of the linker's `--trace`: `FILE`, `ARCHIVE(MEMBER)`, or, in older versions, `(ARCHIVE)MEMBER`.
@@ -217,6 +216,7 @@ fn replace(
     invocation: &Invocation,
     units: &[Unit],
     program: &Path,
+    limits: Option<Limits>,
 ) -> Result<Option<String>, String> {
     let unchanged = |why: String| format!("compiled unchanged: {why}");
     let folder = tempfile::tempdir().map_err(|e| unchanged(format!("a temporary folder: {e}")))?;
@@ -229,7 +229,7 @@ fn replace(
     if let Some(option) = invocation.counts_lines() {
         return Err(unchanged(format!("{option}: what is counted are the lines of the program alone")));
     }
-    let translation = translated(&inputs).map_err(unchanged)?;
+    let translation = translated(&inputs, limits).map_err(unchanged)?;
     let inputs = &translation.inputs;
     if !translation.prefetches() {
         return Ok(first_refusal(&translation).map(unchanged));
@@ -265,7 +265,8 @@ fn replace(
         .map_err(|e| unchanged(format!("{}: {e}", beside.display())))?;
     let made = making.path().join(program.file_name().unwrap_or_default());
     let arguments = link_arguments(invocation, units, &objects, &runtime_object, &made);
-    let linked = run_quietly(compiler, None, &arguments, "the translated program does not link")
+    let linked = compiler
+        .run_quietly(None, &arguments, "the translated program does not link")
         .and_then(|()| fs::rename(&made, program).map_err(|e| format!("{}: {e}", program.display())));
     linked.map_err(unchanged)?;
     Ok(first_refusal(&translation).map(|refusal| format!("not all of its files are prefetched: {refusal}")))
@@ -305,11 +306,14 @@ fn inputs(
     inputs
 }
 
-fn translated(inputs: &[Input]) -> Result<Translation, String> {
+fn translated(inputs: &[Input], limits: Option<Limits>) -> Result<Translation, String> {
     // It is compiled at once, and then says itself what is wrong with it.
     let cache = cache(|name| std::env::var_os(name), "trees");
     let options = Options { models: own_models()?, check: false, cache, ..Options::default() };
-    let limits = Limits::from_environment(|name| std::env::var(name).ok())?;
+    let limits = match limits {
+        Some(limits) => limits,
+        None => Limits::from_environment(|name| std::env::var(name).ok())?,
+    };
     let inputs = inputs.to_vec();
     limits.keep(move || translate(&inputs, &options).map_err(|e| e.to_string()))
 }
@@ -375,7 +379,7 @@ fn compile_unit(
     }
     arguments.extend(["-c".into(), "-o".into(), object.clone().into(), source.into()]);
     let what = format!("the translation of {} does not compile", unit.record.source.display());
-    run_quietly(compiler, Some(&unit.record.folder), &arguments, &what)?;
+    compiler.run_quietly(Some(&unit.record.folder), &arguments, &what)?;
     kept.iter().for_each(|kept| kept.keep(&object));
     Ok(object)
 }
@@ -411,31 +415,6 @@ fn link_arguments(
     }
     arguments.extend(["-pthread".into(), OsString::from("-o"), output.into()]);
     arguments
-}
-
-/// Runs the compiler; what it has to say is only told, in one line, when it fails.
-pub(super) fn run_quietly(
-    compiler: &Compiler,
-    folder: Option<&Path>,
-    arguments: &[OsString],
-    what: &str,
-) -> Result<(), String> {
-    let mut command = compiler.command();
-    if let Some(folder) = folder {
-        command.current_dir(folder);
-    }
-    let output = command.args(arguments).stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    // A linker says what is missing, and its driver only that there was something.
-    let says = |word: &'static str| said.lines().find(move |line| line.contains(word));
-    let error = says("undefined reference")
-        .or_else(|| says("multiple definition"))
-        .or_else(|| says("error"))
-        .or_else(|| said.lines().next());
-    Err(format!("{what}: {}", error.unwrap_or("no reason given").trim()))
 }
 
 #[cfg(test)]

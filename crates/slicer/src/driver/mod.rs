@@ -28,6 +28,7 @@
 //! folder named after the program.
 
 mod arguments;
+mod compiler;
 mod headers;
 mod kept_objects;
 mod limits;
@@ -38,90 +39,48 @@ mod record;
 mod runtime_object;
 
 use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
 
 pub use arguments::front_end_flags;
-use arguments::{Action, Invocation};
+use arguments::{Action, DEFAULT_OUTPUT, Invocation};
+pub use compiler::{Compiled, NoCompiler};
+use compiler::{Compiler, is_replaceable};
 use headers::Headers;
+pub use limits::Limits;
 use record::Record;
-
-/// The real compiler could not be started.
-#[derive(Debug, thiserror::Error)]
-#[error("{compiler} does not start ({reason}); name the real compiler with {variable}")]
-pub struct NoCompiler {
-    /// What was tried.
-    compiler: String,
-    /// Where another one can be named.
-    variable: &'static str,
-    /// What the system said.
-    reason: std::io::Error,
-}
-
-/// The real compiler: a command that may have arguments of its own, such as `ccache gcc`.
-#[derive(Debug)]
-struct Compiler {
-    words: Vec<OsString>,
-    /// The variable that can name another one.
-    variable: &'static str,
-}
-
-impl Compiler {
-    /// The command that the variable `name` holds, otherwise `usual`.
-    fn from_environment(name: &'static str, usual: &str) -> Self {
-        let given = std::env::var(name).unwrap_or_default();
-        let words: Vec<OsString> = given.split_whitespace().map(OsString::from).collect();
-        Self { words: if words.is_empty() { vec![usual.into()] } else { words }, variable: name }
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(&self.words[0]);
-        command.args(&self.words[1..]);
-        command
-    }
-
-    fn failed(&self, reason: std::io::Error) -> NoCompiler {
-        NoCompiler { compiler: self.words[0].to_string_lossy().into_owned(), variable: self.variable, reason }
-    }
-
-    fn run(&self, arguments: &[OsString]) -> Result<ExitStatus, NoCompiler> {
-        self.command().args(arguments).status().map_err(|e| self.failed(e))
-    }
-}
-
-/// What came of a command.
-#[derive(Debug)]
-pub struct Compiled {
-    /// The exit code of the real compiler, 128 and the signal's number if it was killed.
-    pub exit_code: u8,
-    /// Why the program is not, or not in all its files, what `foretell cc` could make of it: one line.
-    pub diagnosis: Option<String>,
-}
 
 /// Does what the compiler command with these arguments asks for.
 ///
 /// # Errors
 /// When the real compiler does not start. All else that may go wrong with a translation is a diagnosis.
 pub fn compile(arguments: &[OsString]) -> Result<Compiled, NoCompiler> {
+    compile_within(arguments, None)
+}
+
+/// The same with other limits than those of the environment: what is counted is the time of this process, and one that does
+/// much else beside needs more of it.
+///
+/// # Errors
+/// When the real compiler does not start.
+pub fn compile_within(arguments: &[OsString], limits: Option<Limits>) -> Result<Compiled, NoCompiler> {
     let compiler = Compiler::from_environment("FORETELL_CC", "cc");
     let invocation = Invocation::parse(arguments);
     let headers = invocation.sources().next().and_then(|_| Headers::new());
     let more: Vec<OsString> = headers.iter().flat_map(Headers::flags).collect();
     let arguments = &[arguments, &more].concat();
     match invocation.action {
-        Action::Pass => compiler.run(arguments).map(|status| compiled(status, None)),
+        Action::Pass => compiler.run(arguments).map(|status| Compiled::new(status, None)),
         Action::Compile => {
             let status = compiler.run(arguments)?;
             let diagnosis = if status.success() { remember_sources(&invocation) } else { None };
-            Ok(compiled(status, diagnosis))
+            Ok(Compiled::new(status, diagnosis))
         }
         Action::Link if invocation.has_cxx() => {
             let status = compiler.run(arguments)?;
             let diagnosis = status.success().then(|| unchanged_cxx(&invocation));
-            Ok(compiled(status, diagnosis))
+            Ok(Compiled::new(status, diagnosis))
         }
-        Action::Link => link::link(&compiler, arguments, &invocation),
+        Action::Link => link::link(&compiler, arguments, &invocation, limits),
     }
 }
 
@@ -134,17 +93,12 @@ pub fn compile_cxx(arguments: &[OsString]) -> Result<Compiled, NoCompiler> {
     let invocation = Invocation::parse(arguments);
     let status = compiler.run(arguments)?;
     let links = invocation.action == Action::Link && status.success();
-    Ok(compiled(status, links.then(|| unchanged_cxx(&invocation))))
+    Ok(Compiled::new(status, links.then(|| unchanged_cxx(&invocation))))
 }
 
 fn unchanged_cxx(invocation: &Invocation) -> String {
-    let program = invocation.output().unwrap_or_else(|| PathBuf::from(link::DEFAULT_OUTPUT));
+    let program = invocation.output().unwrap_or_else(|| PathBuf::from(DEFAULT_OUTPUT));
     format!("{}: compiled unchanged: C++ is not translated", program.display())
-}
-
-fn compiled(status: ExitStatus, diagnosis: Option<String>) -> Compiled {
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    Compiled { exit_code: u8::try_from(code).unwrap_or(1), diagnosis }
 }
 
 /// Gives each object that the command made a record of its source.
@@ -165,12 +119,6 @@ fn remember_sources(invocation: &Invocation) -> Option<String> {
         }
     }
     None
-}
-
-/// Is the output of a command a file, so that another one may take its place? A device, a pipe or a socket is written
-/// to, by the compiler, and that is all.
-fn is_replaceable(output: &Path) -> bool {
-    std::fs::metadata(output).is_ok_and(|metadata| metadata.is_file())
 }
 
 /// Where `-c` without `-o` puts the object of a source.

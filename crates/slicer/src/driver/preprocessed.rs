@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use super::arguments::front_end_flags;
-use super::headers::cache;
+use super::compiler::Compiler;
+use super::headers::{Headers, cache};
 use super::record::Record;
-use super::{Compiler, Headers, runtime_object};
+use super::runtime_object;
 use crate::Input;
 use crate::store::{self, Store};
 

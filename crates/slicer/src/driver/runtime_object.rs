@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
+use super::compiler::Compiler;
 use super::headers::cache;
-use super::{Compiler, link::run_quietly};
 use crate::runtime::{RUNTIME_SOURCE, hash_runtime};
 use crate::store::{self, Store};
 
@@ -31,7 +31,7 @@ pub(super) fn make(
     let mut arguments = flags.to_vec();
     arguments.extend(["-O2", "-w", "-fPIC", "-pthread", "-c", "-o"].map(OsString::from));
     arguments.extend([object.into(), sources.join(RUNTIME_SOURCE).into()]);
-    run_quietly(compiler, None, &arguments, "the runtime does not compile")?;
+    compiler.run_quietly(None, &arguments, "the runtime does not compile")?;
     if let Some(store) = store {
         store.put(key, &fs::read(object).map_err(failed)?);
         store.trim();

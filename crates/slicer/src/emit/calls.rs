@@ -3,16 +3,10 @@
 use super::expression::{Voice, Writer};
 use crate::ast::program::Func;
 use crate::ast::{Id, Kind};
-use crate::flow::Callee;
 use crate::flow::effects::Call;
+use crate::flow::{Callee, Point};
 use crate::models::{Act, Io};
-use crate::slice::closure::Point;
 use crate::slice::sites::copied_bytes;
-
-/// Does the call give back memory, if its pointer is free()?
-pub(super) fn may_enter_free(call: Option<&Call>) -> bool {
-    call.is_some_and(|call| call.externals.iter().any(|name| name == "free"))
-}
 
 impl Writer<'_, '_> {
     /// A call in the slice.
@@ -30,13 +24,15 @@ impl Writer<'_, '_> {
         if let Some((io, _)) = known.io(point) {
             return self.open_file_call(id, point, io);
         }
-        if known.program.tree.callee_name(id) == Some("free") {
-            return self.call_with(id, "foretell_slice_free");
+        match known.program.tree.callee_name(id) {
+            Some("free") => return self.call_with(id, "foretell_slice_free"),
+            Some("closedir") => return self.call_with(id, "foretell_slice_closedir"),
+            _ => {}
         }
         let node = &known.graphs[point.0.ix()][point.1];
         match node.call.as_ref().map(|c| &c.callee) {
             Some(Callee::Function(func)) => self.own_call(id, *func),
-            Some(Callee::Pointer(_)) if may_enter_free(known.call(point)) => {
+            Some(Callee::Pointer(_)) if known.call(point).is_some_and(Call::may_free) => {
                 let tree = &known.program.tree;
                 let callee = tree.child(id, 0).map(|c| self.expression(c)).unwrap_or_default();
                 let looked_at = format!("foretell_slice_function((void (*)(void))({callee}))");
@@ -101,7 +97,12 @@ impl Writer<'_, '_> {
         let mut passed = Vec::new();
         let parameters = emission.known.program.func(func).parameters.len();
         for (number, argument) in tree.arguments(id).iter().enumerate() {
-            if number < parameters && emission.slice.closure.needs_parameter(func, number) {
+            let closure = &emission.slice.closure;
+            let is_needed = match number < parameters {
+                true => closure.needs_parameter(func, number),
+                false => closure.needs_rest(func),
+            };
+            if is_needed {
                 passed.push(self.expression(*argument));
             } else {
                 before.extend(self.effects(*argument));
@@ -173,6 +174,16 @@ impl Writer<'_, '_> {
         for argument in tree.arguments(id) {
             arguments.push(self.expression(*argument));
         }
+        if io == Io::Fsetpos {
+            // What a position is depends on the unit's own headers.
+            let call =
+                format!("{}(foretell_stream, {})", tree.callee_name(id).unwrap_or("fsetpos"), arguments[1]);
+            return format!(
+                "__extension__({{ FILE *foretell_stream = {}; int foretell_value = {call}; \
+                 foretell_real_moved(foretell_stream); foretell_value; }})",
+                arguments[0]
+            );
+        }
         format!("foretell_real_{}({})", io.name(), arguments.join(", "))
     }
 
@@ -237,10 +248,26 @@ impl Writer<'_, '_> {
         } else if self.voice == Voice::Program {
             said.push(format!("{call};"));
         }
+        let limits = emission
+            .known
+            .call(point)
+            .is_some_and(|call| emission.known.models_of(call).iter().any(|model| model.limits));
+        if limits && self.voice == Voice::Program {
+            said.insert(1, "foretell_slice_limited();".to_owned());
+        }
         for (place, bytes) in parts {
             said.push(pass(&place, &bytes, self.voice));
         }
-        if result != "void" {
+        // A statement of its own has no use for it.
+        let kind_of = |id: Option<Id>| id.map(|id| tree[id].kind);
+        let parent = tree[id].parent;
+        let is_statement = kind_of(parent) == Some(Kind::Compound)
+            && kind_of(parent.and_then(|parent| tree[parent].parent)) != Some(Kind::StatementExpr);
+        let is_used = match self.voice {
+            Voice::Program => !is_statement,
+            Voice::Slice => emission.slice.closure.valued.contains(&point),
+        };
+        if result != "void" && is_used {
             said.push("foretell_value;".to_owned());
         }
         format!("__extension__({{ {} }})", said.join(" "))
@@ -277,8 +304,10 @@ impl Writer<'_, '_> {
             if tree.constant(*argument) == Some(0) {
                 continue;
             }
+            // A cast says nothing of how much there is.
             let bare = tree.uncast(*argument);
-            let text = self.expression(*argument);
+            let is_place = tree[bare].ty.is_array() || tree[bare].ty.is_pointer();
+            let text = self.expression(if is_place { bare } else { *argument });
             // The name of an array stands for all of it.
             let bytes = if tree[bare].ty.is_array() {
                 format!("sizeof({text})")

@@ -7,12 +7,11 @@
 
 use std::collections::BTreeSet;
 
-use super::Emission;
-use super::calls::may_enter_free;
+use super::emission::Emission;
 use super::one_line::one_line;
 use crate::ast::program::{Func, Scope, Var};
 use crate::ast::{Id, Kind};
-use crate::models::{Act, Io};
+use crate::models::{Act, Io, Model};
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,7 +188,9 @@ impl<'e, 'a> Writer<'e, 'a> {
     pub(super) fn departs(&self, id: Id) -> bool {
         let known = self.emission.known;
         let call = self.emission.point(id).and_then(|point| known.call(point));
-        call.is_some_and(|call| known.models_of(call).iter().any(|m| m.departs || m.confines))
+        let is_waited_for = self.is_forward(id);
+        let departs = |model: &&Model| model.departs || model.confines && !(model.limits && is_waited_for);
+        call.is_some_and(|call| known.models_of(call).iter().any(departs))
     }
 
     /// Does the program count this call?
@@ -204,7 +205,8 @@ impl<'e, 'a> Writer<'e, 'a> {
         let known = self.emission.known;
         let Some(call) = known.call(point) else { return false };
         known.ends(point)
-            || may_enter_free(Some(call))
+            || call.may_free()
+            || call.externals.iter().any(|name| name == "closedir")
             || call.targets.iter().any(|t| self.emission.slice.closure.live[t.ix()])
             || self.assumed(id).is_some()
             || known.io(point).is_some_and(|(io, _)| io.act() != Act::Nothing || io == Io::Munmap)
@@ -309,6 +311,7 @@ impl<'e, 'a> Writer<'e, 'a> {
             }
             Kind::ImplicitInit => "0".to_owned(),
             Kind::CompoundLiteral => format!("({}){}", node.ty.spelled, self.child(child(0))),
+            Kind::VaArg => format!("__builtin_va_arg({}, {})", self.child(child(0)), node.ty.spelled),
             Kind::StatementExpr => self.statement_expression(id),
             Kind::PredefinedName => node.name.clone(),
             _ => {

@@ -1,6 +1,6 @@
 //! The program: its own text, with the calls that are counted and the start of the slice.
 
-use super::Emission;
+use super::emission::Emission;
 use super::expression::{Voice, Writer};
 use super::slice_side::{is_in_unit, unit_slice};
 use crate::ast::program::Func;
@@ -18,7 +18,7 @@ pub(crate) struct Unit {
 
 /// The text of a unit: the program, and its slice at the end. Of a preprocessed one, which macros and headers can be
 /// in no more, `declarations` are those of the runtime; there every line keeps the number that its markers give it.
-pub(crate) fn translate_unit(emission: &Emission<'_>, unit: u16, declarations: Option<&str>) -> Unit {
+pub(super) fn translate_unit(emission: &Emission<'_>, unit: u16, declarations: Option<&str>) -> Unit {
     let program = emission.known.program;
     let (root, file) = program.units[unit as usize];
     let original = program.sources.text(file);
@@ -153,6 +153,9 @@ fn small_edits(emission: &Emission<'_>, writer: &Writer<'_, '_>, id: Id, edits: 
     let to = node.end.offset + node.end.length;
     let text = program.sources.text(node.begin.file);
     if text.get(from as usize..to as usize) != Some(node.refers_to_name.as_str()) {
+        return false;
+    }
+    if io == crate::models::Io::Fsetpos {
         return false;
     }
     edits.push((from, to, format!("foretell_real_{}", io.name())));

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Emission;
 use super::declare::{declare, has_name};
+use super::emission::Emission;
 use super::expression::{Voice, Writer};
 use super::statement::{Lines, indented};
 use crate::ast::program::{Func, Scope, Var};
@@ -179,6 +179,10 @@ impl Writer<'_, '_> {
                 let node = &program.tree[program.var(*var).node];
                 parameters.push(declare(&node.ty.spelled, &node.name));
             }
+        }
+        let is_pointed_to = emission.known.through_pointers[func.ix()];
+        if emission.slice.closure.needs_rest(func) || function.is_variadic && is_pointed_to {
+            parameters.push("...".to_owned());
         }
         if parameters.is_empty() {
             parameters.push("void".to_owned());

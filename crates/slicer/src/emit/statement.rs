@@ -9,8 +9,7 @@ use super::expression::{Voice, Writer};
 use super::one_line::marker;
 use crate::ast::program::Func;
 use crate::ast::{Id, Kind};
-use crate::flow::What;
-use crate::slice::closure::Point;
+use crate::flow::{Point, What};
 
 /// Lines of code, indented when they are put into a block.
 pub(super) type Lines = Vec<String>;

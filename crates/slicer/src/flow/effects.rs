@@ -37,6 +37,13 @@ pub(crate) struct Call {
     pub(crate) thread: bool,
 }
 
+impl Call {
+    /// Does the call give back memory, if its pointer is free()?
+    pub(crate) fn may_free(&self) -> bool {
+        self.externals.iter().any(|name| name == "free")
+    }
+}
+
 /// Effects of all steps, and what functions may change.
 #[derive(Debug)]
 pub(crate) struct Effects {
@@ -321,9 +328,23 @@ impl Resolver<'_> {
         if model.reaches {
             self.reaches(call, effect, &[]);
         }
+        if let Some(n) = model.list {
+            let rest = self.stored_in(at(n));
+            let pointed_to = self.stored_in(&rest);
+            let memory = self.memory_of(&pointed_to);
+            effect.reads.extend(self.memory_of(at(n)));
+            effect.reads.extend(self.memory_of(&rest));
+            effect.reads.extend(&memory);
+            effect.writes.extend(memory.into_iter().filter(|_| model.fills).map(|l| (l, false)));
+        }
         if let Some(io) = model.io {
             if io.act() == Act::Opens {
                 effect.reads.push(self.memory.whole(Object::State(FOLDER.to_owned())));
+            }
+            if io == Io::Fchdir {
+                let folder = self.memory.whole(Object::State(FOLDER.to_owned()));
+                effect.reads.push(folder);
+                effect.writes.push((folder, false));
             }
             for n in io.reads() {
                 effect.reads.extend(self.memory_of(at(*n)));

@@ -27,6 +27,9 @@ use crate::ast::program::Func;
 use crate::memory::Loc;
 use crate::memory::points::Slot;
 
+/// A step of the program.
+pub(crate) type Point = (Func, Step);
+
 /// A step of a graph, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Step(pub(crate) u32);

@@ -52,6 +52,8 @@ pub(crate) enum Object {
     State(String),
     /// What a function returns.
     Result(Func),
+    /// The further arguments of a function that takes a variable number of them.
+    Rest(Func),
 }
 
 /// Most fields of one object that are told apart; beyond, the object is one location.

@@ -10,13 +10,13 @@
 
 mod same;
 mod solve;
+mod sorted;
 
 use std::cell::Cell;
 
 use super::{Field, Loc, Memory, Object};
-use crate::Error;
 use crate::ast::program::{Func, Program};
-use crate::models::{Model, Models};
+use crate::models::Model;
 
 /// A set of locations that a value may point to, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -195,20 +195,6 @@ impl Points {
         }
     }
 
-    /// Finds out what points where.
-    ///
-    /// # Errors
-    /// When that takes too much: [`Error::TooLarge`]. Then [`Memory::coarse`] is for another try.
-    pub(crate) fn solve(
-        &mut self,
-        program: &Program,
-        models: &Models,
-        memory: &mut Memory,
-    ) -> Result<(), Error> {
-        same::unite(self);
-        solve::Solver::new(self, program, models, memory).run()
-    }
-
     /// Passes arguments to the parameters of a function, and its result back. A structure is passed like
     /// the address that its slot holds.
     pub(crate) fn connect(
@@ -227,6 +213,13 @@ impl Points {
                 self.record(to, *argument);
             } else {
                 let cell = self.content(home);
+                self.copy(cell, *argument);
+            }
+        }
+        if function.is_variadic {
+            let rest = memory.whole(Object::Rest(func));
+            let cell = self.content(rest);
+            for argument in arguments.iter().skip(function.parameters.len()) {
                 self.copy(cell, *argument);
             }
         }

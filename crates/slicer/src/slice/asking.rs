@@ -7,10 +7,9 @@
 
 use std::collections::BTreeSet;
 
-use super::closure::Point;
 use crate::ast::program::{Func, Program};
 use crate::flow::effects::Effects;
-use crate::flow::{Callee, Graph, Step};
+use crate::flow::{Callee, Graph, Point, Step};
 use crate::models::{Act, Models};
 
 /// The calls of unknown functions that are made once, or once for many reads.

@@ -12,11 +12,12 @@ use crate::ast::Id;
 use crate::ast::Kind;
 use crate::ast::program::{Func, Scope};
 use crate::flow::effects::Call;
-use crate::flow::{Callee, ENTRY, EXIT, What};
+use crate::flow::{Callee, ENTRY, EXIT, Point, What};
 use crate::memory::Object;
 use crate::models::Act;
 
-use super::closure::{Closure, Known, Point, Reason};
+use super::closure::{Closure, Reason};
+use super::known::Known;
 use super::sites::{Site, copied_bytes};
 
 /// The parameters that nobody writes, of each function.
@@ -230,8 +231,7 @@ fn accessing(known: Known<'_>, closure: &Closure<'_>, fixed: &Fixed) -> Vec<Ways
             continue;
         }
         // What the program hands over must be received in its order, by all calls.
-        let given =
-            if super::is_forwarded(known, point) { None } else { access_parameter(known, point, fixed) };
+        let given = if known.is_forwarded(point) { None } else { access_parameter(known, point, fixed) };
         match given {
             Some(parameter) => _ = ways[point.0.ix()].given.insert(parameter),
             None => ways[point.0.ix()].own = true,

@@ -13,19 +13,14 @@ use std::rc::Rc;
 
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
-use crate::ast::Id;
-use crate::ast::program::{Func, Program, Scope};
-use crate::flow::control::Control;
-use crate::flow::effects::{Call, Effects};
-use crate::flow::reach::{Reach, Sources};
-use crate::flow::{Callee, ENTRY, EXIT, Graph, Step, What};
-use crate::memory::{Loc, Memory, Object};
-use crate::models::{Io, Model, Models};
+use crate::ast::program::{Func, Scope};
+use crate::flow::effects::Call;
+use crate::flow::reach::Sources;
+use crate::flow::{Callee, ENTRY, EXIT, Point, Step, What};
+use crate::memory::{Loc, Object};
+use crate::models::Io;
 
-use super::giving_up::GivenUp;
-
-/// A step of the program.
-pub(crate) type Point = (Func, Step);
+use super::known::Known;
 
 /// Why a step is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,90 +53,6 @@ impl Reason {
             }
             Self::Decides(point) | Self::PartOf(point) | Self::Gives(point, _) => Some(point),
         }
-    }
-}
-
-/// What the analysis knows.
-#[derive(Clone, Copy)]
-pub(crate) struct Known<'a> {
-    pub(crate) program: &'a Program,
-    pub(crate) models: &'a Models,
-    pub(crate) memory: &'a Memory,
-    pub(crate) graphs: &'a [Graph],
-    pub(crate) effects: &'a Effects,
-    pub(crate) control: &'a [Control],
-    pub(crate) reach: &'a Reach<'a>,
-    /// Functions that are called through pointers keep all their parameters.
-    pub(crate) through_pointers: &'a [bool],
-    /// Open calls for reading only, or for writing only.
-    pub(crate) one_way: &'a BTreeSet<Id>,
-    /// For each function, the steps that the slice ends with.
-    pub(crate) ends: &'a [Vec<bool>],
-    /// Of these the ones that it cannot follow.
-    pub(crate) given_up: &'a GivenUp,
-    /// Calls of unknown functions whose result the program can be asked for.
-    pub(crate) asked: &'a BTreeSet<Point>,
-}
-
-impl<'a> Known<'a> {
-    pub(crate) fn call(&self, point: Point) -> Option<&'a Call> {
-        self.effects.of(point.0, point.1).call.as_ref()
-    }
-
-    /// The models of the library functions that a call may enter.
-    pub(crate) fn models_of(&self, call: &Call) -> Vec<&'a Model> {
-        call.externals.iter().filter_map(|name| self.models.get(name)).collect()
-    }
-
-    /// The kind of a call on an open file.
-    pub(crate) fn io(&self, point: Point) -> Option<(Io, &'a Model)> {
-        let call = self.call(point)?;
-        self.models_of(call).into_iter().find_map(|m| m.io.map(|io| (io, m)))
-    }
-
-    /// Does the slice end with this step, with the program or by itself?
-    pub(crate) fn ends(&self, point: Point) -> bool {
-        self.ends[point.0.ix()][point.1.ix()]
-    }
-
-    /// Does the slice end with this step because it cannot follow it?
-    pub(crate) fn gives_up(&self, point: Point) -> bool {
-        self.given_up.contains(point)
-    }
-
-    /// May the call change who the program is or what it may do?
-    pub(crate) fn confines(&self, point: Point) -> bool {
-        self.call(point).is_some_and(|call| self.models_of(call).iter().any(|m| m.confines))
-    }
-
-    /// The step of a call.
-    pub(crate) fn point_of(&self, call: Id) -> Option<Point> {
-        let found = |(number, graph): (usize, &Graph)| {
-            graph.step_of.get(&call).map(|step| (Func(number as u32), *step))
-        };
-        self.graphs.iter().enumerate().find_map(found)
-    }
-
-    /// Does the call write to a file that nobody reads, as far as it can write? The slice takes its success for granted.
-    pub(crate) fn is_output(&self, point: Point) -> bool {
-        self.io(point).is_some_and(|(io, _)| io.writes_file())
-            && self.files(point).into_iter().all(|file| self.is_one_way(file))
-    }
-
-    /// Is it a file that is read or written, and not both?
-    pub(crate) fn is_one_way(&self, file: &Object) -> bool {
-        match file {
-            Object::Open(call) => self.one_way.contains(call),
-            other => matches!(other, Object::Output),
-        }
-    }
-
-    /// What the open file of a call may be.
-    pub(crate) fn files(&self, point: Point) -> Vec<&'a Object> {
-        let Some((io, model)) = self.io(point) else { return Vec::new() };
-        let Some(call) = self.call(point) else { return Vec::new() };
-        let targets = io.file(model).and_then(|n| call.argument_targets.get(n));
-        targets.into_iter().flatten().map(|l| self.memory.what(*l)).collect()
     }
 }
 
@@ -230,9 +141,19 @@ impl<'a> Closure<'a> {
         if self.known.through_pointers[func.ix()] || func == self.known.program.main {
             return true;
         }
-        let Some(var) = self.known.program.func(func).parameters.get(number) else { return false };
+        let parameters = &self.known.program.func(func).parameters;
+        if self.needs_rest(func) && number + 1 == parameters.len() {
+            return true; // va_start names it
+        }
+        let Some(var) = parameters.get(number) else { return false };
         let variable = Object::Variable(*var);
         self.at_entry[func.ix()].iter().any(|l| *self.known.memory.what(*l) == variable)
+    }
+
+    /// Are the further arguments of a function needed in the slice?
+    pub(crate) fn needs_rest(&self, func: Func) -> bool {
+        let rest = Object::Rest(func);
+        self.at_entry[func.ix()].iter().any(|l| *self.known.memory.what(*l) == rest)
     }
 
     /// Does the function return anything in the slice? One that is called through pointers keeps its type,
@@ -350,6 +271,9 @@ impl<'a> Closure<'a> {
         }
         call.externals.iter().any(|name| match known.models.get(name) {
             None => true,
+            Some(model) if model.io.is_none() && known.is_told(point, model) => {
+                model.writes.contains(&number)
+            }
             Some(model) => match model.io {
                 None => !model.output || model.assumes_argument(number),
                 Some(_) if known.is_output(point) => model.assumes_argument(number),
@@ -474,6 +398,13 @@ impl<'a> Closure<'a> {
     /// A location is needed when `func` is entered by this call.
     fn ask_caller(&mut self, point: Point, func: Func, location: Loc) {
         let known = self.known;
+        if *known.memory.what(location) == Object::Rest(func) {
+            let arguments = known.call(point).map_or(0, |call| call.argument_reads.len());
+            // With the last of the others, which the list begins behind.
+            let first = known.program.func(func).parameters.len().saturating_sub(1);
+            (first..arguments).for_each(|number| self.argument(point, number));
+            return;
+        }
         if let Object::Variable(var) = known.memory.what(location)
             && let Scope::Parameter(home, number) = known.program.var(*var).scope
             && home == func

@@ -9,64 +9,23 @@
 //! keeps that, if its name is not one of a configuration file: others join it only if their ends lead to none of its
 //! reads.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::closure::{Closure, Known, Point, Reason};
-use super::judge::{self, WayOut};
-use super::{Analysis, Choice, Verdict, close, reached, sites};
-use crate::ast::program::Func;
-use crate::flow::{ENTRY, EXIT};
+use super::analysis::Analysis;
+use super::choice::Choice;
+use super::given_up::{Cause, GivenUp};
+use super::judge::{self, Verdict, WayOut};
+use super::known::Known;
+use super::of_sites::close;
+use super::sites;
+use super::ways::{after, reached};
+use crate::flow::Point;
 
 /// Most rounds of one search. Each costs a slice of the program; with more the sites are refused as before.
 const MOST_ROUNDS: usize = 24;
 
 /// Most sites that are tried one by one, where they cannot all join.
 const MOST_ALONE: usize = 6;
-
-/// The steps that a slice gives up at.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct GivenUp {
-    steps: BTreeMap<Point, Cause>,
-}
-
-/// Why there.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Cause {
-    text: String,
-    /// Does the slice end whenever the program comes there, and not only if it needs the step?
-    always: bool,
-}
-
-impl GivenUp {
-    pub(crate) fn contains(&self, point: Point) -> bool {
-        self.steps.contains_key(&point)
-    }
-
-    pub(crate) fn points(&self) -> impl Iterator<Item = Point> {
-        self.steps.keys().copied()
-    }
-
-    /// Those at which it ends whether it needs them or not.
-    pub(crate) fn always(&self) -> impl Iterator<Item = Point> {
-        self.steps.iter().filter(|(_, cause)| cause.always).map(|(point, _)| *point)
-    }
-
-    /// Steps and causes, in the order of the program.
-    pub(crate) fn causes(&self) -> impl Iterator<Item = (Point, &str)> {
-        self.steps.iter().map(|(point, cause)| (*point, cause.text.as_str()))
-    }
-}
-
-/// Keeps the steps of the slice's functions that it gives up at; whether there was any.
-pub(super) fn keep(known: Known<'_>, closure: &mut Closure<'_>) -> bool {
-    let before = closure.count;
-    for point in known.given_up.points() {
-        if closure.live[point.0.ix()] {
-            closure.keep(point, Reason::GivesUp);
-        }
-    }
-    closure.count != before
-}
 
 /// Adds the sites that can be sliced as far as the slice comes.
 pub(super) fn extend(analysis: &Analysis<'_>, plain: Choice) -> (GivenUp, Choice) {
@@ -114,7 +73,7 @@ fn attempt(
                 let spoilt = analysis.ending(&found, |known| spoils(known, given_up, choice));
                 return (!spoilt).then(|| (found, wanted.into_iter().collect()));
             }
-            Round::Ends(steps) => found.steps.extend(steps),
+            Round::Ends(steps) => found.extend(steps),
             Round::Lost(sites) => {
                 sites.iter().for_each(|site| _ = wanted.remove(site));
                 // What was given up for them may not be in the way of the others.
@@ -161,30 +120,4 @@ fn spoils(known: Known<'_>, before: &GivenUp, choice: &Choice) -> bool {
     choice.chosen.iter().map(|number| &choice.sites[*number]).any(|site| {
         !sites::is_configuration(known, site) && site.reads.iter().any(|(f, s)| after[f.ix()][s.ix()])
     })
-}
-
-/// All steps that may follow these, in whichever call of their functions.
-fn after(known: Known<'_>, from: &[Point]) -> Vec<Vec<bool>> {
-    let mut callers: Vec<Vec<Point>> = vec![Vec::new(); known.graphs.len()];
-    for func in (0..known.graphs.len() as u32).map(Func) {
-        for (step, call) in known.effects.calls(func) {
-            call.targets.iter().for_each(|target| callers[target.ix()].push((func, step)));
-        }
-    }
-    let mut seen: Vec<Vec<bool>> = known.graphs.iter().map(|g| vec![false; g.nodes.len()]).collect();
-    let next = |(func, step): Point| known.graphs[func.ix()][step].next.iter().map(move |s| (func, *s));
-    let mut open: Vec<Point> = from.iter().flat_map(|point| next(*point)).collect();
-    while let Some((func, step)) = open.pop() {
-        if std::mem::replace(&mut seen[func.ix()][step.ix()], true) {
-            continue;
-        }
-        if step == EXIT {
-            open.extend(callers[func.ix()].iter().flat_map(|call| next(*call)));
-        }
-        if let Some(call) = known.call((func, step)) {
-            open.extend(call.targets.iter().map(|target| (*target, ENTRY)));
-        }
-        open.extend(next((func, step)));
-    }
-    seen
 }

@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use crate::ast::Id;
 use crate::ast::program::Func;
 use crate::flow::effects::Call;
-use crate::flow::{Callee, What};
+use crate::flow::{Callee, Point, What};
 use crate::memory::Object;
 use crate::models::{Act, Io, Model};
-use crate::slice::Verdict;
-use crate::slice::closure::{Closure, Known, Point, Reason};
+use crate::slice::closure::{Closure, Reason};
+use crate::slice::known::Known;
 use crate::slice::sites::{self, Purpose, Site, call_name};
 
 /// Why an open site is refused.
@@ -26,6 +26,20 @@ pub struct Refusal {
     pub chain: Vec<String>,
     /// What the programmer may do.
     pub remedy: String,
+}
+
+/// What became of an open site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Its accesses are predicted. The number is that of the runtime's calls.
+    Sliced(u32),
+    /// The slice reads it for itself.
+    ReadBySlice,
+    /// It is written, or never read.
+    NotRead,
+    /// Others are marked FORETELL_PREFETCH, this one is not.
+    NotMarked,
+    Refused(Refusal),
 }
 
 /// Something in a slice that must not be there.
@@ -126,7 +140,7 @@ pub(crate) fn beyond_reach(known: Known<'_>, reached: &[Vec<bool>], site: &Site)
     let mut confining = (0..known.graphs.len() as u32).map(Func).flat_map(|func| {
         known.effects.calls(func).map(move |(step, _)| (func, step)).filter(|point| known.confines(*point))
     });
-    let point = confining.find(|(func, step)| reached[func.ix()][step.ix()])?;
+    let point = confining.find(|(func, step)| known.ends((*func, *step)) && reached[func.ix()][step.ix()])?;
     Some(Refusal {
         place: known.program.describe(site.call),
         cause: format!(
@@ -209,7 +223,10 @@ fn at_step(
                 DECLARE,
             ));
         };
-        if let Some(why) = &model.unsupported {
+        if let Some(why) = &model.unsupported
+            && !makes_followed_list(known, name, point)
+            && !known.is_told(point, model)
+        {
             return Some((format!("{name}(): {why}"), MOVE_OUT));
         }
         if model.output && model.assumed.is_none() && closure.valued.contains(&point) {
@@ -262,12 +279,13 @@ fn at_file(
                 );
                 return Some((cause, "keep in memory what the offsets depend on, or write to another file"));
             }
-            if files.contains(&&Object::Output) {
+            // If it may be a file as well, the slice finds out.
+            if files.contains(&&Object::Output) && !files.iter().any(|f| matches!(f, Object::Open(_))) {
                 return Some((format!("{name}() on standard output"), MOVE_OUT));
             }
             None
         }
-        Act::Moves if io == Io::Print && !known.is_output(point) && !prints_if_at_all(known, point) => {
+        Act::Moves if io == Io::Print && !known.is_output(point) && !prints_to_stream(known, point) => {
             Some((
                 format!(
                     "{name}() writes to a file that is also read: how far it moves the offset is not known"
@@ -278,23 +296,28 @@ fn at_file(
         Act::Renames if io == Io::Dup2 => {
             Some(("dup2() gives a descriptor a new file".to_owned(), "use the descriptor that open() gave"))
         }
-        Act::Opens if io == Io::Freopen => {
-            Some(("freopen() gives a stream a new file".to_owned(), "use fopen()"))
+        Act::Moves if io == Io::Freopen && !sites::opens_again_alike(known, point) => {
+            Some(("freopen() opens the stream's file for something else".to_owned(), "use fopen()"))
         }
         _ => None,
     }
 }
 
-/// Does the call print to streams that are open for writing alone, or, where that cannot be told, has the slice the stream
-/// to ask?
-fn prints_if_at_all(known: Known<'_>, point: Point) -> bool {
+/// Does the call print to a stream? Then the slice has it to ask: of one that can be read, too, it does not know afterwards
+/// where it stands, and ends.
+fn prints_to_stream(known: Known<'_>, point: Point) -> bool {
     let tree = &known.program.tree;
-    let to_stream = known.io(point).is_some_and(|(_, model)| {
+    known.io(point).is_some_and(|(_, model)| {
         let call = known.graphs[point.0.ix()][point.1].ast;
         tree.arguments(call).get(model.argument).is_some_and(|stream| tree[*stream].ty.is_pointer())
-    });
-    let is_unclear = |file: &Object| matches!(file, Object::Open(call) if sites::is_unclear(known, *call));
-    to_stream && known.files(point).into_iter().all(|file| known.is_one_way(file) || is_unclear(file))
+    })
+}
+
+/// Does the call make a list of arguments of the kind that is followed: one that is passed by its address?
+fn makes_followed_list(known: Known<'_>, name: &str, point: Point) -> bool {
+    let tree = &known.program.tree;
+    let list = tree.arguments(known.graphs[point.0.ix()][point.1].ast).first();
+    name.starts_with("__builtin_va_") && list.is_some_and(|list| tree[*list].ty.is_argument_list())
 }
 
 /// Is a file handed to somebody who may read it behind our back?

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::ast::program::{Func, Program};
 use crate::ast::{Id, Kind};
-use crate::flow::{Step, What};
+use crate::flow::{Point, Step, What};
 use crate::memory::Object;
 use crate::models::{Act, Io, Models};
-use crate::slice::closure::{Known, Point};
+use crate::slice::known::Known;
 
 /// What a file is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,11 +135,6 @@ pub(crate) fn one_way(program: &Program, models: &Models) -> BTreeSet<Id> {
     found
 }
 
-/// Is it an open call that does not say what for?
-pub(crate) fn is_unclear(known: Known<'_>, call: Id) -> bool {
-    purpose_of(known.program, known.models, call) == Some(Purpose::Unclear)
-}
-
 /// What a call is for, if it opens a file.
 fn purpose_of(program: &Program, models: &Models, call: Id) -> Option<Purpose> {
     let io = program.tree.callee_name(call).and_then(|name| models.get(name)?.io);
@@ -167,6 +162,22 @@ fn purpose(program: &Program, io: Io, call: Id) -> Purpose {
             None => Purpose::Unclear,
         },
     }
+}
+
+/// Does freopen() open a stream for the same as it was open for, so that what is done with it means the same?
+pub(crate) fn opens_again_alike(known: Known<'_>, point: Point) -> bool {
+    let tree = &known.program.tree;
+    let call = known.graphs[point.0.ix()][point.1].ast;
+    let again = purpose(known.program, Io::Freopen, call);
+    let has_name = tree.arguments(call).first().is_some_and(|name| tree.constant(*name) != Some(0));
+    let files = known.files(point);
+    let alike = |file: &&Object| match file {
+        Object::Open(open) => purpose_of(known.program, known.models, *open) == Some(again),
+        Object::Stdin => again == Purpose::Read,
+        other => matches!(other, Object::Output) && again == Purpose::Output,
+    };
+    let is_one_way = matches!(again, Purpose::Read | Purpose::Output);
+    has_name && is_one_way && !files.is_empty() && files.iter().all(alike)
 }
 
 /// Folders of the system, in which settings and tables lie but nobody's data.

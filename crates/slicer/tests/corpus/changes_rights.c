@@ -3,14 +3,13 @@
  * data: first.bin bytes 60000
  * data: second.bin bytes 60000
  * run: first.bin -l second.bin
- * says: (foretell_slice_leave(), setrlimit(RLIMIT_CORE, &limit))
+ * says: (foretell_slice_leave(), setgid(getgid()))
  * untouched: second.bin
  * expect: sliced
  */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 static unsigned sum_of(const char *path)
@@ -29,8 +28,7 @@ int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "-l") == 0) {
-            struct rlimit limit = {0, 0};
-            if (setrlimit(RLIMIT_CORE, &limit) != 0)
+            if (setgid(getgid()) != 0)
                 return 1;
         } else {
             printf("%u\n", sum_of(argv[i]));

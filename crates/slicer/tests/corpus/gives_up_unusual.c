@@ -9,7 +9,7 @@
  * run: other
  * run: fork
  * run: structure
- * expect: until va_arg
+ * expect: until a computed goto
  */
 #include <fcntl.h>
 #include <locale.h>

@@ -3,7 +3,8 @@
  * data: data.bin bytes 60000
  * run: data.bin
  * run: absent.bin
- * expect: until va_start
+ * only: x86_64
+ * expect: sliced
  */
 #include <fcntl.h>
 #include <stdarg.h>

@@ -1,38 +1,36 @@
-/* A name that is made by a function with a variable number of arguments, as in many programs (xasprintf).
+/* Structures among a variable number of arguments.
  *
- * expect: refused variable number of arguments
+ * expect: refused va_arg
  */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-static char *joined(const char *format, ...)
+struct place {
+    long page, byte;
+};
+
+static unsigned sum_at(int fd, int count, ...)
 {
-    va_list arguments;
-    char *text = NULL;
-    va_start(arguments, format);
-    if (vasprintf(&text, format, arguments) < 0)
-        exit(3);
-    va_end(arguments);
-    return text;
+    va_list places;
+    unsigned char byte;
+    unsigned sum = 0;
+    va_start(places, count);
+    while (count-- > 0) {
+        struct place place = va_arg(places, struct place);
+        if (pread(fd, &byte, 1, place.page * 4096 + place.byte) == 1)
+            sum = sum * 31 + byte;
+    }
+    va_end(places);
+    return sum;
 }
 
 int main(int argc, char **argv)
 {
-    unsigned char byte;
-    unsigned sum = 0;
-    if (argc < 3)
-        return 1;
-    char *path = joined("%s/%s", argv[1], argv[2]);
-    int fd = open(path, O_RDONLY);
-    for (long at = 56000; at >= 0; at -= 8000)
-        if (pread(fd, &byte, 1, at) == 1)
-            sum = sum * 31 + byte;
+    struct place first = {9, argc}, second = {4, 0};
+    int fd = open(argv[1], O_RDONLY);
+    printf("%u\n", sum_at(fd, 2, first, second));
     close(fd);
-    free(path);
-    printf("%u\n", sum);
     return 0;
 }

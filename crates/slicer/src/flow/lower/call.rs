@@ -7,6 +7,9 @@ use crate::memory::Object;
 use crate::memory::points::Slot;
 use crate::models::{Io, Model};
 
+/// What makes a list of the further arguments of its function.
+const VA_START: &str = "__builtin_va_start";
+
 impl Walk<'_, '_> {
     pub(super) fn call(&mut self, id: Id) -> Value {
         let tree = &self.all.program.tree;
@@ -82,6 +85,14 @@ impl Walk<'_, '_> {
             return;
         };
         let model: &Model = model;
+        if name == VA_START
+            && let Some(func) = self.func
+            && let Some(list) = arguments.first()
+        {
+            let rest = self.all.memory.whole(Object::Rest(func));
+            let rest = self.all.points.address(rest);
+            self.all.points.store(*list, rest);
+        }
         let heap = model.makes_memory().then(|| self.all.memory.whole(Object::Heap(call)));
         self.all.points.through_library(model, arguments, result, heap);
         if let Some(callback) = &model.calls {
@@ -110,11 +121,11 @@ impl Walk<'_, '_> {
     fn open_files(&mut self, call: Id, io: Io, model: &Model, arguments: &[Slot], result: Slot) {
         let file = io.file(model).and_then(|n| arguments.get(n)).copied();
         match io {
-            Io::Open | Io::Openat | Io::Creat | Io::Fopen | Io::Freopen => {
+            Io::Open | Io::Openat | Io::Creat | Io::Fopen => {
                 let opened = self.all.memory.whole(Object::Open(call));
                 self.all.points.add(result, opened);
             }
-            Io::Dup | Io::Dup2 | Io::Fdopen | Io::Fileno => {
+            Io::Dup | Io::Dup2 | Io::Fdopen | Io::Fileno | Io::Freopen => {
                 if let Some(file) = file {
                     self.all.points.copy(result, file);
                 }

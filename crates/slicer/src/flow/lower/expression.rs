@@ -59,7 +59,7 @@ impl Walk<'_, '_> {
                 all
             }
             Kind::StatementExpr => self.statement_expression(id),
-            Kind::VaArg => self.opaque(id, "va_arg"),
+            Kind::VaArg => self.further_argument(id),
             Kind::OpaqueValue => self.value_of(first),
             Kind::Generic => {
                 let selected = tree.selected(id);
@@ -78,6 +78,22 @@ impl Walk<'_, '_> {
     }
 
     /// Something that is not followed: whoever needs it, cannot be sliced.
+    /// `va_arg`: reads the next of them, and moves the list on.
+    fn further_argument(&mut self, id: Id) -> Value {
+        let tree = &self.all.program.tree;
+        let list = tree.child(id, 0).filter(|list| tree[*list].ty.is_argument_list());
+        let Some(list) = list.filter(|_| !tree[id].ty.is_record()) else { return self.opaque(id, "va_arg") };
+        let mut value = self.value(list);
+        let place = Where::Through(value.slot);
+        let rest = self.all.points.load(value.slot);
+        let slot = self.all.points.load(rest);
+        value.reads.extend([place, Where::Through(rest)]);
+        let step = self.then(What::Assign, id, value);
+        self.graph.step_of.insert(id, step);
+        self.write(step, place, false);
+        Value { reads: Vec::new(), needs: vec![step], slot }
+    }
+
     fn opaque(&mut self, id: Id, why: &'static str) -> Value {
         let mut all = self.nothing();
         for child in self.all.program.tree.children(id).to_vec() {

@@ -13,9 +13,12 @@ use std::collections::VecDeque;
 
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
-use super::{Loc, Memory, Models, Object, Points, Program, Rule, Slot};
+use super::sorted::{difference, unite_sets};
+use super::{Points, Rule, Slot, same};
 use crate::Error;
-use crate::memory::Field;
+use crate::ast::program::Program;
+use crate::memory::{Field, Loc, Memory, Object};
+use crate::models::Models;
 
 /// Most elements that are handed on, first and if parts of objects are not told apart. A program of 10,000 lines takes
 /// some millions; this is reached after a second or two, and a build should not wait longer. It is a limit of work and
@@ -35,8 +38,24 @@ struct Large {
     written: Slot,
 }
 
+impl Points {
+    /// Finds out what points where.
+    ///
+    /// # Errors
+    /// When that takes too much: [`Error::TooLarge`]. Then [`Memory::coarse`] is for another try.
+    pub(crate) fn solve(
+        &mut self,
+        program: &Program,
+        models: &Models,
+        memory: &mut Memory,
+    ) -> Result<(), Error> {
+        same::unite(self);
+        Solver::new(self, program, models, memory).run()
+    }
+}
+
 /// The state of the solution.
-pub(super) struct Solver<'s> {
+struct Solver<'s> {
     points: &'s mut Points,
     program: &'s Program,
     models: &'s Models,
@@ -71,12 +90,7 @@ pub(super) struct Solver<'s> {
 }
 
 impl<'s> Solver<'s> {
-    pub(super) fn new(
-        points: &'s mut Points,
-        program: &'s Program,
-        models: &'s Models,
-        memory: &'s mut Memory,
-    ) -> Self {
+    fn new(points: &'s mut Points, program: &'s Program, models: &'s Models, memory: &'s mut Memory) -> Self {
         Self {
             points,
             program,
@@ -103,7 +117,7 @@ impl<'s> Solver<'s> {
         }
     }
 
-    pub(super) fn run(mut self) -> Result<(), Error> {
+    fn run(mut self) -> Result<(), Error> {
         self.grow();
         for number in 0..self.points.cells.len() {
             if let Some(cell) = self.points.cells[number] {
@@ -327,7 +341,7 @@ impl<'s> Solver<'s> {
             Object::Function(func) => {
                 let func = *func;
                 let parameters = self.program.func(func).parameters.iter().map(|p| Object::Variable(*p));
-                for object in parameters.chain([Object::Result(func)]) {
+                for object in parameters.chain([Object::Result(func), Object::Rest(func)]) {
                     let home = self.memory.whole(object);
                     self.cell(home);
                 }
@@ -552,48 +566,4 @@ impl<'s> Solver<'s> {
         self.wake(slot);
         self.assign_parts(&first);
     }
-}
-
-/// Those of `more` that are not in `set`; both are sorted.
-fn difference(more: &[Loc], set: &[Loc]) -> Vec<Loc> {
-    let mut missing = Vec::new();
-    let mut rest = set;
-    for location in more {
-        // Few new ones in a large set: search; else step.
-        let at = rest.partition_point(|known| known < location);
-        rest = &rest[at..];
-        if rest.first() != Some(location) {
-            missing.push(*location);
-        }
-    }
-    missing
-}
-
-/// Up to so many elements are put into a set one by one, which moves what is behind them and compares little.
-const FEW: usize = 8;
-
-/// Adds sorted elements to a sorted set; those that are there already once.
-fn unite_sets(set: &mut Vec<Loc>, more: &[Loc]) {
-    if set.last().is_none_or(|last| more.first().is_none_or(|first| last < first)) {
-        set.extend_from_slice(more);
-        return;
-    }
-    if more.len() <= FEW {
-        for location in more {
-            if let Err(at) = set.binary_search(location) {
-                set.insert(at, *location);
-            }
-        }
-        return;
-    }
-    let old = std::mem::take(set);
-    set.reserve_exact(old.len() + more.len());
-    let (mut left, mut right) = (old.as_slice(), more);
-    while let (Some(one), Some(other)) = (left.first(), right.first()) {
-        set.push(*one.min(other));
-        left = &left[usize::from(one <= other)..];
-        right = &right[usize::from(other <= one)..];
-    }
-    set.extend_from_slice(left);
-    set.extend_from_slice(right);
 }
