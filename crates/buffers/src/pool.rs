@@ -7,7 +7,7 @@ use std::time::Instant;
 use foretell_policy::{Block, FileId};
 
 use crate::error::Error;
-use crate::memory::{Buffer, MOST_READ_PARTS, Reference, Tell};
+use crate::memory::{Buffer, Lease, MOST_READ_PARTS, Reference, Tell};
 use crate::object::{Fixed, Got, Held, Sequence};
 use crate::options::{ASKED, MOST_LISTED, Options, Patience};
 use crate::part::{Pending, View};
@@ -325,6 +325,7 @@ impl Object {
     }
 
     /// What is left for a read that is answered without the lock; `None` if it is none of those.
+    #[inline]
     fn reference(&self, parts: std::ops::Range<u32>) -> Option<Reference> {
         let at_ns = tick_ns();
         let Reading { reader, compute_ns } = Reading::begin(self.handle.shared.number, at_ns);
@@ -334,6 +335,7 @@ impl Object {
     }
 
     /// A read was answered without the lock.
+    #[inline]
     fn was_read(&self, reference: Reference, tell: Tell) {
         let shared = &self.handle.shared;
         match tell {
@@ -398,6 +400,7 @@ impl Object {
     ///
     /// # Errors
     /// As [`Object::read_at`]; and when as many bytes are held in views as the budget has.
+    #[inline]
     pub fn view(&self, part: u32) -> Result<View, Error> {
         let part_bytes = self.part_bytes();
         let offset = u64::from(part) * part_bytes;
@@ -405,24 +408,33 @@ impl Object {
         self.check(offset, length)?;
         let shared = &self.handle.shared;
         shared.is_ours()?;
-        let mut found = None;
         if let Some(reference) = self.reference(part..part.saturating_add(1))
-            && let Some((buffer, tell)) = shared.arena.lease(reference)
+            && let Some((lease, tell)) = shared.arena.lease(reference)
         {
             self.was_read(reference, tell);
-            return self.leased(Some(buffer));
+            return self.leased(Some(lease));
         }
+        self.view_later(offset, length)
+    }
+
+    /// The same of a part that is not there, or not found without the lock.
+    #[cold]
+    fn view_later(&self, offset: u64, length: u64) -> Result<View, Error> {
+        let mut found = None;
         self.visit(offset, length, self.by(), |bytes| {
-            found = Some(bytes.clone());
+            found = Some(bytes.lease());
             true
         })?;
         self.leased(found)
     }
 
-    fn leased(&self, found: Option<Buffer>) -> Result<View, Error> {
+    #[inline]
+    fn leased(&self, found: Option<Lease>) -> Result<View, Error> {
         let budget_bytes = self.handle.shared.options.budget_bytes;
-        let view = found.and_then(|buffer| View::new(buffer, budget_bytes));
-        view.ok_or(Error::Limit { what: "bytes in views, the budget; drop some", limit: budget_bytes })
+        match found.and_then(|lease| View::new(lease, budget_bytes)) {
+            Some(view) => Ok(view),
+            None => Err(Error::Limit { what: "bytes in views, the budget; drop some", limit: budget_bytes }),
+        }
     }
 
     /// References the parts of a range, some of them before it has waited for the first, and shows each in order, until
@@ -507,13 +519,17 @@ impl Object {
         first as u32..(first + parts) as u32
     }
 
+    #[inline]
     fn check(&self, offset: u64, length: u64) -> Result<(), Error> {
-        let object_bytes = self.length();
-        let url = || self.url().to_owned();
         match offset.checked_add(length) {
-            Some(end) if end <= object_bytes => Ok(()),
-            _ => Err(Error::PastEnd { url: url(), offset, length, object_bytes }),
+            Some(end) if end <= self.length() => Ok(()),
+            _ => Err(self.past_end(offset, length)),
         }
+    }
+
+    #[cold]
+    fn past_end(&self, offset: u64, length: u64) -> Error {
+        Error::PastEnd { url: self.url().to_owned(), offset, length, object_bytes: self.length() }
     }
 }
 

@@ -129,6 +129,7 @@ impl Shared {
     }
 
     /// The child of a fork has the lock, maybe held for ever, and not the threads.
+    #[inline]
     pub(crate) fn is_ours(&self) -> Result<(), Error> {
         if self.arena.is_here() { Ok(()) } else { Err(Error::Forked) }
     }
@@ -226,6 +227,7 @@ fn closed() -> Error {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        self.arena.leave();
         if self.is_ours().is_ok() {
             // Maybe from one of its own threads: nobody may wait for them.
             if let Some(runtime) = self.runtime.take() {

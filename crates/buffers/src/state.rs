@@ -517,7 +517,7 @@ impl State {
             requests_under_way: self.flow.under_way() as u64,
             memory_bytes: self.arena.bytes(),
             memory_peak_bytes: self.arena.peak(),
-            leased_bytes: self.arena.leased().load(Ordering::Relaxed),
+            leased_bytes: self.arena.leased_bytes(),
             disclosed_ahead: self.engine.disclosed_ahead(self.own.manager) as u64,
             objects: self.open,
             ..self.counts
