@@ -5,6 +5,8 @@
 Shuffled epochs over many small objects with memory for half of them, by threads and by worker processes; one large
 object from beginning to end and here and there; five aggregations over Parquet files. Beside: s3fs without a cache and
 with those of fsspec, obstore, and PyArrow's own file system, each with the same memory as far as it can be told.
+Then what has a target of its own: PyTorch's DataLoader with two workers, five aggregations by DuckDB and by Polars, a
+model of safetensors, one, two and four processes on one data set, and Dask with four workers.
 The store is versitygw on this machine; 15 ms to the first byte and 200 MB/s for all are added in between
 (slow_store.py). Every object's checksum is compared. Each contender runs in a process of its own, in turn.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import json
 import multiprocessing
 import os
@@ -36,6 +39,7 @@ from typing import Any
 
 BUCKET = "bucket"
 LARGE = f"{BUCKET}/large"
+MODEL = f"{BUCKET}/model.safetensors"
 # Bytes of a scattered read.
 SMALL = 4096
 # Parquet files, and rows of each: about 60 MB together.
@@ -428,6 +432,294 @@ def foretell_parquet(given: argparse.Namespace) -> dict[str, Any]:
     return _parquet(_pooled(given, 256 << 20))
 
 
+# ---- DataLoader: two workers, whose images take a while to decode -------------------------------------------------
+
+
+class Images:
+    """A data set of PyTorch; the workers check what they get, and take their time over it."""
+
+    def __init__(self, given: argparse.Namespace, fs: Any) -> None:
+        self.fs = fs
+        self.checksums = given.checksums
+        self.seconds = given.decode_ms / 1e3
+
+    def __len__(self) -> int:
+        return len(self.checksums)
+
+    def __getitem__(self, at: int) -> int:
+        checksum = zlib.crc32(self.fs.cat_file(path_of(at)))
+        time.sleep(self.seconds)
+        assert checksum == self.checksums[at], path_of(at)
+        return at
+
+
+def _loader(given: argparse.Namespace, fs: Any, start: str, told: str) -> dict[str, Any]:
+    loader_of = importlib.import_module("torch.utils.data").DataLoader
+    epochs = orders(given.objects, given.epochs)
+    if told == "all":
+        fs.disclose([(path_of(at), 0, None) for order in epochs for at in order])
+    order: list[int] = []
+    loader = loader_of(
+        Images(given, fs),
+        batch_size=32,
+        # Looked at when an epoch begins.
+        sampler=order,
+        num_workers=2,
+        persistent_workers=True,
+        multiprocessing_context=start,
+    )
+    for one in epochs:
+        order[:] = one
+        if told == "epoch":
+            fs.disclose([(path_of(at), 0, None) for at in order])
+        assert [at for batch in loader for at in batch.tolist()] == one
+    return {} if told == "nothing" else {"best": fs.statistics().best_fetches}
+
+
+def s3fs_loader(given: argparse.Namespace) -> dict[str, Any]:
+    """Spawned: it refuses to be used after a fork."""
+    return _loader(given, _listed(_plain(given)), "spawn", "nothing")
+
+
+def _foretell_loader(given: argparse.Namespace, start: str, told: str) -> dict[str, Any]:
+    fs = _listed(_pooled(given, given.objects * given.bytes // 2, given.bytes))
+    return _loader(given, fs, start, told)
+
+
+def foretell_loader_spawned(given: argparse.Namespace) -> dict[str, Any]:
+    return _foretell_loader(given, "spawn", "all")
+
+
+def foretell_loader_forked(given: argparse.Namespace) -> dict[str, Any]:
+    return _foretell_loader(given, "fork", "all")
+
+
+def foretell_loader_epoch(given: argparse.Namespace) -> dict[str, Any]:
+    return _foretell_loader(given, "fork", "epoch")
+
+
+# ---- the same questions in SQL -------------------------------------------------------------------------------------
+
+QUERIES = [
+    "select kind, sum(value0) as x from t group by kind",
+    "select kind, max(value1) as x from t group by kind having sum(value0) > 0",
+    "select min(value1) as x, max(value2) as y from t",
+    "select day, avg(value2) as x from t where day < 50 group by day",
+    "select kind, sum(value2) as x from t where value0 >= 0 group by kind",
+]
+
+
+def _answers(rows: list[list[tuple[Any, ...]]]) -> dict[str, Any]:
+    """Sums of floating-point numbers depend on their order in the last digits."""
+    return {"answers": [[f"{sum(float(one) for one in column):.9g}" for column in zip(*found)] for found in rows]}
+
+
+def _duckdb(fs: Any, protocol: str) -> dict[str, Any]:
+    """A connection for each question, as five programs have."""
+    duckdb = importlib.import_module("duckdb")
+    rows = []
+    for query in QUERIES:
+        connection = duckdb.connect()
+        connection.register_filesystem(fs)
+        source = f"read_parquet('{protocol}://{BUCKET}/tables/*.parquet')"
+        rows.append(connection.sql(query.replace("from t ", f"from {source} ").replace("from t", f"from {source}")).fetchall())
+        connection.close()
+    return _answers(rows)
+
+
+def _polars(fs: Any) -> dict[str, Any]:
+    polars = importlib.import_module("polars")
+    rows = []
+    for query in QUERIES:
+        files = [polars.scan_parquet(fs.open(f"{BUCKET}/tables/{part}.parquet")) for part in range(TABLES)]
+        rows.append(polars.SQLContext(t=polars.concat(files)).execute(query, eager=True).rows())
+    return _answers(rows)
+
+
+def s3fs_duckdb(given: argparse.Namespace) -> dict[str, Any]:
+    return _duckdb(_plain(given), "s3")
+
+
+def foretell_duckdb(given: argparse.Namespace) -> dict[str, Any]:
+    return _duckdb(_pooled(given, 256 << 20), "foretell")
+
+
+def s3fs_polars(given: argparse.Namespace) -> dict[str, Any]:
+    return _polars(_plain(given))
+
+
+def foretell_polars(given: argparse.Namespace) -> dict[str, Any]:
+    return _polars(_pooled(given, 256 << 20))
+
+
+# ---- a model of safetensors ----------------------------------------------------------------------------------------
+
+
+def _model_header(given: argparse.Namespace) -> bytes:
+    """Tensors of 8 MiB each."""
+    size = 8 << 20
+    tensors = {
+        f"layer.{at:03}": {"dtype": "F32", "shape": [2048, 1024], "data_offsets": [at * size, (at + 1) * size]}
+        for at in range(given.large // size)
+    }
+    header = json.dumps(tensors).encode()
+    header += b" " * (-len(header) % 8)
+    return len(header).to_bytes(8, "little") + header
+
+
+def fill_model(given: argparse.Namespace, fs: Any) -> None:
+    with fs.open(MODEL, "wb") as file:
+        file.write(_model_header(given))
+        for at in range(given.large // (8 << 20)):
+            file.write(b"".join(content(at * 8 + piece, 1 << 20) for piece in range(8)))
+
+
+def _tensors(given: argparse.Namespace, tensors: Any) -> dict[str, Any]:
+    assert sum(array.nbytes for array in tensors) == given.large // (8 << 20) * (8 << 20)
+    return {}
+
+
+def s3fs_model(given: argparse.Namespace) -> dict[str, Any]:
+    """The whole object, and then its tensors."""
+    load = importlib.import_module("safetensors.numpy").load
+    return _tensors(given, load(_plain(given).cat_file(MODEL)).values())
+
+
+def s3fs_model_local(given: argparse.Namespace) -> dict[str, Any]:
+    """By way of a local file."""
+    load = importlib.import_module("safetensors.numpy").load_file
+    with tempfile.TemporaryDirectory(prefix="foretell-bench-") as folder:
+        _plain(given).get_file(MODEL, f"{folder}/model")
+        return _tensors(given, load(f"{folder}/model").values())
+
+
+def obstore_model(given: argparse.Namespace) -> dict[str, Any]:
+    load = importlib.import_module("safetensors.numpy").load
+    return _tensors(given, load(_obstore(given).cat_file(MODEL)).values())
+
+
+def foretell_model(given: argparse.Namespace) -> dict[str, Any]:
+    load = importlib.import_module("foretell.safetensors").load
+    return _tensors(given, (tensor.numpy() for _, tensor in load(_pooled(given, 256 << 20), MODEL)))
+
+
+# ---- several processes, each of which reads all objects in an order of its own ---------------------------------------
+
+
+def _read_all(fs: Any, checksums: list[int], seed: int) -> int:
+    for at in random.Random(seed).sample(range(len(checksums)), len(checksums)):
+        assert zlib.crc32(fs.cat_file(path_of(at))) == checksums[at], path_of(at)
+    return seed
+
+
+def _processes(given: argparse.Namespace, fs: Any, count: int) -> dict[str, Any]:
+    with multiprocessing.get_context("spawn").Pool(count) as workers:
+        done = workers.map(partial(_read_all, fs, given.checksums), range(count), chunksize=1)
+    assert done == list(range(count))
+    return {}
+
+
+def _room(given: argparse.Namespace) -> int:
+    """For all objects."""
+    return int(given.objects * given.bytes * 1.1)
+
+
+def s3fs_processes(given: argparse.Namespace) -> dict[str, Any]:
+    return _processes(given, _plain(given), 4)
+
+
+def foretell_one_process(given: argparse.Namespace) -> dict[str, Any]:
+    return _processes(given, _listed(_pooled(given, _room(given), given.bytes)), 1)
+
+
+def foretell_two_processes(given: argparse.Namespace) -> dict[str, Any]:
+    return _processes(given, _listed(_pooled(given, _room(given), given.bytes)), 2)
+
+
+def foretell_four_processes(given: argparse.Namespace) -> dict[str, Any]:
+    return _processes(given, _listed(_pooled(given, _room(given), given.bytes)), 4)
+
+
+@contextmanager
+def _service(given: argparse.Namespace) -> Iterator[str]:
+    """A service for this user; where it listens."""
+    with tempfile.TemporaryDirectory(prefix="foretell-bench-") as folder:
+        command = [given.foretell, "buffers", "--socket", f"{folder}/socket"]
+        command += ["--budget", str(_room(given)), "--part", str(given.bytes // 4096 * 4096)]
+        served = subprocess.Popen(command, stdout=subprocess.PIPE)
+        try:
+            assert served.stdout is not None and served.stdout.readline()
+            yield f"{folder}/socket"
+        finally:
+            served.terminate()
+            served.wait()
+
+
+def _read_all_served(endpoint: str, socket: str, checksums: list[int], seed: int) -> int:
+    """A program that is no relative of the others; it lists for itself."""
+    from foretell.fs import ForetellFileSystem
+
+    fs = ForetellFileSystem("s3", {"endpoint_url": endpoint, **CREDENTIALS}, service=socket)
+    return _read_all(_listed(fs), checksums, seed)
+
+
+def _served(given: argparse.Namespace, count: int) -> dict[str, Any]:
+    with _service(given) as socket, multiprocessing.get_context("spawn").Pool(count) as workers:
+        read = partial(_read_all_served, given.endpoint, socket, given.checksums)
+        assert workers.map(read, range(count), chunksize=1) == list(range(count))
+    return {}
+
+
+def foretell_one_served(given: argparse.Namespace) -> dict[str, Any]:
+    return _served(given, 1)
+
+
+def foretell_two_served(given: argparse.Namespace) -> dict[str, Any]:
+    return _served(given, 2)
+
+
+def foretell_four_served(given: argparse.Namespace) -> dict[str, Any]:
+    return _served(given, 4)
+
+
+# ---- Dask: a local cluster of four processes, three epochs in a known order -----------------------------------------
+
+
+def _checksum(fs: Any, path: str) -> int:
+    return zlib.crc32(fs.cat_file(path))
+
+
+@contextmanager
+def _cluster() -> Iterator[Any]:
+    """Its start is not counted."""
+    distributed = importlib.import_module("distributed")
+    made = distributed.LocalCluster(n_workers=4, threads_per_worker=1, processes=True, dashboard_address=None)
+    with made, distributed.Client(made) as client:
+        client.wait_for_workers(4)
+        yield client
+
+
+def _dask(given: argparse.Namespace, client: Any, submit: Callable[[list[str]], Any]) -> dict[str, Any]:
+    began = time.perf_counter()
+    for order in orders(given.objects, given.epochs):
+        got = client.gather(submit([path_of(at) for at in order]))
+        assert got == [given.checksums[at] for at in order]
+    return {"seconds": time.perf_counter() - began}
+
+
+def s3fs_dask(given: argparse.Namespace) -> dict[str, Any]:
+    fs = _listed(_plain(given))
+    with _cluster() as client:
+        return _dask(given, client, lambda paths: client.map(partial(_checksum, fs), paths, pure=False))
+
+
+def foretell_dask(given: argparse.Namespace) -> dict[str, Any]:
+    fs = _listed(_pooled(given, _room(given), given.bytes))
+    with _cluster() as client:
+        machines = importlib.import_module("foretell.dask").Machines(client, fs)
+        return _dask(given, client, lambda paths: machines.map(_checksum, paths))
+
+
 EPOCHS = {
     "s3fs, threads": s3fs_threads,
     "s3fs, cat of 64 paths": s3fs_batches,
@@ -470,6 +762,30 @@ PARQUET = {
     "PyArrow's own": pyarrow_parquet,
     "foretell, nothing told": foretell_parquet,
 }
+LOADER = {
+    "s3fs": s3fs_loader,
+    "foretell, all epochs told, spawned": foretell_loader_spawned,
+    "foretell, all epochs told, forked": foretell_loader_forked,
+    "foretell, an epoch told at a time, forked": foretell_loader_epoch,
+}
+DUCKDB = {"s3fs": s3fs_duckdb, "foretell": foretell_duckdb}
+POLARS = {"s3fs": s3fs_polars, "foretell": foretell_polars}
+MODELS = {
+    "s3fs, cat_file": s3fs_model,
+    "s3fs, by a local file": s3fs_model_local,
+    "obstore, cat_file": obstore_model,
+    "foretell": foretell_model,
+}
+PROCESSES = {
+    "s3fs, four": s3fs_processes,
+    "foretell, one": foretell_one_process,
+    "foretell, two": foretell_two_processes,
+    "foretell, four": foretell_four_processes,
+    "foretell, one, by the service": foretell_one_served,
+    "foretell, two, by the service": foretell_two_served,
+    "foretell, four, by the service": foretell_four_served,
+}
+DASK = {"s3fs": s3fs_dask, "foretell": foretell_dask}
 # By the name of the table.
 CONTENDERS = {
     "epochs": EPOCHS,
@@ -477,7 +793,25 @@ CONTENDERS = {
     "large": LARGES,
     "scattered": SCATTERED,
     "parquet": PARQUET,
+    "loader": LOADER,
+    "duckdb": DUCKDB,
+    "polars": POLARS,
+    "safetensors": MODELS,
+    "processes": PROCESSES,
+    "dask": DASK,
 }
+# What a table needs beside what python/benches/requirements.txt names: too large to be installed unasked.
+NEEDED = {"loader": "torch"}
+# Objects where no other number is given: the target of a table may say how many.
+USUALLY = 2000
+OBJECTS = {"loader": 4000}
+
+
+def objects(given: argparse.Namespace, table: str) -> int:
+    number: int = given.objects or OBJECTS.get(table, USUALLY)
+    return number
+
+
 
 
 # ---- the store and the way to it -------------------------------------------------------------------------------
@@ -523,10 +857,12 @@ def store(given: argparse.Namespace, folder: Path) -> Iterator[str]:
 def fill(given: argparse.Namespace, endpoint: str) -> None:
     fs = _s3fs(endpoint)
     fs.mkdir(BUCKET)
-    for start in range(0, given.objects, 256):
-        some = range(start, min(start + 256, given.objects))
+    most = max(objects(given, table) for table in ([given.only] if given.only else CONTENDERS))
+    for start in range(0, most, 256):
+        some = range(start, min(start + 256, most))
         fs.pipe({path_of(at): content(at, given.bytes) for at in some})
     fill_tables(fs)
+    fill_model(given, fs)
     with fs.open(LARGE, "wb") as large:
         for at in range(given.large >> 20):
             large.write(content(at, 1 << 20))
@@ -538,7 +874,8 @@ def fill(given: argparse.Namespace, endpoint: str) -> None:
 def run(given: argparse.Namespace, table: str, name: str) -> dict[str, Any]:
     """One contender, in a process of its own."""
     arguments = [sys.executable, __file__, "--only", table, "--contender", name, "--endpoint", given.endpoint]
-    for option in ("objects", "epochs", "bytes", "threads", "large", "reads", "compute_ms", "workers"):
+    arguments += ["--objects", str(objects(given, table)), "--foretell", given.foretell]
+    for option in ("epochs", "bytes", "threads", "large", "reads", "compute_ms", "decode_ms", "workers"):
         arguments += [f"--{option.replace('_', '-')}", str(getattr(given, option))]
     counts = f"{given.endpoint}/-/counts"
     urllib.request.urlopen(counts).read()
@@ -553,7 +890,7 @@ def contend(given: argparse.Namespace) -> None:
     began, used = time.perf_counter(), processor_seconds()
     known = act(given)
     seconds, processor = time.perf_counter() - began, processor_seconds() - used
-    print(json.dumps({**known, "seconds": seconds, "processor": processor}))
+    print(json.dumps({"seconds": seconds, "processor": processor, **known}))
 
 
 def processor_seconds() -> float:
@@ -605,12 +942,13 @@ def table(title: str, found: dict[str, dict[str, float]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--objects", type=int, default=2000)
+    parser.add_argument("--objects", type=int, help="instead of what each table has")
     parser.add_argument("--bytes", type=int, default=50 << 10, help="of an object")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--compute-ms", type=float, default=0.0, help="that a thread waits with each object")
+    parser.add_argument("--decode-ms", type=float, default=4.0, help="that a worker of DataLoader waits with each image")
     parser.add_argument("--large", type=int, default=400 << 20, help="bytes of the large object")
     parser.add_argument("--reads", type=int, default=2000, help="scattered ones of 4 KiB in the large object")
     parser.add_argument("--delay-ms", type=float, default=15.0)
@@ -618,6 +956,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", choices=list(CONTENDERS), help="one of the tables")
     parser.add_argument("--server", default="target/bench/versitygw")
+    parser.add_argument("--foretell", default="target/release/foretell-tools", help="which has the service")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--contender", help=argparse.SUPPRESS)
     parser.add_argument("--endpoint", help=argparse.SUPPRESS)
@@ -630,17 +969,27 @@ def main() -> None:
             numbers = {name: value for name, value in vars(given).items() if isinstance(value, (int, float))}
             result: dict[str, Any] = {"options": numbers}
             titles = {
-                "epochs": f"{given.epochs} shuffled epochs over {given.objects} objects of {given.bytes} bytes, "
+                "epochs": f"{given.epochs} shuffled epochs over {objects(given, 'epochs')} objects of {given.bytes} bytes, "
                 f"memory for half of them, {given.threads} threads",
                 "workers": f"The same in {given.workers} worker processes",
                 "large": f"One object of {given.large >> 20} MiB from beginning to end, cold",
                 "scattered": f"{given.reads} scattered reads of 4 KiB in that object, {given.threads} threads",
                 "parquet": "Five aggregations over eight Parquet files",
+                "loader": f"{given.epochs} shuffled epochs over {objects(given, 'loader')} objects, memory for half of them, "
+                f"by DataLoader with two workers that take {given.decode_ms:g} ms with each",
+                "duckdb": "Five aggregations over the same files by DuckDB",
+                "polars": "The same by Polars",
+                "safetensors": f"Tensors of {given.large >> 20} MiB, cold",
+                "processes": "Processes that read all objects once, each in its own order",
+                "dask": f"{given.epochs} shuffled epochs by four worker processes of Dask, memory for all objects",
             }
             for name in [given.only] if given.only else titles:
+                if name in NEEDED and importlib.util.find_spec(NEEDED[name]) is None:
+                    print(f"\n{titles[name]}: skipped: {NEEDED[name]} is not installed", file=sys.stderr)
+                    continue
                 found = measure(given, name)
                 best = next((one[0]["best"] for one in found.values() if one[0].get("best")), None)
-                best_bytes = best * given.bytes if best and name in ("epochs", "workers") else None
+                best_bytes = best * given.bytes if best and name in ("epochs", "workers", "loader") else None
                 result[name] = {who: summary(runs, best_bytes) for who, runs in found.items()}
                 table(titles[name], result[name])
             if given.json:

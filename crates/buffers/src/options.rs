@@ -21,7 +21,7 @@ pub(crate) const MOST_REQUESTS: usize = 64;
 /// Objects open at a time.
 pub(crate) const MOST_OBJECTS: u32 = 1 << 20;
 /// Stores that a pool speaks to.
-pub(crate) const MOST_STORES: usize = 64;
+pub(crate) const MOST_STORES: usize = 256;
 /// Parts that are disclosed and not read yet, as in [`foretell_policy::Limits`].
 pub(crate) const MOST_DISCLOSED: u32 = 1 << 22;
 /// Parts of one object: numbers beyond stay free, so that the one after the last part is one, too.
@@ -175,7 +175,11 @@ impl Options {
         u64::from((ahead_at_most(self.parts(), AHEAD_PART) / 8).clamp(1, TOLD_AT))
     }
 
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    /// Is all of it possible?
+    ///
+    /// # Errors
+    /// What is not.
+    pub fn check(&self) -> Result<(), Error> {
         let within = |name, given: u64, least: u64, most: u64| {
             let outside = Error::Outside { name, given, least, most };
             if (least..=most).contains(&given) { Ok(()) } else { Err(outside) }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use foretell_policy::{Block, FileId};
 
+use crate::access::Access;
 use crate::error::Error;
 use crate::memory::{Buffer, Lease, MOST_READ_PARTS, Reference, Tell};
 use crate::object::{Fixed, Got, Held, Sequence};
@@ -25,6 +26,8 @@ const DISCLOSED_AT_ONCE: usize = 4096;
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
+    /// What a guest's stores are spoken to with, as which this is used.
+    access: Option<Arc<Access>>,
 }
 
 impl Pool {
@@ -33,7 +36,7 @@ impl Pool {
     /// # Errors
     /// When an option is outside of what is possible, or threads cannot be started.
     pub fn new(options: Options) -> Result<Pool, Error> {
-        Ok(Pool { shared: Shared::new(options)? })
+        Ok(Pool { shared: Shared::new(options)?, access: None })
     }
 
     /// Opens an object by its URL: asks the store for its length and state, which are pinned.
@@ -45,8 +48,12 @@ impl Pool {
         one.unwrap_or_else(|| Err(Error::NotFound { url: url.to_owned() }))
     }
 
-    pub(crate) fn of(shared: Arc<Shared>) -> Pool {
-        Pool { shared }
+    pub(crate) fn of(shared: Arc<Shared>, access: Option<Arc<Access>>) -> Pool {
+        Pool { shared, access }
+    }
+
+    fn store(&self, url: &str) -> Result<(usize, Arc<dyn Source>, String), Error> {
+        self.shared.store(self.access.as_ref(), url)
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -65,7 +72,7 @@ impl Pool {
     /// The same; with `known`, an object that is open already is opened in the same state.
     pub(crate) fn open_some(&self, urls: &[&str], known: bool) -> Result<Vec<Result<Object, Error>>, Error> {
         self.shared.is_ours()?;
-        let places: Vec<_> = urls.iter().map(|url| self.shared.store(url)).collect();
+        let places: Vec<_> = urls.iter().map(|url| self.store(url)).collect();
         let asked = places.iter().flatten().map(|(store, source, path)| {
             let stamp = if known { self.shared.state().known(*store, path) } else { None };
             (source.clone(), path.clone(), stamp)
@@ -92,7 +99,7 @@ impl Pool {
     /// When the URL or an option is wrong, or too many are open.
     pub fn open_listed(&self, url: &str, stamp: Stamp) -> Result<Object, Error> {
         self.shared.is_ours()?;
-        let (number, source, path) = self.shared.store(url)?;
+        let (number, source, path) = self.store(url)?;
         self.open_stamped(number, &source, url, &path, stamp)
     }
 
@@ -130,7 +137,7 @@ impl Pool {
     /// When the URL or an option is wrong, when the store refuses or cannot list, and beyond 1,048,576 entries.
     pub fn list(&self, url: &str, deep: bool) -> Result<Vec<Entry>, Error> {
         self.shared.is_ours()?;
-        let (_, source, path) = self.shared.store(url)?;
+        let (_, source, path) = self.store(url)?;
         let listed = self.shared.ask(vec![(source, path)], move |(source, path)| async move {
             source.list(&path, deep, MOST_LISTED).await
         })?;
@@ -373,6 +380,11 @@ impl Object {
             at += count as u64;
             show(&bytes[within..within + count])
         })
+    }
+
+    /// The number of its store in the pool.
+    pub(crate) fn store(&self) -> usize {
+        self.handle.store
     }
 
     /// To be kept open without a handle, until it is released.
