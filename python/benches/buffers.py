@@ -645,7 +645,7 @@ def _service(given: argparse.Namespace) -> Iterator[str]:
     """A service for this user; where it listens."""
     with tempfile.TemporaryDirectory(prefix="foretell-bench-") as folder:
         command = [given.foretell, "buffers", "--socket", f"{folder}/socket"]
-        command += ["--budget", str(_room(given)), "--part", str(given.bytes // 4096 * 4096)]
+        command += ["--budget", str(_room(given)), "--part", str(given.bytes)]
         served = subprocess.Popen(command, stdout=subprocess.PIPE)
         try:
             assert served.stdout is not None and served.stdout.readline()

@@ -157,7 +157,7 @@ fn guests_of_a_pool_that_is_gone_are_told_so() {
     let address = pool.share().unwrap();
     assert_eq!(pool.share().unwrap(), address);
     let guest = attach(&pool);
-    assert_eq!(guest.address(), Some(address));
+    assert_eq!(guest.address(), Some(address.clone()));
     read(&guest, &a, 0, P).unwrap();
     let object = remote(&a);
     drop((a, pool));
