@@ -1,15 +1,20 @@
 //! `foretell buffers`: a pool of buffers a user, for all programs of that user.
 
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::Command;
-use std::sync::Arc;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use clap::Parser;
 use foretell_buffers::{Door, MOST_USERS, Options, Pool, announce, usual_socket};
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::args::one_line;
+use crate::config::BuffersTable;
 use crate::signals::ignored_signals;
 use crate::size::Size;
 use crate::terminal::say;
@@ -58,6 +63,10 @@ pub struct Args {
     /// Where to listen [default: $FORETELL_BUFFERS, else /run/foretell/buffers.sock, of a user's own $XDG_RUNTIME_DIR/foretell/buffers.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+
+    /// End with the standard input
+    #[arg(long, hide = true)]
+    beside: bool,
 }
 
 /// The command line of the hidden subcommand.
@@ -80,8 +89,8 @@ impl Args {
     }
 
     /// The flags of a host of this one's.
-    fn of_a_host(&self) -> Vec<std::ffi::OsString> {
-        let mut flags: Vec<std::ffi::OsString> = Vec::new();
+    fn of_a_host(&self) -> Vec<OsString> {
+        let mut flags: Vec<OsString> = Vec::new();
         let (timeout, idle) = (self.timeout.to_string(), self.idle.to_string());
         let texts =
             [("--budget", &self.budget), ("--part", &self.part), ("--timeout", &timeout), ("--idle", &idle)];
@@ -123,9 +132,77 @@ pub fn execute(args: &Args) -> Result<u8> {
         .name("door".to_owned())
         .spawn(move || serving.serve())
         .context("cannot start a thread")?;
-    signals.forever().next();
+    let (end, ends) = mpsc::channel();
+    if args.beside {
+        let end = end.clone();
+        let waits = std::thread::Builder::new().name("input".to_owned()).spawn(move || {
+            let _ = io::copy(&mut io::stdin(), &mut io::sink());
+            let _ = end.send(());
+        });
+        waits.context("cannot start a thread")?;
+    }
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || signals.forever().next().map(|_| end.send(())))
+        .context("cannot start a thread")?;
+    let _ = ends.recv();
     door.close();
     Ok(0)
+}
+
+/// The same beside a service of page cache, as a process of its own that ends with this one: `[buffers]` of its configuration.
+pub struct Beside {
+    process: Child,
+    line: String,
+}
+
+impl Beside {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When it does not begin; it has said why.
+    pub fn start(table: &BuffersTable) -> Result<Beside> {
+        let own = std::env::current_exe().context("this program cannot be found")?;
+        let mut flags: Vec<OsString> = vec!["--beside".into()];
+        let BuffersTable { budget, part, disk_dir, disk, timeout, idle, users, socket } = table;
+        for (flag, text) in [("--budget", budget), ("--part", part), ("--disk", disk)] {
+            flags.extend(text.iter().flat_map(|text| [flag.into(), text.into()]));
+        }
+        for (flag, number) in [("--timeout", timeout), ("--idle", idle), ("--users", users)] {
+            flags.extend(number.iter().flat_map(|number| [flag.into(), number.to_string().into()]));
+        }
+        for (flag, path) in [("--disk-dir", disk_dir), ("--socket", socket)] {
+            flags.extend(path.iter().flat_map(|path| [flag.into(), path.into()]));
+        }
+        let given = Host::try_parse_from([&["buffers".into()][..], &flags].concat());
+        let given = given.map_err(|error| anyhow!("[buffers]: {}", one_line(&error)))?;
+        given.args.options().context("[buffers]")?;
+        let mut command = Command::new(own.with_file_name("foretell-tools"));
+        command.arg("buffers").args(flags);
+        let process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut process =
+            process.context("[buffers]: foretell-tools, which serves them, cannot be started")?;
+        let mut line = String::new();
+        if let Some(said) = process.stdout.take() {
+            BufReader::new(said).read_line(&mut line).context("[buffers]")?;
+        }
+        let line = line.split(';').next().unwrap_or_default().trim().to_owned();
+        let beside = Beside { process, line };
+        if beside.line.is_empty() { Err(anyhow!("[buffers]: they cannot be served")) } else { Ok(beside) }
+    }
+
+    /// Where it serves.
+    #[must_use]
+    pub fn line(&self) -> &str {
+        &self.line
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        let _ = self.process.wait();
+    }
 }
 
 /// A user's pool, until the door that has started it is gone or nobody uses it any more.
