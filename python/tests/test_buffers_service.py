@@ -29,7 +29,7 @@ def serving() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="foretell-") as folder:
         os.chmod(folder, 0o755)
         socket = Path(folder) / "socket"
-        command = [TOOLS, "buffers", "--socket", socket, "--budget", "2M", "--part", "5000"]
+        command: list[str | Path] = [TOOLS, "buffers", "--socket", socket, "--budget", "2M", "--part", "5000"]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as service:
             assert service.stdout is not None
             try:

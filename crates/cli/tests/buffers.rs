@@ -61,7 +61,7 @@ impl Served {
         let output = Command::new("setpriv")
             .args(["--reuid", &user.to_string(), "--regid", &user.to_string(), "--clear-groups"])
             .arg(own)
-            .args(["--exact", "a_client", "--ignored", "--nocapture"])
+            .args(["--exact", "a_client", "--nocapture"])
             .envs([("CLIENT_SOCKET", self.path("socket")), ("CLIENT_URL", url.to_owned())])
             .output()
             .unwrap();
@@ -97,10 +97,12 @@ fn read(guest: &Guest, url: &str) -> Result<(Vec<u8>, Statistics), foretell_buff
     Ok((bytes, guest.statistics()?))
 }
 
-/// What [`Served::client`] starts.
+/// What [`Served::client`] starts; by itself it tests nothing.
 #[test]
-#[ignore = "a client that other tests start"]
 fn a_client() {
+    if std::env::var_os("CLIENT_SOCKET").is_none() {
+        return;
+    }
     let of = |name| std::env::var(name).unwrap();
     let access = Access::of_this_process(Vec::new());
     let guest = Guest::of_service(Path::new(&of("CLIENT_SOCKET")), access, TIMEOUT, None);

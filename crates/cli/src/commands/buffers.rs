@@ -13,7 +13,6 @@ use foretell_buffers::{Door, MOST_USERS, Options, Pool, announce, usual_socket};
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::args::one_line;
 use crate::config::BuffersTable;
 use crate::signals::ignored_signals;
 use crate::size::Size;
@@ -175,7 +174,9 @@ impl Beside {
             flags.extend(path.iter().flat_map(|path| [flag.into(), path.into()]));
         }
         let given = Host::try_parse_from([&["buffers".into()][..], &flags].concat());
-        let given = given.map_err(|error| anyhow!("[buffers]: {}", one_line(&error)))?;
+        let first = |error: clap::Error| error.to_string().lines().next().unwrap_or_default().to_owned();
+        let given =
+            given.map_err(|error| anyhow!("[buffers]: {}", first(error).trim_start_matches("error: ")))?;
         given.args.options().context("[buffers]")?;
         let mut command = Command::new(own.with_file_name("foretell-tools"));
         command.arg("buffers").args(flags);
