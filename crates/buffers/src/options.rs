@@ -42,6 +42,11 @@ const TOLD_AT: u32 = 128;
 /// gains nothing. Of larger objects that are read in order, one request takes many parts.
 pub(crate) const AHEAD_PART: u32 = 32;
 pub(crate) const AHEAD_PART_IN_ORDER: u32 = 8;
+/// The part of the cache that may wait for those of several readers that are behind the first: workers of a data loader have a
+/// few batches each.
+const WAITED_PART: u32 = 4;
+/// And no more parts than that.
+const MOST_WAITED: u32 = 1024;
 /// Parts that may be on their way in the smallest cache, if it has twice as many.
 const AHEAD_LEAST: u32 = 4;
 /// No disk is larger.
@@ -167,6 +172,11 @@ impl Options {
     pub(crate) fn disk_parts(&self) -> u32 {
         let parts = self.disk_bytes / Disk::slot_bytes(self.part_bytes);
         u32::try_from(parts).unwrap_or(u32::MAX)
+    }
+
+    /// Parts of a list that are waited for behind its first reader.
+    pub(crate) fn waited_for(&self) -> u32 {
+        (self.parts() / WAITED_PART).min(MOST_WAITED)
     }
 
     /// References that a thread leaves until it has somebody tell the engine: few, where not many parts may be ahead of

@@ -82,6 +82,7 @@ impl State {
             .clamp(1, ahead_at_most(options.parts(), AHEAD_PART_IN_ORDER));
         config.limits = options.limits();
         let mut engine = Engine::new(config);
+        engine.wait_for_late(options.waited_for());
         let manager = engine.add_manager(true).map_err(refused)?;
         engine.set_policy(manager, 0, options.policy).map_err(refused)?;
         let own = Who { manager, process: engine.add_process(manager) };
