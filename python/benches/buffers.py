@@ -80,6 +80,7 @@ PARQUET = {
 }
 LOADER = {
     "s3fs": buffers_epochs.s3fs_loader,
+    "nothing is read": buffers_epochs.unread_loader,
     "foretell, all epochs told, spawned": buffers_epochs.foretell_loader_spawned,
     "foretell, all epochs told, forked": buffers_epochs.foretell_loader_forked,
     "foretell, an epoch told at a time, forked": buffers_epochs.foretell_loader_epoch,
