@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use foretell_buffers as buffers;
-use foretell_buffers::{Guest, Remote};
+use foretell_buffers::{Access, Guest, Remote};
 use foretell_client::Policy;
 use pyo3::exceptions::{
     PyConnectionError, PyFileNotFoundError, PyInterruptedError, PyMemoryError, PyOSError, PyPermissionError,
@@ -351,12 +351,38 @@ impl Pool {
         Ok(Pool { pool: Source::Shared(Arc::new(guest)) })
     }
 
+    /// The pool that a service has for this user (foretell buffers).
+    ///
+    /// socket: where it listens, if not at the usual place (FORETELL_BUFFERS says another one). timeout: the service's.
+    /// options: of the stores; with the environment's they go to the service, which has no credentials of its own. Raises
+    /// ConnectionError when no service is there.
+    #[staticmethod]
+    #[pyo3(signature = (socket=None, *, timeout=None, options=None))]
+    fn service(
+        py: Python<'_>,
+        socket: Option<PathBuf>,
+        timeout: Option<f64>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Pool> {
+        let timeout = timeout.map_or(Ok(buffers::Options::new(0).timeout), seconds)?;
+        let mut given = Vec::new();
+        for (name, value) in options.into_iter().flatten() {
+            given.push((name.extract()?, value.extract()?));
+        }
+        let socket = socket.unwrap_or_else(buffers::usual_socket);
+        let access = Access::of_this_process(given);
+        let guest = py.detach(|| Guest::of_service(&socket, access, timeout, Some(keep_waiting)));
+        Ok(Pool { pool: Source::Shared(Arc::new(guest.map_err(Failure)?)) })
+    }
+
     /// What other processes of this user attach to, as long as this one has the pool. It is a secret: who knows it reads
     /// with this process's credentials.
     fn share(&self) -> PyResult<String> {
         match &self.pool {
             Source::Own(pool) => Ok(pool.share().map_err(Failure)?),
-            Source::Shared(guest) => Ok(guest.address()),
+            Source::Shared(guest) => guest.address().ok_or_else(|| {
+                PyRuntimeError::new_err("the pool is a service's: each process goes there by itself")
+            }),
         }
     }
 

@@ -11,6 +11,7 @@ use std::io::{self, BufReader, IoSliceMut, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,12 +24,14 @@ use rustix::net::{
 };
 use rustix::process::PidfdFlags;
 
+use crate::access::Access;
 use crate::error::Error;
 use crate::guests::Address;
 use crate::host::{DESCRIPTORS, GREETING};
 use crate::memory::{Attached, Here, MOST_READ_PARTS, Reference, Tell};
 use crate::options::{ASKED, Patience};
 use crate::readers::{Reading, now_ns, tick_ns};
+use crate::service;
 use crate::source::{Entry, Stamp};
 use crate::statistics::Statistics;
 use crate::wire::{self, Hello, MOST_RANGES, MOST_TEXT, Parts, Request, VERSION, Words};
@@ -48,6 +51,7 @@ pub struct Guest {
     here: Here,
     /// All connections of this guest have this number.
     number: u64,
+    access: Option<Access>,
     timeout: Duration,
     keep_waiting: Option<fn() -> bool>,
     /// Readable once the host has ended; `None` where its process cannot be named from here.
@@ -107,6 +111,35 @@ impl Guest {
         timeout: Duration,
         keep_waiting: Option<fn() -> bool>,
     ) -> Result<Guest, Error> {
+        Guest::attach_with(address, None, timeout, keep_waiting)
+    }
+
+    /// Attaches to the pool that a service has for this user, whose door ([`crate::Door`]) is at `socket`. Its stores are spoken
+    /// to with `access`, and with nothing that the service has.
+    ///
+    /// # Errors
+    /// [`Error::Host`] when no service is there, or it has no pool for this user.
+    pub fn of_service(
+        socket: &Path,
+        access: Access,
+        timeout: Duration,
+        keep_waiting: Option<fn() -> bool>,
+    ) -> Result<Guest, Error> {
+        access.check().map_err(|why| Error::Host { why })?;
+        let attach = || {
+            let address = service::ask(socket)?;
+            Guest::attach_with(&address, Some(access.clone()), timeout, keep_waiting)
+        };
+        // One that nobody has used for long may end just then; the next one is another one.
+        attach().or_else(|_| attach())
+    }
+
+    fn attach_with(
+        address: &str,
+        access: Option<Access>,
+        timeout: Duration,
+        keep_waiting: Option<fn() -> bool>,
+    ) -> Result<Guest, Error> {
         let no_address = || Error::Host { why: "its address is none".to_owned() };
         let address = Address::parse(address).ok_or_else(no_address)?;
         let mut number = [0; 8];
@@ -116,6 +149,7 @@ impl Guest {
             address,
             here: Here::new(),
             number: u64::from_ne_bytes(number),
+            access,
             timeout,
             keep_waiting,
             host: None,
@@ -150,10 +184,11 @@ impl Guest {
         map().map_err(|error| gone(&error))?
     }
 
-    /// Where the pool is shared, for others to attach to.
+    /// Where the pool is shared, for others to attach to; `None` of a service's, to which each process goes by itself, with
+    /// what its stores are spoken to with.
     #[must_use]
-    pub fn address(&self) -> String {
-        self.address.to_string()
+    pub fn address(&self) -> Option<String> {
+        self.access.is_none().then(|| self.address.to_string())
     }
 
     /// The host cannot be connected to any more: no further call will do better.
@@ -405,7 +440,8 @@ impl Guest {
         let patient =
             Patient { stream, host: host.clone(), longest: GREETING, patience, received: Vec::new() };
         let mut line = Line { reader: BufReader::with_capacity(GATHERED, patient) };
-        let hello = Hello { version: VERSION, secret: self.address.secret, guest: self.number };
+        let (secret, access) = (self.address.secret, self.access.clone());
+        let hello = Hello { version: VERSION, secret, guest: self.number, access };
         let greeted = Words::default()
             .hello(&hello)
             .send(&mut line.reader.get_mut().stream)

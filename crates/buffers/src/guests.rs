@@ -72,8 +72,8 @@ pub(crate) struct Guests {
     /// To be shut down with the pool.
     pub(crate) streams: HashMap<u64, UnixStream>,
     pub(crate) by_number: HashMap<u64, Guest>,
-    /// Open objects by URL, and when each was used.
-    pub(crate) held: HashMap<String, (Held, u64)>,
+    /// Open objects by store and URL, and when each was used.
+    pub(crate) held: HashMap<(usize, String), (Held, u64)>,
     pub(crate) uses: u64,
 }
 

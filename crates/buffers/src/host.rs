@@ -20,13 +20,14 @@ use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
+use crate::access::Access;
 use crate::error::Error;
 use crate::guests::{Address, Host};
 use crate::pool::{Object, Pool};
 use crate::shared::Shared;
 use crate::source::Entry;
 use crate::who::{By, Who};
-use crate::wire::{self, MOST_RANGES, Parts, Request, VERSION, Words};
+use crate::wire::{self, Hello, MOST_RANGES, Parts, Request, VERSION, Words};
 
 /// Connections of guests at a time; each has a thread.
 const MOST_CONNECTIONS: usize = 1024;
@@ -50,6 +51,13 @@ impl Pool {
     pub fn share(&self) -> Result<String, Error> {
         self.shared().is_ours()?;
         Ok(self.shared().host(begin)?.address.to_string())
+    }
+
+    /// Connections of other processes that there are, and how many there ever were.
+    pub(crate) fn guests(&self) -> (usize, u64) {
+        let Ok(host) = self.shared().host(begin) else { return (0, 0) };
+        let guests = host.guests();
+        (guests.streams.len(), guests.begun)
     }
 }
 
@@ -75,7 +83,8 @@ impl Host {
         let mut guests = self.guests();
         guests.uses += 1;
         let now = guests.uses;
-        if let Some((held, used)) = guests.held.get_mut(object.url())
+        let key = (object.store(), object.url().to_owned());
+        if let Some((held, used)) = guests.held.get_mut(&key)
             && object.is(held)
         {
             *used = now;
@@ -89,7 +98,7 @@ impl Host {
             let old = guests.held.extract_if(|_, (_, used)| *used < middle);
             closed.extend(old.map(|(_, (held, _))| held));
         }
-        let other = guests.held.insert(object.url().to_owned(), (object.held(), now));
+        let other = guests.held.insert(key, (object.held(), now));
         closed.extend(other.map(|(held, _)| held));
         drop(guests);
         object.release(closed);
@@ -135,21 +144,24 @@ struct Connection {
     number: u64,
     guest: u64,
     stream: UnixStream,
+    /// What its stores are spoken to with.
+    access: Option<Arc<Access>>,
     /// The first of the lanes that this connection asked for.
     lanes: Cell<Option<u32>>,
 }
 
 impl Connection {
     fn serve(mut stream: UnixStream, shared: &Weak<Shared>, host: &Weak<Host>) {
-        if let Ok(guest) = greet(&mut stream, host)
-            && let Some(connection) = Connection::new(stream, guest, shared, host)
+        if let Ok(hello) = greet(&mut stream, host)
+            && let Some(connection) = Connection::new(stream, hello, shared, host)
         {
             // Its end is the guest's, or what a guest of ours does not say.
             let _ = connection.answer_all();
         }
     }
 
-    fn new(stream: UnixStream, guest: u64, shared: &Weak<Shared>, host: &Weak<Host>) -> Option<Connection> {
+    fn new(stream: UnixStream, hello: Hello, shared: &Weak<Shared>, host: &Weak<Host>) -> Option<Connection> {
+        let Hello { guest, access, .. } = hello;
         let upgraded = host.upgrade()?;
         // Who does not take what was asked for keeps memory from others.
         stream.set_write_timeout(Some(shared.upgrade()?.options.timeout)).ok()?;
@@ -167,6 +179,7 @@ impl Connection {
             number,
             guest,
             stream,
+            access: access.map(Arc::new),
             lanes: Cell::default(),
         })
     }
@@ -180,7 +193,7 @@ impl Connection {
             };
             let mut to = BufWriter::with_capacity(GATHERED, &self.stream);
             let with_memory = request == Request::Memory;
-            self.answer(request, &Pool::of(shared.clone()), &host, &mut to)?;
+            self.answer(request, &Pool::of(shared.clone(), self.access.clone()), &host, &mut to)?;
             to.flush()?;
             if with_memory && let Some(first) = self.lanes.get() {
                 let (_, [data, board]) = shared.arena.granted(first);
@@ -326,14 +339,14 @@ impl Drop for Connection {
             guests.by_number.remove(&self.guest);
             drop(guests);
             if let Some(who) = who {
-                Pool::of(shared).end_manager(who);
+                Pool::of(shared, None).end_manager(who);
             }
         }
     }
 }
 
 /// Who it is that connected; everything else is told why not, or nothing.
-fn greet(stream: &mut UnixStream, host: &Weak<Host>) -> io::Result<u64> {
+fn greet(stream: &mut UnixStream, host: &Weak<Host>) -> io::Result<Hello> {
     stream.set_read_timeout(Some(GREETING))?;
     let hello = Parts(&wire::receive(stream)?).hello()?;
     let host = host.upgrade().ok_or(io::ErrorKind::NotConnected)?;
@@ -348,7 +361,7 @@ fn greet(stream: &mut UnixStream, host: &Weak<Host>) -> io::Result<u64> {
     }
     words.byte(1).send(stream)?;
     stream.set_read_timeout(None)?;
-    Ok(hello.guest)
+    Ok(hello)
 }
 
 /// Sends a byte that has descriptors with it.

@@ -34,8 +34,10 @@
 //! A forked child has neither the threads nor the lock: each call there is [`Error::Forked`]. But a pool may be shared
 //! ([`Pool::share`]): other processes of the same user, children or not, attach to it ([`Guest`]), so that all of them
 //! together fetch as much as one. They read what is there where it is, and ask for the rest by a socket. Who dies leaves
-//! nothing behind; when it is the one that has the pool, the others get an error.
+//! nothing behind; when it is the one that has the pool, the others get an error. Programs that are no relatives find their
+//! user's pool at a [`Door`] ([`Guest::of_service`]).
 
+mod access;
 mod disk;
 mod error;
 mod flow;
@@ -51,6 +53,7 @@ mod pump;
 mod readers;
 mod recorder;
 mod request;
+mod service;
 mod shared;
 mod source;
 mod state;
@@ -60,6 +63,7 @@ mod tier;
 mod who;
 mod wire;
 
+pub use access::Access;
 pub use error::{Error, SCHEMES};
 pub use guest::{Guest, Remote};
 // Linked for what they decide about other crates: TLS without a library of its own, names of hosts without tables.
@@ -69,6 +73,7 @@ pub use options::Options;
 pub use part::View;
 pub use pool::{Object, Pool};
 use reqwest as _;
+pub use service::{Door, MOST_USERS, SOCKET_VARIABLE, announce, usual_socket};
 pub use source::{Answer, Entry, Fault, Sink, Source, Stamp};
 pub use statistics::Statistics;
 pub use store::Store;

@@ -21,7 +21,7 @@ pub(crate) const MOST_REQUESTS: usize = 64;
 /// Objects open at a time.
 pub(crate) const MOST_OBJECTS: u32 = 1 << 20;
 /// Stores that a pool speaks to.
-pub(crate) const MOST_STORES: usize = 64;
+pub(crate) const MOST_STORES: usize = 256;
 /// Parts that are disclosed and not read yet, as in [`foretell_policy::Limits`].
 pub(crate) const MOST_DISCLOSED: u32 = 1 << 22;
 /// Parts of one object: numbers beyond stay free, so that the one after the last part is one, too.
@@ -42,6 +42,11 @@ const TOLD_AT: u32 = 128;
 /// gains nothing. Of larger objects that are read in order, one request takes many parts.
 pub(crate) const AHEAD_PART: u32 = 32;
 pub(crate) const AHEAD_PART_IN_ORDER: u32 = 8;
+/// The part of the cache that may wait for those of several readers that are behind the first: workers of a data loader have a
+/// few batches each.
+const WAITED_PART: u32 = 4;
+/// And no more parts than that.
+const MOST_WAITED: u32 = 1024;
 /// Parts that may be on their way in the smallest cache, if it has twice as many.
 const AHEAD_LEAST: u32 = 4;
 /// No disk is larger.
@@ -169,13 +174,22 @@ impl Options {
         u32::try_from(parts).unwrap_or(u32::MAX)
     }
 
+    /// Parts of a list that are waited for behind its first reader.
+    pub(crate) fn waited_for(&self) -> u32 {
+        (self.parts() / WAITED_PART).min(MOST_WAITED)
+    }
+
     /// References that a thread leaves until it has somebody tell the engine: few, where not many parts may be ahead of
     /// their use.
     pub(crate) fn told_at(&self) -> u64 {
         u64::from((ahead_at_most(self.parts(), AHEAD_PART) / 8).clamp(1, TOLD_AT))
     }
 
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    /// Is all of it possible?
+    ///
+    /// # Errors
+    /// What is not.
+    pub fn check(&self) -> Result<(), Error> {
         let within = |name, given: u64, least: u64, most: u64| {
             let outside = Error::Outside { name, given, least, most };
             if (least..=most).contains(&given) { Ok(()) } else { Err(outside) }

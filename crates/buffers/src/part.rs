@@ -1,12 +1,11 @@
 //! A part of an object in memory, and one that is on its way.
 
 use std::ops::Deref;
-use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::memory::Buffer;
+use crate::memory::{Buffer, Lease};
 
 /// What readers of a part that is not there yet wait for. They get its bytes from here, so that it may have been replaced
 /// again before they run.
@@ -38,35 +37,27 @@ impl Pending {
 /// the part up meanwhile. In a forked child it is empty, as the memory is the parent's.
 #[derive(Debug)]
 pub struct View {
-    buffer: Buffer,
-    length: u64,
+    lease: Lease,
 }
 
 impl View {
     /// `None` when that would be more than `most` bytes in leases.
-    pub(crate) fn new(buffer: Buffer, most: u64) -> Option<View> {
-        let length = buffer.len() as u64;
-        let leased = buffer.arena().leased().fetch_add(length, Ordering::Relaxed) + length;
-        let view = View { buffer, length };
-        (leased <= most).then_some(view)
+    #[inline]
+    pub(crate) fn new(lease: Lease, most: u64) -> Option<View> {
+        (lease.of_all() <= most).then_some(View { lease })
     }
 }
 
 impl Deref for View {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
-        &self.buffer
+        &self.lease
     }
 }
 
 impl AsRef<[u8]> for View {
     fn as_ref(&self) -> &[u8] {
         self
-    }
-}
-
-impl Drop for View {
-    fn drop(&mut self) {
-        self.buffer.arena().leased().fetch_sub(self.length, Ordering::Relaxed);
     }
 }

@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use foretell_policy::{Block, FileId};
 
+use crate::access::Access;
 use crate::error::Error;
-use crate::memory::{Buffer, MOST_READ_PARTS, Reference, Tell};
+use crate::memory::{Buffer, Lease, MOST_READ_PARTS, Reference, Tell};
 use crate::object::{Fixed, Got, Held, Sequence};
 use crate::options::{ASKED, MOST_LISTED, Options, Patience};
 use crate::part::{Pending, View};
@@ -25,6 +26,8 @@ const DISCLOSED_AT_ONCE: usize = 4096;
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
+    /// What a guest's stores are spoken to with, as which this is used.
+    access: Option<Arc<Access>>,
 }
 
 impl Pool {
@@ -33,7 +36,7 @@ impl Pool {
     /// # Errors
     /// When an option is outside of what is possible, or threads cannot be started.
     pub fn new(options: Options) -> Result<Pool, Error> {
-        Ok(Pool { shared: Shared::new(options)? })
+        Ok(Pool { shared: Shared::new(options)?, access: None })
     }
 
     /// Opens an object by its URL: asks the store for its length and state, which are pinned.
@@ -45,8 +48,12 @@ impl Pool {
         one.unwrap_or_else(|| Err(Error::NotFound { url: url.to_owned() }))
     }
 
-    pub(crate) fn of(shared: Arc<Shared>) -> Pool {
-        Pool { shared }
+    pub(crate) fn of(shared: Arc<Shared>, access: Option<Arc<Access>>) -> Pool {
+        Pool { shared, access }
+    }
+
+    fn store(&self, url: &str) -> Result<(usize, Arc<dyn Source>, String), Error> {
+        self.shared.store(self.access.as_ref(), url)
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -65,7 +72,7 @@ impl Pool {
     /// The same; with `known`, an object that is open already is opened in the same state.
     pub(crate) fn open_some(&self, urls: &[&str], known: bool) -> Result<Vec<Result<Object, Error>>, Error> {
         self.shared.is_ours()?;
-        let places: Vec<_> = urls.iter().map(|url| self.shared.store(url)).collect();
+        let places: Vec<_> = urls.iter().map(|url| self.store(url)).collect();
         let asked = places.iter().flatten().map(|(store, source, path)| {
             let stamp = if known { self.shared.state().known(*store, path) } else { None };
             (source.clone(), path.clone(), stamp)
@@ -92,7 +99,7 @@ impl Pool {
     /// When the URL or an option is wrong, or too many are open.
     pub fn open_listed(&self, url: &str, stamp: Stamp) -> Result<Object, Error> {
         self.shared.is_ours()?;
-        let (number, source, path) = self.shared.store(url)?;
+        let (number, source, path) = self.store(url)?;
         self.open_stamped(number, &source, url, &path, stamp)
     }
 
@@ -130,7 +137,7 @@ impl Pool {
     /// When the URL or an option is wrong, when the store refuses or cannot list, and beyond 1,048,576 entries.
     pub fn list(&self, url: &str, deep: bool) -> Result<Vec<Entry>, Error> {
         self.shared.is_ours()?;
-        let (_, source, path) = self.shared.store(url)?;
+        let (_, source, path) = self.store(url)?;
         let listed = self.shared.ask(vec![(source, path)], move |(source, path)| async move {
             source.list(&path, deep, MOST_LISTED).await
         })?;
@@ -325,6 +332,7 @@ impl Object {
     }
 
     /// What is left for a read that is answered without the lock; `None` if it is none of those.
+    #[inline]
     fn reference(&self, parts: std::ops::Range<u32>) -> Option<Reference> {
         let at_ns = tick_ns();
         let Reading { reader, compute_ns } = Reading::begin(self.handle.shared.number, at_ns);
@@ -334,6 +342,7 @@ impl Object {
     }
 
     /// A read was answered without the lock.
+    #[inline]
     fn was_read(&self, reference: Reference, tell: Tell) {
         let shared = &self.handle.shared;
         match tell {
@@ -373,6 +382,11 @@ impl Object {
         })
     }
 
+    /// The number of its store in the pool.
+    pub(crate) fn store(&self) -> usize {
+        self.handle.store
+    }
+
     /// To be kept open without a handle, until it is released.
     pub(crate) fn held(&self) -> Held {
         self.handle.shared.state().hold(self.handle.file);
@@ -398,6 +412,7 @@ impl Object {
     ///
     /// # Errors
     /// As [`Object::read_at`]; and when as many bytes are held in views as the budget has.
+    #[inline]
     pub fn view(&self, part: u32) -> Result<View, Error> {
         let part_bytes = self.part_bytes();
         let offset = u64::from(part) * part_bytes;
@@ -405,24 +420,33 @@ impl Object {
         self.check(offset, length)?;
         let shared = &self.handle.shared;
         shared.is_ours()?;
-        let mut found = None;
         if let Some(reference) = self.reference(part..part.saturating_add(1))
-            && let Some((buffer, tell)) = shared.arena.lease(reference)
+            && let Some((lease, tell)) = shared.arena.lease(reference)
         {
             self.was_read(reference, tell);
-            return self.leased(Some(buffer));
+            return self.leased(Some(lease));
         }
+        self.view_later(offset, length)
+    }
+
+    /// The same of a part that is not there, or not found without the lock.
+    #[cold]
+    fn view_later(&self, offset: u64, length: u64) -> Result<View, Error> {
+        let mut found = None;
         self.visit(offset, length, self.by(), |bytes| {
-            found = Some(bytes.clone());
+            found = Some(bytes.lease());
             true
         })?;
         self.leased(found)
     }
 
-    fn leased(&self, found: Option<Buffer>) -> Result<View, Error> {
+    #[inline]
+    fn leased(&self, found: Option<Lease>) -> Result<View, Error> {
         let budget_bytes = self.handle.shared.options.budget_bytes;
-        let view = found.and_then(|buffer| View::new(buffer, budget_bytes));
-        view.ok_or(Error::Limit { what: "bytes in views, the budget; drop some", limit: budget_bytes })
+        match found.and_then(|lease| View::new(lease, budget_bytes)) {
+            Some(view) => Ok(view),
+            None => Err(Error::Limit { what: "bytes in views, the budget; drop some", limit: budget_bytes }),
+        }
     }
 
     /// References the parts of a range, some of them before it has waited for the first, and shows each in order, until
@@ -507,13 +531,17 @@ impl Object {
         first as u32..(first + parts) as u32
     }
 
+    #[inline]
     fn check(&self, offset: u64, length: u64) -> Result<(), Error> {
-        let object_bytes = self.length();
-        let url = || self.url().to_owned();
         match offset.checked_add(length) {
-            Some(end) if end <= object_bytes => Ok(()),
-            _ => Err(Error::PastEnd { url: url(), offset, length, object_bytes }),
+            Some(end) if end <= self.length() => Ok(()),
+            _ => Err(self.past_end(offset, length)),
         }
+    }
+
+    #[cold]
+    fn past_end(&self, offset: u64, length: u64) -> Error {
+        Error::PastEnd { url: self.url().to_owned(), offset, length, object_bytes: self.length() }
     }
 }
 

@@ -13,9 +13,15 @@ const MOST_THREADS: usize = 256;
 /// A thread counts as a reader until the others have read so many times each.
 const PATIENCE: u64 = 8;
 
+/// The pool that a thread read from last, and when that read ended. In two, as a pair is read at once, for which a
+/// processor waits until what was written apart is in its cache.
+struct Ended {
+    pool: Cell<u64>,
+    at_ns: Cell<u64>,
+}
+
 thread_local! {
-    /// The pool that this thread read from last, and when that read ended.
-    static ENDED: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+    static ENDED: Ended = const { Ended { pool: Cell::new(0), at_ns: Cell::new(0) } };
 }
 
 /// The system's clock.
@@ -24,6 +30,7 @@ pub(crate) fn now_ns() -> u64 {
 }
 
 /// The same as of the kernel's last tick, a tenth of the price. Of many reads the mean is the same.
+#[inline]
 pub(crate) fn tick_ns() -> u64 {
     clock_ns(ClockId::MonotonicCoarse)
 }
@@ -47,19 +54,21 @@ impl Reading {
     /// This thread begins to read.
     #[inline]
     pub(crate) fn begin(pool: u64, now_ns: u64) -> Reading {
-        // The cell's address is the thread's own as long as it lives.
-        let (reader, ended) = ENDED.with(|ended| (std::ptr::from_ref(ended).addr() as u64, ended.get()));
-        Reading { reader, compute_ns: (ended.0 == pool).then(|| now_ns.saturating_sub(ended.1)) }
+        ENDED.with(|ended| {
+            // The address is the thread's own as long as it lives.
+            let reader = std::ptr::from_ref(ended).addr() as u64;
+            let compute_ns = (ended.pool.get() == pool).then(|| now_ns.saturating_sub(ended.at_ns.get()));
+            Reading { reader, compute_ns }
+        })
     }
 
     /// This thread's read has ended.
     #[inline]
     pub(crate) fn end(pool: u64, now_ns: u64) {
         ENDED.with(|ended| {
-            let before = ended.get();
+            let same = ended.pool.replace(pool) == pool;
             // A tick may lie before what the clock has said.
-            let at_ns = if before.0 == pool { now_ns.max(before.1) } else { now_ns };
-            ended.set((pool, at_ns));
+            ended.at_ns.set(if same { now_ns.max(ended.at_ns.get()) } else { now_ns });
         });
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use foretell_policy::Nanos;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::access::Access;
 use crate::error::Error;
 use crate::guests::Host;
 use crate::memory::Arena;
@@ -20,8 +21,8 @@ use crate::store;
 /// Threads for what blocks: names of hosts are looked up there, local files are read, and what is kept on disk.
 const BLOCKING_THREADS: usize = 16;
 
-/// Stores by the part of a URL that names them, and their numbers.
-type Stores = HashMap<String, (usize, Arc<dyn Source>)>;
+/// Stores by who speaks to them with what, by the part of a URL that names them, and their numbers.
+type Stores = HashMap<(Option<Arc<Access>>, String), (usize, Arc<dyn Source>)>;
 
 pub(crate) struct Shared {
     pub(crate) options: Arc<Options>,
@@ -129,23 +130,29 @@ impl Shared {
     }
 
     /// The child of a fork has the lock, maybe held for ever, and not the threads.
+    #[inline]
     pub(crate) fn is_ours(&self) -> Result<(), Error> {
         if self.arena.is_here() { Ok(()) } else { Err(Error::Forked) }
     }
 
     /// The store of a URL, its number, and the path in it.
-    pub(crate) fn store(&self, url: &str) -> Result<(usize, Arc<dyn Source>, String), Error> {
+    pub(crate) fn store(
+        &self,
+        access: Option<&Arc<Access>>,
+        url: &str,
+    ) -> Result<(usize, Arc<dyn Source>, String), Error> {
         let place = store::Place::parse(url)?;
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((number, source)) = stores.get(&place.name) {
+        let key = (access.cloned(), place.name.clone());
+        if let Some((number, source)) = stores.get(&key) {
             return Ok((*number, source.clone(), place.path));
         }
         let number = stores.len();
         if number >= MOST_STORES {
             return Err(Error::Limit { what: "stores of a pool", limit: MOST_STORES as u64 });
         }
-        let source: Arc<dyn Source> = Arc::new(place.connect(&self.options)?);
-        stores.insert(place.name, (number, source.clone()));
+        let source: Arc<dyn Source> = Arc::new(place.connect(&self.options, access.map(|access| &**access))?);
+        stores.insert(key, (number, source.clone()));
         Ok((number, source, place.path))
     }
 
@@ -153,13 +160,14 @@ impl Shared {
     pub(crate) fn store_named(&self, name: &str, source: &Arc<dyn Source>) -> Result<usize, Error> {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         let number = stores.len();
-        match stores.get(name) {
+        let key = (None, name.to_owned());
+        match stores.get(&key) {
             Some((number, _)) => Ok(*number),
             None if number >= MOST_STORES => {
                 Err(Error::Limit { what: "stores of a pool", limit: MOST_STORES as u64 })
             }
             None => {
-                stores.insert(name.to_owned(), (number, source.clone()));
+                stores.insert(key, (number, source.clone()));
                 Ok(number)
             }
         }
@@ -226,6 +234,7 @@ fn closed() -> Error {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        self.arena.leave();
         if self.is_ours().is_ok() {
             // Maybe from one of its own threads: nobody may wait for them.
             if let Some(runtime) = self.runtime.take() {

@@ -82,6 +82,7 @@ impl State {
             .clamp(1, ahead_at_most(options.parts(), AHEAD_PART_IN_ORDER));
         config.limits = options.limits();
         let mut engine = Engine::new(config);
+        engine.wait_for_late(options.waited_for());
         let manager = engine.add_manager(true).map_err(refused)?;
         engine.set_policy(manager, 0, options.policy).map_err(refused)?;
         let own = Who { manager, process: engine.add_process(manager) };
@@ -517,7 +518,7 @@ impl State {
             requests_under_way: self.flow.under_way() as u64,
             memory_bytes: self.arena.bytes(),
             memory_peak_bytes: self.arena.peak(),
-            leased_bytes: self.arena.leased().load(Ordering::Relaxed),
+            leased_bytes: self.arena.leased_bytes(),
             disclosed_ahead: self.engine.disclosed_ahead(self.own.manager) as u64,
             objects: self.open,
             ..self.counts

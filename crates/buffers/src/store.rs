@@ -24,6 +24,7 @@ use object_store::{
 };
 use url::{Position, Url};
 
+use crate::access::Access;
 use crate::error::{Error, SCHEMES};
 use crate::options::Options;
 use crate::source::{Answer, Entry, Fault, Sink, Source, Stamp};
@@ -81,7 +82,9 @@ impl Place {
         Ok(Place { name: name.collect::<Vec<_>>().join("/"), url, scheme, path: path.to_string() })
     }
 
-    pub(crate) fn connect(&self, options: &Options) -> Result<Store, Error> {
+    /// With what a guest brings, or with the pool's options and this process's environment.
+    pub(crate) fn connect(&self, options: &Options, access: Option<&Access>) -> Result<Store, Error> {
+        let given = access.map_or(&options.store, |access| &access.options);
         ensure_cryptography();
         let wrong =
             |error: object_store::Error| Error::Store { url: self.url.to_string(), why: one_line(&error) };
@@ -99,11 +102,21 @@ impl Place {
         let longest = (options.timeout / 2).min(CREDENTIALS);
         // Lines that differ by the types alone.
         macro_rules! build {
-            ($builder:expr, $unsigned:expr) => {{
+            ($builder:ident, $unsigned:expr) => {{
+                let mut builder = match access {
+                    None => $builder::from_env(),
+                    Some(_) => $builder::new(),
+                };
+                for (name, value) in access.iter().flat_map(|access| &access.environment) {
+                    // As `from_env` takes them: what it does not know is somebody else's.
+                    if let Ok(key) = name.to_ascii_lowercase().parse() {
+                        builder = builder.with_config(key, value);
+                    }
+                }
                 let limits = [("timeout", &attempt), ("connect_timeout", &connect)];
                 let limits = limits.into_iter().map(|(name, value)| (name.to_owned(), value.clone()));
-                let mut builder = $builder.with_url(self.url.to_string()).with_retry(retry);
-                for (name, value) in limits.chain(options.store.iter().cloned()) {
+                builder = builder.with_url(self.url.to_string()).with_retry(retry);
+                for (name, value) in limits.chain(given.iter().cloned()) {
                     let key = name.to_ascii_lowercase().parse().map_err(|_| unknown(&name))?;
                     builder = builder.with_config(key, value);
                 }
@@ -122,19 +135,19 @@ impl Place {
         let store: Box<dyn ObjectStore> = match self.scheme {
             ObjectStoreScheme::Local => Box::new(LocalFileSystem::new()),
             ObjectStoreScheme::AmazonS3 => {
-                build!(AmazonS3Builder::from_env(), AmazonS3ConfigKey::SkipSignature)
+                build!(AmazonS3Builder, AmazonS3ConfigKey::SkipSignature)
             }
             ObjectStoreScheme::GoogleCloudStorage => {
-                build!(GoogleCloudStorageBuilder::from_env(), GoogleConfigKey::SkipSignature)
+                build!(GoogleCloudStorageBuilder, GoogleConfigKey::SkipSignature)
             }
             ObjectStoreScheme::MicrosoftAzure => {
-                build!(MicrosoftAzureBuilder::from_env(), AzureConfigKey::SkipSignature)
+                build!(MicrosoftAzureBuilder, AzureConfigKey::SkipSignature)
             }
             ObjectStoreScheme::Http => {
                 let mut client = ClientOptions::new()
                     .with_config(ClientConfigKey::Timeout, attempt)
                     .with_config(ClientConfigKey::ConnectTimeout, connect);
-                for (name, value) in &options.store {
+                for (name, value) in given {
                     let key = name.to_ascii_lowercase().parse().map_err(|_| unknown(name))?;
                     client = client.with_config(key, value);
                 }

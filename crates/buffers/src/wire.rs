@@ -8,6 +8,7 @@
 use std::io::{self, Read, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::access::{Access, MOST_OPTIONS};
 use crate::error::Error;
 use crate::memory::Granted;
 use crate::readers::Reading;
@@ -15,7 +16,7 @@ use crate::source::{Entry, Stamp};
 use crate::statistics::Statistics;
 
 /// Raised with every change of what is sent.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// Bytes of a frame at most, but for the bytes of objects.
 const MOST_FRAME: usize = 16 << 20;
 /// Ranges or URLs of one request, and entries of one answer: so many URLs of the greatest length fit into a frame.
@@ -35,6 +36,8 @@ pub(crate) struct Hello {
     pub(crate) secret: [u8; 16],
     /// Connections of one guest have the same number.
     pub(crate) guest: u64,
+    /// What its stores are spoken to with, if not with what the host has.
+    pub(crate) access: Option<Access>,
 }
 
 /// What a guest asks for.
@@ -197,7 +200,14 @@ impl Words {
     pub(crate) fn hello(&mut self, hello: &Hello) -> &mut Words {
         self.0.extend(MAGIC);
         self.number(hello.version.into()).0.extend(hello.secret);
-        self.number(hello.guest)
+        self.number(hello.guest).option(hello.access.as_ref(), |words, access| {
+            for pairs in access.both() {
+                words.number(pairs.len() as u64);
+                for (name, value) in pairs {
+                    words.text(name).text(value);
+                }
+            }
+        })
     }
 
     /// Sends the frame.
@@ -373,7 +383,21 @@ impl<'a> Parts<'a> {
             return Err(damaged("no greeting"));
         }
         let version = u32::try_from(self.number()?).unwrap_or(u32::MAX);
-        Ok(Hello { version, secret: self.array()?, guest: self.number()? })
+        let (secret, guest) = (self.array()?, self.number()?);
+        // What comes behind is of this version alone.
+        let access = if version == VERSION { self.option(Parts::access)? } else { None };
+        Ok(Hello { version, secret, guest, access })
+    }
+
+    fn access(&mut self) -> io::Result<Access> {
+        let mut pairs = || -> io::Result<Vec<(String, String)>> {
+            let count = self.number()?;
+            if count > MOST_OPTIONS as u64 {
+                return Err(damaged("too many options"));
+            }
+            (0..count).map(|_| Ok((self.text()?, self.text()?))).collect()
+        };
+        Ok(Access { environment: pairs()?, options: pairs()? })
     }
 }
 
@@ -395,6 +419,11 @@ mod tests {
                 Stamp { length, etag, version, modified }
             },
         )
+    }
+
+    fn accesses() -> impl Strategy<Value = Access> {
+        let pairs = || prop::collection::vec((text(), text()), 0..3);
+        (pairs(), pairs()).prop_map(|(environment, options)| Access { environment, options })
     }
 
     fn requests() -> impl Strategy<Value = Request> {
@@ -436,9 +465,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_sent_is_what_comes(request in requests(), error in errors(), secret: [u8; 16], guest: u64) {
+        fn what_is_sent_is_what_comes(request in requests(), error in errors(), secret: [u8; 16], guest: u64, access in prop::option::of(accesses())) {
             let mut words = Words::default();
-            let hello = Hello { version: VERSION, secret, guest };
+            let hello = Hello { version: VERSION, secret, guest, access };
             words.hello(&hello).request(&request).error(&error);
             let mut sent = Vec::new();
             words.send(&mut sent).unwrap();

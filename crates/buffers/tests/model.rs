@@ -217,6 +217,63 @@ fn shuffled_epochs(parts: u32) -> (u64, u64, Statistics) {
     (counts.fetched_bytes / P, best, counts)
 }
 
+/// Three shuffled epochs as the workers of a data loader read them: batches in turn, each worker its own in their order, and at
+/// most two batches ahead of the one that is behind. Gives the fetches and the best possible ones.
+fn epochs_by_workers(workers: usize, batch: usize) -> (u64, u64) {
+    const OBJECTS: u32 = 1200;
+    let shelf = Shelf::new();
+    let mut options = options(OBJECTS / 2);
+    options.recorded_references = 1 << 16;
+    let pool = Pool::new(options).unwrap();
+    let objects: Vec<Object> = (0..OBJECTS)
+        .map(|at| {
+            shelf.put(&at.to_string(), P);
+            open(&pool, &shelf, &at.to_string())
+        })
+        .collect();
+    let mut chance = 1_u64;
+    let mut draw = move |most: usize| {
+        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (chance >> 33) as usize % most
+    };
+    let epochs: Vec<Vec<u32>> = (0..3)
+        .map(|_| {
+            let mut epoch: Vec<u32> = (0..OBJECTS).collect();
+            (1..epoch.len()).rev().for_each(|at| epoch.swap(at, draw(at + 1)));
+            epoch
+        })
+        .collect();
+    let told: Vec<_> = epochs.iter().flatten().map(|&at| (&objects[at as usize], 0, P)).collect();
+    assert_eq!(pool.disclose(&told).unwrap(), told.len());
+    for epoch in &epochs {
+        let mut its: Vec<Vec<u32>> = vec![Vec::new(); workers];
+        for (number, objects) in epoch.chunks(batch).enumerate() {
+            its[number % workers].extend(objects);
+        }
+        let mut done = vec![0; workers];
+        while let Some(behind) = (0..workers).filter(|&w| done[w] < its[w].len()).min_by_key(|&w| done[w]) {
+            // One of them goes on for a while.
+            let worker = draw(workers);
+            let most = its[worker].len().min(done[behind] + 2 * batch);
+            for &at in &its[worker][done[worker]..most.min(done[worker] + draw(8)).max(done[worker])] {
+                read(&objects[at as usize], 0, P).unwrap();
+                done[worker] += 1;
+            }
+        }
+    }
+    let counts = pool.statistics().unwrap();
+    (counts.fetched_bytes / P, counts.best_fetches.unwrap())
+}
+
+#[test]
+fn workers_that_share_out_a_sequence_fetch_hardly_more_than_one() {
+    // Without being waited for, those behind have two workers fetch 20% more.
+    for (workers, batch, percent) in [(2, 16, 106), (4, 8, 112)] {
+        let (fetches, best) = epochs_by_workers(workers, batch);
+        assert!(fetches * 100 <= best * percent, "{workers} workers: {fetches} instead of {best}");
+    }
+}
+
 #[test]
 fn a_sequence_told_exactly_is_fetched_as_seldom_as_can_be() {
     for (parts, percent) in [(1, 102), (4, 105)] {

@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    advise, cc, compare, completions, daemon, device, doctor, learn, model, mount, replay, run, sim, slice,
-    slowdisk, status, top, trace,
+    advise, buffers, cc, compare, completions, daemon, device, doctor, learn, model, mount, replay, run, sim,
+    slice, slowdisk, status, top, trace,
 };
 
 /// Lets programs that nobody may change run under a caching and prefetching policy.
@@ -33,6 +33,8 @@ pub enum Command {
     Status(status::Args),
     /// Watch the service: its processes and files, as they change.
     Top(top::Args),
+    /// Keep what programs read of object stores in one pool a user, for all of them.
+    Buffers(Box<buffers::Args>),
     /// Mount objects of a store as files, read-only, read ahead and kept in memory.
     Mount(Box<mount::Args>),
     /// Say which of the kernel's mechanisms work here, and what to do about the others.

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use foretell_protocol::message::Message;
 use foretell_protocol::{ErrorCode, Reply};
@@ -325,4 +325,42 @@ fn what_cannot_be_served_is_said_in_one_line() {
     let none = refused(status.arg("status").arg("--socket").arg(&elsewhere));
     assert!(none.contains("no service listens on"), "{none}");
     assert!(!elsewhere.exists());
+}
+
+/// `[buffers]`: a pool a user beside the page cache, which ends with the service however that ends.
+#[test]
+fn buffers_are_served_beside_it_and_end_with_it() {
+    if !can_control("buffers_are_served_beside_it_and_end_with_it") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (config, door) = (directory.path().join("foretelld.toml"), directory.path().join("buffers.sock"));
+    let data = directory.path().join("data");
+    std::fs::write(&data, "some").unwrap();
+    std::fs::write(&config, format!("[buffers]\nbudget = '1M'\nsocket = '{}'\n", door.display())).unwrap();
+    let daemon = Daemon::start(&["--budget", "4M", "--config", config.to_str().unwrap()]);
+    let attach = || {
+        let timeout = Duration::from_secs(20);
+        foretell_buffers::Guest::of_service(&door, foretell_buffers::Access::default(), timeout, None)
+    };
+    let guest = attach().unwrap();
+    let url = format!("file://{}", data.display());
+    let stamp = guest.open_all(&[&url], false).unwrap().remove(0).unwrap();
+    let (object, mut bytes) = (foretell_buffers::Remote::new(&url, stamp).unwrap(), [0; 4]);
+    guest.read_at(&object, &mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"some");
+    // Killed, and not asked to end.
+    drop(daemon);
+    let until = Instant::now() + Duration::from_secs(20);
+    while attach().is_ok() {
+        assert!(Instant::now() < until, "it is served still");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::fs::write(&config, "[buffers]\nbudget = '1K'\n").unwrap();
+    let elsewhere = directory.path().join("s.sock");
+    let mut refused = self::daemon(&elsewhere, &["--budget", "4M", "--config", config.to_str().unwrap()]);
+    let refused = refused.output().unwrap();
+    let said = errors(&refused);
+    assert_eq!((refused.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("[buffers]: budget: 1024 bytes hold no part of 65536 bytes"), "{said}");
 }

@@ -161,6 +161,8 @@ class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
     target_options: options of the file system below.
     budget_bytes, part_bytes, timeout, requests, policy, disk_dir, disk_bytes: those of the pool; see foretell.pool.Pool.
     options: options of the store, as object_store names them.
+    service: read from the pool that a service has for this user ("foretell buffers"), where there is one: True, or the path of
+        its socket. Budget and parts are the service's then; credentials go there from here.
     objects: how many paths are held open; beyond, that which was used longest ago is closed, and its memory given back.
     """
 
@@ -182,6 +184,7 @@ class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
         disk_bytes: int | None = None,
         options: Mapping[str, str] | None = None,
         recorded_references: int | None = None,
+        service: bool | str | os.PathLike[str] = False,
         objects: int = 1 << 17,
         **storage_options: Any,
     ) -> None:
@@ -208,19 +211,32 @@ class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
         if objects < 1:
             raise ValueError(f"objects: {objects} is not positive")
         self._most_objects = objects
+        self._service = service
         self._shared_state = self._share(None)
 
     @property
     def _key(self) -> str:
-        return repr(sorted(self._pool_options.items(), key=str))
+        return repr([*sorted(self._pool_options.items(), key=str), str(self._service)])
 
     def _share(self, before: _Shared | None) -> _Shared:
         key = (os.getpid(), self._key)
         with _shared_lock:
             if (shared := _shared.get(key)) is None or shared.pool.is_lost:
-                pool = self._attached() or Pool(**self._pool_options)
+                its = None if self._service else self._attached()
+                pool = its or self._of_service() or Pool(**self._pool_options)
                 shared = _shared[key] = _Shared(os.getpid(), pool, before)
+                # What a service's pool has open may have been opened long ago.
+                shared.known = not self._service
             return shared
+
+    def _of_service(self) -> Pool | None:
+        """The pool of this user's service, if that is wanted and there."""
+        if self._service is not False:
+            socket = None if self._service is True else self._service
+            options = self._pool_options
+            with suppress(ConnectionError):
+                return Pool.service(socket, timeout=options["timeout"], options=options["options"])
+        return None
 
     def _attached(self) -> Pool | None:
         """The pool of the process that this one has the file system from, unless that is gone."""

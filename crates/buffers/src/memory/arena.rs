@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::board::{Board, GUEST_LANES, LOCAL_LANES, Reference, Shape, Tell};
 use super::granted::Granted;
 use super::here::Here;
+use super::lease::{Lease, Leased};
 use super::mapping::Mapping;
 use super::taking::Local;
 
@@ -40,7 +41,7 @@ pub(crate) struct Arena {
     guests: AtomicU32,
     bytes: AtomicU64,
     peak: AtomicU64,
-    leased: AtomicU64,
+    leased: Leased,
 }
 
 impl Arena {
@@ -61,7 +62,7 @@ impl Arena {
             guests: AtomicU32::new(0),
             bytes: AtomicU64::new(0),
             peak: AtomicU64::new(0),
-            leased: AtomicU64::new(0),
+            leased: Leased::default(),
         }))
     }
 
@@ -89,7 +90,11 @@ impl Arena {
     }
 
     /// Bytes in leases.
-    pub(crate) fn leased(&self) -> &AtomicU64 {
+    pub(crate) fn leased_bytes(&self) -> u64 {
+        self.leased.bytes()
+    }
+
+    pub(super) fn leased(&self) -> &Leased {
         &self.leased
     }
 
@@ -157,12 +162,19 @@ impl Arena {
         holders
     }
 
+    /// Of a slot that is held.
+    #[inline]
+    fn length(&self, slot: u32) -> u32 {
+        (self.holders(slot).load(Relaxed) >> 32) as u32
+    }
+
     /// The bytes of a slot.
     ///
     /// # Safety
-    /// As long as they are used the slot is held, and it was full when it came to be so.
-    unsafe fn slice(&self, slot: u32) -> &[u8] {
-        let length = (self.holders(slot).load(Relaxed) >> 32) as usize;
+    /// As long as they are used the slot is held, it was full when it came to be so, and it is so long.
+    #[inline]
+    pub(super) unsafe fn slice(&self, slot: u32, length: u32) -> &[u8] {
+        let length = length as usize;
         let start = self.data.pointer(slot as usize * self.board.shape().part_bytes as usize, length);
         // SAFETY: `pointer` checks the bounds; that nobody writes there is what the caller says.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), length) }
@@ -178,14 +190,14 @@ impl Arena {
     fn find(&self, serial: u64, part: u32) -> Option<Held<'_>> {
         let slot = self.board.find(serial, part)?;
         let one_more = |holders: u64| (holders as u32 > 0).then_some(holders + 1);
-        self.holders(slot).fetch_update(Acquire, Relaxed, one_more).ok()?;
-        let held = Held { arena: self, slot };
+        let holders = self.holders(slot).fetch_update(Acquire, Relaxed, one_more).ok()?;
+        let held = Held { arena: self, slot, length: (holders >> 32) as u32 };
         // Held by now, it stays what it is.
         self.board.holds(slot, serial, part).map(|_| held)
     }
 
     #[inline]
-    fn let_go(&self, slot: u32) {
+    pub(super) fn let_go(&self, slot: u32) {
         let before = self.holders(slot).fetch_sub(1, Release);
         if before as u32 == 1 {
             fence(Acquire);
@@ -201,18 +213,18 @@ impl Arena {
         if !self.board.may_read(lane.lane) {
             return None;
         }
-        let (mut at, mut rest) = (within, buffer);
+        let (mut at, mut rest, mut slot) = (within, buffer, 0);
         for part in (reference.first..).take(reference.parts as usize) {
             let held = self.find(reference.serial, part)?;
             let bytes = held.bytes().get(at..)?;
             let (mine, others) = rest.split_at_mut(rest.len().min(bytes.len()));
             mine.copy_from_slice(&bytes[..mine.len()]);
-            (at, rest) = (0, others);
+            (at, rest, slot) = (0, others, held.slot);
         }
         if !rest.is_empty() {
             return None;
         }
-        Some(self.board.leave(lane.lane, reference))
+        Some(self.board.leave(lane.lane, reference, slot))
     }
 
     /// References that readers may leave until somebody is told: [`RELAXED`] where the planner does not wait for them.
@@ -221,14 +233,15 @@ impl Arena {
     }
 
     /// A part that is there, without the pool's lock; otherwise as [`Arena::read`].
-    pub(crate) fn lease(self: &Arc<Arena>, reference: Reference) -> Option<(Buffer, Tell)> {
+    #[inline]
+    pub(crate) fn lease(self: &Arc<Arena>, reference: Reference) -> Option<(Lease, Tell)> {
         let lane = self.local.take()?;
         if !self.board.may_read(lane.lane) {
             return None;
         }
         let held = self.find(reference.serial, reference.first)?;
-        let tell = self.board.leave(lane.lane, reference);
-        Some((held.keep(self.clone()), tell))
+        let tell = self.board.leave(lane.lane, reference, held.slot);
+        Some((held.keep(self), tell))
     }
 }
 
@@ -236,18 +249,21 @@ impl Arena {
 struct Held<'a> {
     arena: &'a Arena,
     slot: u32,
+    length: u32,
 }
 
 impl Held<'_> {
+    #[inline]
     fn bytes(&self) -> &[u8] {
         // SAFETY: held as long as `self`, and published, thus full.
-        unsafe { self.arena.slice(self.slot) }
+        unsafe { self.arena.slice(self.slot, self.length) }
     }
 
-    fn keep(self, arena: Arc<Arena>) -> Buffer {
-        let slot = self.slot;
+    #[inline]
+    fn keep(self, arena: &Arc<Arena>) -> Lease {
+        let (slot, length) = (self.slot, self.length);
         std::mem::forget(self);
-        Buffer { arena, slot }
+        Lease::of(arena, slot, length)
     }
 }
 
@@ -293,8 +309,11 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    pub(crate) fn arena(&self) -> &Arena {
-        &self.arena
+    /// A lease of the same part.
+    pub(crate) fn lease(&self) -> Lease {
+        // Held by this one meanwhile.
+        self.arena.holders(self.slot).fetch_add(1, Relaxed);
+        Lease::of(&self.arena, self.slot, self.arena.length(self.slot))
     }
 
     /// Has it be found without the pool's lock. Under that lock, as all that changes what is found.
@@ -322,7 +341,7 @@ impl Deref for Buffer {
             return &[];
         }
         // SAFETY: held as long as `self`, and made of what was full.
-        unsafe { self.arena.slice(self.slot) }
+        unsafe { self.arena.slice(self.slot, self.arena.length(self.slot)) }
     }
 }
 

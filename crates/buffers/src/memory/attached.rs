@@ -43,7 +43,7 @@ impl Attached {
             return None;
         }
         let reading = Reading { board: &self.board, lane: lane.lane };
-        let (mut at, mut rest) = (within, buffer);
+        let (mut at, mut rest, mut last) = (within, buffer, 0);
         for part in (reference.first..).take(reference.parts as usize) {
             let slot = self.board.find(reference.serial, part)?;
             reading.read(slot);
@@ -55,13 +55,13 @@ impl Attached {
             // SAFETY: `pointer` checks the bounds; the pool's process does not write there while the lane says that it is
             // read, and this one cannot.
             mine.copy_from_slice(unsafe { std::slice::from_raw_parts(start.as_ptr(), count) });
-            (at, rest) = (0, others);
+            (at, rest, last) = (0, others, slot);
         }
         drop(reading);
         if !rest.is_empty() {
             return None;
         }
-        Some(self.board.leave(lane.lane, reference))
+        Some(self.board.leave(lane.lane, reference, last))
     }
 }
 

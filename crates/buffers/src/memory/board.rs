@@ -1,5 +1,6 @@
 //! The board: what the slots hold, and what readers left behind. Atomic words that several processes see.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
@@ -19,6 +20,8 @@ pub(super) const LANES: u32 = LOCAL_LANES + MOST_GUESTS * GUEST_LANES;
 /// References that a lane holds: half of them may be left before anybody is to know, and who reads on meanwhile finds room.
 const LANE_REFERENCES: u64 = 1024;
 pub(crate) const RELAXED: u64 = LANE_REFERENCES / 2;
+/// Parts of which a thread knows when it has left a reference last.
+const RECENTLY: usize = 512;
 /// Parts of one read that is answered without the lock. Beyond, to take it costs little.
 pub(crate) const MOST_READ_PARTS: u32 = 32;
 
@@ -69,6 +72,11 @@ impl Shape {
     }
 }
 
+thread_local! {
+    /// What this thread has left last, of each of some parts, and in which tick.
+    static RECENT: [Cell<u64>; RECENTLY] = const { [const { Cell::new(0) }; RECENTLY] };
+}
+
 /// What is to be done about the references in a lane after one more was left there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tell {
@@ -98,17 +106,24 @@ pub(crate) struct Reference {
 pub(super) struct Board {
     words: Mapping,
     shape: Shape,
+    /// Tells it from others of this process.
+    number: u64,
 }
 
 impl Board {
     pub(super) fn create(shape: Shape) -> io::Result<(Board, OwnedFd)> {
         let (words, memory) = Mapping::create(c"foretell-board", shape.board_bytes())?;
-        Ok((Board { words, shape }, memory))
+        Ok((Board::of(words, shape), memory))
     }
 
     pub(super) fn open(memory: BorrowedFd<'_>, shape: Shape) -> io::Result<Board> {
         let words = Mapping::open(memory, shape.board_bytes(), ProtFlags::READ | ProtFlags::WRITE)?;
-        Ok(Board { words, shape })
+        Ok(Board::of(words, shape))
+    }
+
+    fn of(words: Mapping, shape: Shape) -> Board {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        Board { words, shape, number: NUMBERS.fetch_add(1, Relaxed) }
     }
 
     pub(super) fn shape(&self) -> Shape {
@@ -138,10 +153,7 @@ impl Board {
 
     /// The ways of a part's bucket, and how the part is marked there.
     #[inline]
-    fn bucket(&self, serial: u64, part: u32) -> (&[AtomicU64; WAYS], u64) {
-        // Fibonacci hashing; the two halves are as good as independent.
-        let hash = (serial ^ (u64::from(part) << 32 | u64::from(part))).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let hash = (hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    fn bucket(&self, hash: u64) -> (&[AtomicU64; WAYS], u64) {
         let bucket = (hash as usize) & (self.shape.buckets() - 1);
         (self.words.words(self.shape.index_at() + bucket * WAYS), hash & !0xffff_ffff)
     }
@@ -149,7 +161,7 @@ impl Board {
     /// A slot that may hold a part. It does if [`Board::holds`] says so while the slot is kept from being filled anew.
     #[inline]
     pub(super) fn find(&self, serial: u64, part: u32) -> Option<u32> {
-        let (ways, mark) = self.bucket(serial, part);
+        let (ways, mark) = self.bucket(hash(serial, part));
         ways.iter().find_map(|way| {
             let way = way.load(Acquire);
             let slot = (way as u32).checked_sub(1)?;
@@ -177,7 +189,7 @@ impl Board {
         let [of, which] = self.header(slot);
         which.store(u64::from(part) << 32 | u64::from(length), Relaxed);
         of.store(serial, SeqCst);
-        let (ways, mark) = self.bucket(serial, part);
+        let (ways, mark) = self.bucket(hash(serial, part));
         if let Some(free) = ways.iter().find(|way| way.load(Relaxed) == 0) {
             free.store(mark | (u64::from(slot) + 1), Release);
         }
@@ -190,7 +202,7 @@ impl Board {
         if serial == 0 {
             return;
         }
-        let (ways, mark) = self.bucket(serial, (which.load(Relaxed) >> 32) as u32);
+        let (ways, mark) = self.bucket(hash(serial, (which.load(Relaxed) >> 32) as u32));
         let mine = mark | (u64::from(slot) + 1);
         if let Some(way) = ways.iter().find(|way| way.load(Relaxed) == mine) {
             way.store(0, Relaxed);
@@ -248,16 +260,28 @@ impl Board {
         self.has_room(lane) || self.told_at() == RELAXED
     }
 
-    /// Leaves a reference where there is room, and otherwise only counts its parts.
+    /// Has this thread left a reference to the same part in the same tick? From now on it has.
     #[inline]
-    pub(super) fn leave(&self, lane: u32, reference: Reference) -> Tell {
-        if !self.has_room(lane) {
+    fn is_repeated(&self, reference: Reference, slot: u32) -> bool {
+        // What is taken for another one by chance is a reference that nobody misses.
+        let mark = (self.number << 32 ^ u64::from(reference.first))
+            .wrapping_add(reference.serial.wrapping_mul(0xbf58_476d_1ce4_e5b9))
+            .wrapping_add(reference.at_ns.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        // By the slot: what is filled one after the other does not meet there.
+        RECENT.with(|recent| recent[slot as usize % RECENTLY].replace(mark) == mark)
+    }
+
+    /// Leaves a reference where there is room, and otherwise only counts its parts. The slot is that of its last part.
+    #[inline]
+    pub(super) fn leave(&self, lane: u32, reference: Reference, slot: u32) -> Tell {
+        let told_at = self.told_at();
+        let is_repeated = told_at == RELAXED && reference.parts == 1 && self.is_repeated(reference, slot);
+        if is_repeated || !self.has_room(lane) {
             let [_, _, _, passed, ..] = self.lane(lane);
             passed.store(passed.load(Relaxed).wrapping_add(reference.parts.into()), Relaxed);
             return Tell::Nothing;
         }
         self.push(lane, reference);
-        let told_at = self.told_at();
         let untold = self.untold(lane);
         match told_at {
             // They have been taken since.
@@ -323,6 +347,13 @@ impl Board {
     }
 }
 
+#[inline]
+fn hash(serial: u64, part: u32) -> u64 {
+    // Fibonacci hashing; the two halves are as good as independent.
+    let hash = (serial ^ (u64::from(part) << 32 | u64::from(part))).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -377,7 +408,7 @@ mod tests {
         board.set_told_at(RELAXED);
         let told = (1..=LANE_REFERENCES + 3).filter(|_| {
             assert!(board.may_read(0));
-            board.leave(0, one) == Tell::Soon
+            board.leave(0, one, one.first) == Tell::Soon
         });
         assert_eq!(told.count() as u64, LANE_REFERENCES / RELAXED);
         assert_eq!(board.passed(0), 2 * 3);
@@ -387,8 +418,34 @@ mod tests {
         let mut taken = 0;
         board.take(0, &mut head, |_| taken += 1);
         assert_eq!(taken, LANE_REFERENCES);
-        let told = (1..=250).filter(|_| board.leave(0, one) == Tell::Now).count();
+        let told = (1..=250).filter(|_| board.leave(0, one, one.first) == Tell::Now).count();
         assert_eq!((told, board.may_read(0)), (2, true));
+    }
+
+    #[test]
+    fn of_one_part_in_one_tick_a_thread_leaves_one_reference_where_nobody_waits() {
+        let board = board(4);
+        board.set_told_at(RELAXED);
+        let of = |first, at_ns| Reference { serial: 3, first, parts: 1, at_ns, ..Reference::default() };
+        let mut head = 0;
+        let mut left = |board: &Board, references: &[Reference]| {
+            let before = board.passed(0);
+            references.iter().for_each(|&one| _ = board.leave(0, one, one.first));
+            let mut taken = Vec::new();
+            board.take(0, &mut head, |one| taken.push((one.first, one.at_ns)));
+            (taken, board.passed(0) - before)
+        };
+        let repeated = [of(1, 5), of(2, 5), of(1, 5), of(1, 5), of(1, 9), of(2, 9), of(2, 9)];
+        assert_eq!(left(&board, &repeated), (vec![(1, 5), (2, 5), (1, 9), (2, 9)], 3));
+        // Another pool, and another thread.
+        let other = Board::create(board.shape).unwrap().0;
+        other.set_told_at(RELAXED);
+        other.leave(0, of(2, 9), 2);
+        assert_eq!((other.untold(0), other.passed(0)), (1, 0));
+        std::thread::scope(|scope| scope.spawn(|| board.leave(0, of(1, 9), 1)).join().unwrap());
+        assert_eq!(left(&board, &[]), (vec![(1, 9)], 0));
+        board.set_told_at(100);
+        assert_eq!(left(&board, &[of(2, 9); 2]), (vec![(2, 9); 2], 0));
     }
 
     #[test]

@@ -25,7 +25,9 @@
 //!   itself, as the planner fetches by them. A reader whose lane is full takes the way under the lock.
 //! - *Relaxed* otherwise: half of a lane, and a thread of the pool tells them while readers go on. Who is quicker than that
 //!   thread and fills its lane goes on, too: what finds no room is counted, and the engine takes the order from the others
-//!   (as Caffeine's read buffers do: Manes, "Design of a modern cache", 2016).
+//!   (as Caffeine's read buffers do: Manes, "Design of a modern cache", 2016). And of one part a thread leaves one reference
+//!   a tick: what it reads again within that is counted and says nothing new (O'Neil, O'Neil and Weikum 1993 call such
+//!   references correlated).
 
 mod arena;
 mod attached;
@@ -33,6 +35,7 @@ mod board;
 mod granted;
 mod here;
 mod lanes;
+mod lease;
 mod mapping;
 mod taking;
 #[cfg(test)]
@@ -44,3 +47,4 @@ pub(crate) use board::{MOST_READ_PARTS, RELAXED, Reference, Tell};
 pub(crate) use granted::Granted;
 pub(crate) use here::Here;
 pub(crate) use lanes::Lanes;
+pub(crate) use lease::Lease;

@@ -76,7 +76,7 @@ proptest! {
         let first = lanes.grant(&arena, None).unwrap();
         let other = attach(&arena, first);
         let mut there: HashMap<(u64, u32), Buffer> = HashMap::new();
-        let mut leased: Vec<(u64, u32, Buffer)> = Vec::new();
+        let mut leased: Vec<(u64, u32, Lease)> = Vec::new();
         // What a guest that was stopped goes on to read, and its slot.
         let mut stopped: HashMap<u32, (u32, Vec<u8>)> = HashMap::new();
         for act in acts {
@@ -111,8 +111,8 @@ proptest! {
                     lanes.done(told);
                 }
                 Act::Lease(serial, part) => {
-                    if let Some((buffer, _)) = arena.lease(reference(serial, part)) {
-                        leased.push((serial, part, buffer));
+                    if let Some((lease, _)) = arena.lease(reference(serial, part)) {
+                        leased.push((serial, part, lease));
                         let told = lanes.gather(&arena).unwrap_or_default();
                         prop_assert_eq!(told.references.len(), 1);
                         lanes.done(told);
@@ -136,8 +136,8 @@ proptest! {
                     prop_assert_eq!(lanes.grant(&arena, None), Some(first));
                 }
             }
-            for (serial, part, buffer) in &leased {
-                prop_assert_eq!(&buffer[..], &content(*serial, *part)[..]);
+            for (serial, part, lease) in &leased {
+                prop_assert_eq!(&lease[..], &content(*serial, *part)[..]);
             }
             for (slot, bytes) in stopped.values() {
                 prop_assert_eq!(&other.bytes(*slot, bytes.len()), bytes);
@@ -230,4 +230,33 @@ fn as_many_guests_have_lanes_as_may() {
         lanes.release(&arena, first);
     }
     assert_eq!(lanes.grant(&arena, None), Some(super::board::LOCAL_LANES));
+}
+
+#[test]
+fn the_memory_goes_with_the_last_of_the_pool_and_its_leases() {
+    for count in [0, 1, 6] {
+        let arena = Arena::new(8, 0, 4096).unwrap();
+        let memory = std::sync::Arc::downgrade(&arena);
+        let buffers: Vec<Buffer> = (0..6).map(|part| put(&arena, 1, part).unwrap()).collect();
+        let leases: Vec<Lease> = (0..count).map(|part| arena.lease(reference(1, part)).unwrap().0).collect();
+        assert_eq!(arena.leased_bytes(), leases.iter().map(|lease| lease.len() as u64).sum::<u64>());
+        buffers.iter().for_each(Buffer::withdraw);
+        drop(buffers);
+        // The pool ends while threads give back what they have.
+        let begin = std::sync::Barrier::new(leases.len() + 1);
+        std::thread::scope(|scope| {
+            for (part, lease) in leases.into_iter().enumerate() {
+                let begin = &begin;
+                scope.spawn(move || {
+                    begin.wait();
+                    assert_eq!(&lease[..], &content(1, part as u32)[..]);
+                    drop(lease);
+                });
+            }
+            begin.wait();
+            arena.leave();
+            drop(arena);
+        });
+        assert_eq!(memory.strong_count(), 0);
+    }
 }

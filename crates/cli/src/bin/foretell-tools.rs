@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::CommandFactory;
-use foretell::args::{Cli, Command};
+use clap::{CommandFactory, Parser};
+use foretell::args::{Cli, Command, one_line};
 use foretell::commands::{
-    advise, cc, compare, completions, daemon, device, doctor, learn, model, mount, replay, run, sim, slice,
-    slowdisk, status, top, trace,
+    advise, buffers, cc, compare, completions, daemon, device, doctor, learn, model, mount, replay, run, sim,
+    slice, slowdisk, status, top, trace,
 };
 use foretell::entry::enter;
 
@@ -20,9 +20,24 @@ fn main() -> ExitCode {
         (Some(one), Some(other), Some(directory)) if one == "mount" && other == mount::GUARD => {
             return foretell_mount::guard_main(directory.as_ref());
         }
+        (Some(one), Some(other), _) if one == "buffers" && other == buffers::HOST => {
+            return host();
+        }
         _ => {}
     }
     enter(execute)
+}
+
+/// The process that has a user's pool.
+fn host() -> ExitCode {
+    let arguments = std::env::args_os().skip(2);
+    match buffers::Host::try_parse_from(arguments) {
+        Ok(host) => buffers::host(&host.args).map_or_else(|_| 2.into(), ExitCode::from),
+        Err(error) => {
+            eprintln!("{}", one_line(&error));
+            2.into()
+        }
+    }
 }
 
 fn execute(cli: &Cli) -> Result<u8> {
@@ -34,6 +49,7 @@ fn execute(cli: &Cli) -> Result<u8> {
         Command::Daemon(args) => daemon::execute(args),
         Command::Status(args) => status::execute(args),
         Command::Top(args) => top::execute(args),
+        Command::Buffers(args) => buffers::execute(args),
         Command::Mount(args) => mount::execute(args),
         Command::Doctor(args) => doctor::execute(args),
         Command::Model(args) => model::execute(args),

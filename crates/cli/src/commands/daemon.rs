@@ -9,7 +9,8 @@ use foretell_pagecache::Prefetch;
 use foretelld::metrics::{MetricsAddress, MetricsServer};
 use foretelld::{Configuration, Confinement, Service, ServiceError};
 
-use crate::config::{self, File, Flags, Surroundings};
+use crate::commands::buffers::Beside;
+use crate::config::{self, BuffersTable, File, Flags, Surroundings};
 use crate::host;
 use crate::size::human_bytes;
 use crate::terminal::{note, say};
@@ -55,11 +56,13 @@ pub struct Args {
 
 /// Serves until it is told to end.
 pub fn execute(args: &Args) -> Result<u8> {
-    let (configuration, text) = configuration(args)?;
+    let (configuration, buffers, text) = configuration(args)?;
     if args.print_config {
         say(&text);
         return Ok(0);
     }
+    // While there are the privileges that it takes to be all users. It ends with this function.
+    let buffers = buffers.map(|buffers| Beside::start(&buffers)).transpose()?;
     let budget = human_bytes(configuration.options.budget_bytes);
     let socket = configuration.socket.clone();
     let mut service = Service::open(configuration).map_err(explain)?;
@@ -74,6 +77,9 @@ pub fn execute(args: &Args) -> Result<u8> {
     note(&format!("foretelld: serving on {}, with a budget of {budget}\n", socket.display()));
     if let Some(metrics) = &metrics {
         note(&format!("foretelld: metrics at {}\n", metrics.address()));
+    }
+    if let Some(buffers) = &buffers {
+        note(&format!("foretelld: buffers: {}\n", buffers.line()));
     }
     if let Some(manager) = manager {
         // Without it systemd gives up after a while and says so itself.
@@ -94,7 +100,7 @@ fn explain(error: ServiceError) -> anyhow::Error {
 }
 
 /// What is to be served, and the same as TOML.
-fn configuration(args: &Args) -> Result<(Configuration, String)> {
+fn configuration(args: &Args) -> Result<(Configuration, Option<BuffersTable>, String)> {
     let working_directory =
         std::env::current_dir().context("the working directory is gone; change to another")?;
     let mut file = match &args.config {
@@ -105,6 +111,7 @@ fn configuration(args: &Args) -> Result<(Configuration, String)> {
         bail!("the service has no rules or hints of its own; give them to 'foretell run', which uses it");
     }
     let (limits, in_file) = (file.limits.take().unwrap_or_default(), file.socket.take());
+    let buffers = file.buffers.take();
     file.prefetch.get_or_insert_with(|| config::name_of(config::PREFETCHES, &Prefetch::FOR_LISTS).to_owned());
     let flags = Flags {
         budget: args.budget.clone(),
@@ -120,10 +127,15 @@ fn configuration(args: &Args) -> Result<(Configuration, String)> {
     let effective = config::resolve(&flags, &file, around)?;
     let socket = host::socket_path(args.socket.as_deref().or(in_file.as_deref()));
     let options = effective.plane_options();
-    let whole = File { socket: Some(socket.clone()), limits: Some(limits), ..effective.to_file() };
+    let whole = File {
+        socket: Some(socket.clone()),
+        limits: Some(limits),
+        buffers: buffers.clone(),
+        ..effective.to_file()
+    };
     let text = toml::to_string(&whole).context("the configuration cannot be written as TOML")?;
     let confinement = if args.unconfined { Confinement::None } else { Confinement::Errors };
-    Ok((Configuration { socket, options, limits, confinement }, text))
+    Ok((Configuration { socket, options, limits, confinement }, buffers, text))
 }
 
 /// A line to systemd, if it wants to know when the service serves (sd_notify(3), `Type=notify`).

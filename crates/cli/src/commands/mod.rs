@@ -1,6 +1,7 @@
 //! The subcommands, one file each: its arguments, and `execute`, which gives the exit code.
 
 pub mod advise;
+pub mod buffers;
 pub mod cc;
 pub mod compare;
 pub mod completions;

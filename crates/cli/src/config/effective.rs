@@ -105,8 +105,8 @@ pub struct Surroundings<'a> {
 
 /// Turns flags and file into what will be done, or says what is wrong with them in one line.
 pub fn resolve(flags: &Flags, file: &File, around: Surroundings<'_>) -> Result<Effective> {
-    if file.socket.is_some() || file.limits.is_some() {
-        bail!("'socket' and [limits] are for 'foretell daemon', not for a run");
+    if file.socket.is_some() || file.limits.is_some() || file.buffers.is_some() {
+        bail!("'socket', [limits] and [buffers] are for 'foretell daemon', not for a run");
     }
     let controlled = controlled(flags, file, around)?;
     let any_hints = controlled.iter().any(|c| c.hints.is_some());
@@ -194,6 +194,7 @@ pub fn asked_for(flags: &Flags, file: &File) -> Vec<String> {
         rules: _,
         socket: _,
         limits: _,
+        buffers: _,
         process: _,
     } = file;
     let all = [
@@ -406,6 +407,7 @@ impl Effective {
                 .collect(),
             socket: None,
             limits: None,
+            buffers: None,
         }
     }
 }

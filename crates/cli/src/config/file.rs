@@ -58,6 +58,9 @@ pub struct File {
     /// How much of everything the service's clients may have; for `foretell daemon` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<foretelld::Limits>,
+    /// A pool of buffers a user beside the page cache; for `foretell daemon` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffers: Option<BuffersTable>,
     /// When to take control from a manager that is often wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revocation: Option<RevocationTable>,
@@ -97,6 +100,28 @@ pub struct RevocationTable {
     pub revoke_above: Option<f64>,
     /// Given back below this share.
     pub reinstate_below: Option<f64>,
+}
+
+/// `[buffers]`: the flags of `foretell buffers`, whose defaults missing keys have.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct BuffersTable {
+    /// Memory of a pool.
+    pub budget: Option<String>,
+    /// What is fetched as one.
+    pub part: Option<String>,
+    /// Where parts are kept that memory has no room for.
+    pub disk_dir: Option<PathBuf>,
+    /// How much of it.
+    pub disk: Option<String>,
+    /// Seconds that a read waits.
+    pub timeout: Option<u64>,
+    /// Seconds after which a pool goes that nobody uses.
+    pub idle: Option<u64>,
+    /// Users with a pool.
+    pub users: Option<u64>,
+    /// Where it listens.
+    pub socket: Option<PathBuf>,
 }
 
 /// `[[process]]`: the processes with one executable name.
@@ -154,6 +179,7 @@ const TOP_KEYS: &[&str] = &[
     "socket",
     "rules",
     "limits",
+    "buffers",
     "revocation",
     "process",
 ];
@@ -178,6 +204,7 @@ const LIMITS_KEYS: &[&str] = &[
     "buffer-bytes-of-user",
     "name-bytes-of-user",
 ];
+const BUFFERS_KEYS: &[&str] = &["budget", "part", "disk-dir", "disk", "timeout", "idle", "users", "socket"];
 const QUEUES_KEYS: &[&str] = &["session", "user", "all"];
 const PROCESS_KEYS: &[&str] = &["name", "hints", "rules"];
 const REVOCATION_KEYS: &[&str] = &["window", "revoke-above", "reinstate-below"];
@@ -206,6 +233,7 @@ impl File {
                 ("revocation", DeValue::Table(table)) => {
                     check_keys(table, REVOCATION_KEYS, " in [revocation]")?
                 }
+                ("buffers", DeValue::Table(table)) => check_keys(table, BUFFERS_KEYS, " in [buffers]")?,
                 ("limits", DeValue::Table(table)) => {
                     check_keys(table, LIMITS_KEYS, " in [limits]")?;
                     if let Some(DeValue::Table(queues)) = table.get("queues").map(|value| value.get_ref()) {
@@ -314,6 +342,7 @@ mod tests {
         assert!(says("[[process]]\nnam='x'").starts_with("policy.toml:2: unknown key 'nam' in [[process]]"));
         assert_eq!(says("\"bat\\nch\" = 1"), "policy.toml:1: unknown key 'bat\\nch'; did you mean 'batch'?");
         assert!(says("[revocation]\nwindows=1").contains("did you mean 'window'?"));
+        assert!(says("[buffers]\nbugdet='1G'").contains("did you mean 'budget'?"));
     }
 
     #[test]

@@ -102,6 +102,8 @@ pub(crate) struct Knowledge {
     limits: alignment::Limits,
     /// Positions ahead of a list's cursor beyond which further references wait.
     held_ahead: u32,
+    /// Positions behind a list's cursor that are waited for at least.
+    waited_for: u32,
     /// References that wait, of all lists.
     waiting: u64,
     /// Lists begun so far: no two of them count their changes from the same number.
@@ -140,6 +142,7 @@ impl Knowledge {
             disks,
             limits,
             held_ahead,
+            waited_for: 0,
             waiting: 0,
             begun: 0,
             unlisted: Vec::new(),
@@ -190,11 +193,15 @@ impl Knowledge {
                 return false;
             }
             self.begun = self.begun.wrapping_add(1);
-            let mut list = List::new(self.disks, self.begun);
+            let mut list = List::new(self.disks, self.begun, self.waited_for);
             list.set_suspended(known.suspended);
             known.lists.push(list);
         }
         true
+    }
+
+    pub(crate) fn wait_for_late(&mut self, positions: u32) {
+        self.waited_for = positions;
     }
 
     /// A manager's lists say nothing of any block from now on, or speak again.
