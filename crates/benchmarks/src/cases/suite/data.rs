@@ -8,7 +8,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::programs::search_path;
 use crate::random::Random;
 
 const KIB: u64 = 1 << 10;
@@ -20,6 +19,26 @@ const NAMES: [&str; 16] = [
 ];
 /// Numbers of names.
 const NUMBERS: u64 = 4000;
+
+/// Where programs are looked for first: what packages install.
+const PLACES: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+/// Debian keeps each version of PostgreSQL in a place of its own.
+const POSTGRESQL: &str = "/usr/lib/postgresql";
+
+/// The search path of the scripts.
+pub(super) fn search_path() -> String {
+    let versions = std::fs::read_dir(POSTGRESQL).into_iter().flatten().flatten();
+    let mut versions: Vec<_> = versions.map(|version| version.path().join("bin")).collect();
+    versions.sort();
+    let mut places = PLACES.to_owned();
+    for place in
+        versions.iter().rev().map(|path| path.display().to_string()).chain(std::env::var("PATH").ok())
+    {
+        places.push(':');
+        places.push_str(&place);
+    }
+    places
+}
 
 /// Where data are made, and how much of them.
 pub(super) struct Maker<'a> {

@@ -8,49 +8,18 @@ mod data;
 mod nights;
 mod programs;
 mod summary;
+mod wanted;
 
 use std::collections::HashMap;
 
 use anyhow::{Result, ensure};
-use clap::Args;
 
-pub(crate) use self::nights::Device;
-use self::nights::Stage;
-pub(crate) use self::programs::ChangeKind;
-use self::programs::{PROGRAMS, Program};
+use self::nights::{Cell, Stage};
+use self::programs::PROGRAMS;
+use self::wanted::Device;
+pub(crate) use self::wanted::SuiteArguments;
 use super::{Bench, Case};
 use crate::outcome::{Measured, Outcome, Reference, Verdict};
-
-/// What can be chosen.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "For suite")]
-pub(crate) struct SuiteArguments {
-    /// The devices, with commas.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Device::Cloud, Device::Disk, Device::Own])]
-    pub(crate) devices: Vec<Device>,
-    /// Memory for these shares of what is read, in per cent, with commas.
-    #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_values_t = [25, 50, 75],
-        value_parser = clap::value_parser!(u64).range(1..=1000))]
-    pub(crate) memory: Vec<u64>,
-    /// What is different on the third night [default: what suits the program].
-    #[arg(long, value_enum)]
-    pub(crate) changed: Option<ChangeKind>,
-}
-
-/// What is measured side by side.
-#[derive(Debug)]
-struct Cell {
-    program: &'static Program,
-    device: Device,
-    /// How much of what it reads fits into memory.
-    per_cent: u64,
-}
-
-impl Cell {
-    fn name(&self) -> String {
-        format!("{}: {}, {}%", self.program.name, self.device.name(), self.per_cent)
-    }
-}
 
 /// The benchmark.
 pub(crate) struct Suite<'b> {

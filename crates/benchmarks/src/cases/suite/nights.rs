@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use foretell_slowdisk::Timing;
 
-use super::data::Maker;
-use super::programs::{Change, Program, search_path};
+use super::data::{Maker, search_path};
+use super::programs::{Change, Program};
+use super::wanted::Device;
 use crate::cases::{Bench, MIB, Place};
 use crate::cold;
 use crate::outcome::Measured;
@@ -23,24 +24,18 @@ const BESIDE_MIB: u64 = 40;
 /// Of so many files one is replaced.
 const ONE_IN: usize = 20;
 
-/// Where the data are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, clap::ValueEnum)]
-pub(crate) enum Device {
-    /// 1 ms x 8 channels, 250 MB/s in all
-    Cloud,
-    /// A disk with an arm: 8 ms, 100 MB/s
-    Disk,
-    /// The machine's own disk
-    Own,
+/// What is measured side by side.
+#[derive(Debug)]
+pub(super) struct Cell {
+    pub(super) program: &'static Program,
+    pub(super) device: Device,
+    /// How much of what it reads fits into memory.
+    pub(super) per_cent: u64,
 }
 
-impl Device {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Device::Cloud => "cloud volume",
-            Device::Disk => "8 ms disk",
-            Device::Own => "own disk",
-        }
+impl Cell {
+    pub(super) fn name(&self) -> String {
+        format!("{}: {}, {}%", self.program.name, self.device.name(), self.per_cent)
     }
 }
 

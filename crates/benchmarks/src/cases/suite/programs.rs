@@ -7,7 +7,8 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::data::{self, Maker};
+use super::data::{self, Maker, search_path};
+use super::wanted::ChangeKind;
 
 /// What is different on the third night.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,19 +20,6 @@ pub(super) enum Change {
     /// One file in twenty is replaced by another one.
     Files,
     /// The directory of the files bears another name.
-    Names,
-}
-
-/// A kind of change, as it is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum ChangeKind {
-    /// Another query
-    Query,
-    /// The same in another order
-    Order,
-    /// One file in twenty replaced
-    Files,
-    /// All files renamed
     Names,
 }
 
@@ -72,26 +60,6 @@ impl Program {
     pub(super) fn change(&self, kind: Option<ChangeKind>) -> Option<Change> {
         self.changes.iter().copied().find(|change| kind.is_none_or(|kind| change.kind() == kind))
     }
-}
-
-/// Where programs are looked for first: what packages install.
-pub(super) const PLACES: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
-/// Debian keeps each version of PostgreSQL in a place of its own.
-const POSTGRESQL: &str = "/usr/lib/postgresql";
-
-/// The search path of the scripts.
-pub(super) fn search_path() -> String {
-    let versions = std::fs::read_dir(POSTGRESQL).into_iter().flatten().flatten();
-    let mut versions: Vec<_> = versions.map(|version| version.path().join("bin")).collect();
-    versions.sort();
-    let mut places = PLACES.to_owned();
-    for place in
-        versions.iter().rev().map(|path| path.display().to_string()).chain(std::env::var("PATH").ok())
-    {
-        places.push(':');
-        places.push_str(&place);
-    }
-    places
 }
 
 fn is_installed(command: &str) -> bool {

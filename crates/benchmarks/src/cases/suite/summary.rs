@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::Cell;
-use super::nights::{Device, KERNEL_CHANGED, KERNELS, NIGHTS, READ_AHEADS_KB, Run};
+use super::nights::{Cell, KERNEL_CHANGED, KERNELS, NIGHTS, READ_AHEADS_KB, Run};
+use super::wanted::Device;
 use crate::outcome::{Outcome, Verdict};
 
 /// A night may take this much of the plain kernel's time.
