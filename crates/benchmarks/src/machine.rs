@@ -24,6 +24,12 @@ pub(crate) fn describe() -> Value {
     })
 }
 
+/// How many programs ran or waited for a disk, in the mean of the last minute: those that are measured, and others.
+pub(crate) fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_ascii_whitespace().next().and_then(|field| field.parse().ok()).unwrap_or(f64::NAN)
+}
+
 /// The commit of the working directory, with a mark if files differ from it.
 pub(crate) fn commit() -> String {
     let git = |arguments: &[&str]| {

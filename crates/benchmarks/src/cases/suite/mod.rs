@@ -19,6 +19,7 @@ use self::programs::PROGRAMS;
 use self::wanted::Device;
 pub(crate) use self::wanted::SuiteArguments;
 use super::{Bench, Case};
+use crate::machine;
 use crate::outcome::{Measured, Outcome, Reference, Verdict};
 
 /// The benchmark.
@@ -89,6 +90,7 @@ impl<'b> Suite<'b> {
             ("read_mib", read_bytes as f64 / super::MIB as f64),
             ("limit_mib", limit_bytes as f64 / super::MIB as f64),
             ("other_outputs", others.len() as f64),
+            ("load", machine::load()),
         ]);
         Ok(measured)
     }

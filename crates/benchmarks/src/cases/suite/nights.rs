@@ -137,14 +137,21 @@ impl<'b> Stage<'b> {
         Ok(stage)
     }
 
-    /// How much of its files a night reads: what is in memory when there is enough of it.
+    /// How much of its files a night reads, with memory for all of it.
     pub(super) fn read_bytes(&self) -> Result<u64> {
-        self.run(KERNELS[0], self.program.night, READ_AHEADS_KB[0], false, 16 << 30)?;
-        let mut pages = 0;
+        let enough = 16 << 30;
+        let night = self.run(KERNELS[0], self.program.night, READ_AHEADS_KB[0], false, enough)?;
+        let (mut file_bytes, mut cached_pages) = (0, 0);
         for path in self.paths()? {
-            pages += cold::cached_pages(&std::fs::File::open(path)?)?;
+            let file = std::fs::File::open(path)?;
+            file_bytes += file.metadata()?.len();
+            cached_pages += cold::cached_pages(&file)?;
         }
-        Ok(pages * rustix::param::page_size() as u64)
+        if self.place.has_others() {
+            // The device counts what they read, too.
+            return Ok(cached_pages * rustix::param::page_size() as u64);
+        }
+        Ok(((night.device_mib * MIB as f64) as u64).min(file_bytes))
     }
 
     /// Memory for a share of what is read, in per cent.

@@ -230,7 +230,7 @@ pub(super) const PROGRAMS: &[Program] = &[
         needs: &[("ld.bfd", "binutils"), AS],
         make: data::objects,
         less_for_an_arm: 4,
-        own_mib: 150,
+        own_mib: 80,
         night: "ld.bfd -e f_0 -o out @objects && cksum out; rm out",
         changes: &[Change::Order(
             "sort -r objects > turned; ld.bfd -e f_0 -o out @turned && cksum out; rm out turned",
@@ -241,7 +241,7 @@ pub(super) const PROGRAMS: &[Program] = &[
         needs: &[("ld.lld", "lld"), AS],
         make: data::objects,
         less_for_an_arm: 4,
-        own_mib: 150,
+        own_mib: 40,
         night: "ld.lld --threads=2 -e f_0 -o out @objects && cksum out; rm out",
         changes: &[Change::Order(
             "sort -r objects > turned; ld.lld --threads=2 -e f_0 -o out @turned && cksum out; rm out turned",
@@ -322,7 +322,7 @@ pub(super) const PROGRAMS: &[Program] = &[
         make: data::tree,
         less_for_an_arm: 3,
         own_mib: 4,
-        night: "tar cf - $FILES | tail -c +1 | cksum",
+        night: "tar cf - $FILES | cksum",
         changes: &[Change::Names, Change::Files],
     },
     Program {
