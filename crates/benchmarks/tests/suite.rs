@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -13,14 +13,21 @@ const RUNS: [&str; 7] =
     ["kernel_128", "kernel_1024", "kernel_4096", "night_1", "night_2", "kernel_changed", "night_3"];
 
 /// The command that is measured, if it was built and may do what it must here.
-fn foretell() -> Option<std::path::PathBuf> {
+fn foretell() -> Option<PathBuf> {
     let foretell = Path::new(SUITE).with_file_name("foretell");
     let doctor = Command::new(&foretell).arg("doctor").output();
-    if !doctor.is_ok_and(|output| output.status.success()) {
-        println!("skipped: {} is not there, or says that nothing can be controlled here", foretell.display());
-        return None;
-    }
-    Some(foretell)
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let why = if !doctor.is_ok_and(|output| output.status.success()) {
+        "foretell is not there, or its 'doctor' says that nothing can be controlled here"
+    } else if !Path::new("/dev/fuse").exists() || !Path::new("/dev/loop-control").exists() {
+        "a slow device needs FUSE and loop devices"
+    } else if !mounts.contains(" - cgroup") {
+        "no memory cgroup is mounted here"
+    } else {
+        return Some(foretell);
+    };
+    println!("skipped: {why}");
+    None
 }
 
 #[test]

@@ -134,11 +134,6 @@ impl Place {
         Ok(bytes as f64 / BLOCK_BYTES as f64)
     }
 
-    /// Whether other programs read its device as well.
-    pub(crate) fn has_others(&self) -> bool {
-        self.disk.is_none()
-    }
-
     /// Runs a job with none of these files cached and this readahead, KiB; measures what the device had to read besides.
     pub(crate) fn run_cold(
         &self,

@@ -73,6 +73,7 @@ impl<'b> Suite<'b> {
             None => stage.read_bytes()?,
         };
         self.read_bytes.insert((program.name, device), read_bytes);
+        let drops = machine::cache_drops();
         let limit_bytes = stage.limit_bytes(read_bytes, per_cent);
         // Another side comes first in each round.
         let nights_first = self.rounds[arm] % 2 == 1;
@@ -91,6 +92,7 @@ impl<'b> Suite<'b> {
             ("limit_mib", limit_bytes as f64 / super::MIB as f64),
             ("other_outputs", others.len() as f64),
             ("load", machine::load()),
+            ("cache_drops", (machine::cache_drops() - drops) as f64),
         ]);
         Ok(measured)
     }
