@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -79,6 +80,31 @@ fn three_programs_read_the_same_on_every_night() {
     let verdicts = result["verdicts"].as_array().unwrap();
     let wrong = verdicts.iter().find(|verdict| verdict["what"].as_str().unwrap().contains("another output"));
     assert_eq!(wrong.unwrap()["value"], 0.0, "{table}");
+}
+
+#[test]
+fn nothing_is_left_of_a_suite_that_is_killed() {
+    if foretell().is_none() {
+        return;
+    }
+    let temporary = tempfile::tempdir().unwrap();
+    let mut suite = Command::new(SUITE);
+    suite.args(["suite", "--only", "GNU tar", "--shrink", "16", "--devices", "cloud", "--kernel-only"]);
+    let mut suite = suite.env("TMPDIR", temporary.path()).stdout(Stdio::null()).spawn().unwrap();
+    let directory = temporary.path().join(format!("foretell-bench-{}", suite.id()));
+    // Its data are being made, on a device that is mounted.
+    wait_until(|| directory.join("suite/suite/files").exists());
+    suite.kill().unwrap();
+    suite.wait().unwrap();
+    wait_until(|| !directory.exists());
+}
+
+fn wait_until(done: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !done() {
+        assert!(began.elapsed() < Duration::from_secs(60), "it takes too long");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
