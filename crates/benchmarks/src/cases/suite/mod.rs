@@ -148,6 +148,7 @@ impl Case for Suite<'_> {
                 slower.run.name, slower.share, slower.mib, slower.kernel_mib
             )
         });
-        missing.chain(wrong).chain(slower).collect()
+        let means = summary::further_means(&rows).into_iter();
+        means.chain(missing).chain(wrong).chain(slower).collect()
     }
 }
