@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cases::SuiteArguments;
 use crate::killed_job::KilledJob;
 use crate::reader::ReaderArguments;
 
@@ -60,6 +61,8 @@ pub(crate) struct RunArguments {
     /// Further arguments for `foretell run`, as one word each.
     #[arg(long = "foretell-argument", value_name = "ARG", allow_hyphen_values = true)]
     pub(crate) foretell_arguments: Vec<String>,
+    #[command(flatten)]
+    pub(crate) suite: SuiteArguments,
 }
 
 /// The benchmarks.
@@ -87,6 +90,8 @@ pub(crate) enum Name {
     Nights,
     /// `nights` on the 8 ms disk
     NightsDisk,
+    /// Real programs under foretell learn, against three kernels, on three devices
+    Suite,
     /// 160 MiB read four times in every way, by counts, no latency: never more device reads than without
     Reads,
     /// First nights of jobs that walk through a tree of small files

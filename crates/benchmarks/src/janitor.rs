@@ -2,9 +2,10 @@
 //! whatever way: its standard input then ends. Each line of it is one thing to undo, last first.
 
 use std::io::{BufRead, Write, stdin};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,21 @@ impl Drop for Janitor {
     }
 }
 
+/// Removes a directory, also one in which a slow device is mounted that is just being taken apart.
+fn remove_directory(path: &Path) -> std::io::Result<()> {
+    /// How often it is tried, 100 ms apart.
+    const TRIES: usize = 100;
+    for _ in 1..TRIES {
+        match std::fs::remove_dir_all(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            other => return other,
+        }
+    }
+    std::fs::remove_dir_all(path)
+}
+
 /// The janitor's own process.
 pub(crate) fn run() -> Result<()> {
     // An interrupt typed at the terminal is for the benchmark.
@@ -85,7 +101,7 @@ pub(crate) fn run() -> Result<()> {
         let outcome = match &undo {
             Undo::Write { path, value } => std::fs::write(path, value),
             Undo::Group { path } => foretell_cgroup::remove(path),
-            Undo::Directory { path } => std::fs::remove_dir_all(path),
+            Undo::Directory { path } => remove_directory(path),
         };
         match outcome {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -24,6 +24,19 @@ pub(crate) fn describe() -> Value {
     })
 }
 
+/// How many programs ran or waited for a disk, in the mean of the last minute: those that are measured, and others.
+pub(crate) fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_ascii_whitespace().next().and_then(|field| field.parse().ok()).unwrap_or(f64::NAN)
+}
+
+/// How often all of the kernel's page cache was dropped (`drop_caches`), by whomever.
+pub(crate) fn cache_drops() -> u64 {
+    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("drop_pagecache "));
+    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
 /// The commit of the working directory, with a mark if files differ from it.
 pub(crate) fn commit() -> String {
     let git = |arguments: &[&str]| {

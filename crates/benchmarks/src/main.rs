@@ -79,12 +79,18 @@ fn benchmark(arguments: &RunArguments) -> Result<()> {
             let measured = case.run(arm).with_context(|| format!("{name}: {}", arms[arm]))?;
             outcome.record(arm, measured);
             progress.inc(1);
+            if let Some(path) = &arguments.json {
+                // What was measured is kept if the rest is interrupted.
+                report::write_json(path, &name.to_string(), round + 1, &outcome)?;
+            }
         }
     }
     progress.finish_and_clear();
     outcome.arms.retain(|(_, series)| !series.is_empty());
     outcome.references = case.references();
     outcome.verdicts = case.verdicts(&outcome);
+    outcome.table = case.table(&outcome);
+    outcome.notes = case.notes(&outcome);
     drop(case);
     report::print(&outcome);
     if let Some(path) = &arguments.json {

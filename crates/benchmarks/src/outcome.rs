@@ -25,6 +25,11 @@ impl Verdict {
         Self { what: what.into(), value, target: format!("at most {limit}"), met: value <= limit }
     }
 
+    /// `value` must be at least `limit`.
+    pub(crate) fn at_least(what: impl Into<String>, value: f64, limit: f64) -> Self {
+        Self { what: what.into(), value, target: format!("at least {limit}"), met: value >= limit }
+    }
+
     /// `value` must be within `share` of `reference`, more or less.
     pub(crate) fn within(what: impl Into<String>, value: f64, reference: f64, share: f64) -> Self {
         let met = (value - reference).abs() <= share * reference;
@@ -66,12 +71,16 @@ pub(crate) struct Outcome {
     pub(crate) arms: Vec<(String, Vec<Series>)>,
     pub(crate) references: Vec<Reference>,
     pub(crate) verdicts: Vec<Verdict>,
+    /// Printed in place of the table of medians, if there is one.
+    pub(crate) table: Option<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 impl Outcome {
     pub(crate) fn new(title: String, arms: &[String]) -> Self {
         let arms = arms.iter().map(|arm| (arm.clone(), Vec::new())).collect();
-        Self { title, arms, references: Vec::new(), verdicts: Vec::new() }
+        let (references, verdicts, notes) = (Vec::new(), Vec::new(), Vec::new());
+        Self { title, arms, references, verdicts, table: None, notes }
     }
 
     pub(crate) fn record(&mut self, arm: usize, measured: Measured) {
@@ -125,6 +134,8 @@ mod tests {
     fn targets() {
         assert!(Verdict::at_most("", 0.75, 0.75).met);
         assert!(!Verdict::at_most("", 0.76, 0.75).met);
+        assert!(Verdict::at_least("", 1.1, 1.1).met);
+        assert!(!Verdict::at_least("", 1.09, 1.1).met);
         assert!(Verdict::within("", 101.0, 100.0, 0.01).met);
         assert!(!Verdict::within("", 98.0, 100.0, 0.01).met);
     }

@@ -47,6 +47,8 @@ pub(crate) struct Finished {
     /// The statistics of `foretell run --stats`.
     pub(crate) stats: Option<Value>,
     pub(crate) peak_bytes: Option<u64>,
+    /// What the program, and foretell, wrote to standard error.
+    pub(crate) words: String,
 }
 
 /// Starts programs.
@@ -135,12 +137,12 @@ impl Launcher {
         command.arg("in-group").arg(group.procs()).arg("--");
         let foretell = match &job.steering {
             Steering::Kernel => None,
-            Steering::Foretell(arguments) => Some((&["run", "--strict"][..], arguments)),
+            Steering::Foretell(arguments) => Some((&["run", "--strict", "--quiet"][..], arguments)),
             Steering::Learn(arguments) => Some((&["learn"][..], arguments)),
         };
         if let Some((subcommand, arguments)) = foretell {
             let foretell = self.foretell.as_ref().context("this run needs the foretell command")?;
-            command.arg(foretell).args(subcommand).args(["--quiet", "--stats"]).arg(&stats);
+            command.arg(foretell).args(subcommand).arg("--stats").arg(&stats);
             command.args(arguments).args(&self.further_arguments).arg("--");
         }
         command.args(&job.command).stdin(Stdio::null()).stdout(Stdio::null());
@@ -164,8 +166,8 @@ impl Running {
     pub(crate) fn finish(mut self) -> Result<Finished> {
         let status = self.child.wait().context("cannot wait for the program")?;
         let wall_s = self.started.elapsed().as_secs_f64();
+        let words = std::fs::read_to_string(&self.words).unwrap_or_default();
         if !status.success() {
-            let words = std::fs::read_to_string(&self.words).unwrap_or_default();
             bail!("{} ended with {status}: {}", self.job.name, words.trim());
         }
         let report = match &self.job.report {
@@ -176,7 +178,7 @@ impl Running {
             Steering::Kernel => None,
             Steering::Foretell(_) | Steering::Learn(_) => Some(read_json(&self.stats)?),
         };
-        Ok(Finished { wall_s, report, stats, peak_bytes: self.group.peak_bytes() })
+        Ok(Finished { wall_s, report, stats, peak_bytes: self.group.peak_bytes(), words })
     }
 }
 

@@ -24,9 +24,24 @@ pub(crate) fn progress(runs: usize) -> ProgressBar {
 /// Arms that fit beside each other on a terminal.
 const MOST_COLUMNS: usize = 8;
 
-/// Prints the table of medians (a row a metric, a column an arm; the other way round for many arms), the
-/// references and the verdicts.
+/// Prints the table, the references, the verdicts and the notes.
 pub(crate) fn print(outcome: &Outcome) {
+    let table = outcome.table.clone().unwrap_or_else(|| medians(outcome));
+    println!("{}\n{table}", outcome.title);
+    for reference in &outcome.references {
+        println!("  {}: {}", reference.what, number(reference.value));
+    }
+    for verdict in &outcome.verdicts {
+        let word = if verdict.met { "met" } else { "NOT MET" };
+        println!("  {word}: {} {} ({})", verdict.what, number(verdict.value), verdict.target);
+    }
+    for note in &outcome.notes {
+        println!("{note}");
+    }
+}
+
+/// The table of medians: a row a metric, a column an arm; the other way round for many arms.
+fn medians(outcome: &Outcome) -> String {
     let mut metrics: Vec<&str> = Vec::new();
     for series in outcome.arms.iter().flat_map(|(_, series)| series) {
         if !metrics.contains(&series.metric) {
@@ -55,14 +70,7 @@ pub(crate) fn print(outcome: &Outcome) {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    println!("{}\n{table}", outcome.title);
-    for reference in &outcome.references {
-        println!("  {}: {}", reference.what, number(reference.value));
-    }
-    for verdict in &outcome.verdicts {
-        let word = if verdict.met { "met" } else { "NOT MET" };
-        println!("  {word}: {} {} ({})", verdict.what, number(verdict.value), verdict.target);
-    }
+    table.to_string()
 }
 
 fn cell(series: &Series) -> String {
@@ -114,6 +122,7 @@ pub(crate) fn write_json(path: &Path, name: &str, rounds: usize, outcome: &Outco
         "arms": arms,
         "references": outcome.references,
         "verdicts": outcome.verdicts,
+        "notes": outcome.notes,
     });
     let text = serde_json::to_string_pretty(&result)? + "\n";
     Ok(foretell_output::write(path, text.as_bytes())?)

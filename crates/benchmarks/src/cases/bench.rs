@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use foretell_slowdisk::{Helper, Options, Slowdisk, Timing, up};
 
+use super::suite::SuiteArguments;
 use crate::arguments::RunArguments;
 use crate::cold;
 use crate::janitor::{Janitor, Undo};
@@ -31,6 +32,14 @@ pub(crate) trait Case {
     fn references(&self) -> Vec<Reference>;
     /// Whether it shows what it must.
     fn verdicts(&self, outcome: &Outcome) -> Vec<Verdict>;
+    /// A table of its own, in place of the one of all medians.
+    fn table(&self, _outcome: &Outcome) -> Option<String> {
+        None
+    }
+    /// What else is to be said, in lines.
+    fn notes(&self, _outcome: &Outcome) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// What all benchmarks share.
@@ -43,6 +52,7 @@ pub(crate) struct Bench {
     pub(crate) rounds: u64,
     pub(crate) kills: u64,
     pub(crate) seed: u64,
+    pub(crate) suite: SuiteArguments,
     directory: Option<PathBuf>,
 }
 
@@ -67,6 +77,7 @@ impl Bench {
             rounds: arguments.rounds as u64,
             kills: arguments.kills,
             seed: arguments.seed,
+            suite: arguments.suite.clone(),
             directory: arguments.directory.clone(),
         })
     }
@@ -131,15 +142,27 @@ impl Place {
         read_ahead_kb: u32,
         job: Job,
     ) -> Result<Measured> {
+        let (finished, device_blocks) = self.finish_cold(bench, paths, read_ahead_kb, job)?;
+        let mut measured = vec![("device_blocks", device_blocks)];
+        measured.extend(common_metrics(&finished));
+        Ok(measured)
+    }
+
+    /// The same; gives all of the run, and the blocks that the device had to read.
+    pub(crate) fn finish_cold(
+        &self,
+        bench: &Bench,
+        paths: &[PathBuf],
+        read_ahead_kb: u32,
+        job: Job,
+    ) -> Result<(Finished, f64)> {
         for path in paths {
             cold::evict(path)?;
         }
         self.device.set_read_ahead_kb(&bench.janitor, read_ahead_kb)?;
         let before = self.read_blocks()?;
         let finished = bench.launcher.run(&bench.janitor, job)?;
-        let mut measured = vec![("device_blocks", self.read_blocks()? - before)];
-        measured.extend(common_metrics(&finished));
-        Ok(measured)
+        Ok((finished, self.read_blocks()? - before))
     }
 }
 

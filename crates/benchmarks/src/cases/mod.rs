@@ -14,10 +14,12 @@ mod reads;
 mod scan;
 mod slice;
 mod strategies;
+mod suite;
 mod walks;
 mod watch;
 
 pub(crate) use model::calibrate;
+pub(crate) use suite::SuiteArguments;
 
 use anyhow::Result;
 
@@ -49,6 +51,7 @@ pub(crate) fn prepare<'b>(name: Name, bench: &'b Bench) -> Result<Box<dyn Case +
         Name::ModelReality => Box::new(model::Reality::prepare(bench)?),
         Name::ModelAdvice => Box::new(model::Sweep::prepare(bench)?),
         Name::ModelCalibration => Box::new(model::Repeated::prepare(bench)?),
+        Name::Suite => Box::new(suite::Suite::prepare(bench)?),
         Name::Watch => Box::new(watch::Watch::prepare(bench)?),
         Name::Slice => Box::new(slice::Slices::prepare(bench)?),
     })
