@@ -6,7 +6,8 @@
 //! is too little for a device that answers after a millisecond; of steps it knows nothing.
 //!
 //! - Three pieces at equal distances, found among the last few of the process in the file, begin steps. From the fourth step
-//!   on, or after a MiB in sequence, a stream is believed if it waits for the device; in sequence as long as it pays.
+//!   on, or after a MiB in sequence, a stream is believed if it waits for the device; in sequence as long as it pays, which is
+//!   tried ([`Trial`]).
 //! - It is read ahead of by as much as it has gone already: if it ends, no more was read for nothing than was read before.
 //! - How likely it is to go as far again is learnt from the streams that came as far: if one in eight ended between
 //!   a length and twice that, none is read ahead of at that length.
@@ -56,8 +57,11 @@ const WAITS: u32 = 2;
 /// What a sequence waits for a page at least, nanoseconds, to be read ahead of: 1 GB/s. To read a part ahead takes us a few
 /// 100 us, and what waits less for as much gains nothing.
 const LEAST_WAIT_NS: u64 = 4000;
-/// Pages of sequences that must have been used to see whether it pays: 4 MiB.
+/// Pages of sequences until it is tried whether it pays to read ahead of them: 4 MiB; each time four times as many, up to 256 MiB.
 const ENOUGH_USED: u64 = 1024;
+const MOST_HELPED: u64 = 1 << 16;
+/// Pages that tell what they wait by themselves: 2 MiB, after one in which the kernel comes to speed.
+const ALONE_PAGES: u64 = 512;
 /// Pieces of others after which a stream that has not gone on may lose what was read for it.
 const FORGOTTEN: u64 = 64;
 
@@ -104,6 +108,9 @@ struct Stream {
     ahead: u32,
     /// and how many pages these are.
     ahead_pages: u64,
+    /// Something was asked for: from then on it does not tell what it would wait by itself, also where it has overtaken us, as what
+    /// we read is in its way.
+    is_helped: bool,
     /// A bit for each of the last pieces: it waited.
     waits: u8,
     /// Pages that it has come to since something was asked for, and what it waited for these, nanoseconds.
@@ -122,6 +129,7 @@ impl Stream {
             largest: pages.end - pages.start,
             ahead: 0,
             ahead_pages: 0,
+            is_helped: false,
             waits: 0,
             alone: (0, 0),
             level: None,
@@ -184,15 +192,37 @@ struct Kind {
     went_on: [u32; LEVELS],
     /// and how many ended before.
     ended: [u32; LEVELS],
-    /// Pages of sequences, or steps, that had been asked for, and to which the program came,
+    /// Pages of sequences since something was asked for, or steps that had been asked for, to which the program came,
     used: u64,
     /// and what was waited for these all the same, nanoseconds.
     still_waited_ns: u64,
-    /// Others that tell what it would have waited for these: pages of sequences for which nothing had been asked, but for the
+    /// Others that tell what it would have waited for these: pages of sequences before anything was asked for, but for the
     /// first ones, and only steps that waited, as what lies around the first ones may be cached.
     telling: u64,
     /// What was waited for them, nanoseconds.
     waited_ns: u64,
+    /// Of sequences: whether it pays.
+    trial: Trial,
+    /// What had been saved before the last trial, nanoseconds.
+    saved_before_ns: u64,
+}
+
+/// Whether it pays to read ahead of sequences is tried: what they wait with what is asked for, and then by themselves. An arm that
+/// goes back and forth between the program's reads and ours takes twice as long, and a program may be quicker than we are.
+#[derive(Debug)]
+enum Trial {
+    /// They are read ahead of for so many pages.
+    Helped { pages: u64 },
+    /// After so many they are not, and have come so far.
+    Alone { after: u64, pages: u64 },
+    /// It does not pay.
+    Over,
+}
+
+impl Default for Trial {
+    fn default() -> Trial {
+        Trial::Helped { pages: ENOUGH_USED }
+    }
 }
 
 impl Kind {
@@ -209,14 +239,49 @@ impl Kind {
         (ENDS - 1) * self.ended[level].saturating_sub(1) <= self.went_on[level]
     }
 
-    /// Whether less is waited with what we ask for than without. If not, the program is quicker than we are.
-    fn pays(&self) -> bool {
-        let still = u128::from(self.still_waited_ns) * u128::from(self.telling);
-        self.used < ENOUGH_USED || still <= u128::from(self.waited_ns) * u128::from(self.used)
+    /// Whether sequences are read ahead of at present.
+    fn is_asked_for(&self) -> bool {
+        matches!(self.trial, Trial::Helped { .. })
     }
 
-    /// What would have been waited for what was used, nanoseconds.
-    fn saved_ns(&self) -> u64 {
+    /// A sequence of so many pages has come so many further: since something was asked for, or even to what was asked for.
+    fn goes_on(&mut self, (is_helped, was_asked): (bool, bool), length: u32, pages: u64, waited_ns: u64) {
+        match self.trial {
+            Trial::Helped { pages: enough } if is_helped => {
+                (self.used, self.still_waited_ns) = (self.used + pages, self.still_waited_ns + waited_ns);
+                if self.used >= enough {
+                    self.trial = Trial::Alone { after: enough, pages: 0 };
+                    (self.telling, self.waited_ns) = (0, 0);
+                }
+            }
+            Trial::Helped { .. } if length >= FIRST_PAGES => {
+                (self.telling, self.waited_ns) = (self.telling + pages, self.waited_ns + waited_ns);
+            }
+            Trial::Alone { after, pages: passed } if !was_asked => {
+                self.trial = Trial::Alone { after, pages: passed + pages };
+                if passed >= SEQUENCE_PAGES.into() {
+                    (self.telling, self.waited_ns) = (self.telling + pages, self.waited_ns + waited_ns);
+                    self.judge(after);
+                }
+            }
+            Trial::Helped { .. } | Trial::Alone { .. } | Trial::Over => {}
+        }
+    }
+
+    /// Whether it has paid to read ahead of so many pages, once it is known what they wait by themselves.
+    fn judge(&mut self, after: u64) {
+        if self.telling < ALONE_PAGES {
+            return;
+        }
+        let still = u128::from(self.still_waited_ns) * u128::from(self.telling);
+        let pays = 10 * still <= 9 * u128::from(self.waited_ns) * u128::from(self.used);
+        self.saved_before_ns += self.would_have_waited_ns().saturating_sub(self.still_waited_ns);
+        (self.used, self.still_waited_ns) = (0, 0);
+        self.trial = if pays { Trial::Helped { pages: (4 * after).min(MOST_HELPED) } } else { Trial::Over };
+    }
+
+    /// What would have been waited for what was used since the last trial, nanoseconds.
+    fn would_have_waited_ns(&self) -> u64 {
         let all_ns = u128::from(self.waited_ns) * u128::from(self.used);
         u64::try_from(all_ns.checked_div(self.telling.into()).unwrap_or(0)).unwrap_or(u64::MAX)
     }
@@ -271,9 +336,9 @@ impl Streams {
     #[must_use]
     pub fn guesses(&self) -> StreamGuesses {
         let (all, absent) = self.looked_in_all;
-        let of_steps = u128::from(self.steps.saved_ns()) * u128::from(absent);
+        let of_steps = u128::from(self.steps.would_have_waited_ns()) * u128::from(absent);
         let of_steps = of_steps.checked_div(all.into()).unwrap_or(0) as u64;
-        let would_have_waited_ns = self.sequences.saved_ns().saturating_add(of_steps);
+        let would_have_waited_ns = self.sequences.would_have_waited_ns().saturating_add(of_steps);
         let still_waited_ns = self.sequences.still_waited_ns + self.steps.still_waited_ns;
         let scattered = self.scattered.guesses();
         StreamGuesses {
@@ -281,6 +346,7 @@ impl Streams {
             used_pages: self.guesses.used_pages + scattered.used_pages,
             saved_ns: would_have_waited_ns
                 .saturating_sub(still_waited_ns)
+                .saturating_add(self.sequences.saved_before_ns)
                 .saturating_add(scattered.saved_ns()),
             ..self.guesses
         }
@@ -370,18 +436,22 @@ impl Streams {
         stream.waits = stream.waits << 1 | u8::from(piece.waited_ns > 0);
         let kind = if is_sequence { &mut self.sequences } else { &mut self.steps };
         let was_asked = stream.ahead > 0;
-        if was_asked {
+        if is_sequence {
+            let is_helped = was_asked || stream.is_helped;
+            kind.goes_on((is_helped, was_asked), length, new_pages, piece.waited_ns);
+        } else if was_asked {
             kind.used += u64::from(units.min(stream.ahead));
+            kind.still_waited_ns += piece.waited_ns;
+        }
+        if was_asked {
             let used = stream.come_to(units);
             self.pending_pages = self.pending_pages.saturating_sub(used);
             self.guesses.used_pages += used;
-            kind.still_waited_ns += piece.waited_ns;
             stream.alone = (0, 0);
         } else {
             stream.alone = (stream.alone.0 + new_pages, stream.alone.1 + piece.waited_ns);
         }
-        let is_telling = if is_sequence { !was_asked && length >= FIRST_PAGES } else { piece.waited_ns > 0 };
-        if is_telling {
+        if !is_sequence && piece.waited_ns > 0 {
             kind.telling += u64::from(units);
             kind.waited_ns += piece.waited_ns;
         }
@@ -422,7 +492,7 @@ impl Streams {
         }
         let kind = if stream.steps.is_none() { &self.sequences } else { &self.steps };
         let is_likely = stream.level.is_some_and(|level| kind.is_likely(level));
-        let pays = stream.steps.is_some() || stream.is_slow() && kind.pays();
+        let pays = stream.steps.is_some() || stream.is_slow() && kind.is_asked_for();
         if self.resting.is_resting() || !is_likely || !pays || waits < WAITS && stream.ahead == 0 {
             return Vec::new();
         }
@@ -450,6 +520,7 @@ impl Streams {
             if self.pending_pages + more > self.budget_pages && !self.make_room(more) {
                 break;
             }
+            stream.is_helped = true;
             stream.ahead += units;
             stream.ahead_pages += more;
             self.pending_pages += more;

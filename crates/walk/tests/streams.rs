@@ -78,12 +78,16 @@ fn a_sequence_is_read_ahead_of_as_far_as_it_has_come() {
         followed.read(1, at..at + 1, 4000);
         assert!(followed.wanted.last().is_none_or(|&last| last < 2 * at + 2));
     }
-    assert_eq!((followed.foreseen, followed.others), (4000 - 256, 256));
+    // Once it has been seen for 3 MiB what it waits by itself.
+    let alone = 256 + 768;
+    assert_eq!((followed.foreseen, followed.others), (4000 - alone, alone));
     let asked: u32 = followed.all_wanted.iter().map(|pages| pages.len() as u32).sum();
-    assert_eq!(asked, 4000 - 256, "each page once, and none beyond the end");
+    assert_eq!(asked, 4000 - alone, "each page once, and none beyond the end");
     let guesses = followed.guesses();
-    assert_eq!((guesses.used_pages, guesses.wrong_pages), (4000 - 256, 0));
-    assert_eq!(guesses.saved_ns, (4000 - 256) * WAIT_NS);
+    let foreseen = u64::from(4000 - alone);
+    assert_eq!((guesses.used_pages, guesses.wrong_pages), (foreseen, 0));
+    // What had been asked for when it was left alone does not count.
+    assert!((foreseen * WAIT_NS * 2 / 3..=foreseen * WAIT_NS).contains(&guesses.saved_ns), "{guesses:?}");
 }
 
 #[test]
@@ -110,6 +114,22 @@ fn what_a_sequence_waits_at_first_tells_nothing() {
         guesses.used_pages > 1000 && guesses.saved_ns == 0,
         "it waits for each as by itself: {guesses:?}"
     );
+}
+
+/// On a disk with an arm what we read is in the way of what the program reads, also once it has overtaken us.
+#[test]
+fn where_all_takes_longer_for_us_it_ends() {
+    let mut followed = Followed::new();
+    for file in 0..20 {
+        for at in 0..4000 {
+            let waited_ns = if followed.all_wanted.is_empty() { WAIT_NS } else { 2 * WAIT_NS };
+            let path = Path::new("/data").into();
+            followed.tell(Piece { process: 1, file, path, pages: at..at + 1, of: 4000, waited_ns });
+        }
+    }
+    let asked: usize = followed.all_wanted.iter().map(|pages| pages.len()).sum();
+    assert!(asked < 8000, "{asked} of 80,000");
+    assert_eq!(followed.guesses().saved_ns, 0);
 }
 
 #[test]
@@ -179,7 +199,8 @@ fn sequences_beside_each_other_are_told_apart() {
         }
         followed.read(2, 5000 + at..5001 + at, 40_000);
     }
-    assert!(followed.foreseen > 3500, "{}", followed.foreseen);
+    // 5,000 less the first MiB of each, and 3 MiB in which it is seen what they wait by themselves.
+    assert!(followed.foreseen > 2800, "{}", followed.foreseen);
 }
 
 #[test]
