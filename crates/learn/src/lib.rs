@@ -31,7 +31,7 @@ mod verdict;
 pub use finder::{Finder, Names, Place, at_a_time};
 pub use lists::{Chunk, Lists, PlannedFile};
 pub use locate::Locator;
-pub use night::{How, NIGHTS, Night};
+pub use night::{How, NIGHTS, Night, processors};
 pub use pace::Pace;
 pub use plan::{LEAST_MEMORY_BYTES, Means, NoPlan, Plan, STEERING_BYTES, StartRange, WATCHING_BYTES};
 pub use store::{Job, Store, StoreError, is_name};

@@ -72,3 +72,16 @@ pub struct Night {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<f64>,
 }
+
+impl Night {
+    /// Whether its threads have computed for longer than it took: they run beside each other.
+    pub(crate) fn computes_beside(&self) -> bool {
+        self.busy_s.is_some_and(|busy_s| busy_s * processors() as f64 > self.elapsed_s)
+    }
+}
+
+/// Processors that there are for a job.
+#[must_use]
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}

@@ -19,7 +19,6 @@ mod watched;
 pub mod words;
 
 use std::ffi::{OsStr, OsString};
-use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Instant, SystemTime};
 
@@ -216,7 +215,7 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
         wait_s: ran.wait_ns.map(|ns| ns as f64 / 1e9),
         file_wait_s: ran.file_wait_ns.map(|ns| ns as f64 / 1e9),
         saved_s: ran.guesses.map(Guessed::saved_s),
-        busy_s: Some(used.processor.as_secs_f64() / processors() as f64),
+        busy_s: Some(used.processor.as_secs_f64() / foretell_learn::processors() as f64),
         read_bytes: ran.read_bytes.unwrap_or(used.read_bytes),
         resident_bytes: used.resident_bytes,
         files: ran.files,
@@ -242,11 +241,6 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
         guesses,
         is_known,
     })
-}
-
-/// Processors that there are for the job, at least one.
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// The job's knowledge; says why there is none.
