@@ -20,6 +20,7 @@
 //! The same is added up by process and by file (`tally.rs`), whether or not a recording is kept.
 
 use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -526,7 +527,7 @@ impl Gather {
 
     fn leave_out(&mut self, path: &Path, what: &'static str) {
         // Nobody expects that to be steered, and a job that looks at itself has it open at times.
-        if what == file_at::OF_THE_KERNEL {
+        if what == file_at::OF_THE_KERNEL || is_memory(path) {
             return;
         }
         match &mut self.left_out {
@@ -590,6 +591,13 @@ pub struct Totals {
     pub exit_code: Option<i32>,
 }
 
+/// Memory that processes share, which bears the name of a file in their maps: what is mapped of nothing, memfd_create(2),
+/// shmget(2).
+fn is_memory(path: &Path) -> bool {
+    let names: [&[u8]; 3] = [b"/dev/zero", b"/memfd:", b"/SYSV"];
+    names.iter().any(|name| path.as_os_str().as_bytes().starts_with(name))
+}
+
 /// `libc.so.6`, `libz.so`.
 fn is_library(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -620,6 +628,18 @@ mod tests {
         observations.iter().for_each(|observation| gather.take(observation));
         gather.finish(Totals::default()).unwrap();
         Recording::read(out).unwrap()
+    }
+
+    #[test]
+    fn memory_that_is_shared_is_no_file_that_is_left_out() {
+        let mut gather = Gather::without_recording(std::process::id());
+        for name in ["/dev/zero", "/memfd:pool", "/SYSV00000000"] {
+            gather.leave_out(Path::new(name), "on no disk of this machine");
+        }
+        assert_eq!(gather.left_out(), None);
+        gather.leave_out(Path::new("/run/data"), "on no disk of this machine");
+        let said = gather.left_out().unwrap();
+        assert_eq!(said, "/run/data is on no disk of this machine: it is left to the kernel");
     }
 
     #[test]
