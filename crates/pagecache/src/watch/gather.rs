@@ -20,7 +20,6 @@
 //! The same is added up by process and by file (`tally.rs`), whether or not a recording is kept.
 
 use std::collections::HashMap;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -31,6 +30,7 @@ use foretell_recording::{
 };
 
 use super::large::LargeFolios;
+use super::left_out::LeftOut;
 use super::memory::OwnMemory;
 use super::programs::{Programs, Told};
 use super::reads::Reads;
@@ -81,8 +81,7 @@ pub struct Gather {
     lineage: Lineage,
     files: HashMap<FileKey, Seen>,
     nameless: HashMap<FileKey, u32>,
-    /// The first file that cannot be steered, what it is, and whether there are others.
-    left_out: Option<(PathBuf, &'static str, bool)>,
+    left_out: LeftOut,
     next_file: u32,
     /// The run of each process.
     runs: HashMap<u32, Run>,
@@ -128,7 +127,7 @@ impl Gather {
             lineage: Lineage::default(),
             files: HashMap::new(),
             nameless: HashMap::new(),
-            left_out: None,
+            left_out: LeftOut::default(),
             next_file: 0,
             runs: HashMap::new(),
             reads: Reads::default(),
@@ -509,39 +508,26 @@ impl Gather {
         let lists = (&mut self.descriptors, &mut self.mounts);
         let found = resolve::find(tgid, key, generation, lists, Search::Certain);
         for (path, what) in self.descriptors.take_unsteered() {
-            self.leave_out(&path, what);
+            self.left_out.add(&path, what);
         }
         let found = found.ok()?;
         let path = found.path.clone();
         if !found.is_on_disk() {
-            self.leave_out(&path, "on no disk of this machine");
+            self.left_out.add(&path, "on no disk of this machine");
             return None;
         }
         let file = found.open().ok()?;
         if let Some(what) = file_at::obstacle(&file).ok()? {
-            self.leave_out(&path, what);
+            self.left_out.add(&path, what);
             return None;
         }
         record(path, &file.metadata().ok()?)
     }
 
-    fn leave_out(&mut self, path: &Path, what: &'static str) {
-        // Nobody expects that to be steered, and a job that looks at itself has it open at times.
-        if what == file_at::OF_THE_KERNEL || is_memory(path) {
-            return;
-        }
-        match &mut self.left_out {
-            Some((first, _, others)) => *others |= first != path,
-            None => self.left_out = Some((path.to_owned(), what, false)),
-        }
-    }
-
     /// Of the files that are used and cannot be steered the first one, and why, in one line.
     #[must_use]
     pub fn left_out(&self) -> Option<String> {
-        let (path, what, others) = self.left_out.as_ref()?;
-        let others = if *others { ", and others that are used cannot be steered either" } else { "" };
-        Some(format!("{} is {what}: it is left to the kernel{others}", path.display()))
+        self.left_out.said()
     }
 
     /// Writes the roles that have been given out.
@@ -591,13 +577,6 @@ pub struct Totals {
     pub exit_code: Option<i32>,
 }
 
-/// Memory that processes share, which bears the name of a file in their maps: what is mapped of nothing, memfd_create(2),
-/// shmget(2).
-fn is_memory(path: &Path) -> bool {
-    let names: [&[u8]; 3] = [b"/dev/zero", b"/memfd:", b"/SYSV"];
-    names.iter().any(|name| path.as_os_str().as_bytes().starts_with(name))
-}
-
 /// `libc.so.6`, `libz.so`.
 fn is_library(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -628,18 +607,6 @@ mod tests {
         observations.iter().for_each(|observation| gather.take(observation));
         gather.finish(Totals::default()).unwrap();
         Recording::read(out).unwrap()
-    }
-
-    #[test]
-    fn memory_that_is_shared_is_no_file_that_is_left_out() {
-        let mut gather = Gather::without_recording(std::process::id());
-        for name in ["/dev/zero", "/memfd:pool", "/SYSV00000000"] {
-            gather.leave_out(Path::new(name), "on no disk of this machine");
-        }
-        assert_eq!(gather.left_out(), None);
-        gather.leave_out(Path::new("/run/data"), "on no disk of this machine");
-        let said = gather.left_out().unwrap();
-        assert_eq!(said, "/run/data is on no disk of this machine: it is left to the kernel");
     }
 
     #[test]

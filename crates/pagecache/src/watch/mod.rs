@@ -15,6 +15,7 @@
 mod gather;
 mod kin;
 mod large;
+mod left_out;
 mod loading;
 mod memory;
 mod programs;
