@@ -295,13 +295,11 @@ impl Blocks {
         (DiskId(disk.0 % self.disks), address)
     }
 
-    /// The disk that a block is on, and from where to where.
-    pub(crate) fn occupies(&self, id: BlockId) -> (DiskId, std::ops::Range<u64>) {
-        let block = self[id].block;
-        let (disk, address) = self.place(block);
+    /// Where the place of a block ends on its disk.
+    pub(crate) fn place_end(&self, block: Block) -> u64 {
         let file = self.files.get(block.file.0 as usize).and_then(Option::as_ref);
         let stride = file.map_or(0, |file| file.layout.stride(block.index));
-        (disk, address..address.saturating_add(stride))
+        self.place(block).1.saturating_add(stride)
     }
 
     /// The disk that a block is on.

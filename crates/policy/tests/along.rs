@@ -129,3 +129,31 @@ fn nothing_goes_along_where_it_would_take_the_place_of_what_is_needed_sooner() {
     }
     assert!(misses <= 1, "{misses}");
 }
+
+#[test]
+fn what_was_there_before_is_not_taken_for_what_is_there_now() {
+    let mut job = Job::new(400, 8, 64);
+    for round in 0..20 {
+        // Each time other files in the same place, of which a few are listed.
+        let files: Vec<FileId> = (0..100).map(|at| job.file(at, 1)).collect();
+        let list: Vec<Block> =
+            (0..100).filter(|at| at * 7 % 10 <= round % 10).map(|at| Block::new(files[at], 0)).collect();
+        let mut fetched = job.disclose(&list);
+        assert!(
+            !fetched.is_empty() && fetched.iter().all(|block| list.contains(block)),
+            "{round}: {fetched:?}"
+        );
+        for &block in &list {
+            for block in std::mem::take(&mut fetched) {
+                job.engine.tell(job.now, Input::Loaded { block, by: None });
+            }
+            job.now.0 += 10_000;
+            job.engine.access(job.now, job.process, block);
+            fetched = job.fetched();
+            assert!(fetched.iter().all(|block| list.contains(block)), "{round}: {fetched:?}");
+        }
+        files.iter().for_each(|&file| _ = job.engine.tell(job.now, Input::FileRemoved { file }));
+        job.engine.tell(job.now, Input::MemoryReleased);
+        job.fetched();
+    }
+}

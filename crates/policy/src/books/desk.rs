@@ -197,9 +197,14 @@ impl<'a> Desk<'a> {
         (disk, address, block)
     }
 
-    /// The disk that a block is on, and from where to where.
-    pub(crate) fn where_is(&self, b: BlockId) -> (DiskId, Range<u64>) {
-        self.books.blocks.occupies(b)
+    /// Where the place of a block ends on its disk.
+    pub(crate) fn end_of(&self, block: Block) -> u64 {
+        self.books.blocks.place_end(block)
+    }
+
+    /// The record of a block, if there is one.
+    pub(crate) fn find(&self, block: Block) -> Option<BlockId> {
+        self.books.blocks.find(block)
     }
 
     /// Where a block is.

@@ -79,7 +79,7 @@ impl OpenBatches {
             if !desk.is_frame_free(manager, list, hole) || !desk.prefetch_listed(manager, b) {
                 break;
             }
-            let fetched = 1 + along.fetch(desk, manager, list, (hole, b));
+            let fetched = 1 + along.fetch(desk, manager, list, hole);
             open[i].1 = open[i].1.saturating_sub(fetched);
             if open[i].1 == 0 {
                 open.swap_remove(i);

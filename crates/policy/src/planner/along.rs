@@ -12,17 +12,21 @@
 //!  on disk     .. a0 b0 b1 c0 x0 x1 d0 .. e0
 //! ```
 //!
-//! What a list names is looked for on the disk in a table of the next [`PIECE`] positions, which is made anew when half of them
-//! are behind.
+//! What a list names is looked for on the disk in a table of the next [`PIECE`] positions. It is made anew when half of them
+//! are behind, and not before it was asked for an eighth as often as it has positions: whatever the holes are, each costs the
+//! making of a few.
 
 use std::ops::Range;
 
-use crate::blocks::{BlockId, State};
+use crate::blocks::State;
 use crate::books::Desk;
-use crate::ids::{DiskId, ManagerId};
+use crate::ids::{Block, DiskId, ManagerId};
 
-/// Positions of all lists of a manager that are looked up at a time, 512 MiB at 8 KiB: the table takes a MiB, and 20 ms.
+/// Positions of all lists of a manager that are looked up at a time, 512 MiB at 8 KiB: the table takes 1.5 MiB, and 20 ms.
 const PIECE: u32 = 1 << 16;
+
+/// A table of so many positions is made anew when it was asked for one of them.
+const ASKED_PART: usize = 8;
 
 /// A part of a list, by place.
 #[derive(Debug, Default)]
@@ -30,7 +34,20 @@ struct Table {
     /// The positions.
     of: Range<u32>,
     /// Where their blocks begin.
-    places: Vec<(DiskId, u64, BlockId)>,
+    places: Vec<(DiskId, u64, Block)>,
+    /// How often it was asked for.
+    asked: usize,
+}
+
+impl Table {
+    /// The part of a list from a position on, as many positions as asked for.
+    fn make(desk: &Desk<'_>, manager: ManagerId, list: usize, of: Range<u32>) -> Table {
+        let block_at = |position| desk.block_at(manager, list, position).map(|b| desk.place_of(b));
+        let mut places: Vec<_> = of.clone().filter_map(block_at).collect();
+        places.sort_unstable();
+        places.dedup();
+        Table { of, places, asked: 0 }
+    }
 }
 
 /// The neighbours of all that is listed.
@@ -59,42 +76,37 @@ impl Along {
         }
     }
 
-    /// Block `b`, at position `hole` of a list, is being fetched: fetches what goes along. Returns how many blocks.
-    pub(super) fn fetch(
-        &mut self,
-        desk: &mut Desk<'_>,
-        manager: ManagerId,
-        list: usize,
-        (hole, b): (u32, BlockId),
-    ) -> u32 {
-        let (disk, begins) = desk.where_is(b);
+    /// A block at position `hole` of a list is being fetched: fetches what goes along. Returns how many blocks.
+    pub(super) fn fetch(&mut self, desk: &mut Desk<'_>, manager: ManagerId, list: usize, hole: u32) -> u32 {
+        let Some((disk, place, block)) = desk.block_at(manager, list, hole).map(|b| desk.place_of(b)) else {
+            return 0;
+        };
         let most = self.reach_blocks.get(disk.0 as usize).copied().unwrap_or(0);
         if most == 0 {
             return 0;
         }
         let table = self.table(desk, manager, list, hole);
-        let at = table.places.partition_point(|&(on, place, _)| (on, place) < (disk, begins.start));
+        let at = table.places.partition_point(|&(on, begin, _)| (on, begin) < (disk, place));
         let mut taken = 0;
-        let mut end = begins.end;
-        for &(on, place, next) in &table.places[at..] {
-            if taken == most || on != disk || place > end {
+        let mut end = desk.end_of(block);
+        for &(on, begin, next) in &table.places[at..] {
+            if taken == most || on != disk || begin > end {
                 break;
             }
-            if next != b && !go_along(desk, manager, list, (disk, place, next), &mut taken) {
+            if next != block && !go_along(desk, manager, list, next, &mut taken) {
                 break;
             }
-            end = end.max(desk.where_is(next).1.end);
+            end = end.max(desk.end_of(next));
         }
-        let mut begin = begins.start;
-        for &(on, place, before) in table.places[..at].iter().rev() {
-            let (_, occupies) = desk.where_is(before);
-            if taken == most || on != disk || occupies.end < begin {
+        let mut begin = place;
+        for &(on, before_begin, before) in table.places[..at].iter().rev() {
+            if taken == most || on != disk || desk.end_of(before) < begin {
                 break;
             }
-            if !go_along(desk, manager, list, (disk, place, before), &mut taken) {
+            if !go_along(desk, manager, list, before, &mut taken) {
                 break;
             }
-            begin = begin.min(place);
+            begin = before_begin;
         }
         taken
     }
@@ -110,20 +122,14 @@ impl Along {
             tables.resize_with(list + 1, Table::default);
         }
         let table = &mut tables[list];
+        table.asked += 1;
         let held = desk.held_positions(manager, list);
-        let half = table.of.start + (table.of.end - table.of.start) / 2;
-        let is_good = table.of.contains(&hole) && (hole < half || table.of.end >= held.end);
-        if !is_good {
+        let Range { start, end } = table.of;
+        let is_good = table.of.contains(&hole) && (hole < start + (end - start) / 2 || end >= held.end);
+        if !is_good && ASKED_PART * table.asked >= (end - start) as usize {
             let piece = PIECE / u32::try_from(desk.list_count(manager)).unwrap_or(PIECE).clamp(1, PIECE);
-            table.of = hole..hole.saturating_add(piece).min(held.end);
-            let block_at = |position| desk.block_at(manager, list, position);
-            let place = |b| {
-                let (disk, begins) = desk.where_is(b);
-                (disk, begins.start, b)
-            };
-            table.places = table.of.clone().filter_map(block_at).map(place).collect();
-            table.places.sort_unstable();
-            table.places.dedup();
+            let end = hole.saturating_add(piece).min(held.end);
+            *table = Table::make(desk, manager, list, hole..end.max(hole));
         }
         table
     }
@@ -131,18 +137,8 @@ impl Along {
 
 /// Takes a neighbour along, if the list names it further on and there is a frame for it. Says whether what lies beyond adjoins
 /// as well: the arm comes by this one.
-fn go_along(
-    desk: &mut Desk<'_>,
-    manager: ManagerId,
-    list: usize,
-    (disk, place, b): (DiskId, u64, BlockId),
-    taken: &mut u32,
-) -> bool {
-    // The record may be another block's by now.
-    let (on, is_at) = desk.where_is(b);
-    if (on, is_at.start) != (disk, place) {
-        return false;
-    }
+fn go_along(desk: &mut Desk<'_>, manager: ManagerId, list: usize, block: Block, taken: &mut u32) -> bool {
+    let Some(b) = desk.find(block) else { return false };
     if desk.state(b) == State::InFlight {
         return true;
     }

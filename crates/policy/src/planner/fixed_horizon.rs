@@ -48,7 +48,7 @@ pub(super) fn fetch_within(desk: &mut Desk<'_>, manager: ManagerId, least_chance
             if !desk.is_frame_free(manager, list, hole) || !desk.prefetch_listed(manager, b) {
                 break;
             }
-            along.fetch(desk, manager, list, (hole, b));
+            along.fetch(desk, manager, list, hole);
             from = hole;
         }
     }

@@ -171,6 +171,7 @@ struct Watched {
 #[derive(Debug)]
 pub(super) struct Forestall {
     open: OpenBatches,
+    /// Of disks whose arm was told: by informed alone.
     along: Along,
     /// The last access times, by disk.
     access_times: Vec<History>,
