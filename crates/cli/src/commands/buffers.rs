@@ -111,7 +111,8 @@ pub fn execute(args: &Args) -> Result<u8> {
     args.options()?;
     let socket = args.socket.clone().unwrap_or_else(usual_socket);
     let cannot = || format!("{}: cannot listen there", socket.display());
-    if let Some(folder) = socket.parent() {
+    // Where the user says to listen there is a directory, or it is a slip.
+    if let Some(folder) = socket.parent().filter(|_| args.socket.is_none()) {
         std::fs::create_dir_all(folder).with_context(cannot)?;
     }
     let own = std::env::current_exe().context("this program cannot be found")?;
