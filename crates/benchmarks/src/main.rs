@@ -61,6 +61,16 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
     }
 }
 
+/// The first of these names, and how many there are besides.
+fn some(names: &[String]) -> String {
+    const FIRST: usize = 12;
+    let first = names.iter().take(FIRST).cloned().collect::<Vec<_>>().join("; ");
+    match names.len().saturating_sub(FIRST) {
+        0 => first,
+        more => format!("{first}; and {more} more"),
+    }
+}
+
 /// Runs the named benchmark and reports.
 fn benchmark(arguments: &RunArguments) -> Result<()> {
     let bench = Bench::new(arguments)?;
@@ -69,7 +79,7 @@ fn benchmark(arguments: &RunArguments) -> Result<()> {
     let arms = case.arms();
     let mut outcome = Outcome::new(case.title(), &arms);
     let wanted: Vec<usize> = (0..arms.len()).filter(|arm| arms[*arm].contains(&arguments.only)).collect();
-    ensure!(!wanted.is_empty(), "no arm's name contains '{}'; they are: {}", arguments.only, arms.join("; "));
+    ensure!(!wanted.is_empty(), "no arm's name contains '{}'; they are: {}", arguments.only, some(&arms));
     let progress = report::progress(wanted.len() * arguments.rounds);
     for round in 0..arguments.rounds {
         for turn in 0..wanted.len() {
