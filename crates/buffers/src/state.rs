@@ -81,8 +81,8 @@ impl State {
             .unwrap_or(u32::MAX)
             .clamp(1, ahead_at_most(options.parts(), AHEAD_PART_IN_ORDER));
         config.limits = options.limits();
+        config.late_positions = options.waited_for();
         let mut engine = Engine::new(config);
-        engine.wait_for_late(options.waited_for());
         let manager = engine.add_manager(true).map_err(refused)?;
         engine.set_policy(manager, 0, options.policy).map_err(refused)?;
         let own = Who { manager, process: engine.add_process(manager) };

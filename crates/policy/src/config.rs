@@ -141,6 +141,10 @@ pub struct Config {
     pub readahead_blocks: u32,
     /// The order of the fetches of one batch.
     pub order: Order,
+    /// So many positions behind the cursor of a list are waited for at least, also where its reader has not come late before: what
+    /// several readers share out among them comes in as many orders. A reader in order is not waited for otherwise (Cao et al.
+    /// 1996, section 4.3).
+    pub late_positions: u32,
     /// Number of disks that [`crate::Layout`]s may name, 1 at least.
     pub disks: u16,
     /// Number of processors that the processes share, 1 at least. Only what is found out beside depends on it.
@@ -172,6 +176,7 @@ impl Config {
             horizon: None,
             readahead_blocks: 16,
             order: Order::Ascending,
+            late_positions: 0,
             disks: 1,
             processors: 1,
             driver: Nanos(0),

@@ -8,6 +8,7 @@ use std::io::Read;
 use foretell_numbers::put;
 use foretell_policy::{Allocation, Beside, Config, Limits, Nanos, Order, Prefetch, Residency, Revocation};
 
+use crate::OLDEST_VERSION;
 use crate::decode::Bytes;
 use crate::encode::name;
 use crate::error::LogError;
@@ -29,6 +30,7 @@ pub(crate) fn write(out: &mut Vec<u8>, config: &Config) {
         horizon,
         readahead_blocks,
         order,
+        late_positions,
         disks,
         processors,
         driver,
@@ -86,9 +88,11 @@ pub(crate) fn write(out: &mut Vec<u8>, config: &Config) {
     ] {
         put(out, (*limit).into());
     }
+    put(out, (*late_positions).into());
 }
 
-pub(crate) fn read<R: Read>(bytes: &mut Bytes<R>) -> Result<Config, LogError> {
+/// Reads that of a log of this version.
+pub(crate) fn read<R: Read>(bytes: &mut Bytes<R>, version: u16) -> Result<Config, LogError> {
     let planner = bytes.name()?;
     let prefetch: Prefetch = planner.parse().map_err(|_| bytes.impossible("a planner that is not known"))?;
     let cache_blocks = bytes.u32()?;
@@ -123,6 +127,8 @@ pub(crate) fn read<R: Read>(bytes: &mut Bytes<R>) -> Result<Config, LogError> {
         readers_per_manager: bytes.u32()?,
         placeholders: bytes.u32()?,
     };
+    // Since version 5.
+    let late_positions = if version > OLDEST_VERSION { bytes.u32()? } else { 0 };
     Ok(Config {
         cache_blocks,
         residency,
@@ -133,6 +139,7 @@ pub(crate) fn read<R: Read>(bytes: &mut Bytes<R>) -> Result<Config, LogError> {
         horizon: has_horizon.then_some(horizon),
         readahead_blocks,
         order,
+        late_positions,
         disks,
         processors,
         driver,

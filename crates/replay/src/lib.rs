@@ -48,7 +48,8 @@ pub const MAGIC: [u8; 8] = *b"FTLINPUT";
 /// The version of the format that is written.
 pub const VERSION: u16 = 5;
 
-/// The oldest one that is read: it lacks [`Input::DiskArm`](foretell_policy::Input::DiskArm).
+/// The oldest one that is read: it lacks [`Input::DiskArm`](foretell_policy::Input::DiskArm) and
+/// [`Config::late_positions`](foretell_policy::Config::late_positions).
 pub const OLDEST_VERSION: u16 = 4;
 
 /// Inputs between two checks of the whole sum. A page of them costs 0.01 bytes an input.

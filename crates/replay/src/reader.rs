@@ -96,7 +96,7 @@ impl<R: Read> Reader<R> {
         stream.window_log_max(WINDOW_LOG).map_err(LogError::Io)?;
         let mut bytes = Bytes::new(stream);
         let program_version = bytes.name()?;
-        let config = config::read(&mut bytes)?;
+        let config = config::read(&mut bytes, found)?;
         Ok(Reader {
             header: Header { program_version, config },
             bytes,

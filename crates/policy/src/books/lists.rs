@@ -122,10 +122,6 @@ impl Books {
         }
     }
 
-    pub(crate) fn wait_for_late(&mut self, positions: u32) {
-        self.knowledge.wait_for_late(positions);
-    }
-
     /// References of the manager's lists that lie ahead of their cursors.
     pub(crate) fn disclosed_ahead(&self, manager: ManagerId) -> usize {
         let lists = (0..self.knowledge.list_count(manager)).filter_map(|l| self.knowledge.list(manager, l));

@@ -84,7 +84,7 @@ impl Books {
             frames: Frames::new(config.cache_blocks),
             placeholders: Placeholders::new(config.limits.placeholders),
             managers: Managers::new(&config.limits, config.revocation),
-            knowledge: Knowledge::new(config.disks, config.cache_blocks, &config.limits),
+            knowledge: Knowledge::new(&config),
             fetches: Fetches::new(config.disks, config.fetch_timeout),
             accounts: Accounts::default(),
             credit: Credit::new(config.cache_blocks),

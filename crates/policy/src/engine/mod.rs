@@ -382,12 +382,6 @@ impl Engine {
         self.books.placeholder_count()
     }
 
-    /// Has so many positions behind the cursor of a list be waited for, also where its reader has not come late before: what
-    /// several readers share out among them comes in as many orders. For lists that begin later.
-    pub fn wait_for_late(&mut self, positions: u32) {
-        self.books.wait_for_late(positions);
-    }
-
     /// References of the manager's list that lie ahead of its cursor.
     #[must_use]
     pub fn disclosed_ahead(&self, manager: ManagerId) -> usize {

@@ -31,7 +31,7 @@ pub(crate) struct List {
     /// How far behind the cursor references have been used, lately.
     late: u32,
     /// How far behind the cursor is waited for at least.
-    waited_for: u32,
+    late_positions: u32,
     /// Share of the reader's last references that the list explained.
     explained_share: f64,
     dormant: bool,
@@ -52,14 +52,14 @@ pub(crate) struct List {
 
 impl List {
     /// An empty list. `number` differs from that of every other list.
-    pub(super) fn new(disks: u16, number: u32, waited_for: u32) -> List {
+    pub(super) fn new(disks: u16, number: u32, late_positions: u32) -> List {
         let disks = disks.max(1) as usize;
         List {
             cursor: 0,
             end: 0,
             passed: 0,
             late: 0,
-            waited_for,
+            late_positions,
             explained_share: 1.0,
             dormant: false,
             suspended: false,
@@ -144,7 +144,7 @@ impl List {
     /// The position before which nothing is waited for: twice as far behind the cursor as references came late. A
     /// reader that is always in order is not waited for, as in Cao et al. 1996, section 4.3, unless it was asked for.
     pub(super) fn late_before(&self) -> u32 {
-        self.cursor.saturating_sub(self.late.saturating_mul(2).max(self.waited_for))
+        self.cursor.saturating_sub(self.late.saturating_mul(2).max(self.late_positions))
     }
 
     /// A reference used a position up.

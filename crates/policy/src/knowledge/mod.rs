@@ -37,7 +37,7 @@ pub(crate) use list::List;
 
 use crate::alignment::{self, Match, Readers, Reference};
 use crate::blocks::{BlockId, Blocks};
-use crate::config::Limits;
+use crate::config::Config;
 use crate::ids::{Block, FileId, ManagerId, ProcessId};
 use crate::recency::NONE;
 use withdrawn::Withdrawn;
@@ -103,7 +103,7 @@ pub(crate) struct Knowledge {
     /// Positions ahead of a list's cursor beyond which further references wait.
     held_ahead: u32,
     /// Positions behind a list's cursor that are waited for at least.
-    waited_for: u32,
+    late_positions: u32,
     /// References that wait, of all lists.
     waiting: u64,
     /// Lists begun so far: no two of them count their changes from the same number.
@@ -121,7 +121,8 @@ pub(crate) struct Knowledge {
 }
 
 impl Knowledge {
-    pub(crate) fn new(disks: u16, cache_blocks: u32, limits: &Limits) -> Knowledge {
+    pub(crate) fn new(config: &Config) -> Knowledge {
+        let &Config { disks, cache_blocks, late_positions, ref limits, .. } = config;
         let held_ahead = limits.held_ahead.max(cache_blocks.saturating_mul(CACHES_AHEAD));
         let held_ahead = held_ahead.min(limits.disclosed_blocks);
         let limits = alignment::Limits {
@@ -142,7 +143,7 @@ impl Knowledge {
             disks,
             limits,
             held_ahead,
-            waited_for: 0,
+            late_positions,
             waiting: 0,
             begun: 0,
             unlisted: Vec::new(),
@@ -193,15 +194,11 @@ impl Knowledge {
                 return false;
             }
             self.begun = self.begun.wrapping_add(1);
-            let mut list = List::new(self.disks, self.begun, self.waited_for);
+            let mut list = List::new(self.disks, self.begun, self.late_positions);
             list.set_suspended(known.suspended);
             known.lists.push(list);
         }
         true
-    }
-
-    pub(crate) fn wait_for_late(&mut self, positions: u32) {
-        self.waited_for = positions;
     }
 
     /// A manager's lists say nothing of any block from now on, or speak again.
