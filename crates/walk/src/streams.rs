@@ -257,7 +257,7 @@ impl Kind {
             Trial::Helped { .. } if length >= FIRST_PAGES => {
                 (self.telling, self.waited_ns) = (self.telling + pages, self.waited_ns + waited_ns);
             }
-            Trial::Alone { after, pages: passed } if !was_asked => {
+            Trial::Alone { after, pages: passed } if !was_asked && length >= SEQUENCE_PAGES => {
                 self.trial = Trial::Alone { after, pages: passed + pages };
                 if passed >= SEQUENCE_PAGES.into() {
                     (self.telling, self.waited_ns) = (self.telling + pages, self.waited_ns + waited_ns);
@@ -271,6 +271,11 @@ impl Kind {
     /// Whether it has paid to read ahead of so many pages, once it is known what they wait by themselves.
     fn judge(&mut self, after: u64) {
         if self.telling < ALONE_PAGES {
+            return;
+        }
+        if self.waited_ns == 0 {
+            // It was cached, and tells nothing.
+            self.telling = 0;
             return;
         }
         let still = u128::from(self.still_waited_ns) * u128::from(self.telling);

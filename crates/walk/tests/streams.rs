@@ -133,6 +133,32 @@ fn where_all_takes_longer_for_us_it_ends() {
 }
 
 #[test]
+fn what_is_cached_while_it_is_tried_tells_nothing() {
+    let mut followed = Followed::new();
+    for file in 0..12_u32 {
+        // The first one ends as the trial begins, and the two after it are cached.
+        let of = if file == 0 { 1300 } else { 4000 };
+        for at in 0..of {
+            let is_foreseen = followed.wanted.remove(&(file * 10_000 + at));
+            let waited_ns = match file {
+                1 | 2 => 0,
+                _ if is_foreseen => WAIT_NS / 100,
+                _ => WAIT_NS,
+            };
+            let path = Path::new("/data").into();
+            let piece = Piece { process: 1, file, path, pages: at..at + 1, of, waited_ns };
+            for wanted in followed.streams.read(&piece) {
+                let Wanted::Part(_, bytes) = wanted else { panic!("{wanted:?}") };
+                let pages = bytes.start / PAGE_BYTES..bytes.end / PAGE_BYTES;
+                followed.wanted.extend(pages.map(|page| file * 10_000 + page as u32));
+            }
+        }
+    }
+    let guesses = followed.guesses();
+    assert!(guesses.used_pages > 20_000, "{guesses:?}");
+}
+
+#[test]
 fn one_large_read_is_no_sequence() {
     let mut followed = Followed::new();
     let read = |pages| {

@@ -97,8 +97,8 @@ impl Visits {
         }
     }
 
-    /// A thread of a process begins a run at this page, which it has fetched itself or not. (In a pid namespace of its own the number of a thread may be that of
-    /// another process.)
+    /// A thread of a process begins a run at this page, which it has fetched itself or not. (In a pid namespace of its own the
+    /// number of a thread may be that of another process.)
     pub(super) fn began(
         &mut self,
         (process, tid): (u32, u32),
