@@ -226,7 +226,8 @@ pub fn at_a_time(path: &Path) -> usize {
 
 /// Does the disk of a file say that it has an arm (`Documentation/block/queue-sysfs`)? The nearest directory that is
 /// there is asked.
-fn has_an_arm(path: &Path) -> bool {
+#[must_use]
+pub fn has_an_arm(path: &Path) -> bool {
     let Some(device) = path.ancestors().find_map(|path| fs::metadata(path).ok()).map(|found| found.dev())
     else {
         return false;

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +13,7 @@ use std::time::Duration;
 use foretell_policy::{DiskId, Extent, Layout};
 
 use crate::aside::{self, Question};
+use crate::kernel::page_bytes;
 
 /// Extents asked for at a time.
 const EXTENTS_A_CALL: usize = 256;
@@ -147,6 +149,15 @@ fn read(file: &File, block_bytes: u64, disk: DiskId, room: usize) -> Vec<Extent>
     extents.truncate(most);
     extents.shrink_to_fit();
     extents
+}
+
+/// Where the first bytes of a file lie on its device, bytes from the device's beginning, if they are in one piece: so many, or
+/// what there is of them.
+pub(crate) fn beginning(file: &File, bytes: u64) -> Option<Range<u64>> {
+    let first = read(file, page_bytes(), DiskId(0), 1).pop().filter(|first| first.first_block == 0)?;
+    let wanted = bytes.min(file.metadata().ok()?.len()).next_multiple_of(page_bytes());
+    let has = u64::from(first.blocks) * page_bytes();
+    (wanted > 0 && has >= wanted).then(|| first.address..first.address + wanted)
 }
 
 /// The first extents of a layout.

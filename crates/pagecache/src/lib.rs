@@ -115,7 +115,7 @@ pub use own_pages::unmap_program;
 pub use parts::Rest;
 pub use plane::{Disclosed, Plane};
 pub use reach::Broker;
-pub use reading_ahead::fetch_part;
+pub use reading_ahead::{beginning_on_disk, fetch_part, fetch_together};
 pub use report::{
     Counts, FileReport, ProcessReport, REPORTED_FILES, REPORTED_PROCESSES, Report, readable_path,
 };

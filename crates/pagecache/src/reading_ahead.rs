@@ -1,24 +1,60 @@
-//! Reading a part of a file ahead, for whoever guesses that it will be read.
+//! Reading files and parts of them ahead, for whoever guesses that they will be read.
 
+use std::fs::File;
 use std::ops::Range;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use crate::kernel::page_bytes;
-use crate::open_regular;
 use crate::page_cache::{Linux, PageCache};
+use crate::{extents, open_regular};
 
 /// Reads these bytes of a file into the page cache, or what there is of them, and waits for the last of them. Returns
 /// whether any had to be read; `None` if there is no regular file on a disk, or it cannot be read.
 #[must_use]
 pub fn fetch_part(path: &Path, bytes: Range<u64>) -> Option<bool> {
+    begin(path, bytes)?.end()
+}
+
+/// Reads the beginnings of files, all at once: to a disk with an arm requests that follow each other there are one, if
+/// nobody else's come between. Returns of each what [`fetch_part`] does. No more than some hundred, as all are open meanwhile.
+#[must_use]
+pub fn fetch_together(files: &[(PathBuf, u64)]) -> Vec<Option<bool>> {
+    let begun: Vec<_> = files.iter().map(|(path, bytes)| begin(path, 0..*bytes)).collect();
+    begun.into_iter().map(|begun| begun?.end()).collect()
+}
+
+/// A read that is under way.
+struct Begun {
+    file: File,
+    /// Its last byte, unless all was cached.
+    last: Option<u64>,
+}
+
+impl Begun {
+    fn end(self) -> Option<bool> {
+        let Some(last) = self.last else { return Some(false) };
+        Linux.await_page(&self.file, last).ok().map(|_| true)
+    }
+}
+
+fn begin(path: &Path, bytes: Range<u64>) -> Option<Begun> {
     let file = open_regular(path)?;
     let start = bytes.start / page_bytes() * page_bytes();
     let length = bytes.end.min(file.metadata().ok()?.len()).saturating_sub(start);
     if length == 0 || Linux.status(&file, start, length).ok()?.cached >= length.div_ceil(page_bytes()) {
-        return Some(false);
+        return Some(Begun { file, last: None });
     }
     Linux.start_read(&file, start, length).ok()?;
-    Linux.await_page(&file, start + length - 1).ok().map(|_| true)
+    Some(Begun { file, last: Some(start + length - 1) })
+}
+
+/// Where the first bytes of a file lie: the number of the file system's device, and bytes from its beginning. `None` if
+/// they are not in one piece, or that is not told. Asks the disk for the inode if it is not known.
+#[must_use]
+pub fn beginning_on_disk(path: &Path, bytes: u64) -> Option<(u64, Range<u64>)> {
+    let file = open_regular(path)?;
+    Some((file.metadata().ok()?.dev(), extents::beginning(&file, bytes)?))
 }
 
 #[cfg(test)]

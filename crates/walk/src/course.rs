@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::listing::{Kind, Listing, Listings, Order, Tree};
+use crate::listing::{Entry, Kind, Listing, Listings, Order, Tree};
 
 /// Files among which the next one is looked for: several processes that share a list are so far apart.
 pub(crate) const WINDOW: usize = 16;
@@ -44,6 +44,10 @@ impl Coming {
 
     pub(crate) fn path(&self) -> PathBuf {
         self.directory.path().join(self.name())
+    }
+
+    pub(crate) fn directory(&self) -> &Rc<Listing> {
+        &self.directory
     }
 }
 
@@ -111,6 +115,17 @@ impl Course {
     /// The files that come next, as far as they are known.
     pub(crate) fn coming(&mut self) -> impl Iterator<Item = &mut Coming> {
         self.coming.iter_mut()
+    }
+
+    /// The files of a directory that are still to come, those that are not known yet included.
+    pub(crate) fn rest_of(&self, directory: &Rc<Listing>) -> impl Iterator<Item = &Entry> {
+        let known = self.coming.iter().filter(|coming| Rc::ptr_eq(&coming.directory, directory));
+        let level = self.levels.iter().find(|(level, _)| Rc::ptr_eq(level, directory));
+        let behind = level.into_iter().flat_map(|(level, next)| {
+            (*next..level.len()).filter_map(|place| level.at(self.order, place)).map(|(_, entry)| entry)
+        });
+        let known = known.map(|coming| coming.directory.entry(coming.entry));
+        known.chain(behind.filter(|entry| entry.kind == Kind::File))
     }
 
     /// The directories that come next in the lowest one that has any.

@@ -17,6 +17,8 @@
 //!   was read of those before (`file`, or whoever reads tags).
 //! - Guesses that turn out wrong more than once in four end in a pause, and files that were cached already as well.
 //!
+//! - On a disk with an arm files that lie beside one that is fetched go along, if they are to come ([`Wanted::Neighbours`]).
+//!
 //! Prefetching of what has been seen to follow each other is old (Griffioen and Appleton 1994); here the directories
 //! foretell what has never been seen.
 //!
@@ -29,6 +31,7 @@ mod course;
 mod descents;
 mod habits;
 mod listing;
+mod neighbours;
 mod pays;
 mod resting;
 mod scattered;
@@ -44,6 +47,7 @@ mod ways;
 pub use descents::{DescentGuesses, Descents, Place};
 pub use habits::Extent;
 pub use listing::{Contents, Disk, Entry, Kind, Tree};
+pub use neighbours::OnDisk;
 pub use streams::{Piece, StreamGuesses, Streams};
 pub use walker::{AllGuesses, Found, Means, Walker};
 pub use walks::{Guesses, Look, Visit, Walks, Wanted};

@@ -24,6 +24,11 @@ impl Waits {
         let sum = sorted.iter().fold(0_u64, |sum, wait_ns| sum.saturating_add(*wait_ns));
         sum / sorted.len() as u64
     }
+
+    /// How many are kept.
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
 }
 
 #[cfg(test)]

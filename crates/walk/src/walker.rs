@@ -12,6 +12,7 @@
 //! that nobody else waits long behind them.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -24,6 +25,7 @@ use serde::Serialize;
 
 use crate::descents::{DescentGuesses, Descents, Place};
 use crate::listing::{Contents, Disk, ENTRIES};
+use crate::neighbours::{Neighbours, OnDisk, Run};
 use crate::streams::{Piece, StreamGuesses, Streams};
 use crate::walks::{Guesses, Look, Visit, Walks, Wanted};
 
@@ -60,6 +62,14 @@ pub struct Means {
     pub blocks_read: fn() -> i64,
     /// How many files of the disk on which this one lies should be read at a time.
     pub readers: fn(&Path) -> usize,
+    /// Whether the disk of a directory has an arm,
+    pub has_arm: fn(&Path) -> bool,
+    /// where on its device the first bytes of a file lie, if they are in one piece,
+    pub beginning: fn(&Path, u64) -> Option<OnDisk>,
+    /// and what reads the beginnings of files, all at once, and waits for them.
+    pub fetch_together: fn(&[(PathBuf, u64)]) -> Vec<Found>,
+    /// Bytes of files that may be read ahead because they lie beside others on such a disk.
+    pub along_bytes: u64,
     /// Bytes of files that may be read ahead of their use; as much again of names and inodes, and half as much within files.
     pub budget_bytes: u64,
     /// Bytes of files that are read here and there and may be read as a whole.
@@ -163,7 +173,9 @@ impl Follower {
                     let (looked, absent) = self.shared.files.take();
                     walks.looked_at(looked, absent);
                     std::mem::take(&mut *self.shared.fetched()).iter().for_each(|path| walks.fetched(path));
+                    self.shared.tell_what_went_along(&mut walks);
                     wanted.extend(walks.visit(visit));
+                    self.shared.came(&visit.path, &walks, self.means.along_bytes);
                     Some(&visit.path)
                 }
                 Some(Told::Piece(piece)) => {
@@ -225,6 +237,20 @@ struct Shared {
     done: Done,
     /// Files that were read from the device since the follower took them: [`WAITING`] at most, more are not told.
     fetched: Mutex<Vec<PathBuf>>,
+    along: Mutex<GoingAlong>,
+    /// Held while files are read together: nothing comes between their requests that need not.
+    together: Mutex<()>,
+}
+
+/// What may go along with what is fetched.
+#[derive(Debug, Default)]
+struct GoingAlong {
+    neighbours: Neighbours,
+    /// What went since the follower took it: no more than there is room for.
+    went: Vec<(PathBuf, u64)>,
+    /// Bytes that may go with one file, and in all.
+    reach_bytes: u64,
+    room_bytes: u64,
 }
 
 /// Parts that are done with: read, or given up. Of the large ones the bytes that came from the device, and the time that their
@@ -280,6 +306,8 @@ struct Waiting {
     wanted: VecDeque<Wanted>,
     /// Large ones that are being read.
     large: usize,
+    /// Directories of which it is being looked for where their files lie. Meanwhile no files are read: many may go along then.
+    looked_for: usize,
     /// Directories that wait or are being looked at.
     directories: usize,
     /// What was found in others: as many at most as had been waited for, as the follower takes them each millisecond.
@@ -291,9 +319,14 @@ impl Waiting {
     /// The next one that may be read now.
     fn next(&mut self) -> Option<Wanted> {
         let may_be_large = self.large < LARGE_AT_A_TIME;
-        let at = self.wanted.iter().position(|wanted| may_be_large || !wanted.is_large())?;
+        let may_be_file = self.looked_for == 0;
+        let at = self.wanted.iter().position(|wanted| match wanted {
+            Wanted::File(..) => may_be_file,
+            wanted => may_be_large || !wanted.is_large(),
+        })?;
         let wanted = self.wanted.remove(at)?;
         self.large += usize::from(wanted.is_large());
+        self.looked_for += usize::from(wanted.is_neighbours());
         Some(wanted)
     }
 }
@@ -305,6 +338,10 @@ impl Wanted {
 
     fn is_part(&self) -> bool {
         matches!(self, Wanted::Part(..))
+    }
+
+    fn is_neighbours(&self) -> bool {
+        matches!(self, Wanted::Neighbours(..))
     }
 
     fn is_contents(&self) -> bool {
@@ -356,12 +393,11 @@ impl Shared {
         let fetch = means.fetch;
         while let Some(wanted) = self.next() {
             match &wanted {
-                Wanted::File(path, bytes) => {
-                    let found = fetch(path, 0..*bytes);
-                    self.files.add(found);
-                    if found == Found::Absent {
-                        self.was_fetched(path);
-                    }
+                Wanted::File(path, bytes) => self.read_file(means, path, *bytes),
+                Wanted::Neighbours(directory, files, bytes) => {
+                    self.look_for(means, directory, files, *bytes);
+                    self.waiting().looked_for -= 1;
+                    self.changed.notify_all();
                 }
                 Wanted::Part(path, bytes) if path.parent().is_some_and(|directory| disk.has(directory)) => {
                     let began = Instant::now();
@@ -393,6 +429,68 @@ impl Shared {
                 self.changed.notify_one();
             }
         }
+    }
+
+    /// Reads a file, and what may go along with it.
+    fn read_file(&self, means: Means, path: &Path, bytes: u64) {
+        let run = {
+            let mut along = self.along();
+            let most_bytes = along.reach_bytes.min(along.room_bytes);
+            let run = along.neighbours.take(path, bytes, most_bytes);
+            if let Run::Files(files, _) = &run {
+                let others = files.iter().map(|(_, bytes)| bytes).sum::<u64>().saturating_sub(bytes);
+                along.room_bytes = along.room_bytes.saturating_sub(others);
+            }
+            run
+        };
+        let (found, at, files) = match run {
+            Run::Gone => return self.was_fetched(path),
+            Run::Files(files, at) if files.len() > 1 => {
+                let _alone = self.together.lock().unwrap_or_else(PoisonError::into_inner);
+                ((means.fetch_together)(&files), at, files)
+            }
+            Run::Files(..) => (vec![(means.fetch)(path, 0..bytes)], 0, vec![(path.to_owned(), bytes)]),
+        };
+        self.files.add(found[at]);
+        if found[at] == Found::Absent {
+            self.was_fetched(path);
+        }
+        let others = files.into_iter().zip(found).enumerate().filter(|(one, _)| *one != at);
+        let went = others.filter(|(_, (_, found))| *found == Found::Absent).map(|(_, (file, _))| file);
+        self.along().went.extend(went);
+    }
+
+    /// Looks for where files lie, in the order of their inodes: so they lie on the disk, many beside each other.
+    fn look_for(&self, means: Means, directory: &Path, files: &[(OsString, u64)], bytes: u64) {
+        if !(means.has_arm)(directory) {
+            return;
+        }
+        let mut files: Vec<_> = files.iter().collect();
+        files.sort_unstable_by_key(|(_, inode)| inode);
+        for (name, _) in files {
+            let path = directory.join(name);
+            if let Some(place) = (means.beginning)(&path, bytes) {
+                let bytes = bytes.min(place.bytes.end - place.bytes.start);
+                self.along().neighbours.add(path, bytes, &place);
+            }
+        }
+    }
+
+    fn along(&self) -> MutexGuard<'_, GoingAlong> {
+        self.along.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell_what_went_along(&self, walks: &mut Walks<Disk>) {
+        let went = std::mem::take(&mut self.along().went);
+        went.iter().for_each(|(path, bytes)| walks.went_along(path, *bytes));
+    }
+
+    /// The job comes to a file.
+    fn came(&self, path: &Path, walks: &Walks<Disk>, most_bytes: u64) {
+        let mut along = self.along();
+        along.neighbours.came(path);
+        along.reach_bytes = walks.reach_bytes();
+        along.room_bytes = most_bytes.saturating_sub(walks.along_bytes());
     }
 
     fn next(&self) -> Option<Wanted> {

@@ -1,9 +1,10 @@
 //! Which files come next, from those that came.
 
 use std::collections::VecDeque;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -11,7 +12,8 @@ use serde::Serialize;
 use crate::asked::{Asked, Came};
 use crate::course::{Course, Step, WINDOW};
 use crate::habits::{Extent, Habits};
-use crate::listing::{Listings, Order, Tree};
+use crate::listing::{Listing, Listings, Order, Tree};
+use crate::neighbours::{Along, reach_bytes};
 use crate::resting::Resting;
 use crate::trust::Trust;
 use crate::waits::Waits;
@@ -39,10 +41,14 @@ const FIRST_AHEAD: usize = 4;
 const DIRECTORIES_AHEAD: usize = 8;
 /// Directories that may be read for each visit of a walk that is believed.
 const DIRECTORIES_A_VISIT: u32 = 4;
+/// Directories of a walk that are remembered as offered.
+const OFFERED: usize = 64;
 /// Files that a walk has come to last, of which it is still to be told how much was read.
 const RECENT: usize = 32;
 /// Of 32 visits so many waited: what comes is not cached, even if it was by the time that it was looked at.
 const WAITS: u32 = 4;
+/// Waits while nothing was under way that tell what the program would wait by itself.
+const ENOUGH_ALONE: usize = 3;
 /// What it costs to read a file ahead, and a page of it, nanoseconds: a processor is busy with what the program's own reads would
 /// do as well, and its neighbours' caches are cold. On a disk that gives 1 GB/s jobs that read files of a MiB took a quarter
 /// longer, where they had waited 0.2 ms a file.
@@ -71,6 +77,9 @@ pub enum Wanted {
     File(PathBuf, u64),
     /// These bytes of a file.
     Part(Arc<Path>, Range<u64>),
+    /// If the disk has an arm: where the beginnings of these files of a directory lie, so many bytes of each or what there is of
+    /// them, by name and number of the inode. The program will come to them, and they may go along with others.
+    Neighbours(PathBuf, Vec<(OsString, u64)>, u64),
     /// The names in a directory.
     Directory(PathBuf),
     /// The same, to be told what they are.
@@ -103,7 +112,7 @@ pub struct Guesses {
     /// and how long, nanoseconds.
     pub waited_ns: u64,
     /// The mean of the last of these waits less the longest eighth, nanoseconds: one that is much longer than all others tells
-    /// little.
+    /// little. Or the same of those that came while nothing was read ahead, if that is less.
     pub typical_wait_ns: u64,
     /// Visits that were foreseen when nothing was asked for.
     pub foreseen: u64,
@@ -133,6 +142,8 @@ struct Walk {
     ahead: usize,
     /// Directories that were asked for.
     asked: VecDeque<PathBuf>,
+    /// Directories whose files have been offered to go along.
+    offered: VecDeque<PathBuf>,
 }
 
 impl Walk {
@@ -171,9 +182,13 @@ pub struct Walks<T> {
     /// Visits so far that waited or had been asked for.
     clock: u64,
     asked: Asked,
+    along: Along,
     guesses: Guesses,
     /// What was waited for the last files that had not been foreseen.
     waits: Waits,
+    /// The same of those that came while nothing was under way for anybody.
+    waits_alone: Waits,
+    alone_ns: u64,
     trust: Trust,
     resting: Resting,
 }
@@ -187,8 +202,11 @@ impl<T: Tree> Walks<T> {
             budget_bytes,
             clock: 0,
             asked: Asked::within(VISITS),
+            along: Along::default(),
             guesses: Guesses::default(),
             waits: Waits::default(),
+            waits_alone: Waits::default(),
+            alone_ns: u64::MAX,
             trust: Trust::default(),
             resting: Resting::default(),
         }
@@ -210,6 +228,26 @@ impl<T: Tree> Walks<T> {
         self.asked.fetched(path);
     }
 
+    /// So much of a file has been read from the device with another beside which it lies.
+    pub fn went_along(&mut self, path: &Path, bytes: u64) {
+        if !self.asked.knows(path) {
+            self.along.went(path, bytes);
+            self.guesses.asked += 1;
+        }
+    }
+
+    /// Bytes of the files that went along and have not come.
+    #[must_use]
+    pub fn along_bytes(&self) -> u64 {
+        self.along.bytes()
+    }
+
+    /// Bytes that may go along with a file: 0 where nobody waits for an arm.
+    #[must_use]
+    pub fn reach_bytes(&self) -> u64 {
+        reach_bytes(self.guesses.typical_wait_ns)
+    }
+
     /// A program comes to a file. Returns what should be read before it comes to the next ones.
     pub fn visit(&mut self, visit: &Visit) -> Vec<Wanted> {
         for (path, extent) in &visit.left {
@@ -218,7 +256,10 @@ impl<T: Tree> Walks<T> {
                 walk.habits.read(*extent);
             }
         }
-        let came = self.asked.came(&visit.path);
+        let mut came = self.asked.came(&visit.path);
+        if self.along.came(&visit.path) && came == Came::Unasked {
+            came = Came::Soon { was_fetched: true };
+        }
         // What every process reads when it begins is cached, and no step of anybody.
         if visit.waited_ns > 0 || came != Came::Unasked {
             self.clock += 1;
@@ -243,7 +284,15 @@ impl<T: Tree> Walks<T> {
     fn waited(&mut self, waited_ns: u64) {
         self.guesses.unforeseen += 1;
         self.guesses.waited_ns += waited_ns;
-        self.guesses.typical_wait_ns = self.waits.typical_ns(waited_ns);
+        let typical_ns = self.waits.typical_ns(waited_ns);
+        // Behind what is read ahead a program waits longer than it would by itself, on a disk with an arm several times as long.
+        if self.asked.pending() == 0 && self.along.bytes() == 0 {
+            let alone_ns = self.waits_alone.typical_ns(waited_ns);
+            if self.waits_alone.count() >= ENOUGH_ALONE {
+                self.alone_ns = alone_ns;
+            }
+        }
+        self.guesses.typical_wait_ns = typical_ns.min(self.alone_ns);
     }
 
     fn follow(&mut self, visit: &Visit, is_unasked: bool) -> Vec<Wanted> {
@@ -344,6 +393,7 @@ impl<T: Tree> Walks<T> {
             met_at: self.clock,
             ahead: FIRST_AHEAD,
             asked: VecDeque::new(),
+            offered: VecDeque::new(),
         });
     }
 
@@ -358,13 +408,14 @@ impl<T: Tree> Walks<T> {
             walk.ahead *= 2;
         }
         // A program that has not waited lately, and for which nothing is under way, reads what is cached.
-        let needs = walk.waits & 0xff != 0 || self.asked.pending() > 0;
+        let is_under_way = self.asked.pending() > 0 || self.along.bytes() > 0;
+        let needs = walk.waits & 0xff != 0 || is_under_way;
         let cost_ns = FILE_NS + PAGE_NS * u64::from(walk.habits.mean_pages());
         let pays = self.guesses.typical_wait_ns >= cost_ns;
         if is_paused || self.resting.is_resting() || !needs || !pays {
             return Vec::new();
         }
-        let Walk { courses, habits, ahead, asked, .. } = walk;
+        let Walk { courses, habits, ahead, asked, offered, .. } = walk;
         let budget = self.budget_bytes / (u64::from(habits.mean_pages()) * PAGE_BYTES);
         let most = FILES_AHEAD.min(usize::try_from(budget).unwrap_or(FILES_AHEAD)).max(1);
         *ahead = (*ahead + FIRST_AHEAD).min(most);
@@ -372,7 +423,9 @@ impl<T: Tree> Walks<T> {
         let credit = (FIRST_ASKED + used + foreseen).saturating_sub(wrong);
         let course = &mut courses[leader];
         let bytes = (u64::from(habits.pages()) * PAGE_BYTES).min(self.budget_bytes);
+        let may_go_along = reach_bytes(self.guesses.typical_wait_ns) > 0;
         let (mut wanted, mut likely, mut known) = (Vec::new(), 0, 0);
+        let mut directories: Vec<Rc<Listing>> = Vec::new();
         // As many of those that are likely, among as many as have to be looked through.
         while likely < *ahead
             && known < LOOKED_THROUGH
@@ -387,13 +440,29 @@ impl<T: Tree> Walks<T> {
                     continue;
                 }
                 likely += 1;
+                let path = coming.path();
                 if !std::mem::replace(&mut coming.is_fetched, true)
-                    && self.asked.ask(&coming.path(), self.clock)
+                    && !self.along.has(&path)
+                    && self.asked.ask(&path, self.clock)
                 {
                     self.guesses.asked += 1;
-                    wanted.push(Wanted::File(coming.path(), bytes));
+                    wanted.push(Wanted::File(path, bytes));
+                    if may_go_along && !directories.iter().any(|one| Rc::ptr_eq(one, coming.directory())) {
+                        directories.push(Rc::clone(coming.directory()));
+                    }
                 }
             }
+        }
+        directories.retain(|directory| !offered.iter().any(|one| one == directory.path()));
+        for directory in directories {
+            if offered.len() >= OFFERED {
+                offered.pop_front();
+            }
+            offered.push_back(directory.path().to_owned());
+            let rest = course.rest_of(&directory).filter(|entry| habits.is_likely(&entry.name));
+            let files = rest.map(|entry| (entry.name.clone(), entry.inode)).collect();
+            // Before the files that are wanted, which take others along then.
+            wanted.insert(0, Wanted::Neighbours(directory.path().to_owned(), files, bytes));
         }
         for directory in course.directories(DIRECTORIES_AHEAD) {
             if !asked.contains(&directory) {

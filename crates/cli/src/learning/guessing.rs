@@ -2,12 +2,12 @@
 //! how it goes through files.
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use foretell_learn::{at_a_time, memory};
+use foretell_learn::{at_a_time, has_an_arm, memory};
 use foretell_pagecache::watch::{self, Watcher};
-use foretell_pagecache::{blocks_read, fetch_part};
-use foretell_walk::{AllGuesses, Extent, Found, Means, Piece, Place, Visit, Walker};
+use foretell_pagecache::{beginning_on_disk, blocks_read, fetch_part};
+use foretell_walk::{AllGuesses, Extent, Found, Means, OnDisk, Piece, Place, Visit, Walker};
 use serde::Serialize;
 
 /// One part of the memory that is free in so many may be read ahead of its use,
@@ -17,6 +17,9 @@ const MOST_BYTES: u64 = 16 << 20;
 /// Of the memory that is free so much may be filled with files that are read here and there: what is read beside them keeps
 /// its place, and so does what others have cached.
 const WHOLE_SHARE: u64 = 4;
+
+/// And so much, at most, with small files that lie beside others on a disk with an arm: it is read in 3 s.
+const MOST_ALONG_BYTES: u64 = 256 << 20;
 
 /// Guesses for a job that is watched.
 #[derive(Debug)]
@@ -28,8 +31,18 @@ impl Guessing {
         let free_bytes = memory::free_bytes().unwrap_or(0);
         let budget_bytes = (free_bytes / MEMORY_SHARE).min(MOST_BYTES);
         let whole_bytes = free_bytes / WHOLE_SHARE;
-        let walker =
-            Walker::start(Means { fetch, blocks_read, readers: at_a_time, budget_bytes, whole_bytes }).ok();
+        let means = Means {
+            fetch,
+            blocks_read,
+            readers: at_a_time,
+            has_arm: has_an_arm,
+            beginning,
+            fetch_together,
+            along_bytes: whole_bytes.min(MOST_ALONG_BYTES),
+            budget_bytes,
+            whole_bytes,
+        };
+        let walker = Walker::start(means).ok();
         if walker.is_some() {
             watcher.tell_visits();
         }
@@ -83,7 +96,19 @@ impl Guessed {
 }
 
 fn fetch(path: &Path, bytes: Range<u64>) -> Found {
-    match fetch_part(path, bytes) {
+    found(fetch_part(path, bytes))
+}
+
+fn fetch_together(files: &[(PathBuf, u64)]) -> Vec<Found> {
+    foretell_pagecache::fetch_together(files).into_iter().map(found).collect()
+}
+
+fn beginning(path: &Path, bytes: u64) -> Option<OnDisk> {
+    beginning_on_disk(path, bytes).map(|(device, bytes)| OnDisk { device, bytes })
+}
+
+fn found(had_to_be_read: Option<bool>) -> Found {
+    match had_to_be_read {
         Some(true) => Found::Absent,
         Some(false) => Found::Cached,
         None => Found::Nothing,
