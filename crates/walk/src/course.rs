@@ -170,7 +170,7 @@ impl Course {
                 continue;
             }
             let path = listing.path().join(&found.name);
-            let below = if self.bits >= LIKELY_BITS { listings.get(&path) } else { listings.known(&path) };
+            let below = if self.bits >= LIKELY_BITS { listings.ahead(&path) } else { listings.known(&path) };
             let Some(below) = below else { break };
             *next += 1;
             self.highest = self.highest.min(level);

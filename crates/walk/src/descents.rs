@@ -382,7 +382,8 @@ impl Descents {
         }
         match left.known {
             Known::Program if self.is_waiting() => {
-                self.typical_wait_ns = self.waits.typical_ns(left.waited_ns);
+                self.waits.add(left.waited_ns);
+                self.typical_wait_ns = self.waits.mean_ns();
                 if self.guesses.asked == 0 || self.first_wait_ns == 0 {
                     self.first_wait_ns = self.typical_wait_ns;
                 }

@@ -60,6 +60,20 @@ pub struct Entry {
 pub trait Tree {
     /// What is in a directory, as it is listed; `None` if it cannot be read, or has more entries than are followed.
     fn list(&mut self, directory: &Path) -> Option<Vec<Entry>>;
+
+    /// The same of one to which nobody has come yet: somebody has to wait for it.
+    fn list_ahead(&mut self, directory: &Path) -> Ahead {
+        Ahead::Now(self.list(directory))
+    }
+}
+
+/// What is in a directory to which nobody has come yet.
+#[derive(Debug)]
+pub enum Ahead {
+    /// That.
+    Now(Option<Vec<Entry>>),
+    /// It is to be told later ([`Walks::listed`](crate::Walks::listed)), when it is [wanted](crate::Wanted::Listing).
+    Later,
 }
 
 /// The directories of this machine on disks that were mounted when it was made: what a job mounts itself it will
@@ -338,9 +352,14 @@ impl Listing {
 pub(crate) struct Listings<T> {
     tree: T,
     kept: VecDeque<Rc<Listing>>,
+    /// Directories of which it will be told what is in them, and of these the ones for which nobody has been asked.
+    later: VecDeque<PathBuf>,
+    wanted: Vec<PathBuf>,
     tokens: u32,
 }
 
+/// Directories of which it will be told what is in them; of more the oldest may be wanted again.
+const LATER: usize = 64;
 /// Tokens there are in the beginning, and at most.
 const TOKENS: u32 = 64;
 /// Entries that cost as much as a directory: to read and order so many takes a tenth of a millisecond.
@@ -348,7 +367,7 @@ const ENTRIES_A_TOKEN: usize = 256;
 
 impl<T: Tree> Listings<T> {
     pub(crate) fn new(tree: T) -> Listings<T> {
-        Listings { tree, kept: VecDeque::new(), tokens: TOKENS }
+        Listings { tree, kept: VecDeque::new(), later: VecDeque::new(), wanted: Vec::new(), tokens: TOKENS }
     }
 
     /// More tokens.
@@ -367,8 +386,45 @@ impl<T: Tree> Listings<T> {
             return Some(known);
         }
         self.tokens = self.tokens.checked_sub(1)?;
-        // One that cannot be read is as good as empty, and need not be asked for again.
-        let entries = self.tree.list(directory).unwrap_or_default();
+        let entries = self.tree.list(directory);
+        Some(self.keep(directory, entries))
+    }
+
+    /// What is in a directory to which nobody has come yet. If that is not known it may be wanted, and be known later.
+    pub(crate) fn ahead(&mut self, directory: &Path) -> Option<Rc<Listing>> {
+        if let Some(known) = self.known(directory) {
+            return Some(known);
+        }
+        if self.later.iter().any(|later| later == directory) {
+            return None;
+        }
+        self.tokens = self.tokens.checked_sub(1)?;
+        match self.tree.list_ahead(directory) {
+            Ahead::Now(entries) => Some(self.keep(directory, entries)),
+            Ahead::Later => {
+                if self.later.len() >= LATER {
+                    self.later.pop_front();
+                }
+                self.later.push_back(directory.to_owned());
+                self.wanted.push(directory.to_owned());
+                None
+            }
+        }
+    }
+
+    /// Directories that have come to be wanted.
+    pub(crate) fn take_wanted(&mut self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.wanted)
+    }
+
+    /// What is in a directory that was wanted. One that cannot be read is as good as empty, and need not be asked for again.
+    pub(crate) fn keep(&mut self, directory: &Path, entries: Option<Vec<Entry>>) -> Rc<Listing> {
+        self.later.retain(|later| later != directory);
+        // The program may have come there meanwhile.
+        if let Some(known) = self.known(directory) {
+            return known;
+        }
+        let entries = entries.unwrap_or_default();
         self.tokens = self.tokens.saturating_sub((entries.len() / ENTRIES_A_TOKEN) as u32);
         let listing = Rc::new(Listing::new(directory.to_owned(), entries));
         self.kept.push_back(Rc::clone(&listing));
@@ -376,7 +432,7 @@ impl<T: Tree> Listings<T> {
         while self.kept.len() > KEPT || (self.kept.len() > 1 && entries(&self.kept) > KEPT_ENTRIES) {
             self.kept.pop_front();
         }
-        Some(listing)
+        listing
     }
 }
 

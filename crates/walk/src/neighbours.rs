@@ -161,8 +161,8 @@ impl Neighbours {
 #[derive(Debug, Default)]
 pub(crate) struct Along {
     hasher: RandomState,
-    /// How many bytes of each were fetched, by a hash of the path.
-    pending: HashMap<u64, u64>,
+    /// How many bytes of each were fetched, and whether that is over, by a hash of the path.
+    pending: HashMap<u64, (u64, bool)>,
     /// The same, the oldest first, with those that have come since.
     order: VecDeque<u64>,
     bytes: u64,
@@ -172,7 +172,7 @@ impl Along {
     /// So much of a file went along.
     pub(crate) fn went(&mut self, path: &Path, bytes: u64) {
         let hash = self.hasher.hash_one(path);
-        if let Some(before) = self.pending.insert(hash, bytes) {
+        if let Some((before, _)) = self.pending.insert(hash, (bytes, false)) {
             self.bytes -= before;
         } else {
             self.order.push_back(hash);
@@ -180,15 +180,22 @@ impl Along {
         self.bytes += bytes;
         while self.order.len() > KNOWN {
             let oldest = self.order.pop_front().and_then(|hash| self.pending.remove(&hash));
-            self.bytes -= oldest.unwrap_or(0);
+            self.bytes -= oldest.map_or(0, |(bytes, _)| bytes);
         }
     }
 
-    /// The program comes to a file. Returns whether it went along.
-    pub(crate) fn came(&mut self, path: &Path) -> bool {
-        let came = self.pending.remove(&self.hasher.hash_one(path));
-        self.bytes -= came.unwrap_or(0);
-        came.is_some()
+    /// A file that went along has been read from the device.
+    pub(crate) fn fetched(&mut self, path: &Path) {
+        if let Some((_, was_fetched)) = self.pending.get_mut(&self.hasher.hash_one(path)) {
+            *was_fetched = true;
+        }
+    }
+
+    /// The program comes to a file. If it went along, whether it had been read by then.
+    pub(crate) fn came(&mut self, path: &Path) -> Option<bool> {
+        let (bytes, was_fetched) = self.pending.remove(&self.hasher.hash_one(path))?;
+        self.bytes -= bytes;
+        Some(was_fetched)
     }
 
     /// Whether a file went along and has not come.
@@ -273,9 +280,13 @@ mod tests {
         }
         assert_eq!(along.bytes(), 2 * KNOWN as u64);
         assert!(!along.has(Path::new("/0")) && along.has(Path::new("/10")));
-        assert!(along.came(Path::new("/10")) && !along.came(Path::new("/10")));
+        along.fetched(Path::new("/12"));
+        assert_eq!(
+            ["/10", "/10", "/12"].map(|path| along.came(Path::new(path))),
+            [Some(false), None, Some(true)]
+        );
         along.went(Path::new("/11"), 1);
-        assert_eq!(along.bytes(), 2 * KNOWN as u64 - 3);
+        assert_eq!(along.bytes(), 2 * KNOWN as u64 - 5);
     }
 
     #[test]

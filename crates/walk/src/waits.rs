@@ -2,27 +2,44 @@
 
 use std::collections::VecDeque;
 
-/// Waits that are kept, and of these the longest ones that do not count: one in so many. One that is much longer than all
-/// others tells little.
+/// Waits that are kept.
 const KEPT: usize = 64;
+/// Of these the longest ones that do not count: one in so many. One that is much longer than all others tells little.
 const LONGEST: usize = 8;
+/// One in so many is shorter than what is waited at least.
+const SHORTER: usize = 4;
 
 /// The last waits.
 #[derive(Debug, Default)]
 pub(crate) struct Waits(VecDeque<u64>);
 
 impl Waits {
-    /// One more; returns the mean of the last ones less the longest eighth, nanoseconds.
-    pub(crate) fn typical_ns(&mut self, waited_ns: u64) -> u64 {
+    /// One more, nanoseconds.
+    pub(crate) fn add(&mut self, waited_ns: u64) {
         self.0.push_back(waited_ns);
         if self.0.len() > KEPT {
             self.0.pop_front();
         }
+    }
+
+    fn sorted(&self) -> Vec<u64> {
         let mut sorted: Vec<u64> = self.0.iter().copied().collect();
         sorted.sort_unstable();
+        sorted
+    }
+
+    /// The mean of the last ones less the longest eighth, nanoseconds.
+    pub(crate) fn mean_ns(&self) -> u64 {
+        let mut sorted = self.sorted();
         sorted.truncate((sorted.len() - sorted.len().div_ceil(LONGEST)).max(1));
         let sum = sorted.iter().fold(0_u64, |sum, wait_ns| sum.saturating_add(*wait_ns));
-        sum / sorted.len() as u64
+        sum / sorted.len().max(1) as u64
+    }
+
+    /// What a quarter of the last ones does not exceed, nanoseconds. A program waits longer than it would by itself behind what is
+    /// read ahead, and for the first file of a directory as long as it takes to list that: these are among the others.
+    pub(crate) fn least_ns(&self) -> u64 {
+        self.sorted().get(self.count().saturating_sub(1) / SHORTER).copied().unwrap_or(0)
     }
 
     /// How many are kept.
@@ -31,18 +48,56 @@ impl Waits {
     }
 }
 
+/// Waits while nothing was under way that tell what a program would wait by itself.
+const ENOUGH_ALONE: usize = 3;
+
+/// What a program waits for a file by itself, from what it waited for those that nobody had read ahead.
+#[derive(Debug, Default)]
+pub(crate) struct ByItself {
+    all: Waits,
+    /// Those while nothing was under way for anybody.
+    alone: Waits,
+}
+
+/// A wait, nanoseconds, and whether nothing was under way.
+pub(crate) type Wait = (u64, bool);
+
+impl ByItself {
+    pub(crate) fn add(&mut self, (waited_ns, is_alone): Wait) {
+        self.all.add(waited_ns);
+        if is_alone {
+            self.alone.add(waited_ns);
+        }
+    }
+
+    /// So long, nanoseconds. Behind what is read ahead a program waits longer than it would by itself, on a disk with an arm several
+    /// times as long.
+    pub(crate) fn typical_ns(&self) -> u64 {
+        let is_known = self.alone.count() >= ENOUGH_ALONE;
+        self.all.least_ns().min(if is_known { self.alone.least_ns() } else { u64::MAX })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn of(waits_ns: impl IntoIterator<Item = u64>) -> Waits {
+        let mut waits = Waits::default();
+        waits_ns.into_iter().for_each(|wait_ns| waits.add(wait_ns));
+        waits
+    }
+
     #[test]
     fn the_longest_do_not_count() {
-        let mut waits = Waits::default();
-        assert_eq!(waits.typical_ns(7), 7);
-        assert_eq!(waits.typical_ns(u64::MAX), 7);
-        for _ in 0..2 * KEPT {
-            waits.typical_ns(3);
-        }
-        assert_eq!((waits.typical_ns(3), waits.0.len()), (3, KEPT));
+        assert_eq!([of([]), of([7]), of([7, u64::MAX])].map(|waits| waits.mean_ns()), [0, 7, 7]);
+        let waits = of([u64::MAX; KEPT].into_iter().chain([3; KEPT]));
+        assert_eq!((waits.mean_ns(), waits.count()), (3, KEPT));
+    }
+
+    #[test]
+    fn three_of_four_may_be_longer() {
+        let least = |waits: &[u64]| of(waits.iter().copied()).least_ns();
+        assert_eq!([&[][..], &[7], &[9, 7, 8, 9], &[9, 7, 8, 9, 9]].map(least), [0, 7, 7, 8]);
     }
 }

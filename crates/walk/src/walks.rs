@@ -12,11 +12,11 @@ use serde::Serialize;
 use crate::asked::{Asked, Came};
 use crate::course::{Course, Step, WINDOW};
 use crate::habits::{Extent, Habits};
-use crate::listing::{Listing, Listings, Order, Tree};
+use crate::listing::{Entry, Listing, Listings, Order, Tree};
 use crate::neighbours::{Along, reach_bytes};
 use crate::resting::Resting;
 use crate::trust::Trust;
-use crate::waits::Waits;
+use crate::waits::{ByItself, Wait};
 
 /// Evidence from which on files are fetched: one in 1,500 that it is chance, as up to 44 courses are tried at a time.
 const ENOUGH_BITS: f64 = 16.0;
@@ -47,8 +47,6 @@ const OFFERED: usize = 64;
 const RECENT: usize = 32;
 /// Of 32 visits so many waited: what comes is not cached, even if it was by the time that it was looked at.
 const WAITS: u32 = 4;
-/// Waits while nothing was under way that tell what the program would wait by itself.
-const ENOUGH_ALONE: usize = 3;
 /// What it costs to read a file ahead, and a page of it, nanoseconds: a processor is busy with what the program's own reads would
 /// do as well, and its neighbours' caches are cold. On a disk that gives 1 GB/s jobs that read files of a MiB took a quarter
 /// longer, where they had waited 0.2 ms a file.
@@ -80,8 +78,8 @@ pub enum Wanted {
     /// If the disk has an arm: where the beginnings of these files of a directory lie, so many bytes of each or what there is of
     /// them, by name and number of the inode. The program will come to them, and they may go along with others.
     Neighbours(PathBuf, Vec<(OsString, u64)>, u64),
-    /// The names in a directory.
-    Directory(PathBuf),
+    /// What is in a directory to which the program comes soon, to be told ([`Walks::listed`]).
+    Listing(PathBuf),
     /// The same, to be told what they are.
     Contents(Arc<Path>, Look),
 }
@@ -111,8 +109,8 @@ pub struct Guesses {
     pub unforeseen: u64,
     /// and how long, nanoseconds.
     pub waited_ns: u64,
-    /// The mean of the last of these waits less the longest eighth, nanoseconds: one that is much longer than all others tells
-    /// little. Or the same of those that came while nothing was read ahead, if that is less.
+    /// What a quarter of the last of these waits in trees does not exceed, nanoseconds, or the same of those that came while nothing
+    /// was read ahead, if that is less.
     pub typical_wait_ns: u64,
     /// Visits that were foreseen when nothing was asked for.
     pub foreseen: u64,
@@ -137,11 +135,12 @@ struct Walk {
     recent: VecDeque<PathBuf>,
     /// A bit for each of the last visits: it waited.
     waits: u32,
+    /// What was waited for files that had not been asked for, until it is believed: what a process loads when it begins, perhaps
+    /// from another disk, tells nothing of a tree. Of more than [`RECENT`] the first ones.
+    waited: Vec<Wait>,
     /// When it was met the last time.
     met_at: u64,
     ahead: usize,
-    /// Directories that were asked for.
-    asked: VecDeque<PathBuf>,
     /// Directories whose files have been offered to go along.
     offered: VecDeque<PathBuf>,
 }
@@ -184,11 +183,7 @@ pub struct Walks<T> {
     asked: Asked,
     along: Along,
     guesses: Guesses,
-    /// What was waited for the last files that had not been foreseen.
-    waits: Waits,
-    /// The same of those that came while nothing was under way for anybody.
-    waits_alone: Waits,
-    alone_ns: u64,
+    waits: ByItself,
     trust: Trust,
     resting: Resting,
 }
@@ -204,9 +199,7 @@ impl<T: Tree> Walks<T> {
             asked: Asked::within(VISITS),
             along: Along::default(),
             guesses: Guesses::default(),
-            waits: Waits::default(),
-            waits_alone: Waits::default(),
-            alone_ns: u64::MAX,
+            waits: ByItself::default(),
             trust: Trust::default(),
             resting: Resting::default(),
         }
@@ -223,9 +216,22 @@ impl<T: Tree> Walks<T> {
         self.resting.looked_at(files, absent);
     }
 
-    /// A file that was wanted has been read from the device.
+    /// A file that was wanted or went along has been read from the device, before the program came to it.
     pub fn fetched(&mut self, path: &Path) {
         self.asked.fetched(path);
+        self.along.fetched(path);
+    }
+
+    /// What is in a directory that was wanted, as [`Tree::list`] tells it. Returns what should be read now.
+    pub fn listed(&mut self, directory: &Path, entries: Option<Vec<Entry>>) -> Vec<Wanted> {
+        self.listings.keep(directory, entries);
+        let wanted: Vec<_> = (0..self.walks.len()).flat_map(|at| self.wanted(at)).collect();
+        self.with_listings(wanted)
+    }
+
+    /// What is wanted, behind the directories without which it is not known what comes.
+    fn with_listings(&mut self, wanted: Vec<Wanted>) -> Vec<Wanted> {
+        self.listings.take_wanted().into_iter().map(Wanted::Listing).chain(wanted).collect()
     }
 
     /// So much of a file has been read from the device with another beside which it lies.
@@ -257,8 +263,8 @@ impl<T: Tree> Walks<T> {
             }
         }
         let mut came = self.asked.came(&visit.path);
-        if self.along.came(&visit.path) && came == Came::Unasked {
-            came = Came::Soon { was_fetched: true };
+        if let Some(was_fetched) = self.along.came(&visit.path).filter(|_| came == Came::Unasked) {
+            came = Came::Soon { was_fetched };
         }
         // What every process reads when it begins is cached, and no step of anybody.
         if visit.waited_ns > 0 || came != Came::Unasked {
@@ -274,31 +280,20 @@ impl<T: Tree> Walks<T> {
             Came::Late => {
                 (self.guesses.used, self.guesses.wrong) = (self.guesses.used + 1, self.guesses.wrong - 1)
             }
-            Came::Unasked if visit.waited_ns > 0 => self.waited(visit.waited_ns),
-            Came::Unasked => {}
-        }
-        self.follow(visit, came == Came::Unasked)
-    }
-
-    /// A program waited so long for a file that had not been asked for.
-    fn waited(&mut self, waited_ns: u64) {
-        self.guesses.unforeseen += 1;
-        self.guesses.waited_ns += waited_ns;
-        let typical_ns = self.waits.typical_ns(waited_ns);
-        // Behind what is read ahead a program waits longer than it would by itself, on a disk with an arm several times as long.
-        if self.asked.pending() == 0 && self.along.bytes() == 0 {
-            let alone_ns = self.waits_alone.typical_ns(waited_ns);
-            if self.waits_alone.count() >= ENOUGH_ALONE {
-                self.alone_ns = alone_ns;
+            Came::Unasked => {
+                self.guesses.unforeseen += u64::from(visit.waited_ns > 0);
+                self.guesses.waited_ns += visit.waited_ns;
             }
         }
-        self.guesses.typical_wait_ns = typical_ns.min(self.alone_ns);
+        let wanted = self.follow(visit, came == Came::Unasked);
+        self.with_listings(wanted)
     }
 
     fn follow(&mut self, visit: &Visit, is_unasked: bool) -> Vec<Wanted> {
         let (Some(directory), Some(name)) = (visit.path.parent(), visit.path.file_name()) else {
             return Vec::new();
         };
+        let wait = (visit.waited_ns, self.asked.pending() == 0 && self.along.bytes() == 0);
         // What every process reads when it begins.
         if self.walks.iter().any(|walk| walk.courses.iter().any(|course| course.is_at(directory, name))) {
             return Vec::new();
@@ -306,12 +301,18 @@ impl<T: Tree> Walks<T> {
         let Some((at, is_next)) = self.step(directory, name).or_else(|| self.skip(directory, name)) else {
             // Who does not wait needs no help, and is no reason to forget another: a process for each file reads its libraries.
             if visit.waited_ns > 0 {
-                self.begin(directory, name);
+                let waited = if is_unasked { vec![wait] } else { Vec::new() };
+                self.begin(directory, name, waited);
             }
             return Vec::new();
         };
         let walk = &mut self.walks[at];
+        if is_unasked && visit.waited_ns > 0 && walk.waited.len() < RECENT {
+            walk.waited.push(wait);
+        }
         if walk.bits() >= ENOUGH_BITS {
+            walk.waited.drain(..).for_each(|wait| self.waits.add(wait));
+            self.guesses.typical_wait_ns = self.waits.typical_ns();
             self.listings.earn(DIRECTORIES_A_VISIT);
             self.guesses.foreseen += u64::from(is_unasked && is_next);
         }
@@ -363,7 +364,7 @@ impl<T: Tree> Walks<T> {
     }
 
     /// A new walk begins at this file, in place of the one that matters least.
-    fn begin(&mut self, directory: &Path, name: &OsStr) {
+    fn begin(&mut self, directory: &Path, name: &OsStr, waited: Vec<Wait>) {
         let Some(listing) = self.listings.get(directory) else { return };
         // Threads that share a tree go through it in one way, each somewhere else.
         let alike = self.walks.iter().find_map(|walk| {
@@ -390,9 +391,9 @@ impl<T: Tree> Walks<T> {
             habits,
             recent: VecDeque::from([directory.join(name)]),
             waits: 0,
+            waited,
             met_at: self.clock,
             ahead: FIRST_AHEAD,
-            asked: VecDeque::new(),
             offered: VecDeque::new(),
         });
     }
@@ -415,7 +416,7 @@ impl<T: Tree> Walks<T> {
         if is_paused || self.resting.is_resting() || !needs || !pays {
             return Vec::new();
         }
-        let Walk { courses, habits, ahead, asked, offered, .. } = walk;
+        let Walk { courses, habits, ahead, offered, .. } = walk;
         let budget = self.budget_bytes / (u64::from(habits.mean_pages()) * PAGE_BYTES);
         let most = FILES_AHEAD.min(usize::try_from(budget).unwrap_or(FILES_AHEAD)).max(1);
         *ahead = (*ahead + FIRST_AHEAD).min(most);
@@ -465,13 +466,7 @@ impl<T: Tree> Walks<T> {
             wanted.insert(0, Wanted::Neighbours(directory.path().to_owned(), files, bytes));
         }
         for directory in course.directories(DIRECTORIES_AHEAD) {
-            if !asked.contains(&directory) {
-                if asked.len() >= 2 * DIRECTORIES_AHEAD {
-                    asked.pop_front();
-                }
-                asked.push_back(directory.clone());
-                wanted.push(Wanted::Directory(directory));
-            }
+            self.listings.ahead(&directory);
         }
         wanted
     }

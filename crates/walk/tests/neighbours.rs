@@ -98,6 +98,17 @@ fn waiting_behind_our_reads_is_no_measure_of_what_was_saved() {
     assert!(guesses.used > 300 && guesses.typical_wait_ns == ARM_NS, "{guesses:?}");
 }
 
+#[test]
+fn what_a_process_loads_from_another_disk_tells_nothing_of_a_tree() {
+    let mut walks = Walks::new(One, 64 << 20);
+    let library = |n: u64| PathBuf::from(format!("/lib/{}.so", n * 37 % 101));
+    (0..20).for_each(|n| drop(walks.visit(&visit(library(n), ARM_NS / 50))));
+    let mail = |n| Path::new("/mail").join(name(n));
+    let offers = (0..8).flat_map(|n| walks.visit(&visit(mail(n), ARM_NS)));
+    let offered = offers.filter(|wanted| matches!(wanted, Wanted::Neighbours(..))).count();
+    assert_eq!((offered, walks.guesses().typical_wait_ns), (1, ARM_NS));
+}
+
 /// What was read together, and alone.
 static RUNS: Mutex<Vec<Vec<PathBuf>>> = Mutex::new(Vec::new());
 

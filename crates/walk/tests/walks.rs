@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use foretell_walk::{Entry, Extent, Kind, Tree, Visit, Walks, Wanted};
+use foretell_walk::{Ahead, Entry, Extent, Kind, Tree, Visit, Walks, Wanted};
 use proptest::{collection, prop_assert, proptest};
 
 /// A tree in memory. Names are listed in an order of their own, and inodes are numbered in another.
@@ -13,12 +13,18 @@ struct Made {
     directories: BTreeMap<PathBuf, Vec<Entry>>,
     /// How often a directory was listed.
     listed: usize,
+    /// What is in directories to which nobody has come is told after the next visit.
+    is_late: bool,
 }
 
 impl Tree for &mut Made {
     fn list(&mut self, directory: &Path) -> Option<Vec<Entry>> {
         self.listed += 1;
         self.directories.get(directory).cloned()
+    }
+
+    fn list_ahead(&mut self, directory: &Path) -> Ahead {
+        if self.is_late { Ahead::Later } else { Ahead::Now(self.list(directory)) }
     }
 }
 
@@ -100,15 +106,23 @@ fn follow(made: &Made, job: &[PathBuf], extent: Extent) -> Outcome {
     let mut tree = Made { listed: 0, ..made.clone() };
     let mut walks = Walks::new(&mut tree, 64 << 20);
     let (mut wanted, mut foreseen, mut left) = (HashSet::new(), 0, None);
+    let mut to_list: Vec<PathBuf> = Vec::new();
     for path in job {
         let is_foreseen = wanted.contains(path);
         foreseen += usize::from(is_foreseen);
-        let found = walks.visit(&visit(path, WAIT_NS * u64::from(!is_foreseen), left, extent));
+        let mut found = walks.visit(&visit(path, WAIT_NS * u64::from(!is_foreseen), left, extent));
         left = Some(path);
+        for directory in std::mem::take(&mut to_list) {
+            found.extend(walks.listed(&directory, made.directories.get(&directory).cloned()));
+        }
         for new in found {
-            if let Wanted::File(path, bytes) = new {
-                assert!(bytes <= 64 << 20);
-                wanted.insert(path);
+            match new {
+                Wanted::File(path, bytes) => {
+                    assert!(bytes <= 64 << 20);
+                    wanted.insert(path);
+                }
+                Wanted::Listing(directory) => to_list.push(directory),
+                _ => {}
             }
         }
         walks.looked_at(1, 1);
@@ -153,11 +167,13 @@ fn by_number(entries: &mut [Entry]) {
 #[test]
 fn whoever_goes_through_a_tree_is_foreseen_in_each_order() {
     for shape in [([60, 7], 8), ([3, 3], 400), ([400, 1], 2), ([1, 1], 1000)] {
-        let made = Made::of(shape.0, shape.1);
+        let mut made = Made::of(shape.0, shape.1);
         for files_first in [false, true] {
-            for (name, by) in ORDERS {
+            for ((name, by), is_late) in ORDERS.into_iter().flat_map(|order| [(order, false), (order, true)])
+            {
+                made.is_late = is_late;
                 let outcome = follow(&made, &made.walk(Path::new("/data"), files_first, &by), WHOLE);
-                assert!(outcome.foreseen > 0.93, "{shape:?} by {name}: {}", outcome.foreseen);
+                assert!(outcome.foreseen > 0.93, "{shape:?} by {name}, {is_late}: {}", outcome.foreseen);
                 assert_eq!(outcome.wrong, 0, "{shape:?} by {name}");
             }
         }
