@@ -2,8 +2,8 @@
 //!
 //! Blocks come in the order of the policy, and go out in requests, which are made up in [`lanes`].
 //!
-//! A thread takes one request, asks the kernel for it with `readahead(2)`, in as many calls as the kernel's window
-//! makes necessary, and waits for the last byte of each. Threads are started when there is work that all the others are
+//! A thread takes one request, or a train of them, asks the kernel for it with `readahead(2)`, in as many calls as the
+//! kernel's window makes necessary, and waits for the last byte of each. Threads are started when there is work that all the others are
 //! too busy for. They have the lowest best-effort priority of I/O, for the schedulers that honour it.
 //!
 //! A request to a disk with an arm may hold *gaps*: blocks that nobody wants, read because the disk passes over them
@@ -76,10 +76,8 @@ pub(crate) struct Request {
     /// What is wanted, in the order of the file: one run at least. Between two there is a gap.
     pub(crate) runs: Vec<Run>,
     file: Arc<File>,
-    disk: Arc<Disk>,
     /// Bytes of each block but the last.
     block_bytes: u64,
-    ticket: Ticket,
 }
 
 impl Request {
@@ -90,6 +88,22 @@ impl Request {
 
     fn gaps(&self) -> impl Iterator<Item = (&Run, &Run)> {
         self.runs.iter().zip(self.runs.iter().skip(1))
+    }
+}
+
+/// Requests that are asked for at once: one, or on a disk with an arm several of files that lie one behind the other. It
+/// moves once for them if nobody else's requests come between.
+#[derive(Debug)]
+pub(crate) struct Train {
+    requests: Vec<Request>,
+    disk: Arc<Disk>,
+    ticket: Ticket,
+}
+
+impl Train {
+    /// Blocks that are wanted.
+    fn wanted(&self) -> usize {
+        self.requests.iter().map(Request::wanted).sum()
     }
 }
 
@@ -231,35 +245,53 @@ impl Fetching {
 
     fn work(self: &Arc<Self>) {
         lower_priority();
-        while let Some(request) = self.next() {
-            let asked = self.plan(&request);
-            let there: Vec<u64> = read(&*self.cache, &request, &asked.spans);
-            let is_whole = asked.spans.iter().zip(&there).all(|(span, &there)| there == span.end);
+        while let Some(train) = self.next() {
+            let asked: Vec<Asked> = train.requests.iter().map(|request| self.plan(request)).collect();
+            let window_bytes = train.disk.window_bytes();
+            let started = train.requests.iter().zip(&asked).map(|(request, asked)| {
+                asked.spans.iter().map(|span| start(&*self.cache, request, span, window_bytes)).collect()
+            });
+            let started: Vec<Vec<usize>> = started.collect();
+            let there =
+                train.requests.iter().zip(asked.iter().zip(started)).map(|(request, (asked, started))| {
+                    let spans = asked.spans.iter().zip(started);
+                    spans
+                        .map(|(span, parts)| wait(&*self.cache, request, span, window_bytes, parts))
+                        .collect()
+                });
+            let there: Vec<Vec<u64>> = there.collect();
+            let is_whole = |(asked, there): (&Asked, &Vec<u64>)| {
+                asked.spans.iter().zip(there).all(|(span, &there)| there == span.end)
+            };
             // What was read in several pieces says little of how the disk does with one.
-            let counts = is_whole && asked.spans.len() == 1;
-            let access_ns = request.disk.end(self.now_ns(), request.ticket, counts);
-            for (first, second) in request.gaps().filter(|(first, _)| asked.is_read_behind(first)) {
-                // What stays is found when the outcome is taken in.
-                let _ = self.cache.drop_range(&request.file, first.end(), second.offset - first.end());
+            let counts =
+                asked.iter().all(|asked| asked.spans.len() == 1) && asked.iter().zip(&there).all(is_whole);
+            let access_ns = train.disk.end(self.now_ns(), train.ticket, counts);
+            let access_ns = access_ns / (train.wanted() as u64).max(1);
+            for ((request, asked), there) in train.requests.into_iter().zip(asked).zip(there) {
+                self.end(&request, asked, &there, access_ns);
             }
-            let runs = request.runs.iter().map(|run| {
-                let at = asked.spans.partition_point(|span| span.end <= run.offset);
-                let bytes = there.get(at).map_or(0, |there| there.saturating_sub(run.offset)).min(run.length);
-                let whole = u32::try_from(run.blocks.len()).unwrap_or(u32::MAX);
-                let blocks = match bytes {
-                    bytes if bytes == run.length => whole,
-                    bytes => u32::try_from(bytes / request.block_bytes.max(1)).unwrap_or(0).min(whole),
-                };
-                (run.blocks.clone(), blocks)
-            });
-            (self.post)(Fetched {
-                serial: request.serial,
-                id: request.id,
-                runs: runs.collect(),
-                gaps: asked.gaps,
-                access_ns: access_ns / (request.wanted() as u64).max(1),
-            });
         }
+    }
+
+    /// Tells what became of a request: up to where each of its spans is there.
+    fn end(&self, request: &Request, asked: Asked, there: &[u64], access_ns: u64) {
+        for (first, second) in request.gaps().filter(|(first, _)| asked.is_read_behind(first)) {
+            // What stays is found when the outcome is taken in.
+            let _ = self.cache.drop_range(&request.file, first.end(), second.offset - first.end());
+        }
+        let runs = request.runs.iter().map(|run| {
+            let at = asked.spans.partition_point(|span| span.end <= run.offset);
+            let bytes = there.get(at).map_or(0, |there| there.saturating_sub(run.offset)).min(run.length);
+            let whole = u32::try_from(run.blocks.len()).unwrap_or(u32::MAX);
+            let blocks = match bytes {
+                bytes if bytes == run.length => whole,
+                bytes => u32::try_from(bytes / request.block_bytes.max(1)).unwrap_or(0).min(whole),
+            };
+            (run.blocks.clone(), blocks)
+        });
+        let (serial, id, runs) = (request.serial, request.id, runs.collect());
+        (self.post)(Fetched { serial, id, runs, gaps: asked.gaps, access_ns });
     }
 
     /// What is read for a request: all of it at once, but for gaps of which something is cached.
@@ -285,14 +317,14 @@ impl Fetching {
         asked
     }
 
-    /// The next request; waits until there is one. `None` when there will be no more.
-    fn next(self: &Arc<Self>) -> Option<Request> {
+    /// The next requests; waits until there is one. `None` when there will be no more.
+    fn next(self: &Arc<Self>) -> Option<Train> {
         let mut state = self.state();
         loop {
             if state.closed {
                 return None;
             }
-            if let Some(request) = state.lanes.take(self.now_ns()) {
+            if let Some(train) = state.lanes.take(self.now_ns()) {
                 if state.lanes.has_more() {
                     if state.idle > 0 {
                         self.changed.notify_one();
@@ -301,7 +333,7 @@ impl Fetching {
                         let _ = self.spawn(&mut state);
                     }
                 }
-                return Some(request);
+                return Some(train);
             }
             state.idle += 1;
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -328,30 +360,27 @@ impl Asked {
     }
 }
 
-/// Reads spans of a request's file into the cache; returns up to where each is there.
-fn read(cache: &dyn PageCache, request: &Request, spans: &[Range<u64>]) -> Vec<u64> {
-    let file = &request.file;
-    let window_bytes = request.disk.window_bytes();
-    let parts = |span: &Range<u64>| {
-        let end = span.end;
-        let starts = std::iter::successors(Some(span.start), move |at| Some(at + window_bytes));
-        starts.take_while(move |&at| at < end).map(move |at| at..end.min(at + window_bytes))
-    };
-    let mut asked = Vec::with_capacity(spans.len());
-    for span in spans {
-        let started = parts(span)
-            .take_while(|part| cache.start_read(file, part.start, part.end - part.start).is_ok())
-            .count();
-        asked.push(started);
-    }
-    let awaited = spans.iter().zip(asked).map(|(span, started)| {
-        let there = parts(span)
-            .take(started)
-            .take_while(|part| cache.await_page(file, part.end - 1).unwrap_or(false))
-            .last();
-        there.map_or(span.start, |part| part.end)
-    });
-    awaited.collect()
+/// The pieces of a span that one `readahead(2)` reads.
+fn parts(span: &Range<u64>, window_bytes: u64) -> impl Iterator<Item = Range<u64>> {
+    let end = span.end;
+    let starts = std::iter::successors(Some(span.start), move |at| Some(at + window_bytes));
+    starts.take_while(move |&at| at < end).map(move |at| at..end.min(at + window_bytes))
+}
+
+/// Begins to read a span of a request's file into the cache; returns how many pieces were begun.
+fn start(cache: &dyn PageCache, request: &Request, span: &Range<u64>, window_bytes: u64) -> usize {
+    parts(span, window_bytes)
+        .take_while(|part| cache.start_read(&request.file, part.start, part.end - part.start).is_ok())
+        .count()
+}
+
+/// Waits for the pieces of a span that were begun; returns up to where it is there.
+fn wait(cache: &dyn PageCache, request: &Request, span: &Range<u64>, window_bytes: u64, begun: usize) -> u64 {
+    parts(span, window_bytes)
+        .take(begun)
+        .take_while(|part| cache.await_page(&request.file, part.end - 1).unwrap_or(false))
+        .last()
+        .map_or(span.start, |part| part.end)
 }
 
 /// Gives the calling thread the lowest best-effort priority of I/O. What a scheduler makes of it is its own affair.

@@ -10,6 +10,9 @@
 //!   block that has seen two sweeps begin goes before all others: nothing waits for ever. Where what lies between two
 //!   blocks is read in less time than the arm takes to move, both belong to one request, and the gap with them.
 //!
+//! Small files that lie one behind the other and wait here are asked for at once, as a [`Train`] of requests, up to the
+//! largest request: one after the other, the program's own reads would come between them, and the arm move there and back.
+//!
 //! Each device has a lane of its own, with as many requests under way as it serves in a short time. A device that has
 //! enough to do is passed over, so no thread ever waits for room in one while another device has work. The same holds
 //! for the blocks: a lane that is full keeps those of its own device out.
@@ -17,7 +20,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Fetch, PREFETCH_QUEUE_BLOCKS, Request, Run};
+use super::{Fetch, PREFETCH_QUEUE_BLOCKS, Request, Run, Train};
 use crate::disk::{Disk, Room};
 
 /// Requests of one sweep at most.
@@ -27,6 +30,8 @@ const SWEEPS: u64 = 2;
 /// What a request may skip on the disk and is near the one before: whether the arm moves for it depends on what others read there.
 /// In a sweep over small files half of those that skipped a few KiB took 8 ms, half of them 0.1.
 const NEAR_BYTES: u64 = 256 << 10;
+/// Requests of a train at most: half of what a device queues as a rule.
+const TRAIN_REQUESTS: usize = 64;
 /// Lanes of devices for which nothing waits that are kept: their place on the disk is worth remembering.
 const IDLE_LANES: usize = 64;
 
@@ -116,14 +121,49 @@ impl Lane {
         if goes { self.remove(arrival) } else { None }
     }
 
-    /// Takes the next request out of the queue, if the device has room for one.
-    fn take(&mut self, now_ns: u64) -> Option<Request> {
+    /// Takes the next requests out of the queue, if the device has room for one.
+    fn take(&mut self, now_ns: u64) -> Option<Train> {
         if self.waiting.is_empty() {
             return None;
         }
-        let Room { bytes, has_arm, gap_bytes } = self.disk.room()?;
+        let room = self.disk.room()?;
+        let has_arm = room.has_arm;
         let arrival = self.next(has_arm)?;
         let first = self.remove(arrival)?;
+        let (place, disk) = (first.place, Arc::clone(&first.disk));
+        // An arm that goes on where it was, or passes over a little, shows nothing of what it takes to move.
+        let is_near = has_arm && (0..NEAR_BYTES).contains(&place.wrapping_sub(self.end_place));
+        let before = self.end;
+        let (request, mut length) = self.request(first, room);
+        let scattered = before != Some((request.serial, request.runs[0].blocks.start)) && !is_near;
+        let mut requests = vec![request];
+        while has_arm && requests.len() < TRAIN_REQUESTS {
+            let left_bytes = room.bytes.saturating_sub(length);
+            let Some(next) = self.adjoining(left_bytes) else { break };
+            let (request, bytes) = self.request(next, Room { bytes: left_bytes, gap_bytes: 0, ..room });
+            requests.push(request);
+            length += bytes;
+        }
+        let ticket = self.disk.begin(now_ns, length, scattered);
+        Some(Train { requests, disk, ticket })
+    }
+
+    /// Takes the block out of the queue that lies right behind the last request, if it is no longer than that.
+    fn adjoining(&mut self, most_bytes: u64) -> Option<Fetch> {
+        let &(place, arrival) = self.by_place.range((self.head, 0)..).next()?;
+        let goes = place == self.end_place
+            && self.swept < SWEEP_REQUESTS
+            && self.waiting.get(&arrival).is_some_and(|(next, _)| next.length <= most_bytes);
+        if !goes {
+            return None;
+        }
+        self.swept += 1;
+        self.remove(arrival)
+    }
+
+    /// A request that begins with a block, and its length in bytes.
+    fn request(&mut self, first: Fetch, room: Room) -> (Request, u64) {
+        let Room { bytes, has_arm, gap_bytes } = room;
         let (serial, mut block_bytes) = (first.serial, first.length);
         self.head = first.place;
         let most = first.offset.saturating_add(bytes);
@@ -158,22 +198,10 @@ impl Lane {
         // The next file begins at a whole page.
         let end_place = self.head.saturating_add(last_bytes.next_multiple_of(crate::kernel::page_bytes()));
         self.head = self.head.saturating_add(1);
-        let (begin, end) = (runs[0].blocks.start, runs[runs.len() - 1].blocks.end);
-        // An arm that goes on where it was, or passes over a little, shows nothing of what it takes to move.
-        let is_near = has_arm && (0..NEAR_BYTES).contains(&first.place.wrapping_sub(self.end_place));
-        let scattered = self.end != Some((serial, begin)) && !is_near;
+        let end = runs[runs.len() - 1].blocks.end;
         (self.end, self.end_place) = (Some((serial, end)), end_place);
         let length = runs[runs.len() - 1].end() - runs[0].offset;
-        let ticket = self.disk.begin(now_ns, length, scattered);
-        Some(Request {
-            serial,
-            id: first.block.file,
-            runs,
-            file: first.file,
-            disk: first.disk,
-            block_bytes,
-            ticket,
-        })
+        (Request { serial, id: first.block.file, runs, file: first.file, block_bytes }, length)
     }
 }
 
@@ -222,15 +250,15 @@ impl Lanes {
         &mut self.lanes[at]
     }
 
-    /// The next request to a device that has room for one; the devices take turns.
-    pub(super) fn take(&mut self, now_ns: u64) -> Option<Request> {
+    /// The next requests to a device that has room for one; the devices take turns.
+    pub(super) fn take(&mut self, now_ns: u64) -> Option<Train> {
         let count = self.lanes.len();
         let turn = self.turn;
-        let (at, request) = (0..count)
+        let (at, train) = (0..count)
             .map(|step| (turn + step) % count)
-            .find_map(|at| self.lanes[at].take(now_ns).map(|request| (at, request)))?;
+            .find_map(|at| self.lanes[at].take(now_ns).map(|train| (at, train)))?;
         self.turn = at + 1;
-        Some(request)
+        Some(train)
     }
 
     /// Is there a device with work and room for it?

@@ -12,12 +12,19 @@ use crate::fetching::tests::{BLOCK, fetch, fetches, quick, slow};
 /// Blocks so far apart that nobody reads what lies between: 8 MiB.
 const FAR: u32 = 1024;
 
-/// Takes a request and has it end at once.
-fn take(lanes: &mut Lanes) -> Option<Request> {
-    let request = lanes.take(1)?;
+/// Takes requests and has them end at once.
+fn take_train(lanes: &mut Lanes) -> Option<Vec<Request>> {
+    let train = lanes.take(1)?;
     // Not counted: the estimate stays what it is.
-    request.disk.end(1, request.ticket, false);
-    Some(request)
+    train.disk.end(1, train.ticket, false);
+    Some(train.requests)
+}
+
+/// Takes a request that no other one follows.
+fn take(lanes: &mut Lanes) -> Option<Request> {
+    let mut requests = take_train(lanes)?;
+    assert_eq!(requests.len(), 1);
+    requests.pop()
 }
 
 fn taken(lanes: &mut Lanes) -> Vec<(u32, Range<u32>)> {
@@ -102,13 +109,13 @@ fn a_device_that_is_busy_holds_up_no_other() {
     let (busy, free) = (slow(), quick());
     let mut lanes = Lanes::default();
     lanes.push(fetches(&busy, 1, (0..400).map(|at| FAR * at)));
-    let under_way: Vec<Request> = std::iter::from_fn(|| lanes.take(1)).collect();
+    let under_way: Vec<Train> = std::iter::from_fn(|| lanes.take(1)).collect();
     assert!(!under_way.is_empty() && under_way.len() <= 3);
     assert!(!lanes.has_more());
     lanes.push(fetches(&free, 2, [0, 2]));
     assert!(lanes.has_more());
-    assert_eq!(lanes.take(1).unwrap().serial, 2);
-    assert_eq!(lanes.take(1).unwrap().serial, 2);
+    assert_eq!(lanes.take(1).unwrap().requests[0].serial, 2);
+    assert_eq!(lanes.take(1).unwrap().requests[0].serial, 2);
     assert!(lanes.take(1).is_none());
 }
 
@@ -173,7 +180,7 @@ proptest! {
         let mut lanes = Lanes::default();
         let mut waiting: HashSet<(u32, u32)> = HashSet::new();
         let mut order: HashMap<usize, Vec<(u32, u32)>> = HashMap::new();
-        let mut under_way: Vec<Request> = Vec::new();
+        let mut under_way: Vec<Train> = Vec::new();
         for step in steps {
             match step {
                 Step::Push(blocks) => {
@@ -191,8 +198,10 @@ proptest! {
                     let heads: Vec<u64> = disks.iter().map(|disk| {
                         lanes.lanes.iter().find(|lane| Arc::ptr_eq(&lane.disk, disk)).map_or(0, |l| l.head)
                     }).collect();
-                    let Some(request) = lanes.take(1) else { continue };
-                    let at = disks.iter().position(|disk| Arc::ptr_eq(disk, &request.disk)).unwrap();
+                    let Some(train) = lanes.take(1) else { continue };
+                    let at = disks.iter().position(|disk| Arc::ptr_eq(disk, &train.disk)).unwrap();
+                    let request = &train.requests[0];
+                    prop_assert_eq!(train.requests.len(), 1, "no file adjoins another");
                     let (serial, runs) = (request.serial, &request.runs);
                     let (begin, end) = (runs[0].blocks.start, runs[runs.len() - 1].blocks.end);
                     prop_assert!(u64::from(end - begin) * BLOCK <= 4 << 20);
@@ -223,12 +232,12 @@ proptest! {
                         prop_assert!(waiting.remove(&(serial, index)), "twice, or never asked for");
                     }
                     order.retain(|&(s, i)| s != serial || !is_taken(i));
-                    under_way.push(request);
+                    under_way.push(train);
                 }
                 Step::End(which) => {
                     if !under_way.is_empty() {
-                        let request = under_way.swap_remove(which % under_way.len());
-                        request.disk.end(1, request.ticket, false);
+                        let train = under_way.swap_remove(which % under_way.len());
+                        train.disk.end(1, train.ticket, false);
                     }
                 }
                 Step::Cancel(manager) => {
@@ -242,8 +251,8 @@ proptest! {
             }
             prop_assert_eq!(blocks_in(&lanes), waiting.len());
         }
-        for request in under_way {
-            request.disk.end(1, request.ticket, false);
+        for train in under_way {
+            train.disk.end(1, train.ticket, false);
         }
         while let Some(request) = take(&mut lanes) {
             for index in request.runs.iter().flat_map(|run| run.blocks.clone()) {
@@ -302,10 +311,54 @@ fn a_file_that_begins_where_the_last_one_ended_goes_on() {
         let mut under_way = std::collections::VecDeque::new();
         loop {
             under_way.extend(std::iter::from_fn(|| lanes.take(now_ns)));
-            let Some(request) = under_way.pop_front() else { break };
+            let Some(train) = under_way.pop_front() else { break };
             now_ns += 100_000;
-            disk.end(now_ns, request.ticket, true);
+            disk.end(now_ns, train.ticket, true);
         }
         assert_eq!(disk.has_arm(), has_arm, "{apart} blocks apart");
     }
+}
+
+#[test]
+fn files_that_lie_one_behind_the_other_are_asked_for_at_once() {
+    let disk = slow();
+    let most_bytes = disk.room().unwrap().bytes;
+    let (mut lanes, page_bytes) = (Lanes::default(), crate::kernel::page_bytes());
+    // Of every tenth nothing is wanted.
+    for serial in (0..400).filter(|serial| serial % 10 != 9) {
+        let place = u64::from(serial) * 2 * BLOCK;
+        let mut blocks = vec![fetch(&disk, serial, 0), fetch(&disk, serial, 1)];
+        (blocks[0].place, blocks[1].place) = (place, place + BLOCK);
+        blocks[1].length = BLOCK - page_bytes / 2;
+        assert!(lanes.push(blocks).is_empty());
+    }
+    let trains: Vec<Vec<u32>> = std::iter::from_fn(|| take_train(&mut lanes))
+        .map(|requests| requests.iter().map(|request| request.serial).collect())
+        .collect();
+    assert!(most_bytes >= 18 * BLOCK, "{most_bytes}");
+    assert_eq!(trains.len(), 40);
+    assert!(
+        trains.iter().zip(0..).all(|(train, n)| train.iter().copied().eq(10 * n..10 * n + 9)),
+        "{trains:?}"
+    );
+}
+
+#[test]
+fn a_train_is_no_larger_than_a_request_may_be() {
+    let disk = slow();
+    let most_bytes = disk.room().unwrap().bytes;
+    let (mut lanes, page_bytes) = (Lanes::default(), crate::kernel::page_bytes());
+    for serial in 0..2000 {
+        let file = fetch(&disk, serial, 0);
+        let length = if serial < 1000 { page_bytes } else { BLOCK };
+        let place = u64::from(serial.min(1000)) * page_bytes + u64::from(serial.saturating_sub(1000)) * BLOCK;
+        lanes.push(vec![Fetch { length, place, ..file }]);
+    }
+    let mut count = 0;
+    while let Some(requests) = take_train(&mut lanes) {
+        let bytes: u64 = requests.iter().flat_map(|request| &request.runs).map(|run| run.length).sum();
+        assert!(bytes <= most_bytes && requests.len() <= TRAIN_REQUESTS, "{bytes}, {}", requests.len());
+        count += requests.len();
+    }
+    assert_eq!(count, 2000);
 }
