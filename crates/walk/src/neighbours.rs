@@ -21,6 +21,9 @@ pub(crate) const TOGETHER: usize = 128;
 const BYTES_A_US: u64 = 100;
 /// Who waits for less waits for no arm: 3 ms are half a turn of a disk, and a short movement.
 pub(crate) const ARM_NS: u64 = 3_000_000;
+/// Of a file so many bytes are read, or all of it, although the program reads less of each (who reads the headers of messages): it
+/// takes no longer to read them than to move to where the next file begins.
+pub(crate) const WHOLE_BYTES: u64 = 128 << 10;
 /// Bytes that go along at most: what two movements take.
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -100,11 +103,9 @@ impl Neighbours {
         if self.gone.remove(&hash) {
             return Run::Gone;
         }
-        let Some((at, end)) = self.places.get(&hash).and_then(|&at| Some((at, self.files.get(&at)?.end)))
-        else {
-            return Run::Files(vec![(path.to_owned(), bytes)], 0);
-        };
-        self.remove(hash);
+        let alone = || Run::Files(vec![(path.to_owned(), bytes)], 0);
+        let Some(at) = self.places.remove(&hash) else { return alone() };
+        let Some(itself) = self.files.remove(&at) else { return alone() };
         let (device, begin) = at;
         let mut left_bytes = most_bytes;
         let mut fits = |known: &Known, length: u64| {
@@ -112,7 +113,7 @@ impl Neighbours {
             left_bytes = left_bytes.saturating_sub(length);
             fits
         };
-        let mut next = end;
+        let mut next = itself.end;
         let mut behind = Vec::new();
         while behind.len() < TOGETHER / 2
             && let Some(known) = self.files.get(&(device, next)).filter(|known| fits(known, known.end - next))
@@ -130,10 +131,14 @@ impl Neighbours {
             before.push(at);
             first = at.1;
         }
+        if before.is_empty() && behind.is_empty() {
+            return alone();
+        }
         before.reverse();
         let mut run: Vec<_> = before.into_iter().filter_map(|at| self.go(at)).collect();
         let place = run.len();
-        run.push((path.to_owned(), bytes));
+        // To those behind it the way leads through all of it.
+        run.push((itself.path, bytes.max(itself.bytes)));
         run.extend(behind.into_iter().filter_map(|at| self.go(at)));
         Run::Files(run, place)
     }
@@ -230,10 +235,11 @@ mod tests {
     }
 
     fn taken(neighbours: &mut Neighbours, path: &str, most_bytes: u64) -> String {
-        match neighbours.take(Path::new(path), 8 * KIB, most_bytes) {
+        match neighbours.take(Path::new(path), 4 * KIB, most_bytes) {
             Run::Gone => "gone".into(),
             Run::Files(files, at) => {
-                assert_eq!(files[at].0, Path::new(path));
+                let bytes = if files.len() > 1 { 8 * KIB } else { 4 * KIB };
+                assert_eq!(files[at], (PathBuf::from(path), bytes), "whole, if others lie behind it");
                 files.iter().map(|(path, _)| path.to_string_lossy().into_owned()).collect()
             }
         }
@@ -260,8 +266,8 @@ mod tests {
         let mut neighbours = side_by_side();
         neighbours.add("/new".into(), 4 * KIB, &OnDisk { device: 1, bytes: 8 * KIB..12 * KIB });
         neighbours.add("/other".into(), 4 * KIB, &OnDisk { device: 2, bytes: 12 * KIB..16 * KIB });
-        assert_eq!(taken(&mut neighbours, "/0", MOST_BYTES), "/0/new", "it lies where 1 lay");
-        assert_eq!(taken(&mut neighbours, "/1", MOST_BYTES), "/1");
+        assert_eq!(taken(&mut neighbours, "/1", MOST_BYTES), "/1", "where it lay is the new one");
+        assert_eq!(taken(&mut neighbours, "/0", MOST_BYTES), "/0/new");
         assert_eq!(taken(&mut neighbours, "/other", MOST_BYTES), "/other", "on a disk of its own");
     }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use crate::listing::{Contents, Disk, Entry, Tree};
 use crate::means::{Found, Means};
-use crate::neighbours::{Neighbours, Run};
+use crate::neighbours::{Neighbours, Run, WHOLE_BYTES};
 use crate::walks::{Look, Walks, Wanted};
 
 /// What waits to be read; of more the oldest is dropped, which the job has come to by now.
@@ -283,6 +283,7 @@ impl Shared {
         }
         let mut files: Vec<_> = files.iter().collect();
         files.sort_unstable_by_key(|(_, inode)| inode);
+        let bytes = bytes.max(WHOLE_BYTES);
         for (name, _) in files {
             let path = directory.join(name);
             if let Some(place) = (means.beginning)(&path, bytes) {
