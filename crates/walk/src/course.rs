@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::listing::{Entry, Kind, Listing, Listings, Order, Tree};
+use crate::listing::{Entry, Kind, Listing, Listings, Order, Tree, is_same};
 
 /// Files among which the next one is looked for: several processes that share a list are so far apart.
 pub(crate) const WINDOW: usize = 16;
@@ -35,7 +35,7 @@ pub(crate) struct Coming {
 
 impl Coming {
     fn is(&self, directory: &Path, name: &OsStr) -> bool {
-        self.name() == name && self.directory.path() == directory
+        self.name() == name && is_same(self.directory.path(), directory)
     }
 
     pub(crate) fn name(&self) -> &OsStr {
@@ -105,7 +105,7 @@ impl Course {
 
     /// Whether this is the file that came last.
     pub(crate) fn is_at(&self, directory: &Path, name: &OsStr) -> bool {
-        self.last.1 == name && self.last.0.path() == directory
+        self.last.1 == name && is_same(self.last.0.path(), directory)
     }
 
     pub(crate) fn bits(&self) -> f64 {

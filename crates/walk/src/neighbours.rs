@@ -19,8 +19,6 @@ const KNOWN: usize = 1 << 14;
 pub(crate) const TOGETHER: usize = 128;
 /// What a disk with an arm reads while it does not move: 100 MB/s. Newer ones are twice as fast on their outer tracks.
 const BYTES_A_US: u64 = 100;
-/// Who waits for less waits for no arm: 3 ms are half a turn of a disk, and a short movement.
-pub(crate) const ARM_NS: u64 = 3_000_000;
 /// Of a file so many bytes are read, or all of it, although the program reads less of each (who reads the headers of messages): it
 /// takes no longer to read them than to move to where the next file begins.
 pub(crate) const WHOLE_BYTES: u64 = 128 << 10;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::listing::{Contents, Disk, Entry, Tree};
+use crate::listing::{Contents, Disk, Entry, Tree, is_same};
 use crate::means::{Found, Means};
 use crate::neighbours::{Neighbours, Run, WHOLE_BYTES};
 use crate::walks::{Look, Walks, Wanted};
@@ -19,8 +19,10 @@ const LARGE_BYTES: u64 = 128 << 10;
 /// and so many of them are read at a time: enough for a disk that answers after 2 ms and gives 500 MB/s.
 pub(crate) const LARGE_AT_A_TIME: usize = 2;
 
-#[derive(Debug, Default)]
+/// What both have.
 pub(crate) struct Shared {
+    /// Tells the follower that something was found in directories.
+    tell: Box<dyn Fn() + Send + Sync>,
     waiting: Mutex<Waiting>,
     changed: Condvar,
     pub(crate) files: Looked,
@@ -104,9 +106,7 @@ struct Waiting {
     large: usize,
     /// Directories of which it is being looked for where their files lie. Meanwhile no files are read: many may go along then.
     looked_for: usize,
-    /// Directories that wait or are being looked at.
-    directories: usize,
-    /// What was found in others: as many at most as had been waited for, as the follower takes them each millisecond.
+    /// What was found in others: as many at most as had been waited for, as the follower takes them at once.
     contents: Vec<Contents>,
     listings: Listings,
     has_ended: bool,
@@ -147,38 +147,41 @@ impl Wanted {
     fn is_listing(&self) -> bool {
         matches!(self, Wanted::Listing(_))
     }
-
-    fn is_of_directory(&self) -> bool {
-        matches!(self, Wanted::Contents(..) | Wanted::Listing(_))
-    }
 }
 
 impl Shared {
+    /// Nothing is to be read. `tell` must not wait.
+    pub(crate) fn new(tell: impl Fn() + Send + Sync + 'static) -> Shared {
+        Shared {
+            tell: Box::new(tell),
+            waiting: Mutex::default(),
+            changed: Condvar::default(),
+            files: Looked::default(),
+            parts: Looked::default(),
+            directories: Looked::default(),
+            done: Done::default(),
+            fetched: Mutex::default(),
+            along: Mutex::default(),
+            together: Mutex::default(),
+        }
+    }
+
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn want(&self, wanted: Vec<Wanted>) {
         let mut waiting = self.waiting();
-        waiting.directories += wanted.iter().filter(|wanted| wanted.is_of_directory()).count();
         waiting.wanted.extend(wanted);
         let mut too_many = waiting.wanted.len().saturating_sub(WAITING);
-        let Waiting { wanted, directories, .. } = &mut *waiting;
         // Without its listing a directory would not be gone through, nor asked for again: of those there are few.
-        wanted.retain(|wanted| {
+        waiting.wanted.retain(|wanted| {
             let is_dropped = too_many > 0 && !wanted.is_listing();
             too_many -= usize::from(is_dropped);
-            *directories -= usize::from(is_dropped && wanted.is_of_directory());
             self.done.add(usize::from(is_dropped && wanted.is_part()));
             !is_dropped
         });
         self.changed.notify_all();
-    }
-
-    /// Whether something may be found in directories soon, or was.
-    pub(crate) fn looks_at_directories(&self) -> bool {
-        let waiting = self.waiting();
-        waiting.directories > 0 || !waiting.contents.is_empty() || !waiting.listings.is_empty()
     }
 
     pub(crate) fn fetched(&self) -> MutexGuard<'_, Vec<(PathBuf, Instant)>> {
@@ -219,9 +222,8 @@ impl Shared {
                 }
                 Wanted::Listing(path) => {
                     let entries = disk.list(path);
-                    let mut waiting = self.waiting();
-                    waiting.directories -= 1;
-                    waiting.listings.push((path.clone(), entries));
+                    self.waiting().listings.push((path.clone(), entries));
+                    (self.tell)();
                 }
                 Wanted::Part(..) => {}
                 Wanted::Contents(path, look) => {
@@ -232,10 +234,9 @@ impl Shared {
                     if *look != Look::Come {
                         self.directories.add(if contents.is_some() { found } else { Found::Nothing });
                     }
-                    let mut waiting = self.waiting();
-                    waiting.directories -= 1;
                     // One that cannot be listed is as good as empty, and need not be asked for again.
-                    waiting.contents.push(contents.unwrap_or_else(|| Contents::none(path)));
+                    self.waiting().contents.push(contents.unwrap_or_else(|| Contents::none(path)));
+                    (self.tell)();
                 }
             }
             self.done.add(usize::from(wanted.is_part()));
@@ -310,8 +311,10 @@ impl Shared {
         along.room_bytes = most_bytes.saturating_sub(walks.along_bytes());
         drop(along);
         let mut waiting = self.waiting();
-        if let Some(at) =
-            waiting.wanted.iter().position(|wanted| matches!(wanted, Wanted::File(file, _) if file == path))
+        if let Some(at) = waiting
+            .wanted
+            .iter()
+            .position(|wanted| matches!(wanted, Wanted::File(file, _) if is_same(file, path)))
         {
             waiting.wanted.remove(at);
         }

@@ -64,12 +64,18 @@ impl Waits {
 /// Waits while nothing was under way that tell what a program would wait by itself.
 const ENOUGH_ALONE: usize = 3;
 
+/// Who waits for less waits for no arm, nanoseconds: 3 ms are half a turn of a disk, and a short movement.
+const ARM_NS: u64 = 3_000_000;
+
 /// What a program waits for a file by itself, from what it waited for those that nobody had read ahead.
 #[derive(Debug, Default)]
 pub(crate) struct ByItself {
     all: Waits,
     /// Those while nothing was under way for anybody.
     alone: Waits,
+    typical_ns: u64,
+    mean_ns: u64,
+    movement_ns: u64,
 }
 
 /// A wait, nanoseconds, and whether nothing was under way.
@@ -81,19 +87,28 @@ impl ByItself {
         if is_alone {
             self.alone.add(waited_ns);
         }
+        let is_known = self.alone.count() >= ENOUGH_ALONE;
+        let alone_ns = if is_known { self.alone.least_ns() } else { u64::MAX };
+        self.typical_ns = self.all.least_ns().min(alone_ns);
+        self.mean_ns = self.all.mean_ns();
+        self.movement_ns = self.all.least_of_long_ns(ARM_NS);
     }
 
     /// What it waits for an arm to move, nanoseconds: who goes through small files half in the order in which they lie waits for less as
-    /// a rule. 0 if it waits for none, as all waits but one in eight are shorter than `arm_ns`.
-    pub(crate) fn movement_ns(&self, arm_ns: u64) -> u64 {
-        self.all.least_of_long_ns(arm_ns)
+    /// a rule. 0 if it waits for none, as all waits but one in eight are shorter.
+    pub(crate) fn movement_ns(&self) -> u64 {
+        self.movement_ns
+    }
+
+    /// What a file costs it in the mean, nanoseconds.
+    pub(crate) fn mean_ns(&self) -> u64 {
+        self.mean_ns
     }
 
     /// So long, nanoseconds. Behind what is read ahead a program waits longer than it would by itself, on a disk with an arm several
     /// times as long.
     pub(crate) fn typical_ns(&self) -> u64 {
-        let is_known = self.alone.count() >= ENOUGH_ALONE;
-        self.all.least_ns().min(if is_known { self.alone.least_ns() } else { u64::MAX })
+        self.typical_ns
     }
 }
 

@@ -12,7 +12,7 @@
 //! that nobody else waits long behind them.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
@@ -32,13 +32,12 @@ const TOLD: usize = 4096;
 const STREAMS_SHARE: u64 = 2;
 /// A visit is told of that late, at most, unless the machine is busy.
 const TOLD_LATE: Duration = Duration::from_millis(5);
-/// How long what was found in directories may wait for the follower, while some are looked at.
-const CONTENTS_WAIT: Duration = Duration::from_millis(1);
 
 /// Follows a job, and reads what it will read. Its threads end when it is dropped, and are not waited for.
 #[derive(Debug)]
 pub struct Walker {
-    told: SyncSender<Told>,
+    /// The only one: when it is gone all threads end.
+    told: Arc<SyncSender<Told>>,
     guesses: Arc<Mutex<AllGuesses>>,
 }
 
@@ -61,6 +60,8 @@ enum Told {
     Visit(Visit, Instant),
     Piece(Piece),
     Place(Place, u64),
+    /// Something was found in directories.
+    Found,
 }
 
 impl Walker {
@@ -70,7 +71,13 @@ impl Walker {
     /// No thread can be had.
     pub fn start(means: Means) -> io::Result<Walker> {
         let (told, followed) = sync_channel(TOLD);
-        let follower = Follower { shared: Arc::default(), guesses: Arc::default(), means };
+        let told = Arc::new(told);
+        let found = Arc::downgrade(&told);
+        let tell = move || {
+            // Full, it looks by itself.
+            let _ = found.upgrade().is_some_and(|told| told.try_send(Told::Found).is_ok());
+        };
+        let follower = Follower { shared: Arc::new(Shared::new(tell)), guesses: Arc::default(), means };
         let guesses = Arc::clone(&follower.guesses);
         thread::Builder::new().name("walk".into()).spawn(move || follower.follow(&followed))?;
         Ok(Walker { told, guesses })
@@ -130,16 +137,7 @@ impl Follower {
         // What has been read, and perhaps not before the job came to it.
         let mut lately = Vec::new();
         loop {
-            let told = if self.shared.looks_at_directories() {
-                match told.recv_timeout(CONTENTS_WAIT) {
-                    Ok(told) => Some(told),
-                    Err(RecvTimeoutError::Timeout) => None,
-                    Err(RecvTimeoutError::Disconnected) => return,
-                }
-            } else {
-                let Ok(told) = told.recv() else { return };
-                Some(told)
-            };
+            let Ok(told) = told.recv() else { return };
             let mut wanted = Vec::new();
             let (contents, listings) = self.shared.take_contents();
             for contents in contents {
@@ -149,7 +147,7 @@ impl Follower {
                 wanted.extend(walks.listed(&directory, entries));
             }
             let path: Option<&Path> = match &told {
-                Some(Told::Visit(visit, at)) => {
+                Told::Visit(visit, at) => {
                     let (looked, absent) = self.shared.files.take();
                     walks.looked_at(looked, absent);
                     lately.append(&mut self.shared.fetched());
@@ -163,7 +161,7 @@ impl Follower {
                     self.shared.came(&visit.path, &walks, self.means.along_bytes);
                     Some(&visit.path)
                 }
-                Some(Told::Piece(piece)) => {
+                Told::Piece(piece) => {
                     let (looked, absent) = self.shared.parts.take();
                     streams.looked_at(looked, absent);
                     let (parts, bytes, ns) = self.shared.done.take();
@@ -171,13 +169,13 @@ impl Follower {
                     wanted.extend(streams.read(piece));
                     Some(&piece.path)
                 }
-                Some(Told::Place(place, mount)) if disk.is_mount(*mount) => {
+                Told::Place(place, mount) if disk.is_mount(*mount) => {
                     let (looked, absent) = self.shared.directories.take();
                     descents.looked_at(looked, absent);
                     wanted.extend(descents.seen(place));
                     Some(&place.directory)
                 }
-                Some(Told::Place(..)) | None => None,
+                Told::Place(..) | Told::Found => None,
             };
             if !wanted.is_empty() {
                 if let Some(path) = path.filter(|_| !std::mem::replace(&mut has_readers, true)) {

@@ -13,7 +13,7 @@ use crate::asked::{Asked, Came};
 use crate::course::{Course, Step, WINDOW};
 use crate::habits::{Extent, Habits};
 use crate::listing::{Entry, Listing, Listings, Order, Tree};
-use crate::neighbours::{ARM_NS, Along, reach_bytes};
+use crate::neighbours::{Along, reach_bytes};
 use crate::resting::Resting;
 use crate::trust::Trust;
 use crate::waits::{ByItself, Wait};
@@ -251,7 +251,7 @@ impl<T: Tree> Walks<T> {
     /// Bytes that may go along with a file: 0 where nobody waits for an arm.
     #[must_use]
     pub fn reach_bytes(&self) -> u64 {
-        reach_bytes(self.waits.movement_ns(ARM_NS))
+        reach_bytes(self.waits.movement_ns())
     }
 
     /// A program comes to a file. Returns what should be read before it comes to the next ones.
@@ -412,7 +412,7 @@ impl<T: Tree> Walks<T> {
         let is_under_way = self.asked.pending() > 0 || self.along.bytes() > 0;
         let needs = walk.waits & 0xff != 0 || is_under_way;
         let cost_ns = FILE_NS + PAGE_NS * u64::from(walk.habits.mean_pages());
-        let pays = self.guesses.typical_wait_ns >= cost_ns;
+        let pays = self.waits.mean_ns() >= cost_ns;
         if is_paused || self.resting.is_resting() || !needs || !pays {
             return Vec::new();
         }
@@ -424,7 +424,7 @@ impl<T: Tree> Walks<T> {
         let credit = (FIRST_ASKED + used + foreseen).saturating_sub(wrong);
         let course = &mut courses[leader];
         let bytes = (u64::from(habits.pages()) * PAGE_BYTES).min(self.budget_bytes);
-        let may_go_along = reach_bytes(self.waits.movement_ns(ARM_NS)) > 0;
+        let may_go_along = reach_bytes(self.waits.movement_ns()) > 0;
         let (mut wanted, mut likely, mut known) = (Vec::new(), 0, 0);
         let mut directories: Vec<Rc<Listing>> = Vec::new();
         // As many of those that are likely, among as many as have to be looked through.
@@ -441,11 +441,11 @@ impl<T: Tree> Walks<T> {
                     continue;
                 }
                 likely += 1;
+                if std::mem::replace(&mut coming.is_fetched, true) {
+                    continue;
+                }
                 let path = coming.path();
-                if !std::mem::replace(&mut coming.is_fetched, true)
-                    && !self.along.has(&path)
-                    && self.asked.ask(&path, self.clock)
-                {
+                if !self.along.has(&path) && self.asked.ask(&path, self.clock) {
                     self.guesses.asked += 1;
                     wanted.push(Wanted::File(path, bytes));
                     if may_go_along && !directories.iter().any(|one| Rc::ptr_eq(one, coming.directory())) {
