@@ -33,6 +33,7 @@ mod headers;
 mod kept_objects;
 mod limits;
 mod link;
+mod objects;
 mod parallel;
 mod preprocessed;
 mod record;

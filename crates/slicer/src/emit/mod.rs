@@ -8,6 +8,7 @@
 //! into the body of a macro, the expression is printed from the tree instead ([`expression`]). Statements
 //! are laid out anew, since most of them lose something ([`statement`]).
 
+mod apart;
 mod calls;
 mod declare;
 mod emission;
@@ -20,6 +21,7 @@ mod unnamed;
 
 use crate::slice::Slice;
 use emission::Emission;
+pub use program_side::Apart;
 pub(crate) use program_side::Unit;
 
 /// The text of each unit. Of those that a preprocessor has left, `declarations` are the runtime's.
