@@ -49,7 +49,7 @@ use store::Store;
 
 pub use database::read_database;
 pub use driver::front_end_flags;
-pub use emit::Apart;
+pub use emit::{Apart, ByName};
 pub use error::Error;
 pub use input::Input;
 pub use report::{Outcome, Report, SiteReport};

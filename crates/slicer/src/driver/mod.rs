@@ -38,6 +38,7 @@ mod parallel;
 mod preprocessed;
 mod record;
 mod runtime_object;
+mod symbols;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

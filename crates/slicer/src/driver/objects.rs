@@ -4,6 +4,7 @@
 //! the slice's with little optimization and without debug information, as it computes little. Otherwise the unit is
 //! compiled as one.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +13,8 @@ use super::compiler::Compiler;
 use super::kept_objects;
 use super::link::Unit;
 use super::parallel::in_parallel;
-use super::preprocessed;
-use crate::{Input, Translation};
+use super::{preprocessed, symbols};
+use crate::{ByName, Input, Translation};
 
 /// How a slice is compiled, whatever its program is; a later flag wins.
 const OF_SLICES: &[&str] = &["-O1", "-g0"];
@@ -49,6 +50,9 @@ impl Making<'_> {
     /// `None` if the unit cannot be compiled like that.
     fn in_two(&self, number: usize) -> Option<Objects> {
         let apart = self.translation.apart[number].as_ref()?;
+        if let Some(made) = apart.by_name.as_ref().and_then(|by_name| self.by_name(number, by_name)) {
+            return Some(made);
+        }
         // The slice first: if it is bound to the program, that shows here.
         let slice = apart.slice.as_ref().map(|text| self.compiled(number, "slice-", text, OF_SLICES).ok());
         let slice = slice.map_or(Some(None), |made| made.map(Some))?;
@@ -57,6 +61,22 @@ impl Making<'_> {
             None => self.as_it_was(number).ok()?,
         };
         Some(Objects { program, slice })
+    }
+
+    /// With the object that there is. `None` if that has not the names that are to be others.
+    fn by_name(&self, number: usize, by_name: &ByName) -> Option<Objects> {
+        let unit = &self.units[number];
+        let bytes = match (&unit.member, &unit.input) {
+            (Some(bytes), _) => Cow::Borrowed(bytes.as_slice()),
+            (None, Some(path)) if !unit.is_source => Cow::Owned(fs::read(path).ok()?),
+            _ => return None,
+        };
+        let program = self.path(number, "").with_extension("o");
+        if !symbols::rename(&program, &bytes, &by_name.symbols) {
+            return None;
+        }
+        let slice = self.compiled(number, "slice-", &by_name.slice, OF_SLICES).ok()?;
+        Some(Objects { program: Some(program), slice: Some(slice) })
     }
 
     fn as_one(&self, number: usize) -> Result<Objects, String> {

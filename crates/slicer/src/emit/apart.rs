@@ -3,9 +3,9 @@
 //! linked into.
 //!
 //! It is the unit without the bodies of its functions; what it defines becomes a declaration of what is defined in the
-//! program. What is `static` is there once more where the slice only reads it, as all that anybody writes has a private
-//! copy anyway. Where the slice names a `static` function of the program itself, the two cannot be told apart, and
-//! there is no such text. What is overlooked here shows when the text is compiled or linked; then both are made as one.
+//! program. What is `static` is there once more where the slice names it, as all that anybody writes has a private
+//! copy anyway: only a `static` function that needs what is written binds the two together, and then there is no such
+//! text. What is overlooked here shows when the text is compiled or linked; then both are made as one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,8 @@ pub(super) fn slice_alone(
     let (root, file) = program.units[usize::from(unit)];
     let text = bodies::without(program.sources.text(file));
     let mut edits: Vec<Edit> = Vec::new();
-    let mut static_functions: BTreeSet<&str> = BTreeSet::new();
+    let mut private: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut bodies: Vec<(&str, Edit)> = Vec::new();
     let mut variables: Vec<Id> = Vec::new();
     for id in tree.children(root) {
         let node = &tree[*id];
@@ -46,19 +47,18 @@ pub(super) fn slice_alone(
                     continue;
                 }
                 if is_private(emission, *id) {
-                    static_functions.insert(&node.name);
+                    private.insert(&node.name, text.get(from..to)?);
                 }
                 let head = text.get(node.begin.offset as usize..from)?;
-                edits.push((from - old_parameters(head), to, ";".to_owned()));
+                bodies.push((&node.name, (from - old_parameters(head), to, ";".to_owned())));
             }
             Kind::Variable => variables.push(*id),
             _ => {}
         }
     }
-    let named = named(emission, &variables, slice)?;
-    if static_functions.iter().any(|name| named.contains(*name)) {
-        return None;
-    }
+    let named = named(emission, &variables, &private, slice)?;
+    let is_kept = |name: &str| private.contains_key(name) && named.contains(name);
+    edits.extend(bodies.into_iter().filter(|(name, _)| !is_kept(name)).map(|(_, edit)| edit));
     for id in variables {
         declare_only(emission, id, &text, named.contains(tree[id].name.as_str()), &mut edits)?;
     }
@@ -98,13 +98,26 @@ fn old_parameters(head: &str) -> usize {
     close.map_or(0, |close| head.len() - close - 1)
 }
 
-/// What the slice names, and what the initial values of the variables name that it names.
-fn named<'t>(emission: &'t Emission<'_>, variables: &[Id], slice: &'t str) -> Option<BTreeSet<&'t str>> {
+/// What the slice names, and what is named by the `static` functions and the initial values of `static` variables that
+/// it names. `None` if such a function needs what anybody writes: that is the program's.
+fn named<'t>(
+    emission: &'t Emission<'_>,
+    variables: &[Id],
+    private: &BTreeMap<&str, &'t str>,
+    slice: &'t str,
+) -> Option<BTreeSet<&'t str>> {
     let program = emission.known.program;
     let mut of_name: BTreeMap<&str, Vec<Id>> = BTreeMap::new();
     for id in variables {
         of_name.entry(&program.tree[*id].name).or_default().push(*id);
     }
+    let is_written = |word: &&str| {
+        of_name
+            .get(word)
+            .into_iter()
+            .flatten()
+            .any(|id| program.variable(*id).is_some_and(|var| emission.has_copy(var)))
+    };
     let mut named = BTreeSet::new();
     let mut open: Vec<&str> = words(slice);
     while let Some(word) = open.pop() {
@@ -117,6 +130,13 @@ fn named<'t>(emission: &'t Emission<'_>, variables: &[Id], slice: &'t str) -> Op
                 let (file, from, to) = program.sources.exact(node.begin, node.end)?;
                 open.extend(words(program.sources.stretch(file, from, to)));
             }
+        }
+        if let Some(body) = private.get(word) {
+            let words = words(body);
+            if words.iter().any(|word| *word == "static" || is_written(word)) {
+                return None;
+            }
+            open.extend(words);
         }
     }
     Some(named)
@@ -163,13 +183,14 @@ fn declare_only(
     Some(())
 }
 
-/// The identifiers of a text, without those in comments and strings and the names of members.
-fn words(text: &str) -> Vec<&str> {
+/// The identifiers of a text, without those in comments and strings, the names of members and tags.
+pub(super) fn words(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
     let mut found = Vec::new();
     let mut at = 0;
     let mut is_member = false;
+    let mut is_tag = false;
     while let Some(&byte) = bytes.get(at) {
         let rest = &bytes[at..];
         let length = match byte {
@@ -179,14 +200,17 @@ fn words(text: &str) -> Vec<&str> {
             b'"' | b'\'' => quoted(rest),
             _ if is_word(&byte) => {
                 let length = rest.iter().take_while(|byte| is_word(byte)).count();
-                if !is_member && !byte.is_ascii_digit() {
-                    found.push(&text[at..at + length]);
+                let word = &text[at..at + length];
+                if !is_member && !is_tag && !byte.is_ascii_digit() {
+                    found.push(word);
                 }
+                is_tag = ["struct", "union", "enum"].contains(&word);
                 length
             }
             _ => 1,
         };
         if !byte.is_ascii_whitespace() {
+            is_tag &= is_word(&byte);
             is_member = byte == b'.' || rest.starts_with(b"->") || byte == b'>' && is_member;
         }
         at += length;
@@ -212,8 +236,8 @@ mod tests {
 
     #[test]
     fn names_of_a_text() {
-        let text = "/* f() of x.c */ g(s->h, t.i, \"j\\\"k\", 'l', a > b, 0x7f, .5) - c;";
-        assert_eq!(words(text), ["g", "s", "t", "a", "b", "c"]);
+        let text = "/* f() of x.c */ struct tag * g(s->h, t.i, \"j\\\"k\", 'l', a > b, 0x7f, .5) - c;";
+        assert_eq!(words(text), ["struct", "g", "s", "t", "a", "b", "c"]);
         assert_eq!(words("/* open"), [""; 0]);
         assert_eq!(words("\"open\\"), [""; 0]);
     }

@@ -9,6 +9,7 @@
 //! are laid out anew, since most of them lose something ([`statement`]).
 
 mod apart;
+mod by_name;
 mod calls;
 mod declare;
 mod emission;
@@ -20,6 +21,7 @@ mod statement;
 mod unnamed;
 
 use crate::slice::Slice;
+pub use by_name::ByName;
 use emission::Emission;
 pub use program_side::Apart;
 pub(crate) use program_side::Unit;

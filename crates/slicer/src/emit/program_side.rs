@@ -1,6 +1,7 @@
 //! The program: its own text, with the calls that are counted and the start of the slice.
 
 use super::apart::slice_alone;
+use super::by_name::ByName;
 use super::emission::Emission;
 use super::expression::{Voice, Writer};
 use super::slice_side::{is_in_unit, unit_slice};
@@ -27,6 +28,8 @@ pub struct Apart {
     pub program: Option<String>,
     /// What runs ahead of it.
     pub slice: Option<String>,
+    /// Both without compiling the program again, where that can be.
+    pub by_name: Option<ByName>,
 }
 
 /// The text of a unit: the program, and its slice at the end. Of a preprocessed one, which macros and headers can be
@@ -101,7 +104,11 @@ pub(super) fn translate_unit(emission: &Emission<'_>, unit: u16, declarations: O
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    let apart = alone.map(|slice| Apart { program: is_edited.then(|| text.clone()), slice });
+    let apart = declarations.zip(alone).map(|(declarations, alone)| {
+        let program = is_edited.then(|| text.clone());
+        let apart = Apart { program, slice: alone, by_name: None };
+        apart.with_names(emission, unit, declarations, &slice.text)
+    });
     if declarations.is_some() {
         text.push_str(&format!("# 1 \"{}: slice\"\n", program.sources.given_path(file).display()));
     }
