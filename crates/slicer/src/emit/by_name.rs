@@ -167,7 +167,9 @@ fn treatment(emission: &Emission<'_>, writer: &mut Writer<'_, '_>, id: Id) -> Op
                 format!("    foretell_slice_leave();\n    {}{symbol}({all});\n", signature.returning());
             (format!("foretell_left_{symbol}"), call, false)
         }
-        (None, Some(Io::Fsetpos | Io::Fscanf | Io::Vfscanf)) | (None, None) => return None,
+        // What is taken out of a stream's buffer is to be in the program's own loop.
+        (None, Some(Io::Fread | Io::Fgets | Io::Getc | Io::Getline)) => return None,
+        (None, Some(Io::Fsetpos | Io::Fscanf | Io::Vfscanf) | None) => return None,
         (None, Some(io)) => {
             let opens = io.act() == Act::Opens;
             let number = emission.numbers.get(&id).copied().unwrap_or(0);
