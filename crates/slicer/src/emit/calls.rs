@@ -293,7 +293,12 @@ impl Writer<'_, '_> {
         let models = known.models_of(call);
         let Some(model) = models.first() else { return Vec::new() };
         let written: Vec<Id> = model.writes.iter().filter_map(|n| all.get(*n)).copied().collect();
-        self.scanned(&written)
+        let mut parts = self.scanned(&written);
+        if let Some(count) = model.many.and_then(|n| all.get(n)) {
+            let count = self.expression(*count);
+            parts.iter_mut().for_each(|(place, bytes)| *bytes = format!("({count}) * sizeof(*({place}))"));
+        }
+        parts
     }
 
     /// Arguments that point to what a call writes; a null pointer points to nothing.
