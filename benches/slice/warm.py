@@ -48,10 +48,12 @@ def build(folder, foretell, form):
     programs = {}
     for name, compiler in [("original", ["cc"]), ("translated", foretell + ["cc"])]:
         program = os.path.join(folder, f"{form}-{name}")
-        command = compiler + ["-O2", f"-DFORM={form}", SOURCE, "-o", program]
-        done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
-        if done.returncode != 0 or done.stderr:
-            sys.exit(f"{shlex.join(command)}: {done.stderr.strip()}")
+        # From an object, as most programs are built.
+        for words in [["-c", SOURCE, "-o", program + ".o"], [program + ".o", "-o", program]]:
+            command = compiler + ["-O2", f"-DFORM={form}"] + words
+            done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+            if done.returncode != 0 or done.stderr:
+                sys.exit(f"{shlex.join(command)}: {done.stderr.strip()}")
         programs[name] = program
     with open(programs["translated"], "rb") as file:
         if b"foretell-slice" not in file.read():

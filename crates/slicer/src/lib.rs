@@ -49,6 +49,7 @@ use store::Store;
 
 pub use database::read_database;
 pub use driver::front_end_flags;
+pub use emit::{Apart, ByName};
 pub use error::Error;
 pub use input::Input;
 pub use report::{Outcome, Report, SiteReport};
@@ -94,6 +95,9 @@ pub struct Translation {
     pub files: Vec<String>,
     /// For each of them, whether anything in it is new.
     pub changed: Vec<bool>,
+    /// Of those that were preprocessed, and that something is new in, the program and its slice apart, where they can be
+    /// compiled apart.
+    pub apart: Vec<Option<Apart>>,
     /// The inputs as they were read: what could not be read, is here what stood in for it.
     pub inputs: Vec<Input>,
     /// Open sites that are not sliced because something is in the way.
@@ -111,6 +115,7 @@ impl Translation {
         self.refusals.push(refusal.clone());
         self.files = originals(program);
         self.changed = vec![false; self.files.len()];
+        self.apart = vec![None; self.files.len()];
     }
 
     /// Is anything prefetched at all?
@@ -261,6 +266,7 @@ fn finish(slice: &Slice<'_>, inputs: &[Input], options: &Options) -> Translation
     let mut translation = Translation {
         files: originals(program),
         changed: vec![false; inputs.len()],
+        apart: vec![None; inputs.len()],
         inputs: inputs.to_vec(),
         refusals,
         report,
@@ -281,7 +287,8 @@ fn finish(slice: &Slice<'_>, inputs: &[Input], options: &Options) -> Translation
         translation.give_up(&refusal, program);
         return translation;
     }
-    let texts: Vec<String> = translated.into_iter().map(|u| u.text).collect();
+    let (texts, apart): (Vec<_>, Vec<_>) = translated.into_iter().map(|u| (u.text, u.apart)).unzip();
+    translation.apart = apart;
     translation.changed = texts.iter().zip(&translation.files).map(|(new, old)| new != old).collect();
     translation.files = texts;
     translation

@@ -51,6 +51,7 @@ pub(crate) struct Model {
     pub(crate) globals: Vec<String>,
     pub(crate) forward: bool,
     pub(crate) requests: Vec<i64>,
+    pub(crate) many: Option<usize>,
     pub(crate) stdin: bool,
     pub(crate) calls: Option<Callback>,
     pub(crate) thread: Option<usize>,

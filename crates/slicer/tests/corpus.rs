@@ -24,12 +24,16 @@
 
 mod oracle;
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use foretell_slicer::Options;
+use foretell_slicer::driver::{Limits, compile_within};
 use oracle::{
-    Build, compile, compiles_without_warnings, data, difference, run, sequences, translated, translated_with,
+    Build, compile, compiles_without_warnings, data, difference, run, sequences, succeed, translated,
+    translated_with,
 };
 
 fn corpus() -> PathBuf {
@@ -88,11 +92,40 @@ impl Program {
         program
     }
 
+    /// The program as `foretell cc` makes it from objects: preprocessed, program and slice apart where that can be.
+    fn by_driver(&self) -> PathBuf {
+        let path = |name: &str| self.folder.path().join(name);
+        let driver = |flags: &[&str], output: &Path, rest: &[PathBuf]| {
+            let mut words: Vec<OsString> = ["-O2", "-w", "-iquote"].map(OsString::from).to_vec();
+            words.push(corpus().into());
+            words.extend(self.flags.iter().chain(&["-D_FORTIFY_SOURCE=2".to_owned()]).map(OsString::from));
+            words.extend(flags.iter().map(OsString::from).chain(["-o".into(), output.into()]));
+            words.extend(rest.iter().map(OsString::from).chain(["-lm".into()]));
+            // All tests of this process count against a limit.
+            let limits = Limits { processor_s: 6000, memory_mib: 16 << 10 };
+            let compiled = compile_within(&words, Some(limits)).unwrap();
+            assert_eq!(compiled.exit_code, 0, "{}: {:?}", self.name, compiled.diagnosis);
+        };
+        let mut objects = Vec::new();
+        for (number, source) in self.sources.iter().enumerate() {
+            objects.push(path(&format!("driver-{number}.o")));
+            driver(&["-c"], &objects[number], std::slice::from_ref(source));
+        }
+        for (number, source) in self.objects.iter().enumerate() {
+            let object = path(&format!("unseen-{number}.o"));
+            succeed(Command::new("cc").args(["-O2", "-w", "-c", "-o"]).arg(&object).arg(source), "an object");
+            objects.push(object);
+        }
+        driver(&["-pthread"], &path("driver"), &objects);
+        path("driver")
+    }
+
     /// All runs of the translation, compared with those of the original.
     fn check(&self, translation: &[PathBuf], modes: &[&str], is_whole: bool) {
         let original = self.compile(&self.sources, false, Build::Plain);
-        let builds: Vec<(Build, PathBuf)> =
-            Build::ALL.into_iter().map(|build| (build, self.compile(translation, true, build))).collect();
+        let compiled = |build| (format!("{build:?}"), self.compile(translation, true, build));
+        let mut builds: Vec<(String, PathBuf)> = Build::ALL.into_iter().map(compiled).collect();
+        builds.push(("driver".to_owned(), self.by_driver()));
         let mut predictions = 0;
         for (number, line) in self.header.all("run").into_iter().enumerate() {
             let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
@@ -113,8 +146,8 @@ impl Program {
             let expected = run(&named(&folder, &original), &args, &folder, stdin(&folder).as_deref(), None);
             for mode in modes {
                 for (build, program) in &builds {
-                    let what = format!("{}, run {number} ({line}), {build:?}, {mode}", self.name);
-                    let folder = fresh(&format!("{build:?}-{mode}"));
+                    let what = format!("{}, run {number} ({line}), {build}, {mode}", self.name);
+                    let folder = fresh(&format!("{build}-{mode}"));
                     let trace = folder.join("trace");
                     let program = named(&folder, program);
                     let ran = run(&program, &args, &folder, stdin(&folder).as_deref(), Some((mode, &trace)));
@@ -303,5 +336,5 @@ corpus! {
     refused_after_rights refused_variadic refused_asm refused_threads refused_read_after_write refused_one_of_two
     gives_up_unknown gives_up_unusual only_configuration generic common asks_the_program
     temporary forks comes_back variadic_names raises_limits reopens standard_streams positions folders_by_descriptor
-    constant_pointers printed_names library_by_pointer one_wrapper local_tables arguments_in_turn mapped_backward declared_inside
+    constant_pointers printed_names library_by_pointer one_wrapper local_tables waits stdin_by_getline arguments_in_turn mapped_backward declared_inside
 }

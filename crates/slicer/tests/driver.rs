@@ -283,3 +283,93 @@ fn a_program_in_cxx_is_as_it_was_and_a_line_says_so() {
         assert!(Command::new(folder.path().join(name)).status().unwrap().success());
     }
 }
+
+fn contains(file: &Path, word: &str) -> bool {
+    fs::read(file).unwrap().windows(word.len()).any(|window| window == word.as_bytes())
+}
+
+/// Compiles each source to an object, links them, and gives what the program prints and how much it has predicted.
+fn from_objects(folder: &Path, flags: &[&str], sources: &[&str]) -> (String, usize) {
+    let path = |name: &str| folder.join(name);
+    fs::write(path("data"), vec![3; 200_000]).unwrap();
+    let mut objects = Vec::new();
+    for source in sources {
+        objects.push(path(&format!("{source}.o")));
+        let words = [flags, &["-c", "-o"]].concat();
+        assert_eq!(cc(&words, &[objects.last().unwrap(), &path(source)]), None);
+    }
+    let program = path("prog");
+    let paths: Vec<&Path> = std::iter::once(&program).chain(&objects).map(PathBuf::as_path).collect();
+    assert_eq!(cc(&["-o"], &paths), None);
+    run(&program, folder)
+}
+
+/// In its object the functions get other names, where that says all.
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn what_is_compiled_already_is_not_compiled_again() {
+    let folder = folder_with(&[("a.c", PROGRAM)]);
+    assert_eq!(from_objects(folder.path(), &["-O2"], &["a.c"]), ("60\n".to_owned(), 20));
+    assert!(contains(&folder.path().join("prog"), "foretell_program_main"));
+    // Files that are opened in two places, of which each is known by its own number.
+    let twice = PROGRAM
+        .replace("    close(fd);", "    close(fd);\n    fd = open(argv[0], O_RDONLY);\n    close(fd);");
+    let folder = folder_with(&[("a.c", &twice)]);
+    assert_eq!(from_objects(folder.path(), &["-O2"], &["a.c"]), ("60\n".to_owned(), 20));
+    assert!(!contains(&folder.path().join("prog"), "foretell_program_main"));
+    // What is not an object's own code until it is linked, keeps its names.
+    let folder = folder_with(&[("a.c", PROGRAM)]);
+    assert_eq!(from_objects(folder.path(), &["-O2", "-flto"], &["a.c"]), ("60\n".to_owned(), 20));
+    assert!(!contains(&folder.path().join("prog"), "foretell_program_main"));
+}
+
+/// What a unit defines, its slice has once more or names: variables with values and without, with a type of their own, of
+/// another unit; functions as they were before C89, or that compare for the library. What no way leads to is in nobody's
+/// way.
+#[test]
+fn a_slice_apart_from_its_unit_has_all_that_it_needs() {
+    let text = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int order[] = { 5, 3, 4, 1, 2 }, unused = 7;
+const struct step { long bytes; } step = { 4096 }, *steps = &step;
+static const long table[][2] = { { 1, 2 }, { 3, 4 } };
+extern int factor;
+static int by_size(const void *one, const void *other)
+{
+    return *(const int *)one - *(const int *)other;
+}
+static long place(at, more)
+    int at;
+    long more;
+{
+    return at * steps->bytes + table[more % 2][0] * factor;
+}
+int unreached(int fd)
+{
+    int at;
+    __asm__("" : "=r"(at));
+    return pread(open("other", O_RDONLY), &at, 1, at);
+}
+int main(int argc, char **argv)
+{
+    unsigned char byte = 0;
+    int sum = 0, copy[sizeof order / sizeof order[0]], fd = open(argc > 1 ? argv[1] : "data", O_RDONLY);
+    for (unsigned i = 0; i < sizeof order / sizeof order[0]; i++)
+        copy[i] = order[i];
+    qsort(copy, 5, sizeof copy[0], by_size);
+    for (int i = 4; i >= 0; i--)
+        if (pread(fd, &byte, 1, place(copy[i], (long)i)) == 1)
+            sum += byte + unused;
+    close(fd);
+    printf("%d\n", sum);
+    return 0;
+}
+"#;
+    let folder = folder_with(&[("a.c", text), ("b.c", "int factor = 8192;\n")]);
+    for flags in [&["-O2", "-g"][..], &["-O0", "-std=gnu99"], &["-O2", "-flto"]] {
+        assert_eq!(from_objects(folder.path(), flags, &["a.c", "b.c"]), ("50\n".to_owned(), 5), "{flags:?}");
+    }
+}

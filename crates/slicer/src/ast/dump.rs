@@ -6,15 +6,20 @@
 //! with a large stack.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 use serde::Deserialize;
 
+use super::bodies;
 use super::saved::{self, Saved};
 use super::{INLINE, Id, Kind, Node, Place, Sources, Tree, Type};
 use crate::store::{self, Store};
 use crate::{Error, Input};
+
+/// What clang calls the text that it is given without a name.
+const UNNAMED: &str = "<stdin>";
 
 /// Most nodes of a program. A translation unit of 2,000 lines has about 50,000.
 const MOST_NODES: usize = 20_000_000;
@@ -203,6 +208,7 @@ pub(crate) fn read_unit(
         sources,
         folder: input.folder.as_deref(),
         unit,
+        main,
         file: main,
         ids: HashMap::new(),
         open: Vec::new(),
@@ -227,12 +233,11 @@ fn room(nodes: usize) -> Result<(), Error> {
 fn run(clang: &str, input: &Input) -> Result<Vec<u8>, Error> {
     let mut command = Command::new(clang);
     command.args(["-fsyntax-only", "-Xclang", "-ast-dump=json", "-w", "-fno-color-diagnostics"]);
-    command.args(&input.flags).arg(&input.path).stdin(Stdio::null());
     if let Some(folder) = &input.folder {
         command.current_dir(folder);
     }
     let output =
-        command.output().map_err(|reason| Error::NoFrontEnd { program: clang.to_owned(), reason })?;
+        said_of(command, input).map_err(|reason| Error::NoFrontEnd { program: clang.to_owned(), reason })?;
     if output.status.success() {
         return Ok(output.stdout);
     }
@@ -252,6 +257,21 @@ fn run(clang: &str, input: &Input) -> Result<Vec<u8>, Error> {
     Err(Error::NotC(message))
 }
 
+/// What the command says of an input. Of a preprocessed one it is given what it need read, and knows no name of it.
+fn said_of(mut command: Command, input: &Input) -> std::io::Result<Output> {
+    command.args(&input.flags).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let text = input.preprocessed.as_ref().and_then(|_| std::fs::read_to_string(&input.path).ok());
+    let Some(text) = text else {
+        return command.arg(&input.path).stdin(Stdio::null()).output();
+    };
+    let mut child = command.arg("-").stdin(Stdio::piped()).spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // It reads all of it before it says anything. If it does not, it says why.
+        let _ = stdin.write_all(bodies::without(&text).as_bytes());
+    }
+    child.wait_with_output()
+}
+
 /// File, offset, length, and whether there is such a place.
 type Spot = (u32, u32, u32, bool);
 
@@ -260,6 +280,8 @@ struct Reader<'a> {
     sources: &'a mut Sources,
     folder: Option<&'a Path>,
     unit: u16,
+    /// The file of the unit.
+    main: u32,
     /// The file of the place that was printed last.
     file: u32,
     /// clang's numbers of declarations.
@@ -271,11 +293,11 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn spot(&mut self, file: Option<&String>, offset: Option<u32>, length: Option<u32>) -> Spot {
         if let Some(name) = file {
-            let path = match self.folder {
-                Some(folder) => folder.join(name),
-                None => PathBuf::from(name),
+            self.file = match self.folder {
+                _ if name == UNNAMED => self.main,
+                Some(folder) => self.sources.number(&folder.join(name)),
+                None => self.sources.number(Path::new(name)),
             };
-            self.file = self.sources.number(&path);
         }
         (self.file, offset.unwrap_or(0), length.unwrap_or(0), offset.is_some())
     }

@@ -19,6 +19,8 @@ pub(crate) enum Kind {
     PureAttribute,
     NoReturnAttribute,
     GnuInlineAttribute,
+    /// The function is called, or has to be there, although nobody names it.
+    RootAttribute,
     Attribute,
     // Statements.
     Compound,
@@ -91,6 +93,7 @@ const ALL: &[Kind] = &[
     Kind::PureAttribute,
     Kind::NoReturnAttribute,
     Kind::GnuInlineAttribute,
+    Kind::RootAttribute,
     Kind::Attribute,
     Kind::Compound,
     Kind::Declarations,
@@ -165,6 +168,7 @@ impl Kind {
             "PureAttr" | "ConstAttr" => Self::PureAttribute,
             "NoReturnAttr" | "C11NoReturnAttr" | "AnalyzerNoReturnAttr" => Self::NoReturnAttribute,
             "GNUInlineAttr" => Self::GnuInlineAttribute,
+            "ConstructorAttr" | "DestructorAttr" | "UsedAttr" | "IFuncAttr" => Self::RootAttribute,
             "CompoundStmt" => Self::Compound,
             "DeclStmt" => Self::Declarations,
             "IfStmt" => Self::If,
@@ -267,6 +271,7 @@ impl Kind {
                     | Self::Annotation
                     | Self::PureAttribute
                     | Self::NoReturnAttribute
+                    | Self::RootAttribute
                     | Self::Attribute
             )
     }

@@ -5,6 +5,7 @@
 //! because slicing looks at the few dozen kinds that C has and not at their many attributes. Names are
 //! resolved once ([`program`]), places in the text are exact, also inside macros ([`place`]).
 
+pub(crate) mod bodies;
 pub(crate) mod dump;
 pub(crate) mod kind;
 pub(crate) mod place;

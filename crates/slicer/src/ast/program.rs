@@ -84,6 +84,8 @@ pub(crate) struct Program {
     variable_of: HashMap<Id, Var>,
     static_functions: HashMap<(u16, String), Func>,
     shared_functions: HashMap<String, Func>,
+    /// The names of functions that no way leads to.
+    pub(crate) unreached: Vec<String>,
     /// Units in which `inline` means what it did before C99.
     old_inline: Vec<u16>,
     pub(crate) main: Func,
@@ -105,10 +107,12 @@ impl Program {
             variable_of: HashMap::new(),
             static_functions: HashMap::new(),
             shared_functions: HashMap::new(),
+            unreached: Vec::new(),
             old_inline,
             main: Func(0),
         };
         program.find_functions()?;
+        program.keep_reached();
         program.find_variables();
         program.main = program.shared_functions.get("main").copied().ok_or(Error::NoMain)?;
         Ok(program)
@@ -156,6 +160,47 @@ impl Program {
             }
         }
         Ok(())
+    }
+
+    /// Leaves out the functions that nobody names who is reached from `main`, or from the initial value of a variable:
+    /// a program has of its libraries most that it does not call. What a library without source calls by name,
+    /// nothing here follows in any case.
+    fn keep_reached(&mut self) {
+        let mut reached = vec![false; self.functions.len()];
+        let mut open: Vec<Id> = Vec::new();
+        for (root, _) in &self.units {
+            open.extend(self.tree.children(*root).iter().filter(|id| self.tree[**id].kind == Kind::Variable));
+        }
+        for (number, function) in self.functions.iter().enumerate() {
+            let is_root =
+                self.tree.children(function.node).iter().any(|c| self.tree[*c].kind == Kind::RootAttribute);
+            if is_root || function.name == "main" {
+                reached[number] = true;
+                open.push(function.body);
+            }
+        }
+        while let Some(id) = open.pop() {
+            for reference in self.tree.below(id) {
+                if let Some(func) = self.function(reference)
+                    && !std::mem::replace(&mut reached[func.ix()], true)
+                {
+                    open.push(self.functions[func.ix()].body);
+                }
+            }
+        }
+        let mut numbers = Vec::with_capacity(reached.len());
+        let mut kept = Vec::new();
+        for (function, is_reached) in std::mem::take(&mut self.functions).into_iter().zip(reached) {
+            numbers.push(is_reached.then_some(Func(kept.len() as u32)));
+            match is_reached {
+                true => kept.push(function),
+                false => self.unreached.push(function.name),
+            }
+        }
+        self.functions = kept;
+        let renumbered = |func: &mut Func| numbers[func.ix()].map(|number| *func = number).is_some();
+        self.static_functions.retain(|_, func| renumbered(func));
+        self.shared_functions.retain(|_, func| renumbered(func));
     }
 
     fn is_inline(&self, function: Id) -> bool {

@@ -7,8 +7,6 @@ use std::path::Path;
 
 use super::compiler::Compiler;
 use super::headers::cache;
-use super::preprocessed::without_preprocessing;
-use super::record::Record;
 use crate::store::{self, Store};
 
 /// Most bytes of objects that are kept.
@@ -51,17 +49,15 @@ pub(super) struct Kept {
     key: u128,
 }
 
-/// Where the object of a translated text is kept; `None` if its flags may do more than make it.
-pub(super) fn of(compiler: &Compiler, record: &Record, source: &Path) -> Option<Kept> {
-    let given: Vec<OsString> = record.flags.iter().map(OsString::from).collect();
-    let flags = without_preprocessing(&given);
+/// Where the object of a translated text is kept that is compiled with these flags in this folder; `None` if they may do
+/// more than make it.
+pub(super) fn of(compiler: &Compiler, flags: &[OsString], folder: &Path, text: &str) -> Option<Kept> {
     if !flags.iter().all(|flag| flag.to_str().is_some_and(is_plain)) {
         return None;
     }
     let store = Store::new(cache(|name| std::env::var_os(name), "objects")?, MOST_BYTES);
-    let text = fs::read(source).ok()?;
     let stamps: Vec<_> = compiler.words.iter().map(|word| store::stamp(word)).collect();
-    let key = store::key(("object", &compiler.words, stamps, &flags, &record.folder, text));
+    let key = store::key(("object", &compiler.words, stamps, flags, folder, text));
     Some(Kept { store, key })
 }
 

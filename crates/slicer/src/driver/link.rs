@@ -11,10 +11,11 @@ use super::arguments::{Argument, DEFAULT_OUTPUT, Invocation, front_end_flags};
 use super::compiler::{Compiled, Compiler, NoCompiler, is_replaceable};
 use super::headers::{Headers, cache};
 use super::limits::Limits;
+use super::objects::{Making, Objects, unit_name};
 use super::parallel::in_parallel;
 use super::preprocessed::{self, Declarations, Texts};
 use super::record::{self, Record};
-use super::{kept_objects, runtime_object};
+use super::runtime_object;
 use crate::models::Models;
 use crate::runtime::write_runtime;
 use crate::store;
@@ -26,13 +27,15 @@ const OPENING_WORDS: &[&str] =
     &["open", "creat", "fopen", "freopen", "fdopen", "openat", "open64", "fopen64"];
 
 /// A unit of the program and the input of the link that it came with; `None` for a member of an archive.
-struct Unit {
-    record: Record,
-    input: Option<PathBuf>,
+pub(super) struct Unit {
+    pub(super) record: Record,
+    pub(super) input: Option<PathBuf>,
     /// Does the link compile it itself?
-    is_source: bool,
+    pub(super) is_source: bool,
     /// The object that it was compiled to, by a number of its own.
     object: Option<u128>,
+    /// That object, if it is a member of an archive.
+    pub(super) member: Option<Vec<u8>>,
 }
 
 /// The real link, then the other. Says why there is no other.
@@ -126,6 +129,7 @@ fn units(invocation: &Invocation, members: &[(PathBuf, String)]) -> Result<Vec<U
             input: Some(path.clone()),
             is_source,
             object,
+            member: None,
         }));
     }
     let mut archive: (PathBuf, Vec<u8>) = Default::default();
@@ -139,6 +143,7 @@ fn units(invocation: &Invocation, members: &[(PathBuf, String)]) -> Result<Vec<U
             input: None,
             is_source: false,
             object: Some(object_key(path, bytes)),
+            member: Some(bytes.to_vec()),
         }));
     }
     match units.iter().find(|unit| !unit.record.is_current()) {
@@ -230,7 +235,6 @@ fn replace(
         return Err(unchanged(format!("{option}: what is counted are the lines of the program alone")));
     }
     let translation = translated(&inputs, limits).map_err(unchanged)?;
-    let inputs = &translation.inputs;
     if !translation.prefetches() {
         return Ok(first_refusal(&translation).map(unchanged));
     }
@@ -240,18 +244,6 @@ fn replace(
     // A folder of their own: a unit may be called as the runtime is.
     let own = folder.path().join("units");
     fs::create_dir(&own).map_err(|e| unchanged(format!("{}: {e}", own.display())))?;
-    let objects = in_parallel(units.len(), |number| {
-        let unit = &units[number];
-        // What is as it was, is compiled, and keeps its place. A member of an archive does not: it might not be found there
-        // again, as what is changed stands before all archives, and so before others that have the same names.
-        if !translation.changed[number] && !unit.is_source && unit.input.is_some() {
-            return Ok(None);
-        }
-        let source = own.join(unit_name(number, unit, &inputs[number]));
-        fs::write(&source, &translation.files[number]).map_err(|e| format!("{}: {e}", source.display()))?;
-        compile_unit(compiler, &runtime, unit, &inputs[number], &source).map(Some)
-    });
-    let objects: Vec<_> = objects.into_iter().collect::<Result<_, _>>().map_err(unchanged)?;
     let runtime_object = folder.path().join("runtime.o");
     runtime_object::make(compiler, &invocation.machine_flags(), &runtime, &runtime_object)
         .map_err(unchanged)?;
@@ -264,11 +256,17 @@ fn replace(
         .tempdir_in(beside)
         .map_err(|e| unchanged(format!("{}: {e}", beside.display())))?;
     let made = making.path().join(program.file_name().unwrap_or_default());
-    let arguments = link_arguments(invocation, units, &objects, &runtime_object, &made);
-    let linked = compiler
-        .run_quietly(None, &arguments, "the translated program does not link")
-        .and_then(|()| fs::rename(&made, program).map_err(|e| format!("{}: {e}", program.display())));
-    linked.map_err(unchanged)?;
+    let making = Making { compiler, runtime: &runtime, folder: &own, units, translation: &translation };
+    let linked = |apart: bool| {
+        let objects = making.objects(apart)?;
+        let arguments = link_arguments(invocation, units, &objects, &runtime_object, &made);
+        compiler.run_quietly(None, &arguments, "the translated program does not link")
+    };
+    // Where a slice names what only its program has, the linker says so, and both are made as one.
+    linked(true)
+        .or_else(|why| if translation.apart.iter().any(Option::is_some) { linked(false) } else { Err(why) })
+        .and_then(|()| fs::rename(&made, program).map_err(|e| format!("{}: {e}", program.display())))
+        .map_err(unchanged)?;
     Ok(first_refusal(&translation).map(|refusal| format!("not all of its files are prefetched: {refusal}")))
 }
 
@@ -348,54 +346,19 @@ fn keep(folder: &Path, program: &Path, units: &[Unit], translation: &Translation
     Ok(())
 }
 
-/// Two units may have the same name in different folders.
-fn unit_name(number: usize, unit: &Unit, input: &Input) -> String {
-    let stem = unit.record.source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let suffix = preprocessed::suffix(input);
-    if number == 0 { format!("{stem}.{suffix}") } else { format!("{stem}.{number}.{suffix}") }
-}
-
-fn compile_unit(
-    compiler: &Compiler,
-    runtime: &Path,
-    unit: &Unit,
-    input: &Input,
-    source: &Path,
-) -> Result<PathBuf, String> {
-    let object = source.with_extension("o");
-    let kept =
-        input.preprocessed.is_some().then(|| kept_objects::of(compiler, &unit.record, source)).flatten();
-    if kept.as_ref().is_some_and(|kept| kept.take(&object)) {
-        return Ok(object);
-    }
-    let mut arguments: Vec<OsString> = unit.record.flags.iter().map(OsString::from).collect();
-    // Warnings were given when the original was compiled.
-    if input.preprocessed.is_some() {
-        arguments = preprocessed::without_preprocessing(&arguments);
-        arguments.extend(["-w", "-x", "cpp-output"].map(OsString::from));
-    } else {
-        let beside = unit.record.source.parent().unwrap_or(Path::new("."));
-        arguments.extend(["-w".into(), "-iquote".into(), beside.into(), "-I".into(), runtime.into()]);
-    }
-    arguments.extend(["-c".into(), "-o".into(), object.clone().into(), source.into()]);
-    let what = format!("the translation of {} does not compile", unit.record.source.display());
-    compiler.run_quietly(Some(&unit.record.folder), &arguments, &what)?;
-    kept.iter().for_each(|kept| kept.keep(&object));
-    Ok(object)
-}
-
 /// The command of the link once more, with the translated objects in the places of their originals, the rest
 /// of them and the runtime before everything, and another output.
 fn link_arguments(
     invocation: &Invocation,
     units: &[Unit],
-    objects: &[Option<PathBuf>],
+    objects: &[Objects],
     runtime_object: &Path,
     output: &Path,
 ) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = vec![runtime_object.into()];
+    arguments.extend(objects.iter().filter_map(|made| made.slice.as_ref().map(OsString::from)));
     let from_archives = units.iter().zip(objects).filter(|(unit, _)| unit.input.is_none());
-    arguments.extend(from_archives.filter_map(|(_, object)| object.as_ref().map(OsString::from)));
+    arguments.extend(from_archives.filter_map(|(_, made)| made.program.as_ref().map(OsString::from)));
     let mut own = units.iter().zip(objects).filter(|(unit, _)| unit.input.is_some()).peekable();
     for argument in &invocation.arguments {
         match argument {
@@ -409,7 +372,7 @@ fn link_arguments(
             }
             Argument::Source(path) | Argument::File(path) => {
                 let unit = own.next_if(|(unit, _)| unit.input.as_ref() == Some(path));
-                arguments.push(unit.and_then(|(_, object)| object.as_ref()).unwrap_or(path).into());
+                arguments.push(unit.and_then(|(_, made)| made.program.as_ref()).unwrap_or(path).into());
             }
         }
     }

@@ -33,10 +33,12 @@ mod headers;
 mod kept_objects;
 mod limits;
 mod link;
+mod objects;
 mod parallel;
 mod preprocessed;
 mod record;
 mod runtime_object;
+mod symbols;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -258,6 +258,9 @@ impl Writer<'_, '_> {
         for (place, bytes) in parts {
             said.push(pass(&place, &bytes, self.voice));
         }
+        if let Some((Io::Getline | Io::Getdelim, _)) = emission.known.io(point) {
+            said.push(self.line_passed(id, *channel));
+        }
         // A statement of its own has no use for it.
         let kind_of = |id: Option<Id>| id.map(|id| tree[id].kind);
         let parent = tree[id].parent;
@@ -271,6 +274,22 @@ impl Writer<'_, '_> {
             said.push("foretell_value;".to_owned());
         }
         format!("__extension__({{ {} }})", said.join(" "))
+    }
+
+    /// The line that getline() has read, in memory that it has made.
+    fn line_passed(&mut self, id: Id, channel: u32) -> String {
+        let arguments = self.emission.known.program.tree.arguments(id).to_vec();
+        let mut place = |n: usize| arguments.get(n).map(|a| self.expression(*a)).unwrap_or_default();
+        let (line, room) = (place(0), place(1));
+        let bytes = "(unsigned long)foretell_value + 1";
+        let pass = match self.voice {
+            Voice::Program => format!("foretell_send({channel}, *({line}), {bytes});"),
+            Voice::Slice => format!(
+                "*({room}) = {bytes}; *({line}) = (char *)__builtin_realloc(*({line}), *({room})); \
+                 foretell_receive({channel}, *({line}), *({room}));"
+            ),
+        };
+        format!("if (foretell_value >= 0) {{ {pass} }}")
     }
 
     /// What a call writes: places and sizes.
@@ -293,7 +312,12 @@ impl Writer<'_, '_> {
         let models = known.models_of(call);
         let Some(model) = models.first() else { return Vec::new() };
         let written: Vec<Id> = model.writes.iter().filter_map(|n| all.get(*n)).copied().collect();
-        self.scanned(&written)
+        let mut parts = self.scanned(&written);
+        if let Some(count) = model.many.and_then(|n| all.get(n)) {
+            let count = self.expression(*count);
+            parts.iter_mut().for_each(|(place, bytes)| *bytes = format!("({count}) * sizeof(*({place}))"));
+        }
+        parts
     }
 
     /// Arguments that point to what a call writes; a null pointer points to nothing.

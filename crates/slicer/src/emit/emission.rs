@@ -84,6 +84,7 @@ impl<'a> Emission<'a> {
         emission.find_renamed();
         let program = known.program;
         emission.taken.extend(program.functions.iter().map(|f| f.name.clone()));
+        emission.taken.extend(program.unreached.iter().cloned());
         emission.taken.extend(program.variables.iter().map(|v| v.name.clone()));
         emission
     }

@@ -222,6 +222,11 @@ impl<'e, 'a> Writer<'e, 'a> {
         model.assumed.as_deref().filter(|_| acts && self.voice == Voice::Slice)
     }
 
+    /// A call that is made in another way, as it would be written.
+    pub(super) fn changed_call(&mut self, id: Id) -> String {
+        self.changed(id)
+    }
+
     /// A change, written.
     fn changed(&mut self, id: Id) -> String {
         let tree = &self.emission.known.program.tree;

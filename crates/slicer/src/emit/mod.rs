@@ -8,6 +8,8 @@
 //! into the body of a macro, the expression is printed from the tree instead ([`expression`]). Statements
 //! are laid out anew, since most of them lose something ([`statement`]).
 
+mod apart;
+mod by_name;
 mod calls;
 mod declare;
 mod emission;
@@ -19,7 +21,9 @@ mod statement;
 mod unnamed;
 
 use crate::slice::Slice;
+pub use by_name::ByName;
 use emission::Emission;
+pub use program_side::Apart;
 pub(crate) use program_side::Unit;
 
 /// The text of each unit. Of those that a preprocessor has left, `declarations` are the runtime's.

@@ -1,5 +1,7 @@
 //! The program: its own text, with the calls that are counted and the start of the slice.
 
+use super::apart::slice_alone;
+use super::by_name::ByName;
 use super::emission::Emission;
 use super::expression::{Voice, Writer};
 use super::slice_side::{is_in_unit, unit_slice};
@@ -12,8 +14,22 @@ type Edit = (u32, u32, String);
 /// One file, translated.
 pub(crate) struct Unit {
     pub(crate) text: String,
+    /// Of a preprocessed unit the same in two texts, where they can be told apart.
+    pub(crate) apart: Option<Apart>,
     /// What could not be written, as places.
     pub(crate) unprintable: Vec<Id>,
+}
+
+/// The program and its slice in texts of their own. `None` is what there is no need to compile: a program that is as it
+/// was, a slice that is empty.
+#[derive(Debug, Clone)]
+pub struct Apart {
+    /// The unit as it is, with the calls that are counted.
+    pub program: Option<String>,
+    /// What runs ahead of it.
+    pub slice: Option<String>,
+    /// Both without compiling the program again, where that can be.
+    pub by_name: Option<ByName>,
 }
 
 /// The text of a unit: the program, and its slice at the end. Of a preprocessed one, which macros and headers can be
@@ -33,8 +49,13 @@ pub(super) fn translate_unit(emission: &Emission<'_>, unit: u16, declarations: O
     let slice = unit_slice(emission, unit);
     unprintable.extend(slice.unprintable);
     if edits.is_empty() && slice.text.is_empty() {
-        return Unit { text: original.to_owned(), unprintable };
+        return Unit { text: original.to_owned(), apart: None, unprintable };
     }
+    let alone = declarations.and_then(|declarations| match slice.text.is_empty() {
+        true => Some(None),
+        false => slice_alone(emission, unit, declarations, &slice.text).map(Some),
+    });
+    let is_edited = !edits.is_empty() || program.func(program.main).unit == unit;
     let source_include = include_place(emission, root, &edits);
     // A program with annotations has the header already.
     let has_header = declarations.is_none()
@@ -83,11 +104,16 @@ pub(super) fn translate_unit(emission: &Emission<'_>, unit: u16, declarations: O
     if !text.ends_with('\n') {
         text.push('\n');
     }
+    let apart = declarations.zip(alone).map(|(declarations, alone)| {
+        let program = is_edited.then(|| text.clone());
+        let apart = Apart { program, slice: alone, by_name: None };
+        apart.with_names(emission, unit, declarations, &slice.text)
+    });
     if declarations.is_some() {
         text.push_str(&format!("# 1 \"{}: slice\"\n", program.sources.given_path(file).display()));
     }
     text.push_str(&slice.text);
-    Unit { text, unprintable }
+    Unit { text, apart, unprintable }
 }
 
 /// Replaces the calls of a function that are counted, or whose results are sent.

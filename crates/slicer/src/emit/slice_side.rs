@@ -210,7 +210,10 @@ impl Writer<'_, '_> {
                 None => declare(types[n], names[n]),
             })
             .collect();
-        format!("static void {}({})", self.emission.name("main"), parts.join(", "))
+        // Preprocessed, it may be compiled apart from the program.
+        let storage =
+            if self.emission.is_preprocessed(program.func(program.main).unit) { "" } else { "static " };
+        format!("{storage}void {}({})", self.emission.name("main"), parts.join(", "))
     }
 
     /// A function of the slice.

@@ -23,7 +23,7 @@ use crate::models::Models;
 /// Most elements that are handed on, first and if parts of objects are not told apart. A program of 10,000 lines takes
 /// some millions; this is reached after a second or two, and a build should not wait longer. It is a limit of work and
 /// not of time: a build gives the same each time.
-const MOST_WORK: u64 = 10_000_000;
+const MOST_WORK: u64 = 4_000_000;
 const MOST_COARSE_WORK: u64 = 100_000_000;
 
 /// Most elements of a set that is told apart from others, where parts of objects are not.

@@ -1,0 +1,142 @@
+//! The symbols of an object: which functions it calls by their names, and which of these get other names.
+//!
+//! Only what Linux has on 64-bit machines is read (elf(5)); of everything else nothing is known, and it is compiled again.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Sizes and places of elf(5).
+const HEADER_BYTES: usize = 64;
+const SECTION_BYTES: usize = 64;
+const SYMBOL_BYTES: usize = 24;
+const RELOCATABLE: u16 = 1;
+const SYMBOL_TABLE: u32 = 2;
+
+/// The names of an object's symbols.
+struct Symbols<'o> {
+    undefined: BTreeSet<&'o str>,
+    defined: BTreeSet<&'o str>,
+}
+
+impl<'o> Symbols<'o> {
+    fn read(object: &'o [u8]) -> Option<Self> {
+        let header = object.get(..HEADER_BYTES)?;
+        if !header.starts_with(b"\x7fELF\x02\x01") || number::<2>(header, 16)? as u16 != RELOCATABLE {
+            return None;
+        }
+        let count = number::<2>(header, 60)? as usize;
+        let from = number::<8>(header, 40)? as usize;
+        let section = |n: usize| {
+            let at = from.checked_add(n.checked_mul(SECTION_BYTES)?)?;
+            object.get(at..at.checked_add(SECTION_BYTES)?)
+        };
+        let content = |section: &[u8]| {
+            let at = number::<8>(section, 24)? as usize;
+            object.get(at..at.checked_add(number::<8>(section, 32)? as usize)?)
+        };
+        // What is compiled when it is linked, keeps its names.
+        let names = content(section(number::<2>(header, 62)? as usize)?)?;
+        if names.windows(9).any(|name| name == b".gnu.lto_") {
+            return None;
+        }
+        let table =
+            (0..count).filter_map(section).find(|s| number::<4>(s, 4) == Some(SYMBOL_TABLE.into()))?;
+        let names = content(section(number::<4>(table, 40)? as usize)?)?;
+        let mut symbols = Self { undefined: BTreeSet::new(), defined: BTreeSet::new() };
+        for symbol in content(table)?.chunks_exact(SYMBOL_BYTES) {
+            let rest = names.get(number::<4>(symbol, 0)? as usize..)?;
+            let name = std::str::from_utf8(rest.split(|byte| *byte == 0).next()?).ok()?;
+            match number::<2>(symbol, 6)? {
+                0 => symbols.undefined.insert(name),
+                _ => symbols.defined.insert(name),
+            };
+        }
+        Some(symbols)
+    }
+
+    /// What the object calls this function. `None` if it has several names for it, or none.
+    fn of(&self, function: &str) -> Option<String> {
+        if self.defined.contains(function) {
+            return (function == "main").then(|| function.to_owned());
+        }
+        // With large files, and with checks of sizes.
+        let large = format!("{function}64");
+        let is_variant = |name: &&&str| {
+            let inner = name.strip_prefix("__").and_then(|name| name.strip_prefix(function));
+            inner.is_some_and(|rest| rest.starts_with('_') || rest.starts_with("64"))
+        };
+        let plain = [function, &large].into_iter().filter(|name| self.undefined.contains(name));
+        let mut found = plain.chain(self.undefined.iter().filter(is_variant).copied());
+        let name = found.next().filter(|name| !name.starts_with("__"))?;
+        found.next().is_none().then(|| name.to_owned())
+    }
+}
+
+/// A number of so many bytes, least first.
+fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<u64> {
+    let bytes: &[u8; BYTES] = bytes.get(at..)?.first_chunk()?;
+    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+/// Gives symbols of the object at `path`, whose bytes these are, other names; `false` if it has not just these.
+pub(super) fn rename(path: &Path, object: &[u8], names: &[(String, String)]) -> bool {
+    let Some(symbols) = Symbols::read(object) else { return false };
+    let found = names.iter().map(|(name, other)| Some(format!("{}={other}", symbols.of(name)?)));
+    let Some(found) = found.collect::<Option<Vec<_>>>() else { return false };
+    if std::fs::write(path, object).is_err() {
+        return false;
+    }
+    ["objcopy", "llvm-objcopy"].iter().any(|tool| {
+        let mut command = Command::new(tool);
+        found.iter().for_each(|pair| _ = command.args(["--redefine-sym", pair]));
+        command.arg(path).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_says_what_it_calls() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let text = "int isatty(int); int read64(int); int __close_2(int);\nint close(int);\n\
+                    int main(void) { return isatty(0) + read64(1) + close(2) + __close_2(3); }\n";
+        std::fs::write(path("a.c"), text).unwrap();
+        let compiled = Command::new("cc").arg("-c").arg(path("a.c")).arg("-o").arg(path("a.o")).status();
+        assert!(compiled.unwrap().success());
+        let bytes = std::fs::read(path("a.o")).unwrap();
+        let symbols = Symbols::read(&bytes).unwrap();
+        let called = ["isatty", "read", "close", "open", "main"].map(|name| symbols.of(name));
+        let expected = [Some("isatty"), Some("read64"), None, None, Some("main")];
+        assert_eq!(called.each_ref().map(Option::as_deref), expected);
+        let pair = |name: &str, other: &str| (name.to_owned(), other.to_owned());
+        assert!(!rename(&path("b.o"), &bytes, &[pair("close", "x")]));
+        assert!(rename(&path("b.o"), &bytes, &[pair("main", "other_main"), pair("read", "x")]));
+        let renamed = std::fs::read(path("b.o")).unwrap();
+        let symbols = Symbols::read(&renamed).unwrap();
+        assert!(symbols.defined.contains("other_main") && symbols.undefined.contains("x"));
+        assert!(!symbols.defined.contains("main") && !symbols.undefined.contains("read64"));
+    }
+
+    #[test]
+    fn damage_is_no_object() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("a.c");
+        std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+        let object = folder.path().join("a.o");
+        assert!(Command::new("cc").arg("-c").arg(&source).arg("-o").arg(&object).status().unwrap().success());
+        let bytes = std::fs::read(&object).unwrap();
+        for length in 0..bytes.len() {
+            let _ = Symbols::read(&bytes[..length]);
+        }
+        for at in 0..HEADER_BYTES {
+            let mut damaged = bytes.clone();
+            damaged[at] = 0xff;
+            let _ = Symbols::read(&damaged);
+        }
+        assert!(Symbols::read(b"").is_none() && Symbols::read(&[0; 100]).is_none());
+    }
+}
