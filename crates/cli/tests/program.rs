@@ -89,12 +89,14 @@ fn output_input_and_surroundings_are_untouched() {
         return;
     }
     let tree = Tree::new(&[("a", 10)]);
-    // Descriptors, priority, scheduling class, ignored and blocked signals, limits, working directory.
-    let script = "ls /proc/self/fd; pwd; grep -E '^(Sig(Blk|Ign)|NoNewPrivs|CapEff)' /proc/self/status; \
+    // Descriptors, priority, scheduling class, ignored and blocked signals, limits, working directory. It reads what the rule
+    // is for: otherwise that is said.
+    let script = "cat \"$A\" >/dev/null; ls /proc/self/fd; pwd; grep -E '^(Sig(Blk|Ign)|NoNewPrivs|CapEff)' /proc/self/status; \
                   cut -d' ' -f18,19,40,41 /proc/self/stat; ulimit -a; env | grep -v '^_=' | sort; cat; echo err >&2";
     let run = |command: &mut Command| -> Ended {
         let mut child = command
             .args(["sh", "-c", script])
+            .env("A", tree.file("a"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
