@@ -10,8 +10,10 @@
 //!
 //! The table is bounded; for one more, the oldest placeholder is forgotten, so that one old decision
 //! can no longer be proved wrong.
-
-use std::collections::VecDeque;
+//!
+//! Hundreds of thousands may point to one block, which is replaced next. So they do not name it: a placeholder
+//! belongs to a *group*, and that names it. To make two groups one, one of them becomes part of the other
+//! (union by rank, Tarjan 1975): no decision takes time for the placeholders that it makes point elsewhere.
 
 use crate::blocks::{BlockId, Blocks};
 use crate::ids::ManagerId;
@@ -19,28 +21,46 @@ use crate::recency::NONE;
 
 #[derive(Debug, Clone)]
 struct Placeholder {
-    /// The block that was given up.
+    /// The block that was given up; [`NONE`] if this place is vacant.
     from: BlockId,
-    /// The cached block that was kept instead.
-    to: BlockId,
+    /// The group in which it was made, or one that has become part of it.
+    group: u32,
     /// Whose decision it was.
     manager: ManagerId,
+    /// Of those that point to the same block, the ones beside it; the first one has the last one before it.
     next: u32,
     prev: u32,
-    /// Tells this use of the entry from an earlier one.
-    number: u32,
+    /// Of all, the ones that were made before and after it.
+    older: u32,
+    newer: u32,
 }
 
-/// All placeholders.
+/// Placeholders that point to one block.
+#[derive(Debug, Clone)]
+struct Group {
+    /// The cached block that was kept, or the group that this one is a part of.
+    up: u32,
+    is_part: bool,
+    /// At most so many steps lead up to it.
+    rank: u8,
+    /// Placeholders made in it and groups that are parts of it: it is kept while there are any.
+    uses: u32,
+    /// The first placeholder; [`NONE`] if it is a part of another one.
+    first: u32,
+}
+
+/// All placeholders. The record of a block names, if it has a frame, the group of those that point to it, else the
+/// placeholder that remembers why it was replaced.
 #[derive(Debug)]
 pub(crate) struct Placeholders {
     entries: Vec<Placeholder>,
     vacant: Vec<u32>,
-    /// Oldest first; an entry that was deleted since is told by its number.
-    by_age: VecDeque<(u32, u32)>,
+    groups: Vec<Group>,
+    vacant_groups: Vec<u32>,
+    oldest: u32,
+    newest: u32,
     live: u32,
     limit: u32,
-    next_number: u32,
 }
 
 impl Placeholders {
@@ -48,16 +68,25 @@ impl Placeholders {
         Placeholders {
             entries: Vec::new(),
             vacant: Vec::new(),
-            by_age: VecDeque::new(),
+            groups: Vec::new(),
+            vacant_groups: Vec::new(),
+            oldest: NONE,
+            newest: NONE,
             live: 0,
             limit,
-            next_number: 0,
         }
     }
 
     /// Placeholders in use.
     pub(crate) fn len(&self) -> u32 {
         self.live
+    }
+
+    /// Gives the memory back if there is none.
+    pub(crate) fn release_memory(&mut self) {
+        if self.live == 0 {
+            *self = Placeholders::new(self.limit);
+        }
     }
 
     /// Remembers that `manager` gave up `from` instead of `to`.
@@ -69,41 +98,47 @@ impl Placeholders {
         if self.live == self.limit {
             self.forget_oldest(blocks);
         }
-        let next = blocks[to].placeholder;
-        let number = self.next_number;
-        self.next_number = self.next_number.wrapping_add(1);
-        let entry = Placeholder { from, to, manager, next, prev: NONE, number };
-        let id = match self.vacant.pop() {
-            Some(id) => {
-                self.entries[id as usize] = entry;
-                id
+        let entry = Placeholder {
+            from,
+            group: NONE,
+            manager,
+            next: NONE,
+            prev: NONE,
+            older: self.newest,
+            newer: NONE,
+        };
+        let id = place(&mut self.entries, &mut self.vacant, entry);
+        let group = match self.group_of(blocks, to) {
+            Some(group) => {
+                let next = std::mem::replace(&mut self.groups[group as usize].first, id);
+                let last = std::mem::replace(&mut self.entries[next as usize].prev, id);
+                let entry = &mut self.entries[id as usize];
+                (entry.next, entry.prev) = (next, last);
+                group
             }
             None => {
-                self.entries.push(entry);
-                self.entries.len() as u32 - 1
+                let new = Group { up: to, is_part: false, rank: 0, uses: 0, first: id };
+                self.entries[id as usize].prev = id;
+                blocks[to].placeholder = place(&mut self.groups, &mut self.vacant_groups, new);
+                blocks[to].placeholder
             }
         };
-        if next != NONE {
-            self.entries[next as usize].prev = id;
+        self.entries[id as usize].group = group;
+        self.groups[group as usize].uses += 1;
+        match self.newest {
+            NONE => self.oldest = id,
+            newest => self.entries[newest as usize].newer = id,
         }
-        blocks[to].placeholder = id;
+        self.newest = id;
         blocks[from].placeholder = id;
         self.live += 1;
-        self.by_age.push_back((id, number));
-        if self.by_age.len() > 2 * self.live as usize + 16 {
-            let entries = &self.entries;
-            self.by_age.retain(|&(id, number)| {
-                let e = &entries[id as usize];
-                e.number == number && e.from != NONE
-            });
-        }
     }
 
     /// Where the placeholder of `from` points and whose decision it was; the placeholder is deleted.
     pub(crate) fn take(&mut self, blocks: &mut Blocks, from: BlockId) -> Option<(BlockId, ManagerId)> {
         let id = self.of(blocks, from)?;
         let entry = &self.entries[id as usize];
-        let found = (entry.to, entry.manager);
+        let found = (self.groups[self.whole(entry.group) as usize].up, entry.manager);
         self.delete(blocks, id);
         Some(found)
     }
@@ -118,18 +153,28 @@ impl Placeholders {
     /// The placeholder that remembers why a block was replaced.
     fn of(&self, blocks: &Blocks, from: BlockId) -> Option<u32> {
         let id = blocks[from].placeholder;
-        (id != NONE && self.entries[id as usize].from == from).then_some(id)
+        (self.entries.get(id as usize)?.from == from).then_some(id)
     }
 
-    /// The first of those that point to a block.
-    fn first_to(&self, blocks: &Blocks, to: BlockId) -> Option<u32> {
+    /// The group of those that point to a block.
+    fn group_of(&self, blocks: &Blocks, to: BlockId) -> Option<u32> {
         let id = blocks[to].placeholder;
-        (id != NONE && self.entries[id as usize].to == to).then_some(id)
+        let group = self.groups.get(id as usize)?;
+        (group.first != NONE && group.up == to).then_some(id)
+    }
+
+    /// The group that a group is a part of by now.
+    fn whole(&self, mut group: u32) -> u32 {
+        while self.groups[group as usize].is_part {
+            group = self.groups[group as usize].up;
+        }
+        group
     }
 
     /// Deletes every placeholder that points to `to`.
     pub(crate) fn delete_all_to(&mut self, blocks: &mut Blocks, to: BlockId) {
-        while let Some(id) = self.first_to(blocks, to) {
+        while let Some(group) = self.group_of(blocks, to) {
+            let id = self.groups[group as usize].first;
             let from = self.entries[id as usize].from;
             self.delete(blocks, id);
             blocks.forget_if_idle(from);
@@ -138,49 +183,221 @@ impl Placeholders {
 
     /// Makes every placeholder that points to `old` point to `new`.
     pub(crate) fn redirect(&mut self, blocks: &mut Blocks, old: BlockId, new: BlockId) {
-        let Some(first) = self.first_to(blocks, old).filter(|_| old != new) else { return };
-        let mut last = first;
-        loop {
-            let entry = &mut self.entries[last as usize];
-            entry.to = new;
-            if entry.next == NONE {
-                break;
-            }
-            last = entry.next;
-        }
-        let after = blocks[new].placeholder;
-        self.entries[last as usize].next = after;
-        if after != NONE {
-            self.entries[after as usize].prev = last;
-        }
-        blocks[new].placeholder = first;
+        let Some(of_old) = self.group_of(blocks, old).filter(|_| old != new) else { return };
+        let whole = match self.group_of(blocks, new) {
+            Some(of_new) => self.unite(of_old, of_new),
+            None => of_old,
+        };
+        self.groups[whole as usize].up = new;
         blocks[old].placeholder = NONE;
+        blocks[new].placeholder = whole;
+    }
+
+    /// Makes one of two groups a part of the other one, which is given back. The placeholders of the first come first.
+    fn unite(&mut self, one: u32, other: u32) -> u32 {
+        let [first, behind] = [one, other].map(|group| self.groups[group as usize].first);
+        let [last_of_one, last] = [first, behind].map(|id| self.entries[id as usize].prev);
+        self.entries[last_of_one as usize].next = behind;
+        self.entries[behind as usize].prev = last_of_one;
+        self.entries[first as usize].prev = last;
+        let [rank_of_one, rank_of_other] = [one, other].map(|group| self.groups[group as usize].rank);
+        let (part, whole) = if rank_of_one > rank_of_other { (other, one) } else { (one, other) };
+        let group = &mut self.groups[part as usize];
+        (group.up, group.is_part, group.first) = (whole, true, NONE);
+        let group = &mut self.groups[whole as usize];
+        group.first = first;
+        group.uses += 1;
+        group.rank += u8::from(rank_of_one == rank_of_other);
+        whole
     }
 
     fn forget_oldest(&mut self, blocks: &mut Blocks) {
-        while let Some((id, number)) = self.by_age.pop_front() {
-            let entry = &self.entries[id as usize];
-            if entry.number == number && entry.from != NONE {
-                let from = entry.from;
-                self.delete(blocks, id);
-                blocks.forget_if_idle(from);
-                return;
-            }
-        }
+        let id = self.oldest;
+        let Some(entry) = self.entries.get(id as usize) else { return };
+        let from = entry.from;
+        self.delete(blocks, id);
+        blocks.forget_if_idle(from);
     }
 
     fn delete(&mut self, blocks: &mut Blocks, id: u32) {
-        let Placeholder { from, to, next, prev, .. } = self.entries[id as usize];
+        let Placeholder { from, group, next, prev, older, newer, .. } = self.entries[id as usize];
         blocks[from].placeholder = NONE;
-        match prev {
-            NONE => blocks[to].placeholder = next,
-            prev => self.entries[prev as usize].next = next,
+        match older {
+            NONE => self.oldest = newer,
+            older => self.entries[older as usize].newer = newer,
         }
-        if next != NONE {
-            self.entries[next as usize].prev = prev;
+        match newer {
+            NONE => self.newest = older,
+            newer => self.entries[newer as usize].older = older,
+        }
+        let whole = self.whole(group);
+        let first = self.groups[whole as usize].first;
+        if first == id {
+            self.groups[whole as usize].first = next;
+            if next == NONE {
+                blocks[self.groups[whole as usize].up].placeholder = NONE;
+            }
+        } else {
+            self.entries[prev as usize].next = next;
+        }
+        match next {
+            // The last one, which the first one knows.
+            NONE if first != id => self.entries[first as usize].prev = prev,
+            NONE => {}
+            next => self.entries[next as usize].prev = prev,
         }
         self.entries[id as usize].from = NONE;
         self.vacant.push(id);
         self.live -= 1;
+        self.leave(group);
+    }
+
+    /// A use of a group is over: with the last one it goes, and so a use of the one that it is a part of is over.
+    fn leave(&mut self, mut id: u32) {
+        loop {
+            let group = &mut self.groups[id as usize];
+            group.uses -= 1;
+            if group.uses > 0 {
+                return;
+            }
+            self.vacant_groups.push(id);
+            if !group.is_part {
+                return;
+            }
+            id = group.up;
+        }
+    }
+}
+
+/// Puts something into a vacant place of a table, or at its end; gives the place.
+fn place<T>(table: &mut Vec<T>, vacant: &mut Vec<u32>, what: T) -> u32 {
+    match vacant.pop() {
+        Some(id) => {
+            table[id as usize] = what;
+            id
+        }
+        None => {
+            table.push(what);
+            table.len() as u32 - 1
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Block;
+    use crate::layout::Layout;
+    use proptest::prelude::*;
+
+    const MANAGER: ManagerId = ManagerId(3);
+
+    /// Blocks without anything, all of which something speaks of: they stay.
+    fn blocks(count: u32) -> (Blocks, Vec<BlockId>) {
+        let mut blocks = Blocks::new(1);
+        let file = blocks.add_file(Layout::Unknown);
+        let ids = (0..count).map(|index| {
+            let id = blocks.find_or_add(Block::new(file, index)).unwrap();
+            blocks[id].first_use = 0;
+            id
+        });
+        let ids = ids.collect();
+        (blocks, ids)
+    }
+
+    #[test]
+    fn what_points_to_a_block_that_is_replaced_again_and_again_takes_no_time_for_each() {
+        const COUNT: u32 = 1 << 17;
+        let (mut blocks, ids) = blocks(2 * COUNT);
+        let mut placeholders = Placeholders::new(COUNT);
+        let (given_up, kept) = ids.split_at(COUNT as usize);
+        // All point to one; then it is replaced, and the one to which they point then, and so on. Were each looked at,
+        // this would take 2^34 steps: an hour.
+        given_up.iter().for_each(|&from| placeholders.add(&mut blocks, from, kept[0], MANAGER));
+        for pair in kept.windows(2) {
+            placeholders.redirect(&mut blocks, pair[0], pair[1]);
+        }
+        let last = kept[kept.len() - 1];
+        assert_eq!(placeholders.take(&mut blocks, given_up[5]), Some((last, MANAGER)));
+        placeholders.delete_all_to(&mut blocks, last);
+        assert_eq!((placeholders.len(), placeholders.vacant_groups.len()), (0, placeholders.groups.len()));
+        placeholders.release_memory();
+        assert_eq!((placeholders.entries.capacity(), placeholders.groups.capacity()), (0, 0));
+    }
+
+    #[test]
+    fn beyond_the_limit_the_oldest_is_forgotten_also_when_many_have_gone_in_between() {
+        let (mut blocks, ids) = blocks(100);
+        let mut placeholders = Placeholders::new(3);
+        for &from in &ids[..50] {
+            placeholders.add(&mut blocks, from, ids[99], MANAGER);
+        }
+        assert_eq!(placeholders.len(), 3);
+        placeholders.delete_of(&mut blocks, ids[48]);
+        placeholders.add(&mut blocks, ids[60], ids[98], MANAGER);
+        placeholders.add(&mut blocks, ids[61], ids[98], MANAGER);
+        let left: Vec<usize> = (0..100).filter(|&at| placeholders.of(&blocks, ids[at]).is_some()).collect();
+        assert_eq!(left, [49, 60, 61], "47 was the oldest");
+        assert_eq!(placeholders.entries.len(), 3, "places are used again");
+    }
+
+    #[derive(Debug, Clone)]
+    enum Op {
+        Add(usize, usize),
+        Take(usize),
+        DeleteAllTo(usize),
+        Redirect(usize, usize),
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        prop_oneof![
+            4 => (0..24usize, 24..32usize).prop_map(|(from, to)| Op::Add(from, to)),
+            2 => (0..24usize).prop_map(Op::Take),
+            1 => (24..32usize).prop_map(Op::DeleteAllTo),
+            3 => (24..32usize, 24..32usize).prop_map(|(old, new)| Op::Redirect(old, new)),
+        ]
+    }
+
+    proptest! {
+        /// Against a plain list of who points where, the oldest first.
+        #[test]
+        fn each_points_where_a_plain_list_says(ops in prop::collection::vec(op(), 0..200), limit in 1_u32..20) {
+            let (mut blocks, ids) = blocks(32);
+            let mut placeholders = Placeholders::new(limit);
+            let mut plain: Vec<(usize, usize)> = Vec::new();
+            for op in ops {
+                match op {
+                    Op::Add(from, to) => {
+                        placeholders.add(&mut blocks, ids[from], ids[to], MANAGER);
+                        plain.retain(|(known, _)| *known != from);
+                        if plain.len() == limit as usize {
+                            plain.remove(0);
+                        }
+                        plain.push((from, to));
+                    }
+                    Op::Take(from) => {
+                        let taken = placeholders.take(&mut blocks, ids[from]);
+                        let known = plain.iter().position(|(known, _)| *known == from);
+                        let known = known.map(|at| (ids[plain.remove(at).1], MANAGER));
+                        prop_assert_eq!(taken, known);
+                    }
+                    Op::DeleteAllTo(to) => {
+                        placeholders.delete_all_to(&mut blocks, ids[to]);
+                        plain.retain(|(_, known)| *known != to);
+                    }
+                    Op::Redirect(old, new) => {
+                        placeholders.redirect(&mut blocks, ids[old], ids[new]);
+                        plain.iter_mut().filter(|(_, to)| *to == old).for_each(|(_, to)| *to = new);
+                    }
+                }
+                prop_assert_eq!(placeholders.len() as usize, plain.len());
+                let groups = placeholders.groups.len() - placeholders.vacant_groups.len();
+                prop_assert!(groups <= 2 * plain.len(), "{} groups for {}", groups, plain.len());
+            }
+            for (from, to) in plain {
+                prop_assert_eq!(placeholders.take(&mut blocks, ids[from]), Some((ids[to], MANAGER)));
+            }
+            prop_assert_eq!(placeholders.vacant_groups.len(), placeholders.groups.len());
+        }
     }
 }
