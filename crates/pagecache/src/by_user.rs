@@ -172,13 +172,13 @@ fn serve<J: Send + 'static>(shared: &Arc<Shared<J>>) {
         lane.since = Some(Instant::now());
         books.waiting -= 1;
         // Before this one may take long, there is another one for everybody else.
-        if books.idle == 0 && books.threads < shared.shape.threads {
-            books.threads += 1;
-            if spawn(shared).is_err() {
-                books.threads -= 1;
-            }
-        }
+        let starts = books.idle == 0 && books.threads < shared.shape.threads;
+        books.threads += usize::from(starts);
+        // To start a thread takes its time, and the loop wants the lock.
         drop(books);
+        if starts && spawn(shared).is_err() {
+            lock(shared).threads -= 1;
+        }
         let done = catch_unwind(AssertUnwindSafe(|| (shared.work)(job)));
         books = lock(shared);
         books.has_failed |= done.is_err();

@@ -309,9 +309,7 @@ impl Steering {
             }
         }
         for manager in exhausted {
-            if self.readahead_off.any(manager) {
-                self.readahead_off.restore(manager);
-            }
+            self.readahead_off.restore(manager);
         }
     }
 }

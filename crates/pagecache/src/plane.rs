@@ -116,8 +116,10 @@ impl Plane {
             .map_err(system("start the threads that prefetch and evict"))?;
         let schedule = schedule();
         let closer = Closer::start().map_err(system("start the thread that closes descriptors"))?;
+        let readahead_off = ReadaheadOff::start(guard, closer.clone())
+            .map_err(system("start the thread that turns readahead off"))?;
         Ok(Plane {
-            steering: Steering::new(options, workers, ReadaheadOff::new(guard, closer.clone())),
+            steering: Steering::new(options, workers, readahead_off),
             closer,
             own_reads_at_start: observer.device_read_bytes(std::process::id()).unwrap_or(0),
             observer,
@@ -367,6 +369,8 @@ impl Plane {
         self.timing.lap("looks");
         self.steering.append_queues();
         self.timing.lap("lists");
+        self.steering.go_on_giving_back();
+        self.timing.lap("refused evictions");
         self.steering.dispatch();
         self.timing.lap("actions");
         self.steering.look_again();
@@ -384,6 +388,7 @@ impl Plane {
             }
         }
         self.apply_commands();
+        self.steering.files.close_lent();
         self.timing.lap("tending");
         Ok(ready)
     }

@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use foretell_policy::FileId;
+use foretell_policy::{FileId, ManagerId};
 
 use crate::by_user::ByUser;
 use crate::fetching::{Fetch, Fetched, Fetching};
@@ -190,9 +190,15 @@ impl Workers {
         self.fetching.take_in(fetched);
     }
 
-    /// Drops the prefetches that `drop_it` says and that have not been started; returns them.
-    pub(crate) fn cancel(&self, drop_it: impl Fn(&Fetch) -> bool) -> Vec<Fetch> {
-        self.fetching.cancel(drop_it)
+    /// The prefetches of a manager that have not been started are to be dropped, by [`Workers::settle`].
+    pub(crate) fn cancel(&self, manager: ManagerId) {
+        self.fetching.cancel(manager);
+    }
+
+    /// Does what was left to be done to the queue of prefetches: those that were dropped, `None` if a thread is just looking
+    /// at it.
+    pub(crate) fn settle(&self) -> Option<Vec<Fetch>> {
+        self.fetching.settle()
     }
 
     /// Has a thread ended although nobody told it to?
