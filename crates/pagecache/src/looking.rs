@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use foretell_policy::{Block, FileId, Input};
 
+use crate::files::ManagedFile;
 use crate::kernel::{self, WINDOW_BYTES};
 use crate::looks::{Look, SPAN_BYTES, WINDOWS};
 use crate::meter::Meter;
@@ -48,7 +49,10 @@ impl Steering {
         {
             let mut done = false;
             while !done && meter.now().elapsed() < TURN {
-                done = self.files.get_serial(look.id, serial).is_none() || self.look_on(&mut look);
+                // What is cached of a file that nobody names any more, and is not known, is the kernel's.
+                let is_wanted = |managed: &mut ManagedFile| !look.new || !managed.is_orphan();
+                done =
+                    !self.files.get_serial(look.id, serial).is_some_and(is_wanted) || self.look_on(&mut look);
             }
             if done {
                 self.looks.remove(look.id);

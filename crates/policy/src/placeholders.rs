@@ -13,11 +13,15 @@
 //!
 //! Hundreds of thousands may point to one block, which is replaced next. So they do not name it: a placeholder
 //! belongs to a *group*, and that names it. To make two groups one, one of them becomes part of the other
-//! (union by rank, Tarjan 1975): no decision takes time for the placeholders that it makes point elsewhere.
+//! (union by rank, Tarjan 1975): no decision takes time for the placeholders that it makes point elsewhere. Nor does the end of
+//! such a block: most of what pointed to it is dead then, and leaves the tables by and by ([`Placeholders::tidy`]).
 
 use crate::blocks::{BlockId, Blocks};
 use crate::ids::ManagerId;
 use crate::recency::NONE;
+
+/// Placeholders to one block that are deleted at once, when they mean nothing any more.
+const AT_ONCE: usize = 32;
 
 #[derive(Debug, Clone)]
 struct Placeholder {
@@ -38,13 +42,15 @@ struct Placeholder {
 /// Placeholders that point to one block.
 #[derive(Debug, Clone)]
 struct Group {
-    /// The cached block that was kept, or the group that this one is a part of.
+    /// The cached block that was kept, [`NONE`] if they are dead; or the group that this one is a part of.
     up: u32,
     is_part: bool,
     /// At most so many steps lead up to it.
     rank: u8,
-    /// Placeholders made in it and groups that are parts of it: it is kept while there are any.
+    /// Placeholders made in it and groups that are parts of it: it is kept while there are any, or it is to be tidied up.
     uses: u32,
+    /// Placeholders in it and in its parts.
+    size: u32,
     /// The first placeholder; [`NONE`] if it is a part of another one.
     first: u32,
 }
@@ -57,6 +63,8 @@ pub(crate) struct Placeholders {
     vacant: Vec<u32>,
     groups: Vec<Group>,
     vacant_groups: Vec<u32>,
+    /// Groups whose placeholders are dead and have not been deleted.
+    dead: Vec<u32>,
     oldest: u32,
     newest: u32,
     live: u32,
@@ -70,6 +78,7 @@ impl Placeholders {
             vacant: Vec::new(),
             groups: Vec::new(),
             vacant_groups: Vec::new(),
+            dead: Vec::new(),
             oldest: NONE,
             newest: NONE,
             live: 0,
@@ -84,7 +93,7 @@ impl Placeholders {
 
     /// Gives the memory back if there is none.
     pub(crate) fn release_memory(&mut self) {
-        if self.live == 0 {
+        if self.live == 0 && self.dead.is_empty() {
             *self = Placeholders::new(self.limit);
         }
     }
@@ -117,7 +126,7 @@ impl Placeholders {
                 group
             }
             None => {
-                let new = Group { up: to, is_part: false, rank: 0, uses: 0, first: id };
+                let new = Group { up: to, is_part: false, rank: 0, uses: 0, size: 0, first: id };
                 self.entries[id as usize].prev = id;
                 blocks[to].placeholder = place(&mut self.groups, &mut self.vacant_groups, new);
                 blocks[to].placeholder
@@ -125,6 +134,7 @@ impl Placeholders {
         };
         self.entries[id as usize].group = group;
         self.groups[group as usize].uses += 1;
+        self.groups[group as usize].size += 1;
         match self.newest {
             NONE => self.oldest = id,
             newest => self.entries[newest as usize].newer = id,
@@ -138,9 +148,9 @@ impl Placeholders {
     pub(crate) fn take(&mut self, blocks: &mut Blocks, from: BlockId) -> Option<(BlockId, ManagerId)> {
         let id = self.of(blocks, from)?;
         let entry = &self.entries[id as usize];
-        let found = (self.groups[self.whole(entry.group) as usize].up, entry.manager);
+        let (to, manager) = (self.groups[self.whole(entry.group) as usize].up, entry.manager);
         self.delete(blocks, id);
-        Some(found)
+        (to != NONE).then_some((to, manager))
     }
 
     /// Deletes the placeholder of an absent block, if there is one.
@@ -150,7 +160,7 @@ impl Placeholders {
         }
     }
 
-    /// The placeholder that remembers why a block was replaced.
+    /// The placeholder that remembers why a block was replaced, or a dead one.
     fn of(&self, blocks: &Blocks, from: BlockId) -> Option<u32> {
         let id = blocks[from].placeholder;
         (self.entries.get(id as usize)?.from == from).then_some(id)
@@ -171,13 +181,44 @@ impl Placeholders {
         group
     }
 
-    /// Deletes every placeholder that points to `to`.
+    /// Deletes every placeholder that points to `to`, most of many of them by and by.
     pub(crate) fn delete_all_to(&mut self, blocks: &mut Blocks, to: BlockId) {
-        while let Some(group) = self.group_of(blocks, to) {
-            let id = self.groups[group as usize].first;
-            let from = self.entries[id as usize].from;
-            self.delete(blocks, id);
-            blocks.forget_if_idle(from);
+        for _ in 0..AT_ONCE {
+            let Some(group) = self.group_of(blocks, to) else { return };
+            self.delete_first(blocks, group);
+        }
+        if let Some(id) = self.group_of(blocks, to) {
+            blocks[to].placeholder = NONE;
+            let group = &mut self.groups[id as usize];
+            group.up = NONE;
+            group.uses += 1;
+            self.live -= group.size;
+            self.dead.push(id);
+        }
+    }
+
+    fn delete_first(&mut self, blocks: &mut Blocks, group: u32) {
+        let id = self.groups[group as usize].first;
+        let from = self.entries[id as usize].from;
+        self.delete(blocks, id);
+        blocks.forget_if_idle(from);
+    }
+
+    /// Are there dead ones?
+    pub(crate) fn is_untidy(&self) -> bool {
+        !self.dead.is_empty()
+    }
+
+    /// Deletes so many dead ones.
+    pub(crate) fn tidy(&mut self, blocks: &mut Blocks, most: usize) {
+        for _ in 0..most {
+            let Some(&group) = self.dead.last() else { return };
+            if self.groups[group as usize].first == NONE {
+                self.dead.pop();
+                self.leave(group);
+            } else {
+                self.delete_first(blocks, group);
+            }
         }
     }
 
@@ -204,19 +245,24 @@ impl Placeholders {
         let (part, whole) = if rank_of_one > rank_of_other { (other, one) } else { (one, other) };
         let group = &mut self.groups[part as usize];
         (group.up, group.is_part, group.first) = (whole, true, NONE);
+        let size = group.size;
         let group = &mut self.groups[whole as usize];
         group.first = first;
         group.uses += 1;
+        group.size += size;
         group.rank += u8::from(rank_of_one == rank_of_other);
         whole
     }
 
     fn forget_oldest(&mut self, blocks: &mut Blocks) {
-        let id = self.oldest;
-        let Some(entry) = self.entries.get(id as usize) else { return };
-        let from = entry.from;
-        self.delete(blocks, id);
-        blocks.forget_if_idle(from);
+        let live = self.live;
+        while self.live == live
+            && let Some(entry) = self.entries.get(self.oldest as usize)
+        {
+            let from = entry.from;
+            self.delete(blocks, self.oldest);
+            blocks.forget_if_idle(from);
+        }
     }
 
     fn delete(&mut self, blocks: &mut Blocks, id: u32) {
@@ -231,11 +277,12 @@ impl Placeholders {
             newer => self.entries[newer as usize].older = older,
         }
         let whole = self.whole(group);
-        let first = self.groups[whole as usize].first;
+        let Group { first, up, .. } = self.groups[whole as usize];
+        self.groups[whole as usize].size -= 1;
         if first == id {
             self.groups[whole as usize].first = next;
-            if next == NONE {
-                blocks[self.groups[whole as usize].up].placeholder = NONE;
+            if next == NONE && up != NONE {
+                blocks[up].placeholder = NONE;
             }
         } else {
             self.entries[prev as usize].next = next;
@@ -248,7 +295,7 @@ impl Placeholders {
         }
         self.entries[id as usize].from = NONE;
         self.vacant.push(id);
-        self.live -= 1;
+        self.live -= u32::from(up != NONE);
         self.leave(group);
     }
 
@@ -320,7 +367,20 @@ mod tests {
         let last = kept[kept.len() - 1];
         assert_eq!(placeholders.take(&mut blocks, given_up[5]), Some((last, MANAGER)));
         placeholders.delete_all_to(&mut blocks, last);
-        assert_eq!((placeholders.len(), placeholders.vacant_groups.len()), (0, placeholders.groups.len()));
+        assert_eq!(placeholders.len(), 0);
+        let left = placeholders.entries.len() - placeholders.vacant.len();
+        assert_eq!(left, COUNT as usize - 1 - AT_ONCE, "no more were deleted at once");
+        // A dead one proves nothing, nor does it count.
+        assert_eq!(placeholders.take(&mut blocks, given_up[9]), None);
+        placeholders.add(&mut blocks, given_up[10], kept[0], MANAGER);
+        assert_eq!(placeholders.take(&mut blocks, given_up[10]), Some((kept[0], MANAGER)));
+        placeholders.tidy(&mut blocks, 100);
+        assert_eq!(placeholders.entries.len() - placeholders.vacant.len(), left - 2 - 100);
+        assert!(placeholders.is_untidy());
+        placeholders.tidy(&mut blocks, COUNT as usize);
+        assert!(!placeholders.is_untidy());
+        assert!(ids.iter().all(|&id| blocks[id].placeholder == NONE));
+        assert_eq!(placeholders.vacant_groups.len(), placeholders.groups.len());
         placeholders.release_memory();
         assert_eq!((placeholders.entries.capacity(), placeholders.groups.capacity()), (0, 0));
     }
@@ -347,22 +407,24 @@ mod tests {
         Take(usize),
         DeleteAllTo(usize),
         Redirect(usize, usize),
+        Tidy(usize),
     }
 
     fn op() -> impl Strategy<Value = Op> {
         prop_oneof![
-            4 => (0..24usize, 24..32usize).prop_map(|(from, to)| Op::Add(from, to)),
-            2 => (0..24usize).prop_map(Op::Take),
-            1 => (24..32usize).prop_map(Op::DeleteAllTo),
-            3 => (24..32usize, 24..32usize).prop_map(|(old, new)| Op::Redirect(old, new)),
+            8 => (0..240usize, 240..244usize).prop_map(|(from, to)| Op::Add(from, to)),
+            2 => (0..240usize).prop_map(Op::Take),
+            1 => (240..244usize).prop_map(Op::DeleteAllTo),
+            1 => (0..64usize).prop_map(Op::Tidy),
+            2 => (240..244usize, 240..244usize).prop_map(|(old, new)| Op::Redirect(old, new)),
         ]
     }
 
     proptest! {
         /// Against a plain list of who points where, the oldest first.
         #[test]
-        fn each_points_where_a_plain_list_says(ops in prop::collection::vec(op(), 0..200), limit in 1_u32..20) {
-            let (mut blocks, ids) = blocks(32);
+        fn each_points_where_a_plain_list_says(ops in prop::collection::vec(op(), 0..500), limit in 1_u32..200) {
+            let (mut blocks, ids) = blocks(244);
             let mut placeholders = Placeholders::new(limit);
             let mut plain: Vec<(usize, usize)> = Vec::new();
             for op in ops {
@@ -385,19 +447,23 @@ mod tests {
                         placeholders.delete_all_to(&mut blocks, ids[to]);
                         plain.retain(|(_, known)| *known != to);
                     }
+                    Op::Tidy(most) => placeholders.tidy(&mut blocks, most),
                     Op::Redirect(old, new) => {
                         placeholders.redirect(&mut blocks, ids[old], ids[new]);
                         plain.iter_mut().filter(|(_, to)| *to == old).for_each(|(_, to)| *to = new);
                     }
                 }
                 prop_assert_eq!(placeholders.len() as usize, plain.len());
+                let entries = placeholders.entries.len() - placeholders.vacant.len();
                 let groups = placeholders.groups.len() - placeholders.vacant_groups.len();
-                prop_assert!(groups <= 2 * plain.len(), "{} groups for {}", groups, plain.len());
+                prop_assert!(groups <= 2 * entries + placeholders.dead.len(), "{} groups for {}", groups, entries);
             }
             for (from, to) in plain {
                 prop_assert_eq!(placeholders.take(&mut blocks, ids[from]), Some((ids[to], MANAGER)));
             }
+            placeholders.tidy(&mut blocks, 10_000);
             prop_assert_eq!(placeholders.vacant_groups.len(), placeholders.groups.len());
+            prop_assert_eq!(placeholders.vacant.len(), placeholders.entries.len());
         }
     }
 }
