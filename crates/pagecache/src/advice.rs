@@ -265,3 +265,71 @@ impl Drop for Adviser {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    const MANAGER: ManagerId = ManagerId(1);
+
+    fn key(ino: u64) -> FileKey {
+        FileKey { dev: 1, ino }
+    }
+
+    fn off() -> ReadaheadOff {
+        ReadaheadOff::start(Guard::start().unwrap(), Closer::start().unwrap()).unwrap()
+    }
+
+    fn adviser() -> Adviser {
+        Adviser {
+            guard: Guard::start().unwrap(),
+            closer: Closer::start().unwrap(),
+            files: BTreeMap::new(),
+            descriptors: Descriptors::new(),
+        }
+    }
+
+    #[test]
+    fn beyond_the_limit_open_files_keep_their_readahead() {
+        let file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let key = FileKey::of(file.as_file()).unwrap();
+        let pid = std::process::id();
+        let open = (pid, 0, key);
+        let mut adviser = adviser();
+        let number = Some(file.as_file().as_raw_fd());
+        assert_eq!(adviser.turn_off(open, number, false, MANAGER), 1);
+        let (_, known) = adviser.files.pop_first().unwrap();
+        let others = (0..NOTES as u32).map(|process| ((u32::MAX - process, 0), known));
+        adviser.files.extend(others);
+        assert_eq!(adviser.turn_off(open, number, false, MANAGER), 0, "no room");
+        adviser.files.pop_last();
+        assert_eq!(adviser.turn_off(open, number, false, MANAGER), 1);
+        adviser.restore(MANAGER);
+        assert!(adviser.files.is_empty());
+    }
+
+    #[test]
+    fn a_file_is_looked_for_once_at_a_time_and_no_more_than_so_many_are() {
+        let mut off = off();
+        // Processes that there are not: nothing is found.
+        let open = |at: usize| (u32::MAX - at as u32, 0, key(at as u64));
+        let covers = |off: &ReadaheadOff, at| off.covers(open(at).0, key(at as u64));
+        off.under_way.extend((0..UNDER_WAY).map(|at| (open(at).0, key(at as u64))));
+        off.turn_off(open(1), None, true, MANAGER);
+        off.turn_off(open(UNDER_WAY), None, false, MANAGER);
+        assert!(
+            off.managers.is_empty() && !covers(&off, UNDER_WAY),
+            "one is looked for, and there is no room"
+        );
+        off.under_way.pop_first();
+        off.turn_off(open(UNDER_WAY), None, false, MANAGER);
+        assert!(covers(&off, UNDER_WAY));
+        off.restore(MANAGER);
+        assert!(off.covered.is_empty() && off.managers.is_empty());
+        off.covered.insert((open(1).0, key(1)));
+        off.restore(MANAGER);
+        assert!(covers(&off, 1), "nothing was done for it: nothing is to be done anew");
+    }
+}

@@ -78,3 +78,29 @@ impl Steering {
         self.act();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fetching::Fetched;
+    use crate::workers::Outcome;
+
+    #[test]
+    fn while_much_goes_back_no_further_evictions_are_judged() {
+        let mut steering = Steering::idle();
+        let folio = Folio { head: 0, pages: 1 };
+        let fetched = Fetched { serial: 1, id: FileId(1), runs: Vec::new(), gaps: Vec::new(), access_ns: 0 };
+        let mut outcomes = VecDeque::from([Outcome::Fetched(fetched)]);
+        // Of a file that is not known any more: there is nothing to tell of it.
+        steering.returning.0.extend(std::iter::repeat_n((FileId(1), 1, folio), MOST_FOLIOS));
+        steering.judge(&mut outcomes);
+        assert_eq!((outcomes.len(), steering.returning.is_full()), (1, true));
+        while !steering.returning.is_empty() {
+            steering.stirred = false;
+            steering.go_on_giving_back();
+            assert_eq!(steering.stirred, !steering.returning.is_empty(), "the next round does not wait");
+        }
+        steering.judge(&mut outcomes);
+        assert!(outcomes.is_empty());
+    }
+}

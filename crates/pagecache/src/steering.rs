@@ -532,9 +532,22 @@ impl Steering {
 
 #[cfg(test)]
 impl Steering {
+    /// One that steers nothing: nobody observes.
+    pub(crate) fn idle() -> Steering {
+        let closer = crate::closing::Closer::start().unwrap();
+        let guard = crate::guard::Guard::start().unwrap();
+        let cache =
+            std::sync::Arc::new(crate::page_cache::Linux) as std::sync::Arc<dyn crate::page_cache::PageCache>;
+        let workers = Workers::start(&cache, crate::schedule::Schedule::new(None), 1).unwrap();
+        Steering::new(Options::new(1 << 20), workers, ReadaheadOff::start(guard, closer).unwrap())
+    }
+
     /// Is no eviction under way, or to be tried again?
     pub(crate) fn is_at_rest(&self) -> bool {
-        let queues = self.ready.is_empty() && self.backlog.is_empty() && self.retries.is_empty();
+        let queues = self.ready.is_empty()
+            && self.backlog.is_empty()
+            && self.retries.is_empty()
+            && self.returning.is_empty();
         let issued = |file: &ManagedFile| file.folios.iter().any(|page| file.folios.is_issued(page));
         queues && self.put_off.is_empty() && !self.files.iter().any(|(_, file)| issued(file))
     }
