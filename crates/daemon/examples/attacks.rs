@@ -212,7 +212,7 @@ impl Bench {
         let start = Instant::now();
         let before = anonymous_kib(service.id());
         let mut attackers = Attackers((0..processes).map(|n| (n, start_attacker(&n))).collect());
-        let (mut most, mut sessions, mut works) = (before, 0, Vec::new());
+        let (mut most, mut sessions, mut works, mut round) = (before, 0, Vec::new(), Vec::new());
         while start.elapsed().as_secs() < self.wanted.seconds {
             for (number, attacker) in &mut attackers.0 {
                 if attacker.try_wait().unwrap().is_some() {
@@ -224,7 +224,7 @@ impl Bench {
             if (start.elapsed().as_millis() / 100).is_multiple_of(50) {
                 let snapshot = snapshot_of(&self.actors.socket());
                 sessions = sessions.max(snapshot.sessions_open);
-                works = snapshot.cache.works;
+                (works, round) = (snapshot.cache.works, snapshot.cache.longest_round);
             }
         }
         drop(attackers);
@@ -249,7 +249,8 @@ impl Bench {
             mib(granted)
         );
         let longest = works.iter().find(|work| work.name == ROUNDS);
-        println!("longest round: {:.1} ms", longest.map_or(0.0, |work| work.longest_s * 1000.0));
+        let longest_ms = longest.map_or(0.0, |work| work.longest_s * 1000.0);
+        println!("longest round: {longest_ms:.1} ms: {}", told(&round));
         let is_served = actors::end(service).success();
         let is_kept = most <= (before + bound).min(granted) && after <= before + LEFT_KIB;
         if let Some(path) = &self.wanted.json {
@@ -309,6 +310,14 @@ fn longest(socket: &Path) -> (Vec<Work>, Vec<Piece>) {
     let mut works = cache.works;
     works.sort_by(|a, b| b.longest_s.total_cmp(&a.longest_s));
     (works, cache.longest_round)
+}
+
+/// The longest pieces of a round, in milliseconds.
+fn told(round: &[Piece]) -> String {
+    let pieces = round.iter().take(6).filter(|piece| piece.took_s >= 0.0001).map(|piece| {
+        format!("{} {:.1} (processor {:.1})", piece.name, piece.took_s * 1000.0, piece.cpu_s * 1000.0)
+    });
+    pieces.collect::<Vec<_>>().join(", ")
 }
 
 /// What the service tells root.
@@ -401,10 +410,7 @@ fn bench(words: &[&str]) -> ExitCode {
             format!("{} {ms:.1} ms (processor {cpu:.1}; {long} of {} above 2)", work.name, work.pieces)
         });
         println!("{:60}{}", "", pieces.collect::<Vec<_>>().join(", "));
-        let pieces = round.iter().take(6).filter(|piece| piece.took_s >= 0.0001).map(|piece| {
-            format!("{} {:.1} (processor {:.1})", piece.name, piece.took_s * 1000.0, piece.cpu_s * 1000.0)
-        });
-        println!("{:60}longest round: {}", "", pieces.collect::<Vec<_>>().join(", "));
+        println!("{:60}longest round: {}", "", told(&round));
         rows.push(serde_json::json!({
             "attack": name, "answers": answers, "median_ms": median_ms,
             "most_99_ms": most_99_ms, "worst_ms": worst_ms, "worst_own_ms": worst_own_ms,
