@@ -124,7 +124,7 @@ impl Service {
         let theirs = |(_, connection): &(&u64, &Connection)| self.put_out.contains(&connection.peer.account);
         let theirs: Vec<u64> = self.connections.iter().filter(theirs).map(|(id, _)| *id).collect();
         for id in theirs {
-            self.end(id, End::because(ErrorCode::SlowClient, STUCK));
+            self.end_in_turn(id, || End::because(ErrorCode::SlowClient, STUCK));
         }
     }
 }

@@ -81,8 +81,7 @@ impl Steering {
         }
         if self.files.get(block.file).is_some_and(ManagedFile::is_orphan) {
             // Whoever's list still names it has let go of it.
-            self.in_flight.remove(&block);
-            self.answer_failed(block);
+            self.give_up(block);
             return;
         }
         let descriptor = self.files.descriptor(block.file);
@@ -111,8 +110,7 @@ impl Steering {
             return;
         }
         let Some(file) = descriptor.filter(|_| length > 0) else {
-            self.in_flight.remove(&block);
-            self.answer_failed(block);
+            self.give_up(block);
             return;
         };
         let (serial, disk, place) =
@@ -120,6 +118,14 @@ impl Steering {
         self.given_up.remove(&block);
         self.in_flight.insert(block);
         self.fetches.push(Fetch { serial, block, manager, file, disk, offset, length, place });
+    }
+
+    /// A prefetch cannot be begun: the policy is told by and by, as it asks for another one at once. A list of a million
+    /// blocks none of which can be had would be gone through here.
+    fn give_up(&mut self, block: Block) {
+        self.in_flight.insert(block);
+        self.given_up.insert(block);
+        self.stirred = true;
     }
 
     /// A prefetch will not complete. A part of the block may be there all the same.

@@ -12,7 +12,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use foretell_policy::ManagerId;
@@ -22,6 +23,7 @@ use crate::descriptors::{self, Descriptors};
 use crate::file_at;
 use crate::file_key::FileKey;
 use crate::guard::{Guard, NOTES, OpenFile, start_time};
+use crate::mailbox::Mailbox;
 use crate::reach::{self, Broker};
 
 /// Files that are being looked for at a time; a further one is when it is read again.
@@ -34,7 +36,7 @@ const UNSTEERED: usize = 16;
 pub(crate) struct ReadaheadOff {
     /// `None` only while it is dropped.
     wanted: Option<Sender<Wanted>>,
-    done: Receiver<Done>,
+    done: Arc<Mailbox<Done>>,
     thread: Option<JoinHandle<()>>,
     /// Processes and files whose descriptors have been gone through, or will be.
     covered: BTreeSet<(u32, FileKey)>,
@@ -66,15 +68,15 @@ impl ReadaheadOff {
     /// When there is no thread to be had.
     pub(crate) fn start(guard: Guard, closer: Closer) -> io::Result<ReadaheadOff> {
         let (wanted, is_wanted) = channel();
-        let (says, done) = channel();
+        let done = Arc::new(Mailbox::new(usize::MAX));
+        let says = Arc::clone(&done);
         let mut adviser = Adviser { guard, closer, files: BTreeMap::new(), descriptors: Descriptors::new() };
         let thread = std::thread::Builder::new().name("foretell-advise".to_owned());
         let thread = thread.spawn(move || {
             reach::ask_as_adviser();
             for wanted in is_wanted {
                 if let Some(done) = adviser.take(wanted) {
-                    // Nobody listens at the end.
-                    let _ = says.send(done);
+                    says.put(done);
                 }
             }
         })?;
@@ -111,7 +113,7 @@ impl ReadaheadOff {
     }
 
     fn hear(&mut self) {
-        for (file, unsteered) in self.done.try_iter() {
+        for (file, unsteered) in self.done.take().into_iter().flatten() {
             self.under_way.remove(&file);
             let room = UNSTEERED.saturating_sub(self.unsteered.len());
             self.unsteered.extend(unsteered.into_iter().take(room));

@@ -448,6 +448,12 @@ impl FileTable {
         (generation != 0).then(|| self.mounts.open(key, generation)).flatten()
     }
 
+    /// Gives back what the tables have room for beyond what they hold.
+    pub(crate) fn release_memory(&mut self) {
+        self.by_key.shrink_to_fit();
+        self.by_path.shrink_to_fit();
+    }
+
     /// A round of the loop ends: what was opened for it alone is closed.
     pub(crate) fn close_lent(&mut self) {
         self.lent.close();

@@ -52,6 +52,7 @@ mod listed_runs;
 mod looking;
 mod looks;
 mod losses;
+mod mailbox;
 mod mapped;
 mod mappings;
 mod meter;

@@ -78,6 +78,8 @@ pub struct Plane {
     schedule: Schedule,
     /// Outcomes that wait for the observations before them.
     outcomes: VecDeque<Outcome>,
+    /// Further ones could not be had, as a thread was just adding one.
+    locked_out: bool,
     /// There may be more in the ring than the last round took.
     behind: bool,
     losses: Losses,
@@ -125,6 +127,7 @@ impl Plane {
             observer,
             schedule,
             outcomes: VecDeque::new(),
+            locked_out: false,
             behind: false,
             losses: Losses::default(),
             gather: None,
@@ -345,7 +348,9 @@ impl Plane {
         self.schedule.check(self.steering.acted_at.elapsed() < WINDOW);
         let ready = self.wait(extra_fds, timeout.min(self.longest_sleep()))?;
         self.timing.begin();
-        self.outcomes.extend(self.steering.workers.outcomes());
+        let outcomes = self.steering.workers.outcomes();
+        self.locked_out = outcomes.is_none();
+        self.outcomes.extend(outcomes.into_iter().flatten());
         let taken = self.take_in_some();
         self.steering.stirred = false;
         if taken > 0 {
@@ -456,7 +461,7 @@ impl Plane {
         }
         let idle = steering.observed_at.elapsed() >= IDLE_AFTER;
         let following = !idle && !steering.sessions.listing.is_empty();
-        let nap = following || !steering.retries.is_empty();
+        let nap = following || self.locked_out || !steering.retries.is_empty();
         let nap = nap || !steering.backlog.is_empty() || !steering.mapped_backlog.is_empty();
         let longest = match (nap, idle) {
             (true, _) => NAP,
