@@ -144,6 +144,8 @@ pub struct Service {
     pub(crate) half: BTreeSet<u64>,
     /// Users of whom a descriptor cannot be closed: they are not let in.
     pub(crate) put_out: BTreeSet<u32>,
+    /// Descriptors that wait to be closed.
+    pub(crate) to_be_closed: usize,
     pub(crate) accept_again: Option<Instant>,
     /// Descriptors can be sent to the socket before whoever sends them is let in.
     pub(crate) is_open: bool,
@@ -234,6 +236,7 @@ impl Service {
             greeting: BTreeSet::new(),
             half: BTreeSet::new(),
             put_out: BTreeSet::new(),
+            to_be_closed: 0,
             accept_again: None,
             is_open: true,
             shown_at: Instant::now(),

@@ -14,7 +14,8 @@ impl Plane {
     pub(crate) fn release_memory(&mut self) {
         if self.steering.sessions.len() == 0 {
             self.steering.engine.release_memory();
-            self.steering.in_flight.shrink_to_fit();
+            self.outcomes.shrink_to_fit();
+            self.steering.release_queues();
             self.steering.files.release_memory();
             if let Some(broker) = Broker::of_process() {
                 broker.release_memory();

@@ -77,7 +77,7 @@ pub struct Plane {
     pub(crate) closer: Closer,
     schedule: Schedule,
     /// Outcomes that wait for the observations before them.
-    outcomes: VecDeque<Outcome>,
+    pub(crate) outcomes: VecDeque<Outcome>,
     /// Further ones could not be had, as a thread was just adding one.
     locked_out: bool,
     /// There may be more in the ring than the last round took.

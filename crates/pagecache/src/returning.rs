@@ -62,6 +62,17 @@ impl Steering {
         self.stirred |= !self.returning.is_empty();
     }
 
+    /// Gives back what the queues have room for beyond what waits in them.
+    pub(crate) fn release_queues(&mut self) {
+        self.in_flight.shrink_to_fit();
+        self.fetches.shrink_to_fit();
+        self.deferred.shrink_to_fit();
+        self.backlog.shrink_to_fit();
+        self.mapped_backlog.shrink_to_fit();
+        self.retries.shrink_to_fit();
+        self.returning.0.shrink_to_fit();
+    }
+
     /// A folio stays: the policy gets its blocks back.
     fn refuse(&mut self, id: FileId, folio: Folio) {
         let blocks = self.blocks(&folio.range());
