@@ -149,7 +149,7 @@ pub(crate) struct FileTable {
     pub(crate) descriptors: Descriptors,
     pub(crate) orphans: Orphans,
     pub(crate) mounts: Mounts,
-    lent: Lent,
+    pub(crate) lent: Lent,
     next_serial: u32,
     /// The sizes of all files together.
     bytes: u64,
@@ -452,11 +452,6 @@ impl FileTable {
     pub(crate) fn release_memory(&mut self) {
         self.by_key.shrink_to_fit();
         self.by_path.shrink_to_fit();
-    }
-
-    /// A round of the loop ends: what was opened for it alone is closed.
-    pub(crate) fn close_lent(&mut self) {
-        self.lent.close();
     }
 
     /// Nobody is interested in the file any more: its descriptor is closed.

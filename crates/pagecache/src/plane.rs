@@ -393,7 +393,7 @@ impl Plane {
             }
         }
         self.apply_commands();
-        self.steering.files.close_lent();
+        self.steering.files.lent.close();
         self.timing.lap("tending");
         Ok(ready)
     }
