@@ -168,6 +168,7 @@ fn snapshot(uptime_s: f64, times: u64) -> Snapshot {
         all += process.counts;
     }
     let cache = Status {
+        longest_round: Vec::new(),
         budget_bytes: 256 << 20,
         block_bytes: 8192,
         used_blocks: 27_000,

@@ -23,7 +23,7 @@ mod hoards;
 #[path = "../tests/attacks/moves.rs"]
 mod moves;
 
-use foretell_pagecache::{CLASSES_US, ROUNDS, Work};
+use foretell_pagecache::{CLASSES_US, Piece, ROUNDS, Work};
 use foretell_protocol::{Part, Reply, Request};
 use foretelld::Snapshot;
 
@@ -142,6 +142,8 @@ struct Seen {
     memory_kib: (u64, u64, u64),
     /// What the loop did that took longest at a time.
     longest: Vec<Work>,
+    /// The longest round of the loop.
+    round: Vec<Piece>,
 }
 
 /// A move, the blocks of its files, and its seed.
@@ -182,7 +184,7 @@ impl Bench {
         }
         let output = honest.wait_with_output().unwrap();
         assert!(output.status.success(), "the honest client was not served");
-        let longest = longest(&self.actors.socket());
+        let (longest, round) = longest(&self.actors.socket());
         for mut attacker in attackers {
             attacker.kill().unwrap();
             attacker.wait().unwrap();
@@ -190,7 +192,7 @@ impl Bench {
         let memory = (at_start, most, settled_kib(service.id()));
         assert!(actors::end(service).success(), "the service has failed");
         std::fs::remove_dir_all(&theirs).unwrap();
-        seen(&String::from_utf8(output.stdout).unwrap(), memory, longest)
+        seen(&String::from_utf8(output.stdout).unwrap(), memory, longest, round)
     }
 }
 
@@ -210,7 +212,7 @@ impl Bench {
         let start = Instant::now();
         let before = anonymous_kib(service.id());
         let mut attackers = Attackers((0..processes).map(|n| (n, start_attacker(&n))).collect());
-        let (mut most, mut sessions, mut works) = (before, 0, Vec::new());
+        let (mut most, mut sessions, mut works, mut round) = (before, 0, Vec::new(), Vec::new());
         while start.elapsed().as_secs() < self.wanted.seconds {
             for (number, attacker) in &mut attackers.0 {
                 if attacker.try_wait().unwrap().is_some() {
@@ -222,7 +224,7 @@ impl Bench {
             if (start.elapsed().as_millis() / 100).is_multiple_of(50) {
                 let snapshot = snapshot_of(&self.actors.socket());
                 sessions = sessions.max(snapshot.sessions_open);
-                works = snapshot.cache.works;
+                (works, round) = (snapshot.cache.works, snapshot.cache.longest_round);
             }
         }
         drop(attackers);
@@ -247,7 +249,8 @@ impl Bench {
             mib(granted)
         );
         let longest = works.iter().find(|work| work.name == ROUNDS);
-        println!("longest round: {:.1} ms", longest.map_or(0.0, |work| work.longest_s * 1000.0));
+        let longest_ms = longest.map_or(0.0, |work| work.longest_s * 1000.0);
+        println!("longest round: {longest_ms:.1} ms: {}", told(&round));
         let is_served = actors::end(service).success();
         let is_kept = most <= (before + bound).min(granted) && after <= before + LEFT_KIB;
         if let Some(path) = &self.wanted.json {
@@ -301,11 +304,20 @@ fn settled_kib(pid: u32) -> u64 {
     looks.min().unwrap_or(0)
 }
 
-/// The kinds of work of the service's loop, those first of which a piece took longest.
-fn longest(socket: &Path) -> Vec<Work> {
-    let mut works = snapshot_of(socket).cache.works;
+/// The kinds of work of the service's loop, those first of which a piece took longest; and its longest round.
+fn longest(socket: &Path) -> (Vec<Work>, Vec<Piece>) {
+    let cache = snapshot_of(socket).cache;
+    let mut works = cache.works;
     works.sort_by(|a, b| b.longest_s.total_cmp(&a.longest_s));
-    works
+    (works, cache.longest_round)
+}
+
+/// The longest pieces of a round, in milliseconds.
+fn told(round: &[Piece]) -> String {
+    let pieces = round.iter().take(6).filter(|piece| piece.took_s >= 0.0001).map(|piece| {
+        format!("{} {:.1} (processor {:.1})", piece.name, piece.took_s * 1000.0, piece.cpu_s * 1000.0)
+    });
+    pieces.collect::<Vec<_>>().join(", ")
 }
 
 /// What the service tells root.
@@ -322,7 +334,7 @@ fn snapshot_of(socket: &Path) -> Snapshot {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-fn seen(text: &str, memory_kib: (u64, u64, u64), longest: Vec<Work>) -> Seen {
+fn seen(text: &str, memory_kib: (u64, u64, u64), longest: Vec<Work>, round: Vec<Piece>) -> Seen {
     let pairs = text.split_ascii_whitespace().map(|pair| pair.split_once(',').unwrap());
     let (mut all, own): (Vec<u64>, Vec<u64>) =
         pairs.map(|(all, own)| (all.parse::<u64>().unwrap(), own.parse::<u64>().unwrap())).unzip();
@@ -336,6 +348,7 @@ fn seen(text: &str, memory_kib: (u64, u64, u64), longest: Vec<Work>) -> Seen {
         worst_own_ms: own.into_iter().max().unwrap_or(0) as f64 / 1000.0,
         memory_kib,
         longest,
+        round,
     }
 }
 
@@ -381,7 +394,7 @@ fn bench(words: &[&str]) -> ExitCode {
     );
     let mut rows = Vec::new();
     for (name, moves) in &rounds {
-        let Seen { answers, median_ms, most_99_ms, worst_ms, worst_own_ms, memory_kib, longest } =
+        let Seen { answers, median_ms, most_99_ms, worst_ms, worst_own_ms, memory_kib, longest, round } =
             bench.play(moves);
         let (before, most, after) = memory_kib;
         let [before, most, after] = [before, most, after].map(|kib| kib as f64 / 1024.0);
@@ -393,9 +406,11 @@ fn bench(words: &[&str]) -> ExitCode {
             let ms = work.longest_s * 1000.0;
             let long = work.pieces
                 - work.classes[..CLASSES_US.iter().take_while(|us| **us <= 2000).count()].iter().sum::<u64>();
-            format!("{} {ms:.1} ms ({long} of {} above 2)", work.name, work.pieces)
+            let cpu = work.longest_cpu_s * 1000.0;
+            format!("{} {ms:.1} ms (processor {cpu:.1}; {long} of {} above 2)", work.name, work.pieces)
         });
         println!("{:60}{}", "", pieces.collect::<Vec<_>>().join(", "));
+        println!("{:60}longest round: {}", "", told(&round));
         rows.push(serde_json::json!({
             "attack": name, "answers": answers, "median_ms": median_ms,
             "most_99_ms": most_99_ms, "worst_ms": worst_ms, "worst_own_ms": worst_own_ms,

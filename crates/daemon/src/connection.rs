@@ -75,8 +75,8 @@ pub(crate) struct Connection {
     pub(crate) peer: Peer,
     pub(crate) role: Role,
     pub(crate) since: Instant,
-    /// Its process has ended.
-    pub(crate) is_gone: bool,
+    /// Why it ends in its next turn, if it does: its process has ended, say.
+    pub(crate) ending: Option<End>,
     /// The epoll tells when there is room in the socket.
     pub(crate) watched_for_room: bool,
     /// Of a text that comes in parts.
@@ -109,7 +109,7 @@ impl Connection {
             peer,
             role: Role::Unknown,
             since: now,
-            is_gone: false,
+            ending: None,
             watched_for_room: false,
             parts: foretell_protocol::Parts::default(),
             ring_bytes: 0,

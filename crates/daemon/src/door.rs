@@ -50,8 +50,8 @@ impl Service {
     /// While many descriptors wait to be closed, no more are to come from those whom nobody has let in: they would wait
     /// in the sockets, and with those fill our table.
     pub(crate) fn guard_the_door(&mut self) -> Result<(), ServiceError> {
-        let waiting = self.plane.closer().waiting();
-        let open = waiting <= if self.is_open { WAITING_DESCRIPTORS } else { WAITING_DESCRIPTORS / 2 };
+        let open =
+            self.to_be_closed <= if self.is_open { WAITING_DESCRIPTORS } else { WAITING_DESCRIPTORS / 2 };
         if let (true, Some(listener)) = (open != self.is_open, &self.listener) {
             if take_descriptors(listener.as_fd(), open).is_err() {
                 return self.pause();
@@ -116,7 +116,9 @@ impl Service {
     /// Puts out the users who make closing what they have sent take long, until it is closed. Not root, who has
     /// other means, and a right to descriptors of a server that hangs.
     pub(crate) fn put_out_stuck(&mut self) {
-        let stuck = self.plane.closer().stuck(CLOSING);
+        // Else what was known a moment ago holds: nobody waits for the threads that close.
+        let Some((stuck, waiting)) = self.plane.closer().stuck(CLOSING) else { return };
+        self.to_be_closed = waiting;
         self.put_out = stuck.into_iter().filter(|user| *user != 0).collect();
         if self.put_out.is_empty() {
             return;
@@ -124,7 +126,7 @@ impl Service {
         let theirs = |(_, connection): &(&u64, &Connection)| self.put_out.contains(&connection.peer.account);
         let theirs: Vec<u64> = self.connections.iter().filter(theirs).map(|(id, _)| *id).collect();
         for id in theirs {
-            self.end(id, End::because(ErrorCode::SlowClient, STUCK));
+            self.end_in_turn(id, || End::because(ErrorCode::SlowClient, STUCK));
         }
     }
 }

@@ -327,14 +327,19 @@ pub(crate) fn rules_here(plane: &Plane, rules: Vec<RunRule>, before_ns: u64) -> 
     let here = plane.rules_before(before_ns);
     let conflicts = plane.conflicts(&plain(rules), before_ns).map_err(|error| wrong(error.to_string()))?;
     let conflict = conflicts.first().map(ToString::to_string);
+    Ok(RunReply::Rules { rules: told(here), conflict })
+}
+
+/// The first of these, as many as are told.
+fn told(rules: Vec<Vec<Rule>>) -> Vec<Vec<RunRule>> {
     let mut left = RULES_BYTES;
-    let here = here.into_iter().map_while(|rules| {
+    let told = rules.into_iter().map_while(|rules| {
         // A byte of a pattern takes up to six in JSON, and a rule about 50 besides.
         let bytes: usize = rules.iter().map(|rule| 6 * rule.glob.len() + 64).sum();
         left = left.checked_sub(bytes)?;
         Some(rules.into_iter().map(RunRule::from).collect())
     });
-    Ok(RunReply::Rules { rules: here.collect(), conflict })
+    told.collect()
 }
 
 fn plain(rules: Vec<RunRule>) -> Vec<Rule> {
@@ -384,6 +389,32 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(parent_of(u32::MAX), None);
+    }
+
+    #[test]
+    fn hints_are_limited_in_a_request_and_until_they_are_taken() {
+        let mut run = Run {
+            session: SessionId(1),
+            backlogs: vec![Backlog::new(0), Backlog::new(1)],
+            unanswered: BTreeSet::new(),
+        };
+        let hints = |count| vec![RunHint { path: "/a".into(), offset: 0, length: None }; count];
+        let code = |answer: Result<(), RunRefused>| answer.err().map(|(code, _)| code);
+        assert_eq!(code(run.hint(0, hints(HINTS_WAITING + 1))), Some(ErrorCode::BadSpecification));
+        assert_eq!(code(run.hint(0, hints(HINTS_WAITING))), None);
+        assert_eq!(code(run.hint(0, hints(1))), Some(ErrorCode::BadSpecification), "not taken yet");
+        assert_eq!(code(run.hint(1, hints(1))), None, "another manager's");
+        assert_eq!(code(run.hint(2, hints(1))), Some(ErrorCode::BadSpecification), "of none");
+    }
+
+    #[test]
+    fn of_many_rules_as_many_are_told_as_one_answer_holds() {
+        // What takes most in JSON.
+        let rule = Rule { glob: "\u{1}".repeat(1000), policy: PoolPolicy::Lru, priority: i32::MIN };
+        let told = told(vec![vec![rule; 10]; 1000]);
+        assert!((30..1000).contains(&told.len()), "{}", told.len());
+        let text = encode(&RunReply::Rules { rules: told, conflict: None });
+        assert!(text.len() <= RULES_BYTES && RULES_BYTES < foretell_protocol::limits::TEXT_BYTES);
     }
 
     #[test]

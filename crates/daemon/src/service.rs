@@ -144,6 +144,8 @@ pub struct Service {
     pub(crate) half: BTreeSet<u64>,
     /// Users of whom a descriptor cannot be closed: they are not let in.
     pub(crate) put_out: BTreeSet<u32>,
+    /// Descriptors that wait to be closed.
+    pub(crate) to_be_closed: usize,
     pub(crate) accept_again: Option<Instant>,
     /// Descriptors can be sent to the socket before whoever sends them is let in.
     pub(crate) is_open: bool,
@@ -234,6 +236,7 @@ impl Service {
             greeting: BTreeSet::new(),
             half: BTreeSet::new(),
             put_out: BTreeSet::new(),
+            to_be_closed: 0,
             accept_again: None,
             is_open: true,
             shown_at: Instant::now(),
@@ -365,12 +368,7 @@ impl Service {
                     }
                 }
                 _ if number % 2 == 1 => {
-                    // Ended in its user's turn: to forget what it had may take long.
-                    let id = number / 2;
-                    if let Some(connection) = self.connections.get_mut(&id) {
-                        connection.is_gone = true;
-                    }
-                    self.want_turn(id);
+                    self.end_in_turn(number / 2, || End::Gone);
                 }
                 _ => {
                     let id = number / 2;
@@ -403,6 +401,14 @@ impl Service {
             self.unfinished = true;
         }
         self.plane.timing().lap("snapshots");
+    }
+
+    /// Ends a connection in its user's turn: to forget what it had may take long.
+    pub(crate) fn end_in_turn(&mut self, id: u64, why: impl FnOnce() -> End) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.ending.get_or_insert_with(why);
+            self.want_turn(id);
+        }
     }
 
     /// A connection may have something to say.
@@ -506,7 +512,8 @@ impl Service {
             match self.connections.get(&id).and_then(|connection| connection.half_since) {
                 None => drop(self.half.remove(&id)),
                 Some(since) if now.saturating_duration_since(since) >= HALF_MESSAGE => {
-                    self.end(id, End::because(ErrorCode::Malformed, "a message with descriptors has no end"));
+                    let why = "a message with descriptors has no end";
+                    self.end_in_turn(id, || End::because(ErrorCode::Malformed, why));
                 }
                 Some(_) => {}
             }

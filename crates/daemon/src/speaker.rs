@@ -62,7 +62,10 @@ impl Service {
                 self.owners.speakers.remove(&peer.pid);
                 self.plane.end_session(speech.session);
             }
-            _ => speech.files.values().for_each(|named| self.plane.release_file(speech.session, named.file)),
+            _ => {
+                let files = speech.files.values().map(|named| named.file);
+                self.plane.release_files(speech.session, files);
+            }
         }
     }
 }

@@ -41,8 +41,8 @@ impl Service {
     /// soon.
     pub(crate) fn turn(&mut self, id: u64) -> Result<bool, End> {
         let Some(connection) = self.connections.get_mut(&id) else { return Ok(false) };
-        if connection.is_gone {
-            return Err(End::Gone);
+        if let Some(end) = connection.ending.take() {
+            return Err(end);
         }
         if let Some((handle, taking)) = connection.taking.take() {
             let hold = self.plane.go_on_holding(taking);

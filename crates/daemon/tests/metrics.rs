@@ -161,6 +161,7 @@ fn scene() -> Snapshot {
                 pieces: 7,
                 total_s: 0.5,
                 longest_s: 0.25,
+                longest_cpu_s: 0.25,
                 classes: [4, 2, 0, 0, 0, 0, 0, 0, 0],
             }],
             files: vec![file("/data/a", 10), file("/data/a", 5), file("/data/b", 1)],

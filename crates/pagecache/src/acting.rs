@@ -81,8 +81,7 @@ impl Steering {
         }
         if self.files.get(block.file).is_some_and(ManagedFile::is_orphan) {
             // Whoever's list still names it has let go of it.
-            self.in_flight.remove(&block);
-            self.answer_failed(block);
+            self.give_up(block);
             return;
         }
         let descriptor = self.files.descriptor(block.file);
@@ -111,8 +110,7 @@ impl Steering {
             return;
         }
         let Some(file) = descriptor.filter(|_| length > 0) else {
-            self.in_flight.remove(&block);
-            self.answer_failed(block);
+            self.give_up(block);
             return;
         };
         let (serial, disk, place) =
@@ -120,6 +118,14 @@ impl Steering {
         self.given_up.remove(&block);
         self.in_flight.insert(block);
         self.fetches.push(Fetch { serial, block, manager, file, disk, offset, length, place });
+    }
+
+    /// A prefetch cannot be begun: the policy is told by and by, as it asks for another one at once. A list of a million
+    /// blocks none of which can be had would be gone through here.
+    fn give_up(&mut self, block: Block) {
+        self.in_flight.insert(block);
+        self.given_up.insert(block);
+        self.stirred = true;
     }
 
     /// A prefetch will not complete. A part of the block may be there all the same.
@@ -130,7 +136,7 @@ impl Steering {
 
     /// What the policy neither has in its books nor wants gone is loaded for it if something of it is cached: nobody would
     /// evict it otherwise.
-    fn answer_if_kept(&mut self, block: Block) {
+    pub(crate) fn answer_if_kept(&mut self, block: Block) {
         let pages = self.pages(block.index);
         if !self.engine.is_cached(block)
             && !self.in_flight.contains(&block)
@@ -141,13 +147,22 @@ impl Steering {
     }
 
     fn cancel_prefetches(&mut self, manager: ManagerId) {
-        let mut dropped = self.workers.cancel(|fetch| fetch.manager == manager);
-        dropped.extend(self.fetches.extract_if(.., |fetch| fetch.manager == manager));
+        self.workers.cancel(manager);
+        let waiting = self.fetches.extract_if(.., |fetch| fetch.manager == manager);
+        let waiting: Vec<Block> = waiting.map(|fetch| fetch.block).collect();
         let deferred = self.deferred.extract_if(.., |(_, owner)| *owner == manager);
-        let blocks = dropped.into_iter().map(|fetch| fetch.block).chain(deferred.map(|(block, _)| block));
+        let blocks = waiting.into_iter().chain(deferred.map(|(block, _)| block));
+        self.given_up.extend(blocks.filter(|block| self.in_flight.contains(block)));
+        self.settle_cancelled();
+        self.readahead_off.restore(manager);
+    }
+
+    /// What was withdrawn and not begun is given up, if its queue is free to be looked at.
+    fn settle_cancelled(&mut self) {
+        let dropped = self.workers.settle().unwrap_or_default();
+        let blocks = dropped.into_iter().map(|fetch| fetch.block);
         self.given_up.extend(blocks.filter(|block| self.in_flight.contains(block)));
         self.stirred |= !self.given_up.is_empty();
-        self.readahead_off.restore(manager);
     }
 
     /// Tells the policy of prefetches that were given up, as many as there is time for. They may be as many as the cache
@@ -193,7 +208,10 @@ impl Steering {
                         tried: Tried::Never,
                         lane: None,
                     }),
-                    _ => folios.into_iter().for_each(|folio| self.refuse(id, folio)),
+                    _ => {
+                        let serial = managed.serial;
+                        self.give_back(id, serial, folios);
+                    }
                 }
             }
             if start.elapsed() >= DISPATCHING {
@@ -218,6 +236,7 @@ impl Steering {
         while let Some(eviction) = self.mapped_backlog.pop_front() {
             self.evict_mapped(eviction);
         }
+        self.settle_cancelled();
         if !self.fetches.is_empty() {
             // What finds no room waits here. The policy must not be told that it has failed: it would not ask again. There
             // are no more of them than blocks in the cache, as each has a frame.
@@ -234,7 +253,9 @@ impl Steering {
     /// What a round has no time for is left.
     pub(crate) fn judge(&mut self, outcomes: &mut VecDeque<Outcome>) {
         let start = Instant::now();
-        while let Some(outcome) = outcomes.pop_front() {
+        while !self.returning.is_full()
+            && let Some(outcome) = outcomes.pop_front()
+        {
             match outcome {
                 Outcome::Evicted { eviction, unclean } => self.judge_eviction(eviction, &unclean),
                 Outcome::Fetched(fetched) => self.judge_request(&fetched),
@@ -366,11 +387,11 @@ impl Steering {
                 }
             }
             Tried::Once => {
-                unwritten.into_iter().for_each(|folio| self.refuse(id, folio));
+                self.give_back(id, serial, unwritten);
                 self.put_off_or_widen(id, serial, held);
             }
             Tried::PutOff(next) => {
-                unwritten.into_iter().for_each(|folio| self.refuse(id, folio));
+                self.give_back(id, serial, unwritten);
                 self.put_off(id, serial, held, next.next());
             }
         }
@@ -417,32 +438,6 @@ impl Steering {
         }
     }
 
-    /// A folio stays: the policy gets its blocks back.
-    pub(crate) fn refuse(&mut self, id: FileId, folio: Folio) {
-        let blocks = self.blocks(&folio.range());
-        let Some(managed) = self.files.get_mut(id) else { return };
-        managed.folios.refuse(folio);
-        for index in blocks {
-            let pages = self.pages(index);
-            if self.files.get(id).is_some_and(|managed| managed.folios.any_cached(pages)) {
-                let block = Block::new(id, index);
-                self.tell(Input::EvictRefused { block });
-                self.answer_if_kept(block);
-            }
-        }
-        self.act();
-    }
-
-    /// The same for folios that were put off, as far as they still are: with each that comes back the policy may choose
-    /// another one of them.
-    pub(crate) fn give_back(&mut self, id: FileId, folios: Vec<Folio>) {
-        for folio in folios {
-            if self.files.get(id).is_some_and(|managed| managed.folios.is_put_off(folio)) {
-                self.refuse(id, folio);
-            }
-        }
-    }
-
     /// Hands an eviction on to the threads for what is mapped; where too much waits it is put off. Nobody's stand behind
     /// another user's.
     pub(crate) fn evict_mapped(&mut self, mut eviction: Eviction) {
@@ -484,13 +479,16 @@ impl Steering {
             let Some(managed) = self.files.get_mut(id) else { return };
             run.iter().for_each(|folio| managed.folios.put_off(*folio));
             if let Err(folios) = self.put_off.add(now, next, id, serial, run) {
-                self.give_back(id, folios);
+                self.give_back(id, serial, folios);
             }
         }
     }
 
     /// Sees to what has waited long enough.
     pub(crate) fn try_again(&mut self) {
+        if self.returning.is_full() {
+            return;
+        }
         for (Run { id, serial, folios, next, .. }, is_due) in self.put_off.take(Instant::now()) {
             let Some(managed) = self.files.get_serial(id, serial) else { continue };
             // A reference may have taken the choice back, and the kernel may have dropped it by itself.
@@ -500,7 +498,7 @@ impl Steering {
             let room = self.backlog.len().max(self.mapped_backlog.len()) < BACKLOG_RUNS;
             let wanted = is_due && !waiting.is_empty() && room;
             let Some(file) = wanted.then(|| self.files.descriptor(id)).flatten() else {
-                self.give_back(id, waiting);
+                self.give_back(id, serial, waiting);
                 continue;
             };
             // What lay in between may have gone.

@@ -53,17 +53,11 @@ impl Closer {
     }
 
     /// The users of whom one descriptor is being closed for longer than `patience`, or for some time while many others
-    /// of theirs wait.
+    /// of theirs wait; and how many wait to be closed, of all users. `None` when that is not known at this moment.
     #[must_use]
-    pub fn stuck(&self, patience: Duration) -> Vec<u32> {
+    pub fn stuck(&self, patience: Duration) -> Option<(Vec<u32>, usize)> {
         let many = BUSY.min(patience);
         self.0.busy(|waiting, time| time > if waiting > WAITING { many } else { patience })
-    }
-
-    /// Descriptors that wait to be closed, of all users.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.0.waiting()
     }
 }
 
@@ -96,8 +90,7 @@ impl AsFd for ForeignFd {
 impl Drop for ForeignFd {
     fn drop(&mut self) {
         if let Some(descriptor) = self.descriptor.take() {
-            // It is never given back.
-            let _ = self.closer.0.push(self.user, descriptor);
+            self.closer.0.hand_over(self.user, descriptor);
         }
     }
 }
@@ -128,27 +121,35 @@ mod tests {
         }
     }
 
+    fn known(closer: &Closer, patience: Duration) -> (Vec<u32>, usize) {
+        std::iter::repeat_with(|| closer.stuck(patience)).flatten().next().unwrap()
+    }
+
+    fn stuck(closer: &Closer, patience: Duration) -> Vec<u32> {
+        known(closer, patience).0
+    }
+
     #[test]
     fn who_makes_us_wait_is_known_and_nobody_else_waits() {
         let closer = Closer::start().unwrap();
         let (sender, receiver) = lingering();
         drop(closer.guard(7, sender.into()));
-        until(|| closer.stuck(Duration::ZERO) == [7]);
+        until(|| stuck(&closer, Duration::ZERO) == [7]);
         for user in [8, 9] {
             let (mut end, other) = io::pipe().unwrap();
             drop(closer.guard(user, other.into()));
             // Its end is seen when it has been closed, which is a moment before its thread says so.
             assert_eq!(end.read(&mut [0]).unwrap(), 0);
         }
-        until(|| closer.stuck(Duration::ZERO) == [7]);
+        until(|| stuck(&closer, Duration::ZERO) == [7]);
         // What comes from the same user waits its turn.
         let (end, other) = io::pipe().unwrap();
         drop(closer.guard(7, other.into()));
-        assert_eq!(closer.stuck(Duration::from_secs(3600)), [0; 0]);
+        assert_eq!(stuck(&closer, Duration::from_secs(3600)), [0; 0]);
         drop(receiver);
         let mut end = end;
         assert_eq!(end.read(&mut [0]).unwrap(), 0);
-        until(|| closer.stuck(Duration::ZERO).is_empty());
+        until(|| stuck(&closer, Duration::ZERO).is_empty());
     }
 
     #[test]
@@ -156,15 +157,15 @@ mod tests {
         let closer = Closer::start().unwrap();
         let (sender, receiver) = lingering();
         drop(closer.guard(7, sender.into()));
-        until(|| closer.waiting() == 0);
+        until(|| known(&closer, Duration::ZERO).1 == 0);
         let far = Duration::from_secs(3600);
         let null = std::fs::File::open("/dev/null").unwrap();
         let one_more = || drop(closer.guard(7, null.try_clone().unwrap().into()));
         (0..WAITING).for_each(|_| one_more());
-        assert_eq!((closer.waiting(), closer.stuck(far)), (WAITING, Vec::new()));
+        assert_eq!(known(&closer, far), (Vec::new(), WAITING));
         one_more();
-        until(|| closer.stuck(far) == [7]);
+        until(|| stuck(&closer, far) == [7]);
         drop(receiver);
-        until(|| closer.waiting() == 0 && closer.stuck(Duration::ZERO).is_empty());
+        until(|| known(&closer, Duration::ZERO) == (Vec::new(), 0));
     }
 }

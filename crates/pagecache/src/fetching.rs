@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -107,6 +107,26 @@ impl Train {
     }
 }
 
+/// What the loop wants to be done to the queue. A thread that has the lock may have to wait for a processor, on a busy
+/// machine for some tens of milliseconds, and the loop does not wait for that: it does what it wants later, and before anything
+/// else enters the queue.
+#[derive(Debug, Default)]
+struct Left {
+    /// Blocks that a program has asked for itself, by the number of the file's registration.
+    overtaken: Vec<(u32, u32)>,
+    /// Managers whose prefetches are withdrawn.
+    cancelled: Vec<ManagerId>,
+}
+
+impl Left {
+    fn is_empty(&self) -> bool {
+        self.overtaken.is_empty() && self.cancelled.is_empty()
+    }
+}
+
+/// Of more than so many the loop waits for the lock.
+const LEFT: usize = 1 << 12;
+
 /// What became of a request.
 #[derive(Debug)]
 pub(crate) struct Fetched {
@@ -128,6 +148,8 @@ struct State {
     /// Threads that wait for work.
     idle: usize,
     threads: Vec<JoinHandle<()>>,
+    /// Threads that are being started.
+    starting: usize,
     closed: bool,
 }
 
@@ -139,7 +161,11 @@ pub(crate) struct Fetching {
     cache: Arc<dyn PageCache>,
     /// Ends of the gaps that are read, by the number of the file's registration and the first block.
     gaps: Mutex<BTreeMap<(u32, u32), u32>>,
+    /// How many there are: where there is none nobody waits for the lock.
+    gap_count: AtomicUsize,
     keeps_gaps: AtomicBool,
+    /// What waits until the queue is free to be looked at. Only the loop takes this lock.
+    left: Mutex<Left>,
     /// Takes what became of a request; must not wait.
     post: Box<dyn Fn(Fetched) + Send + Sync>,
     start: Instant,
@@ -167,25 +193,64 @@ impl Fetching {
             most_threads: most_threads.max(1),
             cache,
             gaps: Mutex::default(),
+            gap_count: AtomicUsize::new(0),
             keeps_gaps: AtomicBool::new(false),
+            left: Mutex::default(),
             post: Box::new(post),
             start: Instant::now(),
         });
-        fetching.spawn(&mut fetching.state())?;
+        let first = fetching.spawn()?;
+        fetching.state().threads.push(first);
         Ok(fetching)
     }
 
-    /// Queues prefetches in their order; returns those for which there was no room.
+    /// Queues prefetches in their order; returns those for which there was no room, or all if a thread is just looking at
+    /// the queue. What was to be done before has been done then ([`Fetching::settle`]).
     pub(crate) fn push(&self, fetches: Vec<Fetch>) -> Vec<Fetch> {
-        let refused = self.state().lanes.push(fetches);
+        if !self.left().is_empty() {
+            return fetches;
+        }
+        let Some(mut state) = self.state_if_free() else { return fetches };
+        let refused = state.lanes.push(fetches);
+        drop(state);
         // Whoever wakes up calls the next one.
         self.changed.notify_one();
         refused
     }
 
-    /// The program has asked for a block itself: what waits for that alone is dropped.
+    /// The program has asked for a block itself: what waits for that alone is dropped, by [`Fetching::settle`].
     pub(crate) fn overtaken(&self, serial: u32, index: u32) {
-        self.state().lanes.overtaken(serial, index);
+        self.left().overtaken.push((serial, index));
+    }
+
+    /// The prefetches of a manager that have not been started are to be dropped, by [`Fetching::settle`].
+    pub(crate) fn cancel(&self, manager: ManagerId) {
+        let mut left = self.left();
+        if !left.cancelled.contains(&manager) {
+            left.cancelled.push(manager);
+        }
+    }
+
+    /// Does what was left to be done to the queue; the prefetches that were dropped as their manager's were withdrawn. `None`
+    /// if a thread is just looking at it.
+    pub(crate) fn settle(&self) -> Option<Vec<Fetch>> {
+        let mut left = self.left();
+        if left.is_empty() {
+            return Some(Vec::new());
+        }
+        let mut state = if left.overtaken.len() < LEFT { self.state_if_free()? } else { self.state() };
+        for (serial, index) in left.overtaken.drain(..) {
+            state.lanes.overtaken(serial, index);
+        }
+        let cancelled = std::mem::take(&mut left.cancelled);
+        if cancelled.is_empty() {
+            return Some(Vec::new());
+        }
+        Some(state.lanes.cancel(|fetch| cancelled.contains(&fetch.manager)))
+    }
+
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether there is room for what is read between what is wanted. It counts for requests that are begun from now on.
@@ -195,6 +260,9 @@ impl Fetching {
 
     /// Whether a block is read only because what is wanted lies on both sides of it.
     pub(crate) fn is_in_gap(&self, serial: u32, index: u32) -> bool {
+        if self.gap_count.load(Ordering::Acquire) == 0 {
+            return false;
+        }
         let gaps = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
         let before = gaps.range((serial, 0)..=(serial, index)).next_back();
         before.is_some_and(|(_, &end)| index < end)
@@ -202,20 +270,19 @@ impl Fetching {
 
     /// What became of a request has been taken in.
     pub(crate) fn take_in(&self, fetched: &Fetched) {
+        if fetched.gaps.is_empty() {
+            return;
+        }
         let mut gaps = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
         for gap in &fetched.gaps {
             gaps.remove(&(fetched.serial, gap.start));
         }
+        self.gap_count.store(gaps.len(), Ordering::Release);
     }
 
-    /// Drops the prefetches that `drop_it` says and that have not been started; returns them.
-    pub(crate) fn cancel(&self, drop_it: impl Fn(&Fetch) -> bool) -> Vec<Fetch> {
-        self.state().lanes.cancel(drop_it)
-    }
-
-    /// Has a thread ended although nobody told it to?
+    /// Has a thread ended although nobody told it to? Not known while a thread is looking at the queue.
     pub(crate) fn is_dead(&self) -> bool {
-        self.state().threads.iter().any(JoinHandle::is_finished)
+        self.state_if_free().is_some_and(|state| state.threads.iter().any(JoinHandle::is_finished))
     }
 
     /// Ends the threads, each after the request that it works on.
@@ -236,11 +303,19 @@ impl Fetching {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spawn(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
+    /// The same, if nobody has it.
+    fn state_if_free(&self) -> Option<MutexGuard<'_, State>> {
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn spawn(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
         let fetching = Arc::clone(self);
         let thread = std::thread::Builder::new().name("foretell-fetch".to_owned());
-        state.threads.push(thread.spawn(move || fetching.work())?);
-        Ok(())
+        thread.spawn(move || fetching.work())
     }
 
     fn work(self: &Arc<Self>) {
@@ -312,8 +387,12 @@ impl Fetching {
             }
         }
         asked.spans.push(span);
+        if asked.gaps.is_empty() {
+            return asked;
+        }
         let mut gaps = self.gaps.lock().unwrap_or_else(PoisonError::into_inner);
         gaps.extend(asked.gaps.iter().map(|gap| ((request.serial, gap.start), gap.end)));
+        self.gap_count.store(gaps.len(), Ordering::Release);
         asked
     }
 
@@ -328,9 +407,14 @@ impl Fetching {
                 if state.lanes.has_more() {
                     if state.idle > 0 {
                         self.changed.notify_one();
-                    } else if state.threads.len() < self.most_threads {
+                    } else if state.threads.len() + state.starting < self.most_threads {
+                        state.starting += 1;
+                        drop(state);
                         // When the system has no thread left, those that there are do it all.
-                        let _ = self.spawn(&mut state);
+                        let started = self.spawn();
+                        let mut state = self.state();
+                        state.starting -= 1;
+                        state.threads.extend(started);
                     }
                 }
                 return Some(train);

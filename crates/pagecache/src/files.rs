@@ -23,7 +23,7 @@ use crate::handles::Mounts;
 use crate::kernel;
 use crate::listed_runs::ListedRuns;
 use crate::observe::FileKey;
-use crate::orphans::Orphans;
+use crate::orphans::{Lent, Orphans};
 use crate::resolve;
 use crate::shown::Names;
 
@@ -149,6 +149,7 @@ pub(crate) struct FileTable {
     pub(crate) descriptors: Descriptors,
     pub(crate) orphans: Orphans,
     pub(crate) mounts: Mounts,
+    pub(crate) lent: Lent,
     next_serial: u32,
     /// The sizes of all files together.
     bytes: u64,
@@ -175,6 +176,7 @@ impl FileTable {
             descriptors: Descriptors::new(),
             orphans: Orphans::default(),
             mounts: Mounts::default(),
+            lent: Lent::default(),
             next_serial: 0,
             bytes: 0,
             extents: 0,
@@ -382,8 +384,12 @@ impl FileTable {
         }
         let key = managed.key;
         if managed.is_orphan() {
-            let generation = managed.generation;
-            return self.by_number(key, generation).map(Arc::new);
+            let (generation, account) = (managed.generation, managed.account);
+            return self.lent.get(key, generation).or_else(|| {
+                let opened = self.by_number(key, generation).map(Arc::new)?;
+                self.lent.keep(account, key, generation, &opened);
+                Some(opened)
+            });
         }
         let by_path = (!managed.unlinked && managed.holders == 0)
             .then(|| file_at::open_same(&managed.path, key).ok())
@@ -440,6 +446,12 @@ impl FileTable {
     /// Opens a file by the number of its inode. Without a generation it could be another one by now.
     fn by_number(&mut self, key: FileKey, generation: u32) -> Option<File> {
         (generation != 0).then(|| self.mounts.open(key, generation)).flatten()
+    }
+
+    /// Gives back what the tables have room for beyond what they hold.
+    pub(crate) fn release_memory(&mut self) {
+        self.by_key.shrink_to_fit();
+        self.by_path.shrink_to_fit();
     }
 
     /// Nobody is interested in the file any more: its descriptor is closed.

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::kernel;
 use crate::plane::Plane;
+use crate::reach::Broker;
 
 /// No session for so long: what is left of the last one has gone.
 const RELEASE_AFTER: Duration = Duration::from_secs(2);
@@ -13,6 +14,12 @@ impl Plane {
     pub(crate) fn release_memory(&mut self) {
         if self.steering.sessions.len() == 0 {
             self.steering.engine.release_memory();
+            self.outcomes.shrink_to_fit();
+            self.steering.release_queues();
+            self.steering.files.release_memory();
+            if let Some(broker) = Broker::of_process() {
+                broker.release_memory();
+            }
             kernel::return_free_memory();
         }
     }

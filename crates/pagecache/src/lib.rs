@@ -52,6 +52,7 @@ mod listed_runs;
 mod looking;
 mod looks;
 mod losses;
+mod mailbox;
 mod mapped;
 mod mappings;
 mod meter;
@@ -74,6 +75,7 @@ mod reading_ahead;
 mod recorder;
 mod report;
 mod resolve;
+mod returning;
 mod rules;
 mod schedule;
 mod session_id;
@@ -122,6 +124,6 @@ pub use report::{
 pub use session_id::SessionId;
 pub use status::{FileStatus, ManagerStatus, ProcessStatus, Scope, Status};
 pub use survey::{Omitted, Survey};
-pub use timing::{CLASSES_US, ROUNDS, Timing, Work};
+pub use timing::{CLASSES_US, Piece, ROUNDS, Timing, Work};
 
 pub use foretell_policy::{Allocation, Order, PoolPolicy, Prefetch, Revocation};

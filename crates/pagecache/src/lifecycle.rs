@@ -309,9 +309,7 @@ impl Steering {
             }
         }
         for manager in exhausted {
-            if self.readahead_off.any(manager) {
-                self.readahead_off.restore(manager);
-            }
+            self.readahead_off.restore(manager);
         }
     }
 }
@@ -319,4 +317,21 @@ impl Steering {
 /// The name of a process under which it enters a session.
 pub(crate) fn present_name(pid: u32) -> Result<String, SessionError> {
     name_of(pid).ok_or(SessionError::NoProcess { pid })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_sessions_there_are_at_a_time() {
+        let mut steering = Steering::idle();
+        let mut begin = || {
+            let origin = Origin { root: 1, user: 7, account: 7, enclosing: None, by_descriptors: true };
+            steering.begin_session(Prepared::new(&[]).unwrap(), origin)
+        };
+        assert_eq!((0..SESSIONS).filter(|_| begin().is_err()).count(), 0);
+        let refused = begin().map_err(|error| error.to_string());
+        assert!(matches!(&refused, Err(why) if why.contains("8192")), "{refused:?}");
+    }
 }

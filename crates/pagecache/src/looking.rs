@@ -5,14 +5,17 @@ use std::time::Duration;
 
 use foretell_policy::{Block, FileId, Input};
 
+use crate::files::ManagedFile;
 use crate::kernel::{self, WINDOW_BYTES};
 use crate::looks::{Look, SPAN_BYTES, WINDOWS};
 use crate::meter::Meter;
 use crate::page_cache::{Linux, PageCache};
 use crate::steering::Steering;
 
-/// Parts of a file that are looked at when it is named.
+/// Parts of a file that are looked at when it is named, and what all but the last of them may take. Where each block of it
+/// takes the place of another one, a part takes 5 ms.
 const PARTS_AT_ONCE: u32 = 8;
+const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// What looks may take of a round, and one user's of that.
 const ROUND: Duration = Duration::from_micros(500);
@@ -29,7 +32,13 @@ impl Steering {
     /// Looks at the first parts of a file that was just named: at all of it, if it is small.
     pub(crate) fn look_at_once(&mut self, id: FileId) {
         let Some((user, serial, mut look)) = self.looks.of(id) else { return };
-        if (0..PARTS_AT_ONCE).any(|_| self.look_on(&mut look)) {
+        let (mut meter, mut taken) = (Meter::start(), Duration::ZERO);
+        let is_last = |_| {
+            let is_last = taken < AT_ONCE && self.look_on(&mut look);
+            taken += meter.lap();
+            is_last
+        };
+        if (0..PARTS_AT_ONCE).any(is_last) {
             self.looks.remove(id);
         } else {
             self.looks.put_back(user, serial, look);
@@ -48,7 +57,10 @@ impl Steering {
         {
             let mut done = false;
             while !done && meter.now().elapsed() < TURN {
-                done = self.files.get_serial(look.id, serial).is_none() || self.look_on(&mut look);
+                // What is cached of a file that nobody names any more, and is not known, is the kernel's.
+                let is_wanted = |managed: &mut ManagedFile| !look.new || !managed.is_orphan();
+                done =
+                    !self.files.get_serial(look.id, serial).is_some_and(is_wanted) || self.look_on(&mut look);
             }
             if done {
                 self.looks.remove(look.id);

@@ -42,9 +42,7 @@ impl Counted {
     }
 
     fn guessed() -> Counted {
-        let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        let cpu = Duration::new(cpu.tv_sec.cast_unsigned(), u32::try_from(cpu.tv_nsec).unwrap_or(0));
-        Counted::Guessed { cpu, waits: thread_usage().ru_nvcsw }
+        Counted::Guessed { cpu: thread_cpu_time(), waits: thread_usage().ru_nvcsw }
     }
 
     /// How much was taken of what has passed since `before`.
@@ -110,6 +108,12 @@ fn thread_usage() -> libc::rusage {
         libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
         usage.assume_init()
     }
+}
+
+/// Processor time of this thread.
+pub(crate) fn thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Processor time of this process.

@@ -18,8 +18,14 @@
 //! a quarter of the files that can be under control, or the table of files is full.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 
 use foretell_policy::FileId;
+
+use crate::aside;
+use crate::file_key::FileKey;
 
 /// Of the files that may be under control one in so many can be an orphan.
 pub(crate) const ORPHAN_SHARE: u32 = 4;
@@ -57,9 +63,55 @@ impl Orphans {
     }
 }
 
+/// Orphans that are open at a time at most.
+const LENT: usize = 16;
+
+/// Orphans that were opened in this round of the loop: what is done to one is done in many parts, and to open it is asked of
+/// another process.
+#[derive(Debug, Default)]
+pub(crate) struct Lent(Vec<(u32, FileKey, u32, Arc<File>)>);
+
+impl Lent {
+    pub(crate) fn get(&self, key: FileKey, generation: u32) -> Option<Arc<File>> {
+        let found = self.0.iter().find(|(_, of, its, _)| (*of, *its) == (key, generation))?;
+        Some(Arc::clone(&found.3))
+    }
+
+    /// Keeps it open until the round ends. To whose share it counts is who closes it, should it have been deleted.
+    pub(crate) fn keep(&mut self, account: u32, key: FileKey, generation: u32, file: &Arc<File>) {
+        if self.0.len() < LENT {
+            self.0.push((account, key, generation, Arc::clone(file)));
+        }
+    }
+
+    /// The round ends.
+    pub(crate) fn close(&mut self) {
+        for (account, _, _, file) in self.0.drain(..) {
+            if file.metadata().is_ok_and(|metadata| metadata.nlink() == 0) {
+                aside::close(account, file);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_lent_is_open_for_a_round_and_not_for_another_file_of_its_number() {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let key = FileKey { dev: 1, ino: 2 };
+        let mut lent = Lent::default();
+        for number in 0..=LENT as u64 {
+            lent.keep(0, FileKey { ino: number, ..key }, 7, &file);
+        }
+        assert_eq!(lent.0.len(), LENT, "no more than so many");
+        assert!(lent.get(key, 7).is_some_and(|found| Arc::ptr_eq(&found, &file)));
+        assert!(lent.get(key, 8).is_none() && lent.get(FileKey { dev: 2, ..key }, 7).is_none());
+        lent.close();
+        assert!(lent.get(key, 7).is_none());
+    }
 
     #[test]
     fn orphans_are_known_by_age() {

@@ -77,7 +77,9 @@ pub struct Plane {
     pub(crate) closer: Closer,
     schedule: Schedule,
     /// Outcomes that wait for the observations before them.
-    outcomes: VecDeque<Outcome>,
+    pub(crate) outcomes: VecDeque<Outcome>,
+    /// Further ones could not be had, as a thread was just adding one.
+    locked_out: bool,
     /// There may be more in the ring than the last round took.
     behind: bool,
     losses: Losses,
@@ -116,13 +118,16 @@ impl Plane {
             .map_err(system("start the threads that prefetch and evict"))?;
         let schedule = schedule();
         let closer = Closer::start().map_err(system("start the thread that closes descriptors"))?;
+        let readahead_off = ReadaheadOff::start(guard, closer.clone())
+            .map_err(system("start the thread that turns readahead off"))?;
         Ok(Plane {
-            steering: Steering::new(options, workers, ReadaheadOff::new(guard, closer.clone())),
+            steering: Steering::new(options, workers, readahead_off),
             closer,
             own_reads_at_start: observer.device_read_bytes(std::process::id()).unwrap_or(0),
             observer,
             schedule,
             outcomes: VecDeque::new(),
+            locked_out: false,
             behind: false,
             losses: Losses::default(),
             gather: None,
@@ -343,7 +348,9 @@ impl Plane {
         self.schedule.check(self.steering.acted_at.elapsed() < WINDOW);
         let ready = self.wait(extra_fds, timeout.min(self.longest_sleep()))?;
         self.timing.begin();
-        self.outcomes.extend(self.steering.workers.outcomes());
+        let outcomes = self.steering.workers.outcomes();
+        self.locked_out = outcomes.is_none();
+        self.outcomes.extend(outcomes.into_iter().flatten());
         let taken = self.take_in_some();
         self.steering.stirred = false;
         if taken > 0 {
@@ -367,6 +374,8 @@ impl Plane {
         self.timing.lap("looks");
         self.steering.append_queues();
         self.timing.lap("lists");
+        self.steering.go_on_giving_back();
+        self.timing.lap("refused evictions");
         self.steering.dispatch();
         self.timing.lap("actions");
         self.steering.look_again();
@@ -384,6 +393,7 @@ impl Plane {
             }
         }
         self.apply_commands();
+        self.steering.files.lent.close();
         self.timing.lap("tending");
         Ok(ready)
     }
@@ -451,7 +461,7 @@ impl Plane {
         }
         let idle = steering.observed_at.elapsed() >= IDLE_AFTER;
         let following = !idle && !steering.sessions.listing.is_empty();
-        let nap = following || !steering.retries.is_empty();
+        let nap = following || self.locked_out || !steering.retries.is_empty();
         let nap = nap || !steering.backlog.is_empty() || !steering.mapped_backlog.is_empty();
         let longest = match (nap, idle) {
             (true, _) => NAP,

@@ -9,6 +9,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::meter::thread_cpu_time;
+
 /// The span over which the share is taken.
 pub(crate) const WINDOW: Duration = Duration::from_millis(100);
 
@@ -79,11 +81,6 @@ impl Drop for Schedule {
 /// Has the share of a window been used up?
 fn over_share(cpu: Duration, share: f64) -> bool {
     cpu > WINDOW.mul_f64(share)
-}
-
-fn thread_cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.cast_unsigned(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Puts the calling thread in `SCHED_FIFO` at the lowest priority, or back; a program that it starts does

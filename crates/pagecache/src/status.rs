@@ -8,7 +8,7 @@ use crate::options::SessionId;
 use crate::plane::Plane;
 use crate::report::{Counts, Report};
 use crate::steering::Steering;
-use crate::timing::Work;
+use crate::timing::{Piece, Work};
 
 /// The state of a plane ([`Plane::status`], and in pieces [`Plane::survey`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
@@ -35,6 +35,9 @@ pub struct Status {
     /// How long the pieces of the loop's work took. Empty in what a service of an earlier version says.
     #[serde(default)]
     pub works: Vec<Work>,
+    /// The pieces of the round of the loop that took longest, the longest ones first.
+    #[serde(default)]
+    pub longest_round: Vec<Piece>,
     /// The managers, by session and in the order of its specification.
     pub managers: Vec<ManagerStatus>,
     /// The processes under control, in order of their appearance.

@@ -26,6 +26,7 @@ use crate::orphans::ORPHAN_SHARE;
 use crate::pressure::Pressure;
 use crate::put_off::{self, PutOff};
 use crate::recorder::History;
+use crate::returning::Returning;
 use crate::sessions::{SESSIONS, Sessions};
 use crate::streams::{Run, Streams};
 use crate::unfound::Unfound;
@@ -100,6 +101,8 @@ pub(crate) struct Steering {
     pub(crate) retries: Vec<Eviction>,
     pub(crate) retry_at: Option<Instant>,
     pub(crate) put_off: PutOff,
+    /// Folios that stay, of which the policy is told by and by.
+    pub(crate) returning: Returning,
     /// When each process referenced something last, by [`ProcessId`]; only kept for forestall.
     referenced_at: Vec<Nanos>,
     /// The manager whose queue was appended to last.
@@ -142,8 +145,13 @@ impl Steering {
             ..Config::new(cache_blocks)
         };
         let block_order = (block_bytes / kernel::page_bytes()).ilog2();
+        let mut engine = Engine::new(config);
+        if options.list_blocks_in_all < u32::MAX {
+            // Several share the loop: nobody is to wait until the table of what another one has named has grown.
+            engine.expect(cache_blocks as usize + options.list_blocks_in_all as usize);
+        }
         Steering {
-            engine: Engine::new(config),
+            engine,
             workers,
             files: FileTable::new(FileTable::descriptor_limit()),
             sessions: Sessions::default(),
@@ -176,6 +184,7 @@ impl Steering {
             in_lanes: InLanes::default(),
             retries: Vec::new(),
             retry_at: None,
+            returning: Returning::default(),
             put_off: PutOff::new(put_off::limit_pages(cache_blocks, 1 << block_order)),
             referenced_at: Vec::new(),
             last_appended: (SessionId(0), 0),
@@ -427,7 +436,7 @@ impl Steering {
             let account = self.sessions.process(tgid).and_then(|process| self.sessions.get(process.session));
             let account = account.map_or(0, |session| session.origin.account);
             let open = (tgid, account, managed.key);
-            self.readahead_off.turn_off(open, told, overread, manager, &mut self.files.descriptors);
+            self.readahead_off.turn_off(open, told, overread, manager);
         }
     }
 
@@ -523,9 +532,22 @@ impl Steering {
 
 #[cfg(test)]
 impl Steering {
+    /// One that steers nothing: nobody observes.
+    pub(crate) fn idle() -> Steering {
+        let closer = crate::closing::Closer::start().unwrap();
+        let guard = crate::guard::Guard::start().unwrap();
+        let cache =
+            std::sync::Arc::new(crate::page_cache::Linux) as std::sync::Arc<dyn crate::page_cache::PageCache>;
+        let workers = Workers::start(&cache, crate::schedule::Schedule::new(None), 1).unwrap();
+        Steering::new(Options::new(1 << 20), workers, ReadaheadOff::start(guard, closer).unwrap())
+    }
+
     /// Is no eviction under way, or to be tried again?
     pub(crate) fn is_at_rest(&self) -> bool {
-        let queues = self.ready.is_empty() && self.backlog.is_empty() && self.retries.is_empty();
+        let queues = self.ready.is_empty()
+            && self.backlog.is_empty()
+            && self.retries.is_empty()
+            && self.returning.is_empty();
         let issued = |file: &ManagedFile| file.folios.iter().any(|page| file.folios.is_issued(page));
         queues && self.put_off.is_empty() && !self.files.iter().any(|(_, file)| issued(file))
     }

@@ -303,6 +303,7 @@ impl Plane {
         status.wait_s = observer.total_wait_ns() as f64 / 1e9;
         status.cpu_s = self.cpu_s();
         status.works = self.timing.works();
+        status.longest_round = self.timing.longest_round();
     }
 }
 

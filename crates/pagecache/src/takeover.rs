@@ -63,7 +63,8 @@ impl Steering {
         }
         let lists = (&mut self.files.descriptors, &mut self.files.mounts);
         let found = resolve::find(tgid, key, generation, lists, Search::Certain);
-        for (path, what) in self.files.descriptors.take_unsteered() {
+        let unsteered = self.files.descriptors.take_unsteered();
+        for (path, what) in unsteered.into_iter().chain(self.readahead_off.take_unsteered()) {
             self.leave_out(&path, what);
         }
         let Ok(found) = found else {

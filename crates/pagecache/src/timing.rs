@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::meter::Meter;
+use crate::meter::{Meter, thread_cpu_time};
 
 /// Of a piece that takes so long by the clock it is looked up what it has taken of the processor.
 const LONG: Duration = Duration::from_millis(1);
@@ -33,6 +33,9 @@ pub struct Work {
     pub total_s: f64,
     /// The longest, in seconds.
     pub longest_s: f64,
+    /// How much of that the loop had a processor, of a piece of a millisecond and more; the rest it waited for something.
+    #[serde(default)]
+    pub longest_cpu_s: f64,
     /// Pieces that took no longer than each of [`CLASSES_US`] and longer than the one before.
     pub classes: [u64; CLASSES_US.len()],
 }
@@ -40,20 +43,34 @@ pub struct Work {
 /// The pieces of one round together: what a message that comes when a round has begun waits for at most.
 pub const ROUNDS: &str = "whole rounds";
 
+/// A piece of work in the round that took longest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Piece {
+    /// What was done.
+    pub name: String,
+    /// How long all such pieces of the round took, in seconds.
+    pub took_s: f64,
+    /// How much of that the loop had a processor, as [`Work::longest_cpu_s`].
+    pub cpu_s: f64,
+}
+
 /// Pieces of one kind.
 #[derive(Debug, Clone, Copy, Default)]
 struct Taken {
     pieces: u64,
     total: Duration,
     longest: Duration,
+    longest_cpu: Duration,
     classes: [u64; CLASSES_US.len()],
 }
 
 impl Taken {
-    fn add(&mut self, took: Duration) {
+    fn add(&mut self, took: Duration, cpu: Duration) {
         self.pieces += 1;
         self.total += took;
-        self.longest = self.longest.max(took);
+        if took > self.longest {
+            (self.longest, self.longest_cpu) = (took, cpu);
+        }
         let class = CLASSES_US.iter().position(|most| took.as_micros() <= u128::from(*most));
         if let Some(pieces) = class.and_then(|class| self.classes.get_mut(class)) {
             *pieces += 1;
@@ -66,25 +83,45 @@ impl Taken {
 pub struct Timing {
     meter: Meter,
     at: Instant,
-    /// What the round under way has taken so far.
-    round: Duration,
+    /// Processor time of the thread when the round began, or the last long piece ended.
+    cpu: Duration,
+    /// What the round under way has taken so far: the time, and the processor.
+    round: (Duration, Duration),
+    /// Its pieces, those of one kind as one.
+    pieces: Vec<(&'static str, Duration, Duration)>,
+    /// The same of the round that took longest.
+    longest: (Duration, Vec<(&'static str, Duration, Duration)>),
     kinds: BTreeMap<&'static str, Taken>,
 }
 
 impl Timing {
     pub(crate) fn new() -> Timing {
         let meter = Meter::start();
-        Timing { at: meter.now(), meter, round: Duration::ZERO, kinds: BTreeMap::new() }
+        Timing {
+            at: meter.now(),
+            meter,
+            cpu: thread_cpu_time(),
+            round: Default::default(),
+            pieces: Vec::new(),
+            longest: Default::default(),
+            kinds: BTreeMap::new(),
+        }
     }
 
     /// A round begins: what was before, a wait for something to do, is no work.
     pub(crate) fn begin(&mut self) {
-        let round = std::mem::take(&mut self.round);
-        if !round.is_zero() {
-            self.kinds.entry(ROUNDS).or_default().add(round);
+        let (took, cpu) = std::mem::take(&mut self.round);
+        if !took.is_zero() {
+            self.kinds.entry(ROUNDS).or_default().add(took, cpu);
         }
+        if took > self.longest.0 {
+            self.longest.0 = took;
+            std::mem::swap(&mut self.longest.1, &mut self.pieces);
+        }
+        self.pieces.clear();
         self.meter = Meter::start();
         self.at = self.meter.now();
+        self.cpu = thread_cpu_time();
     }
 
     /// A piece of work of this kind is done, and the next piece begins.
@@ -92,12 +129,33 @@ impl Timing {
         let now = Instant::now();
         let mut took = now - self.at;
         self.at = now;
+        let mut cpu = took;
         if took >= LONG {
             // Since the round began, or the last long piece, there were but short ones beside this.
             took = took.min(self.meter.lap());
+            let before = std::mem::replace(&mut self.cpu, thread_cpu_time());
+            cpu = took.min(self.cpu.saturating_sub(before));
         }
-        self.round += took;
-        self.kinds.entry(work).or_default().add(took);
+        self.round.0 += took;
+        self.round.1 += cpu;
+        match self.pieces.iter_mut().find(|(name, ..)| *name == work) {
+            Some((_, all, of_processor)) => (*all, *of_processor) = (*all + took, *of_processor + cpu),
+            None => self.pieces.push((work, took, cpu)),
+        }
+        self.kinds.entry(work).or_default().add(took, cpu);
+    }
+
+    /// The round that took longest, its longest pieces first.
+    #[must_use]
+    pub fn longest_round(&self) -> Vec<Piece> {
+        let piece = |&(name, took, cpu): &(&str, Duration, Duration)| Piece {
+            name: name.to_owned(),
+            took_s: took.as_secs_f64(),
+            cpu_s: cpu.as_secs_f64(),
+        };
+        let mut pieces: Vec<Piece> = self.longest.1.iter().map(piece).collect();
+        pieces.sort_by(|a, b| b.took_s.total_cmp(&a.took_s));
+        pieces
     }
 
     /// What each kind of work has taken since the plane was opened, by name, and [`ROUNDS`].
@@ -108,6 +166,7 @@ impl Timing {
             pieces: taken.pieces,
             total_s: taken.total.as_secs_f64(),
             longest_s: taken.longest.as_secs_f64(),
+            longest_cpu_s: taken.longest_cpu.as_secs_f64(),
             classes: taken.classes,
         };
         self.kinds.iter().map(work).collect()
@@ -121,8 +180,11 @@ mod tests {
     #[test]
     fn each_piece_is_in_the_class_of_its_kind() {
         let mut taken = Taken::default();
-        [100, 101, 20_000, 20_001, 200_001].into_iter().for_each(|us| taken.add(Duration::from_micros(us)));
+        [100, 101, 20_000, 20_001, 200_001].into_iter().for_each(|us| {
+            taken.add(Duration::from_micros(us), Duration::from_micros(us / 2));
+        });
         assert_eq!((taken.pieces, taken.longest), (5, Duration::from_micros(200_001)));
+        assert_eq!(taken.longest_cpu, Duration::from_micros(100_000));
         assert_eq!(taken.classes, [1, 1, 0, 0, 0, 0, 1, 1, 0], "the last one is beyond all classes");
         assert_eq!(taken.total, Duration::from_micros(240_203));
     }
@@ -139,9 +201,18 @@ mod tests {
         let names: Vec<&str> = works.iter().map(|work| work.name.as_str()).collect();
         assert_eq!(names, ["nothing", "waiting"]);
         assert!(works[0].longest_s < works[1].longest_s && works[1].longest_s >= 0.003);
+        assert!(works[1].longest_cpu_s < works[1].longest_s, "it has slept: {works:?}");
         timing.begin();
         let rounds = timing.works().into_iter().find(|work| work.name == ROUNDS).unwrap();
         assert_eq!(rounds.pieces, 1);
         assert!((rounds.total_s - works[0].total_s - works[1].total_s).abs() < 1e-9);
+        let longest = timing.longest_round();
+        assert_eq!(
+            longest.iter().map(|piece| piece.name.as_str()).collect::<Vec<_>>(),
+            ["waiting", "nothing"]
+        );
+        timing.lap("a short round");
+        timing.begin();
+        assert_eq!(timing.longest_round(), longest, "the longest one stays");
     }
 }

@@ -6,22 +6,23 @@
 //! the usual priority, each for one user at a time ([`crate::mapped`]): to look through the mappings of strangers may
 //! take long, so nobody else's evictions stand behind those. Further threads prefetch ([`crate::fetching`]).
 //!
-//! Results come back through a channel, with an `eventfd(2)` to wake the loop.
+//! Results come back through a mailbox, with an `eventfd(2)` to wake the loop.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use foretell_policy::FileId;
+use foretell_policy::{FileId, ManagerId};
 
 use crate::by_user::ByUser;
 use crate::fetching::{Fetch, Fetched, Fetching};
 use crate::folios::Folio;
 use crate::kernel::CacheStatus;
+use crate::mailbox::Mailbox;
 use crate::mapped::MAPPED;
 use crate::page_cache::PageCache;
 use crate::put_off::Try;
@@ -84,11 +85,11 @@ pub(crate) enum Outcome {
 /// The threads and the way back from them.
 #[derive(Debug)]
 pub(crate) struct Workers {
-    evictions: Option<SyncSender<Eviction>>,
+    evictions: Arc<Mailbox<Eviction>>,
     /// Of files that processes have mapped.
     mapped: ByUser<Eviction>,
     fetching: Arc<Fetching>,
-    outcomes: Option<Receiver<Outcome>>,
+    outcomes: Arc<Mailbox<Outcome>>,
     bell: Arc<OwnedFd>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -107,29 +108,29 @@ impl Workers {
         let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
         let bell = Arc::new(rustix::event::eventfd(0, flags)?);
         // A thread never waits for the loop; there are no more outcomes than there was room for jobs.
-        let (done, outcomes) = channel();
-        let (evictions, to_evict) = sync_channel(EVICT_QUEUE_RUNS);
-        let (sender, rung, kernel) = (done.clone(), Arc::clone(&bell), Arc::clone(cache));
+        let outcomes = Arc::new(Mailbox::new(usize::MAX));
+        let evictions = Arc::new(Mailbox::new(EVICT_QUEUE_RUNS));
+        let (done, rung, kernel) = (Arc::clone(&outcomes), Arc::clone(&bell), Arc::clone(cache));
         let mapped = ByUser::start(MAPPED, move |eviction: Eviction| {
             let unclean = evict(&*kernel, &eviction);
-            post(&sender, &rung, Outcome::Evicted { eviction, unclean });
+            post(&done, &rung, Outcome::Evicted { eviction, unclean });
         })?;
-        let (sender, rung) = (done.clone(), Arc::clone(&bell));
-        let tell = move |fetched| post(&sender, &rung, Outcome::Fetched(fetched));
+        let (done, rung) = (Arc::clone(&outcomes), Arc::clone(&bell));
+        let tell = move |fetched| post(&done, &rung, Outcome::Fetched(fetched));
         let mut workers = Workers {
-            evictions: Some(evictions),
+            evictions: Arc::clone(&evictions),
             mapped,
             fetching: Fetching::start(Arc::clone(cache), prefetch_threads, tell)?,
-            outcomes: Some(outcomes),
+            outcomes: Arc::clone(&outcomes),
             bell,
             threads: Vec::new(),
         };
-        let (sender, bell, kernel) = (done, Arc::clone(&workers.bell), Arc::clone(cache));
+        let (bell, kernel) = (Arc::clone(&workers.bell), Arc::clone(cache));
         workers.spawn("foretell-evict", move || {
-            for eviction in to_evict {
+            while let Some(eviction) = evictions.wait() {
                 schedule.check(true);
                 let unclean = evict(&*kernel, &eviction);
-                post(&sender, &bell, Outcome::Evicted { eviction, unclean });
+                post(&outcomes, &bell, Outcome::Evicted { eviction, unclean });
             }
         })?;
         Ok(workers)
@@ -145,19 +146,16 @@ impl Workers {
         self.bell.as_fd()
     }
 
-    /// The outcomes so far. Silences the bell.
-    pub(crate) fn outcomes(&self) -> Vec<Outcome> {
+    /// The outcomes so far; none if a thread is just adding one. Silences the bell.
+    pub(crate) fn outcomes(&self) -> Option<VecDeque<Outcome>> {
         // Not readable means silent already.
         let _ = rustix::io::read(&*self.bell, &mut [0_u8; 8]);
-        self.outcomes.iter().flat_map(Receiver::try_iter).collect()
+        self.outcomes.take()
     }
 
-    /// Queues an eviction of what nobody has mapped; gives it back when the queue is full.
+    /// Queues an eviction of what nobody has mapped; gives it back when the queue is full, or the thread just looks at it.
     pub(crate) fn evict(&self, eviction: Eviction) -> Result<(), Eviction> {
-        let Some(queue) = &self.evictions else { return Err(eviction) };
-        queue.try_send(eviction).map_err(|full| match full {
-            std::sync::mpsc::TrySendError::Full(e) | std::sync::mpsc::TrySendError::Disconnected(e) => e,
-        })
+        self.evictions.try_put(eviction)
     }
 
     /// The same of what processes have mapped, in the lane of their user.
@@ -190,9 +188,15 @@ impl Workers {
         self.fetching.take_in(fetched);
     }
 
-    /// Drops the prefetches that `drop_it` says and that have not been started; returns them.
-    pub(crate) fn cancel(&self, drop_it: impl Fn(&Fetch) -> bool) -> Vec<Fetch> {
-        self.fetching.cancel(drop_it)
+    /// The prefetches of a manager that have not been started are to be dropped, by [`Workers::settle`].
+    pub(crate) fn cancel(&self, manager: ManagerId) {
+        self.fetching.cancel(manager);
+    }
+
+    /// Does what was left to be done to the queue of prefetches: those that were dropped, `None` if a thread is just looking
+    /// at it.
+    pub(crate) fn settle(&self) -> Option<Vec<Fetch>> {
+        self.fetching.settle()
     }
 
     /// Has a thread ended although nobody told it to?
@@ -205,10 +209,9 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        self.evictions = None;
+        self.evictions.close();
         self.mapped.clear();
-        // No thread waits for room in a channel that nobody listens to.
-        self.outcomes = None;
+        self.outcomes.close();
         self.fetching.close();
         for thread in self.threads.drain(..) {
             // A panic of the thread has been reported already.
@@ -217,9 +220,9 @@ impl Drop for Workers {
     }
 }
 
-fn post(sender: &Sender<Outcome>, bell: &OwnedFd, outcome: Outcome) {
+fn post(outcomes: &Mailbox<Outcome>, bell: &OwnedFd, outcome: Outcome) {
     // A plane that is gone wants no outcomes; a bell that overflows rings all the same.
-    let _ = sender.send(outcome);
+    outcomes.put(outcome);
     let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
 }
 

@@ -3,18 +3,19 @@
 use std::fs::File;
 use std::io::BufRead;
 use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
 use foretell_protocol::ring::ring_bytes;
-use foretell_protocol::{ErrorCode, PROTOCOL, Producer, Reply, Request};
+use foretell_protocol::{Entry, ErrorCode, Handle, PROTOCOL, Producer, Reply, Request};
 use foretelld::Limits;
 
 use super::fuse::Silent;
 use super::moves::{self, file_request, lingering};
 use super::{attack, said, serves_root, serves_root_meanwhile, stage_for_attackers};
-use crate::client::Client;
+use crate::client::{Client, range};
+use crate::stage::BLOCK;
 
 /// Waits until a file says that it is time.
 fn wait_for(sign: &Path) {
@@ -191,6 +192,58 @@ fn a_file_that_can_never_be_closed_keeps_neither_clients_nor_a_successor_waiting
     attacker.wait().unwrap();
     drop(service);
     serves_root(&successor, &path);
+    successor.end();
+}
+
+/// Has readahead turned off on a file, puts another one under its number that does not answer when it is closed, and
+/// withdraws its list: readahead is turned on again then under that number.
+pub(super) fn swap(socket: &Path, silent: &Path, path: &Path) {
+    let mut client = Client::connect(socket);
+    let mut file = std::mem::ManuallyDrop::new(OwnedFd::from(File::open(path).unwrap()));
+    let number = u32::try_from(AsRawFd::as_raw_fd(&*file)).unwrap();
+    let handle = Handle::new(1).unwrap();
+    client.send_with(&Request::File { handle, number }, &[AsFd::as_fd(&*file)]);
+    for at in (0..16).step_by(2) {
+        client.push(Entry::Disclose { file: handle, range: range(at * BLOCK, BLOCK) });
+    }
+    client.statistics();
+    let silent = std::mem::ManuallyDrop::new(File::open(silent).unwrap());
+    for at in (0..4).step_by(2) {
+        rustix::io::pread(&*file, &mut [0; 1], at * BLOCK).unwrap();
+        // Until it has been seen, and the file found.
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    rustix::io::dup2(&*silent, &mut file).unwrap();
+    client.push(Entry::Cancel);
+    client.statistics();
+    println!("\nswapped: yes");
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_file_that_is_put_under_the_number_of_another_one_keeps_nobody_waiting() {
+    let test = "a_file_that_is_put_under_the_number_of_another_one_keeps_nobody_waiting";
+    let Some(stage) = stage_for_attackers(test) else { return };
+    let (path, theirs) = (stage.file("a", 8), stage.file("theirs", 64));
+    let Some(silent) = Silent::mount(&stage.directory.join("silent")) else {
+        println!("skipped: {test}: there is no FUSE");
+        return;
+    };
+    let mut service = stage.service(64);
+    let mut attacker = attack(&service, "swapping", &[&silent.file, &theirs]);
+    let mut lines = std::io::BufReader::new(attacker.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "swapped: yes"));
+    serves_root_meanwhile("a file under the number of another one", &service, &path);
+    // A thread of its broker cannot end: a successor does not wait for it.
+    service.begin_to_kill();
+    let successor = stage.service(64);
+    serves_root(&successor, &path);
+    drop(silent);
+    attacker.kill().unwrap();
+    attacker.wait().unwrap();
+    drop(service);
     successor.end();
 }
 

@@ -74,6 +74,7 @@ fn as_attacker() {
         "lingering" => descriptors::send_lingering(socket, paths[0]),
         "lingering-unread" => descriptors::leave_lingering(socket, paths[0]),
         "silent" => descriptors::send_silent(socket, paths[0]),
+        "swapping" => descriptors::swap(socket, paths[0], paths[1]),
         "knocking" => descriptors::knock(socket),
         "half" => descriptors::park(socket),
         "rings" => descriptors::take_rings(socket),

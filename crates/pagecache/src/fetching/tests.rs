@@ -112,6 +112,13 @@ fn told_by(missing: u64, threads: usize, cached: u64) -> Scene {
     (cache, fetching.unwrap(), was_asked, outcomes)
 }
 
+/// Queues them, whoever looks at the queue.
+fn push(fetching: &Fetching, mut fetches: Vec<Fetch>) {
+    while !fetches.is_empty() {
+        fetches = fetching.push(fetches);
+    }
+}
+
 fn next<T>(of: &Receiver<T>) -> T {
     of.recv_timeout(Duration::from_secs(30)).unwrap()
 }
@@ -121,7 +128,7 @@ fn a_request_beyond_the_kernels_window_is_asked_for_in_parts_and_told_as_one() {
     let disk = Arc::new(Disk::new(64, 128 << 10));
     let (fetching, asked, outcomes) = told(200 << 10, 4);
     // The first one, to be measured, is small.
-    fetching.push(fetches(&disk, 1, 0..40));
+    push(&fetching, fetches(&disk, 1, 0..40));
     assert_eq!(next(&asked), (0, 64 << 10));
     let first = next(&outcomes);
     assert_eq!(first.runs, [(0..8, 8)]);
@@ -138,7 +145,7 @@ fn threads_are_started_for_work_and_end_with_the_queue() {
     let disk = quick();
     let (fetching, _asked, outcomes) = told(u64::MAX, 8);
     assert_eq!(fetching.state().threads.len(), 1);
-    fetching.push(fetches(&disk, 1, (0..1000).map(|at| 2 * at)));
+    push(&fetching, fetches(&disk, 1, (0..1000).map(|at| 2 * at)));
     let blocks: HashSet<u32> = (0..1000).map(|_| next(&outcomes).runs[0].0.start).collect();
     assert_eq!(blocks.len(), 1000);
     assert!((1..=8).contains(&fetching.state().threads.len()));
@@ -152,7 +159,7 @@ fn threads_are_started_for_work_and_end_with_the_queue() {
 fn gaps_are_read_and_dropped_unless_something_of_them_is_cached() {
     // Of the gap between blocks 20 and 30 block 25 is cached.
     let (cache, fetching, asked, outcomes) = told_by(u64::MAX, 1, 25 * BLOCK);
-    fetching.push(fetches(&slow(), 1, [0, 10, 20, 30]));
+    push(&fetching, fetches(&slow(), 1, [0, 10, 20, 30]));
     assert_eq!(next(&asked), (0, 21 * BLOCK));
     assert_eq!(next(&asked), (30 * BLOCK, BLOCK));
     let fetched = next(&outcomes);
@@ -171,12 +178,12 @@ fn gaps_are_read_and_dropped_unless_something_of_them_is_cached() {
 fn gaps_are_kept_while_there_is_room_for_all() {
     let (cache, fetching, asked, outcomes) = told_by(u64::MAX, 1, u64::MAX);
     fetching.keep_gaps(true);
-    fetching.push(fetches(&slow(), 1, [0, 10]));
+    push(&fetching, fetches(&slow(), 1, [0, 10]));
     assert_eq!(next(&asked), (0, 11 * BLOCK));
     assert_eq!(next(&outcomes).gaps, []);
     assert!(!fetching.is_in_gap(1, 5));
     fetching.keep_gaps(false);
-    fetching.push(fetches(&slow(), 1, [20, 30]));
+    push(&fetching, fetches(&slow(), 1, [20, 30]));
     assert_eq!(next(&asked), (20 * BLOCK, 11 * BLOCK));
     let gap = 21..30;
     assert_eq!(next(&outcomes).gaps, [gap]);
@@ -188,9 +195,55 @@ fn gaps_are_kept_while_there_is_room_for_all() {
 fn of_a_request_with_gaps_each_run_is_there_as_far_as_it_came() {
     let (_, fetching, _asked, outcomes) = told_by(12 * BLOCK, 1, u64::MAX);
     let disk = slow();
-    fetching.push(fetches(&disk, 1, [0, 1, 10, 11, 12, 20]));
+    push(&fetching, fetches(&disk, 1, [0, 1, 10, 11, 12, 20]));
     let there = next(&outcomes).runs;
     // The kernel's window is a MiB here: all of it is one call, whose last byte did not come.
     assert_eq!(there, [(0..2, 0), (10..13, 0), (20..21, 0)]);
+    fetching.close();
+}
+
+#[test]
+fn the_loop_does_not_wait_for_a_thread_that_looks_at_the_queue() {
+    let (fetching, asked, outcomes) = told(u64::MAX, 1);
+    // Nothing is taken from a disk that has as much to do as it may have: the thread leaves what is queued alone.
+    let disk = Arc::new(Disk::new(64, 1 << 20));
+    let tickets: Vec<_> = std::iter::from_fn(|| disk.room().map(|_| disk.begin(0, BLOCK, true))).collect();
+    let mine = fetches(&disk, 1, [0, 10, 20]);
+    let mut others = fetches(&disk, 1, [30]);
+    others[0].manager = ManagerId(1);
+    push(&fetching, mine.into_iter().chain(others).collect());
+    let busy = fetching.state();
+    // What would be waited for by this very thread.
+    fetching.overtaken(1, 0);
+    fetching.cancel(ManagerId(0));
+    assert!(fetching.settle().is_none());
+    assert_eq!(fetching.push(fetches(&disk, 1, [40])).len(), 1, "nothing passes what was left to be done");
+    assert!(!fetching.is_dead());
+    drop(busy);
+    let dropped = std::iter::repeat_with(|| fetching.settle()).flatten().next().unwrap();
+    let indexes: Vec<u32> = dropped.iter().map(|fetch| fetch.block.index).collect();
+    assert_eq!(indexes, [10, 20], "block 0 the program has asked for itself, block 30 is another manager's");
+    assert_eq!(fetching.settle().map(|dropped| dropped.len()), Some(0));
+    for ticket in tickets {
+        disk.end(1, ticket, false);
+    }
+    push(&fetching, fetches(&disk, 1, [40]));
+    let asked: HashSet<u64> = (0..2).map(|_| next(&asked).0).collect();
+    assert_eq!(asked, HashSet::from([30 * BLOCK, 40 * BLOCK]));
+    (0..2).for_each(|_| assert_eq!(next(&outcomes).serial, 1));
+    fetching.close();
+}
+
+#[test]
+fn of_what_is_left_to_be_done_to_the_queue_there_is_a_limit() {
+    let (fetching, _asked, _outcomes) = told(u64::MAX, 1);
+    (0..LEFT as u32).for_each(|index| fetching.overtaken(1, index));
+    for _ in 0..2 * LEFT {
+        fetching.cancel(ManagerId(7));
+    }
+    assert_eq!(fetching.left().cancelled.len(), 1, "one a manager");
+    // Waited for, as there are so many.
+    assert_eq!(fetching.settle().map(|dropped| dropped.len()), Some(0));
+    assert!(fetching.left().is_empty());
     fetching.close();
 }

@@ -2,8 +2,9 @@
 //!
 //! The loop has a lane of its own. It waits for an answer for [`PATIENCE`], and until a late one has come it goes on without:
 //! nobody can keep it waiting by what the broker meets. The lanes of the threads that page out wait as long as it takes,
-//! those of the threads that open what clients name as long as the loop.
+//! those of the threads that open what clients name, and of the one that turns readahead off, as long as the loop.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,6 +22,7 @@ use super::link::{Link, Links, Seen};
 use super::message::{
     self, LINK, LINK_IS_FILE, LINK_IS_HERE, LINKS_AT_A_TIME, Message, PACKET_BYTES, Question, number_of,
 };
+use crate::aside::OPENING;
 use crate::file_key::FileKey;
 use crate::guard::{Guard, OpenFile};
 use crate::mapped::MAPPED;
@@ -42,6 +44,11 @@ pub struct Broker {
 
 /// That of this process.
 static OF_PROCESS: OnceLock<Broker> = OnceLock::new();
+
+thread_local! {
+    /// On which lane a thread asks what the loop may ask as well.
+    static LANE: Cell<usize> = const { Cell::new(0) };
+}
 
 /// A way to ask.
 #[derive(Debug)]
@@ -139,7 +146,8 @@ impl Broker {
     /// The same for a thread that opens what clients have named: the loop does not wait for it.
     pub(super) fn open_aside(&self, file: BorrowedFd<'_>) -> io::Result<File> {
         // As many lanes as threads.
-        let free = self.lanes.iter().skip(1 + MAPPED.threads).find_map(|lane| lane.try_lock().ok());
+        let lanes = self.lanes.iter().skip(1 + MAPPED.threads).take(OPENING.threads);
+        let free = lanes.into_iter().find_map(|lane| lane.try_lock().ok());
         let mut lane = free.ok_or_else(|| io::Error::from(io::ErrorKind::WouldBlock))?;
         let answer = lane.ask(Question::OpenAgain, &[], &[], &[file], Some(PATIENCE));
         opened(self.notice(answer)?)
@@ -167,6 +175,18 @@ impl Broker {
         self.notice(answer).map(drop)
     }
 
+    /// From now on the calling thread asks on the lane of who turns readahead off: the loop's is free meanwhile.
+    pub(crate) fn ask_as_adviser(&self) {
+        LANE.set(self.lanes.len() - 1);
+    }
+
+    /// Gives back what the lanes keep for their next answers: 160 KiB each.
+    pub(crate) fn release_memory(&self) {
+        for mut lane in self.lanes.iter().filter_map(|lane| lane.try_lock().ok()) {
+            lane.packet = Vec::new();
+        }
+    }
+
     fn lane(&self, at: usize) -> Option<MutexGuard<'_, Lane>> {
         self.lanes.get(at).map(|lane| lane.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -178,7 +198,7 @@ impl Broker {
         text: &[u8],
         descriptors: &[BorrowedFd<'_>],
     ) -> io::Result<(Message, Vec<OwnedFd>)> {
-        let mut lane = self.lane(0).ok_or(io::ErrorKind::NotConnected)?;
+        let mut lane = self.lane(LANE.get()).ok_or(io::ErrorKind::NotConnected)?;
         self.notice(lane.ask(question, words, text, descriptors, Some(PATIENCE)))
     }
 

@@ -12,6 +12,7 @@
 //!                ◄───── answer, descriptors ────────
 //!           threads for what is mapped ─────────────►  a lane for each
 //!           threads for what clients name ──────────►  a lane for each
+//!           the thread that turns readahead off ────►  a lane
 //! ```
 //!
 //! The broker need not trust who asks. It opens a file for reading only if it is handed a descriptor that is open for
@@ -35,6 +36,13 @@ use std::path::Path;
 
 pub use client::Broker;
 pub(crate) use link::{Link, Links, Seen};
+
+/// From now on the calling thread does not ask the broker, if there is one, in the loop's place.
+pub(crate) fn ask_as_adviser() {
+    if let Some(broker) = Broker::of_process() {
+        broker.ask_as_adviser();
+    }
+}
 
 /// Looks at what a path leads to.
 ///

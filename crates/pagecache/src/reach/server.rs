@@ -62,7 +62,8 @@ impl Broker {
         let guard = Guard::start()?;
         let mut ours = Vec::new();
         let mut theirs = Vec::new();
-        for _ in 0..=MAPPED.threads + OPENING.threads {
+        // The loop's, and behind those for what is mapped and what is opened that for advice.
+        for _ in 0..1 + MAPPED.threads + OPENING.threads + 1 {
             let (one, other) =
                 socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
             ours.push(one);
@@ -101,7 +102,7 @@ fn live(
         for lane in lanes.by_ref().take(MAPPED.threads) {
             thread("foretell-page").spawn(move || answer_all(&lane, page_out, || {}))?;
         }
-        for lane in lanes {
+        for lane in lanes.by_ref().take(OPENING.threads) {
             let permits = Arc::clone(&permits);
             let open = move |question, _: &Message, brought: Vec<OwnedFd>| match question {
                 Question::OpenAgain => open_again(&permits, brought),
@@ -109,7 +110,19 @@ fn live(
             };
             thread("foretell-open").spawn(move || answer_all(&lane, open, || {}))?;
         }
-        let mut desk = Desk { permits, mounts: Mounts::default(), closer: Closer::start()? };
+        let closer = Closer::start()?;
+        for lane in lanes {
+            let mut desk =
+                Desk { permits: Arc::clone(&permits), mounts: Mounts::default(), closer: closer.clone() };
+            let advise = move |question, asked: &Message, brought| match question {
+                Question::Look | Question::Links | Question::LookAtLinks | Question::Advise => {
+                    desk.answer(question, asked, brought)
+                }
+                _ => Err(invalid()),
+            };
+            thread("foretell-advise").spawn(move || answer_all(&lane, advise, || {}))?;
+        }
+        let mut desk = Desk { permits, mounts: Mounts::default(), closer };
         let mut schedule = Schedule::new(realtime_share);
         // Who asks may wait at real-time priority.
         answer_all(

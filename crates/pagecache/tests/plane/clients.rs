@@ -231,6 +231,21 @@ fn a_file_that_was_let_go_of_is_not_known_any_more() {
 }
 
 #[test]
+fn of_many_files_that_are_let_go_of_at_once_each_is_forgotten_by_and_by() {
+    const FILES: usize = 48;
+    let Some(stage) = stage("of_many_files_that_are_let_go_of_at_once_each_is_forgotten_by_and_by") else {
+        return;
+    };
+    let paths: Vec<_> = (0..FILES).map(|at| stage.file(&at.to_string(), 1)).collect();
+    let mut client = Client::new(options(32));
+    let files: Vec<_> = paths.iter().map(|path| client.hold(path)).collect();
+    client.plane.release_files(client.session, files.iter().copied());
+    assert!(files.iter().all(|file| client.plane.file_size(client.session, *file).is_err()));
+    assert_eq!(client.plane.status().files.len(), FILES, "who lets go of them does not wait for that");
+    client.until("none is known", |client| client.plane.status().files.is_empty());
+}
+
+#[test]
 fn a_deleted_file_is_followed_and_its_successor_is_another_file() {
     let Some(stage) = stage("a_deleted_file_is_followed_and_its_successor_is_another_file") else { return };
     let path = stage.file("a", 16);

@@ -148,11 +148,13 @@ impl Books {
     /// Is there something to do that need not be done at once?
     #[inline]
     pub(crate) fn is_untidy(&self) -> bool {
-        self.knowledge.is_withdrawing() || !self.removing.is_empty()
+        self.knowledge.is_withdrawing() || !self.removing.is_empty() || self.placeholders.is_untidy()
     }
 
-    /// Does some of that: takes so many positions of withdrawn lists out, or blocks of removed files.
+    /// Does some of that: takes so many positions of withdrawn lists out, or blocks of removed files, and so many
+    /// placeholders that mean nothing any more.
     pub(crate) fn tidy(&mut self, most: usize) {
+        self.placeholders.tidy(&mut self.blocks, most);
         if self.knowledge.is_withdrawing() {
             for (_, named) in self.knowledge.take_out(&mut self.blocks, most) {
                 self.settle_withdrawn(named);

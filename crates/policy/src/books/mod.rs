@@ -218,11 +218,16 @@ impl Books {
         self.managers.of_living(process)
     }
 
+    pub(crate) fn expect(&mut self, blocks: usize) {
+        self.blocks.expect(blocks);
+    }
+
     pub(crate) fn release_memory(&mut self) {
         self.blocks.release_memory();
         self.knowledge.release_memory();
         self.frames.release_memory();
         self.fetches.release_memory();
+        self.placeholders.release_memory();
         if self.actions.is_empty() {
             self.actions = VecDeque::new();
         }

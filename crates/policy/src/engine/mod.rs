@@ -376,6 +376,12 @@ impl Engine {
         self.books.used_blocks()
     }
 
+    /// So many blocks will be known at a time, most likely: the largest table has room for them from the beginning, and
+    /// nobody waits while it grows. It takes addresses, and memory as it is filled.
+    pub fn expect(&mut self, blocks: usize) {
+        self.books.expect(blocks);
+    }
+
     /// Placeholders in use.
     #[must_use]
     pub fn placeholders(&self) -> u32 {
