@@ -19,6 +19,11 @@ const LARGE_BYTES: u64 = 128 << 10;
 /// and so many of them are read at a time: enough for a disk that answers after 2 ms and gives 500 MB/s.
 pub(crate) const LARGE_AT_A_TIME: usize = 2;
 
+/// Where so many files lie is looked for in any case,
+const LOOKED_FIRST: usize = 64;
+/// and then as long as a movement of the arm tells of so many: XFS keeps 64 inodes together, ext4 reads 512.
+const INODES_A_MOVEMENT: usize = 16;
+
 /// What both have.
 pub(crate) struct Shared {
     /// Tells the follower that something was found in directories.
@@ -277,7 +282,8 @@ impl Shared {
         self.along().went.extend(went);
     }
 
-    /// Looks for where files lie, in the order of their inodes: so they lie on the disk, many beside each other.
+    /// Looks for where files lie, in the order of their inodes: so they lie on the disk, many beside each other. Where they do not,
+    /// it would take a movement to learn of each: it is left.
     fn look_for(&self, means: Means, directory: &Path, files: &[(OsString, u64)], bytes: u64) {
         if !(means.has_arm)(directory) {
             return;
@@ -285,9 +291,16 @@ impl Shared {
         let mut files: Vec<_> = files.iter().collect();
         files.sort_unstable_by_key(|(_, inode)| inode);
         let bytes = bytes.max(WHOLE_BYTES);
+        let (mut looked, mut scattered, mut blocks) = (0, 0, (means.blocks_read)());
         for (name, _) in files {
+            if looked >= LOOKED_FIRST && scattered * INODES_A_MOVEMENT > looked {
+                break;
+            }
             let path = directory.join(name);
-            if let Some(place) = (means.beginning)(&path, bytes) {
+            let place = (means.beginning)(&path, bytes);
+            looked += 1;
+            scattered += usize::from(std::mem::replace(&mut blocks, (means.blocks_read)()) != blocks);
+            if let Some(place) = place {
                 let bytes = bytes.min(place.bytes.end - place.bytes.start);
                 self.along().neighbours.add(path, bytes, &place);
             }
@@ -339,5 +352,63 @@ impl Shared {
             }
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::neighbours::OnDisk;
+
+    thread_local! {
+        /// Files that were looked for, and after how many of them a movement is made.
+        static LOOKED: Cell<(u64, u64)> = const { Cell::new((0, 1)) };
+    }
+
+    fn beginning(_: &Path, bytes: u64) -> Option<OnDisk> {
+        let (looked, a_movement) = LOOKED.get();
+        LOOKED.set((looked + 1, a_movement));
+        Some(OnDisk { device: 1, bytes: looked * bytes..(looked + 1) * bytes })
+    }
+
+    fn blocks_read() -> i64 {
+        let (looked, a_movement) = LOOKED.get();
+        looked.div_ceil(a_movement) as i64
+    }
+
+    #[test]
+    fn where_each_inode_takes_a_movement_few_are_looked_for() {
+        let means = Means {
+            fetch: |_, _| Found::Nothing,
+            blocks_read,
+            readers: |_| 1,
+            has_arm: |_| true,
+            beginning,
+            fetch_together: |_| Vec::new(),
+            along_bytes: 0,
+            budget_bytes: 0,
+            whole_bytes: 0,
+        };
+        let files: Vec<_> = (0..1000_u64).map(|n| (OsString::from(n.to_string()), n)).collect();
+        for (a_movement, looked_for) in [(1, LOOKED_FIRST as u64), (64, 1000), (512, 1000)] {
+            LOOKED.set((0, a_movement));
+            Shared::new(|| {}).look_for(means, Path::new("/d"), &files, 4096);
+            assert_eq!(LOOKED.get().0, looked_for, "{a_movement} inodes a movement");
+        }
+        LOOKED.set((0, 1));
+        Shared::new(|| {}).look_for(Means { has_arm: |_| false, ..means }, Path::new("/d"), &files, 4096);
+        assert_eq!(LOOKED.get().0, 0, "no arm");
+    }
+
+    #[test]
+    fn of_too_many_the_oldest_are_dropped_but_no_listing() {
+        let shared = Shared::new(|| {});
+        let file = |n: usize| Wanted::File(format!("/{n}").into(), 1);
+        shared.want(vec![Wanted::Listing("/d".into())]);
+        shared.want((0..WAITING + 10).map(file).collect());
+        assert_eq!(shared.waiting().wanted.len(), WAITING);
+        assert_eq!([shared.next(), shared.next()], [Some(Wanted::Listing("/d".into())), Some(file(11))]);
     }
 }

@@ -41,8 +41,9 @@ const FIRST_AHEAD: usize = 4;
 const DIRECTORIES_AHEAD: usize = 8;
 /// Directories that may be read for each visit of a walk that is believed.
 const DIRECTORIES_A_VISIT: u32 = 4;
-/// Directories of a walk that are remembered as offered.
+/// Directories of a walk that are remembered as offered, and files of each that are.
 const OFFERED: usize = 64;
+const OFFERED_FILES: usize = 1 << 13;
 /// Files that a walk has come to last, of which it is still to be told how much was read.
 const RECENT: usize = 32;
 /// Of 32 visits so many waited: what comes is not cached, even if it was by the time that it was looked at.
@@ -461,7 +462,7 @@ impl<T: Tree> Walks<T> {
             }
             offered.push_back(directory.path().to_owned());
             let rest = course.rest_of(&directory).filter(|entry| habits.is_likely(&entry.name));
-            let files = rest.map(|entry| (entry.name.clone(), entry.inode)).collect();
+            let files = rest.take(OFFERED_FILES).map(|entry| (entry.name.clone(), entry.inode)).collect();
             // Before the files that are wanted, which take others along then.
             wanted.insert(0, Wanted::Neighbours(directory.path().to_owned(), files, bytes));
         }
