@@ -321,7 +321,7 @@ impl Shared {
         let mut along = self.along();
         along.neighbours.came(path);
         along.reach_bytes = walks.reach_bytes();
-        along.room_bytes = most_bytes.saturating_sub(walks.along_bytes());
+        along.room_bytes = walks.along_room_bytes(most_bytes);
         drop(along);
         let mut waiting = self.waiting();
         if let Some(at) = waiting

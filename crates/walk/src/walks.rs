@@ -13,7 +13,7 @@ use crate::asked::{Asked, Came};
 use crate::course::{Course, Step, WINDOW};
 use crate::habits::{Extent, Habits};
 use crate::listing::{Entry, Listing, Listings, Order, Tree};
-use crate::neighbours::{Along, reach_bytes};
+use crate::neighbours::{Along, Spending, reach_bytes};
 use crate::resting::Resting;
 use crate::trust::Trust;
 use crate::waits::{ByItself, Wait};
@@ -183,6 +183,7 @@ pub struct Walks<T> {
     clock: u64,
     asked: Asked,
     along: Along,
+    spending: Spending,
     guesses: Guesses,
     waits: ByItself,
     trust: Trust,
@@ -199,6 +200,7 @@ impl<T: Tree> Walks<T> {
             clock: 0,
             asked: Asked::within(VISITS),
             along: Along::default(),
+            spending: Spending::default(),
             guesses: Guesses::default(),
             waits: ByItself::default(),
             trust: Trust::default(),
@@ -237,7 +239,10 @@ impl<T: Tree> Walks<T> {
 
     /// So much of a file has been read from the device with another beside which it lies.
     pub fn went_along(&mut self, path: &Path, bytes: u64) {
-        if !self.asked.knows(path) {
+        if self.asked.knows(path) {
+            // That it cost no movement counts, and it needs no more room.
+            self.along.went(path, 0);
+        } else {
             self.along.went(path, bytes);
             self.guesses.asked += 1;
         }
@@ -247,6 +252,12 @@ impl<T: Tree> Walks<T> {
     #[must_use]
     pub fn along_bytes(&self) -> u64 {
         self.along.bytes()
+    }
+
+    /// Bytes that may go along yet, if there is memory for so many.
+    #[must_use]
+    pub fn along_room_bytes(&self, memory_bytes: u64) -> u64 {
+        memory_bytes.min(self.spending.left_bytes()).saturating_sub(self.along.bytes())
     }
 
     /// Bytes that may go along with a file: 0 where nobody waits for an arm.
@@ -264,9 +275,13 @@ impl<T: Tree> Walks<T> {
             }
         }
         let mut came = self.asked.came(&visit.path);
-        if let Some(was_fetched) = self.along.came(&visit.path).filter(|_| came == Came::Unasked) {
-            came = Came::Soon { was_fetched };
+        if let Some(was_fetched) = self.along.came(&visit.path) {
+            self.spending.earn(self.waits.movement_ns());
+            if came == Came::Unasked {
+                came = Came::Soon { was_fetched };
+            }
         }
+        self.spending.earn(visit.waited_ns);
         // What every process reads when it begins is cached, and no step of anybody.
         if visit.waited_ns > 0 || came != Came::Unasked {
             self.clock += 1;
@@ -457,6 +472,9 @@ impl<T: Tree> Walks<T> {
         }
         directories.retain(|directory| !offered.iter().any(|one| one == directory.path()));
         for directory in directories {
+            if !self.spending.look_for(directory.len().min(OFFERED_FILES), self.waits.movement_ns()) {
+                continue;
+            }
             if offered.len() >= OFFERED {
                 offered.pop_front();
             }
