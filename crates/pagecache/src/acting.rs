@@ -159,7 +159,9 @@ impl Steering {
 
     /// What was withdrawn and not begun is given up, if its queue is free to be looked at.
     fn settle_cancelled(&mut self) {
-        let dropped = self.workers.settle().unwrap_or_default();
+        let dropped = self.workers.settle();
+        self.queue_is_busy = dropped.is_none();
+        let dropped = dropped.unwrap_or_default();
         let blocks = dropped.into_iter().map(|fetch| fetch.block);
         self.given_up.extend(blocks.filter(|block| self.in_flight.contains(block)));
         self.stirred |= !self.given_up.is_empty();
@@ -245,7 +247,10 @@ impl Steering {
             let cache_bytes =
                 u64::from(self.engine.config().cache_blocks) * u64::from(self.options.block_bytes);
             self.workers.keep_gaps(self.files.bytes() <= cache_bytes + cache_bytes / ROUNDING_SHARE);
-            self.fetches = self.workers.fetch(fetches);
+            self.fetches = self.workers.fetch(fetches).unwrap_or_else(|fetches| {
+                self.queue_is_busy = true;
+                fetches
+            });
         }
     }
 

@@ -3,8 +3,8 @@
 //! Blocks come in the order of the policy, and go out in requests, which are made up in [`lanes`].
 //!
 //! A thread takes one request, or a train of them, asks the kernel for it with `readahead(2)`, in as many calls as the
-//! kernel's window makes necessary, and waits for the last byte of each. Threads are started when there is work that all the others are
-//! too busy for. They have the lowest best-effort priority of I/O, for the schedulers that honour it.
+//! kernel's window makes necessary, and waits for the last byte of each. Threads are started when there is work that all
+//! the others are too busy for. They have the lowest best-effort priority of I/O, for the schedulers that honour it.
 //!
 //! A request to a disk with an arm may hold *gaps*: blocks that nobody wants, read because the disk passes over them
 //! no quicker than it reads them. Their pages are dropped as soon as they are there, unless all files have room
@@ -204,18 +204,21 @@ impl Fetching {
         Ok(fetching)
     }
 
-    /// Queues prefetches in their order; returns those for which there was no room, or all if a thread is just looking at
-    /// the queue. What was to be done before has been done then ([`Fetching::settle`]).
-    pub(crate) fn push(&self, fetches: Vec<Fetch>) -> Vec<Fetch> {
+    /// Queues prefetches in their order; returns those for which there was no room. What was to be done before has been done
+    /// then ([`Fetching::settle`]).
+    ///
+    /// # Errors
+    /// A thread is just looking at the queue: all of them, to be pushed a moment later.
+    pub(crate) fn push(&self, fetches: Vec<Fetch>) -> Result<Vec<Fetch>, Vec<Fetch>> {
         if !self.left().is_empty() {
-            return fetches;
+            return Err(fetches);
         }
-        let Some(mut state) = self.state_if_free() else { return fetches };
+        let Some(mut state) = self.state_if_free() else { return Err(fetches) };
         let refused = state.lanes.push(fetches);
         drop(state);
         // Whoever wakes up calls the next one.
         self.changed.notify_one();
-        refused
+        Ok(refused)
     }
 
     /// The program has asked for a block itself: what waits for that alone is dropped, by [`Fetching::settle`].

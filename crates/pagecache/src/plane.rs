@@ -461,7 +461,7 @@ impl Plane {
         }
         let idle = steering.observed_at.elapsed() >= IDLE_AFTER;
         let following = !idle && !steering.sessions.listing.is_empty();
-        let nap = following || self.locked_out || !steering.retries.is_empty();
+        let nap = following || self.locked_out || steering.queue_is_busy || !steering.retries.is_empty();
         let nap = nap || !steering.backlog.is_empty() || !steering.mapped_backlog.is_empty();
         let longest = match (nap, idle) {
             (true, _) => NAP,

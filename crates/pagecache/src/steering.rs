@@ -112,6 +112,8 @@ pub(crate) struct Steering {
     pressure: Option<Pressure>,
     /// Something was asked from outside that the next round of the loop must not sleep before.
     pub(crate) stirred: bool,
+    /// A thread was looking at the queue of prefetches when something was to be done to it. No thread tells when it has done.
+    pub(crate) queue_is_busy: bool,
     /// When something was observed last.
     pub(crate) observed_at: Instant,
     /// When the policy last asked for something.
@@ -191,6 +193,7 @@ impl Steering {
             last_appended_user: 0,
             pressure: options.follow_pressure.then(|| Pressure::new(cache_blocks, Instant::now())),
             stirred: false,
+            queue_is_busy: false,
             observed_at: Instant::now(),
             acted_at: Instant::now(),
             orphan_limit: (options.files / ORPHAN_SHARE) as usize,

@@ -164,7 +164,10 @@ impl Workers {
     }
 
     /// Queues prefetches in their order; returns those for which there was no room.
-    pub(crate) fn fetch(&self, fetches: Vec<Fetch>) -> Vec<Fetch> {
+    ///
+    /// # Errors
+    /// See [`Fetching::push`].
+    pub(crate) fn fetch(&self, fetches: Vec<Fetch>) -> Result<Vec<Fetch>, Vec<Fetch>> {
         self.fetching.push(fetches)
     }
 

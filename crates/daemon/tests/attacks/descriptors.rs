@@ -5,6 +5,7 @@ use std::io::BufRead;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::process::Child;
 use std::time::Duration;
 
 use foretell_protocol::ring::ring_bytes;
@@ -15,7 +16,7 @@ use super::fuse::Silent;
 use super::moves::{self, file_request, lingering};
 use super::{attack, said, serves_root, serves_root_meanwhile, stage_for_attackers};
 use crate::client::{Client, range};
-use crate::stage::BLOCK;
+use crate::stage::{BLOCK, Running, Stage};
 
 /// Waits until a file says that it is time.
 fn wait_for(sign: &Path) {
@@ -177,21 +178,25 @@ fn a_file_that_can_never_be_closed_keeps_neither_clients_nor_a_successor_waiting
         println!("skipped: {test}: there is no FUSE");
         return;
     };
-    let mut service = stage.service(64);
+    let service = stage.service(64);
     let mut attacker = attack(&service, "silent", &[&silent.file]);
     let mut lines = std::io::BufReader::new(attacker.stdout.take().unwrap()).lines();
     let ended = lines.find_map(|line| line.unwrap().strip_prefix("ended: ").map(str::to_owned));
     assert_eq!(ended.as_deref(), Some("SlowClient"));
     serves_root_meanwhile("a file that is never closed", &service, &path);
-    // One of its threads cannot end, so neither can it: it is not waited for.
+    succeeds(&stage, service, silent, attacker, &path);
+}
+
+/// A service of which a thread cannot end, so that neither can it, is not waited for by its successor.
+fn succeeds(stage: &Stage, mut service: Running, silent: Silent, mut attacker: Child, path: &Path) {
     service.begin_to_kill();
     let successor = stage.service(64);
-    serves_root(&successor, &path);
+    serves_root(&successor, path);
     drop(silent);
     attacker.kill().unwrap();
     attacker.wait().unwrap();
     drop(service);
-    serves_root(&successor, &path);
+    serves_root(&successor, path);
     successor.end();
 }
 
@@ -231,20 +236,13 @@ fn a_file_that_is_put_under_the_number_of_another_one_keeps_nobody_waiting() {
         println!("skipped: {test}: there is no FUSE");
         return;
     };
-    let mut service = stage.service(64);
+    let service = stage.service(64);
     let mut attacker = attack(&service, "swapping", &[&silent.file, &theirs]);
     let mut lines = std::io::BufReader::new(attacker.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap() == "swapped: yes"));
     serves_root_meanwhile("a file under the number of another one", &service, &path);
-    // A thread of its broker cannot end: a successor does not wait for it.
-    service.begin_to_kill();
-    let successor = stage.service(64);
-    serves_root(&successor, &path);
-    drop(silent);
-    attacker.kill().unwrap();
-    attacker.wait().unwrap();
-    drop(service);
-    successor.end();
+    // It is a thread of its broker that cannot end.
+    succeeds(&stage, service, silent, attacker, &path);
 }
 
 /// Makes closing wait, and then leaves descriptors in as many connections as it can.
