@@ -363,7 +363,7 @@ pub(crate) struct Listings<T> {
     tokens: u32,
 }
 
-/// Directories of which it will be told what is in them; of more the oldest may be wanted again.
+/// Directories of which it will be told what is in them; while there are so many no further ones are wanted.
 const LATER: usize = 64;
 /// Tokens there are in the beginning, and at most.
 const TOKENS: u32 = 64;
@@ -400,16 +400,13 @@ impl<T: Tree> Listings<T> {
         if let Some(known) = self.known(directory) {
             return Some(known);
         }
-        if self.later.iter().any(|later| is_same(later, directory)) {
+        if self.later.len() >= LATER || self.later.iter().any(|later| is_same(later, directory)) {
             return None;
         }
         self.tokens = self.tokens.checked_sub(1)?;
         match self.tree.list_ahead(directory) {
             Ahead::Now(entries) => Some(self.keep(directory, entries)),
             Ahead::Later => {
-                if self.later.len() >= LATER {
-                    self.later.pop_front();
-                }
                 self.later.push_back(directory.to_owned());
                 self.wanted.push(directory.to_owned());
                 None
@@ -503,6 +500,33 @@ mod tests {
         }
         let long = ["9".repeat(300), format!("1{}", "0".repeat(300))];
         assert_eq!(by_number(OsStr::new(&long[0]), OsStr::new(&long[1])), Ordering::Less, "of any length");
+    }
+
+    /// Nothing is known of it now.
+    struct Late;
+
+    impl Tree for Late {
+        fn list(&mut self, _: &Path) -> Option<Vec<Entry>> {
+            None
+        }
+
+        fn list_ahead(&mut self, _: &Path) -> Ahead {
+            Ahead::Later
+        }
+    }
+
+    #[test]
+    fn no_more_directories_are_wanted_than_are_told() {
+        let mut listings = Listings::new(Late);
+        let path = |n: usize| PathBuf::from(format!("/no/{n}"));
+        for n in 0..3 * LATER {
+            assert!(listings.ahead(&path(n)).is_none() && listings.ahead(&path(n)).is_none());
+            listings.earn(1);
+        }
+        assert!(listings.take_wanted().into_iter().eq((0..LATER).map(path)), "each once");
+        listings.keep(&path(0), None);
+        assert!(listings.ahead(&path(0)).is_some() && listings.ahead(&path(LATER)).is_none());
+        assert_eq!(listings.take_wanted(), [path(LATER)]);
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub enum Wanted {
     Neighbours(PathBuf, Vec<(OsString, u64)>, u64),
     /// What is in a directory to which the program comes soon, to be told ([`Walks::listed`]).
     Listing(PathBuf),
-    /// The same, to be told what they are.
+    /// The names in a directory, or the inodes under them, and to be told which of them are directories.
     Contents(Arc<Path>, Look),
 }
 
