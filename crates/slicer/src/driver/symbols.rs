@@ -6,12 +6,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Sizes and places of elf(5).
-const HEADER_BYTES: usize = 64;
-const SECTION_BYTES: usize = 64;
-const SYMBOL_BYTES: usize = 24;
-const RELOCATABLE: u16 = 1;
-const SYMBOL_TABLE: u32 = 2;
+use object::elf::FileHeader64;
+use object::read::elf::ElfFile;
+use object::{LittleEndian, Object as _, ObjectKind, ObjectSection as _, ObjectSymbol as _};
 
 /// The names of an object's symbols.
 struct Symbols<'o> {
@@ -21,35 +18,19 @@ struct Symbols<'o> {
 
 impl<'o> Symbols<'o> {
     fn read(object: &'o [u8]) -> Option<Self> {
-        let header = object.get(..HEADER_BYTES)?;
-        if !header.starts_with(b"\x7fELF\x02\x01") || number::<2>(header, 16)? as u16 != RELOCATABLE {
-            return None;
-        }
-        let count = number::<2>(header, 60)? as usize;
-        let from = number::<8>(header, 40)? as usize;
-        let section = |n: usize| {
-            let at = from.checked_add(n.checked_mul(SECTION_BYTES)?)?;
-            object.get(at..at.checked_add(SECTION_BYTES)?)
-        };
-        let content = |section: &[u8]| {
-            let at = number::<8>(section, 24)? as usize;
-            object.get(at..at.checked_add(number::<8>(section, 32)? as usize)?)
-        };
+        let file = ElfFile::<FileHeader64<LittleEndian>>::parse(object).ok()?;
         // What is compiled when it is linked, keeps its names.
-        let names = content(section(number::<2>(header, 62)? as usize)?)?;
-        if names.windows(9).any(|name| name == b".gnu.lto_") {
+        let is_for_later = file.sections().any(|s| s.name().is_ok_and(|name| name.starts_with(".gnu.lto_")));
+        if file.kind() != ObjectKind::Relocatable || is_for_later {
             return None;
         }
-        let table =
-            (0..count).filter_map(section).find(|s| number::<4>(s, 4) == Some(SYMBOL_TABLE.into()))?;
-        let names = content(section(number::<4>(table, 40)? as usize)?)?;
         let mut symbols = Self { undefined: BTreeSet::new(), defined: BTreeSet::new() };
-        for symbol in content(table)?.chunks_exact(SYMBOL_BYTES) {
-            let rest = names.get(number::<4>(symbol, 0)? as usize..)?;
-            let name = std::str::from_utf8(rest.split(|byte| *byte == 0).next()?).ok()?;
-            match number::<2>(symbol, 6)? {
-                0 => symbols.undefined.insert(name),
-                _ => symbols.defined.insert(name),
+        for symbol in file.symbols() {
+            let name = symbol.name().ok()?;
+            if symbol.is_undefined() {
+                symbols.undefined.insert(name)
+            } else {
+                symbols.defined.insert(name)
             };
         }
         Some(symbols)
@@ -71,12 +52,6 @@ impl<'o> Symbols<'o> {
         let name = found.next().filter(|name| !name.starts_with("__"))?;
         found.next().is_none().then(|| name.to_owned())
     }
-}
-
-/// A number of so many bytes, least first.
-fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<u64> {
-    let bytes: &[u8; BYTES] = bytes.get(at..)?.first_chunk()?;
-    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
 /// Gives symbols of the object at `path`, whose bytes these are, other names; `false` if it has not just these.
@@ -132,7 +107,7 @@ mod tests {
         for length in 0..bytes.len() {
             let _ = Symbols::read(&bytes[..length]);
         }
-        for at in 0..HEADER_BYTES {
+        for at in 0..64 {
             let mut damaged = bytes.clone();
             damaged[at] = 0xff;
             let _ = Symbols::read(&damaged);
