@@ -82,7 +82,7 @@ impl Books {
         let (charged_to, file) = (record.charged_to(), record.block.file);
         record.set(Mark::Unfetchable, false);
         if prefetched {
-            self.count_prefetched(b, Fate::Used);
+            self.count_prefetched(b, if demanded { Fate::Failed } else { Fate::Used });
         }
         self.frames.touch(&mut self.blocks, b);
         if self.blocks[b].placeholder != NONE {

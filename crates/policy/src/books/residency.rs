@@ -94,6 +94,8 @@ impl Books {
         match self.blocks[b].state {
             State::InFlight => {
                 let manager = self.fetches.manager_of(&self.blocks, b);
+                // Somebody who needed it was quicker.
+                self.blocks[b].set(Mark::Demanded, by.is_some());
                 self.arrive(b);
                 return Load::Completed(manager);
             }

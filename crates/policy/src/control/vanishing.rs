@@ -4,7 +4,8 @@
 //! what a list names, and where memory is shorter than it was said to be the kernel takes what nobody has used first.
 //! Whatever is fetched ahead then is read twice. So of what was fetched ahead and has been used, or has gone, it is
 //! counted how much went. Where three of four go, nothing is fetched ahead for a while; each such pause is twice as long as
-//! the one before, until most of what is fetched is used again.
+//! the one before, until most of what is fetched is used again. What happens during a pause does not count: it is about what was
+//! fetched before, and somebody may have dropped all of that at once.
 
 use crate::ids::Nanos;
 
@@ -62,6 +63,10 @@ impl Vanishing {
 
     /// Is nothing to be fetched ahead at present?
     pub(super) fn is_paused(&mut self, now: Nanos) -> bool {
+        if now < self.paused_until {
+            (self.used, self.gone) = (0, 0);
+            return true;
+        }
         if self.gone >= JUDGED && self.gone / GONE_FOR_USED >= self.used {
             self.paused_until = Nanos(now.0.saturating_add(self.pause.0));
             self.pause = Nanos(self.pause.0 * 2).min(LONGEST_PAUSE);
@@ -98,6 +103,16 @@ mod tests {
             vanishing.is_paused(Nanos(3_000_000_000)) && !vanishing.is_paused(Nanos(4_000_000_000)),
             "as at first"
         );
+    }
+
+    #[test]
+    fn what_goes_during_a_pause_is_no_reason_for_a_longer_one() {
+        let mut vanishing = Vanishing::default();
+        for _ in 0..100 {
+            times(&mut vanishing, JUDGED, Vanishing::gone);
+            assert!(vanishing.is_paused(Nanos(0)));
+        }
+        assert!(!vanishing.is_paused(FIRST_PAUSE));
     }
 
     #[test]

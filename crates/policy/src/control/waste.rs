@@ -50,7 +50,7 @@ pub(crate) enum Fate {
     Used,
     /// It goes without.
     Wasted,
-    /// It has not come.
+    /// It has not come, or not before somebody who needed it had read it.
     Failed,
 }
 
