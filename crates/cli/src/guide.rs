@@ -16,6 +16,9 @@ const CHUNKS_A_TIME: usize = 64;
 const FEED_TIME: Duration = Duration::from_millis(10);
 /// The longest wait for something else while a list waits for a file to be found, which takes a disk some milliseconds.
 const SOUGHT: Duration = Duration::from_millis(2);
+/// So long a disk with an arm waits for the lists, at most: 4,000 files are found and told in 0.3 to 0.5 s, and each that is read by
+/// itself meanwhile is a hole in what is read in one go later.
+const OPEN: Duration = Duration::from_secs(1);
 /// Lists reach this many times the cache ahead of their readers.
 const CACHES_AHEAD: u64 = 8;
 /// And this many blocks at least.
@@ -38,6 +41,8 @@ pub(crate) struct Guide<'a> {
     failed: Vec<bool>,
     /// A list waits for a file that is being looked for.
     is_waiting: bool,
+    /// Until when the lists are said to go on, at most; `None` when they are told.
+    opened_until: Option<Instant>,
 }
 
 impl<'a> Guide<'a> {
@@ -53,21 +58,47 @@ impl<'a> Guide<'a> {
         let window = (CACHES_AHEAD * cache_blocks).clamp(LEAST_AHEAD, MOST_AHEAD);
         let window = usize::try_from(window).unwrap_or(usize::MAX);
         let (next, failed) = (vec![0; lists.lists.len()], vec![false; lists.files.len()]);
-        Guide { lists, finder, session, manager, next, window, failed, is_waiting: false }
+        Guide {
+            lists,
+            finder,
+            session,
+            manager,
+            next,
+            window,
+            failed,
+            is_waiting: false,
+            opened_until: Some(Instant::now() + OPEN),
+        }
     }
 
     /// Hands over what the lists have room for, for no longer than [`FEED_TIME`].
     pub(crate) fn feed(&mut self, plane: &mut Plane) {
-        let until = Instant::now() + FEED_TIME;
+        let now = Instant::now();
+        if self.opened_until.is_some() {
+            plane.open_lists(self.session, self.manager, true);
+        }
+        let is_told = self.hand_over(plane, now + FEED_TIME);
+        if self.opened_until.is_some_and(|until| is_told || now >= until) {
+            self.opened_until = None;
+            plane.open_lists(self.session, self.manager, false);
+        }
+    }
+
+    /// Hands over what the lists have room for, until then; says whether that is all.
+    fn hand_over(&mut self, plane: &mut Plane, until: Instant) -> bool {
         self.is_waiting = false;
+        let mut is_told = true;
         for (list, chunks) in self.lists.lists.iter().enumerate() {
-            let Ok(number) = u32::try_from(list) else { return };
+            let Ok(number) = u32::try_from(list) else { return true };
             // Also of a list for which there is no time yet: those after it have their numbers.
             if self.next[list] == 0 && plane.disclose_list(self.session, self.manager, number, &[]).is_err() {
-                return;
+                return false;
             }
-            while plane.list_ahead(self.session, self.manager, number) < self.window && Instant::now() < until
-            {
+            while plane.list_ahead(self.session, self.manager, number) < self.window {
+                if Instant::now() >= until {
+                    is_told = false;
+                    break;
+                }
                 let (hints, end) = self.hints(chunks, self.next[list]);
                 if hints.is_empty() {
                     self.next[list] = end;
@@ -76,7 +107,7 @@ impl<'a> Guide<'a> {
                 let (at, hints): (Vec<usize>, Vec<HintChunk>) = hints.into_iter().unzip();
                 self.next[list] = match plane.disclose_list(self.session, self.manager, number, &hints) {
                     // The one before is still on its way.
-                    Ok(taken) if taken.chunks == 0 => return,
+                    Ok(taken) if taken.chunks == 0 => return false,
                     Ok(taken) => at.get(taken.chunks).copied().unwrap_or(end),
                     Err(error) => {
                         // That file cannot be followed (it has shrunk, is on no disk); the next one may.
@@ -89,6 +120,7 @@ impl<'a> Guide<'a> {
                 };
             }
         }
+        is_told && !self.is_waiting
     }
 
     /// The next few chunks that can be handed over, each with its place in the list, and where the list goes on behind

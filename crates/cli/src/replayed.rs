@@ -74,6 +74,9 @@ fn told(input: &Input<'_>) -> String {
         Input::OneProcess { process, first } => {
             format!("one-process process {} process {}", process.0, first.0)
         }
+        Input::ListsOpen { manager, open } => {
+            format!("lists-{} manager {}", if open { "open" } else { "told" }, manager.0)
+        }
         Input::Cancelled { manager } => format!("cancelled manager {}", manager.0),
         Input::Priority { manager, file, priority } => {
             format!("priority manager {} file {} {priority}", manager.0, file.0)

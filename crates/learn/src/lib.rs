@@ -21,6 +21,7 @@ mod groups;
 mod lists;
 mod locate;
 pub mod memory;
+mod movement;
 mod night;
 mod pace;
 mod plan;

@@ -16,6 +16,7 @@ use foretell_recording::{Fact, FileNumber, PAGE_BYTES, Recording, Way};
 
 use crate::lists::{BLOCK_PAGES, Listing, Lists, PlannedFile, tables};
 use crate::locate::Locator;
+use crate::movement::movement_ns;
 use crate::pace::Pace;
 
 /// What we need ourselves beside the cached pages, bytes: with 24,000 references over 2,000 files 10 MB of our own, 6 MB in
@@ -75,6 +76,8 @@ pub struct Plan {
     pub distinct_bytes: u64,
     /// How far the recorded job had come at what time.
     pub pace: Option<Pace>,
+    /// What the arm of its disk took for a movement, as far as the recorded job waited for one; nanoseconds, 0 if it did not.
+    pub movement_ns: u64,
 }
 
 /// Why there is no plan.
@@ -168,7 +171,8 @@ impl Plan {
             return Err(NoPlan::Mapped);
         }
         let start = start_set(recording, (most - budget_bytes).max(budget_bytes / START_SHARE));
-        Ok(Plan { lists, start, budget_bytes, distinct_bytes, pace })
+        let movement_ns = movement_ns(recording);
+        Ok(Plan { lists, start, budget_bytes, distinct_bytes, pace, movement_ns })
     }
 }
 

@@ -311,13 +311,19 @@ impl Steering {
         else {
             return;
         };
+        let disk = self.tell_of_disk(dev);
+        for _ in 0..fetched.runs.iter().map(|(_, there)| there).sum() {
+            self.answer(Input::Served { disk, access: Nanos(fetched.access_ns) });
+        }
+    }
+
+    /// Tells the policy whether a disk has an arm, and how much it reads in the time of a movement, when that is known anew.
+    pub(crate) fn tell_of_disk(&mut self, dev: u64) -> DiskId {
         let (disk, device) = self.files.disk(dev);
         let (has_arm, reach_bytes) = (device.has_arm(), device.reach_bytes());
         self.suit_batch(disk, has_arm);
         self.tell_reach(disk, reach_bytes);
-        for _ in 0..fetched.runs.iter().map(|(_, there)| there).sum() {
-            self.answer(Input::Served { disk, access: Nanos(fetched.access_ns) });
-        }
+        disk
     }
 
     /// Lets more prefetches be under way to a disk that turns out to have an arm, and fewer again if it has none. What

@@ -252,6 +252,7 @@ impl Steering {
         let new = Registration { key, generation: 0, path, file, last_user: 0, held: false, account: 0 };
         let registered = self.register(new, layout);
         let id = registered.ok_or(DiscloseProblem::TooManyFiles { limit: self.options.files })?;
+        self.tell_of_disk(key.dev);
         // Nothing is being observed of it yet: what is cached is told at once.
         self.settle();
         Ok(id)

@@ -254,6 +254,19 @@ impl Service {
         }
     }
 
+    /// A device with an arm that takes so long to move, as far as is known; its own requests soon tell better.
+    fn with_arm(movement_ns: u64) -> Service {
+        let mut service = Service::new();
+        let positioning_ns = movement_ns as f64;
+        for _ in 0..ENOUGH.ceil() as usize {
+            let time_ns = positioning_ns + START_NS_A_BYTE * PROBE_BYTES as f64;
+            service.scattered.push(Sample { bytes: PROBE_BYTES as f64, time_ns, delayed: false });
+            remember(&mut service.beside, (positioning_ns, 0.0));
+        }
+        service.look_for_an_arm();
+        service
+    }
+
     /// A request is about to be made; `scattered` if it does not go on where the one before it ended, `delayed` if the
     /// device is busy with what others have asked for.
     pub(crate) fn begin(&mut self, now_ns: u64, bytes: u64, scattered: bool, delayed: bool) -> Ticket {
@@ -413,11 +426,15 @@ impl Disk {
         Disk { queue: queue.max(1), window_bytes, inflight: None, service: Mutex::new(Service::new()) }
     }
 
-    /// The device with a number, as the system describes it.
-    pub(crate) fn of_device(dev: u64) -> Disk {
+    /// The device with a number, as the system describes it. If it rotates, a movement of its arm is said to take so long; 0 if
+    /// nobody knows.
+    pub(crate) fn of_device(dev: u64, movement_ns: u64) -> Disk {
         let queue = queue_requests(dev).map_or(REQUESTS, |requests| requests / 2);
+        let rotates = movement_ns > 0 && queue_number(dev, "rotational") == Some(1);
+        let service = if rotates { Service::with_arm(movement_ns) } else { Service::new() };
         Disk {
             inflight: File::open(format!("{}/inflight", sysfs(dev))).ok(),
+            service: Mutex::new(service),
             ..Disk::new(queue, window_bytes(dev))
         }
     }
@@ -574,7 +591,7 @@ mod tests {
     }
 
     fn drive(model: &mut Model, requests: usize, bytes: impl Fn(usize) -> u64) -> Outcome {
-        drive_beside(model, requests, bytes, None)
+        drive_from(Service::new(), model, requests, bytes, None)
     }
 
     /// The same while a program reads 128 KiB at a time, and thinks for so many nanoseconds in between.
@@ -584,7 +601,17 @@ mod tests {
         bytes: impl Fn(usize) -> u64,
         thinks_ns: Option<f64>,
     ) -> Outcome {
-        let mut service = Service::new();
+        drive_from(Service::new(), model, requests, bytes, thinks_ns)
+    }
+
+    /// The same with what is known of the device already.
+    fn drive_from(
+        mut service: Service,
+        model: &mut Model,
+        requests: usize,
+        bytes: impl Fn(usize) -> u64,
+        thinks_ns: Option<f64>,
+    ) -> Outcome {
         let mut program_reads_ns = thinks_ns.map_or(f64::INFINITY, |_| 0.0);
         let mut under_way: Vec<(f64, Ticket)> = Vec::new();
         let (mut now_ns, mut sent, mut ended, mut half) = (0.0_f64, 0, 0, (0.0, 0.0));
@@ -644,6 +671,18 @@ mod tests {
         // The second one waits for the first.
         assert!(seen.longest_queue_ns < 101e6, "{}", seen.longest_queue_ns);
         assert!(seen.bytes_per_s > 75e6, "{}", seen.bytes_per_s);
+    }
+
+    #[test]
+    fn what_is_said_of_an_arm_holds_until_the_requests_tell() {
+        let service = || Service::with_arm(8_000_000);
+        assert!(service().has_arm());
+        assert!((1 << 20..=2 << 20).contains(&service().reach_bytes()), "{}", service().reach_bytes());
+        let seen = |mut model: Model| drive_from(service(), &mut model, 100, |_| u64::MAX, None).service;
+        let slower = seen(Model::new(14.0, 1, 100.0, 1e6));
+        assert!(slower.has_arm() && (slower.scattered.positioning_ns / 14e6 - 1.0).abs() < 0.05);
+        assert!(!seen(Model::new(4.0, 8, 200.0, 250.0)).has_arm(), "a volume in the network");
+        assert!(!seen(Model::new(0.08, 64, 1000.0, 3000.0)).has_arm(), "a quick drive");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use foretell_policy::{Block, DiskId, FileId, Layout, ManagerId, PoolPolicy};
 use crate::aside;
 use crate::descriptors::{self, Descriptors, Search, Unknown};
 use crate::disk::Disk;
+use crate::disks::Disks;
 use crate::extents::{EXTENTS_IN_ALL, EXTENTS_OF_USER};
 use crate::file_at;
 use crate::folios::FolioMap;
@@ -27,8 +28,6 @@ use crate::orphans::{Lent, Orphans};
 use crate::resolve;
 use crate::shown::Names;
 
-/// Disks that are told apart; files on further ones count as on the last.
-pub(crate) const DISKS: u16 = 16;
 /// Processes remembered to have mapped one file; pages mapped by further ones are not evicted.
 const MAPPERS: usize = 64;
 
@@ -144,7 +143,7 @@ pub(crate) struct FileTable {
     slots: Vec<Option<ManagedFile>>,
     by_key: HashMap<FileKey, FileId>,
     by_path: HashMap<PathBuf, FileId>,
-    disks: Vec<(u64, DiskId, Arc<Disk>)>,
+    disks: Disks,
     /// Where programs have their files open.
     pub(crate) descriptors: Descriptors,
     pub(crate) orphans: Orphans,
@@ -166,13 +165,14 @@ pub(crate) struct FileTable {
 }
 
 impl FileTable {
-    /// A table that keeps at most `open_limit` descriptors open.
-    pub(crate) fn new(open_limit: usize) -> FileTable {
+    /// A table that keeps at most `open_limit` descriptors open; of its disks those with an arm are said to take so long for a
+    /// movement of it, 0 if that is not known.
+    pub(crate) fn new(open_limit: usize, movement_ns: u64) -> FileTable {
         FileTable {
             slots: Vec::new(),
             by_key: HashMap::new(),
             by_path: HashMap::new(),
-            disks: Vec::new(),
+            disks: Disks::new(movement_ns),
             descriptors: Descriptors::new(),
             orphans: Orphans::default(),
             mounts: Mounts::default(),
@@ -246,13 +246,7 @@ impl FileTable {
 
     /// The disk that a device is.
     pub(crate) fn disk(&mut self, dev: u64) -> (DiskId, Arc<Disk>) {
-        if let Some((_, id, disk)) = self.disks.iter().find(|(known, ..)| *known == dev) {
-            return (*id, Arc::clone(disk));
-        }
-        let disk = Arc::new(Disk::of_device(dev));
-        let id = DiskId((self.disks.len() as u16).min(DISKS - 1));
-        self.disks.push((dev, id, Arc::clone(&disk)));
-        (id, disk)
+        self.disks.of_device(dev)
     }
 
     /// Puts a file, which the policy numbers `file`, in its place; one that was there before is forgotten.
@@ -625,7 +619,7 @@ mod tests {
     #[test]
     fn no_more_descriptors_than_the_limit_are_kept_and_all_files_can_be_had() {
         let (_directory, path) = directory();
-        let mut table = FileTable::new(2);
+        let mut table = FileTable::new(2, 0);
         for number in 0..5 {
             let path = path.join(number.to_string());
             std::fs::write(&path, "x").unwrap();
@@ -645,7 +639,7 @@ mod tests {
         let (a, b) = (path.join("a"), path.join("b"));
         std::fs::write(&a, "x").unwrap();
         std::fs::write(&b, "y").unwrap();
-        let mut table = FileTable::new(1);
+        let mut table = FileTable::new(1, 0);
         table.insert(FileId(0), registration(&a)).unwrap();
         table.insert(FileId(1), registration(&b)).unwrap();
         std::fs::rename(&b, &a).unwrap();
@@ -656,7 +650,7 @@ mod tests {
     fn names_that_have_gone_do_not_keep_a_deleted_file_open() {
         const NAMES: u32 = 1000;
         let (_directory, path) = directory();
-        let mut table = FileTable::new(NAMES as usize);
+        let mut table = FileTable::new(NAMES as usize, 0);
         for number in 0..NAMES {
             let path = path.join(number.to_string());
             std::fs::write(&path, "x").unwrap();
@@ -684,7 +678,7 @@ mod tests {
     #[test]
     fn extents_are_counted_by_share() {
         let (_directory, path) = directory();
-        let mut table = FileTable::new(4);
+        let mut table = FileTable::new(4, 0);
         for (number, account) in [(0, 7), (1, 7), (2, 8)] {
             let path = path.join(number.to_string());
             std::fs::write(&path, "x").unwrap();
@@ -705,7 +699,7 @@ mod tests {
         let (_directory, path) = directory();
         let (a, b) = (path.join("a"), path.join("b"));
         std::fs::write(&a, "x").unwrap();
-        let mut table = FileTable::new(4);
+        let mut table = FileTable::new(4, 0);
         table.insert(FileId(0), registration(&a)).unwrap();
         assert_eq!(table.sweep(10), []);
         std::fs::rename(&a, &b).unwrap();

@@ -26,6 +26,7 @@ mod conformance;
 mod descriptors;
 mod disclosing;
 mod disk;
+mod disks;
 pub mod doctor;
 mod error;
 mod eviction;

@@ -61,6 +61,9 @@ pub struct Options {
     /// Keep the references, so that the report can say how many fetches optimal replacement would have
     /// made: 4 bytes a reference, beyond the first 4 MiB in a temporary file without a name. On.
     pub compare_with_optimum: bool,
+    /// What the arm of a disk took for a movement when the job ran before, nanoseconds; 0 (the default) if that is not known. A disk
+    /// that says it rotates is taken to be like that until its own requests show how it is.
+    pub movement_ns: u64,
     /// Make the budget smaller when the kernel drops what it should hold, and larger again when it does not. Off: a
     /// budget that somebody named is kept to.
     pub follow_pressure: bool,
@@ -90,6 +93,7 @@ impl Options {
             queue_limits: QueueLimits::default(),
             list_ended: true,
             compare_with_optimum: true,
+            movement_ns: 0,
             follow_pressure: false,
         }
     }

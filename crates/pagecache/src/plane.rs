@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use foretell_policy::{Config, Tap, belady_fetches};
+use foretell_policy::{Config, Input, Tap, belady_fetches};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
@@ -321,6 +321,15 @@ impl Plane {
         self.apply_commands();
         self.steering.dispatch();
         result
+    }
+
+    /// More of a manager's lists is told at once, or that is over. While more comes nothing is fetched ahead from a disk with an arm:
+    /// what lies side by side there is read in one go when all of it is known.
+    pub fn open_lists(&mut self, session: SessionId, manager: usize, open: bool) {
+        if let Some(manager) = self.steering.sessions.manager(session, manager).map(|manager| manager.id) {
+            self.steering.tell(Input::ListsOpen { manager, open });
+            self.steering.dispatch();
+        }
     }
 
     /// References of one list that lie ahead of its reader; 0 for one that does not exist.

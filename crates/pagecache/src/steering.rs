@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use foretell_policy::{Block, Config, Engine, FileId, Input, Limits, ManagerId, Nanos, Prefetch, ProcessId};
 
 use crate::advice::ReadaheadOff;
+use crate::disks::DISKS;
 use crate::eviction::{self, Waiting};
 use crate::fetching::Fetch;
-use crate::files::{DISKS, FileTable, ManagedFile};
+use crate::files::{FileTable, ManagedFile};
 use crate::folios::Folio;
 use crate::kernel;
 use crate::ledger::Ledger;
@@ -155,7 +156,7 @@ impl Steering {
         Steering {
             engine,
             workers,
-            files: FileTable::new(FileTable::descriptor_limit()),
+            files: FileTable::new(FileTable::descriptor_limit(), options.movement_ns),
             sessions: Sessions::default(),
             ledger: Ledger::new(!options.list_ended),
             readahead_off,

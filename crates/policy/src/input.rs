@@ -169,6 +169,14 @@ pub enum Input<'a> {
         /// The number of the list.
         list: u32,
     },
+    /// More of the manager's lists is told at once, or that is over. Heeded by informed: while more comes nothing is fetched for
+    /// the manager if there is a disk with an arm, as what goes along is not known yet.
+    ListsOpen {
+        /// Whose lists.
+        manager: ManagerId,
+        /// More comes; nobody's does unless it is said.
+        open: bool,
+    },
     /// The manager's disclosed lists are withdrawn.
     Cancelled {
         /// Whose list.

@@ -67,13 +67,18 @@ fn the_example_of_the_header() {
     }
 }
 
-/// Files of one block each, which lie one behind the other and are read in no order.
-fn scattered(files: u64, reach_blocks: u32) -> (u64, u64) {
+/// Files of one block each, which lie one behind the other and are read in no order. Told a few at a time; `are_open`: that more
+/// comes is said.
+fn scattered(files: u64, reach_blocks: u32, are_open: bool) -> (u64, u64) {
     let mut job = Job::new(2 * files as u32, 64, reach_blocks);
     let ids: Vec<FileId> = (0..files).map(|at| job.file(at, 1)).collect();
     let order: Vec<u64> = (0..files).map(|at| at * 7919 % files).collect();
     let list: Vec<Block> = order.iter().map(|&at| Block::new(ids[at as usize], 0)).collect();
-    let mut fetched = job.disclose(&list);
+    job.engine.tell(job.now, Input::ListsOpen { manager: job.manager, open: are_open });
+    let mut fetched: Vec<Block> = list.chunks(64).flat_map(|some| job.disclose(some)).collect();
+    assert!(!are_open || fetched.is_empty(), "what goes along is not known yet: {fetched:?}");
+    job.engine.tell(job.now, Input::ListsOpen { manager: job.manager, open: false });
+    fetched.extend(job.fetched());
     let (mut movements, mut all, mut head) = (0, 0, u64::MAX);
     for &block in &list {
         // A sweep takes what has been asked for in the order of the places.
@@ -98,11 +103,31 @@ fn scattered(files: u64, reach_blocks: u32) -> (u64, u64) {
 #[test]
 fn small_files_in_no_order_take_a_movement_for_many() {
     let files = 4000;
-    let (alone, _) = scattered(files, 0);
-    let (along, all) = scattered(files, 64);
+    let (alone, _) = scattered(files, 0, false);
+    let (along, all) = scattered(files, 64, false);
     assert!(alone > files / 2, "{alone}");
     assert!(along < alone / 8, "{along} movements, and {alone} without");
     assert!(all <= files, "each at most once: {all}");
+    // Files side by side within reach, and what is left between such runs, which is less.
+    let (told, all) = scattered(files, 64, true);
+    assert!(
+        told <= 2 * files / 64 && told < along,
+        "{told} movements, and {along} where nobody says that more comes"
+    );
+    assert_eq!(all, files);
+}
+
+#[test]
+fn lists_that_stay_open_hold_nothing_up_where_there_is_no_arm() {
+    let mut job = Job::new(64, 4, 0);
+    let file = job.file(0, 16);
+    job.engine.tell(job.now, Input::ListsOpen { manager: job.manager, open: true });
+    assert!(!job.disclose(&[Block::new(file, 0), Block::new(file, 9)]).is_empty());
+    // Nor does a manager that does not exist.
+    let gone = ManagerId(job.manager.0 + 1);
+    for open in [true, false] {
+        job.engine.tell(job.now, Input::ListsOpen { manager: gone, open });
+    }
 }
 
 #[test]

@@ -192,6 +192,9 @@ impl<R: Read> Bytes<R> {
             kind::ONE_PROCESS => {
                 Input::OneProcess { process: self.process(first, before)?, first: ProcessId(self.u32()?) }
             }
+            kind::CANCELLED if flag => {
+                Input::ListsOpen { manager: self.manager()?, open: self.one_of(&[false, true])? }
+            }
             kind::CANCELLED => Input::Cancelled { manager: self.manager()? },
             kind::PRIORITY => {
                 Input::Priority { manager: self.manager()?, file: self.file()?, priority: self.i32()? }

@@ -51,7 +51,7 @@ pub(crate) const ARM: u32 = 1 << 16;
 pub(crate) const SAME_FILE: u8 = 32;
 /// The record's process is that of the record before it which named one.
 pub(crate) const SAME_PROCESS: u8 = 64;
-/// The access stalled; a load was by a process; a manager is persistent; an end is a cut.
+/// The access stalled; a load was by a process; a manager is persistent; its lists are open or told, not withdrawn; an end is a cut.
 pub(crate) const FLAG: u8 = 128;
 
 /// What differences are taken to.
@@ -172,6 +172,10 @@ pub(crate) fn input(out: &mut Vec<u8>, before: &mut Before, now: Nanos, input: &
         | Input::Cancelled { manager } => {
             record.numbers(&[manager.0]);
         }
+        Input::ListsOpen { manager, open } => {
+            record.flag(FLAG, true);
+            record.numbers(&[manager.0, open.into()]);
+        }
         Input::CacheSize { cache_blocks } => record.numbers(&[cache_blocks]),
         Input::Disclosed { manager, list, blocks } => {
             record.numbers(&[manager.0, list]);
@@ -230,7 +234,7 @@ fn kind_of(input: &Input<'_>) -> u8 {
         Input::Disclosed { .. } => kind::DISCLOSED,
         Input::ReaderAssigned { .. } => kind::READER_ASSIGNED,
         Input::OneProcess { .. } => kind::ONE_PROCESS,
-        Input::Cancelled { .. } => kind::CANCELLED,
+        Input::Cancelled { .. } | Input::ListsOpen { .. } => kind::CANCELLED,
         Input::Priority { .. } => kind::PRIORITY,
         Input::Policy { .. } => kind::POLICY,
         Input::TemporaryPriority { .. } => kind::TEMPORARY_PRIORITY,

@@ -83,6 +83,7 @@ fn input() -> impl Strategy<Value = OwnedInput> {
         1 => (process(), id()).prop_map(|(process, list)| Input::ReaderAssigned { process, list }),
         1 => (process(), process()).prop_map(|(process, first)| Input::OneProcess { process, first }),
         1 => manager().prop_map(|manager| Input::Cancelled { manager }),
+        1 => (manager(), any::<bool>()).prop_map(|(manager, open)| Input::ListsOpen { manager, open }),
         2 => (manager(), file(), priority())
             .prop_map(|(manager, file, priority)| Input::Priority { manager, file, priority }),
         2 => (manager(), priority(), policy)

@@ -23,6 +23,8 @@ pub(crate) const LARGE_AT_A_TIME: usize = 2;
 const LOOKED_FIRST: usize = 64;
 /// and then as long as a movement of the arm tells of so many: XFS keeps 64 inodes together, ext4 reads 512.
 const INODES_A_MOVEMENT: usize = 16;
+/// Directories of which it is remembered that it takes longer.
+const SCATTERED: usize = 64;
 
 /// What both have.
 pub(crate) struct Shared {
@@ -48,6 +50,8 @@ struct GoingAlong {
     neighbours: Neighbours,
     /// What went since the follower took it: no more than there is room for.
     went: Vec<(PathBuf, u64)>,
+    /// Directories whose files take a movement each to be found: [`SCATTERED`], of more the oldest is forgotten.
+    scattered: VecDeque<PathBuf>,
     /// Bytes that may go with one file, and in all.
     reach_bytes: u64,
     room_bytes: u64,
@@ -282,18 +286,21 @@ impl Shared {
         self.along().went.extend(went);
     }
 
-    /// Looks for where files lie, in the order of their inodes: so they lie on the disk, many beside each other. Where they do not,
-    /// it would take a movement to learn of each: it is left.
+    /// Looks for where files lie. Where their inodes do not lie beside each other, it would take a movement to learn of each: it is
+    /// left, for all of the directory.
     fn look_for(&self, means: Means, directory: &Path, files: &[(OsString, u64)], bytes: u64) {
-        if !(means.has_arm)(directory) {
+        if !(means.has_arm)(directory) || self.along().scattered.iter().any(|one| one == directory) {
             return;
         }
-        let mut files: Vec<_> = files.iter().collect();
-        files.sort_unstable_by_key(|(_, inode)| inode);
         let bytes = bytes.max(WHOLE_BYTES);
         let (mut looked, mut scattered, mut blocks) = (0, 0, (means.blocks_read)());
         for (name, _) in files {
             if looked >= LOOKED_FIRST && scattered * INODES_A_MOVEMENT > looked {
+                let mut along = self.along();
+                along.scattered.push_back(directory.to_owned());
+                if along.scattered.len() > SCATTERED {
+                    along.scattered.pop_front();
+                }
                 break;
             }
             let path = directory.join(name);

@@ -41,9 +41,11 @@ const FIRST_AHEAD: usize = 4;
 const DIRECTORIES_AHEAD: usize = 8;
 /// Directories that may be read for each visit of a walk that is believed.
 const DIRECTORIES_A_VISIT: u32 = 4;
-/// Directories of a walk that are remembered as offered, and files of each that are.
+/// Directories of a walk of which it is remembered how far they have been offered, and files of each that are.
 const OFFERED: usize = 64;
 const OFFERED_FILES: usize = 1 << 13;
+/// So many of them at a time, with neighbouring inodes: what it takes to learn where they lie is soon waited for.
+const OFFERED_AT_A_TIME: usize = 256;
 /// Files that a walk has come to last, of which it is still to be told how much was read.
 const RECENT: usize = 32;
 /// Of 32 visits so many waited: what comes is not cached, even if it was by the time that it was looked at.
@@ -77,7 +79,8 @@ pub enum Wanted {
     /// These bytes of a file.
     Part(Arc<Path>, Range<u64>),
     /// If the disk has an arm: where the beginnings of these files of a directory lie, so many bytes of each or what there is of
-    /// them, by name and number of the inode. The program will come to them, and they may go along with others.
+    /// them, by name and number of the inode, in the order of these numbers: so inodes lie on the disk, many beside each other. The
+    /// program will come to the files, and they may go along with others.
     Neighbours(PathBuf, Vec<(OsString, u64)>, u64),
     /// What is in a directory to which the program comes soon, to be told ([`Walks::listed`]).
     Listing(PathBuf),
@@ -142,8 +145,8 @@ struct Walk {
     /// When it was met the last time.
     met_at: u64,
     ahead: usize,
-    /// Directories whose files have been offered to go along.
-    offered: VecDeque<PathBuf>,
+    /// Directories whose files have been offered to go along, and from which inode on they have not been; `None` where all have.
+    offered: VecDeque<(PathBuf, Option<u64>)>,
 }
 
 impl Walk {
@@ -164,6 +167,15 @@ impl Walk {
             self.recent.pop_front();
         }
     }
+}
+
+/// Those of the lowest inodes, [`OFFERED_AT_A_TIME`] of them, and from which inode on there are others.
+fn by_inode<'a>(entries: impl Iterator<Item = &'a Entry>) -> (Vec<(OsString, u64)>, Option<u64>) {
+    let mut entries: Vec<&Entry> = entries.collect();
+    entries.sort_unstable_by_key(|entry| entry.inode);
+    let next = entries.get(OFFERED_AT_A_TIME).map(|entry| entry.inode);
+    entries.truncate(OFFERED_AT_A_TIME);
+    (entries.into_iter().map(|entry| (entry.name.clone(), entry.inode)).collect(), next)
 }
 
 /// All of it, if there is something in it.
@@ -470,17 +482,23 @@ impl<T: Tree> Walks<T> {
                 }
             }
         }
-        directories.retain(|directory| !offered.iter().any(|one| one == directory.path()));
         for directory in directories {
-            if !self.spending.look_for(directory.len().min(OFFERED_FILES), self.waits.movement_ns()) {
+            let at = offered.iter().position(|(one, _)| one == directory.path());
+            let Some(from) = at.map_or(Some(0), |at| offered[at].1) else { continue };
+            if !self.spending.look_for(directory.len().min(OFFERED_AT_A_TIME), self.waits.movement_ns()) {
                 continue;
             }
-            if offered.len() >= OFFERED {
-                offered.pop_front();
-            }
-            offered.push_back(directory.path().to_owned());
             let rest = course.rest_of(&directory).filter(|entry| habits.is_likely(&entry.name));
-            let files = rest.take(OFFERED_FILES).map(|entry| (entry.name.clone(), entry.inode)).collect();
+            let (files, next) = by_inode(rest.filter(|entry| entry.inode >= from).take(OFFERED_FILES));
+            match at {
+                Some(at) => offered[at].1 = next,
+                None => {
+                    if offered.len() >= OFFERED {
+                        offered.pop_front();
+                    }
+                    offered.push_back((directory.path().to_owned(), next));
+                }
+            }
             // Before the files that are wanted, which take others along then.
             wanted.insert(0, Wanted::Neighbours(directory.path().to_owned(), files, bytes));
         }

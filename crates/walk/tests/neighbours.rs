@@ -34,23 +34,27 @@ fn visit(path: PathBuf, waited_ns: u64) -> Visit {
 }
 
 #[test]
-fn the_rest_of_a_directory_is_offered_once_where_an_arm_is_waited_for() {
-    for (waited_ns, is_offered) in [(ARM_NS, true), (ARM_NS / 8, false)] {
+fn a_directory_is_offered_by_inode_a_piece_at_a_time_where_an_arm_is_waited_for() {
+    for (waited_ns, offers) in [(ARM_NS, 2), (ARM_NS / 8, 0)] {
         let mut walks = Walks::new(One, 64 << 20);
-        let mut offers = 0;
+        // What was offered, and what may not be offered any more: all before the last inode of the last piece.
+        let (mut offered, mut from) = (Vec::new(), 0);
         for n in 0..FILES {
             // What is asked for takes a movement as well.
             let path = Path::new("/mail").join(name(n));
             for (at, wanted) in walks.visit(&visit(path, waited_ns)).into_iter().enumerate() {
                 match wanted {
                     Wanted::Neighbours(directory, files, bytes) => {
-                        assert!(n >= 31, "an eighth of what was waited is spent on it");
+                        assert!(n >= 23, "an eighth of what was waited is spent on it");
                         assert_eq!((at, &*directory, bytes), (0, Path::new("/mail"), 64 << 10));
-                        let last = n + 1 + files.len() as u64;
-                        assert!(files.iter().map(|(name, _)| name.clone()).eq((n + 1..last).map(name)));
-                        assert!(files.iter().zip(n + 1..).all(|((_, inode), n)| *inode == 7 * n % FILES));
-                        assert_eq!(last, FILES);
-                        offers += 1;
+                        let mut to_come: Vec<(u64, OsString)> =
+                            (n + 1..FILES).map(|n| (7 * n % FILES, name(n))).collect();
+                        to_come.sort_unstable();
+                        let expected = to_come.into_iter().filter(|(inode, _)| *inode >= from).take(256);
+                        let found: Vec<_> = files.into_iter().map(|(name, inode)| (inode, name)).collect();
+                        assert!(found.iter().cloned().eq(expected));
+                        from = found.last().unwrap().0 + 1;
+                        offered.push(found);
                     }
                     Wanted::File(..) => {}
                     other => panic!("{other:?}"),
@@ -58,7 +62,7 @@ fn the_rest_of_a_directory_is_offered_once_where_an_arm_is_waited_for() {
             }
             walks.looked_at(1, 1);
         }
-        assert_eq!((offers, walks.reach_bytes() > 0), (usize::from(is_offered), is_offered));
+        assert_eq!((offered.len(), walks.reach_bytes() > 0), (offers, offers > 0));
     }
 }
 
@@ -107,7 +111,8 @@ fn what_a_process_loads_from_another_disk_tells_nothing_of_a_tree() {
     let mail = |n| Path::new("/mail").join(name(n));
     let offers = (0..64).flat_map(|n| walks.visit(&visit(mail(n), ARM_NS)));
     let offered = offers.filter(|wanted| matches!(wanted, Wanted::Neighbours(..))).count();
-    assert_eq!((offered, walks.guesses().typical_wait_ns), (1, ARM_NS));
+    assert!(offered > 0);
+    assert_eq!(walks.guesses().typical_wait_ns, ARM_NS);
 }
 
 /// What was read together, and alone.

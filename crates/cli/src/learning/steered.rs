@@ -211,6 +211,7 @@ fn options(plan: &Plan) -> Options {
     Options {
         prefetch: Prefetch::Informed,
         follow_pressure: true,
+        movement_ns: plan.movement_ns,
         compare_with_optimum: plan.lists.references <= COMPARED_REFERENCES,
         ..Options::new(plan.budget_bytes)
     }

@@ -176,6 +176,13 @@ impl Engine {
                 return Answer::Taken(taken);
             }
             Input::ReaderAssigned { process, list } => self.books.assign_reader(process, list),
+            Input::ListsOpen { manager, open } if self.books.knows_manager(manager) => {
+                self.note(now, &input);
+                if !open {
+                    self.plan(now, manager, Occasion::Opportunity);
+                }
+            }
+            Input::ListsOpen { .. } => {}
             Input::Cancelled { manager } => {
                 self.books.cancel(manager);
                 self.note(now, &input);

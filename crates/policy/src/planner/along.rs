@@ -14,7 +14,8 @@
 //!
 //! What a list names is looked for on the disk in a table of the next [`PIECE`] positions. It is made anew when half of them
 //! are behind, and not before it was asked for an eighth as often as it has positions: whatever the holes are, each costs the
-//! making of a few.
+//! making of a few. So it is, at once, when the list has grown by half of what the table has of it: what adjoins may have been told
+//! last.
 
 use std::ops::Range;
 
@@ -67,6 +68,11 @@ impl Along {
             self.reach_blocks.resize(slot + 1, 0);
         }
         self.reach_blocks[slot] = blocks;
+    }
+
+    /// Is there a disk with an arm?
+    pub(super) fn has_arm(&self) -> bool {
+        self.reach_blocks.iter().any(|blocks| *blocks > 0)
     }
 
     /// A manager's lists begin anew.
@@ -124,10 +130,12 @@ impl Along {
         let table = &mut tables[list];
         table.asked += 1;
         let held = desk.held_positions(manager, list);
+        let piece = PIECE / u32::try_from(desk.list_count(manager)).unwrap_or(PIECE).clamp(1, PIECE);
         let Range { start, end } = table.of;
-        let is_good = table.of.contains(&hole) && (hole < start + (end - start) / 2 || end >= held.end);
-        if !is_good && ASKED_PART * table.asked >= (end - start) as usize {
-            let piece = PIECE / u32::try_from(desk.list_count(manager)).unwrap_or(PIECE).clamp(1, PIECE);
+        let length = end - start;
+        let is_good = table.of.contains(&hole) && (hole < start + length / 2 || end >= held.end);
+        let has_grown = length < piece && held.end.saturating_sub(end) > length / 2;
+        if has_grown || !is_good && ASKED_PART * table.asked >= length as usize {
             let end = hole.saturating_add(piece).min(held.end);
             *table = Table::make(desk, manager, list, hole..end.max(hole));
         }

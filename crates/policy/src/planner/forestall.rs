@@ -231,6 +231,11 @@ impl Forestall {
         self.along.set_reach(disk, blocks);
     }
 
+    /// See [`Along::has_arm`].
+    pub(super) fn has_arm(&self) -> bool {
+        self.along.has_arm()
+    }
+
     /// A manager's lists begin anew.
     pub(super) fn forget(&mut self, manager: ManagerId) {
         self.along.forget(manager);

@@ -13,7 +13,7 @@
 //!    while no list explains what is referenced. (In an advisory plane the kernel does that itself.)
 //!
 //! 5. Where the order of the lists is lost, what they name is fetched all the same ([`super::unordered`]).
-//! 6. What adjoins a block on a disk with an arm is fetched along with it ([`super::along`]).
+//! 6. What adjoins a block on a disk with an arm is fetched along with it ([`super::along`]), as soon as the lists are told.
 //!
 //! Demand fetches overtake prefetches where the plane can do that.
 
@@ -40,6 +40,8 @@ pub(super) struct Informed {
     /// Files of which a window was left out, as a list was the better guide.
     left_out: Vec<bool>,
     unordered: Unordered,
+    /// Whose lists are not told to their end yet, by manager.
+    open: Vec<bool>,
 }
 
 impl Informed {
@@ -50,7 +52,24 @@ impl Informed {
             unpredicted: Vec::new(),
             left_out: Vec::new(),
             unordered: Unordered::default(),
+            open: Vec::new(),
         }
+    }
+
+    fn set_open(&mut self, manager: ManagerId, open: bool) {
+        let slot = manager.0 as usize;
+        if open && self.open.len() <= slot {
+            self.open.resize(slot + 1, false);
+        }
+        if let Some(is_open) = self.open.get_mut(slot) {
+            *is_open = open;
+        }
+    }
+
+    /// Is it not known yet what goes along? A block that is fetched by itself now leaves a hole where its neighbours are read in
+    /// one go later, and the arm moves for it once more.
+    fn waits_for_lists(&self, manager: ManagerId) -> bool {
+        self.open.get(manager.0 as usize).is_some_and(|open| *open) && self.forestall.has_arm()
     }
 
     /// Is the file of this reference mostly referenced without a prediction?
@@ -88,6 +107,7 @@ impl Informed {
 
 impl Planner for Informed {
     fn plan(&mut self, desk: &mut Desk<'_>, manager: ManagerId, occasion: Occasion) {
+        let waits = self.waits_for_lists(manager);
         if let Occasion::Reference(block) = occasion {
             let kernel_reads_ahead = desk.config().residency == Residency::Advisory;
             let nothing_known = (0..desk.list_count(manager)).all(|list| desk.list(manager, list).is_none());
@@ -98,10 +118,13 @@ impl Planner for Informed {
             if desk.list_count(manager) > 0 {
                 self.unordered.note(desk, manager, block);
             }
-            if nothing_known {
+            if nothing_known && !waits {
                 self.fetch_unordered(desk, manager);
                 return;
             }
+        }
+        if waits {
+            return;
         }
         let least_chance = self.forestall.least_chance(manager);
         self.forestall.fetch_due(desk, manager, least_chance);
@@ -116,6 +139,10 @@ impl Planner for Informed {
         if let Input::ManagerRemoved { manager } | Input::Cancelled { manager } = *input {
             self.unordered.forget(manager);
             self.forestall.forget(manager);
+            self.set_open(manager, false);
+        }
+        if let Input::ListsOpen { manager, open } = *input {
+            self.set_open(manager, open);
         }
         if let Input::DiskArm { disk, reach_blocks } = *input {
             self.forestall.set_reach(disk, reach_blocks);
