@@ -16,9 +16,9 @@ const CHUNKS_A_TIME: usize = 64;
 const FEED_TIME: Duration = Duration::from_millis(10);
 /// The longest wait for something else while a list waits for a file to be found, which takes a disk some milliseconds.
 const SOUGHT: Duration = Duration::from_millis(2);
-/// So long a disk with an arm waits for the lists, at most: 4,000 files are found and told in 0.3 to 0.5 s, and each that is read by
-/// itself meanwhile is a hole in what is read in one go later.
-const OPEN: Duration = Duration::from_secs(1);
+/// So long a disk with an arm waits for the lists, at least, if it takes so long to tell them: 4,000 files of one directory are found
+/// and told in 0.3 to 0.5 s, and each that is read by itself meanwhile is a hole in what is read in one go later.
+pub(crate) const OPEN: Duration = Duration::from_secs(1);
 /// Lists reach this many times the cache ahead of their readers.
 const CACHES_AHEAD: u64 = 8;
 /// And this many blocks at least.
@@ -46,13 +46,15 @@ pub(crate) struct Guide<'a> {
 }
 
 impl<'a> Guide<'a> {
-    /// Nothing is handed over yet. Where the files are now the finder says, which has begun to look for them.
+    /// Nothing is handed over yet. Where the files are now the finder says, which has begun to look for them. A disk with an arm
+    /// waits for the lists so `long`, at most.
     pub(crate) fn new(
         lists: &'a Lists,
         finder: Finder,
         session: SessionId,
         manager: usize,
         options: &Options,
+        long: Duration,
     ) -> Guide<'a> {
         let cache_blocks = options.budget_bytes / u64::from(options.block_bytes);
         let window = (CACHES_AHEAD * cache_blocks).clamp(LEAST_AHEAD, MOST_AHEAD);
@@ -67,7 +69,7 @@ impl<'a> Guide<'a> {
             window,
             failed,
             is_waiting: false,
-            opened_until: Some(Instant::now() + OPEN),
+            opened_until: Instant::now().checked_add(long),
         }
     }
 
@@ -150,6 +152,11 @@ impl<'a> Guide<'a> {
             }
         }
         (hints, chunks.len())
+    }
+
+    /// Are the lists told, as far as they are handed over before the job comes to them?
+    pub(crate) fn is_told(&self) -> bool {
+        self.opened_until.is_none()
     }
 
     /// Whose lists they are.

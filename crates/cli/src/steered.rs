@@ -17,7 +17,7 @@ use foretelld::{RunHint, RunManager, RunReply, RunRequest, RunRule, Service};
 use rustix::event::PollFlags;
 
 use crate::attached::Job;
-use crate::guide::Guide;
+use crate::guide::{self, Guide};
 use crate::hints::Hint;
 use crate::hints::check::Kind;
 use crate::hints::feed::{self, Fed};
@@ -167,7 +167,7 @@ impl Steered {
         let mut guide = match (sources, own) {
             ([HintSource { lists: Some(lists), manager, .. }], Some((session, options))) => {
                 let finder = Finder::start(Arc::clone(&lists.files));
-                Some(Guide::new(lists, finder, session, *manager, &options))
+                Some(Guide::new(lists, finder, session, *manager, &options, guide::OPEN))
             }
             _ => None,
         };

@@ -6,12 +6,16 @@
 //! there. They stay [`AHEAD`] files ahead of what was asked for last. Neighbours of one directory are one thread's, as all
 //! of them wait for the same blocks: the others go on with other directories.
 //!
+//! On a disk with an arm they are looked for in the order of their inodes, [`SORTED`] at a time: files that were made one after the
+//! other have their inodes side by side, and so have the directories in which they are. Of 920 directories, gone through in the order of
+//! a hash, each took a movement; so a few do.
+//!
 //! Nothing is opened, and nobody waits: [`Finder::place`] says what is known.
 
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use std::{fs, thread};
 
@@ -24,6 +28,9 @@ const THREADS: usize = 8;
 const THREADS_WITH_AN_ARM: usize = 2;
 /// Files that are looked for ahead of the last one that was asked for: 2 MB of the kernel's inodes and names.
 const AHEAD: usize = 1024;
+
+/// Files that are brought into the order of their inodes on a disk with an arm: 16 MB of the kernel's.
+const SORTED: usize = 1 << 13;
 
 /// Neighbours of one directory that one thread looks for in one go: more would be waited for by who needs the first ones
 /// of a directory in which each has its own block.
@@ -59,6 +66,8 @@ pub struct Finder(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     files: Arc<[PlannedFile]>,
+    /// The order in which they are looked for, if it is not that in which they are needed.
+    order: OnceLock<Vec<u32>>,
     state: Mutex<State>,
     /// There is more to look for, or nobody asks any more.
     changed: Condvar,
@@ -71,23 +80,27 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     places: Vec<Place>,
-    /// The first file that nobody looks for yet.
+    /// The first file that nobody looks for yet, as a place in the order.
     next: usize,
-    /// Files up to here are looked for.
+    /// Files up to this place are looked for.
     end: usize,
     missing: u64,
     has_ended: bool,
 }
 
 impl Finder {
-    /// Begins to look for the files, in their order.
+    /// Begins to look for the files.
     #[must_use]
     pub fn start(files: Arc<[PlannedFile]>) -> Finder {
         let shared = Shared::new(files);
         let first = Arc::clone(&shared);
         // What kind of a disk it is may be a question to that disk, for which nobody waits.
         let ask = move || {
-            let threads = first.files.first().map_or(0, |file| at_a_time(&file.path));
+            let path = first.files.first().map(|file| &*file.path);
+            if path.is_some_and(has_an_arm) {
+                first.sort();
+            }
+            let threads = path.map_or(0, at_a_time);
             first.start(threads.min(first.files.len()).saturating_sub(1));
             first.seek();
         };
@@ -100,7 +113,7 @@ impl Finder {
     pub fn place(&self, file: u32) -> Place {
         let at = file as usize;
         let mut state = self.0.state();
-        let end = at.saturating_add(1 + AHEAD).min(self.0.files.len());
+        let end = self.0.end(at);
         if end > state.end {
             state.end = end;
             self.0.changed.notify_all();
@@ -156,7 +169,29 @@ impl Shared {
             has_ended: false,
         };
         let (changed, found, locator) = (Condvar::new(), Condvar::new(), Mutex::default());
-        Arc::new(Shared { files, state: Mutex::new(state), changed, found, locator })
+        Arc::new(Shared { files, order: OnceLock::new(), state: Mutex::new(state), changed, found, locator })
+    }
+
+    /// Files are looked for in the order of their inodes. Before any is.
+    fn sort(&self) {
+        let mut order: Vec<u32> = (0..u32::try_from(self.files.len()).unwrap_or(u32::MAX)).collect();
+        for some in order.chunks_mut(SORTED) {
+            some.sort_by_key(|&at| self.files[at as usize].inode);
+        }
+        let _ = self.order.set(order);
+        self.state().end = SORTED.min(self.files.len());
+    }
+
+    /// The file at a place of the order.
+    fn file_at(&self, place: usize) -> usize {
+        self.order.get().map_or(place, |order| order[place] as usize)
+    }
+
+    /// Up to which place files are looked for when this one is asked for.
+    fn end(&self, file: usize) -> usize {
+        let end = file.saturating_add(1 + AHEAD);
+        let end = if self.order.get().is_some() { end.next_multiple_of(SORTED) } else { end };
+        end.min(self.files.len())
     }
 
     /// Starts so many threads, or as many as are to be had.
@@ -186,15 +221,15 @@ impl Shared {
             let some = self.neighbours(state.next, state.end);
             state.next = some.end;
             drop(state);
-            some.for_each(|at| self.look(at));
+            some.for_each(|place| self.look(self.file_at(place)));
         }
     }
 
-    /// The files from one on that lie in its directory, some at most.
+    /// The places from one on whose files lie in its directory, some at most.
     fn neighbours(&self, first: usize, end: usize) -> Range<usize> {
-        let directory = self.files[first].path.parent();
-        let is_there = |file: &&PlannedFile| file.path.parent() == directory;
-        let count = self.files[first..end].iter().take(TOGETHER).take_while(is_there).count();
+        let directory = |place: usize| self.files[self.file_at(place)].path.parent();
+        let is_there = |&place: &usize| directory(place) == directory(first);
+        let count = (first..end).take(TOGETHER).take_while(is_there).count();
         first..first + count
     }
 
@@ -245,8 +280,10 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
+    /// Of inodes in their order.
     fn files(dir: &Path, names: impl IntoIterator<Item = String>) -> Arc<[PlannedFile]> {
-        names.into_iter().map(|name| PlannedFile { path: dir.join(name), bytes: 1 }).collect()
+        let file = |(name, inode)| PlannedFile { path: dir.join(name), bytes: 1, inode };
+        names.into_iter().zip(0..).map(file).collect()
     }
 
     fn with_threads(files: Arc<[PlannedFile]>, threads: usize) -> Finder {
@@ -290,9 +327,31 @@ mod tests {
     }
 
     #[test]
+    fn where_an_arm_moves_they_are_looked_for_by_inode_and_a_part_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let count = SORTED + 3;
+        let inode = |at: usize| 7919 * at as u64 % count as u64;
+        let file =
+            |at| PlannedFile { path: dir.path().join(format!("gone {at}")), bytes: 1, inode: inode(at) };
+        let shared = Shared::new((0..count).map(file).collect());
+        shared.sort();
+        let order: Vec<usize> = (0..count).map(|place| shared.file_at(place)).collect();
+        assert!(
+            order[..SORTED].is_sorted_by_key(|&at| inode(at))
+                && order[SORTED..].is_sorted_by_key(|&at| inode(at))
+        );
+        assert!(order[..SORTED].iter().all(|&at| at < SORTED), "those that are needed first");
+        let asked = |file| shared.end(file);
+        assert_eq!([0, SORTED - AHEAD - 1, SORTED - AHEAD].map(asked), [SORTED, SORTED, count]);
+        shared.start(2);
+        let finder = Finder(shared);
+        assert!((0..count as u32).all(|file| finder.wait(file) == Place::Gone));
+    }
+
+    #[test]
     fn no_more_than_so_many_are_looked_for_ahead() {
         let dir = tempfile::tempdir().unwrap();
-        let finder = Finder::start(files(dir.path(), (0..4 * AHEAD).map(|at| format!("gone {at}"))));
+        let finder = with_threads(files(dir.path(), (0..4 * AHEAD).map(|at| format!("gone {at}"))), 2);
         assert_eq!(finder.wait(AHEAD as u32 - 1), Place::Gone);
         let last = 2 * AHEAD as u32 - 1;
         assert_eq!(finder.wait(last - 1), Place::Gone);

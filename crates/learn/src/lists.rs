@@ -31,6 +31,8 @@ pub struct PlannedFile {
     pub path: PathBuf,
     /// Its size then, bytes, or as much more as was read of it.
     pub bytes: u64,
+    /// Its inode then.
+    pub inode: u64,
 }
 
 /// Neighbouring pages that will be read.
@@ -81,7 +83,7 @@ impl Lists {
         for file in 0..self.files.len() as u32 {
             number_of.push(match finder.wait(file) {
                 Place::There(path, bytes) => {
-                    files.push(PlannedFile { path, bytes });
+                    files.push(PlannedFile { path, bytes, inode: self.files[file as usize].inode });
                     Some(files.len() as u32 - 1)
                 }
                 Place::Gone | Place::Sought => None,
@@ -199,7 +201,7 @@ impl<'a> Listing<'a> {
             };
             let files = &mut self.files;
             let number = *number.get_or_insert_with(|| {
-                files.push(PlannedFile { path: record.path.clone(), bytes: record.size });
+                files.push(PlannedFile { path: record.path.clone(), bytes: record.size, inode: record.ino });
                 files.len() as u32 - 1
             });
             let end = (u64::from(access.first_page) + u64::from(access.pages)) * PAGE_BYTES;

@@ -18,7 +18,9 @@
 //! which it is too much to be believed runs alone on the third night, one whose threads compute beside each other on the
 //! second, and again every [`CONTROL`]th one. Where there is such a night to compare with, the times decide.
 //!
-//! Only nights that ended as the job usually ends count: one that failed after a second says nothing.
+//! Only nights that ended as the job usually ends count: one that failed after a second says nothing. Nor does the time of one on
+//! which most of what the job reads was cached ([`is_like`]). Where a steered night has read much more than all those by
+//! itself, the next one is watched, to have one to compare with.
 
 use crate::night::{How, Night};
 
@@ -60,6 +62,8 @@ const LOOK_AGAIN: usize = 7;
 const PAUSES: [usize; 5] = [1, 3, 7, 15, 31];
 /// A night alone that reads so many times more than the one watched is another kind of night.
 const MUCH_MORE: u64 = 2;
+/// A night that read less than one part in so many of what another one did had the rest cached.
+const CACHED_PART: u64 = 2;
 /// Nights by themselves of which the middle one is compared with.
 const COMPARED: usize = 5;
 /// Bytes below which the reading of a night alone is not looked at.
@@ -187,6 +191,11 @@ fn without_guesses(nights: &[Night], has_recording: bool) -> Tonight {
             None => format!("nothing to gain: it was over after {elapsed:.1} s, before it could be watched"),
         });
     }
+    if let Some(last) = nights.last().filter(|last| last.how == How::Steered && last.read_bytes > FEW_BYTES)
+        && by_itself(nights.iter().copied(), last.read_bytes).is_none()
+    {
+        return Tonight::Watch("it read much more the last time than on any night by itself".to_owned());
+    }
     pause(&nights).unwrap_or_else(|| Tonight::Steer(format!("it waits {waited:.1} s for storage")))
 }
 
@@ -203,7 +212,7 @@ fn pause(nights: &[&Night]) -> Option<Tonight> {
         if night.how != How::Steered {
             continue;
         }
-        match by_itself(nights[..at].iter().copied()) {
+        match by_itself(nights[..at].iter().copied(), night.read_bytes) {
             Some(plain) if night.elapsed_s > WORSE * plain => {
                 worse_in_a_row += 1;
                 last_worse = Some((at, night.elapsed_s, plain));
@@ -224,9 +233,16 @@ fn pause(nights: &[&Night]) -> Option<Tonight> {
     Some(if passed == 0 { Tonight::Watch(why) } else { Tonight::Alone(why) })
 }
 
-/// What the job takes by itself, in seconds: the middle one of its last nights alone or watched.
-pub fn by_itself<'a>(nights: impl DoubleEndedIterator<Item = &'a Night>) -> Option<f64> {
-    middle(nights.rev().filter(|night| night.how != How::Steered).take(COMPARED))
+/// What the job takes by itself when it has to read so many bytes, in seconds: the middle one of its last nights alone or watched
+/// that are [like](is_like) that.
+pub fn by_itself<'a>(nights: impl DoubleEndedIterator<Item = &'a Night>, read_bytes: u64) -> Option<f64> {
+    let is_one = |night: &&Night| night.how != How::Steered && is_like(night, read_bytes);
+    middle(nights.rev().filter(is_one).take(COMPARED))
+}
+
+/// Was a night one on which about so many bytes had to be read, and not much less as the rest was cached?
+fn is_like(night: &Night, read_bytes: u64) -> bool {
+    night.read_bytes >= read_bytes / CACHED_PART
 }
 
 /// The middle one of the times that these took, seconds.
@@ -431,6 +447,25 @@ mod tests {
         nights.push(night(How::Steered, 5.0, 1.0));
         nights.push(night(How::Steered, 11.0, 6.0));
         assert!(matches!(tonight(&nights, true), Tonight::Watch(why) if why.ends_with("paused for 1 more")));
+    }
+
+    #[test]
+    fn a_night_on_which_most_was_cached_is_nothing_to_compare_with() {
+        // Somebody has tried it twice in a row, and at night all of it has to be read.
+        let warm = Night { read_bytes: 40 << 20, ..night(How::Watched, 2.0, 1.5) };
+        let mut nights = vec![warm, night(How::Steered, 5.0, 2.0)];
+        let why = "it read much more the last time than on any night by itself";
+        assert_eq!(tonight(&nights, true), Tonight::Watch(why.to_owned()));
+        assert_eq!(by_itself(nights.iter(), 100 << 20), None);
+        nights.push(night(How::Watched, 10.0, 8.0));
+        assert_eq!(kind(tonight(&nights, true)), How::Steered, "5 of 10 s");
+        assert_eq!(by_itself(nights.iter(), 100 << 20), Some(10.0));
+        assert_eq!(by_itself(nights.iter(), 0), Some(2.0), "the quicker one of two");
+        // What steering reads in vain is no such reason, unless it is as much again.
+        for (more, how) in [(190, How::Steered), (210, How::Watched)] {
+            nights.push(Night { read_bytes: more << 20, ..night(How::Steered, 5.0, 2.0) });
+            assert_eq!(kind(tonight(&nights, true)), how, "{more} MiB");
+        }
     }
 
     #[test]

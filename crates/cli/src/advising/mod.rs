@@ -86,7 +86,7 @@ pub(crate) fn advise(
     }
     let compute_s = (recorded_s - profile.wait_s).max(0.0);
     // A recording of a steered night tells what is read and computed; what is waited without us the other nights tell.
-    let elapsed_s = by_itself(nights.iter()).unwrap_or(recorded_s).max(compute_s);
+    let elapsed_s = by_itself(nights.iter(), 0).unwrap_or(recorded_s).max(compute_s);
     let wait_s = elapsed_s - compute_s;
     let steered: Vec<f64> = nights
         .iter()

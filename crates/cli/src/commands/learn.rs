@@ -210,7 +210,7 @@ fn list(store: &Store, json: bool) -> Result<u8> {
                 continue;
             }
         };
-        let by_itself_s = by_itself(nights.iter());
+        let by_itself_s = by_itself(nights.iter(), 0);
         listed.push(Listed { job, nights: nights.len(), last: nights.last().cloned(), by_itself_s });
     }
     if json {

@@ -70,7 +70,8 @@ pub(super) fn steered(
             return Ok(Ran::unseen(How::Alone, exit_code(ended.status), ended.elapsed));
         }
     };
-    let mut guide = take_control(&mut host, plan, finder, (&wanted.program, program.pid()));
+    let job = (&*wanted.program, program.pid());
+    let mut guide = take_control(&mut host, plan, finder, job, patience.for_lists());
     start::fetch(plan.start.clone());
     match gather {
         Ok(mut gather) => {
@@ -83,12 +84,15 @@ pub(super) fn steered(
     // It does not wait for the lists: what it reads until they are there is in the ring.
     program.release();
     let started = Instant::now();
-    let mut ended_as = How::Alone;
+    let (mut ended_as, mut are_told) = (How::Alone, false);
     let status = loop {
         let Some(guiding) = &mut guide else { break None };
         let made =
             || host.plane().session_report(guiding.session()).map_or(0, |report| report.counts.references);
-        if patience.is_over(started.elapsed(), made) {
+        if guiding.is_told() && !std::mem::replace(&mut are_told, true) {
+            patience.lists_are_told(started.elapsed(), made());
+        }
+        if are_told && patience.is_over(started.elapsed(), made) {
             warn("steering has ended: the job is slower than by itself, and goes on so");
             (guide, ended_as) = (None, How::Steered);
             continue;
@@ -131,12 +135,15 @@ fn take_control<'a>(
     plan: &'a Plan,
     finder: Finder,
     (program, pid): (&OsStr, u32),
+    lists_take: Duration,
 ) -> Option<Guide<'a>> {
     let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let managers = vec![RunManager { name, process: None, rules: Vec::new() }];
     let casting = Casting::new(&plan.lists.roles, plan.lists.list_of.clone());
     match (host.begin(pid, managers, Some(casting)), host.own_session()) {
-        (Ok(_), Some(session)) => Some(Guide::new(&plan.lists, finder, session, 0, host.plane().options())),
+        (Ok(_), Some(session)) => {
+            Some(Guide::new(&plan.lists, finder, session, 0, host.plane().options(), lists_take))
+        }
         (begun, _) => {
             let why = begun.err().map(|(_, why)| why).unwrap_or_default();
             warn(&format!("the job is not steered ({why})"));

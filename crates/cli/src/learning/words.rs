@@ -15,7 +15,7 @@ pub fn report(done: &Done) -> String {
     let number = before.len() + 1;
     let mut lines = vec![format!("foretell: night {number} of '{name}', {}: {why}", night.how)];
     let mut took = format!("  it took {}", seconds(night.elapsed_s));
-    if let Some(plain) = by_itself(before.iter()).filter(|_| night.how == How::Steered) {
+    if let Some(plain) = by_itself(before.iter(), night.read_bytes).filter(|_| night.how == How::Steered) {
         took += &format!(", by itself {}", seconds(plain));
     }
     if let Some(wait_s) = night.wait_s {
