@@ -162,6 +162,7 @@ void foretell_send(unsigned channel, const void *value, size_t bytes)
 
 size_t foretell_receive(unsigned channel, void *value, size_t room)
 {
+    int saved = errno; /* waiting is nothing that the program does */
     unsigned long long received = atomic_load(&shared->channel_received);
     struct message message;
     leave_if_over();
@@ -174,5 +175,6 @@ size_t foretell_receive(unsigned channel, void *value, size_t room)
     if (value != NULL && message.bytes > 0)
         copy_out(value, received + sizeof message, message.bytes < room ? message.bytes : room);
     atomic_store(&shared->channel_received, received + room_of(message.bytes));
+    errno = saved;
     return message.bytes;
 }

@@ -283,3 +283,21 @@ static void read_around(struct description *description, long long offset)
         readahead(description->descriptor, part * AROUND_BYTES, AROUND_BYTES);
     }
 }
+
+/* ---- what cannot be opened ---- */
+
+/* Does open(2) fail of what this is: a socket, or the terminal of a session that has none? A device is not opened to find that
+   out, as that may do something; this one is harmless. errno says why. */
+static bool is_closed_to_all(int directory, const char *path, const struct stat *status)
+{
+    if (S_ISSOCK(status->st_mode)) {
+        errno = ENXIO;
+        return true;
+    }
+    if (!S_ISCHR(status->st_mode) || status->st_rdev != makedev(5, 0))
+        return false;
+    int fd = openat(directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd >= 0)
+        close(fd);
+    return fd < 0 && errno == ENXIO;
+}

@@ -244,9 +244,8 @@ static int open_file(unsigned site, int directory, const char *path, int flags)
     bool empty = (flags & (O_TRUNC | O_EXCL)) != 0 && (flags & O_CREAT || flags & O_TRUNC);
     struct stat status;
     memset(&status, 0, sizeof status);
-    if (directory != AT_FDCWD) {
+    if (directory != AT_FDCWD)
         directory = description_of(directory)->descriptor;
-    }
     if (fstatat(directory, path, &status, flags & O_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0) != 0) {
         if (errno != ENOENT || !(flags & O_CREAT))
             return -1;
@@ -255,6 +254,8 @@ static int open_file(unsigned site, int directory, const char *path, int flags)
     } else if (access_mode != O_RDONLY && faccessat(directory, path, W_OK, AT_EACCESS) != 0) {
         return -1;
     }
+    if (is_closed_to_all(directory, path, &status))
+        return -1;
     bool has_size = S_ISREG(status.st_mode) || S_ISBLK(status.st_mode);
     if (flags & O_DIRECTORY && !S_ISDIR(status.st_mode)) {
         errno = ENOTDIR;

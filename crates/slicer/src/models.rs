@@ -35,6 +35,8 @@ pub(crate) struct Model {
     pub(crate) copies: Option<(usize, usize)>,
     pub(crate) points: Option<(usize, usize)>,
     pub(crate) allocates: bool,
+    /// What it returns lies in the library, at the same place each time.
+    pub(crate) place: Option<String>,
     pub(crate) stores: Vec<usize>,
     pub(crate) nested: bool,
     pub(crate) reaches: bool,

@@ -111,13 +111,13 @@ fn variables(
     // A tentative declaration first, as copies may point to each other.
     texts.sort();
     let mut lines = Vec::new();
-    for (var, text) in &texts {
-        if pointed_to.contains(var)
-            && let Some((head, _)) = text.split_once(" = ")
-            && head.starts_with("static ")
-        {
-            lines.push(format!("{head};"));
-        }
+    for (_, text) in texts.iter().filter(|(var, _)| pointed_to.contains(var)) {
+        lines.extend(match text.split_once(" = ") {
+            Some((head, _)) if head.starts_with("static ") => Some(format!("{head};")),
+            None if text.starts_with("static ") => Some(text.clone()),
+            // Where all units share it.
+            _ => text.lines().next().filter(|line| line.starts_with("extern ")).map(str::to_owned),
+        });
     }
     lines.extend(texts.into_iter().map(|(_, text)| text));
     (lines, seen)

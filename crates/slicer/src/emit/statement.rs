@@ -9,7 +9,9 @@ use super::expression::{Voice, Writer};
 use super::one_line::marker;
 use crate::ast::program::Func;
 use crate::ast::{Id, Kind};
-use crate::flow::{Point, What};
+use crate::flow::lower::is_variable_length;
+use crate::flow::{Point, What, Where};
+use crate::memory::Object;
 
 /// Lines of code, indented when they are put into a block.
 pub(super) type Lines = Vec<String>;
@@ -485,9 +487,33 @@ impl Writer<'_, '_> {
                 lines.extend(self.effect_lines(value));
                 lines
             }
-            None if mentioned => vec![format!("{name};")],
+            None if mentioned => {
+                self.mention_length(id);
+                vec![format!("{name};")]
+            }
             None => Vec::new(),
         }
+    }
+
+    /// What the length of a declared array is computed from is written about, too.
+    fn mention_length(&mut self, id: Id) {
+        let known = self.emission.known;
+        if !is_variable_length(known.program.tree[id].ty.plain()) {
+            return;
+        }
+        let Some((func, step)) = self.kept_point(id) else {
+            self.unprintable.push(id);
+            return;
+        };
+        let read = known.graphs[func.ix()][step].reads.iter().filter_map(|place| match place {
+            Where::At(location) => Some(known.memory.what(*location)),
+            Where::Through(_) => None,
+        });
+        let variables = read.filter_map(|object| match object {
+            Object::Variable(var) => Some(*var),
+            _ => None,
+        });
+        self.mentions.extend(variables);
     }
 
     /// `({ … })`, with what is kept of it.

@@ -93,7 +93,11 @@ impl Walk<'_, '_> {
             let rest = self.all.points.address(rest);
             self.all.points.store(*list, rest);
         }
-        let heap = model.makes_memory().then(|| self.all.memory.whole(Object::Heap(call)));
+        let made = match (&model.place, self.func) {
+            (Some(place), Some(func)) => Object::State(format!("{place} {}", func.0)),
+            _ => Object::Heap(call),
+        };
+        let heap = model.makes_memory().then(|| self.all.memory.whole(made));
         self.all.points.through_library(model, arguments, result, heap);
         if let Some(callback) = &model.calls {
             let passed: Vec<Slot> = callback.with.iter().filter_map(|n| arguments.get(*n).copied()).collect();

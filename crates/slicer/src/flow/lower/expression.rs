@@ -65,6 +65,7 @@ impl Walk<'_, '_> {
                 let selected = tree.selected(id);
                 self.value_of(selected)
             }
+            Kind::SizeOf => self.size(id),
             Kind::Other | Kind::DesignatedUpdate => self.opaque(id, "an unusual expression"),
             _ => self.nothing(),
         }
@@ -397,7 +398,9 @@ impl Walk<'_, '_> {
             (Kind::DeclRef, _) => match self.all.program.variable(id) {
                 Some(var) => {
                     let home = self.all.memory.whole(Object::Variable(var));
-                    self.at(home, !node.ty.is_array())
+                    let mut address = self.at(home, !node.ty.is_array());
+                    address.value.needs.extend(self.computed.get(&var));
+                    address
                 }
                 None => self.through(id),
             },

@@ -5,8 +5,11 @@
 //! label collect edges of their own.
 
 mod call;
+mod computed_length;
 mod expression;
 mod statement;
+
+pub(crate) use statement::is_variable_length;
 
 use std::collections::HashMap;
 
@@ -54,6 +57,8 @@ struct Walk<'w, 'a> {
     labels: HashMap<Id, Step>,
     gotos: Vec<(Step, Id)>,
     indirect: Vec<Step>,
+    /// The steps that declare arrays whose length is computed.
+    computed: HashMap<Var, Step>,
 }
 
 impl<'a> Lowering<'a> {
@@ -151,6 +156,7 @@ impl<'w, 'a> Walk<'w, 'a> {
             labels: HashMap::new(),
             gotos: Vec::new(),
             indirect: Vec::new(),
+            computed: HashMap::new(),
         };
         let entry = walk.step(What::Entry, ast);
         let exit = walk.step(What::Exit, ast);

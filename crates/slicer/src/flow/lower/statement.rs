@@ -92,6 +92,9 @@ impl Walk<'_, '_> {
         let Some(var) = self.all.program.variable(id) else { return };
         let home = self.all.memory.whole(Object::Variable(var));
         if is_variable_length(node.ty.plain()) {
+            if self.computed_length(id, var).is_some() {
+                return;
+            }
             let nothing = self.nothing();
             let step = self.then(What::Opaque("an array whose length is computed"), id, nothing);
             self.write(step, Where::At(home), false);
