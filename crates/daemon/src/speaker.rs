@@ -12,10 +12,12 @@ impl Service {
     /// The plane's session for a connection: the one that its process has, or a new one.
     pub(crate) fn speak(&mut self, id: u64) -> Result<SessionId, End> {
         let Some(connection) = self.connections.get(&id) else { return Err(End::Gone) };
-        let Peer { pid, user, account, .. } = connection.peer;
+        let Peer { pid, user, group, account, .. } = connection.peer;
         if let Some(speaker) = self.owners.speakers.get_mut(&pid) {
             let first = speaker.connections.first().and_then(|first| self.connections.get(first));
-            if first.is_some_and(|first| first.peer.is_alive()) {
+            let first = first.map(|first| &first.peer).filter(|first| first.is_alive());
+            let is_same = first.is_some_and(|first| (first.user, first.group) == (user, group));
+            if is_same {
                 let most = self.limits.sessions_of_process;
                 if speaker.connections.len() >= most as usize {
                     let text = format!("this process has {most} sessions; end one first");
@@ -24,9 +26,14 @@ impl Service {
                 speaker.connections.push(id);
                 return Ok(speaker.session);
             }
-            // The number has come back for another process before we heard of the end of the first.
+            // The number has come back for another process before we heard of the end of the first. Or the process runs with
+            // other rights by now: as a set-user-ID program, say, while a child of what it was before has the first
+            // connection, and would be told by it which files that program names.
+            let is_another = first.is_some();
             for ended in speaker.connections.clone() {
-                self.end(ended, End::Gone);
+                let text = "its process runs with the rights of another user now";
+                let why = if is_another { End::because(ErrorCode::Process, text) } else { End::Gone };
+                self.end(ended, why);
             }
         }
         let session = self.plane.add_client(pid, user, account).map_err(|error| {

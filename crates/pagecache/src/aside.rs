@@ -25,7 +25,10 @@ const ASKING: Shape = Shape {
     lane_jobs: 16,
     all_jobs: 256,
 };
-const CLOSING: Shape = Shape { name: "foretell-drop", lane_jobs: 1 << 14, all_jobs: 1 << 16, ..ASKING };
+/// Nothing is given back of what is to be closed: that would be closed by the loop.
+const CLOSING: Shape = Shape { name: "foretell-drop", lane_jobs: usize::MAX, all_jobs: usize::MAX, ..ASKING };
+/// Deleted files of a user's that wait to be closed; meanwhile none is opened for that user.
+const TO_CLOSE: usize = 1 << 13;
 /// Those that open what clients have named, of whom each names one file at a time.
 pub(crate) const OPENING: Shape =
     Shape { name: "foretell-open", lane_jobs: 1 << 10, all_jobs: 1 << 12, ..ASKING };
@@ -46,8 +49,18 @@ fn push(threads: &Threads, shape: Shape, user: u32, job: Job) -> Result<(), Job>
 
 /// Drops our hold on a file; if it is the last one, that may take as long as the file is large.
 pub(crate) fn close(user: u32, file: Arc<File>) {
-    // Refused, it is dropped here.
-    let _ = push(&CLOSING_THREADS, CLOSING, user, Box::new(move || drop(file)));
+    match CLOSING_THREADS.get_or_init(|| ByUser::start(CLOSING, |job: Job| job()).ok()) {
+        Some(threads) => threads.hand_over(user, Box::new(move || drop(file))),
+        None => drop(file),
+    }
+}
+
+/// Whether so many deleted files of a user's wait to be closed that no further one is to be opened. Not known while a thread
+/// has the books, which is not for long.
+pub(crate) fn is_behind(user: u32) -> bool {
+    let Some(Some(threads)) = CLOSING_THREADS.get() else { return false };
+    let behind = threads.busy(|waiting, _| waiting >= TO_CLOSE);
+    behind.is_some_and(|(users, _)| users.contains(&user))
 }
 
 /// Says that a question is over, however it ends.
@@ -153,6 +166,36 @@ pub(crate) fn ask<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::closing::tests::lingering;
+
+    #[test]
+    fn the_loop_closes_nothing_itself_however_much_waits() {
+        use std::os::fd::OwnedFd;
+        const USER: u32 = 4711;
+        let (first, first_peer) = lingering();
+        let (last, last_peer) = lingering();
+        let small = Arc::new(tempfile::tempfile().unwrap());
+        let (done, is_done) = sync_channel(1);
+        std::thread::spawn(move || {
+            let descriptor = |socket| Arc::new(File::from(OwnedFd::from(socket)));
+            close(USER, descriptor(first));
+            (0..2 * TO_CLOSE + 10).for_each(|_| close(USER, Arc::clone(&small)));
+            close(USER, descriptor(last));
+            done.send(()).unwrap();
+        });
+        is_done.recv_timeout(Duration::from_secs(60)).expect("it waits for what lingers");
+        let until = |behind: bool| {
+            let start = Instant::now();
+            while is_behind(USER) != behind {
+                assert!(start.elapsed() < Duration::from_secs(60), "{behind}");
+                std::thread::yield_now();
+            }
+        };
+        until(true);
+        assert!(!is_behind(USER + 1));
+        drop((first_peer, last_peer));
+        until(false);
+    }
 
     #[test]
     fn who_does_not_answer_is_not_asked_again_and_others_are() {

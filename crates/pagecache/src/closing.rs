@@ -96,7 +96,7 @@ impl Drop for ForeignFd {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     /// Closing the first waits until the second is read or closed, or for ten minutes.
-    fn lingering() -> (TcpStream, TcpStream) {
+    pub(crate) fn lingering() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (receiver, _) = listener.accept().unwrap();

@@ -150,6 +150,8 @@ struct State {
     threads: Vec<JoinHandle<()>>,
     /// Threads that are being started.
     starting: usize,
+    /// So many of those that wait are to end.
+    ending: usize,
     closed: bool,
 }
 
@@ -288,6 +290,15 @@ impl Fetching {
         self.state_if_free().is_some_and(|state| state.threads.iter().any(JoinHandle::is_finished))
     }
 
+    /// Ends the threads that wait for work, but for one. They are started again when there is work for them. Does nothing
+    /// while a thread is looking at the queue.
+    pub(crate) fn end_idle_threads(&self) {
+        let Some(mut state) = self.state_if_free() else { return };
+        state.ending = state.idle.min(state.threads.len().saturating_sub(1));
+        drop(state);
+        self.changed.notify_all();
+    }
+
     /// Ends the threads, each after the request that it works on.
     pub(crate) fn close(&self) {
         let mut state = self.state();
@@ -421,6 +432,15 @@ impl Fetching {
                     }
                 }
                 return Some(train);
+            }
+            if state.ending > 0 {
+                state.ending -= 1;
+                // One that ends and is still on the list is taken for dead: whoever has started it may not have entered it yet.
+                let own = std::thread::current().id();
+                if let Some(at) = state.threads.iter().position(|thread| thread.thread().id() == own) {
+                    state.threads.swap_remove(at);
+                    return None;
+                }
             }
             state.idle += 1;
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);

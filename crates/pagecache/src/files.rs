@@ -5,6 +5,8 @@
 //! of descriptors, and is opened anew by path (and looked at: it must be the same file). Of deleted files, and
 //! of those that nobody is interested in any more ([`crate::orphans`]), no descriptor is kept at all.
 
+mod names;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -76,6 +78,8 @@ pub(crate) struct ManagedFile {
     pub(crate) added_up_to: Option<(u32, u64)>,
     /// Its last name is gone: we hold no descriptor, so that its space is freed when its users close it.
     pub(crate) unlinked: bool,
+    /// Bytes that its path may have, beyond some for every file ([`names`]).
+    name_room: usize,
     /// Its number among the orphans, if it is one.
     orphan: Option<u64>,
     /// Extents that the policy keeps of it, for whom, and the first of them.
@@ -282,6 +286,7 @@ impl FileTable {
             layered: looks.is_layered(),
             serial: self.next_serial,
             generation,
+            name_room: new.path.as_os_str().len(),
             path: new.path,
             size: metadata.len(),
             disk,
@@ -464,6 +469,7 @@ impl FileTable {
             managed.descriptor = Some(descriptor);
             managed.close();
         }
+        self.forget_long_name(file);
     }
 
     /// Somebody is interested in the file: says whether it was an orphan.
@@ -569,19 +575,13 @@ impl FileTable {
             self.open -= usize::from(managed.close());
             return true;
         }
+        let is_layered = managed.layered;
         // The path of the file below is another one.
-        if !managed.layered
-            && let Some(path) = file_at::path_of(descriptor)
-            && path != managed.path
-        {
-            let old = std::mem::replace(&mut managed.path, path.clone());
-            if self.by_path.get(&old) == Some(&file) {
-                self.by_path.remove(&old);
-            }
-            self.by_path.insert(path, file);
+        if !is_layered && let Some(path) = file_at::path_of(descriptor) {
+            self.moved(file, path);
         }
         // Whether it was copied up is for the caller to find out.
-        resized || managed.layered
+        resized || is_layered
     }
 
     /// Descriptors open at present.
@@ -692,6 +692,39 @@ mod tests {
         assert_eq!(table.room_for_extents(7), EXTENTS_OF_USER - 6);
         (0..3).for_each(|number| drop(table.remove(FileId(number))));
         assert_eq!((table.room_for_extents(7), table.extents_of.len()), (EXTENTS_OF_USER, 0));
+    }
+
+    #[test]
+    fn a_path_that_grows_is_not_kept_for_a_client_nor_a_long_one_of_an_orphan() {
+        let (_directory, path) = directory();
+        let mut table = FileTable::new(4);
+        for account in [0, 7] {
+            let (before, after) = (path.join(account.to_string()), path.join(format!("to{account}")));
+            std::fs::create_dir_all(before.join("d")).unwrap();
+            std::fs::write(before.join("d/f"), "x").unwrap();
+            let new = Registration { account, ..registration(&before.join("d/f")) };
+            table.insert(FileId(account), new).unwrap();
+            let deep = std::iter::repeat_n("n".repeat(200), 3).fold(after, |path, name| path.join(name));
+            std::fs::create_dir_all(&deep).unwrap();
+            std::fs::rename(before.join("d"), deep.join("d")).unwrap();
+            table.sweep(10);
+            let is_followed = table.find_path(&deep.join("d/f")) == Some(FileId(account));
+            assert_eq!(is_followed, account == 0, "what root names is followed anywhere");
+            std::fs::rename(deep.join("d"), path.join("short")).unwrap();
+            table.sweep(10);
+            assert_eq!(table.find_path(&path.join("short/f")), Some(FileId(account)));
+            std::fs::rename(path.join("short"), deep.join("d")).unwrap();
+            let there = File::open(deep.join("d/f")).unwrap();
+            table.named(FileId(account), &there);
+            assert_eq!(table.find_path(&deep.join("d/f")), Some(FileId(account)), "it is counted anew");
+            table.orphan(FileId(account));
+            let is_kept = table.find_path(&deep.join("d/f")).is_some();
+            let path = table.get(FileId(account)).unwrap().path.clone();
+            assert_eq!((is_kept, path.as_os_str().is_empty()), (account == 0, account != 0));
+            assert!(table.claim(FileId(account)));
+            table.named(FileId(account), &there);
+            assert_eq!(table.find_path(&deep.join("d/f")), Some(FileId(account)));
+        }
     }
 
     #[test]

@@ -212,6 +212,9 @@ impl Steering {
         }
         let is_owner = rustix::fs::fstat(&descriptor)?.st_uid == user;
         let may_look = user == 0 || is_owner || flags & OFlags::RWMODE == OFlags::RDWR;
+        if aside::is_behind(account) {
+            return Err(HoldError::TooManyFiles { limit: self.options.files });
+        }
         let named = Naming { session, process: last_user, account, number, may_look };
         let known = self.files.find(looks.key).filter(|&known| self.is_same(known, &descriptor));
         if let Some(known) = known.filter(|&known| !self.files.wants_descriptor(known)) {
@@ -258,6 +261,7 @@ impl Steering {
             return Err(gone);
         };
         if let Some(known) = self.files.find(key).filter(|&known| self.is_same(known, &file)) {
+            self.files.named(known, &file);
             self.files.offer(known, || file);
             return self.count(named, known);
         }

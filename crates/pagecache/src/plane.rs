@@ -19,6 +19,7 @@ use crate::closing::Closer;
 use crate::error::{DiscloseError, OpenError, SessionError, StepError};
 use crate::guard::Guard;
 use crate::identity;
+use crate::idle::Ebb;
 use crate::lifecycle::present_name;
 use crate::losses::Losses;
 use crate::meter::cpu_time;
@@ -86,8 +87,8 @@ pub struct Plane {
     /// A recording that is made of what is observed.
     gather: Option<Gather>,
     last_tended: Instant,
-    /// Since when there has been no session, and whether memory was given back since.
-    pub(crate) idle_since: Option<(Instant, bool)>,
+    /// When memory is given back.
+    pub(crate) ebb: Ebb,
     pub(crate) timing: Timing,
     first_session: Option<Instant>,
     cpu_at_start: Duration,
@@ -132,7 +133,7 @@ impl Plane {
             losses: Losses::default(),
             gather: None,
             last_tended: Instant::now(),
-            idle_since: None,
+            ebb: Ebb::new(),
             timing: Timing::new(),
             first_session: None,
             cpu_at_start: cpu_time(),
@@ -396,7 +397,7 @@ impl Plane {
             }
             self.steering.tend(TEND_FILES);
             self.steering.follow_pressure();
-            self.release_when_idle();
+            self.release_at_ebb();
             if self.steering.workers.are_dead() {
                 return Err(StepError::Workers);
             }

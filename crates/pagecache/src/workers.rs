@@ -191,6 +191,11 @@ impl Workers {
         self.fetching.take_in(fetched);
     }
 
+    /// Ends threads that wait for work, and with them the memory that each keeps for its next pieces.
+    pub(crate) fn end_idle_threads(&self) {
+        self.fetching.end_idle_threads();
+    }
+
     /// The prefetches of a manager that have not been started are to be dropped, by [`Workers::settle`].
     pub(crate) fn cancel(&self, manager: ManagerId) {
         self.fetching.cancel(manager);

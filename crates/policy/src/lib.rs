@@ -48,6 +48,7 @@ mod prefetch;
 mod recency;
 mod replacement;
 mod shadow;
+mod vacant;
 
 pub use action::{Access, Action, Reason};
 pub use config::{Allocation, Beside, Config, Limits, Order, Residency, Revocation};

@@ -77,8 +77,8 @@ pub(crate) fn most_bytes(limits: &Limits, users: u64, blocks: u64, connections: 
     let listed =
         u64::from(limits.list_blocks_of_user).min(u64::from(limits.list_blocks_in_all) / users.max(1));
     let lists = 36 * listed;
-    // Extents 32 bytes each, and half a kilobyte of a file besides.
-    let files = limits.name_bytes_of_user + 32 * 262_144 + 512 * u64::from(limits.files_of_user);
+    // Names twice, extents 32 bytes each, and half a kilobyte of a file besides.
+    let files = 2 * limits.name_bytes_of_user + 32 * 262_144 + 512 * u64::from(limits.files_of_user);
     // A report of one connection of a user's: its rows, and the text of them.
     let report = 4 * limits.outbox_bytes as u64;
     let of_user = limits.ring_bytes_of_user + ranges + lists + files + report + limits.buffer_bytes_of_user;

@@ -7,6 +7,7 @@ mod hoards;
 mod memory;
 mod moves;
 mod oracles;
+mod shares;
 mod time;
 
 use std::path::Path;
@@ -80,7 +81,11 @@ fn as_attacker() {
         "rings" => descriptors::take_rings(socket),
         "move" => time::play(socket, &paths),
         "hoards" => memory::play(socket, &paths),
+        "files" => shares::name_files(socket, paths[0]),
+        "messages" => shares::begin_messages(socket),
+        "ranges" => shares::disclose(socket, paths[0]),
         "residency" => oracles::look_at_residency(socket, paths[0]),
+        "changes" => oracles::change_user(socket, paths[0]),
         "child" => oracles::look_at_a_child(socket, paths[0]),
         other => panic!("{other}"),
     }

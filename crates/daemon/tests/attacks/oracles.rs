@@ -5,11 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use foretell_protocol::Entry;
+use foretell_protocol::{Entry, Reply, Request};
 
 use super::{attack, said, stage_for_attackers};
 use crate::client::Client;
 use crate::stage::read_blocks;
+use crate::users::start_as;
 
 /// Discloses a file of somebody else's and looks at what had to be fetched of it.
 pub(super) fn look_at_residency(socket: &Path, path: &Path) {
@@ -81,6 +82,45 @@ fn what_a_program_with_other_rights_does_is_not_told() {
     for (mode, expected) in [(0o755, "2 of others 1"), (0o4755, "1 of others 0")] {
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(mode)).unwrap();
         assert_eq!(said(attack(&service, "child", &[&program]), "processes: "), expected);
+    }
+    service.end();
+}
+
+/// Connects with the rights of a user, then as root, from one process.
+pub(super) fn change_user(socket: &Path, path: &Path) {
+    use rustix::thread::{Uid, set_thread_res_uid};
+    let become_user = |user| set_thread_res_uid(None, Some(Uid::from_raw(user)), None).unwrap();
+    become_user(crate::users::NOBODY);
+    let mut before = Client::connect(socket);
+    before.statistics();
+    become_user(0);
+    let mut after = [Client::connect(socket), Client::connect(socket)];
+    let file = after[0].name_path(1, path);
+    after[0].push(Entry::DiscloseFile { file });
+    after[0].until("it is taken", |s| s.disclosed == 64);
+    println!("\nafter: {}", after[1].statistics().disclosed);
+    before.send(&Request::Stats);
+    match before.reply() {
+        Some(Reply::Ended { code, .. }) => println!("before: {code:?}"),
+        other => println!("before: {other:?}"),
+    }
+}
+
+#[test]
+fn a_process_that_runs_with_other_rights_now_shares_nothing_with_what_it_was() {
+    let test = "a_process_that_runs_with_other_rights_now_shares_nothing_with_what_it_was";
+    let Some(stage) = stage_for_attackers(test) else { return };
+    let path = stage.file("secret", 64);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let service = stage.service(256);
+    let words = ["changes".to_owned(), path.display().to_string()];
+    let attacker = start_as("attacker", &service.socket, &words, None);
+    let output = attacker.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}");
+    // Its connections as one user are one session; what it said as another one has ended.
+    for line in ["after: 64", "before: Process"] {
+        assert!(text.lines().any(|found| found == line), "{line}: {text}");
     }
     service.end();
 }

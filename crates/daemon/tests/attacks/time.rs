@@ -2,6 +2,7 @@
 //! suite and mixtures of them. How long the client waits is measured by `./x bench attacks`; here it is asserted that
 //! it is served, that all it says is taken, and that nothing is left of the attack.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 
@@ -50,9 +51,18 @@ fn serves_under(stage: &Stage, service: &Running, path: &Path, attackers: &[(&st
     std::fs::create_dir(&theirs).unwrap();
     std::os::unix::fs::chown(&theirs, Some(NOBODY), Some(NOBODY)).unwrap();
     let before = service.snapshot().sessions_opened;
-    let mut attackers: Vec<Child> =
-        attackers.iter().map(|(name, blocks, seed)| start(service, &theirs, name, *blocks, *seed)).collect();
-    service.until("the attack has begun", |snapshot| snapshot.sessions_opened > before);
+    let start = |&(name, blocks, seed): &(&str, u64, u64)| start(service, &theirs, name, blocks, seed);
+    let running = RefCell::new(attackers.iter().map(start).collect::<Vec<Child>>());
+    service.until("the attack has begun", |snapshot| {
+        // Their user may still be put out for what the attack before has left to be closed: who is refused comes again.
+        for (attacker, attack) in running.borrow_mut().iter_mut().zip(attackers) {
+            if attacker.try_wait().unwrap().is_some() {
+                *attacker = start(attack);
+            }
+        }
+        snapshot.sessions_opened > before
+    });
+    let mut attackers = running.into_inner();
     let mut client = Client::connect(&service.socket);
     let file = client.name_path(1, path);
     for answer in 1..=ANSWERS {

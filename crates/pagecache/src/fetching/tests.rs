@@ -3,7 +3,7 @@
 use super::*;
 use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::kernel::CacheStatus;
 use crate::shown::Names;
@@ -153,6 +153,25 @@ fn threads_are_started_for_work_and_end_with_the_queue() {
     fetching.close();
     assert!(fetching.state().threads.is_empty());
     assert!(outcomes.try_recv().is_err());
+}
+
+#[test]
+fn threads_that_wait_are_ended_and_started_again_for_work() {
+    let disk = quick();
+    let (fetching, _asked, outcomes) = told(u64::MAX, 8);
+    for _ in 0..20 {
+        push(&fetching, fetches(&disk, 1, (0..1000).map(|at| 2 * at)));
+        let blocks: HashSet<u32> = (0..1000).map(|_| next(&outcomes).runs[0].0.start).collect();
+        assert_eq!(blocks.len(), 1000);
+        let start = Instant::now();
+        while fetching.state().threads.len() > 1 {
+            assert!(start.elapsed() < Duration::from_secs(30), "they do not end");
+            fetching.end_idle_threads();
+            std::thread::yield_now();
+        }
+        assert!(!fetching.is_dead());
+    }
+    fetching.close();
 }
 
 #[test]

@@ -40,6 +40,7 @@ use crate::blocks::{BlockId, Blocks};
 use crate::config::Config;
 use crate::ids::{Block, FileId, ManagerId, ProcessId};
 use crate::recency::NONE;
+use crate::vacant;
 use withdrawn::Withdrawn;
 
 /// What is held of a list ahead of its reader, at least: this many caches. Optimal replacement has nothing to choose from
@@ -478,10 +479,12 @@ impl Knowledge {
         }
     }
 
-    /// Gives the memory of the uses back if none is in use.
+    /// Gives the memory of uses back that are not in use ([`vacant::end_of`]).
     pub(crate) fn release_memory(&mut self) {
-        if self.vacant.len() == self.uses.len() {
-            (self.uses, self.vacant) = (Vec::new(), Vec::new());
+        let end = vacant::end_of(self.uses.len(), &mut self.vacant);
+        if end < self.uses.len() {
+            self.uses.truncate(end);
+            self.uses.shrink_to_fit();
         }
         self.unlisted.shrink_to_fit();
         self.passed_by.shrink_to_fit();
