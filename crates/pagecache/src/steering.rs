@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use foretell_policy::{Block, Config, Engine, FileId, Input, Limits, ManagerId, Nanos, Prefetch, ProcessId};
 
 use crate::advice::ReadaheadOff;
+use crate::descriptors;
 use crate::eviction::{self, Waiting};
 use crate::fetching::Fetch;
 use crate::files::{DISKS, FileTable, ManagedFile};
@@ -155,7 +156,7 @@ impl Steering {
         Steering {
             engine,
             workers,
-            files: FileTable::new(FileTable::descriptor_limit()),
+            files: FileTable::new(descriptors::limit()),
             sessions: Sessions::default(),
             ledger: Ledger::new(!options.list_ended),
             readahead_off,
