@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 use foretell::commands::{learn, run};
 use foretell::entry::{enter, fail};
 use foretell::program::EXEC_WHEN_TOLD;
-use foretell_pagecache::lastly::WAIT_FOR;
+use foretell_pagecache::lastly::{self, WAIT_FOR};
 
 /// The file beside this one that does the rest.
 const TOOLS: &str = "foretell-tools";
@@ -44,10 +44,12 @@ fn main() -> ExitCode {
 }
 
 fn execute(cli: &Cli) -> Result<u8> {
-    match &cli.command {
+    let code = match &cli.command {
         Command::Run(args) => run::execute(args),
         Command::Learn(args) => learn::execute(args),
-    }
+    }?;
+    lastly::end_likewise(code);
+    Ok(code)
 }
 
 /// Becomes the other program, with the same name and arguments. Returns when that fails.

@@ -102,10 +102,12 @@ pub struct Program {
     hold: Hold,
     /// Who is to know the exit code before the process is taken leave of: then it can be known from us alone.
     told: Option<Told>,
+    /// Somebody was to know it, and ends as the program does in our place.
+    is_kept: bool,
 }
 
-/// Somebody who is told the exit code.
-struct Told(Box<dyn Fn(u8)>);
+/// Somebody who is told the exit code, and the signal if it was one.
+struct Told(Box<dyn Fn(u8, Option<i32>)>);
 
 impl std::fmt::Debug for Told {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -257,15 +259,17 @@ impl Program {
         self.for_signals.take()
     }
 
-    /// `told` will know the program's exit code, whatever happens to us.
-    pub(crate) fn tell(&mut self, told: impl Fn(u8) + 'static) {
+    /// `told` will know the program's exit code and signal, whatever happens to us.
+    pub(crate) fn tell(&mut self, told: impl Fn(u8, Option<i32>) + 'static) {
         self.told = Some(Told(Box::new(told)));
+        self.is_kept = true;
     }
 
     /// How the program ended, if it has.
     pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
         self.tell_end(WaitIdOptions::NOHANG);
-        Ok(self.child.try_wait()?)
+        let ended = self.child.try_wait()?;
+        Ok(ended.inspect(|status| self.end_likewise(*status)))
     }
 
     /// Tells how it ended while that can still be asked for: once.
@@ -280,7 +284,8 @@ impl Program {
         };
         let Ok(Some(ended)) = ended else { return };
         let code = ended.exit_status().or_else(|| ended.terminating_signal().map(|signal| 128 + signal));
-        (told.0)(code.and_then(|code| u8::try_from(code & 0xff).ok()).unwrap_or(1));
+        let code = code.and_then(|code| u8::try_from(code & 0xff).ok()).unwrap_or(1);
+        (told.0)(code, ended.terminating_signal());
         self.told = None;
     }
 
@@ -292,7 +297,16 @@ impl Program {
     /// Waits until the program has ended.
     pub fn wait(&mut self) -> Result<ExitStatus> {
         self.tell_end(WaitIdOptions::empty());
-        Ok(self.child.wait()?)
+        let status = self.child.wait()?;
+        self.end_likewise(status);
+        Ok(status)
+    }
+
+    /// What was waited for was this program: we end as it did, unless somebody else does.
+    fn end_likewise(&self, status: ExitStatus) {
+        if !self.is_kept {
+            lastly::ended_by(status.signal().unwrap_or(0));
+        }
     }
 
     /// Waits until the program has ended or `timeout` has passed.
@@ -320,7 +334,7 @@ fn spawn(mut command: Command, hold: Hold) -> io::Result<Program> {
     let pidfds = pidfd_of(&child).and_then(|pidfd| Ok((pidfd.try_clone()?, pidfd)));
     match (pidfds, &hold) {
         (Ok((for_signals, pidfd)), _) => {
-            Ok(Program { pidfd, for_signals: Some(for_signals), child, hold, told: None })
+            Ok(Program { pidfd, for_signals: Some(for_signals), child, hold, told: None, is_kept: false })
         }
         // Another thread has taken them. The one that is held must not begin after all: it would when the listener is closed.
         (Err(error), Hold::Coming(_)) => {
@@ -332,6 +346,11 @@ fn spawn(mut command: Command, hold: Hold) -> io::Result<Program> {
         (Err(_), _) => lastly::wait_in_place(child.id()),
     }
 }
+
+/// There is too little room for what we take ourselves, and no more to be said of it than this.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NoRoom(pub(crate) String);
 
 /// Is an error one of the processes, descriptors or memory that are to be had here, and not of what was asked for?
 pub(crate) fn lacks_means(error: &io::Error) -> bool {

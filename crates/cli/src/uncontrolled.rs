@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::program::{self, NotRun, Program};
+use crate::program::{self, NoRoom, NotRun, Program};
 use crate::signals::ForProgram;
 use crate::stats::{Outcome, Stats};
 use crate::terminal::{warn, with_causes};
@@ -30,9 +30,12 @@ impl Refused {
     /// What is lacking or wrong where there is no program that could run.
     fn of_what_runs(self) -> anyhow::Error {
         match self {
-            Refused::Unable(e) => {
-                NotRun::Failed(format!("{}; 'foretell doctor' says more", with_causes(&e))).into()
-            }
+            Refused::Unable(e) => NotRun::Failed(format!(
+                "{}{}",
+                with_causes(&e),
+                if more_is_known(&e) { "; 'foretell doctor' says more" } else { "" }
+            ))
+            .into(),
             Refused::Wrong(e) | Refused::Ended(e) => e,
         }
     }
@@ -51,21 +54,28 @@ impl Refused {
         let Some((name, arguments)) = program.split_first() else { return Err(self.of_what_runs()) };
         match self {
             Refused::Unable(e) | Refused::Ended(e) if strict => {
-                let advice = "'foretell doctor' says more, without --strict the program runs uncontrolled";
-                Err(NotRun::Failed(format!("{}; {advice}", with_causes(&e))).into())
+                let doctor = if more_is_known(&e) { "'foretell doctor' says more, " } else { "" };
+                let advice = "without --strict the program runs uncontrolled";
+                Err(NotRun::Failed(format!("{}; {doctor}{advice}", with_causes(&e))).into())
             }
             Refused::Ended(e) => {
                 warn(&format!("{}; '{}' runs uncontrolled", with_causes(&e), name.display()));
                 uncontrolled(name, arguments, &with_causes(&e), signals)
             }
             Refused::Unable(e) => {
-                let advice = "'foretell doctor' says more, --strict makes this an error";
+                let doctor = if more_is_known(&e) { "'foretell doctor' says more, " } else { "" };
+                let advice = format!("{doctor}--strict makes this an error");
                 warn(&format!("{}; '{}' runs uncontrolled ({advice})", with_causes(&e), name.display()));
                 uncontrolled(name, arguments, &with_causes(&e), signals)
             }
             Refused::Wrong(e) => Err(e),
         }
     }
+}
+
+/// Does `foretell doctor` say more of what is lacking? It looks at mechanisms, not at how much there is room for.
+fn more_is_known(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<NoRoom>().is_none()
 }
 
 /// Runs the program without control.

@@ -12,7 +12,7 @@ use foretell_learn::{WATCHING_BYTES, memory};
 use foretell_pagecache::watch::{Totals, WatchError, Watcher, Watching};
 
 use crate::attached::Job;
-use crate::program::{Program, exit_code, too_few_tasks};
+use crate::program::{NoRoom, Program, exit_code, too_few_tasks};
 use crate::signals::{self, Caught, ForProgram};
 use crate::stats::{Outcome, Stats};
 use crate::terminal::{warn, with_causes};
@@ -161,11 +161,12 @@ impl Held {
 /// Is there room to watch in?
 fn room() -> Result<(), Refused> {
     if let Some(why) = too_few_tasks() {
-        return Err(Refused::Unable(anyhow!(why).context("cannot watch")));
+        return Err(Refused::Unable(anyhow!(NoRoom(why)).context("cannot watch")));
     }
     let Some(free) = memory::free_bytes().filter(|free| *free < WATCHING_BYTES) else { return Ok(()) };
     let (free, needed) = (free >> 20, WATCHING_BYTES >> 20);
-    Err(Refused::Unable(anyhow!("cannot watch: {free} MiB of memory are free, and it takes {needed}")))
+    let why = format!("{free} MiB of memory are free, and it takes {needed}");
+    Err(Refused::Unable(anyhow!(NoRoom(why)).context("cannot watch")))
 }
 
 fn refused(error: WatchError) -> Refused {

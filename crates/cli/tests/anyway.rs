@@ -245,6 +245,28 @@ fn a_job_runs_where_no_other_process_is_to_be_had() {
     }
 }
 
+/// The doctor looks at mechanisms, and says nothing of that.
+#[test]
+fn nobody_is_sent_to_the_doctor_where_too_few_processes_may_be_started() {
+    let test = "nobody_is_sent_to_the_doctor_where_too_few_processes_may_be_started";
+    let user = format!("--reuid={}", 65_000 + std::process::id() % 500);
+    let plain = Command::new("setpriv").args([&user, "--clear-groups", "true"]).output();
+    if !rustix::process::geteuid().is_root() || !plain.is_ok_and(|output| output.status.success()) {
+        println!("skipped: {test}: needs root and setpriv to become another user");
+        return;
+    }
+    let (_directory, foretell) = for_everybody();
+    for (way, code) in [("--strict", 125), ("--quiet", 7)] {
+        let mut command = Command::new("setpriv");
+        command.args([&user, "--clear-groups", "bash", "-c", "ulimit -u 20; exec \"$@\"", "bash"]);
+        command.arg(&foretell).args(["run", way, "--", "sh", "-c", "exit 7"]);
+        let ended: Ended = command.output().unwrap().into();
+        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+        assert!(ended.stderr.contains("processes and threads may be started"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("--strict") && !ended.stderr.contains("doctor"), "{}", ended.stderr);
+    }
+}
+
 #[test]
 fn a_job_runs_where_proc_is_not_mounted() {
     let test = "a_job_runs_where_proc_is_not_mounted";

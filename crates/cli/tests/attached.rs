@@ -56,7 +56,7 @@ impl Attached {
         let mut stderr = String::new();
         self.said.read_to_string(&mut stderr).unwrap();
         let code = self.child.wait().unwrap().code();
-        Ended { code, stdout: String::new(), stderr }
+        Ended { code, signal: None, stdout: String::new(), stderr }
     }
 }
 

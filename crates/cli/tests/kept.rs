@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
-use harness::{Ended, FORETELL, Tree, wait_until};
+use harness::{Ended, FORETELL, Tree, foretell, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A night under timeout(1): one that never ends is a failure and not a hang.
@@ -35,9 +35,59 @@ fn code_of(tree: &Tree, before: &[&str], job: &[&str]) -> Option<i32> {
 fn the_exit_code_is_the_jobs_own() {
     let tree = Tree::new(&[]);
     assert_eq!(code_of(&tree, &[], &["sh", "-c", "exit 7"]), Some(7));
-    assert_eq!(code_of(&tree, &[], &["sh", "-c", "kill -9 $$"]), Some(128 + 9));
     assert_eq!(code_of(&tree, &[], &["/no/such/program"]), Some(127));
     assert_eq!(code_of(&tree, &[], &["/etc/passwd"]), Some(126));
+}
+
+/// A shell that was interrupted ends its loop only if what it ran was ended by the signal as well, and systemd takes an end
+/// by `SIGTERM` for one in good order.
+#[test]
+fn who_waits_sees_the_signal_that_has_ended_the_job() {
+    let tree = Tree::new(&[]);
+    for (way, signal) in [("alone", 2), ("watch", 15), ("alone", 9), ("watch", 11), ("alone", 40)] {
+        let state = tree.file("state").display().to_string();
+        let job = format!("kill -{signal} $$");
+        let words = ["learn", "-q", "--name", "job", "--state", &state, "--as", way, "--", "sh", "-c", &job];
+        let ended = foretell(words);
+        assert_eq!((ended.code, ended.signal), (None, Some(signal)), "{way}: {}", ended.stderr);
+    }
+}
+
+/// What has left the process group is our child as well when its parent has ended.
+#[test]
+fn what_the_job_leaves_behind_is_taken_leave_of() {
+    let tree = Tree::new(&[]);
+    let (begun, end) = (tree.file("begun"), tree.file("end"));
+    let script = format!(
+        "for i in 1 2 3; do (setsid true &); done; touch '{}'; while [ ! -e '{}' ]; do sleep 0.05; done",
+        begun.display(),
+        end.display()
+    );
+    let night = night(&tree, &[], &["sh", "-c", &script]).spawn().unwrap();
+    wait_until("the job has begun", || begun.exists());
+    let keeper = keeper(&night).as_raw_nonzero();
+    wait_until("nobody is left but who does the work", || {
+        let children = std::fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children")).unwrap();
+        children.split_ascii_whitespace().count() <= 1
+    });
+    std::fs::write(end, "").unwrap();
+    assert_eq!(night.wait_with_output().unwrap().status.code(), Some(0));
+}
+
+/// A job may lead a process group of its own, as an interactive shell does.
+#[test]
+fn the_exit_code_of_a_job_in_a_group_of_its_own_is_known_when_what_does_the_work_is_killed() {
+    let tree = Tree::new(&[]);
+    let begun = tree.file("begun");
+    let script = format!("touch '{}'; sleep 1; exit 7", begun.display());
+    let night = night(&tree, &[], &["setsid", "sh", "-c", &script]).spawn().unwrap();
+    wait_until("the job has begun", || begun.exists());
+    let keeper = keeper(&night).as_raw_nonzero();
+    let children = std::fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children")).unwrap();
+    let worker = children.split_ascii_whitespace().next().unwrap().parse().unwrap();
+    kill_process(Pid::from_raw(worker).unwrap(), Signal::KILL).unwrap();
+    let ended = Ended::from(night.wait_with_output().unwrap());
+    assert_eq!(ended.code, Some(7), "{}", ended.stderr);
 }
 
 /// As every shell does, and env(1), and cron.

@@ -88,9 +88,9 @@ fn the_exit_code_is_the_jobs_own_and_a_night_cut_short_teaches_nothing() {
     let stage = Stage::new();
     stage.night(&["--as", "watch"], &stage.reads());
     let kept = std::fs::read(stage.recording()).unwrap();
-    for (script, code) in [("exit 7", 7), ("kill -KILL $$", 137)] {
+    for (script, how) in [("exit 7", (Some(7), None)), ("kill -KILL $$", (None, Some(9)))] {
         let short = stage.night(&["--as", "watch"], script);
-        assert_eq!(short.code, Some(code), "{}", short.stderr);
+        assert_eq!((short.code, short.signal), how, "{}", short.stderr);
         assert_eq!(std::fs::read(stage.recording()).unwrap(), kept, "{script}");
         let said = "nothing is learnt from it: the job usually ends with exit code ";
         assert!(short.stderr.contains(said) && !short.stderr.contains("is known now"), "{}", short.stderr);

@@ -13,6 +13,7 @@
 //! Nothing is opened, and nobody waits: [`Finder::place`] says what is known.
 
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -63,9 +64,13 @@ pub struct Names {
 #[derive(Debug)]
 pub struct Finder(Arc<Shared>);
 
+/// Another path to a file, good while the descriptor is open, by which its mount is not kept busy.
+pub type Beside = fn(&Path) -> Option<(Arc<OwnedFd>, PathBuf)>;
+
 #[derive(Debug)]
 struct Shared {
     files: Arc<[PlannedFile]>,
+    beside: Beside,
     /// The order in which they are looked for, if it is not that in which they are needed.
     order: OnceLock<Vec<u32>>,
     state: Mutex<State>,
@@ -92,7 +97,13 @@ impl Finder {
     /// Begins to look for the files.
     #[must_use]
     pub fn start(files: Arc<[PlannedFile]>) -> Finder {
-        let shared = Shared::new(files);
+        Finder::start_by(files, |_| None)
+    }
+
+    /// The same, by other paths where there are some.
+    #[must_use]
+    pub fn start_by(files: Arc<[PlannedFile]>, beside: Beside) -> Finder {
+        let shared = Shared::by(files, beside);
         let first = Arc::clone(&shared);
         // What kind of a disk it is may be a question to that disk, for which nobody waits.
         let ask = move || {
@@ -108,6 +119,7 @@ impl Finder {
         let _ = thread::Builder::new().name("finder".into()).spawn(ask);
         Finder(shared)
     }
+
     /// What is known of a file of the plan; those after it are looked for.
     #[must_use]
     pub fn place(&self, file: u32) -> Place {
@@ -160,7 +172,7 @@ impl Drop for Finder {
 }
 
 impl Shared {
-    fn new(files: Arc<[PlannedFile]>) -> Arc<Shared> {
+    fn by(files: Arc<[PlannedFile]>, beside: Beside) -> Arc<Shared> {
         let state = State {
             places: vec![Place::Sought; files.len()],
             next: 0,
@@ -169,7 +181,8 @@ impl Shared {
             has_ended: false,
         };
         let (changed, found, locator) = (Condvar::new(), Condvar::new(), Mutex::default());
-        Arc::new(Shared { files, order: OnceLock::new(), state: Mutex::new(state), changed, found, locator })
+        let (order, state) = (OnceLock::new(), Mutex::new(state));
+        Arc::new(Shared { files, beside, order, state, changed, found, locator })
     }
 
     /// Files are looked for in the order of their inodes. Before any is.
@@ -235,8 +248,11 @@ impl Shared {
 
     fn look(&self, at: usize) {
         let path = &self.files[at].path;
-        let size =
-            |path: &Path| fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|found| found.len());
+        let size = |path: &Path| {
+            let beside = (self.beside)(path);
+            let found = fs::metadata(beside.as_ref().map_or(path, |(_, beside)| beside));
+            found.ok().filter(fs::Metadata::is_file).map(|found| found.len())
+        };
         let place = match size(path) {
             Some(bytes) => Place::There(path.clone(), bytes),
             None => {
@@ -287,7 +303,7 @@ mod tests {
     }
 
     fn with_threads(files: Arc<[PlannedFile]>, threads: usize) -> Finder {
-        let shared = Shared::new(files);
+        let shared = Shared::by(files, |_| None);
         shared.start(threads);
         Finder(shared)
     }
@@ -316,7 +332,7 @@ mod tests {
         let many = (0..TOGETHER + 2).map(|at| format!("c/{at}"));
         let files = files(Path::new("/nonexistent"), names.into_iter().chain(many));
         let all = files.len();
-        let shared = Shared::new(files);
+        let shared = Shared::by(files, |_| None);
         let (mut some, mut at) = (Vec::new(), 0);
         while at < all {
             some.push(shared.neighbours(at, all));
@@ -333,7 +349,7 @@ mod tests {
         let inode = |at: usize| 7919 * at as u64 % count as u64;
         let file =
             |at| PlannedFile { path: dir.path().join(format!("gone {at}")), bytes: 1, inode: inode(at) };
-        let shared = Shared::new((0..count).map(file).collect());
+        let shared = Shared::by((0..count).map(file).collect(), |_| None);
         shared.sort();
         let order: Vec<usize> = (0..count).map(|place| shared.file_at(place)).collect();
         assert!(

@@ -29,7 +29,7 @@ mod store;
 pub mod tasks;
 mod verdict;
 
-pub use finder::{Finder, Names, Place, at_a_time, has_an_arm};
+pub use finder::{Beside, Finder, Names, Place, at_a_time, has_an_arm};
 pub use lists::{Chunk, Lists, PlannedFile};
 pub use locate::Locator;
 pub use night::{How, NIGHTS, Night, processors};

@@ -6,7 +6,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
-use rustix::process::{Resource, getrlimit, getuid};
+use rustix::process::getuid;
 
 use crate::groups::{Group, Whose, groups};
 
@@ -39,11 +39,11 @@ fn left(group: &Group) -> Option<u64> {
 
 /// What the user's limit leaves (`RLIMIT_NPROC`, getrlimit(2)). Root has none.
 fn of_user() -> Option<u64> {
-    let limit = getrlimit(Resource::Nproc).current.filter(|&limit| limit < MANY)?;
     let user = getuid();
     if user.is_root() {
         return None;
     }
+    let limit = soft_limit("Max processes").filter(|&limit| limit < MANY)?;
     let processes = fs::read_dir("/proc").ok()?.flatten().filter(|entry| {
         entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit)
             && entry.metadata().is_ok_and(|of| of.uid() == user.as_raw())
@@ -53,9 +53,27 @@ fn of_user() -> Option<u64> {
     Some(limit.saturating_sub(threads.sum::<usize>() as u64))
 }
 
+/// A limit of this process's, by its name in proc_pid_limits(5); `None` where there is none. The system call may be forbidden
+/// (`SystemCallFilter=`, systemd.exec(5)), and to rustix that is a defect.
+fn soft_limit(name: &str) -> Option<u64> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let rest = limits.lines().find_map(|line| line.strip_prefix(name))?;
+    rest.split_ascii_whitespace().next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
+    use rustix::process::{Resource, getrlimit};
+
     use super::*;
+
+    #[test]
+    fn limits_are_told_without_the_call() {
+        assert_eq!(soft_limit("Max processes"), getrlimit(Resource::Nproc).current);
+        assert_eq!(soft_limit("Max open files"), getrlimit(Resource::Nofile).current);
+        assert_eq!(soft_limit("Max cpu time"), getrlimit(Resource::Cpu).current);
+        assert_eq!(soft_limit("No such"), None);
+    }
 
     #[test]
     fn a_group_leaves_what_is_not_taken() {

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use foretell_policy::FileId;
 
+use crate::files::ManagedFile;
+use crate::own_mounts;
 use crate::steering::Steering;
 
 /// Files that are abandoned before the clock is looked at: tens of microseconds each, more for one of which much is
@@ -69,6 +71,30 @@ impl Steering {
         }
         self.stirred |= !self.let_go_of.is_empty();
         looked_at > 0 && self.let_go_of.is_empty()
+    }
+
+    /// Looks at the files of which the kernel has told that a name is gone: those that have none are closed.
+    pub(crate) fn leave_deleted(&mut self) {
+        for id in self.files.deletions.told() {
+            if self.files.refresh(id) {
+                self.has_changed(id);
+            }
+        }
+    }
+
+    /// Lets go of the files of disks that were unmounted; says whether there were any. In our own mounts they are open still.
+    pub(crate) fn leave_unmounted(&mut self) -> bool {
+        let gone = own_mounts::gone();
+        if gone.is_empty() {
+            return false;
+        }
+        let is_there = |file: &ManagedFile| {
+            file.descriptor.as_ref().is_some_and(|file| own_mounts::is_through(file, &gone))
+        };
+        let files: Vec<FileId> =
+            self.files.iter().filter(|(_, file)| is_there(file)).map(|(id, _)| id).collect();
+        files.iter().for_each(|id| self.retire(*id));
+        !files.is_empty()
     }
 
     /// Somebody has named a file: if it is an orphan it is one no more. What the programs outside of our

@@ -43,6 +43,17 @@ const UNSTEERED: usize = 16;
 /// The key of what is no regular file.
 const NO_FILE: FileKey = FileKey { dev: 0, ino: 0 };
 
+/// The limit of [`crate::files::FileTable::new`] that leaves half of the process's descriptors to the rest of it. The
+/// process's own limit is not raised: the program that it starts would inherit that.
+pub(crate) fn limit() -> usize {
+    // By way of /proc: the system call may be forbidden, and to rustix that is a defect.
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let soft =
+        limits.lines().find_map(|line| line.strip_prefix("Max open files")?.split_ascii_whitespace().next());
+    let soft: Option<usize> = soft.and_then(|soft| soft.parse().ok());
+    soft.map_or(1 << 15, |soft| soft / 2).min(1 << 15)
+}
+
 /// How thoroughly to look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Search {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::file_key::FileKey;
 use crate::identity::{self, Identity};
+use crate::own_mounts;
 use crate::reach::{self, Seen};
 
 impl FileKey {
@@ -147,7 +148,8 @@ fn link_target(link: &Path) -> Option<PathBuf> {
 
 /// The present path of an open file.
 pub(crate) fn path_of(file: impl AsFd) -> Option<PathBuf> {
-    link_target(Path::new(&format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())))
+    let path = link_target(Path::new(&format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())))?;
+    Some(own_mounts::as_others_see(file, path))
 }
 
 /// What keeps a file out of our control, if anything: `None` for regular files on a disk.

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use foretell_policy::{Block, DiskId, FileId, Layout, ManagerId, PoolPolicy};
 
 use crate::aside;
+use crate::deletions::{Deletions, Watched};
 use crate::descriptors::{self, Descriptors, Search, Unknown};
 use crate::disk::Disk;
 use crate::disks::Disks;
@@ -86,7 +87,8 @@ pub(crate) struct ManagedFile {
     extents: usize,
     account: u32,
     places: Layout,
-    descriptor: Option<Arc<File>>,
+    pub(crate) descriptor: Option<Arc<File>>,
+    watched: Option<Watched>,
     recently_used: bool,
 }
 
@@ -99,6 +101,7 @@ impl ManagedFile {
     /// Closes our descriptor, if there is one. Of a deleted file it may be the last.
     fn close(&mut self) -> bool {
         let Some(descriptor) = self.descriptor.take() else { return false };
+        self.watched = None;
         if descriptor.metadata().is_ok_and(|metadata| metadata.nlink() == 0) {
             aside::close(self.account, descriptor);
         }
@@ -153,6 +156,7 @@ pub(crate) struct FileTable {
     pub(crate) orphans: Orphans,
     pub(crate) mounts: Mounts,
     pub(crate) lent: Lent,
+    pub(crate) deletions: Deletions,
     next_serial: u32,
     /// The sizes of all files together.
     bytes: u64,
@@ -181,6 +185,7 @@ impl FileTable {
             orphans: Orphans::default(),
             mounts: Mounts::default(),
             lent: Lent::default(),
+            deletions: Deletions::start(),
             next_serial: 0,
             bytes: 0,
             extents: 0,
@@ -192,13 +197,6 @@ impl FileTable {
             audit_hand: 0,
             audit_at: None,
         }
-    }
-
-    /// The limit of [`FileTable::new`] that leaves half of the process's descriptors to the rest of it. The
-    /// process's own limit is not raised: the program that it starts would inherit that.
-    pub(crate) fn descriptor_limit() -> usize {
-        let soft = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        soft.map_or(1 << 15, |soft| usize::try_from(soft / 2).unwrap_or(1 << 15)).min(1 << 15)
     }
 
     pub(crate) fn find(&self, key: FileKey) -> Option<FileId> {
@@ -310,6 +308,7 @@ impl FileTable {
             account,
             places,
             descriptor: None,
+            watched: None,
             recently_used: true,
         });
         if !unlinked {
@@ -492,7 +491,9 @@ impl FileTable {
 
     fn keep_open(&mut self, file: FileId, descriptor: Arc<File>) {
         while self.open >= self.open_limit && self.close_one() {}
+        let watched = self.deletions.watch(&descriptor, file);
         if let Some(managed) = self.get_mut(file) {
+            managed.watched = watched;
             let had = managed.descriptor.replace(descriptor).is_some();
             self.open += usize::from(!had);
         }
@@ -697,7 +698,7 @@ mod tests {
     #[test]
     fn a_path_that_grows_is_not_kept_for_a_client_nor_a_long_one_of_an_orphan() {
         let (_directory, path) = directory();
-        let mut table = FileTable::new(4);
+        let mut table = FileTable::new(4, 0);
         for account in [0, 7] {
             let (before, after) = (path.join(account.to_string()), path.join(format!("to{account}")));
             std::fs::create_dir_all(before.join("d")).unwrap();

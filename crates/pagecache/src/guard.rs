@@ -252,13 +252,27 @@ fn keep_only_ptrace() {
     }
 }
 
+/// What is open, as far as that is told: else what may be, in the usual bounds.
+fn descriptors() -> impl Iterator<Item = libc::c_int> {
+    const USUAL: libc::c_int = 1 << 16;
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    let told =
+        std::fs::read_dir("/proc/self/fd").map(|entries| entries.flatten().filter_map(number).collect());
+    told.unwrap_or_else(|_| (0..USUAL).collect::<Vec<_>>()).into_iter()
+}
+
 /// What the child does: collects notes until the pipe closes, then restores what is noted.
 fn watch(pipe: libc::c_int, notes: &mut [OpenFile]) -> ! {
     // SAFETY: plain system calls. After `dup2`, descriptor 0 is the pipe and all others are closed, so that
     // the guard keeps no file, terminal or pipe of its parent's alive.
     unsafe {
         libc::dup2(pipe, 0);
-        libc::syscall(libc::SYS_close_range, 1_u32, u32::MAX, 0_u32);
+        if libc::syscall(libc::SYS_close_range, 1_u32, u32::MAX, 0_u32) != 0 {
+            // Before Linux 5.9, or forbidden. With its own end of the pipe open it would wait for ever.
+            for descriptor in descriptors().filter(|descriptor| *descriptor > 0) {
+                libc::close(descriptor);
+            }
+        }
         libc::setsid();
         libc::chdir(c"/".as_ptr());
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
@@ -310,6 +324,14 @@ fn watch(pipe: libc::c_int, notes: &mut [OpenFile]) -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_open_is_told() {
+        use std::os::fd::AsRawFd;
+        let open = std::fs::File::open("/").unwrap();
+        let told: Vec<_> = descriptors().collect();
+        assert!(told.contains(&open.as_raw_fd()) && told.len() < 1 << 16, "{told:?}");
+    }
 
     #[test]
     fn a_process_has_a_start_time_and_a_number_that_is_free_has_none() {

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use crate::file_at::look_at;
 use crate::file_key::FileKey;
 use crate::kernel::open_quietly;
+use crate::own_mounts;
 use crate::proc_text;
 use crate::reach::Broker;
 
@@ -68,6 +69,7 @@ impl Mounts {
     /// The same, done by this process. It may be another subvolume's.
     pub(crate) fn open_here(&mut self, key: FileKey, generation: u32) -> Option<File> {
         let mount = self.mount(key.dev)?;
+        let mount = own_mounts::root_beside(&mount).unwrap_or(mount);
         let handle = match u32::try_from(key.ino) {
             _ if key.dev >> 20 == 0 => {
                 let subvolume = subvolume_of(&mount)?;

@@ -26,9 +26,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, waitpid};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, wait, waitpid};
 
-use crate::guard;
+use crate::{guard, lastly};
 
 /// Other children of the job that have lost their parent are taken leave of this often.
 const REAP_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -125,9 +125,10 @@ impl Worker {
         let _ = fs::write("/proc/self/oom_score_adj", GOES_FIRST);
     }
 
-    /// The job has ended with this exit code.
-    pub fn ended(&self, code: u8) {
-        self.tell(ENDED, code.into());
+    /// The job has ended with this exit code, by a signal or not.
+    pub fn ended(&self, code: u8, signal: Option<i32>) {
+        let signal = signal.and_then(|signal| u8::try_from(signal).ok()).unwrap_or(0);
+        self.tell(ENDED, u32::from_le_bytes([code, signal, 0, 0]));
     }
 
     fn tell(&self, kind: u8, number: u32) {
@@ -255,7 +256,11 @@ impl Known {
                     }
                 }
                 CANNOT => self.cannot = true,
-                ENDED => self.code = u8::try_from(number).ok(),
+                ENDED => {
+                    let [code, signal, ..] = number.to_le_bytes();
+                    self.code = Some(code);
+                    lastly::ended_by(signal.into());
+                }
                 _ => {}
             }
         }
@@ -280,8 +285,8 @@ impl Known {
             }
             // Which ones there are is not told here. There is one at most: without /proc there is no guard.
             None => {
-                if let Ok(Some((job, status))) = waitpid(None, WaitOptions::empty()) {
-                    (self.job, self.code) = (Some(job), Some(exit_code(status)));
+                if let Ok(Some((job, status))) = wait(WaitOptions::empty()) {
+                    (self.job, self.code) = (Some(job), Some(end_of_job(status)));
                 }
             }
         }
@@ -293,7 +298,7 @@ impl Known {
             match waitpid(Some(job), WaitOptions::empty()) {
                 Err(rustix::io::Errno::INTR) => {}
                 Ok(Some((_, status))) => {
-                    self.code = Some(exit_code(status));
+                    self.code = Some(end_of_job(status));
                     return;
                 }
                 _ => return,
@@ -304,14 +309,14 @@ impl Known {
     /// Takes leave of all children that have ended.
     fn reap(&mut self, worker: Pid, told: &OwnedFd, follow: &mut impl Follow) {
         loop {
-            match waitpid(None, WaitOptions::NOHANG) {
+            match wait(WaitOptions::NOHANG) {
                 // It was our child before what it leaves to us, so it comes first.
                 Ok(Some((pid, status))) if pid == worker => {
                     self.worker = Some(status);
                     self.listen(told, follow);
                     self.find_job(follow);
                 }
-                Ok(Some((pid, status))) if Some(pid) == self.job => self.code = Some(exit_code(status)),
+                Ok(Some((pid, status))) if Some(pid) == self.job => self.code = Some(end_of_job(status)),
                 Ok(Some(_)) => {}
                 Ok(None) => return,
                 Err(_) => {
@@ -340,6 +345,12 @@ fn may_be_job(child: Pid) -> bool {
 fn exit_code(status: WaitStatus) -> u8 {
     let code = status.exit_status().or_else(|| status.terminating_signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code & 0xff).ok()).unwrap_or(1)
+}
+
+/// The same of the job, which we shall end as.
+fn end_of_job(status: WaitStatus) -> u8 {
+    lastly::ended_by(status.terminating_signal().unwrap_or(0));
+    exit_code(status)
 }
 
 #[cfg(test)]

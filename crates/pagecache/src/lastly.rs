@@ -41,6 +41,8 @@ const STARTING: i32 = -1;
 
 /// The program's process, or one of the above.
 static PROGRAM: AtomicI32 = AtomicI32::new(NONE);
+/// The signal that has ended the program, where this process is the one that is waited for; zero for none.
+static ENDED_BY: AtomicI32 = AtomicI32::new(0);
 /// The process that has made ready: its children do nothing of this.
 static WHOSE: AtomicI32 = AtomicI32::new(0);
 static READY: AtomicPtr<Ready> = AtomicPtr::new(std::ptr::null_mut());
@@ -211,6 +213,31 @@ fn wait_for(pid: i32) -> Option<libc::c_int> {
                 return None;
             }
         }
+    }
+}
+
+/// The program was ended by this signal.
+pub fn ended_by(signal: i32) {
+    ENDED_BY.store(signal, SeqCst);
+}
+
+/// Ends this process by the signal that has ended the program, if that is what an exit code stands for: a shell ends a loop on Ctrl-C only if what it ran
+/// was ended by that, and systemd takes an end by `SIGTERM` for one in good order. No core is dumped, which would be of us.
+/// Returns where there was no signal, or none can end this process: the first one of a PID namespace.
+pub fn end_likewise(code: u8) {
+    let signal = ENDED_BY.load(SeqCst);
+    if signal == 0 || i32::from(code) != 128 + signal {
+        return;
+    }
+    // SAFETY: plain system calls; the set may be all zeroes before it is made empty, and outlives the calls.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 0);
+        libc::signal(signal, libc::SIG_DFL);
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        libc::kill(libc::getpid(), signal);
     }
 }
 

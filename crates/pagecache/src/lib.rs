@@ -23,6 +23,7 @@ mod clients;
 mod closing;
 #[cfg(test)]
 mod conformance;
+mod deletions;
 mod descriptors;
 mod disclosing;
 mod disk;
@@ -63,6 +64,7 @@ pub mod observe;
 mod opening;
 mod options;
 mod orphans;
+mod own_mounts;
 mod own_pages;
 mod page_cache;
 mod parts;
@@ -114,6 +116,7 @@ pub use options::{
     HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionSpec, default_batch, default_files,
     default_ring_bytes,
 };
+pub use own_mounts::{beside, let_go_at_once};
 pub use own_pages::unmap_program;
 pub use parts::Rest;
 pub use plane::{Disclosed, Plane};

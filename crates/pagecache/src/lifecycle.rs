@@ -279,20 +279,25 @@ impl Steering {
         }
     }
 
+    /// A file has another size or name, or none any more.
+    pub(crate) fn has_changed(&mut self, id: FileId) {
+        // What is cached of it is told when the observer knows of it.
+        self.follow_copy(id);
+        let Some(managed) = self.files.get(id) else { return };
+        let named = managed.holders > 0 || !managed.listed.is_empty();
+        let forgotten = managed.unlinked || managed.is_orphan();
+        if forgotten && managed.folios.cached_pages() == 0 && !named {
+            self.retire(id);
+        } else {
+            let size = managed.size;
+            self.resized(id, size);
+        }
+    }
+
     /// Regular work, a few times a second: what became of files, and readahead that is no longer to be off.
     pub(crate) fn tend(&mut self, files: usize) {
         for id in self.files.sweep(files) {
-            // What is cached of it is told when the observer knows of it.
-            self.follow_copy(id);
-            let Some(managed) = self.files.get(id) else { continue };
-            let named = managed.holders > 0 || !managed.listed.is_empty();
-            let forgotten = managed.unlinked || managed.is_orphan();
-            if forgotten && managed.folios.cached_pages() == 0 && !named {
-                self.retire(id);
-            } else {
-                let size = managed.size;
-                self.resized(id, size);
-            }
+            self.has_changed(id);
         }
         if let Some((id, at)) = self.files.next_to_audit() {
             let next = self.audit(id, at);

@@ -25,6 +25,7 @@ use crate::losses::Losses;
 use crate::meter::cpu_time;
 use crate::observe::Observer;
 use crate::options::{HintChunk, Options, SessionId, SessionSpec};
+use crate::own_mounts;
 use crate::page_cache::PageCache;
 use crate::report::{FileReport, Report};
 use crate::schedule::{Schedule, WINDOW};
@@ -268,7 +269,7 @@ impl Plane {
 
     /// Abandons files that were let go of.
     pub(crate) fn abandon(&mut self, time: Duration) {
-        if self.steering.abandon_some(time) {
+        if self.steering.abandon_some(time) | self.steering.leave_unmounted() {
             self.apply_commands();
             self.release_memory();
         }
@@ -378,6 +379,7 @@ impl Plane {
             self.steering.act();
         }
         self.timing.lap("timers");
+        self.steering.leave_deleted();
         self.abandon(ABANDONING);
         self.timing.lap("abandoned files");
         self.steering.go_on_looking();
@@ -492,6 +494,11 @@ impl Plane {
             PollFd::from_borrowed_fd(self.steering.workers.bell(), PollFlags::IN),
         ];
         fds.extend(extra_fds.iter().map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
+        fds.extend(
+            self.steering.files.deletions.bell().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
+        );
+        let mounts_at = fds.len();
+        fds.extend(own_mounts::changes().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::PRI)));
         let timeout = rustix::event::Timespec {
             tv_sec: timeout.as_secs().cast_signed(),
             tv_nsec: timeout.subsec_nanos().into(),
@@ -502,7 +509,10 @@ impl Plane {
             Err(Errno::INTR) => return Ok(Vec::new()),
             Err(error) => return Err(StepError::Wait(error.into())),
         }
-        let ready = fds[2..].iter().enumerate().filter(|(_, fd)| !fd.revents().is_empty());
+        if fds.get(mounts_at).is_some_and(|fd| !fd.revents().is_empty()) {
+            own_mounts::have_changed();
+        }
+        let ready = fds[2..2 + extra_fds.len()].iter().enumerate().filter(|(_, fd)| !fd.revents().is_empty());
         Ok(ready.map(|(at, _)| at).collect())
     }
 

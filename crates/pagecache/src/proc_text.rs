@@ -125,6 +125,19 @@ pub fn mounts(mountinfo: &[u8]) -> impl Iterator<Item = (PathBuf, &[u8])> {
     })
 }
 
+/// Where the mount of this number is, if it is of a disk: of a device with a major number, or of btrfs.
+pub fn disk_mounted_as(mountinfo: &[u8], id: u64) -> Option<PathBuf> {
+    let id = id.to_string().into_bytes();
+    let line = mountinfo
+        .split(|&byte| byte == b'\n')
+        .find(|line| line.strip_prefix(id.as_slice()).is_some_and(|rest| rest.starts_with(b" ")))?;
+    let mut fields = line.split(|&byte| byte == b' ').skip(2);
+    let (device, point) = (fields.next()?, fields.nth(1)?);
+    let kind = fields.skip_while(|&field| field != b"-").nth(1);
+    let is_disk = !device.starts_with(b"0:") || kind == Some(b"btrfs");
+    is_disk.then(|| PathBuf::from(unescape(point)))
+}
+
 /// Whether the file system of a device is mounted in one place, and no overlay is there that could show its files under
 /// other names.
 #[must_use]
@@ -316,5 +329,17 @@ mod tests {
         assert_eq!((state(b"7 (a)"), state(b""), state(b"7 (a) ")), (None, None, None));
         let status = b"Name:\t\xff\xfe\nUid:\t7\t7\t7\t7\nGid:\t9\t9\t9\t9\nCapPrm:\t0\n";
         assert!(!Credentials::read(status).unwrap().are_foreign(7));
+    }
+
+    #[test]
+    fn disks_are_found_by_the_number_of_their_mount() {
+        let lines = b"29 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+            290 29 7:5 / /mnt/a\\040b rw shared:3 - ext4 /dev/loop5 rw\n\
+            31 29 0:40 / /b rw - btrfs /dev/sdb rw\n32 29 0:41 / /t rw - tmpfs none rw\n";
+        let of = |id| disk_mounted_as(lines, id);
+        assert_eq!(of(29), Some(PathBuf::from("/")));
+        assert_eq!(of(290), Some(PathBuf::from("/mnt/a b")));
+        assert_eq!(of(31), Some(PathBuf::from("/b")));
+        assert_eq!((of(32), of(2), of(33)), (None, None, None), "in memory, and none at all");
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use foretell_policy::{Block, Config, Engine, FileId, Input, Limits, ManagerId, Nanos, Prefetch, ProcessId};
 
 use crate::advice::ReadaheadOff;
+use crate::descriptors;
 use crate::disks::DISKS;
 use crate::eviction::{self, Waiting};
 use crate::fetching::Fetch;
@@ -156,7 +157,7 @@ impl Steering {
         Steering {
             engine,
             workers,
-            files: FileTable::new(FileTable::descriptor_limit(), options.movement_ns),
+            files: FileTable::new(descriptors::limit(), options.movement_ns),
             sessions: Sessions::default(),
             ledger: Ledger::new(!options.list_ended),
             readahead_off,

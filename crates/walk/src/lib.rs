@@ -48,7 +48,7 @@ mod ways;
 
 pub use descents::{DescentGuesses, Descents, Place};
 pub use habits::Extent;
-pub use listing::{Ahead, Contents, Disk, Entry, Kind, Tree};
+pub use listing::{Ahead, Beside, Contents, Disk, Entry, Kind, Tree};
 pub use means::{Found, Means};
 pub use neighbours::OnDisk;
 pub use streams::{Piece, StreamGuesses, Streams};

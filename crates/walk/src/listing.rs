@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::collections::{HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -82,14 +83,24 @@ pub enum Ahead {
 pub struct Disk {
     /// Numbers of mounts.
     mounts: HashSet<u64>,
+    beside: Beside,
 }
+
+/// Another path to a directory, good while the descriptor is open, by which its mount is not kept busy: on mounts of our own.
+pub type Beside = fn(&Path) -> Option<(Arc<OwnedFd>, PathBuf)>;
 
 impl Disk {
     /// With what is mounted now (proc_pid_mountinfo(5)).
     #[must_use]
     pub fn as_mounted() -> Disk {
         let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
-        Disk { mounts: mounts.split(|&byte| byte == b'\n').filter_map(mount_of_a_disk).collect() }
+        let mounts = mounts.split(|&byte| byte == b'\n').filter_map(mount_of_a_disk).collect();
+        Disk { mounts, beside: |_| None }
+    }
+
+    /// The same, with other paths where there are some.
+    pub(crate) fn by(self, beside: Beside) -> Disk {
+        Disk { beside, ..self }
     }
 
     /// Is this the number of such a mount?
@@ -102,10 +113,12 @@ impl Disk {
     pub(crate) fn has(&self, directory: &Path) -> bool {
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
         let wanted = StatxFlags::TYPE | StatxFlags::MNT_ID;
-        statx(CWD, directory, flags, wanted).is_ok_and(|found| {
+        let beside = (self.beside)(directory);
+        let path = beside.as_ref().map_or(directory, |(_, path)| path);
+        statx(CWD, path, flags, wanted).is_ok_and(|found| {
             let is_told = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID);
             let is_directory = FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory;
-            is_told && is_directory && self.is_mount(found.stx_mnt_id)
+            is_told && is_directory && (beside.is_some() || self.is_mount(found.stx_mnt_id))
         })
     }
 }
@@ -127,6 +140,8 @@ impl Tree for Disk {
         if !self.has(directory) {
             return None;
         }
+        let beside = (self.beside)(directory);
+        let directory = beside.as_ref().map_or(directory, |(_, path)| path);
         let mut entries = Vec::new();
         for (at, entry) in fs::read_dir(directory).ok()?.enumerate() {
             if at == ENTRIES {
@@ -151,7 +166,8 @@ impl Disk {
     pub(crate) fn contents(&mut self, directory: &Arc<Path>, with_inodes: bool) -> Option<Contents> {
         let entries = self.list(directory)?;
         if with_inodes {
-            look_up(directory, &entries);
+            let beside = (self.beside)(directory);
+            look_up(beside.as_ref().map_or(directory, |(_, path)| path), &entries);
         }
         let is = |kind| move |entry: &&Entry| entry.kind == kind;
         let directories =
@@ -468,7 +484,7 @@ mod tests {
         for other in ["/proc", "/no/such/directory", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")] {
             assert_eq!(disk.list(Path::new(other)), None, "{other}");
         }
-        assert!(!Disk { mounts: HashSet::new() }.has(here), "mounted since");
+        assert!(!Disk { mounts: HashSet::new(), beside: |_| None }.has(here), "mounted since");
     }
 
     #[test]
@@ -531,7 +547,7 @@ mod tests {
 
     #[test]
     fn a_listing_costs_a_token_and_few_are_kept() {
-        let mut listings = Listings::new(Disk { mounts: HashSet::new() });
+        let mut listings = Listings::new(Disk { mounts: HashSet::new(), beside: |_| None });
         let path = |n: u32| PathBuf::from(format!("/no/{n}"));
         assert_eq!((0..2 * TOKENS).filter(|&n| listings.get(&path(n)).is_some()).count(), TOKENS as usize);
         assert_eq!(listings.kept.len(), KEPT);

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crate::listing::Beside;
 use crate::neighbours::OnDisk;
 
 /// What was found of a file that was to be read.
@@ -31,6 +32,8 @@ pub struct Means {
     pub beginning: fn(&Path, u64) -> Option<OnDisk>,
     /// and what reads the beginnings of files, all at once, and waits for them.
     pub fetch_together: fn(&[(PathBuf, u64)]) -> Vec<Found>,
+    /// Other paths to directories, by which their mounts are not kept busy.
+    pub beside: Beside,
     /// Bytes of files that may be read ahead because they lie beside others on such a disk.
     pub along_bytes: u64,
     /// Bytes of files that may be read ahead of their use; as much again of names and inodes, and half as much within files.

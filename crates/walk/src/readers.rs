@@ -394,6 +394,7 @@ mod tests {
             has_arm: |_| true,
             beginning,
             fetch_together: |_| Vec::new(),
+            beside: |_| None,
             along_bytes: 0,
             budget_bytes: 0,
             whole_bytes: 0,

@@ -129,7 +129,7 @@ struct Follower {
 
 impl Follower {
     fn follow(self, told: &Receiver<Told>) {
-        let disk = Disk::as_mounted();
+        let disk = Disk::as_mounted().by(self.means.beside);
         let mut walks = Walks::new(Followed(disk.clone()), self.means.budget_bytes);
         let mut streams = Streams::new(self.means.budget_bytes / STREAMS_SHARE, self.means.whole_bytes);
         let mut descents = Descents::new(self.means.budget_bytes);

@@ -147,6 +147,7 @@ fn what_lies_beside_a_file_is_read_with_it() {
         has_arm: |_| true,
         beginning,
         fetch_together,
+        beside: |_| None,
         along_bytes: 1 << 20,
         budget_bytes: 16 << 20,
         whole_bytes: 0,

@@ -31,7 +31,7 @@ use crate::host::{Host, socket_path};
 use crate::input_log::InputLog;
 use crate::nearest::nearest;
 use crate::partner::Partner;
-use crate::program::{self, NotRun, Program};
+use crate::program::{self, NoRoom, NotRun, Program};
 use crate::rule::Rule;
 use crate::scan::Allowance;
 use crate::signals::ForProgram;
@@ -47,8 +47,8 @@ use crate::{hosts, matched, report};
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "foretell run [OPTIONS] -- PROGRAM [ARGS]...\n       foretell run [OPTIONS] --pid PID\n       foretell run [OPTIONS] --cgroup PATH",
-    after_help = "The exit code is the program's own, or 128 + N when signal N ended it. When the program did not run: 127 when\n\
-        there is no such program, 126 when it cannot be executed, 125 when foretell itself fails, 2 when what was\n\
+    after_help = "The exit code is the program's own; a signal that ended it ends foretell as well, which is 128 + N to a shell.\n\
+        When the program did not run: 127 when there is no such program, 126 when it cannot be executed, 125 when foretell itself fails, 2 when what was\n\
         asked for is wrong.\n\n\
         Examples:\n  \
         foretell run -- ./job                                              only watched: what it reads and waits for\n  \
@@ -478,8 +478,9 @@ fn begin(
 /// Begins to open a plane of this run's own.
 fn open(effective: &Effective) -> Result<Opening, Refused> {
     if let Some(why) = program::too_few_tasks() {
-        return Err(Refused::Unable(anyhow!(why).context("cannot take control")));
+        return Err(Refused::Unable(anyhow!(NoRoom(why)).context("cannot take control")));
     }
+    foretell_pagecache::let_go_at_once();
     Opening::begin(effective.plane_options()).map_err(not_opened)
 }
 

@@ -54,7 +54,7 @@ impl Wanted {
             Some(worker) => {
                 worker.begun(program.pid());
                 let line = Rc::clone(worker);
-                program.tell(move |code| line.ended(code));
+                program.tell(move |code, signal| line.ended(code, signal));
             }
             None => pass_signals_on(program, None),
         }

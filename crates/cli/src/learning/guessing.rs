@@ -38,6 +38,7 @@ impl Guessing {
             has_arm: has_an_arm,
             beginning,
             fetch_together,
+            beside: foretell_pagecache::beside,
             along_bytes: whole_bytes.min(MOST_ALONG_BYTES),
             budget_bytes,
             whole_bytes,

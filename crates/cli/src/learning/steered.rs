@@ -45,10 +45,11 @@ pub(super) fn steered(
     counts: impl Fn(u8) -> bool,
     mut patience: Patience,
 ) -> Result<Ran> {
+    foretell_pagecache::let_go_at_once();
     // A job is held for what the kernel takes to check our programs, 10 ms and more: all else is done meanwhile.
     let opening = Opening::begin(options(plan));
     wanted.about_to_begin();
-    let finder = Finder::start(Arc::clone(&plan.lists.files));
+    let finder = Finder::start_by(Arc::clone(&plan.lists.files), foretell_pagecache::beside);
     let mut program = match Program::start_held(&wanted.program, &wanted.arguments) {
         Ok(program) => program,
         // Somebody has ended it before it began.

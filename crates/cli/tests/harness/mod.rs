@@ -9,6 +9,7 @@ pub mod slow_disk;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -26,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Ended {
     /// Its exit code; `None` for a signal.
     pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
@@ -34,6 +37,7 @@ impl From<Output> for Ended {
     fn from(output: Output) -> Ended {
         Ended {
             code: output.status.code(),
+            signal: output.status.signal(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         }

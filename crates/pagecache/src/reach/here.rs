@@ -12,6 +12,7 @@ use super::link::{Link, Links, Seen};
 use crate::file_key::FileKey;
 use crate::kernel::open_quietly;
 use crate::network;
+use crate::own_mounts;
 
 impl Seen {
     pub(super) fn of(found: &Statx) -> Seen {
@@ -44,7 +45,8 @@ pub(super) fn look(path: &Path, wants_it: bool, confined: bool) -> io::Result<Se
     // Nothing is opened by that, whatever lies there.
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let direct = if !confined && is_spelt_out(path) {
-        openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).ok()
+        let here = || openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).ok();
+        own_mounts::look_beside(path).or_else(here)
     } else {
         None
     };

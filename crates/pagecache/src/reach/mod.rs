@@ -34,6 +34,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use crate::own_mounts;
+
 pub use client::Broker;
 pub(crate) use link::{Link, Links, Seen};
 
@@ -89,7 +91,7 @@ pub(crate) fn links(pid: u32, links: Links, most: usize) -> io::Result<Vec<Link>
 pub(crate) fn open_again(file: impl AsFd) -> io::Result<File> {
     match Broker::of_process() {
         Some(broker) => broker.open_again(file.as_fd()),
-        None => here::open_again(file),
+        None => own_mounts::open_again(file.as_fd()).map_or_else(|| here::open_again(file), Ok),
     }
 }
 

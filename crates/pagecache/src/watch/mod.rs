@@ -43,6 +43,7 @@ use loading::Loading;
 
 use crate::meter::cpu_time;
 use crate::observe::{Coming, ObserveError, Observer, ObserverConfig};
+use crate::own_mounts;
 use crate::report::Report;
 use crate::sessions::tree_without_us;
 
@@ -269,15 +270,23 @@ impl Watcher {
         };
         let all = own.iter().chain(descriptors);
         let mut fds: Vec<_> = all.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)).collect();
+        let mounts_at = fds.len();
+        fds.extend(own_mounts::changes().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::PRI)));
         let sleep = self.next_look.map_or(self.sleep, |next| next.min(self.sleep));
         let sleep = rustix::event::Timespec { tv_sec: 0, tv_nsec: sleep.subsec_nanos().into() };
         match poll(&mut fds, Some(&sleep)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(WatchError::Wait(error.into())),
         }
-        let ready = fds[own.len()..].iter().enumerate().filter(|(_, fd)| !fd.revents().is_empty());
+        let have_changed = fds.get(mounts_at).is_some_and(|fd| !fd.revents().is_empty());
+        let ready = fds[own.len()..mounts_at].iter().enumerate().filter(|(_, fd)| !fd.revents().is_empty());
         let ready = ready.map(|(at, _)| at).collect();
         drop(fds);
+        if have_changed {
+            own_mounts::have_changed();
+            // What is read ahead is open for a moment only.
+            own_mounts::gone();
+        }
         self.take_in()?;
         self.next_look = self.gather.look_where_they_are();
         self.gather.look_at_memory();

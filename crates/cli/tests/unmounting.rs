@@ -1,0 +1,92 @@
+//! What is steered is open, and yet a disk can be unmounted: by the job that has read it, as backups do.
+
+#![allow(clippy::unwrap_used)]
+
+mod harness;
+
+use std::path::Path;
+
+use harness::slow_disk::SlowDisk;
+use harness::{Tree, can_control, foretell};
+use rustix::fs::{Advice, fadvise};
+
+/// Files on a disk of their own, and a job that reads them all and unmounts it then.
+fn unmounts(test: &str, learnt: bool, way: impl Fn(&str) -> Vec<String>) {
+    let is_root = rustix::process::geteuid().is_root();
+    if !can_control(test) || !is_root {
+        println!("skipped: {test}: needs root and control");
+        return;
+    }
+    let tree = Tree::new(&[]);
+    let point = tree.file("disk");
+    std::fs::create_dir(&point).unwrap();
+    let _disk = SlowDisk::up(&point, &["--latency-ms", "0.2", "--channels", "8"]);
+    for number in 0..200 {
+        std::fs::write(point.join(format!("{number:03}.dat")), vec![1; 40_000]).unwrap();
+    }
+    rustix::fs::sync();
+    let reads = format!("cat '{}'/*.dat | wc -c", point.display());
+    let state = tree.file("state").display().to_string();
+    if learnt {
+        let words = ["learn", "--name", "job", "--state", &state, "--as", "watch", "--", "sh", "-c", &reads];
+        let watched = foretell(words);
+        assert_eq!(watched.code, Some(0), "{}", watched.stderr);
+        drop_cache(&point);
+    }
+    let script = format!("{reads}; cd /; umount '{}' || exit 32", point.display());
+    let words: Vec<String> =
+        way(&state).into_iter().chain(["--", "sh", "-c", &script].map(Into::into)).collect();
+    let ended = foretell(words);
+    assert_eq!((ended.code, ended.stdout.trim()), (Some(0), "8000000"), "{}", ended.stderr);
+    if learnt {
+        assert!(ended.stderr.contains(", steered: "), "{}", ended.stderr);
+    }
+}
+
+fn drop_cache(files: &Path) {
+    for entry in std::fs::read_dir(files).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            fadvise(std::fs::File::open(path).unwrap(), 0, None, Advice::DontNeed).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_job_that_is_steered_unmounts_what_it_has_read() {
+    unmounts("a_job_that_is_steered_unmounts_what_it_has_read", true, |state| {
+        ["learn", "--name", "job", "--state", state, "--as", "steer"].map(Into::into).to_vec()
+    });
+}
+
+#[test]
+fn a_program_under_a_rule_unmounts_what_it_has_read() {
+    unmounts("a_program_under_a_rule_unmounts_what_it_has_read", false, |state| {
+        let disk = state.replace("/state", "/disk");
+        let rule = format!("{disk}/**=mru");
+        ["run", "--no-service", "--budget", "4M", "--rule", &rule].map(Into::into).to_vec()
+    });
+}
+
+/// The mounts that we open them through are attached nowhere.
+#[test]
+fn files_are_called_what_others_call_them() {
+    let test = "files_are_called_what_others_call_them";
+    if !can_control(test) || !rustix::process::geteuid().is_root() {
+        println!("skipped: {test}: needs root and control");
+        return;
+    }
+    let tree = Tree::new(&[]);
+    let (point, stats) = (tree.file("disk"), tree.file("stats.json"));
+    std::fs::create_dir(&point).unwrap();
+    let _disk = SlowDisk::up(&point, &["--latency-ms", "0.2", "--channels", "8"]);
+    std::fs::write(point.join("a.dat"), vec![1; 40_000]).unwrap();
+    let (rule, file) = (format!("{}/**=mru", point.display()), point.join("a.dat").display().to_string());
+    // Meanwhile it is looked where its files are by now.
+    let script = format!("cat '{file}' > /dev/null; sleep 1; cat '{file}' > /dev/null");
+    let words = ["run", "-q", "--no-service", "--budget", "4M", "--rule", &rule, "--stats"];
+    let ended = foretell(words.into_iter().chain([stats.to_str().unwrap(), "--", "sh", "-c", &script]));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let told: serde_json::Value = serde_json::from_slice(&std::fs::read(stats).unwrap()).unwrap();
+    assert_eq!(told["files"][0]["path"], file, "{told}");
+}
