@@ -190,8 +190,9 @@ impl Scattered {
         }
         self.guesses.asked_pages += left;
         let end = first + pages;
-        let parts = (first..end).step_by(PART_PAGES as usize);
-        self.due.extend(parts.map(|at| (Arc::clone(&piece.path), at..end.min(at + PART_PAGES))));
+        let parts =
+            (first..end).step_by(PART_PAGES as usize).map(|at| at..end.min(at.saturating_add(PART_PAGES)));
+        self.due.extend(parts.map(|pages| (Arc::clone(&piece.path), pages)));
     }
 
     /// What should be read now.
@@ -313,6 +314,22 @@ mod tests {
         let mut program = Program::new(FILE_PAGES, MS, u64::from(FILE_PAGES - 1) * PAGE_BYTES);
         (0..20_000).for_each(|_| program.read(FILE_PAGES));
         assert_eq!(program.read_pages, 0);
+    }
+
+    #[test]
+    fn the_end_of_the_largest_file_is_read_as_well() {
+        let mut scattered = Scattered::new(u64::MAX);
+        let mut wanted = Vec::new();
+        for at in 0..100 {
+            let (path, page) = (Path::new("/file").into(), u32::MAX - 20 * (at + 1));
+            let (pages, waited_ns) = (page..page + 1, 10 * MS);
+            scattered.read(&Piece { process: 1, file: 1, path, pages, of: u32::MAX, waited_ns });
+            wanted.extend(scattered.wanted());
+            scattered.done(ON_THEIR_WAY, 0.0, 0.0);
+        }
+        let Some(Wanted::Part(_, bytes)) = wanted.pop() else { panic!("nothing is read") };
+        let end = u64::from(u32::MAX) * PAGE_BYTES;
+        assert_eq!(bytes, end - u64::from(PART_PAGES - 1) * PAGE_BYTES..end);
     }
 
     #[test]

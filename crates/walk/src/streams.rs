@@ -566,7 +566,7 @@ fn parts(stream: &Stream, goal: u32, of: u32) -> Vec<(u32, Range<u32>)> {
     let mut from = stream.place.end.saturating_add(stream.ahead);
     let mut parts = Vec::new();
     while from < to && (to - from >= PART_PAGES || to == of) {
-        let end = to.min(from + PART_PAGES);
+        let end = to.min(from.saturating_add(PART_PAGES));
         parts.push((end - from, from..end));
         from = end;
     }

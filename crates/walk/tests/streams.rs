@@ -65,6 +65,16 @@ impl Followed {
     }
 }
 
+/// Pages have numbers of 32 bits, which do for 16 TiB; a larger file counts as one of as many.
+#[test]
+fn the_end_of_the_largest_file_is_read_ahead_of() {
+    let mut followed = Followed::new();
+    for at in (u32::MAX - 4000..u32::MAX - 10).step_by(10) {
+        followed.read(1, at..at + 10, u32::MAX);
+    }
+    assert_eq!(followed.all_wanted.last().map(|pages| pages.end), Some(u32::MAX));
+}
+
 #[test]
 fn a_sequence_is_read_ahead_of_as_far_as_it_has_come() {
     let mut followed = Followed::new();
