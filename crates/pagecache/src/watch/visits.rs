@@ -13,7 +13,7 @@ use std::sync::Arc;
 const VISITS: usize = 4096;
 /// Files that were left and are kept until the next visit; of more the newest are lost.
 const LEFT: usize = 256;
-/// Files whose paths are kept, for the case that they are visited again: 1.5 MB.
+/// Files whose paths are kept: 1.5 MB. Of more, half of those go that were asked for longest ago, and are not told of any more.
 const PATHS: usize = 1 << 14;
 /// Threads that are followed; for one more, all are forgotten. As many processes.
 const THREADS: usize = 4096;
@@ -73,11 +73,34 @@ struct At {
     waited_ns: u64,
 }
 
+/// Paths of files, and their pages, by their numbers.
+#[derive(Debug, Default)]
+struct Paths {
+    /// Those that came or were asked for since the others were put away; no more than half of all.
+    young: HashMap<u32, (Arc<Path>, u32)>,
+    old: HashMap<u32, (Arc<Path>, u32)>,
+}
+
+impl Paths {
+    fn insert(&mut self, file: u32, known: (Arc<Path>, u32)) {
+        if self.young.len() >= PATHS / 2 {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(file, known);
+    }
+
+    fn get(&mut self, file: u32) -> Option<(Arc<Path>, u32)> {
+        if let Some(known) = self.old.remove(&file) {
+            self.insert(file, known);
+        }
+        self.young.get(&file).cloned()
+    }
+}
+
 /// Visits, from the runs of processes.
 #[derive(Debug, Default)]
 pub(crate) struct Visits {
-    /// By the number of a file: its path, and its pages.
-    paths: HashMap<u32, (Arc<Path>, u32)>,
+    paths: Paths,
     /// Where each thread is.
     threads: HashMap<u32, At>,
     /// Pages that were read of these.
@@ -92,9 +115,7 @@ pub(crate) struct Visits {
 impl Visits {
     /// A file of so many pages has this number.
     pub(super) fn named(&mut self, file: u32, path: &Path, pages: u32) {
-        if self.paths.len() < PATHS {
-            self.paths.insert(file, (path.into(), pages));
-        }
+        self.paths.insert(file, (path.into(), pages));
     }
 
     /// A thread of a process begins a run at this page, which it has fetched itself or not. (In a pid namespace of its own the
@@ -109,7 +130,7 @@ impl Visits {
         if page > 0 || self.threads.get(&tid).is_some_and(|at| at.file == file) {
             return;
         }
-        let Some((path, _)) = self.paths.get(&file) else { return };
+        let Some((path, _)) = self.paths.get(file) else { return };
         let path = path.to_path_buf();
         if self.threads.len() >= THREADS {
             self.threads.clear();
@@ -129,10 +150,10 @@ impl Visits {
     /// A thread is at this file no more.
     fn leave(&mut self, file: u32) {
         let read = self.read.remove(&file);
-        if let (Some(read), Some((path, of))) = (read, self.paths.get(&file))
+        if let (Some(read), Some((path, of))) = (read, self.paths.get(file))
             && self.left.len() < LEFT
         {
-            self.left.push(Left { path: Arc::clone(path), read: read.min(*of), of: *of });
+            self.left.push(Left { path, read: read.min(of), of });
         }
     }
 
@@ -153,8 +174,7 @@ impl Visits {
         if *since > WITHOUT_WAITING || self.pieces.len() >= PIECES {
             return;
         }
-        if let Some((path, of)) = self.paths.get(&file) {
-            let (path, of) = (Arc::clone(path), *of);
+        if let Some((path, of)) = self.paths.get(file) {
             self.pieces.push(Piece { process, file, path, pages, of, waited_ns });
         }
     }
@@ -244,5 +264,21 @@ mod tests {
         }
         assert_eq!(visits.take().len(), VISITS);
         assert!(visits.threads.len() <= THREADS && visits.read.len() <= THREADS);
+    }
+
+    #[test]
+    fn a_job_that_goes_through_many_files_is_told_of_to_the_end() {
+        let mut visits = Visits::default();
+        visits.named(0, Path::new("/index"), 8);
+        for file in 1..=3 * PATHS as u32 {
+            let path = PathBuf::from(format!("/{file}"));
+            visits.named(file, &path, 8);
+            visits.began((1, 1), file, (0, false), 0);
+            let told: Vec<PathBuf> = visits.take().into_iter().map(|visit| visit.path).collect();
+            assert_eq!(told, [path]);
+            visits.read_piece(2, 0, 0..1, 1);
+            assert_eq!(visits.take_pieces().len(), 1, "one that is read all the time is not forgotten");
+            assert!(visits.paths.young.len() + visits.paths.old.len() <= PATHS);
+        }
     }
 }
