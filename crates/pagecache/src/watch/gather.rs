@@ -55,6 +55,10 @@ const THREADS: usize = 4096;
 /// Files that could not be named and are not looked for again. One more makes all of them unknown.
 const NAMELESS: usize = 1 << 16;
 
+/// Files beyond those that a recording holds that are known at a time, where somebody guesses: for one more all of them are
+/// forgotten, and named anew when they are used again.
+const BEYOND: usize = 1 << 14;
+
 /// Pages of a file that is taken for a table of a locale if it is only mapped: a MiB.
 const SMALL_PAGES: u32 = 256;
 
@@ -474,9 +478,9 @@ impl Gather {
         if self.nameless.get(&key).is_some_and(|&of| of == generation) {
             return None;
         }
-        // Beyond the limit nothing is named any more: the writer would leave it out.
-        let room = (self.next_file as usize) < limits::FILES;
-        let named = if room { self.name(tgid, file) } else { None };
+        // What is beyond the limit the writer leaves out: it is named for whoever guesses.
+        let is_beyond = self.next_file as usize >= limits::FILES;
+        let named = if is_beyond && self.visits.is_none() { None } else { self.name(tgid, file) };
         let Some((record, executable)) = named else {
             if self.nameless.len() >= NAMELESS {
                 self.nameless.clear();
@@ -485,7 +489,10 @@ impl Gather {
             return None;
         };
         let number = FileNumber(self.next_file);
-        self.next_file += 1;
+        self.next_file = self.next_file.saturating_add(1);
+        if is_beyond && self.files.len() >= limits::FILES + BEYOND {
+            self.files.retain(|_, seen| (seen.number.0 as usize) < limits::FILES);
+        }
         let record_pages = u32::try_from(record.size.div_ceil(PAGE_BYTES)).ok();
         self.tally.add_file(record.path.clone());
         if let Some(visits) = &mut self.visits {
@@ -631,6 +638,22 @@ mod tests {
         assert_eq!(runs, [(0, 0, 34), (1, 5, 1), (0, 34, 1)]);
         assert_eq!(recording.files[0].path, a_path);
         assert_eq!(recording.files[0].size, 1 << 20);
+    }
+
+    #[test]
+    fn what_a_recording_has_no_room_for_is_told_to_whoever_guesses() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let (path, a, _a) = file(dir.path(), "a");
+        let mut gather = Gather::without_recording(std::process::id());
+        let seen = |number| Seen { number, generation: 0, executable: false, pages: None, read: false };
+        let known = (0..(limits::FILES + BEYOND) as u32).map(|number| (number, seen(FileNumber(number))));
+        gather.files = known.map(|(number, seen)| (FileKey { dev: 0, ino: number.into() }, seen)).collect();
+        gather.next_file = gather.files.len() as u32;
+        gather.tell_visits();
+        gather.take(&read(a, 0, 0));
+        let told: Vec<PathBuf> = gather.take_visits().into_iter().map(|visit| visit.path).collect();
+        assert_eq!(told, [path]);
+        assert_eq!(gather.files.len(), limits::FILES + 1, "those beyond were forgotten");
     }
 
     #[test]
