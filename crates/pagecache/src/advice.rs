@@ -44,6 +44,9 @@ pub(crate) struct ReadaheadOff {
     under_way: BTreeSet<(u32, FileKey)>,
     /// Managers on whose behalf something was wanted.
     managers: BTreeSet<ManagerId>,
+    /// Processes in which something was wanted, and on whose behalf. With as many as there are notes, the thread is told of every
+    /// process that ends.
+    processes: BTreeSet<(u32, ManagerId)>,
     unsteered: Vec<(PathBuf, &'static str)>,
 }
 
@@ -87,6 +90,7 @@ impl ReadaheadOff {
             covered: BTreeSet::new(),
             under_way: BTreeSet::new(),
             managers: BTreeSet::new(),
+            processes: BTreeSet::new(),
             unsteered: Vec::new(),
         })
     }
@@ -109,6 +113,9 @@ impl ReadaheadOff {
             self.covered.insert((pid, key));
         }
         self.managers.insert(manager);
+        if self.processes.len() < NOTES {
+            self.processes.insert((pid, manager));
+        }
         self.want(Wanted::TurnOff { open, told, again, manager });
     }
 
@@ -135,6 +142,7 @@ impl ReadaheadOff {
     pub(crate) fn restore(&mut self, manager: ManagerId) {
         if self.managers.remove(&manager) {
             self.want(Wanted::Restore(manager));
+            self.processes.retain(|(_, of)| *of != manager);
             // Those of other managers are gone through once more, which changes nothing.
             self.covered.clear();
         }
@@ -142,9 +150,10 @@ impl ReadaheadOff {
 
     /// The process has ended, and its open files with it.
     pub(crate) fn forget_process(&mut self, pid: u32) {
-        let before = self.covered.len();
-        self.covered.retain(|(process, _)| *process != pid);
-        if self.covered.len() < before || self.under_way.iter().any(|(process, _)| *process == pid) {
+        let before = self.processes.len();
+        self.processes.retain(|(process, _)| *process != pid);
+        if self.processes.len() < before || before >= NOTES {
+            self.covered.retain(|(process, _)| *process != pid);
             self.want(Wanted::ForgetProcess(pid));
         }
     }
@@ -333,5 +342,28 @@ mod tests {
         off.covered.insert((open(1).0, key(1)));
         off.restore(MANAGER);
         assert!(covers(&off, 1), "nothing was done for it: nothing is to be done anew");
+    }
+
+    /// What was turned off in a process stays so when that of another manager's is turned on again, and ends with the process.
+    #[test]
+    fn of_a_process_that_ends_nothing_is_kept_whoever_had_theirs_restored_before() {
+        let (wanted, is_wanted) = channel();
+        let mut off = off();
+        off.wanted = Some(wanted);
+        let ended = || -> Vec<u32> {
+            let ended = |wanted| if let Wanted::ForgetProcess(pid) = wanted { Some(pid) } else { None };
+            is_wanted.try_iter().filter_map(ended).collect()
+        };
+        let other = ManagerId(2);
+        off.turn_off((7, 0, key(1)), None, false, MANAGER);
+        off.turn_off((8, 0, key(1)), None, false, other);
+        off.under_way.clear();
+        off.restore(other);
+        [7, 8, 9].into_iter().for_each(|pid| off.forget_process(pid));
+        assert_eq!(ended(), [7]);
+        off.processes.extend((0..NOTES as u32).map(|pid| (pid, MANAGER)));
+        off.turn_off((u32::MAX, 0, key(1)), None, false, MANAGER);
+        off.forget_process(u32::MAX);
+        assert_eq!(ended(), [u32::MAX], "of too many the end of each is told");
     }
 }
