@@ -164,6 +164,11 @@ impl<'a> Guide<'a> {
         self.session
     }
 
+    /// What of the lists has been handed over.
+    pub(crate) fn handed(&self) -> impl Iterator<Item = &'a Chunk> {
+        self.lists.lists.iter().zip(&self.next).flat_map(|(chunks, next)| chunks.iter().take(*next))
+    }
+
     /// Files that could not be followed, so far.
     pub(crate) fn failed(&self) -> u64 {
         self.failed.iter().filter(|failed| **failed).count() as u64

@@ -3,14 +3,15 @@
 //! The plan's lists are handed to the plane (`guide.rs`), and a recording is made of the night as well: what the job did
 //! tonight is what is known tomorrow.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use foretell_learn::{Finder, How, Lists, Plan};
+use foretell_learn::{Chunk, Finder, How, Lists, Plan};
 use foretell_pagecache::watch::{Gather, Totals};
 use foretell_pagecache::{Casting, Opening, Options, Prefetch};
 use foretelld::{RunManager, Service};
@@ -95,13 +96,13 @@ pub(super) fn steered(
         }
         if are_told && patience.is_over(started.elapsed(), made) {
             warn("steering has ended: the job is slower than by itself, and goes on so");
-            (guide, ended_as) = (None, How::Steered);
-            continue;
+            ended_as = How::Steered;
+            break None;
         }
         if host.plane().known_share(guiding.session(), 0).is_some_and(|share| share < LEAST_KNOWN) {
             warn("steering has ended: the job reads other things tonight, and goes on by itself");
-            (guide, ended_as) = (None, How::Steered);
-            continue;
+            ended_as = How::Steered;
+            break None;
         }
         let step = catch_unwind(AssertUnwindSafe(|| {
             guiding.feed(host.plane_mut());
@@ -117,12 +118,15 @@ pub(super) fn steered(
             Err(_) => "a defect of foretell".to_owned(),
         };
         warn(&format!("steering has ended ({problem}); the job goes on by itself"));
-        guide = None;
+        break None;
     };
     let Some(status) = status else {
+        let in_pieces =
+            guide.as_ref().map(|guide| in_pieces(&plan.lists, guide.handed())).unwrap_or_default();
+        drop(guide);
         // What was changed is undone now, not when the job has ended; and other runs are told what was done for them.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(host.finish())));
-        leave_no_pieces(&plan.lists);
+        leave_none(in_pieces);
         let ended = watched::go_on(program, started)?;
         return Ok(Ran::unseen(ended_as, exit_code(ended.status), ended.elapsed));
     };
@@ -197,22 +201,30 @@ fn seen(
     }
 }
 
-/// Drops what is cached of files that are read from one end to the other. Of these steering keeps pieces, between which
+/// Files that are read from one end to the other, of what has been handed over. Of these steering keeps pieces, between which
 /// the kernel asks for each hole by itself: on a disk with an arm that took ten times as long as to read all of it anew.
-fn leave_no_pieces(lists: &Lists) {
-    let mut read = vec![(0_u64, 0_u64); lists.files.len()];
-    for chunk in lists.lists.iter().flatten() {
-        let (chunks, pages) = &mut read[chunk.file as usize];
+fn in_pieces<'a>(lists: &Lists, handed: impl Iterator<Item = &'a Chunk>) -> Vec<PathBuf> {
+    let mut read: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for chunk in handed {
+        let (chunks, pages) = read.entry(chunk.file).or_default();
         (*chunks, *pages) = (*chunks + 1, *pages + u64::from(chunk.pages));
     }
-    for (file, (chunks, pages)) in lists.files.iter().zip(read) {
-        if file.bytes >= PIECES_BYTES
-            && pages >= chunks * SEQUENTIAL_PAGES
-            && let Some(file) = foretell_pagecache::open_regular(&file.path)
-        {
+    let read = read.into_iter().filter(|(_, (chunks, pages))| *pages >= chunks * SEQUENTIAL_PAGES);
+    let files = read.filter_map(|(file, _)| lists.files.get(file as usize));
+    files.filter(|file| file.bytes >= PIECES_BYTES).map(|file| file.path.clone()).collect()
+}
+
+/// Drops what is cached of these: by a thread, as the job must not be waited for any later. One that cannot be had is no loss.
+fn leave_none(in_pieces: Vec<PathBuf>) {
+    if in_pieces.is_empty() {
+        return;
+    }
+    // Not waited for: it ends by itself, or with us.
+    let _ = std::thread::Builder::new().name("pieces".into()).spawn(move || {
+        for file in in_pieces.iter().filter_map(|path| foretell_pagecache::open_regular(path)) {
             let _ = fadvise(&file, 0, None, Advice::DontNeed);
         }
-    }
+    });
 }
 
 fn options(plan: &Plan) -> Options {
@@ -222,5 +234,34 @@ fn options(plan: &Plan) -> Options {
         movement_ns: plan.movement_ns,
         compare_with_optimum: plan.lists.references <= COMPARED_REFERENCES,
         ..Options::new(plan.budget_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use foretell_learn::PlannedFile;
+
+    use super::*;
+
+    #[test]
+    fn what_was_not_handed_over_is_in_no_pieces() {
+        let file = |name: &str, bytes| PlannedFile { path: name.into(), bytes };
+        let files = [
+            file("/read", PIECES_BYTES),
+            file("/small", PIECES_BYTES - 1),
+            file("/here and there", PIECES_BYTES),
+            file("/to come", PIECES_BYTES),
+        ];
+        let chunks = |file| (0..4).map(move |at| Chunk { file, first_page: at * 100, pages: 40 });
+        let mut chunks: Vec<Chunk> = (0..4).flat_map(chunks).collect();
+        chunks[8..12].iter_mut().for_each(|chunk| chunk.pages = 1);
+        let lists = Lists {
+            files: files.into(),
+            lists: vec![chunks],
+            roles: Vec::new(),
+            list_of: Vec::new(),
+            references: 0,
+        };
+        assert_eq!(in_pieces(&lists, lists.lists[0].iter().take(12)), [Path::new("/read")]);
     }
 }
