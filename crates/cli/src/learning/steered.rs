@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_was_not_handed_over_is_in_no_pieces() {
-        let file = |name: &str, bytes| PlannedFile { path: name.into(), bytes };
+        let file = |name: &str, bytes| PlannedFile { path: name.into(), bytes, inode: 0 };
         let files = [
             file("/read", PIECES_BYTES),
             file("/small", PIECES_BYTES - 1),
