@@ -192,13 +192,9 @@ impl Round {
             let fair = seen.begun == 0 || is_whole || self.victim == Victim::Group;
             return (!fair).then_some("the job did not run to its end");
         }
-        if ended_us {
-            // Then there was no job yet that it could have been meant for.
-            return (seen.begun > 0).then_some("the job was not told");
-        }
-        if said(128 + number) {
-            // Before it listens it is ended as any program.
-            let fair = if self.hears && seen.heard > 0 { is_whole } else { seen.ended == 0 };
+        if ended_us || said(128 + number) {
+            // Before it listens it is ended as any program, and we as it is; before it has begun we are.
+            let fair = if self.hears && seen.heard > 0 { is_whole && !ended_us } else { seen.ended == 0 };
             return (!fair).then_some("the job ran on");
         }
         // It came too late.
