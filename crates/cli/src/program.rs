@@ -167,7 +167,7 @@ impl Program {
     /// It has ended before.
     pub(crate) fn wait_until_held(&mut self) -> Result<()> {
         if let Hold::Coming(listener) = &self.hold {
-            let connection = self.wait_for_connection(&listener.try_clone()?)?;
+            let connection = self.wait_for_connection(&listener.try_clone()?, peer_pid)?;
             self.hold = Hold::Waiting(connection);
         }
         Ok(())
@@ -195,7 +195,12 @@ impl Program {
         })?)
     }
 
-    fn wait_for_connection(&mut self, listener: &UnixListener) -> Result<UnixStream> {
+    /// Waits until the child has come; `peer` says which process is at the other end.
+    fn wait_for_connection(
+        &mut self,
+        listener: &UnixListener,
+        peer: fn(&UnixStream) -> Option<u32>,
+    ) -> Result<UnixStream> {
         loop {
             let mut ready = [PollFd::new(listener, PollFlags::IN), PollFd::new(&self.pidfd, PollFlags::IN)];
             match poll(&mut ready, None) {
@@ -204,8 +209,16 @@ impl Program {
             }
             match listener.accept() {
                 // Anybody may connect to an abstract socket; only the child counts.
-                Ok((connection, _)) if peer_pid(&connection) == Some(self.pid()) => return Ok(connection),
-                Ok(_) => {}
+                Ok((connection, _)) => match peer(&connection) {
+                    Some(pid) if pid == self.pid() => return Ok(connection),
+                    Some(_) => {}
+                    // The call is forbidden. It may be the child, which begins when this is closed; and then it would run twice.
+                    None => {
+                        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+                        let _ = self.child.wait();
+                        bail!("cannot hold the program (who has come to be held is not told)");
+                    }
+                },
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 Err(e) => return Err(e.into()),
             }
@@ -533,6 +546,20 @@ mod tests {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "read told; exit 7"]).stdin(OwnedFd::from(theirs));
         spawn(command, Hold::Waiting(ours)).unwrap()
+    }
+
+    #[test]
+    fn a_program_of_which_it_is_not_told_that_it_is_held_is_ended_before_it_begins() {
+        let name = format!("foretell-test-{}-who", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let listener = UnixListener::bind_addr(&address).unwrap();
+        let mut command = Command::new("/bin/sleep");
+        command.arg("1000");
+        let mut program = spawn(command, Hold::Coming(listener.try_clone().unwrap())).unwrap();
+        let _comes = UnixStream::connect_addr(&address).unwrap();
+        let error = program.wait_for_connection(&listener, |_| None).unwrap_err();
+        assert!(error.to_string().contains("is not told"), "{error:#}");
+        assert_eq!(program.child.try_wait().unwrap().and_then(|status| status.signal()), Some(9));
     }
 
     fn ended(pid: u32) -> Option<i32> {
