@@ -448,6 +448,8 @@ impl Descents {
             if let Some(ahead) = self.ahead.get(&node.id) {
                 if let Some(listed) = &ahead.listed {
                     queue.way.descend(&mut coming, node.above[0], listed);
+                    // What lies further is not come to in so many steps.
+                    coming.truncate(STEPS);
                 }
                 route.passed.push(node);
             } else if self.left.contains(&node.id) {

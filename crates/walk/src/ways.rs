@@ -73,15 +73,18 @@ impl Way {
         if listed.is_empty() {
             return;
         }
-        let at = match self.traversal {
-            Traversal::Depth => 0,
-            Traversal::Breadth => coming.len(),
+        let listed = self.sorted(listed);
+        match self.traversal {
+            Traversal::Depth => listed.into_iter().rev().for_each(|node| coming.push_front(node)),
+            Traversal::Breadth => coming.extend(listed),
             // Behind those that are beside it, and what is in these.
-            Traversal::Siblings => coming.iter().take_while(|node| node.above.contains(&above)).count(),
-        };
-        let behind = coming.split_off(at);
-        coming.extend(self.sorted(listed));
-        coming.extend(behind);
+            Traversal::Siblings => {
+                let beside = coming.iter().take_while(|node| node.above.contains(&above)).count();
+                let behind = coming.split_off(beside);
+                coming.extend(listed);
+                coming.extend(behind);
+            }
+        }
     }
 }
 
