@@ -25,6 +25,9 @@ const BLOCKS: u64 = 4096;
 /// What the allocator may not give back.
 const LEFT_KIB: u64 = 4 << 10;
 
+/// The same as long as somebody stays: 12 to 14 MiB of 40 were measured.
+const STAYS_KIB: u64 = 18 << 10;
+
 /// Fills tables until it is killed.
 pub(super) fn play(socket: &Path, words: &[&Path]) {
     std::panic::set_hook(Box::new(|_| {}));
@@ -141,12 +144,12 @@ fn what_they_have_filled_is_given_back_although_somebody_stays() {
     let file = client.name_path(1, &path);
     client.push(Entry::DiscloseFile { file });
     client.statistics();
-    // Blocks of files that the attackers have left stay in the budget.
-    let left = LEFT_KIB + ((78 * BLOCKS) >> 10);
-    let Seen { before, most, after, sessions } = fill(&stage, &service, left);
+    // A table that grew has the length that what is in use at its end needs, and the heap gives back whole pages only: a third
+    // of it stays (docs/limits.md). All of it did when memory was given back after the last session alone.
+    let Seen { before, most, after, sessions } = fill(&stage, &service, STAYS_KIB);
     println!("{sessions} sessions; KiB: {before} before, {most} at most, {after} after");
-    assert!(most > before + left, "the attack has taken place: {most}");
-    assert!(after <= before + left, "{before} KiB before, {after} after");
+    assert!(most > before + 2 * STAYS_KIB, "the attack has taken place: {most}");
+    assert!(after <= before + STAYS_KIB, "{before} KiB before, {after} after");
     assert_eq!(client.statistics().entries_refused, 0);
     service.end();
 }
