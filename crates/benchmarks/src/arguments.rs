@@ -98,6 +98,8 @@ pub(crate) enum Name {
     Walks,
     /// First nights of jobs that go through a tree and read nothing of its files
     Names,
+    /// Trees of small files on the 8 ms disk, names and inodes cold: the first three nights
+    Trees,
     /// Kills at random moments of what runs a job: the job runs once and as without, and nothing is left
     Kills,
     /// Two controlled processes, one foolish, under LRU-SP and LRU-S

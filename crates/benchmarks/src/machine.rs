@@ -74,6 +74,11 @@ impl BlockDevice {
         }
     }
 
+    /// The special file that stands for it.
+    pub(crate) fn path(&self) -> PathBuf {
+        Path::new("/dev").join(self.directory.file_name().unwrap_or_default())
+    }
+
     /// Bytes read since the machine was started, by whomever.
     pub(crate) fn read_bytes(&self) -> Result<u64> {
         let path = self.directory.join("stat");

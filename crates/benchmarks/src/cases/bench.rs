@@ -1,10 +1,12 @@
 //! What all benchmarks are, and share.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use foretell_slowdisk::{Helper, Options, Slowdisk, Timing, up};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::suite::SuiteArguments;
 use crate::arguments::RunArguments;
@@ -132,6 +134,18 @@ impl Place {
             None => self.device.read_bytes()?,
         };
         Ok(bytes as f64 / BLOCK_BYTES as f64)
+    }
+
+    /// Has the kernel forget all names, inodes and pages of a slow device, and nothing else: it is mounted anew.
+    pub(super) fn forget(&self) -> Result<()> {
+        let path = self.device.path();
+        let what = || format!("cannot mount {} anew", path.display());
+        // The loop device is gone when nobody has it open.
+        let held = File::open(&path).with_context(what)?;
+        unmount(&self.directory, UnmountFlags::NOFOLLOW).with_context(what)?;
+        mount(&path, &self.directory, "ext4", MountFlags::NOATIME, None).with_context(what)?;
+        drop(held);
+        Ok(())
     }
 
     /// Runs a job with none of these files cached and this readahead, KiB; measures what the device had to read besides.

@@ -15,6 +15,7 @@ mod scan;
 mod slice;
 mod strategies;
 mod suite;
+mod trees;
 mod walks;
 mod watch;
 
@@ -44,6 +45,7 @@ pub(crate) fn prepare<'b>(name: Name, bench: &'b Bench) -> Result<Box<dyn Case +
         Name::Reads => Box::new(reads::Reads::prepare(bench)?),
         Name::Walks => Box::new(walks::Walks::prepare(bench)?),
         Name::Names => Box::new(names::Names::prepare(bench)?),
+        Name::Trees => Box::new(trees::Trees::prepare(bench)?),
         Name::Kills => Box::new(kills::Kills::prepare(bench)?),
         Name::Foolish => Box::new(foolish::Foolish::prepare(bench)?),
         Name::Strategies => Box::new(strategies::Strategies::alone(bench)?),
