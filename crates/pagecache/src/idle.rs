@@ -68,7 +68,8 @@ impl Plane {
     /// Gives memory back when there is no session any more.
     pub(crate) fn release_memory(&mut self) {
         if self.steering.sessions.len() == 0 {
-            self.release_tables();
+            self.steering.engine.release_memory();
+            self.release_queues();
             if let Some(broker) = Broker::of_process() {
                 broker.release_memory();
             }
@@ -87,14 +88,14 @@ impl Plane {
         if sessions == 0 {
             self.release_memory();
         } else {
-            self.release_tables();
+            // The policy's tables stay: lists bear the numbers of blocks that are gone until they are passed.
+            self.release_queues();
             kernel::return_free_memory();
         }
         self.timing.lap("memory given back");
     }
 
-    fn release_tables(&mut self) {
-        self.steering.engine.release_memory();
+    fn release_queues(&mut self) {
         self.outcomes.shrink_to_fit();
         self.steering.release_queues();
         self.steering.files.release_memory();

@@ -9,7 +9,6 @@
 use crate::ids::{Block, DiskId, FileId, ManagerId, ProcessId};
 use crate::layout::Layout;
 use crate::recency::NONE;
-use crate::vacant;
 
 /// Blocks a leaf of the table covers: 256 bytes for the smallest file, an eighth of a percent of a large one.
 const LEAF_BLOCKS: usize = 64;
@@ -19,9 +18,6 @@ const BRANCH_LEAVES: usize = 1024;
 
 /// Records by which their table grows at least.
 const MIN_RECORDS: usize = 256;
-
-/// Records that are moved at once to give back the memory of others: 8 MiB, some milliseconds.
-const MOST_MOVED: usize = 1 << 18;
 
 /// Number of a record; only valid inside the engine.
 pub(crate) type BlockId = u32;
@@ -385,16 +381,11 @@ impl Blocks {
         }
     }
 
-    /// Gives the memory of records back that are not in use ([`vacant::end_of`]), unless many are left to be moved.
+    /// Gives the memory of the records back if none is in use.
     pub(crate) fn release_memory(&mut self) {
-        let end = vacant::end_of(self.records.len(), &mut self.vacant);
-        let is_worth_it = end < self.records.len() / 2;
-        self.records.truncate(end);
-        if is_worth_it && end <= MOST_MOVED {
-            // What was used of the room for those that are expected is used still, unless it is had anew.
-            let left = std::mem::take(&mut self.records);
+        if self.vacant.len() == self.records.len() {
+            (self.records, self.vacant) = (Vec::new(), Vec::new());
             self.expect(self.expected);
-            self.records.extend(left);
         }
         if self.vacant_files.len() == self.files.len() {
             (self.files, self.vacant_files) = (Vec::new(), Vec::new());
@@ -502,25 +493,6 @@ mod tests {
             blocks.release_memory();
             assert!(blocks.records.is_empty(), "the memory is given back, and there is room again");
         }
-    }
-
-    #[test]
-    fn the_few_records_that_are_left_of_many_keep_no_memory_but_theirs() {
-        const MANY: u32 = 100_000;
-        let mut blocks = Blocks::new(1);
-        let file = blocks.add_file(Layout::Unknown);
-        for index in 0..MANY {
-            let _ = blocks.find_or_add(Block::new(file, index));
-        }
-        (0..MANY).filter(|id| ![7, 300].contains(id)).for_each(|id| blocks.forget_if_idle(id));
-        blocks.release_memory();
-        assert!(blocks.records.capacity() < 1000 && blocks.vacant.capacity() < 1000);
-        assert_eq!([7, 300].map(|index| blocks.find(Block::new(file, index))), [Some(7), Some(300)]);
-        // The first places are used first, and none twice.
-        let ids: Vec<BlockId> =
-            (1000..1400).filter_map(|i| blocks.find_or_add(Block::new(file, i))).collect();
-        let free = (0..402).filter(|id| ![7, 300].contains(id));
-        assert_eq!(ids, free.collect::<Vec<BlockId>>());
     }
 
     #[test]

@@ -48,7 +48,6 @@ mod prefetch;
 mod recency;
 mod replacement;
 mod shadow;
-mod vacant;
 
 pub use action::{Access, Action, Reason};
 pub use config::{Allocation, Beside, Config, Limits, Order, Residency, Revocation};

@@ -25,8 +25,8 @@ const BLOCKS: u64 = 4096;
 /// What the allocator may not give back.
 const LEFT_KIB: u64 = 4 << 10;
 
-/// The same as long as somebody stays: 12 to 14 MiB of 40 were measured.
-const STAYS_KIB: u64 = 18 << 10;
+/// The same as long as somebody stays: 12 to 17 MiB of 40 were measured.
+const STAYS_KIB: u64 = 22 << 10;
 
 /// Fills tables until it is killed.
 pub(super) fn play(socket: &Path, words: &[&Path]) {
@@ -144,11 +144,11 @@ fn what_they_have_filled_is_given_back_although_somebody_stays() {
     let file = client.name_path(1, &path);
     client.push(Entry::DiscloseFile { file });
     client.statistics();
-    // A table that grew has the length that what is in use at its end needs, and the heap gives back whole pages only: a third
-    // of it stays (docs/limits.md). All of it did when memory was given back after the last session alone.
+    // The tables of the policy stay, and the heap gives back whole pages only: a third to a half of it stays (docs/limits.md).
+    // All of it did when memory was given back after the last session alone.
     let Seen { before, most, after, sessions } = fill(&stage, &service, STAYS_KIB);
     println!("{sessions} sessions; KiB: {before} before, {most} at most, {after} after");
-    assert!(most > before + STAYS_KIB * 3 / 2, "the attack has taken place: {most}");
+    assert!(most > before + STAYS_KIB * 5 / 4, "the attack has taken place: {most}");
     assert!(after <= before + STAYS_KIB, "{before} KiB before, {after} after");
     assert_eq!(client.statistics().entries_refused, 0);
     service.end();

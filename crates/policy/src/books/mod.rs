@@ -223,6 +223,10 @@ impl Books {
     }
 
     pub(crate) fn release_memory(&mut self) {
+        // Lists that are still being taken out bear the numbers of blocks that are gone.
+        if self.knowledge.is_withdrawing() {
+            return;
+        }
         self.blocks.release_memory();
         self.knowledge.release_memory();
         self.frames.release_memory();

@@ -40,7 +40,6 @@ use crate::blocks::{BlockId, Blocks};
 use crate::config::Config;
 use crate::ids::{Block, FileId, ManagerId, ProcessId};
 use crate::recency::NONE;
-use crate::vacant;
 use withdrawn::Withdrawn;
 
 /// What is held of a list ahead of its reader, at least: this many caches. Optimal replacement has nothing to choose from
@@ -479,12 +478,10 @@ impl Knowledge {
         }
     }
 
-    /// Gives the memory of uses back that are not in use ([`vacant::end_of`]).
+    /// Gives the memory of the uses back if none is in use.
     pub(crate) fn release_memory(&mut self) {
-        let end = vacant::end_of(self.uses.len(), &mut self.vacant);
-        if end < self.uses.len() {
-            self.uses.truncate(end);
-            self.uses.shrink_to_fit();
+        if self.vacant.len() == self.uses.len() {
+            (self.uses, self.vacant) = (Vec::new(), Vec::new());
         }
         self.unlisted.shrink_to_fit();
         self.passed_by.shrink_to_fit();
