@@ -19,7 +19,7 @@
 //! second, and again every [`CONTROL`]th one. Where there is such a night to compare with, the times decide.
 //!
 //! Only nights that ended as the job usually ends count: one that failed after a second says nothing. Nor does the time of one on
-//! which most of what the job reads was cached ([`is_like`]). Where a steered night has read much more than all those by
+//! which most of what the job reads was cached. Where a steered night has read much more than all those by
 //! itself, the next one is watched, to have one to compare with.
 
 use crate::night::{How, Night};
@@ -234,7 +234,7 @@ fn pause(nights: &[&Night]) -> Option<Tonight> {
 }
 
 /// What the job takes by itself when it has to read so many bytes, in seconds: the middle one of its last nights alone or watched
-/// that are [like](is_like) that.
+/// on which at least half as much was read.
 pub fn by_itself<'a>(nights: impl DoubleEndedIterator<Item = &'a Night>, read_bytes: u64) -> Option<f64> {
     let is_one = |night: &&Night| night.how != How::Steered && is_like(night, read_bytes);
     middle(nights.rev().filter(is_one).take(COMPARED))
