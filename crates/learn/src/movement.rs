@@ -1,13 +1,7 @@
 //! Whether a recorded job waited for the arm of a disk, and how long a movement took.
-//!
-//! No device says so: many that have no arm are said to rotate. The waits of the job tell. On a disk with an arm most reads of
-//! small pieces wait for a movement, which takes milliseconds; the others are the next in order, and take none. A wait is longer where others
-//! were served before, so that of the long ones a short one counts.
 
 use foretell_recording::{Access, PAGE_BYTES, Recording, Way};
 
-/// Who waits for less waits for no arm: half a turn, and a short movement.
-const ARM_NS: u64 = 3_000_000;
 /// No arm takes longer: what is longer waits behind others.
 const MOST_NS: u64 = 20_000_000;
 /// Below that nobody has waited for a device.
@@ -16,10 +10,6 @@ const WAITED_NS: u64 = 100_000;
 const SMALL_BYTES: u64 = 128 << 10;
 /// Waits to tell anything.
 const ENOUGH: usize = 16;
-/// One in so many of those that waited must have waited for an arm.
-const SELDOM: usize = 8;
-/// Of these the shortest but one in so many counts.
-const SHORTER: usize = 4;
 
 /// What a movement took in a recorded run, nanoseconds; 0 where none was waited for.
 pub(crate) fn movement_ns(recording: &Recording) -> u64 {
@@ -28,12 +18,11 @@ pub(crate) fn movement_ns(recording: &Recording) -> u64 {
     };
     let small = recording.accesses.iter().filter(is_small).map(|access| access.waited_ns);
     let mut waits: Vec<u64> = small.filter(|waited_ns| *waited_ns >= WAITED_NS).collect();
-    waits.sort_unstable();
-    let long = &waits[waits.partition_point(|waited_ns| *waited_ns < ARM_NS)..];
-    if long.len() < ENOUGH || long.len() * SELDOM < waits.len() {
+    if waits.len() < ENOUGH {
         return 0;
     }
-    long[(long.len() - 1) / SHORTER].min(MOST_NS)
+    waits.sort_unstable();
+    foretell_walk::movement_ns(&waits).min(MOST_NS)
 }
 
 #[cfg(test)]
@@ -60,7 +49,6 @@ mod tests {
         assert_eq!(of([]), 0);
         assert_eq!(of([8_000_000; 15]), 0, "too few");
         assert_eq!(of([8_000_000; 16]), 8_000_000);
-        assert_eq!(of([1_000_000; 400]), 0, "a quick device");
         let mixed = |quick: usize| of([vec![9_000_000; 40], vec![500_000; quick], vec![0; 9000]].concat());
         assert_eq!([mixed(280), mixed(281)], [9_000_000, 0], "one in eight of those that waited");
         assert_eq!(of([vec![8_000_000; 10], vec![50_000_000; 30]].concat()), 8_000_000, "behind others");

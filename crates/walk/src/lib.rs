@@ -52,5 +52,6 @@ pub use listing::{Ahead, Beside, Contents, Disk, Entry, Kind, Tree};
 pub use means::{Found, Means};
 pub use neighbours::OnDisk;
 pub use streams::{Piece, StreamGuesses, Streams};
+pub use waits::movement_ns;
 pub use walker::{AllGuesses, Walker};
 pub use walks::{Guesses, Look, Visit, Walks, Wanted};

@@ -45,16 +45,6 @@ impl Waits {
         self.sorted().get(self.count().saturating_sub(1) / SHORTER).copied().unwrap_or(0)
     }
 
-    /// The same of those that are not shorter than this, if they are one in [`SELDOM`] at least; otherwise 0.
-    pub(crate) fn least_of_long_ns(&self, long_ns: u64) -> u64 {
-        let sorted = self.sorted();
-        let long = &sorted[sorted.partition_point(|&wait_ns| wait_ns < long_ns)..];
-        if long.len() * SELDOM < sorted.len().max(SELDOM) {
-            return 0;
-        }
-        long[(long.len() - 1) / SHORTER]
-    }
-
     /// How many are kept.
     pub(crate) fn count(&self) -> usize {
         self.0.len()
@@ -66,6 +56,19 @@ const ENOUGH_ALONE: usize = 3;
 
 /// Who waits for less waits for no arm, nanoseconds: 3 ms are half a turn of a disk, and a short movement.
 const ARM_NS: u64 = 3_000_000;
+
+/// What the arm of a disk takes for a movement, from the waits of who reads small pieces, the shortest first; nanoseconds. No device
+/// says whether it has one: many that have none are said to rotate. With an arm most pieces wait for a movement, which takes
+/// milliseconds; the others are the next in order, and take none. A wait is longer where others were served before, so that of the
+/// long ones a short one counts. 0 if no more than one in eight is long.
+#[must_use]
+pub fn movement_ns(waits_ns: &[u64]) -> u64 {
+    let long = &waits_ns[waits_ns.partition_point(|&wait_ns| wait_ns < ARM_NS)..];
+    if long.len() * SELDOM < waits_ns.len().max(SELDOM) {
+        return 0;
+    }
+    long[(long.len() - 1) / SHORTER]
+}
 
 /// What a program waits for a file by itself, from what it waited for those that nobody had read ahead.
 #[derive(Debug, Default)]
@@ -91,7 +94,7 @@ impl ByItself {
         let alone_ns = if is_known { self.alone.least_ns() } else { u64::MAX };
         self.typical_ns = self.all.least_ns().min(alone_ns);
         self.mean_ns = self.all.mean_ns();
-        self.movement_ns = self.all.least_of_long_ns(ARM_NS);
+        self.movement_ns = movement_ns(&self.all.sorted());
     }
 
     /// What it waits for an arm to move, nanoseconds: who goes through small files half in the order in which they lie waits for less as
@@ -131,7 +134,12 @@ mod tests {
 
     #[test]
     fn who_waits_for_an_arm_now_and_then_has_one() {
-        let long = |waits: &[u64]| of(waits.iter().copied()).least_of_long_ns(10);
+        const MS: u64 = 1_000_000;
+        let long = |waits_ms: &[u64]| {
+            let mut waits: Vec<u64> = waits_ms.iter().map(|ms| ms * MS).collect();
+            waits.sort_unstable();
+            movement_ns(&waits) / MS
+        };
         assert_eq!([&[][..], &[1; 9], &[12], &[1, 1, 1, 1, 1, 1, 14]].map(long), [0, 0, 12, 14]);
         assert_eq!([&[1, 1, 1, 1, 1, 1, 1, 1, 14][..], &[1, 1, 11, 17, 10, 30]].map(long), [0, 10]);
     }
