@@ -26,6 +26,17 @@ const LEAST_AHEAD: u64 = 1 << 16;
 /// And no more than half of what a list of the policy may hold.
 const MOST_AHEAD: u64 = 1 << 21;
 
+/// How far the lists are told.
+#[derive(Debug, Clone, Copy)]
+enum Telling {
+    /// Not at all; it may take so long.
+    For(Duration),
+    /// Said to go on, until then at most.
+    Until(Instant),
+    /// All of them, as far as they are handed over before the job comes to them.
+    Over,
+}
+
 /// Hands lists to a manager of a session.
 #[derive(Debug)]
 pub(crate) struct Guide<'a> {
@@ -41,8 +52,8 @@ pub(crate) struct Guide<'a> {
     failed: Vec<bool>,
     /// A list waits for a file that is being looked for.
     is_waiting: bool,
-    /// Until when the lists are said to go on, at most; `None` when they are told.
-    opened_until: Option<Instant>,
+    /// How far the lists are told.
+    telling: Telling,
 }
 
 impl<'a> Guide<'a> {
@@ -69,19 +80,20 @@ impl<'a> Guide<'a> {
             window,
             failed,
             is_waiting: false,
-            opened_until: Instant::now().checked_add(long),
+            telling: Telling::For(long),
         }
     }
 
     /// Hands over what the lists have room for, for no longer than [`FEED_TIME`].
     pub(crate) fn feed(&mut self, plane: &mut Plane) {
         let now = Instant::now();
-        if self.opened_until.is_some() {
+        if let Telling::For(long) = self.telling {
+            self.telling = Telling::Until(now + long);
             plane.open_lists(self.session, self.manager, true);
         }
         let is_told = self.hand_over(plane, now + FEED_TIME);
-        if self.opened_until.is_some_and(|until| is_told || now >= until) {
-            self.opened_until = None;
+        if matches!(self.telling, Telling::Until(until) if is_told || now >= until) {
+            self.telling = Telling::Over;
             plane.open_lists(self.session, self.manager, false);
         }
     }
@@ -154,9 +166,9 @@ impl<'a> Guide<'a> {
         (hints, chunks.len())
     }
 
-    /// Are the lists told, as far as they are handed over before the job comes to them?
+    /// Are the lists told?
     pub(crate) fn is_told(&self) -> bool {
-        self.opened_until.is_none()
+        matches!(self.telling, Telling::Over)
     }
 
     /// Whose lists they are.

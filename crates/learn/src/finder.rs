@@ -192,7 +192,9 @@ impl Shared {
             some.sort_by_key(|&at| self.files[at as usize].inode);
         }
         let _ = self.order.set(order);
-        self.state().end = SORTED.min(self.files.len());
+        // Somebody may have asked for more already.
+        let mut state = self.state();
+        state.end = state.end.next_multiple_of(SORTED).min(self.files.len());
     }
 
     /// The file at a place of the order.

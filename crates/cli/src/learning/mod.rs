@@ -197,8 +197,8 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
             let recorded = |night: &&Night| night.how != How::Alone && counts(night.exit_code);
             let plain = before.iter().rev().find(recorded).is_some_and(|night| night.how == How::Watched);
             let pace = plan.pace.clone().filter(|_| plain);
-            let patience =
-                Patience::new(by_itself(before.iter(), plan.distinct_bytes), plan.lists.references, pace);
+            let by_itself_s = by_itself(before.iter(), plan.distinct_bytes);
+            let patience = Patience::new(by_itself_s, plan.lists.references, pace, plan.movement_ns > 0);
             steered::steered(wanted, &plan, &recording, counts, patience)?
         }
         (How::Watched, _, Some(recording)) => watched::watched(wanted, &recording, counts)?,

@@ -30,6 +30,8 @@ const LEAST_AT_MOST: Duration = Duration::from_secs(3);
 /// directories takes 1,000 movements, and what is fetched in between moves the arm away each time. `hashdeep -r` of them took 32.5 s
 /// by itself, 22.7 where it was waited for a second, 21.1 for a quarter, and 16.8 for half of its time, of which 12 s were needed.
 const LISTS_PART: u32 = 2;
+/// And no longer than this, however long the job: 30,000 movements.
+const LISTS_AT_MOST: Duration = Duration::from_mins(5);
 /// It is asked no more often.
 const BETWEEN: Duration = Duration::from_millis(500);
 
@@ -51,13 +53,19 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// For a job that takes so many seconds by itself and makes so many references.
-    pub(super) fn new(by_itself_s: Option<f64>, references: u64, pace: Option<Pace>) -> Patience {
+    /// For a job that takes so many seconds by itself and makes so many references, from a disk with an arm or not.
+    pub(super) fn new(
+        by_itself_s: Option<f64>,
+        references: u64,
+        pace: Option<Pace>,
+        has_arm: bool,
+    ) -> Patience {
         let seconds = |share: f64| by_itself_s.and_then(|s| Duration::try_from_secs_f64(s * share).ok());
         let least = (LEAST + seconds(LEAST_SHARE).unwrap_or_default()).min(LEAST_AT_MOST);
         let all = seconds(SHARE).and_then(|all| all.checked_add(least));
         let next = if pace.is_some() { least + BETWEEN } else { all.unwrap_or(Duration::MAX) };
-        let for_lists = (seconds(1.0).unwrap_or_default() / LISTS_PART).max(OPEN);
+        let for_lists = seconds(1.0).filter(|_| has_arm).unwrap_or_default() / LISTS_PART;
+        let for_lists = for_lists.clamp(OPEN, LISTS_AT_MOST);
         Patience { all, least, references, for_lists, pace, from: (Duration::ZERO, 0), next }
     }
 
@@ -68,7 +76,7 @@ impl Patience {
 
     /// The lists are told only after `elapsed`, when so many references have been made.
     pub(super) fn lists_are_told(&mut self, elapsed: Duration, made: u64) {
-        if elapsed > OPEN {
+        if self.for_lists > OPEN && elapsed > OPEN {
             (self.from, self.pace) = ((elapsed, made), None);
             self.next = elapsed + self.least + BETWEEN;
         }
@@ -124,7 +132,7 @@ mod tests {
 
     #[test]
     fn steering_ends_when_the_job_has_not_come_as_far_as_by_itself() {
-        let mut patience = Patience::new(Some(10.0), 1000, None);
+        let mut patience = Patience::new(Some(10.0), 1000, None, false);
         assert!(!patience.is_over(11 * SECOND, || unreachable!("too early to ask")));
         let mut slow = patience.clone();
         assert!(slow.is_over(13 * SECOND, || 999));
@@ -138,7 +146,7 @@ mod tests {
     #[test]
     fn a_job_that_falls_behind_its_own_pace_is_told_early() {
         let recording = night(0..100);
-        let mut patience = Patience::new(Some(100.0), 1000, Pace::of(&recording, |_| true));
+        let mut patience = Patience::new(Some(100.0), 1000, Pace::of(&recording, |_| true), false);
         assert!(!patience.is_over(SECOND, || unreachable!("too early to ask")));
         // By itself it has made 200 of its references after 20 s. It may take a tenth more, and three seconds.
         let mut slow = patience.clone();
@@ -153,7 +161,7 @@ mod tests {
     fn who_begins_slower_and_will_be_over_in_time_stays_steered() {
         // By itself it makes two of three references in its first ten seconds of a hundred.
         let recording = night((0..200).map(|at| at / 20).chain(0..100));
-        let mut patience = Patience::new(Some(100.0), 1000, Pace::of(&recording, |_| true));
+        let mut patience = Patience::new(Some(100.0), 1000, Pace::of(&recording, |_| true), false);
         let mut slow = patience.clone();
         assert!(!patience.is_over(15 * SECOND, || 300), "in 50 seconds at this rate");
         assert!(slow.is_over(15 * SECOND, || 100), "in 150");
@@ -163,7 +171,7 @@ mod tests {
     fn who_looks_at_names_before_it_reads_is_waited_for() {
         // By itself it has read a fortieth after half a second of twenty; tonight it is still at the names.
         let recording = night(0..100);
-        let mut patience = Patience::new(Some(20.0), 1000, Pace::of(&recording, |_| true));
+        let mut patience = Patience::new(Some(20.0), 1000, Pace::of(&recording, |_| true), false);
         assert!(!patience.is_over(2 * SECOND, || unreachable!("too early to ask")));
         assert!(!patience.is_over(2 * SECOND + BETWEEN, || 20));
         assert!(patience.is_over(4 * SECOND, || 20));
@@ -172,7 +180,7 @@ mod tests {
     #[test]
     fn what_came_before_the_lists_were_told_does_not_count() {
         // It has made 100 of 1,000 references in 25 s, and has 88 s for the others.
-        let mut patience = Patience::new(Some(100.0), 1000, Pace::of(&night(0..100), |_| true));
+        let mut patience = Patience::new(Some(100.0), 1000, Pace::of(&night(0..100), |_| true), true);
         assert_eq!(patience.for_lists(), 50 * SECOND);
         patience.lists_are_told(25 * SECOND, 100);
         assert!(!patience.is_over(28 * SECOND, || unreachable!("a moment ago")));
@@ -180,13 +188,20 @@ mod tests {
         assert!(!patience.is_over(35 * SECOND, || 210));
         assert!(slow.is_over(35 * SECOND, || 190));
         // Lists that are told at once change nothing.
-        let mut soon = Patience::new(Some(100.0), 1000, None);
-        soon.lists_are_told(OPEN, 10);
-        assert_eq!(soon, Patience::new(Some(100.0), 1000, None));
+        let unchanged = |has_arm, told: Duration| {
+            let mut patience = Patience::new(Some(100.0), 1000, None, has_arm);
+            patience.lists_are_told(told, 10);
+            patience == Patience::new(Some(100.0), 1000, None, has_arm)
+        };
+        assert!(unchanged(true, OPEN));
+        // Nor do any where there is no arm, as nothing waits for them.
+        assert!(unchanged(false, 10 * SECOND) && !unchanged(true, 10 * SECOND));
+        assert_eq!(Patience::new(Some(100.0), 1000, None, false).for_lists(), OPEN);
+        assert_eq!(Patience::new(Some(1e6), 1000, None, true).for_lists(), LISTS_AT_MOST);
     }
 
     #[test]
     fn of_a_job_that_was_never_by_itself_nothing_is_said() {
-        assert!(!Patience::new(None, 1000, None).is_over(3600 * SECOND, || 0));
+        assert!(!Patience::new(None, 1000, None, false).is_over(3600 * SECOND, || 0));
     }
 }
