@@ -221,9 +221,9 @@ pub fn ended_by(signal: i32) {
     ENDED_BY.store(signal, SeqCst);
 }
 
-/// Ends this process by the signal that has ended the program, if that is what an exit code stands for: a shell ends a loop on Ctrl-C only if what it ran
-/// was ended by that, and systemd takes an end by `SIGTERM` for one in good order. No core is dumped, which would be of us.
-/// Returns where there was no signal, or none can end this process: the first one of a PID namespace.
+/// Ends this process by the signal that has ended the program, if that is what an exit code stands for: a shell ends a loop on
+/// Ctrl-C only if what it ran was ended by that, and systemd takes an end by `SIGTERM` for one in good order. No core is dumped,
+/// which would be of us. Returns where there was no signal, or none can end this process: the first one of a PID namespace.
 pub fn end_likewise(code: u8) {
     let signal = ENDED_BY.load(SeqCst);
     if signal == 0 || i32::from(code) != 128 + signal {
