@@ -6,7 +6,9 @@
 //!
 //! A role takes its turn by chance, before or behind another lane's, if that lane has a role of the same program, which runs
 //! already when the one before it ends and runs still when it begins, and which hangs no further from it in the tree of
-//! processes than the one before it does. (Two loops beside each other, each in a shell of its own, go on by themselves.) All lanes
+//! processes than the one before it does. (Two loops beside each other, each in a shell of its own, go on by themselves.) Nor may the
+//! one before it and that one be nearer related than each is to it: somebody started both of them, and somebody else has waited for
+//! that and goes on now (a shell that runs `xargs -P4` twice). All lanes
 //! between which turns are taken by chance are joined, if there are two such turns: one may be a program that is started beside
 //! others.
 //!
@@ -101,9 +103,11 @@ impl Turns<'_> {
         let began = beside.partition_point(|&of| self.spans[of].first_ns < self.spans[before].end_ns);
         let Some(&running) = began.checked_sub(1).and_then(|at| beside.get(at)) else { return false };
         let names = &self.recording.roles;
+        let parting = self.tree.common_ancestor(running, role);
         self.spans[running].end_ns.saturating_add(STARTING_NS) > self.spans[role].first_ns
             && names[running].name == names[role].name
-            && self.tree.common_ancestor(before, role) <= self.tree.common_ancestor(running, role)
+            && self.tree.common_ancestor(before, role) <= parting
+            && self.tree.common_ancestor(before, running) <= parting
     }
 }
 
@@ -202,6 +206,15 @@ mod tests {
         let job =
             [(None, "sh", 0, 0), cat(0, 10), cat(0, 15), cat(20, 30), cat(20, 35), cat(40, 50), cat(40, 55)];
         assert_eq!(roles(&recording(&job)).len(), 2);
+    }
+
+    #[test]
+    fn who_starts_several_anew_has_waited_for_all_of_them() {
+        let mut job = vec![(None, "sh", 0, 0), (Some(0), "xargs", 0, 0)];
+        job.extend([(Some(1), "cat", 0, 10), (Some(1), "cat", 0, 10), (Some(0), "xargs", 0, 0)]);
+        job.extend([(Some(4), "cat", 10, 20), (Some(4), "cat", 10, 20), (Some(0), "xargs", 0, 0)]);
+        job.extend([(Some(7), "cat", 20, 30), (Some(7), "cat", 20, 30)]);
+        assert_eq!(roles(&recording(&job)), [vec![2, 5, 8], vec![3, 6, 9]]);
     }
 
     #[test]
