@@ -30,6 +30,9 @@ const FOLIOS_A_TIME: usize = 1024;
 const ROUNDING_SHARE: u64 = 64;
 /// As many blocks are read in the time of a movement at most, as a power of two: 4 MiB at 8 KiB.
 const MOST_REACH_LOG: u32 = 9;
+/// From this part of its time on a disk moves more than it reads, and until it moves for less than that.
+const MOVING: f64 = 1.0 / 3.0;
+const LEAST_MOVING: f64 = 1.0 / 8.0;
 /// After this time what held a folio back (a read that copies from it) is over, most likely.
 const RETRY_AFTER: Duration = Duration::from_millis(1);
 
@@ -321,25 +324,33 @@ impl Steering {
     pub(crate) fn tell_of_disk(&mut self, dev: u64) -> DiskId {
         let (disk, device) = self.files.disk(dev);
         let (has_arm, reach_bytes) = (device.has_arm(), device.reach_bytes());
-        self.suit_batch(disk, has_arm);
+        let moving_share = device.moving_share();
+        self.suit_batch(disk, has_arm.then_some(moving_share));
         self.tell_reach(disk, reach_bytes);
         disk
     }
 
-    /// Lets more prefetches be under way to a disk that turns out to have an arm, and fewer again if it has none. What
-    /// was asked for by number stays.
-    fn suit_batch(&mut self, disk: DiskId, has_arm: bool) {
+    /// Lets more prefetches be under way to a disk that turns out to have an arm, most of all while it moves for the greater part
+    /// of its time, and fewer again if it has none. What was asked for by number stays.
+    fn suit_batch(&mut self, disk: DiskId, moving_share: Option<f64>) {
         let Options { budget_bytes, block_bytes, batch, .. } = self.options;
-        let had_arm = self.arms.contains(&disk);
-        if has_arm == had_arm || batch != default_batch(budget_bytes, block_bytes) {
+        if batch != default_batch(budget_bytes, block_bytes) {
             return;
         }
-        let batch = if has_arm {
-            self.arms.push(disk);
-            arm_batch(budget_bytes, block_bytes).max(batch)
-        } else {
-            self.arms.retain(|&with_arm| with_arm != disk);
-            batch
+        let moved = self.arms.get(&disk).copied();
+        let moves = moving_share.map(|share| share > if moved == Some(true) { LEAST_MOVING } else { MOVING });
+        if moves == moved {
+            return;
+        }
+        let batch = match moves {
+            Some(moves) => {
+                self.arms.insert(disk, moves);
+                arm_batch(budget_bytes, block_bytes, moves).max(batch)
+            }
+            None => {
+                self.arms.remove(&disk);
+                batch
+            }
         };
         self.answer(Input::DiskBatch { disk, batch });
     }

@@ -2,14 +2,18 @@
 //! threads that ask.
 
 mod line;
+mod passing;
 mod service;
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, PoisonError};
 
+use self::passing::Passing;
 use self::service::{MOST_ARM_BYTES, Service};
 
+pub(crate) use self::passing::{GAP_BYTES, Passed};
 pub(crate) use self::service::Ticket;
 
 /// A device, shared by those who ask it for something.
@@ -21,6 +25,7 @@ pub(crate) struct Disk {
     window_bytes: u64,
     /// What the device is busy with, in sysfs. `None` if it is several devices, or the network.
     inflight: Option<File>,
+    passing: Passing,
     service: Mutex<Service>,
 }
 
@@ -31,15 +36,24 @@ pub(crate) struct Room {
     pub(crate) bytes: u64,
     /// Does the order of places matter?
     pub(crate) has_arm: bool,
-    /// Bytes that are read no slower than the arm passes over them.
+    /// Bytes that are read no slower than the arm passes over them,
     pub(crate) gap_bytes: u64,
+    /// and of those between two files, which are read from the device itself.
+    pub(crate) passed_bytes: u64,
 }
 
 impl Disk {
     /// A device whose queue has `queue` places for us, and of which one `readahead(2)` reads at most `window_bytes`.
     pub(crate) fn new(queue: usize, window_bytes: u64) -> Disk {
         let window_bytes = window_bytes.clamp(crate::kernel::page_bytes(), MOST_ARM_BYTES);
-        Disk { queue: queue.max(1), window_bytes, inflight: None, service: Mutex::new(Service::new()) }
+        let (passing, service) = (Passing::none(), Mutex::new(Service::new()));
+        Disk { queue: queue.max(1), window_bytes, inflight: None, passing, service }
+    }
+
+    /// The same, of which gaps are read from this node.
+    #[cfg(test)]
+    pub(crate) fn with_node(self, path: &str) -> Disk {
+        Disk { passing: Passing::of_node(path.into(), 0), ..self }
     }
 
     /// The device with a number, as the system describes it. If it rotates, a movement of its arm is said to take so long; 0 if
@@ -50,6 +64,7 @@ impl Disk {
         let service = if rotates { Service::with_arm(movement_ns) } else { Service::new() };
         Disk {
             inflight: File::open(format!("{}/inflight", sysfs(dev))).ok(),
+            passing: Passing::of_device(&sysfs(dev), dev),
             service: Mutex::new(service),
             ..Disk::new(queue, window_bytes(dev))
         }
@@ -74,11 +89,18 @@ impl Disk {
         let parts = service.largest_bytes().div_ceil(self.window_bytes).max(1);
         let places = self.queue / usize::try_from(parts).unwrap_or(usize::MAX);
         let room = service.under_way() < service.requests().min(places.max(1));
+        let gap_bytes = service.gap_bytes();
         room.then(|| Room {
             bytes: service.next_bytes(),
             has_arm: service.has_arm(),
-            gap_bytes: service.gap_bytes(),
+            gap_bytes,
+            passed_bytes: if self.passing.is_possible() { gap_bytes.min(GAP_BYTES) } else { 0 },
         })
+    }
+
+    /// See [`Passing::begin`].
+    pub(crate) fn pass(&self, gap: &Range<u64>, under_way: &mut Passed) {
+        self.passing.begin(gap, under_way);
     }
 
     /// See [`Service::has_arm`].
@@ -89,6 +111,11 @@ impl Disk {
     /// See [`Service::reach_bytes`].
     pub(crate) fn reach_bytes(&self) -> u64 {
         self.service().reach_bytes()
+    }
+
+    /// See [`Service::moving_share`].
+    pub(crate) fn moving_share(&self) -> f64 {
+        self.service().moving_share()
     }
 
     /// See [`Service::begin`].

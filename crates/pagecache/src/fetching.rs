@@ -10,7 +10,8 @@
 //! no quicker than it reads them. Their pages are dropped as soon as they are there, unless all files have room
 //! ([`Fetching::keep_gaps`]): who looks up other records tonight finds them. Until what became of the request
 //! has been taken in, [`Fetching::is_in_gap`] tells them from what was fetched. A gap of which something is cached is
-//! left out: who had it cached must not lose it.
+//! left out: who had it cached must not lose it. What lies between two files of a train is read past the page cache
+//! ([`Disk::pass`]).
 
 #![allow(unsafe_code)]
 
@@ -26,7 +27,7 @@ use std::time::Instant;
 use foretell_policy::{Block, FileId, ManagerId};
 
 use self::lanes::Lanes;
-use crate::disk::{Disk, Ticket};
+use crate::disk::{Disk, Passed, Ticket};
 use crate::page_cache::PageCache;
 
 mod lanes;
@@ -71,6 +72,9 @@ impl Run {
 /// Blocks of one file, read together.
 #[derive(Debug)]
 pub(crate) struct Request {
+    /// What lies on the device between the request before it in a train and this one, and is read along with them
+    /// ([`Disk::pass`]).
+    passed: Range<u64>,
     pub(crate) serial: u32,
     pub(crate) id: FileId,
     /// What is wanted, in the order of the file: one run at least. Between two there is a gap.
@@ -337,7 +341,9 @@ impl Fetching {
         while let Some(train) = self.next() {
             let asked: Vec<Asked> = train.requests.iter().map(|request| self.plan(request)).collect();
             let window_bytes = train.disk.window_bytes();
+            let mut passed = Passed::default();
             let started = train.requests.iter().zip(&asked).map(|(request, asked)| {
+                train.disk.pass(&request.passed, &mut passed);
                 asked.spans.iter().map(|span| start(&*self.cache, request, span, window_bytes)).collect()
             });
             let started: Vec<Vec<usize>> = started.collect();

@@ -125,12 +125,15 @@ pub fn default_batch(budget_bytes: u64, block_bytes: u32) -> u32 {
 /// Part of the budget that a batch to a disk with an arm may fill.
 const ARM_BATCHES: u64 = 4;
 
-/// The batch for a disk with an arm, in blocks: a quarter of the budget.
+/// The batch for a disk with an arm, in blocks: a quarter of the budget, or all of it where the disk `moves` more than it reads.
 ///
 /// The more is asked for at a time, the less the arm moves: of what is needed next the disk takes what lies on its way.
-/// That is worth more than the blocks that are replaced for it somewhat early.
-pub(crate) fn arm_batch(budget_bytes: u64, block_bytes: u32) -> u32 {
-    let blocks = budget_bytes / ARM_BATCHES / u64::from(block_bytes.max(1));
+/// That is worth more than the blocks that are replaced for it somewhat early, and most of all where what is read lies here and
+/// there: a sweep of the disk for all that is needed next takes little longer than one for a quarter of it
+/// (`crates/policy/tests/short_of_memory.rs`). Of what lies in sequence a quarter is enough, and less is read twice.
+pub(crate) fn arm_batch(budget_bytes: u64, block_bytes: u32, moves: bool) -> u32 {
+    let parts = if moves { 1 } else { ARM_BATCHES };
+    let blocks = budget_bytes / parts / u64::from(block_bytes.max(1));
     u32::try_from(blocks.clamp(*BATCHES.start(), *BATCHES.end())).unwrap_or(u32::MAX)
 }
 
@@ -250,8 +253,9 @@ mod tests {
         assert_eq!(default_batch(u64::MAX, 512), 4096);
         assert_eq!(default_batch(u64::MAX, 1 << 20), 16);
         assert_eq!(
-            (arm_batch(0, 8192), arm_batch(64 << 20, 8192), arm_batch(u64::MAX, 8192)),
-            (16, 2048, 4096)
+            [0, 16 << 20, 64 << 20, u64::MAX].map(|budget_bytes| arm_batch(budget_bytes, 8192, false)),
+            [16, 512, 2048, 4096]
         );
+        assert_eq!([0, 16 << 20, u64::MAX].map(|bytes| arm_batch(bytes, 8192, true)), [16, 2048, 4096]);
     }
 }

@@ -87,8 +87,8 @@ pub(crate) struct Steering {
     pub(crate) fetches: Vec<Fetch>,
     /// Prefetches that were given up, of which the policy is told by and by: each is still on its way for it.
     pub(crate) given_up: BTreeSet<Block>,
-    /// Disks with an arm, as the policy knows them.
-    pub(crate) arms: Vec<foretell_policy::DiskId>,
+    /// Disks with an arm, as the policy knows them, and whether they move more than they read.
+    pub(crate) arms: BTreeMap<foretell_policy::DiskId, bool>,
     /// Blocks that each reads while its arm moves, as the policy knows them.
     pub(crate) reaches: Vec<u32>,
     pub(crate) waiting: Waiting,
@@ -179,7 +179,7 @@ impl Steering {
             deferred: Vec::new(),
             fetches: Vec::new(),
             given_up: BTreeSet::new(),
-            arms: Vec::new(),
+            arms: BTreeMap::new(),
             reaches: Vec::new(),
             waiting: Waiting::new(eviction::limit_pages(cache_blocks, 1 << block_order)),
             ready: BTreeMap::new(),

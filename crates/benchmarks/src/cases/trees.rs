@@ -16,13 +16,40 @@ use crate::outcome::{Measured, Outcome, Reference, Verdict};
 use crate::program::{Job, Steering};
 use crate::reader::BLOCK_BYTES;
 
-/// Memory for the programs, foretell and the files, of which all fit.
+/// Memory for the programs, foretell and the files, of which all fit, and memory in which a third of them fits beside us.
 const LIMIT_MIB: u64 = 250;
+const LITTLE_MIB: u64 = 56;
 /// The jobs: what their tree is, and what is done in it.
-const JOBS: [Tree; 3] = [
-    Tree { name: "messages", directories: 1, files: 3000, job: "tar cf - . | cksum" },
-    Tree { name: "documents", directories: 600, files: 5, job: "find . -type f | xargs cat | cksum" },
-    Tree { name: "the first 40", directories: 1, files: 1000, job: "ls -U | head -n 40 | xargs cat | cksum" },
+const JOBS: [Tree; 5] = [
+    Tree { name: "messages", directories: 1, files: 3000, job: "tar cf - . | cksum", limit_mib: LIMIT_MIB },
+    Tree {
+        name: "in little memory",
+        directories: 1,
+        files: 3000,
+        job: "tar cf - . | cksum",
+        limit_mib: LITTLE_MIB,
+    },
+    Tree {
+        name: "one in two",
+        directories: 1,
+        files: 3000,
+        job: "ls | grep '[02468]$' | xargs cat | cksum",
+        limit_mib: LIMIT_MIB,
+    },
+    Tree {
+        name: "documents",
+        directories: 600,
+        files: 5,
+        job: "find . -type f | xargs cat | cksum",
+        limit_mib: LIMIT_MIB,
+    },
+    Tree {
+        name: "the first 40",
+        directories: 1,
+        files: 1000,
+        job: "ls -U | head -n 40 | xargs cat | cksum",
+        limit_mib: LIMIT_MIB,
+    },
 ];
 /// Blocks of the smallest file, and how many more the largest one has.
 const BLOCKS: [u64; 2] = [1, 4];
@@ -35,6 +62,7 @@ struct Tree {
     directories: u64,
     files: u64,
     job: &'static str,
+    limit_mib: u64,
 }
 
 pub(crate) struct Trees<'b> {
@@ -81,8 +109,13 @@ impl<'b> Trees<'b> {
         };
         let script = format!("cd '{}' && {}", self.place.directory.join(&name).display(), tree.job);
         let command: Vec<OsString> = vec!["sh".into(), "-c".into(), script.into()];
-        let job =
-            Job { name: "job".to_owned(), command, steering, limit_bytes: LIMIT_MIB * MIB, report: None };
+        let job = Job {
+            name: "job".to_owned(),
+            command,
+            steering,
+            limit_bytes: tree.limit_mib * MIB,
+            report: None,
+        };
         self.place.forget()?;
         self.place.run_cold(self.bench, &[], READ_AHEAD_KB, job)
     }

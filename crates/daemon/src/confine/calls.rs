@@ -50,6 +50,11 @@ mod filter {
         libc::SYS_dup3,
         libc::SYS_fcntl,
         libc::SYS_getdents64,
+        // What lies between two files on a disk with an arm.
+        libc::SYS_io_setup,
+        libc::SYS_io_submit,
+        libc::SYS_io_getevents,
+        libc::SYS_io_destroy,
         // Names.
         libc::SYS_statx,
         libc::SYS_newfstatat,

@@ -227,6 +227,18 @@ impl Service {
         (self.gap_bytes() as f64 / GAP_PART) as u64
     }
 
+    /// The part of its time in which the arm moves, of the last requests. 0 without an arm, and as long as that is not known.
+    pub(crate) fn moving_share(&self) -> f64 {
+        let (Some(between_ns), Some(bytes)) = (self.between.get(), self.between_bytes.get()) else {
+            return 0.0;
+        };
+        if self.has_arm {
+            (1.0 - self.scattered.ns_a_byte * bytes / between_ns.max(1.0)).max(0.0)
+        } else {
+            0.0
+        }
+    }
+
     /// Should the next request go out alone?
     fn is_probing(&self) -> bool {
         let (when_ns, number) = self.probed;

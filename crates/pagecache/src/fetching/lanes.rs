@@ -11,13 +11,16 @@
 //!   blocks is read in less time than the arm takes to move, both belong to one request, and the gap with them.
 //!
 //! Small files that lie one behind the other and wait here are asked for at once, as a [`Train`] of requests, up to the
-//! largest request: one after the other, the program's own reads would come between them, and the arm move there and back.
+//! largest request: one after the other, the program's own reads would come between them, and the arm move there and back. So are
+//! those between which no more lies than is read in less time than the arm takes to move: it is read along with them, and nobody
+//! is given it.
 //!
 //! Each device has a lane of its own, with as many requests under way as it serves in a short time. A device that has
 //! enough to do is passed over, so no thread ever waits for room in one while another device has work. The same holds
 //! for the blocks: a lane that is full keeps those of its own device out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Fetch, PREFETCH_QUEUE_BLOCKS, Request, Run, Train};
@@ -139,31 +142,36 @@ impl Lane {
         let mut requests = vec![request];
         while has_arm && requests.len() < TRAIN_REQUESTS {
             let left_bytes = room.bytes.saturating_sub(length);
-            let Some(next) = self.adjoining(left_bytes) else { break };
-            let (request, bytes) = self.request(next, Room { bytes: left_bytes, gap_bytes: 0, ..room });
-            requests.push(request);
-            length += bytes;
+            let Some((passed, next)) = self.beyond(left_bytes, room.passed_bytes) else { break };
+            let passed_bytes = passed.end - passed.start;
+            let room = Room { bytes: left_bytes - passed_bytes, gap_bytes: 0, ..room };
+            let (request, bytes) = self.request(next, room);
+            requests.push(Request { passed, ..request });
+            length += passed_bytes + bytes;
         }
         let ticket = self.disk.begin(now_ns, length, scattered);
         Some(Train { requests, disk, ticket })
     }
 
-    /// Takes the block out of the queue that lies right behind the last request, if it is no longer than that.
-    fn adjoining(&mut self, most_bytes: u64) -> Option<Fetch> {
+    /// Takes the block out of the queue that lies behind the last request, with what lies between, if both together are no
+    /// longer than `most_bytes`, and the latter no longer than `passed_bytes`.
+    fn beyond(&mut self, most_bytes: u64, passed_bytes: u64) -> Option<(Range<u64>, Fetch)> {
         let &(place, arrival) = self.by_place.range((self.head, 0)..).next()?;
-        let goes = place == self.end_place
+        let passed = place.checked_sub(self.end_place)?;
+        let goes = passed <= passed_bytes
             && self.swept < SWEEP_REQUESTS
-            && self.waiting.get(&arrival).is_some_and(|(next, _)| next.length <= most_bytes);
+            && self.waiting.get(&arrival).is_some_and(|(next, _)| passed + next.length <= most_bytes);
         if !goes {
             return None;
         }
         self.swept += 1;
-        self.remove(arrival)
+        let passed = self.end_place..place;
+        self.remove(arrival).map(|next| (passed, next))
     }
 
     /// A request that begins with a block, and its length in bytes.
     fn request(&mut self, first: Fetch, room: Room) -> (Request, u64) {
-        let Room { bytes, has_arm, gap_bytes } = room;
+        let Room { bytes, has_arm, gap_bytes, .. } = room;
         let (serial, mut block_bytes) = (first.serial, first.length);
         self.head = first.place;
         let most = first.offset.saturating_add(bytes);
@@ -201,7 +209,7 @@ impl Lane {
         let end = runs[runs.len() - 1].blocks.end;
         (self.end, self.end_place) = (Some((serial, end)), end_place);
         let length = runs[runs.len() - 1].end() - runs[0].offset;
-        (Request { serial, id: first.block.file, runs, file: first.file, block_bytes }, length)
+        (Request { passed: 0..0, serial, id: first.block.file, runs, file: first.file, block_bytes }, length)
     }
 }
 
@@ -267,7 +275,8 @@ impl Lanes {
     }
 
     /// The program has asked for a block itself: it need not be asked for again. If it stayed, it might be used and dropped
-    /// by the time it is its turn, and would be read for nothing.
+    /// by the time it is its turn, and would be read for nothing. The sweep goes on where it was, although the arm has been
+    /// elsewhere: from there on it would come by the same places again, and find less there.
     pub(super) fn overtaken(&mut self, serial: u32, index: u32) {
         for lane in &mut self.lanes {
             if let Some(&arrival) = lane.by_block.get(&(serial, index)) {

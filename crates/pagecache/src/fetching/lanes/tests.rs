@@ -47,7 +47,7 @@ fn neighbours_anywhere_in_the_queue_become_one_request() {
 #[test]
 fn a_request_is_no_larger_than_worth_making_and_a_short_block_ends_it() {
     let disk = quick();
-    assert_eq!(disk.room().unwrap(), Room { bytes: 1 << 20, has_arm: false, gap_bytes: 0 });
+    assert_eq!(disk.room().unwrap(), Room { bytes: 1 << 20, has_arm: false, gap_bytes: 0, passed_bytes: 0 });
     let mut lanes = Lanes::default();
     let mut all = fetches(&disk, 1, 0..300);
     all[299].length = 100;
@@ -341,6 +341,45 @@ fn files_that_lie_one_behind_the_other_are_asked_for_at_once() {
         trains.iter().zip(0..).all(|(train, n)| train.iter().copied().eq(10 * n..10 * n + 9)),
         "{trains:?}"
     );
+}
+
+#[test]
+fn files_are_asked_for_at_once_with_what_lies_between_them_where_that_can_be_read() {
+    for can_pass in [true, false] {
+        let disk = slow();
+        let disk =
+            if can_pass { Arc::new(Arc::into_inner(disk).unwrap().with_node("/dev/null")) } else { disk };
+        let Room { bytes, passed_bytes, .. } = disk.room().unwrap();
+        assert_eq!(passed_bytes, if can_pass { crate::disk::GAP_BYTES } else { 0 });
+        let mut lanes = Lanes::default();
+        // A file of a block each: with nothing between, with a little, with the most, and with more than that.
+        let mut place = 0;
+        for (serial, between) in
+            [0, 0, 5 * BLOCK, crate::disk::GAP_BYTES, crate::disk::GAP_BYTES + BLOCK].into_iter().enumerate()
+        {
+            place += between;
+            lanes.push(vec![Fetch { place, ..fetch(&disk, serial as u32, 0) }]);
+            place += BLOCK;
+        }
+        let trains: Vec<Vec<(u32, Range<u64>)>> = std::iter::from_fn(|| take_train(&mut lanes))
+            .map(|train| train.into_iter().map(|request| (request.serial, request.passed)).collect())
+            .collect();
+        let none = 0..0;
+        assert!(bytes > 2 * crate::disk::GAP_BYTES, "{bytes}");
+        if can_pass {
+            let first = [
+                (0, none.clone()),
+                (1, BLOCK..BLOCK),
+                (2, 2 * BLOCK..7 * BLOCK),
+                (3, 8 * BLOCK..8 * BLOCK + crate::disk::GAP_BYTES),
+            ];
+            assert_eq!(trains, [first.to_vec(), vec![(4, none)]]);
+        } else {
+            let serials: Vec<Vec<u32>> =
+                trains.iter().map(|train| train.iter().map(|(serial, _)| *serial).collect()).collect();
+            assert_eq!(serials, [vec![0, 1], vec![2], vec![3], vec![4]]);
+        }
+    }
 }
 
 #[test]
