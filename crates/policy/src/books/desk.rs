@@ -8,6 +8,10 @@ use crate::config::Config;
 use crate::ids::{Block, DiskId, ManagerId, Nanos, ProcessId};
 use crate::knowledge::List;
 
+/// Of several lists one takes a block's frame for another block that is needed sooner by one part in so many of the way to it at
+/// least: less is what readers beside each other differ by from one moment to the next.
+const UNEVEN: u32 = 8;
+
 /// What planners see of the books, and how they ask for fetches.
 #[derive(Debug)]
 pub(crate) struct Desk<'a> {
@@ -136,13 +140,15 @@ impl<'a> Desk<'a> {
     pub(crate) fn is_frame_free(&mut self, manager: ManagerId, list: usize, hole: u32) -> bool {
         let Some(l) = self.list(manager, list) else { return self.books.frames.empty() > 0 };
         let distance = hole.saturating_sub(l.cursor());
-        // The one that would be given up. Were it needed sooner, another list would take its place back at once.
+        // The one that would be given up. Were it needed sooner, another list would take its place back at once. So it would if
+        // it were needed at about the same time: readers are now quicker and now slower than each other.
+        let uneven = if self.list_count(manager) > 1 { distance / UNEVEN } else { 0 };
         self.free_of_unlisted(manager, distance) > 0
             || self
                 .books
                 .knowledge
                 .furthest(&self.books.blocks, manager)
-                .is_some_and(|(_, far)| far > distance)
+                .is_some_and(|(_, far)| far > distance.saturating_add(uneven))
     }
 
     /// Are more than `margin` blocks free for a fetch of the block at position `hole` of a list: empty frames, blocks

@@ -43,7 +43,8 @@ impl Planner for Aggressive {
 
 impl OpenBatches {
     /// Fetches from every disk as many missing blocks as `room` says of it and the fetches under way from it, up to
-    /// `horizon` references ahead, that are used with at least this chance; and what goes along with them.
+    /// `horizon` references ahead, that are used with at least this chance; and what goes along with them. Says whether there
+    /// was any.
     pub(super) fn fill(
         &mut self,
         desk: &mut Desk<'_>,
@@ -52,9 +53,10 @@ impl OpenBatches {
         (horizon, least_chance): (Option<u32>, f64),
         along: &mut Along,
         mut room: impl FnMut(&List, DiskId, u32) -> u32,
-    ) {
+    ) -> bool {
+        let mut any = false;
         let believed = desk.believed(manager, list, least_chance);
-        let Some(l) = desk.list(manager, list) else { return };
+        let Some(l) = desk.list(manager, list) else { return any };
         let end = horizon.map_or(u32::MAX, |h| l.cursor().saturating_add(h)).min(believed.end);
         let open = &mut self.0;
         open.clear();
@@ -79,11 +81,13 @@ impl OpenBatches {
             if !desk.is_frame_free(manager, list, hole) || !desk.prefetch_listed(manager, b) {
                 break;
             }
+            any = true;
             let fetched = 1 + along.fetch(desk, manager, list, hole);
             open[i].1 = open[i].1.saturating_sub(fetched);
             if open[i].1 == 0 {
                 open.swap_remove(i);
             }
         }
+        any
     }
 }

@@ -30,6 +30,9 @@
 //! fetched, F' changes by more than a few per cent, or the reach has moved on by a sixteenth: the same
 //! decisions as testing every missing block at every reference, up to what F' moves in between.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::aggressive::OpenBatches;
 use super::along::Along;
 use super::fixed_horizon::fetch_within;
@@ -57,6 +60,9 @@ const DEMAND_COST: f64 = 3.0;
 
 /// However many disks are idle, a fetch costs the processor: less than this chance is never worth it.
 const LEAST_CHANCE: f64 = 0.05;
+
+/// Blocks that a list fetches before the others are looked at: what a program reads at a time, as a rule (128 KiB).
+const TURN: u32 = 16;
 
 /// How much F may grow, or fall, before a due position is computed again.
 const F_GROWTH: f64 = 1.02;
@@ -251,33 +257,34 @@ impl Forestall {
         let usual = desk.config().batch.max(1);
         let advisory = desk.config().residency == Residency::Advisory;
         let reach = desk.config().cache_blocks.saturating_mul(2);
-        for list in 0..desk.list_count(manager) {
-            if due.len() <= list {
-                due.resize_with(list + 1, || vec![Due::default(); disks]);
-            }
-            let due = &mut due[list];
-            self.open.fill(
-                desk,
-                manager,
-                list,
-                (None, least_chance),
-                &mut self.along,
-                |l, disk, in_flight| {
-                    let said = batches[disk.0 as usize];
-                    let batch = said.unwrap_or(usual);
-                    let access_ns = access_times[disk.0 as usize].mean();
-                    let refills = is_slow(access_ns) || said.is_some() || advisory;
-                    let refill_at = if refills { batch / 4 * 3 } else { 0 };
-                    let due = &mut due[disk.0 as usize];
-                    let has_room = in_flight <= refill_at && in_flight < batch;
-                    if has_room && due.is_now(l, disk, reach, access_ns, between) {
-                        batch - in_flight
-                    } else {
-                        0
-                    }
-                },
-            );
+        let lists = desk.list_count(manager);
+        if due.len() < lists {
+            due.resize_with(lists, || vec![Due::default(); disks]);
         }
+        // One list has nobody to share with.
+        let turn = if lists > 1 { TURN } else { u32::MAX };
+        let open = &mut self.open;
+        let along = &mut self.along;
+        nearest_first(desk, manager, |desk, list| {
+            let due = &mut due[list];
+            let mut left = turn;
+            open.fill(desk, manager, list, (None, least_chance), along, |l, disk, in_flight| {
+                let said = batches[disk.0 as usize];
+                let batch = said.unwrap_or(usual);
+                let access_ns = access_times[disk.0 as usize].mean();
+                let refills = is_slow(access_ns) || said.is_some() || advisory;
+                let refill_at = if refills { batch / 4 * 3 } else { 0 };
+                let due = &mut due[disk.0 as usize];
+                let has_room = in_flight <= refill_at && in_flight < batch;
+                if has_room && due.is_now(l, disk, reach, access_ns, between) {
+                    let room = (batch - in_flight).min(left);
+                    left -= room;
+                    room
+                } else {
+                    0
+                }
+            })
+        });
         fetch_within(desk, manager, least_chance, &mut self.along);
     }
 
@@ -297,6 +304,32 @@ impl Forestall {
             0.0
         } else {
             (served / (disks * (DEMAND_COST * served + computed))).max(LEAST_CHANCE)
+        }
+    }
+}
+
+/// Calls `fetch` for the lists of a manager, that whose next missing block is needed soonest first, as long as it fetches
+/// something. Taken one after the other, a list would fetch into a free frame what is needed late, and another one give that up
+/// for what it needs sooner.
+fn nearest_first(
+    desk: &mut Desk<'_>,
+    manager: ManagerId,
+    mut fetch: impl FnMut(&mut Desk<'_>, usize) -> bool,
+) {
+    let distance = |desk: &Desk<'_>, list: usize| {
+        let l = desk.list(manager, list)?;
+        Some(l.next_hole(l.cursor())?.saturating_sub(l.cursor()))
+    };
+    let lists = desk.list_count(manager);
+    if lists == 1 {
+        fetch(desk, 0);
+        return;
+    }
+    let next = (0..lists).filter_map(|list| Some(Reverse((distance(desk, list)?, list))));
+    let mut next: BinaryHeap<_> = next.collect();
+    while let Some(Reverse((_, list))) = next.pop() {
+        if fetch(desk, list) {
+            next.extend(distance(desk, list).map(|distance| Reverse((distance, list))));
         }
     }
 }
