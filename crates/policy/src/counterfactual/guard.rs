@@ -175,8 +175,7 @@ impl Ledger {
             (LOSS_SHARE * time).max(beginning).min(self.best + (RETURNED_SHARE * time).max(beginning));
         let again = TRIED_AGAIN * (LOSS_SHARE * time).min(self.best / TRIED_AGAIN + RETURNED_SHARE * time);
         let wait = self.would_wait as f64 / self.would_waits.max(1) as f64;
-        self.affordable =
-            if wait > 0.0 { self.shown.min((allowed - loss) / wait) } else { self.shown };
+        self.affordable = if wait > 0.0 { self.shown.min((allowed - loss) / wait) } else { self.shown };
         let alarm = match self.alarm {
             Some(_) if loss <= again => None,
             Some(_) if is_alone => Some(Alarm::Own),
