@@ -208,6 +208,7 @@ impl Books {
         if met == Met::default() && self.knowledge.list_count(manager) == 0 {
             return false;
         }
+        self.passed_over = self.passed_over.saturating_add(met.skipped);
         if let Some(counters) = self.managers.counters_mut(manager) {
             counters.predicted += u64::from(met.predicted);
             counters.unpredicted += u64::from(met.unpredicted);

@@ -70,6 +70,8 @@ pub(crate) struct Books {
     removing: VecDeque<(FileId, u32)>,
     /// Had a list predicted the last reference?
     predicted: bool,
+    /// Positions that readers have passed over since that was asked.
+    passed_over: u32,
     /// The block that was referenced last, and how.
     last: Option<Block>,
     touch: Touch,
@@ -92,6 +94,7 @@ impl Books {
             batch: Vec::new(),
             removing: VecDeque::new(),
             predicted: false,
+            passed_over: 0,
             last: None,
             touch: Touch::default(),
             affordable: u32::MAX,
@@ -282,6 +285,11 @@ impl Books {
             State::Absent | State::Leaving => Met::Absent,
             State::Awaited | State::InFlight | State::Cached => Met::Present,
         }
+    }
+
+    /// Positions of lists that readers have passed over since this was asked.
+    pub(crate) fn take_passed_over(&mut self) -> u32 {
+        std::mem::take(&mut self.passed_over)
     }
 
     pub(crate) fn used_blocks(&self) -> u32 {

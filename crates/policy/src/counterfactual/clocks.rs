@@ -26,6 +26,10 @@ const LINE: usize = 1 << 14;
 /// The same of all processes: 8 MiB, in lines that have room for four times as many at most.
 const LINES: usize = 1 << 18;
 
+/// References that must meet the same here and there before the next one's wait is compared: what was steered has left disks
+/// elsewhere, and parts of windows.
+const ALIKE_IN_A_ROW: u32 = 8;
+
 /// Room that a line keeps.
 const KEPT: usize = 64;
 
@@ -61,9 +65,10 @@ struct Clock {
     line: VecDeque<Told>,
     /// Compute time that was told since the last reference.
     computed: u64,
-    /// How long it waited last, and whether it did so here for the same reason; taken by the next reference.
+    /// How long it waited last; taken by the next reference. And how many references in a row met what they met here, by the
+    /// same rules.
     waited: u64,
-    alike: bool,
+    alike: u32,
     /// No further reference will be told.
     ends: bool,
 }
@@ -229,7 +234,7 @@ impl Clocks {
         self.now = self.now.max(end);
         let clock = self.clocks.get_mut(process as usize)?.as_mut()?;
         clock.since = end;
-        let (waited, alike) = (std::mem::take(&mut clock.waited), clock.alike);
+        let (waited, alike) = (std::mem::take(&mut clock.waited), clock.alike > ALIKE_IN_A_ROW);
         let told = clock.line.pop_front()?;
         self.told -= 1;
         let room = clock.line.capacity();
@@ -242,7 +247,7 @@ impl Clocks {
     /// Does the process's reference meet there what it met here, by the same rules?
     pub(super) fn set_alike(&mut self, process: ProcessId, alike: bool) {
         if let Some(Some(clock)) = self.clocks.get_mut(process.0 as usize) {
-            clock.alike = alike;
+            clock.alike = if alike { clock.alike.saturating_add(1) } else { 0 };
         }
     }
 
@@ -329,7 +334,7 @@ impl Clocks {
                 line: VecDeque::new(),
                 computed: 0,
                 waited: 0,
-                alike: false,
+                alike: 0,
                 ends: false,
             }
         })

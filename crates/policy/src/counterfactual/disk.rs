@@ -1,8 +1,10 @@
 //! A disk of the machine beside, and how long its requests take.
 //!
 //! The time of a request depends on how far it is from the one before. Distances are put into classes: the next block,
-//! and powers of two of blocks in either direction. Each class has the mean of what was measured in it lately; one in
-//! which nothing was measured has the nearest one's that is further, or else nearer.
+//! and powers of two of blocks in either direction. Each class has the mean of what was measured in it lately, or else that
+//! of the same distance in the other direction. One of which neither was measured lies between the next ones that were, as
+//! the time of a seek does: by the root of its distance. Where lists are followed, an arm goes through many short distances
+//! and back over the longest ones, and those in between are what it goes without them.
 //!
 //! A device that serves several requests at a time is one with as many *channels*. How many is seen from what ours did:
 //! the most services of which the times overlapped. Their distances are those between one and the next that began, so an
@@ -134,14 +136,30 @@ impl AccessTimes {
     /// How long a request takes, in ns.
     fn expected(&self, from: Option<u64>, to: u64) -> u64 {
         let at = from.map_or(0, |from| class(from, to));
-        let is_known = |&class: &usize| self.classes[class].1 > 0.0;
-        let (up, down) = (at..CLASSES, 0..at);
-        let found = if at >= NEXT {
-            up.clone().find(is_known).or_else(|| down.clone().rev().find(is_known))
+        let (nearer, further) = if at > NEXT {
+            (self.first_of((NEXT..at).rev()), self.first_of(at..CLASSES))
+        } else if at < NEXT {
+            (self.first_of(at + 1..=NEXT), self.first_of((0..=at).rev()))
         } else {
-            (0..=at).rev().find(is_known).or_else(|| up.clone().find(is_known))
+            (None, self.first_of(NEXT..CLASSES))
         };
-        found.map_or(0, |class| self.classes[class].0 as u64)
+        match (nearer, further) {
+            // Until distances are known.
+            (None, None) => self.classes[0].0 as u64,
+            (Some((_, ns)), None) | (None, Some((_, ns))) => ns as u64,
+            (Some((near, near_ns)), Some((far, far_ns))) => {
+                let root = |class: usize| (class.abs_diff(NEXT) as f64 / 2.0).exp2();
+                let share = (root(at) - root(near)) / (root(far) - root(near));
+                (near_ns + share * (far_ns - near_ns)) as u64
+            }
+        }
+    }
+
+    /// The first of these classes in which something was measured, or in that of the same distance in the other direction,
+    /// and the mean.
+    fn first_of(&self, mut classes: impl Iterator<Item = usize>) -> Option<(usize, f64)> {
+        let mean = |class: usize| self.classes.get(class).filter(|of| of.1 > 0.0).map(|of| of.0);
+        classes.find_map(|class| Some((class, mean(class).or_else(|| mean(2 * NEXT - class))?)))
     }
 }
 
@@ -236,16 +254,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_taken_from_what_is_further() {
+    fn what_was_not_measured_lies_between_what_was() {
         let mut times = AccessTimes::new(1);
         assert_eq!(times.expected(Some(1), 2), 0);
         for (address, ns) in [(100, 7), (101, 10), (102, 20), (1102, 900)] {
             times.measured(DiskId(0), address, 0, ns);
         }
         assert_eq!(times.expected(Some(1), 2), 15);
-        assert_eq!(times.expected(Some(1), 5), 900);
-        assert_eq!(times.expected(Some(1), 1 << 20), 900);
-        assert_eq!(times.expected(Some(50), 1), 7, "far backwards, as the first one");
+        // 4 and 49 blocks: the roots of their classes are 2.8 and 8, of what was measured 1 and 32.
+        assert_eq!(times.expected(Some(1), 5), 15 + 52);
+        assert_eq!(times.expected(Some(50), 1), 15 + 199, "backwards as forwards");
+        assert_eq!(times.expected(Some(1), 1 << 20), 900, "no further than what was measured");
         assert_eq!(times.expected(None, 1), 7);
     }
 

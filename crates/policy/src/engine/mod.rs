@@ -231,7 +231,7 @@ impl Engine {
         let access = self.books.reference(process, manager, b, stalled);
         self.books.hold_more(manager);
         if let Some(guard) = &mut self.guard {
-            guard.accessed(process, self.books.was_predicted());
+            guard.accessed(process, self.books.was_predicted(), self.books.take_passed_over());
         }
         self.plan(now, manager, Occasion::Reference(block));
         access
