@@ -38,6 +38,8 @@
 //! user's pool at a [`Door`] ([`Guest::of_service`]).
 
 mod access;
+mod directive;
+mod directives;
 mod disk;
 mod error;
 mod flow;
@@ -64,7 +66,9 @@ mod who;
 mod wire;
 
 pub use access::Access;
+pub use directive::Directive;
 pub use error::{Error, SCHEMES};
+pub use foretell_policy::PoolPolicy;
 pub use guest::{Guest, Remote};
 // Linked for what they decide about other crates: TLS without a library of its own, names of hosts without tables.
 use idna_adapter as _;

@@ -387,6 +387,15 @@ impl Object {
         self.handle.store
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.handle.shared
+    }
+
+    /// Its number to the engine.
+    pub(crate) fn file(&self) -> FileId {
+        self.handle.file
+    }
+
     /// To be kept open without a handle, until it is released.
     pub(crate) fn held(&self) -> Held {
         self.handle.shared.state().hold(self.handle.file);
@@ -532,7 +541,7 @@ impl Object {
     }
 
     #[inline]
-    fn check(&self, offset: u64, length: u64) -> Result<(), Error> {
+    pub(crate) fn check(&self, offset: u64, length: u64) -> Result<(), Error> {
         match offset.checked_add(length) {
             Some(end) if end <= self.length() => Ok(()),
             _ => Err(self.past_end(offset, length)),

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use foretell_policy::{
-    Access, Action, Block, Config, DiskId, Engine, FileId, Input, Layout, Nanos, Order, PoolPolicy,
-    ProcessId, belady_fetches,
+    Access, Action, Answer, Block, Config, DiskId, Engine, FileId, Input, Layout, ManagerId, Nanos, Order,
+    PoolPolicy, ProcessId, belady_fetches,
 };
 
 use crate::error::Error;
@@ -376,6 +376,25 @@ impl State {
     /// What was disclosed is withdrawn.
     pub(crate) fn cancel(&mut self, now: Nanos, who: Option<Who>) {
         self.tell_both(now, Input::Cancelled { manager: who.unwrap_or(self.own).manager });
+    }
+
+    /// A directive, of whoever it is.
+    pub(crate) fn direct(
+        &mut self,
+        now: Nanos,
+        who: Option<Who>,
+        directive: impl FnOnce(ManagerId) -> Input<'static>,
+    ) -> Result<(), Error> {
+        let directive = directive(who.unwrap_or(self.own).manager);
+        let told = match self.engine.tell(now, directive) {
+            Answer::Refused(limit) => Err(refused(limit)),
+            _ => Ok(()),
+        };
+        if let Some(tier) = &mut self.tier {
+            tier.tell(now, directive);
+            self.keep_and_forget(now);
+        }
+        told
     }
 
     // ---- what the engine wants ----
