@@ -227,6 +227,13 @@ impl Pool {
         Ok(Statistics { best_fetches: best_fetches(recorded), ..counts })
     }
 
+    /// What there is to say of the pool, in one line: that local files are read by threads, and why. `None` as a rule.
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        let why = self.shared.rings.refused()?;
+        Some(format!("io_uring: {why}; local files are read and written by threads"))
+    }
+
     /// How it was made.
     #[must_use]
     pub fn options(&self) -> &Options {
@@ -523,7 +530,9 @@ impl Object {
         }
     }
 
-    fn part_bytes(&self) -> u64 {
+    /// Bytes of a part of its pool.
+    #[must_use]
+    pub fn part_bytes(&self) -> u64 {
         self.handle.shared.options.part_bytes.into()
     }
 

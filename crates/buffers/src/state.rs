@@ -28,6 +28,7 @@ use crate::options::{
 };
 use crate::readers::{Readers, Reading};
 use crate::recorder::Recorder;
+use crate::ring::Rings;
 use crate::source::{Source, Stamp};
 use crate::statistics::Statistics;
 use crate::tier::Tier;
@@ -71,7 +72,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(options: &Options, arena: Arc<Arena>) -> Result<State, Error> {
+    pub(crate) fn new(options: &Options, arena: Arc<Arena>, rings: &Rings) -> Result<State, Error> {
         let mut config = Config::new(options.parts());
         config.prefetch = options.prefetch;
         config.order = Order::Fcfs;
@@ -86,7 +87,7 @@ impl State {
         let manager = engine.add_manager(true).map_err(refused)?;
         engine.set_policy(manager, 0, options.policy).map_err(refused)?;
         let own = Who { manager, process: engine.add_process(manager) };
-        let mut tier = Tier::new(options)?;
+        let mut tier = Tier::new(options, rings)?;
         if let Some(tier) = &mut tier {
             tier.add_manager(own, true, options.policy);
         }

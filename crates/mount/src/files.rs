@@ -1,11 +1,11 @@
 //! The file system: the kernel's requests, answered from a pool.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use foretell_buffers::{Error, Object, Pool, Stamp};
+use foretell_buffers::{Directive, Error, Object, Pool, Stamp};
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, LockOwner, Notifier,
     OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, Request,
@@ -13,7 +13,9 @@ use fuser::{
 use url::Url;
 
 use crate::Options;
-use crate::names::{Entry, Kind, Names, ROOT};
+use crate::kept::Kept;
+use crate::names::{Entry, Kind, Names, Node, ROOT};
+use crate::runs::Runs;
 
 /// Files and directories that are open at a time: as many as a pool holds objects.
 const MOST_OPEN: usize = 1 << 20;
@@ -24,10 +26,13 @@ const UNKNOWN: INodeNo = INodeNo(0xffff_ffff);
 /// What programs are told is a good size to read.
 const BLOCK_BYTES: u32 = 1 << 20;
 
+/// Files of one directory for which it is listed.
+const WORTH_LISTING: usize = 4;
+
 /// What is open.
 #[derive(Clone)]
 enum Open {
-    File(Object),
+    File(Object, Arc<str>),
     /// As it was listed when it was opened.
     Directory(Arc<Vec<Entry>>),
 }
@@ -44,6 +49,9 @@ pub(crate) struct Files {
     options: Options,
     names: Mutex<Names>,
     opened: Mutex<Opened>,
+    kept: Mutex<Kept>,
+    /// What is read, if there is a profile.
+    runs: Option<Arc<Runs>>,
     complained: Mutex<Option<Instant>>,
     /// By which the kernel is told that what it knows of a file is not true any more.
     kernel: Arc<OnceLock<Notifier>>,
@@ -52,7 +60,7 @@ pub(crate) struct Files {
 
 impl Files {
     /// The files under the URL of the options, at which there must be some.
-    pub(crate) fn new(pool: Pool, options: Options) -> Result<Files, Error> {
+    pub(crate) fn new(pool: Pool, options: Options, runs: Option<Arc<Runs>>) -> Result<Files, Error> {
         let root = options.url.trim_end_matches('/').to_owned();
         let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let files = Files {
@@ -60,10 +68,15 @@ impl Files {
             names: Mutex::new(Names::new(&root, Instant::now())),
             options,
             opened: Mutex::default(),
+            kept: Mutex::default(),
+            runs,
             complained: Mutex::default(),
             kernel: Arc::default(),
             owner,
         };
+        for rule in &files.options.policies {
+            files.pool.set_policy(rule.0, rule.1)?;
+        }
         if files.list(&root)?.is_empty() {
             return Err(Error::NotFound { url: root });
         }
@@ -83,16 +96,21 @@ impl Files {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Tells who mounted, unless somebody just was.
+    pub(crate) fn complain(&self, line: &str) {
+        let mut complained = self.complained.lock().unwrap_or_else(PoisonError::into_inner);
+        if complained.is_none_or(|at| at.elapsed() >= QUIET) {
+            *complained = Some(Instant::now());
+            (self.options.complain)(line);
+        }
+    }
+
     /// What a program gets for an error; what is not its own mistake is told to who mounted.
     fn errno(&self, error: &Error) -> Errno {
         if matches!(error, Error::NotFound { .. }) {
             return Errno::ENOENT;
         }
-        let mut complained = self.complained.lock().unwrap_or_else(PoisonError::into_inner);
-        if complained.is_none_or(|at| at.elapsed() >= QUIET) {
-            *complained = Some(Instant::now());
-            (self.options.complain)(&error.to_string());
-        }
+        self.complain(&error.to_string());
         match error {
             Error::Denied { .. } => Errno::EACCES,
             Error::Limit { .. } => Errno::ENFILE,
@@ -195,6 +213,68 @@ impl Files {
         Ok(kind)
     }
 
+    // ---- what is known to come ----
+
+    /// Opens what of these paths is there, but for those that are open already. Directories of which several are wanted are
+    /// listed; of single files the store is asked for all at a time.
+    pub(crate) fn open_known<'a>(
+        &self,
+        paths: impl Iterator<Item = &'a Arc<str>>,
+        open: &mut HashMap<Arc<str>, Object>,
+    ) {
+        let root = self.names().get(ROOT).map(|node| node.url.clone()).unwrap_or_default();
+        let mut by_directory: BTreeMap<&str, Vec<&Arc<str>>> = BTreeMap::new();
+        let mut seen = HashSet::new();
+        for path in paths.filter(|path| !open.contains_key(*path)) {
+            if seen.insert(path) {
+                let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+                by_directory.entry(directory).or_default().push(path);
+            }
+        }
+        let url_of = |path: &str| path.split('/').fold(root.to_string(), |url, name| child(&url, name));
+        let mut alone = Vec::new();
+        for (directory, paths) in by_directory {
+            let url = if directory.is_empty() { root.to_string() } else { url_of(directory) };
+            let is_known = self.names().listing(&url, self.options.believed).is_some();
+            if !is_known && paths.len() < WORTH_LISTING {
+                alone.extend(paths);
+                continue;
+            }
+            // What is not there any more is not read any more.
+            let Ok(entries) = self.list(&url) else { continue };
+            for path in paths {
+                let name = path.rsplit_once('/').map_or(&**path, |(_, name)| name);
+                let Ok(at) = entries.binary_search_by(|entry| entry.name.as_str().cmp(name)) else {
+                    continue;
+                };
+                if let Kind::File(stamp) = &entries[at].kind
+                    && let Ok(object) = self.open_object(&child(&url, name).into(), path, stamp.clone())
+                {
+                    open.insert(path.clone(), object);
+                }
+            }
+        }
+        let urls: Vec<String> = alone.iter().map(|path| url_of(path)).collect();
+        let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+        for (path, object) in alone.into_iter().zip(self.pool.open_all(&urls).unwrap_or_default()) {
+            if let Ok(object) = object
+                && let Ok(object) = self.open_object(&object.url().into(), path, object.stamp().clone())
+            {
+                open.insert(path.clone(), object);
+            }
+        }
+    }
+
+    /// Discloses; `false` if not all of it was taken.
+    pub(crate) fn disclose(&self, ranges: &[(&Object, u64, u64)]) -> bool {
+        self.pool.disclose(ranges).is_ok_and(|taken| taken == ranges.len())
+    }
+
+    pub(crate) fn withdraw(&self) {
+        // After a fork there is nothing to withdraw.
+        let _ = self.pool.cancel();
+    }
+
     // ---- what is open ----
 
     fn keep_open(&self, open: Open) -> Result<FileHandle, Errno> {
@@ -211,20 +291,40 @@ impl Files {
     fn open_file(&self, number: u64) -> Result<(FileHandle, FopenFlags), Errno> {
         let kind = self.current(number).map_err(|error| self.errno(&error))?;
         let Kind::File(stamp) = kind else { return Err(Errno::EISDIR) };
-        let url = self.names().get(number).map(|node| node.url.clone()).ok_or(Errno::ENOENT)?;
-        let object = self.pool.open_listed(&url, stamp.clone()).map_err(|error| self.errno(&error))?;
-        let handle = self.keep_open(Open::File(object))?;
+        let node = self.names().get(number).cloned().ok_or(Errno::ENOENT)?;
+        let Node { url, path, .. } = node;
+        let object = self.open_object(&url, &path, stamp.clone()).map_err(|error| self.errno(&error))?;
+        let handle = self.keep_open(Open::File(object, path.clone()))?;
+        if let Some(runs) = &self.runs {
+            runs.opened(&path);
+        }
         let before = self.names().get_mut(number).and_then(|node| node.cached.replace(stamp.clone()));
         // What the kernel has in its page cache is of the same state, or is dropped.
         let is_same = before.is_some_and(|before: Stamp| before.is_same(&stamp));
         Ok((handle, if is_same { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() }))
     }
 
+    /// Opens an object in this state, and keeps it open.
+    fn open_object(&self, url: &Arc<str>, path: &str, stamp: Stamp) -> Result<Object, Error> {
+        let object = self.pool.open_listed(url, stamp)?;
+        if let Some(priority) = (self.options.priority)(path) {
+            object.direct(Directive::Priority(priority))?;
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let closed = kept.keep(url, object.clone());
+        drop(kept);
+        drop(closed);
+        Ok(object)
+    }
+
     fn read_file(&self, number: u64, handle: FileHandle, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
-        let Some(Open::File(object)) = self.opened().by_handle.get(&handle.0).cloned() else {
+        let Some(Open::File(object, path)) = self.opened().by_handle.get(&handle.0).cloned() else {
             return Err(Errno::EBADF);
         };
         let length = u64::from(size).min(object.length().saturating_sub(offset));
+        if let Some(runs) = &self.runs {
+            runs.read(&path, offset, length);
+        }
         let mut bytes = vec![0; length as usize];
         object.read_at(&mut bytes, offset).map_err(|error| {
             if matches!(error, Error::Changed { .. }) {
@@ -267,15 +367,31 @@ fn child(directory: &str, name: &str) -> String {
     }
 }
 
-impl Filesystem for Files {
+/// The path of a name in a directory.
+fn below(directory: &str, name: &str) -> String {
+    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
+}
+
+/// The file system, as the kernel is answered from it.
+pub(crate) struct Served(pub(crate) Arc<Files>);
+
+impl std::ops::Deref for Served {
+    type Target = Files;
+    fn deref(&self) -> &Files {
+        &self.0
+    }
+}
+
+impl Filesystem for Served {
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let directory = self.names().get(parent.0).map(|node| node.url.clone());
+        let directory = self.names().get(parent.0).cloned();
         // Keys are UTF-8: there is no such name.
         let (Some(directory), Some(name)) = (directory, name.to_str()) else {
             return reply.error(Errno::ENOENT);
         };
-        match self.find(&directory, name) {
-            Ok((url, kind, known)) => match self.names().look_up(&url, kind.clone(), known) {
+        let path = below(&directory.path, name);
+        match self.find(&directory.url, name) {
+            Ok((url, kind, known)) => match self.names().look_up(&url, &path, kind.clone(), known) {
                 Some(number) => {
                     let attributes = self.attributes(number, &kind);
                     reply.entry(&self.options.believed, &attributes, Generation(0));
@@ -332,6 +448,9 @@ impl Filesystem for Files {
         reply: ReplyEmpty,
     ) {
         let closed = self.opened().by_handle.remove(&handle.0);
+        if let (Some(Open::File(..)), Some(runs)) = (&closed, &self.runs) {
+            runs.closed();
+        }
         drop(closed);
         reply.ok();
     }
