@@ -8,6 +8,7 @@
 //! - `ranges`: iterables become ranges of bytes, `array` does it for NumPy's arrays. Everything is checked
 //!   before anything is disclosed.
 //! - `failure`: errors of the library as exceptions.
+//! - `memory`: memory that Python names by its address.
 //! - `pool`: pools of buffers, which need no service ([`foretell_buffers`]).
 //!
 //! **One client a process.** A connection is what the service takes for one manager, so all threads and
@@ -21,6 +22,7 @@
 mod array;
 mod failure;
 mod file;
+mod memory;
 mod number;
 mod pool;
 mod ranges;
@@ -58,7 +60,7 @@ mod _native {
     use super::*;
 
     #[pymodule_export]
-    use crate::pool::{ChangedError, Object, Pool, Stamp, Statistics};
+    use crate::pool::{ChangedError, Lease, Object, Pool, Stamp, Statistics};
 
     /// Bytes of a block, the unit of caching.
     #[pymodule_export]

@@ -13,8 +13,9 @@ use pyo3::exceptions::{
     PyRuntimeError, PyTimeoutError, PyValueError,
 };
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyByteArray, PyBytes, PyDict};
 
+use crate::memory::Memory;
 use crate::number;
 
 pyo3::create_exception!(
@@ -133,6 +134,13 @@ impl One {
         }
     }
 
+    fn direct(&self, directive: buffers::Directive) -> Result<(), buffers::Error> {
+        match self {
+            One::Own(object) => object.direct(directive),
+            One::Shared(guest, remote) => guest.direct(remote, directive),
+        }
+    }
+
     /// Offset and length by two arguments, within the object: nobody is given memory for the asking.
     fn range(
         &self,
@@ -142,11 +150,16 @@ impl One {
         let offset = offset.map_or(Ok(0), |offset| number::part("offset", offset))?;
         let rest = self.length().saturating_sub(offset);
         let length = length.map_or(Ok(rest), |length| number::part("length", length))?;
-        if offset.checked_add(length).is_none_or(|end| end > self.length()) {
-            let (url, object_bytes) = (self.url().to_owned(), self.length());
-            return Err(Failure(buffers::Error::PastEnd { url, offset, length, object_bytes }).into());
-        }
+        self.range_of(offset, length)?;
         Ok((offset, usize::try_from(length)?))
+    }
+
+    /// A range that the object has.
+    fn range_of(&self, offset: u64, length: u64) -> PyResult<()> {
+        let has = offset.checked_add(length).is_some_and(|end| end <= self.length());
+        let (url, object_bytes) = (self.url().to_owned(), self.length());
+        let past_end = Failure(buffers::Error::PastEnd { url, offset, length, object_bytes });
+        if has { Ok(()) } else { Err(past_end.into()) }
     }
 }
 
@@ -228,6 +241,83 @@ impl Object {
         Ok(found.then_some(bytes))
     }
 
+    /// The same as read() in a bytearray: memory of its own, which arrays and tensors may share, filled without a copy between.
+    #[pyo3(signature = (offset=None, length=None), text_signature = "(self, offset=0, length=None)")]
+    fn read_array<'py>(
+        &self,
+        py: Python<'py>,
+        offset: Option<&Bound<'py, PyAny>>,
+        length: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyByteArray>> {
+        let object = self.get()?;
+        let (offset, length) = object.range(offset, length)?;
+        PyByteArray::new_with(py, length, |bytes| {
+            Ok(py.detach(|| object.read_at(bytes, offset)).map_err(Failure)?)
+        })
+    }
+
+    /// The bytes from an offset on where they lie in the pool's memory, as many as are in one part; None of another process's
+    /// pool. What of it is for everybody is foretell.pool.view.
+    fn lease(&self, py: Python<'_>, offset: u64) -> PyResult<Option<Lease>> {
+        let object = self.get()?;
+        let (offset, _) = (offset, object.range_of(offset, 1)?);
+        let One::Own(object) = object else { return Ok(None) };
+        let part_bytes = object.part_bytes();
+        // No object has more parts than have numbers.
+        let view = py.detach(|| object.view((offset / part_bytes) as u32)).map_err(Failure)?;
+        Ok(Some(Lease { view, from: (offset % part_bytes) as usize }))
+    }
+
+    /// Fill `length` bytes of memory at an address: what of it is for everybody is foretell.pool.read_into.
+    fn read_at_address(&self, py: Python<'_>, address: usize, offset: u64, length: usize) -> PyResult<()> {
+        let object = self.get()?;
+        object.range_of(offset, length as u64)?;
+        if length > 0 {
+            let mut memory = Memory::new(address, length);
+            py.detach(|| object.read_at(memory.bytes(), offset)).map_err(Failure)?;
+        }
+        Ok(())
+    }
+
+    /// The priority of the object, 0 unless set: parts of lower priorities are replaced first. It holds as long as the object is
+    /// open.
+    fn set_priority(&self, py: Python<'_>, priority: &Bound<'_, PyAny>) -> PyResult<()> {
+        let directive = buffers::Directive::Priority(number::priority(priority)?);
+        let object = self.get()?;
+        Ok(py.detach(|| object.direct(directive)).map_err(Failure)?)
+    }
+
+    /// The parts of a range that are in memory now have this priority until they are read again or replaced.
+    #[pyo3(signature = (offset, length, priority))]
+    fn temporary_priority(
+        &self,
+        py: Python<'_>,
+        offset: &Bound<'_, PyAny>,
+        length: Option<&Bound<'_, PyAny>>,
+        priority: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let object = self.get()?;
+        let (offset, length) = object.range(Some(offset), length)?;
+        let (length, priority) = (length as u64, number::priority(priority)?);
+        let directive = buffers::Directive::TemporaryPriority { offset, length, priority };
+        Ok(py.detach(|| object.direct(directive)).map_err(Failure)?)
+    }
+
+    /// This range, or all from `offset` on, will not be read again: what lies in memory of it is given up at once, but for what
+    /// is disclosed and not read yet.
+    #[pyo3(signature = (offset=None, length=None), text_signature = "(self, offset=0, length=None)")]
+    fn done_with(
+        &self,
+        py: Python<'_>,
+        offset: Option<&Bound<'_, PyAny>>,
+        length: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let object = self.get()?;
+        let (offset, length) = object.range(offset, length)?;
+        let directive = buffers::Directive::DoneWith { offset, length: length as u64 };
+        Ok(py.detach(|| object.direct(directive)).map_err(Failure)?)
+    }
+
     /// Give it back. With the last handle of an object goes what the pool has of it.
     fn close(&self, py: Python<'_>) {
         let closed = self.object.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -239,6 +329,35 @@ impl Object {
             Ok(object) => format!("<Object {} of {} bytes>", object.url(), object.length()),
             Err(_) => "<Object, closed>".to_owned(),
         }
+    }
+}
+
+/// A part in the pool's memory, which stays there as long as this does.
+#[pyclass(frozen, module = "foretell._native")]
+pub(crate) struct Lease {
+    view: buffers::View,
+    from: usize,
+}
+
+#[pymethods]
+impl Lease {
+    /// Where its bytes lie.
+    #[getter]
+    fn address(&self) -> usize {
+        self.bytes().as_ptr().addr()
+    }
+
+    /// How many.
+    #[getter]
+    fn length(&self) -> usize {
+        self.bytes().len()
+    }
+}
+
+impl Lease {
+    /// Empty in the child of a fork, where the memory is the parent's.
+    fn bytes(&self) -> &[u8] {
+        self.view.get(self.from..).unwrap_or_default()
     }
 }
 
@@ -272,6 +391,12 @@ pub(crate) struct Statistics {
     disk_written_bytes: u64,
     disk_failures: u64,
     best_fetches: Option<u64>,
+}
+
+fn policy_of(name: &str) -> PyResult<Policy> {
+    let names = || Policy::names().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    name.parse()
+        .map_err(|_| PyValueError::new_err(format!("policy: one of {} is needed, not '{name}'", names())))
 }
 
 /// What a range to be disclosed is made of: an object, an offset, a length.
@@ -329,10 +454,7 @@ impl Pool {
             chosen.recorded_references = u32::try_from(given).unwrap_or(u32::MAX);
         }
         if let Some(name) = policy {
-            let names = || Policy::names().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
-            let wrong =
-                |_| PyValueError::new_err(format!("policy: one of {} is needed, not '{name}'", names()));
-            chosen.policy = name.parse().map_err(wrong)?;
+            chosen.policy = policy_of(name)?;
         }
         for (name, value) in options.into_iter().flatten() {
             chosen.store.push((name.extract()?, value.extract()?));
@@ -473,6 +595,16 @@ impl Pool {
                 Ok(py.detach(|| of.disclose(&its)).map_err(Failure)?)
             }
         }
+    }
+
+    /// Which part of a priority is replaced first: "lru" unless set, or the pool's policy for priority 0.
+    fn set_policy(&self, py: Python<'_>, priority: &Bound<'_, PyAny>, policy: &str) -> PyResult<()> {
+        let (priority, policy) = (number::priority(priority)?, policy_of(policy)?);
+        let set = py.detach(|| match &self.pool {
+            Source::Own(pool) => pool.set_policy(priority, policy),
+            Source::Shared(guest) => guest.set_policy(priority, policy),
+        });
+        Ok(set.map_err(Failure)?)
     }
 
     /// Withdraw what was disclosed and not read yet.
