@@ -23,6 +23,8 @@ use crate::memory::{Buffer, Filling};
 
 /// Operations that the kernel has at a time: more than keep a disk busy whose queue is worth it.
 const ENTRIES: u32 = 64;
+/// Times that the kernel is asked to take something for which it has no memory at the moment.
+const SUBMISSIONS: usize = 1000;
 /// What tells the thread of the ring that it is to end.
 const END: u64 = u64::MAX;
 
@@ -198,9 +200,15 @@ impl Drop for Ring {
         let pushed = unsafe { self.0.ring.submission_shared().push(&end) };
         // There is always room: the kernel takes all that it is given at once. Without a thread that ends, nothing is lost but it.
         if pushed.is_ok() {
-            let _ = self.0.ring.submit();
+            self.0.enter();
         }
     }
+}
+
+/// Interrupted, or short of memory for a moment (io_uring_enter(2)).
+fn may_pass(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, ResourceBusy, WouldBlock};
+    matches!(error.kind(), Interrupted | ResourceBusy | WouldBlock)
 }
 
 impl Inner {
@@ -235,7 +243,19 @@ impl Inner {
             any = true;
         }
         if any {
-            while self.ring.submit().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted) {}
+            self.enter();
+        }
+    }
+
+    /// Has the kernel take what it was given. Where it has no memory for that at the moment it is asked again, and at last with the
+    /// next operation: whoever waits does so no longer than the pool's time-out.
+    fn enter(&self) {
+        for _ in 0..SUBMISSIONS {
+            match self.ring.submit() {
+                Ok(_) => return,
+                Err(error) if may_pass(&error) => std::thread::yield_now(),
+                Err(_) => return,
+            }
         }
     }
 
@@ -250,12 +270,11 @@ impl Inner {
     fn take_ends(&self) {
         let mut ends = false;
         loop {
-            if let Err(error) = self.ring.submit_and_wait(1)
-                && error.kind() != io::ErrorKind::Interrupted
-                && error.raw_os_error() != Some(rustix::io::Errno::BUSY.raw_os_error())
-            {
+            match self.ring.submit_and_wait(1) {
+                Ok(_) => {}
+                Err(error) if may_pass(&error) => std::thread::yield_now(),
                 // What the kernel still has stays in the books, and so in memory.
-                return;
+                Err(_) => return,
             }
             // SAFETY: this thread alone takes completions.
             let completed = unsafe { self.ring.completion_shared() };

@@ -135,6 +135,9 @@ pub fn execute(args: &Args) -> Result<u8> {
             bail!(error);
         }
     };
+    if let Some(remark) = pool.remark() {
+        warn(&remark);
+    }
     say(&format!("mounted at {0}; Ctrl-C or 'umount {0}' ends it\n", directory.display()));
     let (came, comes) = mpsc::channel();
     std::thread::Builder::new()
