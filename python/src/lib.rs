@@ -9,7 +9,7 @@
 //!   before anything is disclosed.
 //! - `failure`: errors of the library as exceptions.
 //! - `memory`: memory that Python names by its address.
-//! - `pool`: pools of buffers, which need no service ([`foretell_buffers`]).
+//! - `pool`, `object`, `pool_error`: pools of buffers, which need no service ([`foretell_buffers`]).
 //!
 //! **One client a process.** A connection is what the service takes for one manager, so all threads and
 //! modules share `CLIENT`; a forked child finds its own in the same place.
@@ -24,7 +24,9 @@ mod failure;
 mod file;
 mod memory;
 mod number;
+mod object;
 mod pool;
+mod pool_error;
 mod ranges;
 
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -60,7 +62,11 @@ mod _native {
     use super::*;
 
     #[pymodule_export]
-    use crate::pool::{ChangedError, Lease, Object, Pool, Stamp, Statistics};
+    use crate::object::{Lease, Object, Stamp};
+    #[pymodule_export]
+    use crate::pool::{Pool, Statistics};
+    #[pymodule_export]
+    use crate::pool_error::ChangedError;
 
     /// Bytes of a block, the unit of caching.
     #[pymodule_export]

@@ -151,8 +151,11 @@ pub unsafe extern "C" fn foretell_pool_free(pool: *mut CPool) {
 /// It is null, or a box of ours that nobody uses any more.
 unsafe fn give_back<T>(given: *mut T) {
     if !given.is_null() {
-        // SAFETY: a box of ours.
-        guarded(|| Ok(drop(unsafe { Box::from_raw(given) })));
+        guarded(|| {
+            // SAFETY: a box of ours.
+            drop(unsafe { Box::from_raw(given) });
+            Ok(())
+        });
     }
 }
 

@@ -89,7 +89,7 @@ fn a_rule_keeps_what_it_names_and_a_profile_is_there_in_the_end() {
         let status = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
         assert!(status.unwrap().success() && child.wait().unwrap().success());
         // It is a recording, as all are.
-        let shown = Command::new(FORETELL).args(["trace", "hints"]).arg(&profile).output().unwrap();
+        let shown = Command::new(FORETELL).args(["trace", "show"]).arg(&profile).output().unwrap();
         let shown = String::from_utf8(shown.stdout).unwrap();
         assert!(["a", "d/i"].iter().all(|name| shown.contains(name)), "{shown}");
     }

@@ -16,6 +16,7 @@ use crate::Options;
 use crate::kept::Kept;
 use crate::names::{Entry, Kind, Names, Node, ROOT};
 use crate::runs::Runs;
+use crate::walks::{Guess, Walks};
 
 /// Files and directories that are open at a time: as many as a pool holds objects.
 const MOST_OPEN: usize = 1 << 20;
@@ -50,6 +51,7 @@ pub(crate) struct Files {
     names: Mutex<Names>,
     opened: Mutex<Opened>,
     kept: Mutex<Kept>,
+    walks: Mutex<Walks>,
     /// What is read, if there is a profile.
     runs: Option<Arc<Runs>>,
     complained: Mutex<Option<Instant>>,
@@ -69,6 +71,7 @@ impl Files {
             options,
             opened: Mutex::default(),
             kept: Mutex::default(),
+            walks: Mutex::default(),
             runs,
             complained: Mutex::default(),
             kernel: Arc::default(),
@@ -103,6 +106,10 @@ impl Files {
             *complained = Some(Instant::now());
             (self.options.complain)(line);
         }
+    }
+
+    fn walks(&self) -> MutexGuard<'_, Walks> {
+        self.walks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a program gets for an error; what is not its own mistake is told to who mounted.
@@ -265,6 +272,29 @@ impl Files {
         }
     }
 
+    /// A file was opened of which nothing is known that comes behind it: what does if somebody goes through its directory.
+    fn guess(&self, url: &str, path: &str) {
+        let Some(directory) = parent(url) else { return };
+        let Some((entries, _)) = self.names().listing(&directory, self.options.believed) else { return };
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let Ok(at) = entries.binary_search_by(|entry| entry.name.as_str().cmp(name)) else { return };
+        let Kind::File(Stamp { length, .. }) = entries[at].kind else { return };
+        let guess = self.walks().opened(&directory.as_str().into(), at, entries.len(), length);
+        let (next, of_each) = match guess {
+            Guess::Nothing => return,
+            Guess::Withdraw => return self.withdraw(),
+            Guess::Next(next, of_each) => (next, of_each),
+        };
+        let files = entries[next].iter().filter_map(|entry| {
+            let Kind::File(stamp) = &entry.kind else { return None };
+            let (url, path) = (child(&directory, &entry.name), below(folder, &entry.name));
+            self.open_object(&url.into(), &path, stamp.clone()).ok()
+        });
+        let files: Vec<Object> = files.collect();
+        let ranges: Vec<_> = files.iter().map(|object| (object, 0, object.length().min(of_each))).collect();
+        self.disclose(&ranges);
+    }
+
     /// Discloses; `false` if not all of it was taken.
     pub(crate) fn disclose(&self, ranges: &[(&Object, u64, u64)]) -> bool {
         self.pool.disclose(ranges).is_ok_and(|taken| taken == ranges.len())
@@ -273,6 +303,7 @@ impl Files {
     pub(crate) fn withdraw(&self) {
         // After a fork there is nothing to withdraw.
         let _ = self.pool.cancel();
+        self.walks().forget_told();
     }
 
     // ---- what is open ----
@@ -295,8 +326,9 @@ impl Files {
         let Node { url, path, .. } = node;
         let object = self.open_object(&url, &path, stamp.clone()).map_err(|error| self.errno(&error))?;
         let handle = self.keep_open(Open::File(object, path.clone()))?;
-        if let Some(runs) = &self.runs {
-            runs.opened(&path);
+        let is_followed = self.runs.as_ref().is_some_and(|runs| runs.opened(&path));
+        if !is_followed {
+            self.guess(&url, &path);
         }
         let before = self.names().get_mut(number).and_then(|node| node.cached.replace(stamp.clone()));
         // What the kernel has in its page cache is of the same state, or is dropped.
@@ -325,6 +357,9 @@ impl Files {
         if let Some(runs) = &self.runs {
             runs.read(&path, offset, length);
         }
+        if let Some(directory) = parent(object.url()) {
+            self.walks().read(&directory, offset + length);
+        }
         let mut bytes = vec![0; length as usize];
         object.read_at(&mut bytes, offset).map_err(|error| {
             if matches!(error, Error::Changed { .. }) {
@@ -351,6 +386,12 @@ impl Files {
 /// Can the kernel have it for a name?
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains('\0')
+}
+
+/// The URL of the directory that a URL's last name is in, as [`child`] has it.
+fn parent(url: &str) -> Option<String> {
+    let at = url.rfind('/')?;
+    Some(url[..at].to_owned())
 }
 
 /// The URL of a name in a directory.
@@ -514,6 +555,9 @@ mod tests {
         assert_eq!(child("s3://bucket", "a b"), "s3://bucket/a%20b");
         assert_eq!(child("s3://bucket/c", "50%?#"), "s3://bucket/c/50%25%3F%23");
         assert_eq!(child("file:///tmp/", "x"), "file:///tmp/x");
+        for (directory, name) in [("s3://bucket", "a b"), ("s3://bucket/c", "50%?#"), ("file:///tmp", "x")] {
+            assert_eq!(parent(&child(directory, name)).as_deref(), Some(directory));
+        }
         assert!(["", ".", "..", "a\0b"].iter().all(|name| !is_name(name)));
         assert!(is_name("..."));
     }

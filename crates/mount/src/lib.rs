@@ -15,7 +15,7 @@
 //!
 //! Objects stay open in the pool when programs have closed their files (`kept.rs`), as rules give some of them
 //! priority over others. With a profile it is noted what each run of a job reads, and disclosed when it comes again
-//! (`profile.rs`, `runs.rs`).
+//! (`profile.rs`, `runs.rs`). Of a job that is not known it is guessed what comes when it goes through a directory (`walks.rs`).
 
 mod error;
 mod files;
@@ -25,6 +25,7 @@ mod names;
 mod options;
 mod profile;
 mod runs;
+mod walks;
 
 use std::path::Path;
 use std::sync::Arc;

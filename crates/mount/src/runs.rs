@@ -87,8 +87,8 @@ impl Runs {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A file is opened. With the first one begins a run.
-    pub(crate) fn opened(&self, path: &Arc<str>) {
+    /// A file is opened. With the first one begins a run. Is a kept one followed?
+    pub(crate) fn opened(&self, path: &Arc<str>) -> bool {
         let mut guard = self.inner();
         let inner = &mut *guard;
         inner.open += 1;
@@ -96,10 +96,10 @@ impl Runs {
             inner.profile.forget_paths();
             inner.now = Some(Now::begin());
         }
-        let (Some(now), Some(file)) = (&mut inner.now, inner.profile.number(path)) else { return };
+        let (Some(now), Some(file)) = (&mut inner.now, inner.profile.number(path)) else { return false };
         let is_new = now.opened.insert(file);
         if !is_new || now.following != Following::Unknown {
-            return;
+            return matches!(now.following, Following::Found | Following::Yes);
         }
         now.first.push(file);
         now.like = inner.profile.like(&now.first);
@@ -107,9 +107,12 @@ impl Runs {
             now.following = Following::Found;
             drop(guard);
             self.changed.notify_one();
-        } else if now.first.len() >= FIRST_FILES {
+            return true;
+        }
+        if now.first.len() >= FIRST_FILES {
             now.following = Following::No;
         }
+        false
     }
 
     /// A file is closed.

@@ -222,6 +222,34 @@ fn what_a_rule_keeps_longest_stays_when_its_file_is_closed() {
 }
 
 #[test]
+fn who_goes_through_a_directory_finds_the_next_files_there() {
+    let test = "who_goes_through_a_directory_finds_the_next_files_there";
+    let fill = |store: &Path| {
+        for at in 0..300 {
+            fs::create_dir_all(store.join("d/e")).unwrap();
+            fs::write(store.join(format!("d/{at:03}")), content(60_000 + at)).unwrap();
+        }
+    };
+    let Some(fixture) = Fixture::with(test, fill, |_| {}) else { return };
+    for (at, name) in (0..).zip(names(&fixture.path("d")).iter().filter(|name| *name != "e")) {
+        assert!(fs::read(fixture.path(&format!("d/{name}"))).unwrap() == content(60_000 + at));
+    }
+    let counts = fixture.pool.statistics().unwrap();
+    // Four parts each, and those of the first files are waited for.
+    assert_eq!(counts.fetched_bytes, (0..300).map(|at| 60_000 + at).sum::<u64>());
+    assert!(counts.demand_fetches < 100, "{counts:?}");
+
+    // In no order that a listing has, nothing is guessed: what is read is fetched, and no more.
+    let Some(fixture) = Fixture::with(test, fill, |_| {}) else { return };
+    assert_eq!(names(&fixture.path("d")).len(), 301);
+    for at in (0..100).map(|at| at * 67 % 300) {
+        assert!(fs::read(fixture.path(&format!("d/{at:03}"))).unwrap() == content(60_000 + at));
+    }
+    let counts = fixture.pool.statistics().unwrap();
+    assert_eq!(counts.fetched_bytes, (0..100).map(|at| 60_000 + (at * 67 % 300)).sum::<u64>());
+}
+
+#[test]
 fn a_job_that_comes_again_finds_what_it_read_the_last_time() {
     let test = "a_job_that_comes_again_finds_what_it_read_the_last_time";
     let kept = tempfile::tempdir().unwrap();
