@@ -107,6 +107,7 @@ PROCESSES = {
 MOUNT = {
     "s3fs, one after the other": buffers_files.s3fs_job,
     "foretell mount, the first time": buffers_files.mounted_job,
+    "foretell mount, the first time, by name": buffers_files.mounted_job_by_name,
     "foretell mount --profile, the second time": buffers_files.mounted_job_again,
 }
 DASK = {"s3fs": buffers_epochs.s3fs_dask, "foretell": buffers_epochs.foretell_dask}
