@@ -223,12 +223,12 @@ impl Files {
     // ---- what is known to come ----
 
     /// Opens what of these paths is there, but for those that are open already. Directories of which several are wanted are
-    /// listed; of single files the store is asked for all at a time.
+    /// listed; of single files the store is asked for all at a time. `false` when the store fails: it need not be asked for more.
     pub(crate) fn open_known<'a>(
         &self,
         paths: impl Iterator<Item = &'a Arc<str>>,
         open: &mut HashMap<Arc<str>, Object>,
-    ) {
+    ) -> bool {
         let root = self.names().get(ROOT).map(|node| node.url.clone()).unwrap_or_default();
         let mut by_directory: BTreeMap<&str, Vec<&Arc<str>>> = BTreeMap::new();
         let mut seen = HashSet::new();
@@ -247,8 +247,12 @@ impl Files {
                 alone.extend(paths);
                 continue;
             }
-            // What is not there any more is not read any more.
-            let Ok(entries) = self.list(&url) else { continue };
+            let entries = match self.list(&url) {
+                Ok(entries) => entries,
+                // What is not there any more is not read any more.
+                Err(Error::NotFound { .. }) => continue,
+                Err(_) => return false,
+            };
             for path in paths {
                 let name = path.rsplit_once('/').map_or(&**path, |(_, name)| name);
                 let Ok(at) = entries.binary_search_by(|entry| entry.name.as_str().cmp(name)) else {
@@ -263,13 +267,19 @@ impl Files {
         }
         let urls: Vec<String> = alone.iter().map(|path| url_of(path)).collect();
         let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
-        for (path, object) in alone.into_iter().zip(self.pool.open_all(&urls).unwrap_or_default()) {
-            if let Ok(object) = object
-                && let Ok(object) = self.open_object(&object.url().into(), path, object.stamp().clone())
-            {
-                open.insert(path.clone(), object);
+        let Ok(objects) = self.pool.open_all(&urls) else { return false };
+        for (path, object) in alone.into_iter().zip(objects) {
+            match object {
+                Ok(object) => {
+                    if let Ok(object) = self.open_object(&object.url().into(), path, object.stamp().clone()) {
+                        open.insert(path.clone(), object);
+                    }
+                }
+                Err(Error::NotFound { .. }) => {}
+                Err(_) => return false,
             }
         }
+        true
     }
 
     /// A file was opened of which nothing is known that comes behind it: what does if somebody goes through its directory.

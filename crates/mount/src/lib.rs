@@ -29,7 +29,6 @@ mod walks;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use foretell_buffers::Pool;
 use foretell_recording::ReadError;
@@ -71,8 +70,8 @@ fn runs_of(options: &Options) -> Result<Option<Runs>, Error> {
 /// A mounted file system.
 pub struct Mounted {
     session: BackgroundSession,
-    /// Who follows the profile.
-    runs: Option<(Arc<Runs>, JoinHandle<()>)>,
+    /// What is noted of runs, and of what.
+    runs: Option<(Arc<Runs>, Arc<Files>)>,
 }
 
 impl Mounted {
@@ -111,10 +110,10 @@ impl Mounted {
         })?;
         let _ = kernel.set(session.notifier());
         let Some(runs) = runs else { return Ok(Mounted { session, runs: None }) };
-        let following = runs.clone();
+        let (following, its) = (runs.clone(), files.clone());
         let thread = std::thread::Builder::new().name("runs".to_owned());
-        match thread.spawn(move || following.follow(&files)) {
-            Ok(thread) => Ok(Mounted { session, runs: Some((runs, thread)) }),
+        match thread.spawn(move || following.follow(&its)) {
+            Ok(_) => Ok(Mounted { session, runs: Some((runs, files)) }),
             Err(error) => {
                 let _ = session.umount_and_join();
                 Err(wrong(format!("nobody can follow the profile: {error}")))
@@ -126,9 +125,8 @@ impl Mounted {
     pub fn unmount(self) {
         // Also when somebody else was faster.
         let _ = self.session.umount_and_join();
-        if let Some((runs, thread)) = self.runs {
-            runs.end();
-            let _ = thread.join();
+        if let Some((runs, files)) = self.runs {
+            runs.end(&files);
         }
     }
 

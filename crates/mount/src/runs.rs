@@ -30,6 +30,8 @@ pub(crate) struct Runs {
     idle: Duration,
     inner: Mutex<Inner>,
     changed: Condvar,
+    /// Held by who writes the profile, so that an older one never comes last.
+    writing: Mutex<()>,
 }
 
 struct Inner {
@@ -80,7 +82,7 @@ enum Task {
 impl Runs {
     pub(crate) fn new(file: PathBuf, profile: Profile, idle: Duration) -> Runs {
         let inner = Inner { profile, open: 0, closed_at: Instant::now(), now: None, ends: false };
-        Runs { file, idle, inner: Mutex::new(inner), changed: Condvar::new() }
+        Runs { file, idle, inner: Mutex::new(inner), changed: Condvar::new(), writing: Mutex::default() }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -140,10 +142,16 @@ impl Runs {
         }
     }
 
-    /// It is unmounted: the run ends.
-    pub(crate) fn end(&self) {
-        self.inner().ends = true;
+    /// It is unmounted: the run ends, and is in the profile. The thread ends when it comes to know it, which a store that does not
+    /// answer may put off.
+    pub(crate) fn end(&self, files: &Files) {
+        let is_new = {
+            let mut inner = self.inner();
+            inner.ends = true;
+            inner.ended()
+        };
         self.changed.notify_one();
+        self.write_if(is_new, files);
     }
 
     /// What the thread of the runs does until it is unmounted.
@@ -157,9 +165,7 @@ impl Runs {
                 Task::End { is_new } => {
                     files.withdraw();
                     open.clear();
-                    if is_new && let Err(error) = self.write() {
-                        files.complain(&error.to_string());
-                    }
+                    self.write_if(is_new, files);
                 }
             }
         }
@@ -178,12 +184,11 @@ impl Runs {
             }
             let idle_for = (inner.open == 0).then(|| inner.closed_at.elapsed());
             if inner.ends || idle_for.is_some_and(|idle_for| idle_for >= self.idle) {
-                if let Some(now) = inner.now.take() {
-                    let is_new = inner.profile.keep(now.run, &now.opened, now.like);
-                    return Some(Task::End { is_new });
-                }
                 if inner.ends {
                     return None;
+                }
+                if inner.now.is_some() {
+                    return Some(Task::End { is_new: inner.ended() });
                 }
             }
             let waits = inner.now.as_ref().and(idle_for).map(|idle_for| self.idle.saturating_sub(idle_for));
@@ -202,7 +207,9 @@ impl Runs {
             if !self.goes_on() {
                 return;
             }
-            files.open_known(some.iter().map(|(path, ..)| path), open);
+            if !files.open_known(some.iter().map(|(path, ..)| path), open) {
+                return;
+            }
             let ranges: Vec<(&Object, u64, u64)> = some
                 .iter()
                 .filter_map(|(path, offset, length)| {
@@ -225,14 +232,26 @@ impl Runs {
         !inner.ends && inner.now.as_ref().is_some_and(|now| now.following == Following::Yes)
     }
 
-    fn write(&self) -> Result<(), foretell_recording::WriteError> {
-        // Nobody waits for the disk under the lock: what is written is a copy.
+    fn write_if(&self, is_new: bool, files: &Files) {
+        if !is_new {
+            return;
+        }
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody waits for the disk under the other lock: what is written is a copy.
         let profile = self.inner().profile.clone();
-        profile.write(&self.file)
+        if let Err(error) = profile.write(&self.file) {
+            files.complain(&error.to_string());
+        }
     }
 }
 
 impl Inner {
+    /// The run under way has ended, if there is one. Is there something to be written?
+    fn ended(&mut self) -> bool {
+        let Some(now) = self.now.take() else { return false };
+        self.profile.keep(now.run, &now.opened, now.like)
+    }
+
     /// What comes next in the run that the present one is like; it is followed from now on.
     fn list(&mut self) -> Vec<(Arc<str>, u64, u64)> {
         let Some(now) = &mut self.now else { return Vec::new() };
