@@ -7,6 +7,7 @@
 //! The state of a file is what `object_store` makes of it (number, time of modification, length): it is looked at before
 //! the first byte is read and after the last one.
 
+use std::collections::VecDeque;
 use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
@@ -52,17 +53,19 @@ impl Local {
     /// Reads a range that begins at a multiple of what direct reads ask for, and shows it from `range.start` on.
     async fn read(&self, file: &Arc<File>, range: Range<u64>, sink: &mut Sink<'_>) -> io::Result<()> {
         let aligned = range.start / ALIGNED_BYTES as u64 * ALIGNED_BYTES as u64;
+        let end = range.end.next_multiple_of(ALIGNED_BYTES as u64);
         let mut places = (aligned..range.end).step_by(PIECE_BYTES);
-        let begin = |at: u64| {
-            let length =
-                (range.end.next_multiple_of(ALIGNED_BYTES as u64) - at).min(PIECE_BYTES as u64) as usize;
-            let region = Region::Own(Pages::new(length));
-            (at, length, self.ring.begin(file, Way::Read, at, length, region))
+        // Memory that was read into is read into again: new memory costs more than the copy out of it.
+        let begin = |at: u64, pages: Option<Pages>| {
+            let length = (end - at).min(PIECE_BYTES as u64) as usize;
+            let pages = pages.unwrap_or_else(|| Pages::new(length));
+            (at, length, self.ring.begin(file, Way::Read, at, length, Region::Own(pages)))
         };
-        let mut under_way: std::collections::VecDeque<_> = places.by_ref().take(PIECES).map(begin).collect();
+        let mut under_way: VecDeque<_> = places.by_ref().take(PIECES).map(|at| begin(at, None)).collect();
+        let mut spare = None;
         while let Some((at, length, begun)) = under_way.pop_front() {
             let (region, read) = begun.end().await?;
-            under_way.extend(places.next().map(begin));
+            under_way.extend(places.next().map(|at| begin(at, spare.take())));
             let Region::Own(pages) = region else { return Err(io::ErrorKind::InvalidInput.into()) };
             let wanted_to = (range.end - at).min(length as u64) as usize;
             if read < wanted_to {
@@ -72,6 +75,8 @@ impl Local {
             if !sink(&pages.bytes()[before..wanted_to]) {
                 return Ok(());
             }
+            // The first ones are the longest.
+            spare = Some(pages);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The C interface to pools of buffers: what `include/foretell-buffers.h` declares and `man/foretell-buffers.3` describes.
 //!
 //! A library of its own beside `libforetell`, which is half a megabyte and asks for nothing: this one has the stores'
-//! protocols, TLS and threads in it, and is ten times as large.
+//! protocols, TLS and threads in it, and is more than twenty times as large.
 //!
 //! Handles of C are boxes. Each function turns C's numbers and pointers into a call of a [`Pool`] or, of a service's pool, a
 //! [`Guest`], and its result into a value, or -1 or null with `errno`. A panic, which would be a mistake of ours, ends at the
