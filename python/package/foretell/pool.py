@@ -28,7 +28,8 @@ def view(one: Object, offset: int = 0) -> memoryview:
     """The bytes of an object from an offset on where they lie in the pool's memory: as many as are in one part, read-only.
 
     They stay there as long as anything refers to the view: numpy.frombuffer(view(one)) is an array over the pool's memory. No
-    more than the budget is held so: then OSError is raised. Of another process's pool it is a copy.
+    more than the budget is held so: then OSError is raised. Of another process's pool it is a copy. In a forked child those of
+    the parent are not to be used: the memory is the parent's, which may put something else there.
     """
     if (lease := one.lease(offset)) is None:
         return memoryview(one.read(offset, min(_COPIED, one.length - offset)))
