@@ -44,6 +44,7 @@ EPOCHS = {
     "foretell, nothing told": buffers_epochs.foretell_untold,
     "foretell, an epoch told at a time, parts of 16 KiB": buffers_epochs.foretell_epoch_untuned,
     "foretell, an epoch told at a time": buffers_epochs.foretell_epoch,
+    "foretell, each told before the one before it ends": buffers_epochs.foretell_next,
     "foretell, all epochs told": buffers_epochs.foretell_all,
 }
 LARGES = {
@@ -84,6 +85,7 @@ LOADER = {
     "foretell, all epochs told, spawned": buffers_epochs.foretell_loader_spawned,
     "foretell, all epochs told, forked": buffers_epochs.foretell_loader_forked,
     "foretell, an epoch told at a time, forked": buffers_epochs.foretell_loader_epoch,
+    "foretell, DisclosingSampler of all epochs, forked": buffers_epochs.foretell_loader_sampler,
 }
 DUCKDB = {"s3fs": buffers_files.s3fs_duckdb, "foretell": buffers_files.foretell_duckdb}
 POLARS = {"s3fs": buffers_files.s3fs_polars, "foretell": buffers_files.foretell_polars}
@@ -102,6 +104,12 @@ PROCESSES = {
     "foretell, two, by the service": buffers_epochs.foretell_two_served,
     "foretell, four, by the service": buffers_epochs.foretell_four_served,
 }
+MOUNT = {
+    "s3fs, one after the other": buffers_files.s3fs_job,
+    "foretell mount, the first time": buffers_files.mounted_job,
+    "foretell mount, the first time, by name": buffers_files.mounted_job_by_name,
+    "foretell mount --profile, the second time": buffers_files.mounted_job_again,
+}
 DASK = {"s3fs": buffers_epochs.s3fs_dask, "foretell": buffers_epochs.foretell_dask}
 # By the name of the table.
 CONTENDERS = {
@@ -116,6 +124,7 @@ CONTENDERS = {
     "safetensors": MODELS,
     "processes": PROCESSES,
     "dask": DASK,
+    "mount": MOUNT,
 }
 # What a table needs beside what python/benches/requirements.txt names: too large to be installed unasked.
 NEEDED = {"loader": "torch"}
@@ -299,6 +308,7 @@ def main() -> None:
                 "safetensors": f"Tensors of {given.large >> 20} MiB, cold",
                 "processes": "Processes that read all objects once, each in its own order",
                 "dask": f"{given.epochs} shuffled epochs by four worker processes of Dask, memory for all objects",
+                "mount": f"All {objects(given, 'mount')} objects once, in an order of its own, by a program that knows only files",
             }
             for name in [given.only] if given.only else titles:
                 if name in NEEDED and importlib.util.find_spec(NEEDED[name]) is None:

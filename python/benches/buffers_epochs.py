@@ -109,9 +109,13 @@ def _foretell(given: argparse.Namespace, *, told: str, part_bytes: int | None = 
     epochs = orders(given.objects, given.epochs)
     if told == "all":
         fs.disclose([(path_of(at), 0, None) for order in epochs for at in order])
-    for order in epochs:
+    if told == "next":
+        fs.disclose([(path_of(at), 0, None) for at in epochs[0]])
+    for order, after in zip(epochs, [*epochs[1:], []]):
         if told == "epoch":
             fs.disclose([(path_of(at), 0, None) for at in order])
+        if told == "next":
+            fs.disclose([(path_of(at), 0, None) for at in after])
         _read(given, order, fs.cat_file)
     found = fs.statistics()
     return {
@@ -129,6 +133,10 @@ def foretell_all(given: argparse.Namespace) -> dict[str, Any]:
 
 def foretell_epoch(given: argparse.Namespace) -> dict[str, Any]:
     return _foretell(given, told="epoch", part_bytes=given.bytes)
+
+
+def foretell_next(given: argparse.Namespace) -> dict[str, Any]:
+    return _foretell(given, told="next", part_bytes=given.bytes)
 
 
 def foretell_epoch_untuned(given: argparse.Namespace) -> dict[str, Any]:
@@ -166,11 +174,17 @@ def _loader(given: argparse.Namespace, fs: Any, start: str, told: str) -> dict[s
     if told == "all":
         fs.disclose([(path_of(at), 0, None) for order in epochs for at in order])
     order: list[int] = []
+    sampler: Any = order
+    if told == "sampler":
+        # As the documentation has it.
+        torch = importlib.import_module("foretell.torch")
+        layout = torch.Objects(fs, [path_of(at) for at in range(given.objects)])
+        sampler = torch.DisclosingSampler(Orders(epochs), layout, window=given.objects, epochs=len(epochs))
     loader = loader_of(
         Images(given, fs),
         batch_size=32,
         # Looked at when an epoch begins.
-        sampler=order,
+        sampler=sampler,
         num_workers=2,
         persistent_workers=True,
         multiprocessing_context=start,
@@ -181,6 +195,20 @@ def _loader(given: argparse.Namespace, fs: Any, start: str, told: str) -> dict[s
             fs.disclose([(path_of(at), 0, None) for at in order])
         assert [at for batch in loader for at in batch.tolist()] == one
     return {} if told == "nothing" else {"best": fs.statistics().best_fetches}
+
+
+class Orders:
+    """A sampler: an order each time."""
+
+    def __init__(self, epochs: list[list[int]]) -> None:
+        self._epochs = iter(epochs)
+        self._length = len(epochs[0])
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(next(self._epochs))
 
 
 class Unread:
@@ -216,6 +244,10 @@ def foretell_loader_forked(given: argparse.Namespace) -> dict[str, Any]:
 
 def foretell_loader_epoch(given: argparse.Namespace) -> dict[str, Any]:
     return _foretell_loader(given, "fork", "epoch")
+
+
+def foretell_loader_sampler(given: argparse.Namespace) -> dict[str, Any]:
+    return _foretell_loader(given, "fork", "sampler")
 
 
 # ---- several processes, each of which reads all objects in an order of its own ---------------------------------------

@@ -5,13 +5,36 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
+import random
+import subprocess
 import tempfile
 import threading
-from collections.abc import Callable
+import time
+import urllib.request
+import zlib
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from buffers_setting import BUCKET, CREDENTIALS, LARGE, MODEL, ROWS, SMALL, TABLES, content, obstore, plain, pooled, scattered, simplecache
+from buffers_setting import (
+    BUCKET,
+    CREDENTIALS,
+    LARGE,
+    MODEL,
+    ROWS,
+    SMALL,
+    TABLES,
+    content,
+    obstore,
+    path_of,
+    plain,
+    pooled,
+    scattered,
+    simplecache,
+)
 
 
 def s3fs_large(given: argparse.Namespace) -> dict[str, Any]:
@@ -318,3 +341,60 @@ def obstore_model(given: argparse.Namespace) -> dict[str, Any]:
 def foretell_model(given: argparse.Namespace) -> dict[str, Any]:
     load = importlib.import_module("foretell.safetensors").load
     return _tensors(given, (tensor.numpy() for _, tensor in load(pooled(given, 256 << 20), MODEL)))
+
+
+# ---- a program that knows only files: all objects once, one after the other, in an order of its own --------------------
+
+
+def _job(given: argparse.Namespace, read: Callable[[int], bytes], *, by_name: bool = False) -> dict[str, Any]:
+    order = list(range(given.objects))
+    if not by_name:
+        random.Random(7).shuffle(order)
+    began = time.perf_counter()
+    for at in order:
+        assert zlib.crc32(read(at)) == given.checksums[at], path_of(at)
+    return {"seconds": time.perf_counter() - began}
+
+
+@contextmanager
+def _mounted(given: argparse.Namespace, flags: list[str]) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="foretell-bench-") as folder:
+        command = [given.foretell, "mount", f"s3://{BUCKET}/images", folder, "--memory", str(given.objects * given.bytes)]
+        command += ["--option", f"endpoint={given.endpoint}", "--option", "allow_http=true", *flags]
+        keys = {"AWS_ACCESS_KEY_ID": CREDENTIALS["key"], "AWS_SECRET_ACCESS_KEY": CREDENTIALS["secret"]}
+        mounted = subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, **keys})
+        try:
+            assert mounted.stdout is not None and mounted.stdout.readline()
+            yield Path(folder)
+        finally:
+            mounted.terminate()
+            mounted.wait()
+
+
+def s3fs_job(given: argparse.Namespace) -> dict[str, Any]:
+    fs = plain(given)
+    fs.find(f"{BUCKET}/images")
+    return _job(given, lambda at: fs.cat_file(path_of(at)))
+
+
+def mounted_job(given: argparse.Namespace) -> dict[str, Any]:
+    with _mounted(given, []) as folder:
+        return _job(given, lambda at: (folder / path_of(at).rsplit("/", 1)[1]).read_bytes())
+
+
+def mounted_job_by_name(given: argparse.Namespace) -> dict[str, Any]:
+    """As cp -r does, or tar."""
+    with _mounted(given, []) as folder:
+        names = sorted(path.name for path in folder.iterdir())
+        return _job(given, lambda at: (folder / names[at]).read_bytes(), by_name=True)
+
+
+def mounted_job_again(given: argparse.Namespace) -> dict[str, Any]:
+    """The second night: mounted anew, and nothing of the first one is in memory."""
+    with tempfile.TemporaryDirectory(prefix="foretell-bench-") as kept:
+        for night in range(2):
+            if night == 1:
+                urllib.request.urlopen(f"{given.endpoint}/-/counts").read()
+            with _mounted(given, ["--profile", f"{kept}/profile"]) as folder:
+                found = _job(given, lambda at: (folder / path_of(at).rsplit("/", 1)[1]).read_bytes())
+    return found

@@ -8,7 +8,8 @@
 //! - `ranges`: iterables become ranges of bytes, `array` does it for NumPy's arrays. Everything is checked
 //!   before anything is disclosed.
 //! - `failure`: errors of the library as exceptions.
-//! - `pool`: pools of buffers, which need no service ([`foretell_buffers`]).
+//! - `memory`: memory that Python names by its address.
+//! - `pool`, `object`, `pool_error`: pools of buffers, which need no service ([`foretell_buffers`]).
 //!
 //! **One client a process.** A connection is what the service takes for one manager, so all threads and
 //! modules share `CLIENT`; a forked child finds its own in the same place.
@@ -21,8 +22,11 @@
 mod array;
 mod failure;
 mod file;
+mod memory;
 mod number;
+mod object;
 mod pool;
+mod pool_error;
 mod ranges;
 
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -58,7 +62,11 @@ mod _native {
     use super::*;
 
     #[pymodule_export]
-    use crate::pool::{ChangedError, Object, Pool, Stamp, Statistics};
+    use crate::object::{Lease, Object, Stamp};
+    #[pymodule_export]
+    use crate::pool::{Pool, Statistics};
+    #[pymodule_export]
+    use crate::pool_error::ChangedError;
 
     /// Bytes of a block, the unit of caching.
     #[pymodule_export]

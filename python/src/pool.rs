@@ -1,246 +1,19 @@
-//! Pools of buffers in Python: `Pool`, `Object`, `Stamp`, `Statistics`, without the interpreter's lock while they wait.
+//! Pools of buffers in Python: `Pool` and `Statistics`, without the interpreter's lock while they wait.
 
-use std::cell::RefCell;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::Duration;
 
 use foretell_buffers as buffers;
-use foretell_buffers::{Access, Guest, Remote};
+use foretell_buffers::{Access, Guest};
 use foretell_client::Policy;
-use pyo3::exceptions::{
-    PyConnectionError, PyFileNotFoundError, PyInterruptedError, PyMemoryError, PyOSError, PyPermissionError,
-    PyRuntimeError, PyTimeoutError, PyValueError,
-};
+use pyo3::exceptions::{PyFileNotFoundError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyDict;
 
 use crate::number;
-
-pyo3::create_exception!(
-    foretell._native,
-    ChangedError,
-    PyOSError,
-    "An object is another one than when it was opened: open it again."
-);
-
-thread_local! {
-    /// What a handler of a signal raised while this thread waited.
-    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
-}
-
-/// Has Python's handlers of signals run, of which only the main thread has any: Ctrl-C ends a wait.
-fn keep_waiting() -> bool {
-    let raised = Python::attach(|py| py.check_signals()).err();
-    let goes_on = raised.is_none();
-    RAISED.set(raised);
-    goes_on
-}
-
-/// An error of the pool, on its way to Python.
-struct Failure(buffers::Error);
-
-impl From<Failure> for PyErr {
-    fn from(Failure(error): Failure) -> PyErr {
-        use buffers::Error as E;
-        let line = error.to_string();
-        match error {
-            E::Interrupted => RAISED.take().unwrap_or_else(|| PyInterruptedError::new_err(line)),
-            E::NotFound { .. } => PyFileNotFoundError::new_err(line),
-            E::Denied { .. } => PyPermissionError::new_err(line),
-            E::TimedOut { .. } => PyTimeoutError::new_err(line),
-            E::Changed { .. } => ChangedError::new_err(line),
-            E::BudgetBelowPart { .. }
-            | E::Outside { .. }
-            | E::HalfADisk
-            | E::NotAUrl { .. }
-            | E::UnknownScheme { .. }
-            | E::UnknownOption { .. }
-            | E::OtherPool { .. }
-            | E::PastEnd { .. } => PyValueError::new_err(line),
-            E::Host { .. } => PyConnectionError::new_err(line),
-            E::NoMemory { .. } => PyMemoryError::new_err(line),
-            E::Forked | E::NoThreads { .. } => PyRuntimeError::new_err(line),
-            _ => PyOSError::new_err(line),
-        }
-    }
-}
-
-/// A state of an object: what a listing says of it, and what an opened one is held to.
-#[pyclass(frozen, eq, module = "foretell._native")]
-#[derive(PartialEq)]
-pub(crate) struct Stamp(buffers::Stamp);
-
-#[pymethods]
-impl Stamp {
-    /// Bytes of the object.
-    #[getter]
-    fn length(&self) -> u64 {
-        self.0.length
-    }
-
-    /// Its ETag, where the store gives one.
-    #[getter]
-    fn etag(&self) -> Option<&str> {
-        self.0.etag.as_deref()
-    }
-
-    /// When it was modified last, in seconds since 1970.
-    #[getter]
-    fn modified(&self) -> Option<f64> {
-        let since = |at: SystemTime| at.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs_f64());
-        self.0.modified.and_then(since)
-    }
-}
-
-/// An open object of this process's pool, or of another one's.
-#[derive(Clone)]
-enum One {
-    Own(buffers::Object),
-    Shared(Arc<Guest>, Arc<Remote>),
-}
-
-impl One {
-    fn url(&self) -> &str {
-        match self {
-            One::Own(object) => object.url(),
-            One::Shared(_, remote) => remote.url(),
-        }
-    }
-
-    fn stamp(&self) -> &buffers::Stamp {
-        match self {
-            One::Own(object) => object.stamp(),
-            One::Shared(_, remote) => remote.stamp(),
-        }
-    }
-
-    fn length(&self) -> u64 {
-        self.stamp().length
-    }
-
-    fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), buffers::Error> {
-        match self {
-            One::Own(object) => object.read_at(bytes, offset),
-            One::Shared(guest, remote) => guest.read_at(remote, bytes, offset),
-        }
-    }
-
-    fn read_now(&self, bytes: &mut [u8], offset: u64) -> Result<bool, buffers::Error> {
-        match self {
-            One::Own(object) => object.read_now(bytes, offset),
-            One::Shared(guest, remote) => guest.read_now(remote, bytes, offset),
-        }
-    }
-
-    /// Offset and length by two arguments, within the object: nobody is given memory for the asking.
-    fn range(
-        &self,
-        offset: Option<&Bound<'_, PyAny>>,
-        length: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<(u64, usize)> {
-        let offset = offset.map_or(Ok(0), |offset| number::part("offset", offset))?;
-        let rest = self.length().saturating_sub(offset);
-        let length = length.map_or(Ok(rest), |length| number::part("length", length))?;
-        if offset.checked_add(length).is_none_or(|end| end > self.length()) {
-            let (url, object_bytes) = (self.url().to_owned(), self.length());
-            return Err(Failure(buffers::Error::PastEnd { url, offset, length, object_bytes }).into());
-        }
-        Ok((offset, usize::try_from(length)?))
-    }
-}
-
-/// An open object of a pool.
-#[pyclass(frozen, module = "foretell._native")]
-pub(crate) struct Object {
-    object: Mutex<Option<One>>,
-}
-
-impl Object {
-    fn new(object: One) -> Object {
-        Object { object: Mutex::new(Some(object)) }
-    }
-
-    fn shared(guest: &Arc<Guest>, url: &str, stamp: buffers::Stamp) -> PyResult<Object> {
-        let remote = Remote::new(url, stamp).map_err(Failure)?;
-        Ok(Object::new(One::Shared(guest.clone(), Arc::new(remote))))
-    }
-
-    fn get(&self) -> PyResult<One> {
-        let object = self.object.lock().unwrap_or_else(PoisonError::into_inner);
-        object.clone().ok_or_else(|| PyValueError::new_err("the object is closed"))
-    }
-}
-
-#[pymethods]
-impl Object {
-    /// Its URL, as it was opened.
-    #[getter]
-    fn url(&self) -> PyResult<String> {
-        Ok(self.get()?.url().to_owned())
-    }
-
-    /// Its length in bytes.
-    #[getter]
-    fn length(&self) -> PyResult<u64> {
-        Ok(self.get()?.length())
-    }
-
-    /// The state that it was opened in.
-    #[getter]
-    fn stamp(&self) -> PyResult<Stamp> {
-        Ok(Stamp(self.get()?.stamp().clone()))
-    }
-
-    /// Bytes of the object: `length` of them from `offset` on; without a length, up to its end.
-    ///
-    /// Other threads run meanwhile. Raises ValueError for a range that the object does not have, ChangedError when it is
-    /// another one by now, and OSError when the store fails.
-    #[pyo3(signature = (offset=None, length=None), text_signature = "(self, offset=0, length=None)")]
-    fn read<'py>(
-        &self,
-        py: Python<'py>,
-        offset: Option<&Bound<'py, PyAny>>,
-        length: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        let object = self.get()?;
-        let (offset, length) = object.range(offset, length)?;
-        PyBytes::new_with(py, length, |bytes| {
-            Ok(py.detach(|| object.read_at(bytes, offset)).map_err(Failure)?)
-        })
-    }
-
-    /// The same bytes if they are in memory, at once; None if read() would have to wait, or if many parts are touched.
-    #[pyo3(signature = (offset=None, length=None), text_signature = "(self, offset=0, length=None)")]
-    fn read_now<'py>(
-        &self,
-        py: Python<'py>,
-        offset: Option<&Bound<'py, PyAny>>,
-        length: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let object = self.get()?;
-        let (offset, length) = object.range(offset, length)?;
-        let mut found = false;
-        let bytes = PyBytes::new_with(py, length, |bytes| {
-            found = length == 0 || object.read_now(bytes, offset).map_err(Failure)?;
-            Ok(())
-        })?;
-        Ok(found.then_some(bytes))
-    }
-
-    /// Give it back. With the last handle of an object goes what the pool has of it.
-    fn close(&self, py: Python<'_>) {
-        let closed = self.object.lock().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| drop(closed));
-    }
-
-    fn __repr__(&self) -> String {
-        match self.get() {
-            Ok(object) => format!("<Object {} of {} bytes>", object.url(), object.length()),
-            Err(_) => "<Object, closed>".to_owned(),
-        }
-    }
-}
+use crate::object::{Object, One, Stamp};
+use crate::pool_error::{Failure, keep_waiting};
 
 fn seconds(timeout: f64) -> PyResult<Duration> {
     let wrong = |_| PyValueError::new_err(format!("timeout: {timeout} is no number of seconds"));
@@ -272,6 +45,12 @@ pub(crate) struct Statistics {
     disk_written_bytes: u64,
     disk_failures: u64,
     best_fetches: Option<u64>,
+}
+
+fn policy_of(name: &str) -> PyResult<Policy> {
+    let names = || Policy::names().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    name.parse()
+        .map_err(|_| PyValueError::new_err(format!("policy: one of {} is needed, not '{name}'", names())))
 }
 
 /// What a range to be disclosed is made of: an object, an offset, a length.
@@ -329,10 +108,7 @@ impl Pool {
             chosen.recorded_references = u32::try_from(given).unwrap_or(u32::MAX);
         }
         if let Some(name) = policy {
-            let names = || Policy::names().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
-            let wrong =
-                |_| PyValueError::new_err(format!("policy: one of {} is needed, not '{name}'", names()));
-            chosen.policy = name.parse().map_err(wrong)?;
+            chosen.policy = policy_of(name)?;
         }
         for (name, value) in options.into_iter().flatten() {
             chosen.store.push((name.extract()?, value.extract()?));
@@ -473,6 +249,16 @@ impl Pool {
                 Ok(py.detach(|| of.disclose(&its)).map_err(Failure)?)
             }
         }
+    }
+
+    /// Which part of a priority is replaced first: "lru" unless set, or the pool's policy for priority 0.
+    fn set_policy(&self, py: Python<'_>, priority: &Bound<'_, PyAny>, policy: &str) -> PyResult<()> {
+        let (priority, policy) = (number::priority(priority)?, policy_of(policy)?);
+        let set = py.detach(|| match &self.pool {
+            Source::Own(pool) => pool.set_policy(priority, policy),
+            Source::Shared(guest) => guest.set_policy(priority, policy),
+        });
+        Ok(set.map_err(Failure)?)
     }
 
     /// Withdraw what was disclosed and not read yet.

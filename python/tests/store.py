@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,6 +27,8 @@ class Store:
         # Open, unless somebody closes it: nobody is answered before.
         self.gate = threading.Event()
         self.gate.set()
+        # Before each answer, as a store that is far away.
+        self.delay_seconds = 0.0
         store = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -66,6 +69,7 @@ class Store:
         path = unquote(parts.path).strip("/")
         self.requests.append((to.command, path))
         self.gate.wait()
+        time.sleep(self.delay_seconds)
         status, headers, body = self._look_up(to, path, parse_qs(parts.query))
         to.send_response(status)
         for name, value in headers.items():

@@ -35,6 +35,27 @@ def test_four_workers_fetch_each_object_once_in_three_epochs(store: Store, clien
     assert statistics.prefetches > statistics.demand_fetches
 
 
+def test_two_machines_share_what_they_have_fetched_also_where_a_task_is_given_away(store: Store, client: Any) -> None:
+    # Two machines that share no memory: each has a pool of its own, and neither has the client's.
+    fs = file_system(store, part_bytes=5000)
+    machines = Machines(client, fs, machine=lambda worker: f"machine {int(worker.name) % 2}")
+    check_three_epochs(store, lambda read, order: client.gather(machines.map(read, order)))
+    assert fs.statistics().references == 0
+    # Whoever reads all of them gets half from the other one.
+    store.requests.clear()
+
+    def all_of_them(fs: Any, path: str, others: list[str]) -> tuple[list[bytes], int]:
+        return [fs.cat_file(one) for one in others], fs._peers.answered
+
+    store.delay_seconds = 0.1
+    for path in PATHS[:2]:
+        got, answered = client.gather(machines.map(all_of_them, [path], others=PATHS))[0]
+        assert got == [store.objects[path] for path in PATHS]
+        assert answered > len(PATHS) / 4
+    # No more than what was tried by the store to know which way is quicker.
+    assert len(store.asked("GET")) < len(PATHS) / 4
+
+
 def test_a_task_that_fails_says_so_and_a_later_order_takes_the_place_of_the_first(
     store: Store, client: Any
 ) -> None:

@@ -37,6 +37,18 @@ def test_workers_fetch_each_object_once_in_three_epochs_and_a_node_may_go(store:
     check_three_epochs(store, lambda read, order: ray.get(machines.map(read, order)))
     with pytest.raises(FileNotFoundError, match="no such object"):
         ray.get(machines.map(reading(), ["bucket/no"]))
+    # A task on another node than the one that a path goes to gets its bytes from there.
+    path = PATHS[0]
+
+    def asks_all(fs: Any, mine: str) -> list[Any]:
+        etag = fs.opened(path).stamp.etag
+        # Who is not there says nothing, and neither does one that has another state of the object.
+        assert fs._peers.read(path, fs.opened(path), 5, 10) == fs.cat_file(path, 5, 15)
+        nodes = list(fs._peers._machines)
+        return [fs._peers._ask(node, path, etag, 5, 10) for node in nodes] + [fs._peers._ask(nodes[0], path, "other", 5, 10)]
+
+    bytes_of_it = store.objects[path][5:15]
+    assert ray.get(machines.map(asks_all, [path]))[0] == [bytes_of_it, bytes_of_it, None]
     one, second = cluster
     one.remove_node(second)
     got = ray.get(machines.map(reading(), PATHS))

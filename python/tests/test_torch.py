@@ -55,6 +55,82 @@ def test_batches_stay_what_they_are(sizes: list[int], window: int) -> None:
     assert noted.indices == list(range(sum(sizes)))
 
 
+@given(
+    count=st.integers(0, 30), window=st.integers(1, 100), epochs=st.integers(1, 5), told=st.booleans(), seed=st.integers(0, 9)
+)
+def test_the_next_epochs_are_disclosed_before_the_present_one_ends(
+    count: int, window: int, epochs: int, told: bool, seed: int
+) -> None:
+    class Shuffled:
+        epoch = 0
+
+        def set_epoch(self, epoch: int) -> None:
+            self.epoch = epoch
+
+        def __len__(self) -> int:
+            return count
+
+        def __iter__(self) -> Iterator[int]:
+            order = random.Random(seed + self.epoch).sample(range(count), count)
+            self.epoch += not told
+            return iter(order)
+
+    def order(epoch: int) -> list[int]:
+        return random.Random(seed + epoch).sample(range(count), count)
+
+    noted = Noted()
+    sampler = DisclosingSampler(Shuffled(), noted, window=window, epochs=epochs)
+    everything = [at for epoch in range(epochs) for at in order(epoch)]
+    produced = 0
+    for epoch in range(epochs):
+        if told:
+            sampler.set_epoch(epoch)
+        for at, item in enumerate(sampler):
+            assert item == order(epoch)[at]
+            produced += 1
+            assert noted.indices == everything[: len(noted.indices)]
+            ahead = len(noted.indices) - produced
+            assert window <= ahead + 1 or noted.indices == everything
+            assert ahead < 2 * window
+    assert noted.indices == everything
+    # Whoever goes on begins anew.
+    if told:
+        sampler.set_epoch(epochs)
+    assert list(sampler) == order(epochs)
+
+
+def test_another_epoch_than_the_next_one_withdraws_what_was_drawn() -> None:
+    class Epochs:
+        epoch = 0
+
+        def set_epoch(self, epoch: int) -> None:
+            self.epoch = epoch
+
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(self.epoch * 10, self.epoch * 10 + 3))
+
+    class Cancelling(Noted):
+        cancelled = 0
+
+        def cancel(self) -> None:
+            self.cancelled += 1
+
+    noted = Cancelling()
+    sampler = DisclosingSampler(Epochs(), noted, window=10, epochs=3)
+    sampler.set_epoch(0)
+    assert list(sampler) == [0, 1, 2] and noted.indices == [0, 1, 2, 10, 11, 12, 20, 21, 22]
+    sampler.set_epoch(7)
+    assert noted.cancelled == 1
+    assert list(sampler) == [70, 71, 72]
+    sampler.set_epoch(8)
+    produced = iter(sampler)
+    assert next(produced) == 80 and noted.cancelled == 1
+    del produced
+    assert noted.cancelled == 2
+    with pytest.raises(ValueError, match="epochs: 0 is not positive"):
+        DisclosingSampler(Epochs(), noted, epochs=0)
+
+
 def test_it_looks_like_the_sampler_inside() -> None:
     class Distributed:
         epoch = 0

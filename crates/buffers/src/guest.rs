@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use foretell_policy::PoolPolicy;
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{
@@ -25,6 +26,7 @@ use rustix::net::{
 use rustix::process::PidfdFlags;
 
 use crate::access::Access;
+use crate::directive::Directive;
 use crate::error::Error;
 use crate::guests::Address;
 use crate::host::{DESCRIPTORS, GREETING};
@@ -339,6 +341,25 @@ impl Guest {
     /// [`Error::Host`], [`Error::Forked`].
     pub fn cancel(&self) -> Result<(), Error> {
         self.ask(Words::default().request(&Request::Cancel), |line| line.answer(|_| Ok(())))
+    }
+
+    /// [`crate::Object::direct`], of what this process reads.
+    ///
+    /// # Errors
+    /// As there, and [`Error::Host`].
+    pub fn direct(&self, object: &Remote, directive: Directive) -> Result<(), Error> {
+        let (url, stamp) = (object.url.to_string(), object.stamp.clone());
+        let request = Request::Direct { url, stamp, directive };
+        self.ask(Words::default().request(&request), |line| line.answer(|_| Ok(())))
+    }
+
+    /// [`crate::Pool::set_policy`], of what this process reads.
+    ///
+    /// # Errors
+    /// As there, and [`Error::Host`].
+    pub fn set_policy(&self, priority: i32, policy: PoolPolicy) -> Result<(), Error> {
+        let request = Request::Policy { priority, policy };
+        self.ask(Words::default().request(&request), |line| line.answer(|_| Ok(())))
     }
 
     /// How the pool fares.

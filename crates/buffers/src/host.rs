@@ -287,6 +287,18 @@ impl Connection {
                 };
                 done(&mut words, outcome).send(to)
             }
+            Request::Direct { url, stamp, directive } => {
+                let outcome = self.own(host, pool).and_then(|who| {
+                    let object = pool.open_listed(&url, stamp)?;
+                    host.hold(&object);
+                    object.direct_as(directive, who)
+                });
+                done(&mut words, outcome).send(to)
+            }
+            Request::Policy { priority, policy } => {
+                let outcome = self.own(host, pool).and_then(|who| pool.set_policy_as(priority, policy, who));
+                done(&mut words, outcome).send(to)
+            }
             Request::Statistics => match pool.statistics() {
                 Ok(counts) => words.byte(1).statistics(&counts),
                 Err(error) => words.byte(0).error(&error),

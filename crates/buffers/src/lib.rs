@@ -38,12 +38,15 @@
 //! user's pool at a [`Door`] ([`Guest::of_service`]).
 
 mod access;
+mod directive;
+mod directives;
 mod disk;
 mod error;
 mod flow;
 mod guest;
 mod guests;
 mod host;
+mod local;
 mod memory;
 mod object;
 mod options;
@@ -53,6 +56,7 @@ mod pump;
 mod readers;
 mod recorder;
 mod request;
+mod ring;
 mod service;
 mod shared;
 mod source;
@@ -64,7 +68,9 @@ mod who;
 mod wire;
 
 pub use access::Access;
+pub use directive::Directive;
 pub use error::{Error, SCHEMES};
+pub use foretell_policy::PoolPolicy;
 pub use guest::{Guest, Remote};
 // Linked for what they decide about other crates: TLS without a library of its own, names of hosts without tables.
 use idna_adapter as _;

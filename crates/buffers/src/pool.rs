@@ -227,6 +227,13 @@ impl Pool {
         Ok(Statistics { best_fetches: best_fetches(recorded), ..counts })
     }
 
+    /// What there is to say of the pool, in one line: that local files are read by threads, and why. `None` as a rule.
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        let why = self.shared.rings.refused()?;
+        Some(format!("io_uring: {why}; local files are read and written by threads"))
+    }
+
     /// How it was made.
     #[must_use]
     pub fn options(&self) -> &Options {
@@ -387,6 +394,15 @@ impl Object {
         self.handle.store
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.handle.shared
+    }
+
+    /// Its number to the engine.
+    pub(crate) fn file(&self) -> FileId {
+        self.handle.file
+    }
+
     /// To be kept open without a handle, until it is released.
     pub(crate) fn held(&self) -> Held {
         self.handle.shared.state().hold(self.handle.file);
@@ -514,7 +530,9 @@ impl Object {
         }
     }
 
-    fn part_bytes(&self) -> u64 {
+    /// Bytes of a part of its pool.
+    #[must_use]
+    pub fn part_bytes(&self) -> u64 {
         self.handle.shared.options.part_bytes.into()
     }
 
@@ -532,7 +550,7 @@ impl Object {
     }
 
     #[inline]
-    fn check(&self, offset: u64, length: u64) -> Result<(), Error> {
+    pub(crate) fn check(&self, offset: u64, length: u64) -> Result<(), Error> {
         match offset.checked_add(length) {
             Some(end) if end <= self.length() => Ok(()),
             _ => Err(self.past_end(offset, length)),

@@ -1,13 +1,10 @@
 //! What the state wants done is begun: requests of stores, and reads and writes of the disk.
 
 use std::collections::VecDeque;
-use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
 use foretell_policy::Block;
 
-use crate::disk::Place;
-use crate::memory::{Arena, Buffer};
 use crate::request;
 use crate::shared::Shared;
 use crate::state::{Read, State, Write};
@@ -20,20 +17,18 @@ impl Shared {
             runtime.spawn(request::serve(self.me.clone(), run));
         }
         while let Some(read) = state.next_read() {
-            let me = self.me.clone();
-            runtime.spawn_blocking(move || read.run(&me));
+            runtime.spawn(read.run(self.me.clone()));
         }
         while let Some(write) = state.next_write() {
-            let me = self.me.clone();
-            runtime.spawn_blocking(move || write.run(&me));
+            runtime.spawn(write.run(self.me.clone()));
         }
     }
 }
 
 impl Write {
-    /// Writes the part, in a thread that may wait.
-    pub(crate) fn run(self, shared: &Weak<Shared>) {
-        let place = self.disk.write(&self.buffer);
+    /// Writes the part.
+    async fn run(self, shared: Weak<Shared>) {
+        let place = self.disk.write(self.buffer.clone()).await;
         if let Some(shared) = shared.upgrade() {
             let mut state = shared.state();
             state.written(shared.now(), &self, place);
@@ -43,13 +38,23 @@ impl Write {
 }
 
 impl Read {
-    /// Reads the parts, in a thread that may wait.
-    pub(crate) fn run(self, shared: &Weak<Shared>) {
-        let mut parts: VecDeque<_> = self.parts.into();
-        for index in self.first.index.. {
-            let (Some((place, pending)), Some(shared)) = (parts.pop_front(), shared.upgrade()) else { break };
-            let buffer = read(&place, &shared.arena);
+    /// Reads the parts: all of them are begun before the first one is waited for.
+    async fn run(self, shared: Weak<Shared>) {
+        let begun: VecDeque<_> = match shared.upgrade() {
+            None => return,
+            Some(shared) => self
+                .parts
+                .into_iter()
+                .map(|(place, pending)| (place.begin_read(&shared.arena), place, pending))
+                .collect(),
+        };
+        for (index, (begun, place, pending)) in (self.first.index..).zip(begun) {
+            let buffer = match begun {
+                Ok(begun) => place.end_read(begun).await,
+                Err(error) => Err(error),
+            };
             drop(place);
+            let Some(shared) = shared.upgrade() else { return };
             let came = buffer.as_ref().ok().cloned();
             let mut state = shared.state();
             state.was_kept(shared.now(), &self.fixed, Block::new(self.first.file, index), buffer);
@@ -65,10 +70,4 @@ impl Read {
             shared.pump(&mut state);
         }
     }
-}
-
-fn read(place: &Place, arena: &Arc<Arena>) -> io::Result<Buffer> {
-    let mut filling = arena.take(place.length() as u32).ok_or(io::ErrorKind::OutOfMemory)?;
-    place.read(|bytes| _ = filling.fill(bytes))?;
-    filling.finish().map_err(|_| io::ErrorKind::UnexpectedEof.into())
 }

@@ -11,9 +11,11 @@ use tokio::runtime::{Builder, Runtime};
 use crate::access::Access;
 use crate::error::Error;
 use crate::guests::Host;
+use crate::local::Local;
 use crate::memory::Arena;
 use crate::options::{ASKED, MOST_STORES, Options, Patience};
 use crate::readers::now_ns;
+use crate::ring::Rings;
 use crate::source::{Fault, Source};
 use crate::state::State;
 use crate::store;
@@ -33,6 +35,7 @@ pub(crate) struct Shared {
     // Shared with nobody, but so that a forked child need not drop them.
     state: Arc<Mutex<State>>,
     stores: Arc<Mutex<Stores>>,
+    pub(crate) rings: Arc<Rings>,
     /// Held by who discloses, so that lists of several threads do not mix.
     disclosing: Mutex<()>,
     /// Once it is shared with other processes.
@@ -48,7 +51,8 @@ impl Shared {
         let no_memory = |error: std::io::Error| Error::NoMemory { why: error.to_string() };
         let arena =
             Arena::new(options.parts(), options.parts_beside(), options.part_bytes).map_err(no_memory)?;
-        let state = State::new(&options, arena.clone())?;
+        let rings = Arc::new(Rings::default());
+        let state = State::new(&options, arena.clone(), &rings)?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(options.threads)
             .max_blocking_threads(BLOCKING_THREADS)
@@ -63,6 +67,7 @@ impl Shared {
             began_ns: now_ns(),
             state: Arc::new(Mutex::new(state)),
             stores: Arc::default(),
+            rings,
             disclosing: Mutex::default(),
             host: Mutex::default(),
             runtime: Some(runtime),
@@ -151,7 +156,13 @@ impl Shared {
         if number >= MOST_STORES {
             return Err(Error::Limit { what: "stores of a pool", limit: MOST_STORES as u64 });
         }
-        let source: Arc<dyn Source> = Arc::new(place.connect(&self.options, access.map(|access| &**access))?);
+        let store = place.connect(&self.options, access.map(|access| &**access))?;
+        // Made for whoever needs it.
+        let ring = place.is_local().then(|| self.rings.get().ok()).flatten();
+        let source: Arc<dyn Source> = match ring {
+            Some(ring) => Arc::new(Local::new(store, ring)),
+            None => Arc::new(store),
+        };
         stores.insert(key, (number, source.clone()));
         Ok((number, source, place.path))
     }
@@ -243,7 +254,13 @@ impl Drop for Shared {
         } else {
             // There are no threads, and what they were just changing when the child was forked stays as it is.
             let host = self.host.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-            std::mem::forget((self.runtime.take(), self.state.clone(), self.stores.clone(), host));
+            std::mem::forget((
+                self.runtime.take(),
+                self.state.clone(),
+                self.stores.clone(),
+                self.rings.clone(),
+                host,
+            ));
         }
     }
 }

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use foretell_policy::{
-    Access, Action, Block, Config, DiskId, Engine, FileId, Input, Layout, Nanos, Order, PoolPolicy,
-    ProcessId, belady_fetches,
+    Access, Action, Answer, Block, Config, DiskId, Engine, FileId, Input, Layout, ManagerId, Nanos, Order,
+    PoolPolicy, ProcessId, belady_fetches,
 };
 
 use crate::error::Error;
@@ -28,6 +28,7 @@ use crate::options::{
 };
 use crate::readers::{Readers, Reading};
 use crate::recorder::Recorder;
+use crate::ring::Rings;
 use crate::source::{Source, Stamp};
 use crate::statistics::Statistics;
 use crate::tier::Tier;
@@ -71,7 +72,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(options: &Options, arena: Arc<Arena>) -> Result<State, Error> {
+    pub(crate) fn new(options: &Options, arena: Arc<Arena>, rings: &Rings) -> Result<State, Error> {
         let mut config = Config::new(options.parts());
         config.prefetch = options.prefetch;
         config.order = Order::Fcfs;
@@ -86,7 +87,7 @@ impl State {
         let manager = engine.add_manager(true).map_err(refused)?;
         engine.set_policy(manager, 0, options.policy).map_err(refused)?;
         let own = Who { manager, process: engine.add_process(manager) };
-        let mut tier = Tier::new(options)?;
+        let mut tier = Tier::new(options, rings)?;
         if let Some(tier) = &mut tier {
             tier.add_manager(own, true, options.policy);
         }
@@ -376,6 +377,25 @@ impl State {
     /// What was disclosed is withdrawn.
     pub(crate) fn cancel(&mut self, now: Nanos, who: Option<Who>) {
         self.tell_both(now, Input::Cancelled { manager: who.unwrap_or(self.own).manager });
+    }
+
+    /// A directive, of whoever it is.
+    pub(crate) fn direct(
+        &mut self,
+        now: Nanos,
+        who: Option<Who>,
+        directive: impl FnOnce(ManagerId) -> Input<'static>,
+    ) -> Result<(), Error> {
+        let directive = directive(who.unwrap_or(self.own).manager);
+        let told = match self.engine.tell(now, directive) {
+            Answer::Refused(limit) => Err(refused(limit)),
+            _ => Ok(()),
+        };
+        if let Some(tier) = &mut self.tier {
+            tier.tell(now, directive);
+            self.keep_and_forget(now);
+        }
+        told
     }
 
     // ---- what the engine wants ----

@@ -82,6 +82,11 @@ impl Place {
         Ok(Place { name: name.collect::<Vec<_>>().join("/"), url, scheme, path: path.to_string() })
     }
 
+    /// Is it of this machine's files?
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.scheme, ObjectStoreScheme::Local)
+    }
+
     /// With what a guest brings, or with the pool's options and this process's environment.
     pub(crate) fn connect(&self, options: &Options, access: Option<&Access>) -> Result<Store, Error> {
         let given = access.map_or(&options.store, |access| &access.options);

@@ -12,6 +12,7 @@ use foretell_policy::{Action, Block, Config, Engine, FileId, Input, Layout, Nano
 use crate::disk::{Disk, Place};
 use crate::error::Error;
 use crate::options::Options;
+use crate::ring::Rings;
 use crate::who::Who;
 
 /// What the disk has of a part.
@@ -40,13 +41,13 @@ pub(crate) struct Tier {
 
 impl Tier {
     /// `None` if there is to be none.
-    pub(crate) fn new(options: &Options) -> Result<Option<Tier>, Error> {
+    pub(crate) fn new(options: &Options, rings: &Rings) -> Result<Option<Tier>, Error> {
         let Some(folder) = &options.disk_dir else { return Ok(None) };
         let slots = options.disk_parts();
         let mut config = Config::new(slots);
         config.prefetch = Prefetch::None;
         config.limits = options.limits();
-        let disk = Disk::new(folder, slots, options.part_bytes)
+        let disk = Disk::new(folder, slots, options.part_bytes, rings)
             .map_err(|error| Error::Disk { folder: folder.display().to_string(), why: error.to_string() })?;
         Ok(Some(Tier { engine: Engine::new(config), disk, reading: 0, writing: 0 }))
     }

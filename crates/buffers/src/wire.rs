@@ -8,7 +8,10 @@
 use std::io::{self, Read, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use foretell_policy::PoolPolicy;
+
 use crate::access::{Access, MOST_OPTIONS};
+use crate::directive::Directive;
 use crate::error::Error;
 use crate::memory::Granted;
 use crate::readers::Reading;
@@ -16,7 +19,7 @@ use crate::source::{Entry, Stamp};
 use crate::statistics::Statistics;
 
 /// Raised with every change of what is sent.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 /// Bytes of a frame at most, but for the bytes of objects.
 const MOST_FRAME: usize = 16 << 20;
 /// Ranges or URLs of one request, and entries of one answer: so many URLs of the greatest length fit into a frame.
@@ -64,6 +67,15 @@ pub(crate) enum Request {
     Disclose(Vec<(String, Stamp, u64, u64)>),
     Cancel,
     Statistics,
+    Direct {
+        url: String,
+        stamp: Stamp,
+        directive: Directive,
+    },
+    Policy {
+        priority: i32,
+        policy: PoolPolicy,
+    },
 }
 
 /// Makes the bytes of a frame.
@@ -166,6 +178,24 @@ impl Words {
             }
             Request::Cancel => self.byte(5),
             Request::Statistics => self.byte(6),
+            Request::Direct { url, stamp, directive } => {
+                self.byte(8).text(url).stamp(stamp).directive(*directive)
+            }
+            Request::Policy { priority, policy } => self.byte(9).priority(*priority).byte(policy.number()),
+        }
+    }
+
+    fn priority(&mut self, priority: i32) -> &mut Words {
+        self.number(i64::from(priority).cast_unsigned())
+    }
+
+    fn directive(&mut self, directive: Directive) -> &mut Words {
+        match directive {
+            Directive::Priority(priority) => self.byte(0).priority(priority),
+            Directive::TemporaryPriority { offset, length, priority } => {
+                self.byte(1).number(offset).number(length).priority(priority)
+            }
+            Directive::DoneWith { offset, length } => self.byte(2).number(offset).number(length),
         }
     }
 
@@ -355,7 +385,29 @@ impl<'a> Parts<'a> {
             5 => Request::Cancel,
             6 => Request::Statistics,
             7 => Request::Memory,
+            8 => Request::Direct { url: self.text()?, stamp: self.stamp()?, directive: self.directive()? },
+            9 => {
+                let priority = self.priority()?;
+                let policy = PoolPolicy::from_number(self.byte()?);
+                Request::Policy { priority, policy: policy.ok_or_else(|| damaged("a policy is none"))? }
+            }
             _ => return Err(damaged("a request is none")),
+        })
+    }
+
+    fn priority(&mut self) -> io::Result<i32> {
+        i32::try_from(self.number()?.cast_signed()).map_err(|_| damaged("a priority is none"))
+    }
+
+    fn directive(&mut self) -> io::Result<Directive> {
+        Ok(match self.byte()? {
+            0 => Directive::Priority(self.priority()?),
+            1 => {
+                let (offset, length) = (self.number()?, self.number()?);
+                Directive::TemporaryPriority { offset, length, priority: self.priority()? }
+            }
+            2 => Directive::DoneWith { offset: self.number()?, length: self.number()? },
+            _ => return Err(damaged("a directive is none")),
         })
     }
 
@@ -426,6 +478,18 @@ mod tests {
         (pairs(), pairs()).prop_map(|(environment, options)| Access { environment, options })
     }
 
+    fn directives() -> impl Strategy<Value = Directive> {
+        prop_oneof![
+            any::<i32>().prop_map(Directive::Priority),
+            any::<(u64, u64, i32)>().prop_map(|(offset, length, priority)| Directive::TemporaryPriority {
+                offset,
+                length,
+                priority
+            }),
+            any::<(u64, u64)>().prop_map(|(offset, length)| Directive::DoneWith { offset, length }),
+        ]
+    }
+
     fn requests() -> impl Strategy<Value = Request> {
         let range = || (text(), stamps(), any::<u64>(), any::<u64>());
         prop_oneof![
@@ -439,6 +503,13 @@ mod tests {
                 }
             ),
             prop::collection::vec(range(), 0..5).prop_map(Request::Disclose),
+            (text(), stamps(), directives()).prop_map(|(url, stamp, directive)| Request::Direct {
+                url,
+                stamp,
+                directive
+            }),
+            (any::<i32>(), prop::sample::select(PoolPolicy::all().to_vec()))
+                .prop_map(|(priority, policy)| Request::Policy { priority, policy }),
             Just(Request::Cancel),
             Just(Request::Statistics),
             Just(Request::Memory),

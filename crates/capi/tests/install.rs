@@ -21,6 +21,19 @@ int main(void)
 }
 "#;
 
+const OF_BUFFERS: &str = r#"
+#include <foretell-buffers.h>
+#include <stdio.h>
+
+int main(void)
+{
+    struct foretell_pool_options options = { .size = sizeof options, .budget_bytes = 1 };
+    if (foretell_pool_new(&options) == NULL)
+        puts(foretell_pool_error());
+    return 0;
+}
+"#;
+
 fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
@@ -91,7 +104,9 @@ fn what_is_installed_works_from_where_it_lies_and_may_be_installed_again() {
     let unit = fs::read_to_string(prefix.join("lib/systemd/system/foretelld.service")).unwrap();
     let service = format!("\nExecStart={}\n", prefix.join("bin/foretelld").display());
     assert!(unit.contains(&service), "{unit}");
-    assert!(prefix.join("share/man/man3/foretell.3").is_file());
+    for page in ["foretell.3", "foretell-buffers.3"] {
+        assert!(prefix.join("share/man/man3").join(page).is_file());
+    }
     for page in [
         "man/man1/foretell.1",
         "man/man1/foretell-learn.1",
@@ -126,6 +141,17 @@ fn what_is_installed_works_from_where_it_lies_and_may_be_installed_again() {
     run(&mut cc);
     let linked = printed(Command::new(&program).env("FORETELL_SOCKET", "/nonexistent"));
     assert_eq!(linked, "connected: 0\n");
+
+    let other = folder.path().join("buffers.c");
+    fs::write(&other, OF_BUFFERS).unwrap();
+    let words = printed(
+        Command::new("pkg-config")
+            .args(["--cflags", "--libs", "foretell-buffers"])
+            .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")),
+    );
+    run(Command::new("cc").arg("-o").arg(&program).arg(&other).args(words.split_whitespace()));
+    let said = printed(Command::new(&program).env("LD_LIBRARY_PATH", prefix.join("lib")));
+    assert_eq!(said, "budget: 1 bytes hold no part of 16384 bytes; give more, or make parts smaller\n");
 
     // What others have laid there stays.
     let other = prefix.join("bin/foretell-of-another");

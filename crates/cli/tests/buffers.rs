@@ -176,6 +176,41 @@ fn who_is_killed_leaves_nothing_and_a_service_that_is_gone_is_an_error() {
     assert!(!error.to_string().contains('\n'));
 }
 
+/// The library of C, as cargo builds it.
+fn c_library() -> std::path::PathBuf {
+    // The folder that the tests themselves were built into: target/debug/deps/this.
+    let this = std::env::current_exe().unwrap();
+    let target = this.ancestors().nth(3).unwrap();
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--offline", "--locked", "-p", "foretell-capi-buffers", "--target-dir"])
+        .arg(target)
+        .status();
+    assert!(built.unwrap().success());
+    target.join("debug/libforetell_capi_buffers.a")
+}
+
+#[test]
+fn programs_in_c_find_what_others_have_fetched() {
+    let served = Served::start(&[]);
+    let content: Vec<u8> = (0..100_000).map(|at| (at % 251) as u8).collect();
+    let url = served.file("object", &content, rustix::process::geteuid().as_raw());
+    let capi = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi-buffers");
+    let program = served.path("shared");
+    let compiled = Command::new("cc")
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-o", &program])
+        .arg(format!("-I{}", capi.join("include").display()))
+        .arg(capi.join("tests/programs/shared.c"))
+        .arg(c_library())
+        .args(["-lgcc_s", "-lpthread", "-ldl", "-lm"])
+        .status();
+    assert!(compiled.unwrap().success());
+    for _ in 0..2 {
+        let output = Command::new(&program).args([&served.path("socket"), &url]).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(said, "0 failures, 100000 bytes fetched\n");
+    }
+}
+
 #[test]
 fn what_is_wrong_is_one_line() {
     let folder = tempfile::tempdir().unwrap();

@@ -11,10 +11,14 @@ const FORETELL: &str = env!("CARGO_BIN_EXE_foretell");
 
 /// The command once it has mounted; `None` where nothing can be mounted.
 fn mount(test: &str, url: &str, at: &Path) -> Option<Child> {
+    mount_with(test, url, at, &[])
+}
+
+fn mount_with(test: &str, url: &str, at: &Path, flags: &[&str]) -> Option<Child> {
     // So that it lies beside the other one.
     let _ = env!("CARGO_BIN_EXE_foretell-tools");
     let mut command = Command::new(FORETELL);
-    let command = command.args(["mount", url]).arg(at).args(["--memory", "8M"]);
+    let command = command.args(["mount", url]).arg(at).args(["--memory", "8M"]).args(flags);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -64,10 +68,51 @@ fn it_is_unmounted_however_it_ends() {
 }
 
 #[test]
+fn a_rule_keeps_what_it_names_and_a_profile_is_there_in_the_end() {
+    let test = "a_rule_keeps_what_it_names_and_a_profile_is_there_in_the_end";
+    let (store, at) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let kept = tempfile::tempdir().unwrap();
+    let profile = kept.path().join("profile");
+    std::fs::create_dir(store.path().join("d")).unwrap();
+    for name in ["a", "b", "c", "d/e", "d/f", "d/g", "d/h", "d/i"] {
+        std::fs::write(store.path().join(name), name.repeat(10_000)).unwrap();
+    }
+    let url = format!("file://{}", store.path().display());
+    let at = at.path().canonicalize().unwrap();
+    let rule = format!("{}/d/*=mru,priority=1", at.display());
+    let flags = ["--rule", "*.idx=lru,priority=2", "--rule", &rule, "--profile", profile.to_str().unwrap()];
+    for _ in 0..2 {
+        let Some(mut child) = mount_with(test, &url, &at, &flags) else { return };
+        for name in ["a", "b", "c", "d/e", "d/f", "d/g", "d/h", "d/i"] {
+            assert_eq!(std::fs::read_to_string(at.join(name)).unwrap(), name.repeat(10_000));
+        }
+        let status = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+        assert!(status.unwrap().success() && child.wait().unwrap().success());
+        // It is a recording, as all are.
+        let shown = Command::new(FORETELL).args(["trace", "show"]).arg(&profile).output().unwrap();
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        assert!(["a", "d/i"].iter().all(|name| shown.contains(name)), "{shown}");
+    }
+}
+
+#[test]
 fn mistakes_are_one_line_and_exit_code_2() {
     let at = tempfile::tempdir().unwrap();
     let at = at.path().to_str().unwrap();
-    let cases: [(&[&str], &str); 6] = [
+    let below = format!("{at}/profile");
+    let notes = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(notes.path(), "somebody's notes").unwrap();
+    let notes = notes.path().to_str().unwrap();
+    let file = "file:///proc/self/fdinfo";
+    let cases: [(&[&str], &str); 14] = [
+        (&[file, at, "--rule", "**"], "is not GLOB=POLICY"),
+        (&[file, at, "--rule", "**=mur"], "did you mean 'mru'?"),
+        (&[file, at, "--rule", "/other/**=mru"], "rule '/other/**=mru': names nothing below"),
+        (&[file, at, "--rule", "a=mru", "--rule", "b=lru"], "give priority 0 two policies"),
+        (&[file, at, "--profile", &below], "would be hidden by what is mounted there"),
+        (&[file, at, "--profile", "/no/such/profile"], "/no/such/profile"),
+        (&[file, at, "--profile", at], at),
+        (&[file, at, "--profile", notes], "not a recording"),
         (&["ftp://a/b", at], "unknown scheme"),
         (&["file:///no/such/folder", at], "file:///no/such/folder: no such object"),
         (&["s3://bucket", "/no/such"], "/no/such: nothing can be mounted there"),

@@ -22,6 +22,12 @@ pub enum Error {
         /// What the kernel says.
         why: String,
     },
+    /// The profile.
+    #[error("{why}")]
+    Profile {
+        /// What is wrong with it.
+        why: String,
+    },
     /// A process that unmounts what this one leaves.
     #[error("no process could be started that unmounts when this one is killed: {why}")]
     Guard {

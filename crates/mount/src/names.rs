@@ -33,6 +33,8 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) url: Arc<str>,
+    /// The path below what is mounted, as programs see it.
+    pub(crate) path: Arc<str>,
     pub(crate) kind: Kind,
     /// When the store said so.
     pub(crate) known: Instant,
@@ -75,7 +77,7 @@ impl Names {
             most_nodes,
             most_listed,
         };
-        names.look_up(root, Kind::Directory, now);
+        names.look_up(root, "", Kind::Directory, now);
         names
     }
 
@@ -88,7 +90,7 @@ impl Names {
     }
 
     /// The kernel looks a name up once more: its number, `None` if it knows too many.
-    pub(crate) fn look_up(&mut self, url: &str, kind: Kind, now: Instant) -> Option<u64> {
+    pub(crate) fn look_up(&mut self, url: &str, path: &str, kind: Kind, now: Instant) -> Option<u64> {
         if let Some(&number) = self.numbers.get(url)
             && let Some(node) = self.nodes.get_mut(&number)
         {
@@ -106,7 +108,8 @@ impl Names {
         let (number, url): (u64, Arc<str>) = (self.next, url.into());
         self.next += 1;
         self.numbers.insert(url.clone(), number);
-        self.nodes.insert(number, Node { url, kind, known: now, cached: None, lookups: 1 });
+        self.nodes
+            .insert(number, Node { url, path: path.into(), kind, known: now, cached: None, lookups: 1 });
         Some(number)
     }
 
@@ -166,17 +169,17 @@ mod tests {
         let now = Instant::now();
         let mut names = Names::new("s3://b", now);
         assert_eq!(&*names.get(ROOT).unwrap().url, "s3://b");
-        let one = names.look_up("s3://b/a", file(1), now).unwrap();
-        assert_eq!(names.look_up("s3://b/a", file(2), now), Some(one));
+        let one = names.look_up("s3://b/a", "", file(1), now).unwrap();
+        assert_eq!(names.look_up("s3://b/a", "", file(2), now), Some(one));
         assert_eq!(names.get(one).unwrap().kind, file(2));
         names.forget(one, 1);
         assert!(names.get(one).is_some());
         // It has become a directory: the old number stays what it was.
-        let other = names.look_up("s3://b/a", Kind::Directory, now).unwrap();
+        let other = names.look_up("s3://b/a", "", Kind::Directory, now).unwrap();
         assert_ne!(one, other);
         names.forget(one, 1);
         assert!(names.get(one).is_none());
-        assert_eq!(names.look_up("s3://b/a", Kind::Directory, now), Some(other));
+        assert_eq!(names.look_up("s3://b/a", "", Kind::Directory, now), Some(other));
         names.forget(ROOT, 100);
         assert!(names.get(ROOT).is_some());
     }
@@ -186,11 +189,11 @@ mod tests {
         let now = Instant::now();
         let mut names = Names::with_limits("s3://b", now, 10, 10);
         for at in 1..10 {
-            assert!(names.look_up(&at.to_string(), Kind::Directory, now).is_some());
+            assert!(names.look_up(&at.to_string(), "", Kind::Directory, now).is_some());
         }
-        assert_eq!(names.look_up("more", Kind::Directory, now), None);
+        assert_eq!(names.look_up("more", "", Kind::Directory, now), None);
         names.forget(2, 1);
-        assert!(names.look_up("more", Kind::Directory, now).is_some());
+        assert!(names.look_up("more", "", Kind::Directory, now).is_some());
     }
 
     #[test]

@@ -40,7 +40,9 @@ class ForetellFile(AbstractBufferedFile):  # type: ignore[misc]
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         try:
-            return self._current().read(start, max(0, min(end, self.size) - start))
+            one = self._current()
+            data: bytes = self.fs._read_of(self.path, one, start, max(0, min(end, self.size) - start))
+            return data
         except ChangedError:
             self.fs._forget(self.path)
             raise

@@ -30,11 +30,12 @@ def disclose(fs: ForetellFileSystem, paths: list[str]) -> int:
     return fs.disclose((path, 0, None) for path in paths)
 
 
-def act(
-    path: str, sent: bytes, function: Callable[..., Result], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Result:
-    """A task."""
-    return function(file_system(sent), path, *args, **kwargs)
+def answer(sent: bytes, path: str, etag: str | None, offset: int, length: int) -> bytes | None:
+    """What this machine's pool has or gets of an object, for another machine; None of an object in another state."""
+    fs = file_system(sent)
+    if fs.opened(path).stamp.etag != etag:
+        return None
+    return fs.cat_file(path, offset, offset + length)
 
 
 def place(path: str, machines: Mapping[str, float]) -> str:

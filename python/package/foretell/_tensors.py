@@ -22,4 +22,4 @@ def in_order(
     one = fs.opened(path)
     fs.pool.disclose((one, offset, length) for _, offset, length in wanted)
     for name, offset, length in wanted:
-        yield name, bytearray(one.read(offset, length))
+        yield name, one.read_array(offset, length)

@@ -24,15 +24,19 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
 from fsspec.implementations.chained import ChainedFileSystem  # type: ignore[import-untyped]
 
 from foretell._file import ForetellFile
+from foretell._types import Policy
 from foretell._waiting import Waiting, together
 from foretell.pool import ChangedError, Object, Pool, Stamp, Statistics
+
+if TYPE_CHECKING:
+    from foretell._peers import Peers
 
 __all__ = ["ForetellFile", "ForetellFileSystem"]
 
@@ -168,6 +172,8 @@ class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
 
     protocol = "foretell"
     root_marker = ""
+    # Other machines' pools, where there are some (foretell.dask, foretell.ray).
+    _peers: Peers | None = None
 
     def __init__(
         self,
@@ -317,11 +323,16 @@ class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
     def _read(self, path: str, start: int, end: int | None) -> bytes:
         one = self._objects([path])[0]
         try:
-            return one.read(*_span(one.length, start, end))
+            return self._read_of(path, one, *_span(one.length, start, end))
         except ChangedError:
             # Whoever opens it again gets the new one.
             self._forget(path)
             raise
+
+    def _read_of(self, path: str, one: Object, offset: int, length: int) -> bytes:
+        if self._peers is None:
+            return one.read(offset, length)
+        return self._peers.read(self._strip_protocol(path), one, offset, length)
 
     def _read_now(self, path: str, start: int, end: int | None) -> bytes | None:
         state = self._state
@@ -354,6 +365,19 @@ class ForetellFileSystem(Waiting, ChainedFileSystem):  # type: ignore[misc]
                 break
             held.append(chunk)
         return held
+
+    def set_priority(self, path: str, priority: int) -> None:
+        """The priority of an object, 0 unless set, as long as its path is held open: those of lower ones are replaced first."""
+        self.opened(path).set_priority(priority)
+
+    def set_policy(self, priority: int, policy: Policy) -> None:
+        """Which part of a priority is replaced first: "lru" unless set, or the pool's policy for priority 0."""
+        self.pool.set_policy(priority, policy)
+
+    def done_with(self, path: str, offset: int = 0, length: int | None = None) -> None:
+        """This range of an object, or all from `offset` on, will not be read again: it is given up at once, but for what is
+        disclosed and not read yet."""
+        self.opened(path).done_with(offset, length)
 
     def cancel(self) -> None:
         """Withdraw what was disclosed and not read yet."""

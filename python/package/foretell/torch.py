@@ -139,55 +139,118 @@ class DisclosingSampler(Generic[Drawn]):
     window: samples that are disclosed ahead, at least. More than the loader itself draws ahead (workers x
         prefetch_factor x batch size) by what the device can fetch while a sample is computed on.
 
+    epochs: how many times it will be iterated over. The order of the next epoch is then drawn and disclosed before the
+        present one ends, as far as the window reaches, so that what both read is kept: with a window of an epoch nearly
+        nothing is fetched that need not be.
+
     The order is drawn `window` indices earlier than without it; a sampler that learns while it is drawn
-    from needs a small one. When the iteration is given up, what was disclosed is withdrawn.
+    from needs a small one, and one epoch at a time. One that is told the epoch is told the next one as soon as that is drawn. When
+    the iteration is given up, what was disclosed is withdrawn.
     """
 
-    def __init__(self, sampler: Iterable[Drawn], layout: Layout, *, window: int = 512) -> None:
+    def __init__(self, sampler: Iterable[Drawn], layout: Layout, *, window: int = 512, epochs: int = 1) -> None:
         if window < 1:
             raise ValueError(f"window: {window} is not positive")
+        if epochs < 1:
+            raise ValueError(f"epochs: {epochs} is not positive")
         self.sampler = sampler
         self.layout = layout
         self.window = window
+        self.epochs = epochs
+        self._epoch: int | None = None
+        self._ahead: _Ahead[Drawn] | None = None
 
     def __len__(self) -> int:
         return len(self.sampler)  # type: ignore[arg-type]
 
     def set_epoch(self, epoch: int) -> None:
         """For samplers that are told the epoch, as DistributedSampler is."""
+        if self._ahead is not None and self._epoch is not None and epoch == self._epoch + 1:
+            # What was drawn ahead.
+            self._epoch = epoch
+            return
+        self._withdraw()
+        self._epoch = epoch
         self.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
 
     def __iter__(self) -> Iterator[Drawn]:
-        drawn = iter(self.sampler)
-        ahead: deque[tuple[Drawn, int]] = deque()
-        samples_ahead = 0
+        if self._ahead is None:
+            self._ahead = _Ahead(self, self._epoch)
+        ahead = self._ahead
         process = os.getpid()
         finished = False
         try:
-            while True:
-                # Two windows at first and whenever one has been used up: a layout likes long lists.
-                if samples_ahead <= self.window:
-                    indices: list[int] = []
-                    for item in drawn:
-                        its = _indices(item)
-                        ahead.append((item, len(its)))
-                        indices += its
-                        samples_ahead += len(its)
-                        if samples_ahead >= 2 * self.window:
-                            break
-                    if indices:
-                        self.layout.disclose(indices)
-                if not ahead:
-                    finished = True
-                    return
-                item, count = ahead.popleft()
-                samples_ahead -= count
+            for item in ahead.epoch():
                 yield item
+            finished = True
+            if ahead.is_over():
+                self._ahead = None
         finally:
             # Not when all was produced: workers are still reading. Nor in a worker that was forked meanwhile.
             if not finished and os.getpid() == process:
-                # Some layouts are disclosed to somebody else than the service.
-                getattr(self.layout, "cancel", cancel)()
+                self._withdraw()
+
+    def _withdraw(self) -> None:
+        if self._ahead is not None:
+            self._ahead = None
+            # Some layouts are disclosed to somebody else than the service.
+            getattr(self.layout, "cancel", cancel)()
+
+
+class _Ahead(Generic[Drawn]):
+    """What was drawn and not produced, of several epochs."""
+
+    def __init__(self, of: DisclosingSampler[Drawn], epoch: int | None) -> None:
+        self._of = of
+        self._epoch = epoch
+        self._left = of.epochs
+        self._drawn: Iterator[Drawn] | None = None
+        # None ends an epoch.
+        self._items: deque[tuple[Drawn, int] | None] = deque()
+        self._samples = 0
+
+    def is_over(self) -> bool:
+        """All epochs were produced."""
+        return self._left == 0 and self._drawn is None and not self._items
+
+    def epoch(self) -> Iterator[Drawn]:
+        """The items of the next epoch."""
+        while True:
+            # Two windows at first and whenever one has been used up: a layout likes long lists.
+            if self._samples <= self._of.window:
+                self._draw()
+            if not self._items or (one := self._items.popleft()) is None:
+                return
+            item, count = one
+            self._samples -= count
+            yield item
+
+    def _draw(self) -> None:
+        indices: list[int] = []
+        while self._samples < 2 * self._of.window:
+            if self._drawn is None:
+                if self._left == 0:
+                    break
+                self._begin()
+            for item in self._drawn or ():
+                its = _indices(item)
+                self._items.append((item, len(its)))
+                indices += its
+                self._samples += len(its)
+                if self._samples >= 2 * self._of.window:
+                    break
+            else:
+                self._drawn = None
+                self._items.append(None)
+        if indices:
+            self._of.layout.disclose(indices)
+
+    def _begin(self) -> None:
+        if self._epoch is not None and self._left < self._of.epochs:
+            self._epoch += 1
+            self._of.sampler.set_epoch(self._epoch)  # type: ignore[attr-defined]
+        self._left -= 1
+        self._drawn = iter(self._of.sampler)
 
 
 def _indices(drawn: Any) -> list[int]:

@@ -5,6 +5,7 @@
 use std::io;
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -289,9 +290,26 @@ impl Filling {
         let at = self.slot.slot as usize * arena.board.shape().part_bytes as usize + self.filled;
         let to = arena.data.pointer(at, mine.len());
         // SAFETY: `pointer` checks the bounds; nobody else has the slot, and nobody finds it.
-        unsafe { to.copy_from_nonoverlapping(std::ptr::NonNull::from(mine).cast(), mine.len()) };
+        unsafe { to.copy_from_nonoverlapping(NonNull::from(mine).cast(), mine.len()) };
         self.filled += mine.len();
         rest
+    }
+
+    /// The whole slot, for the kernel to read into: where it begins, and its bytes. Nobody else has the slot, and nobody finds it.
+    pub(crate) fn slot(&mut self) -> (NonNull<u8>, usize) {
+        self.slot.slot()
+    }
+
+    /// So many bytes were read into the slot, from its beginning on.
+    pub(crate) fn was_filled(&mut self, bytes: usize) {
+        self.filled = bytes.min(self.length);
+    }
+
+    /// The bytes that there are so far.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let (start, _) = self.slot.slot();
+        // SAFETY: this one has the slot, and so much of it was filled.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), self.filled) }
     }
 
     /// The part, if it is full.
@@ -314,6 +332,12 @@ impl Buffer {
         // Held by this one meanwhile.
         self.arena.holders(self.slot).fetch_add(1, Relaxed);
         Lease::of(&self.arena, self.slot, self.arena.length(self.slot))
+    }
+
+    /// The whole slot, for the kernel to write from: where it begins, and its bytes, those behind the part as well.
+    pub(crate) fn slot(&self) -> (NonNull<u8>, usize) {
+        let bytes = self.arena.board.shape().part_bytes as usize;
+        (self.arena.data.pointer(self.slot as usize * bytes, bytes), bytes)
     }
 
     /// Has it be found without the pool's lock. Under that lock, as all that changes what is found.

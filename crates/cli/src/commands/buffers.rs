@@ -16,7 +16,7 @@ use signal_hook::iterator::Signals;
 use crate::config::BuffersTable;
 use crate::signals::ignored_signals;
 use crate::size::Size;
-use crate::terminal::say;
+use crate::terminal::{say, warn};
 
 /// The hidden subcommand of the process that has a user's pool.
 pub const HOST: &str = "host";
@@ -216,6 +216,9 @@ pub fn host(args: &Args) -> Result<u8> {
     let _ignored = Signals::new([SIGINT, SIGHUP]).context("cannot handle signals")?;
     let pool = args.options().and_then(|options| Ok(Pool::new(options)?));
     let pool = pool.map_err(|error| foretell_buffers::Error::NoThreads { why: error.to_string() });
+    if let Some(remark) = pool.as_ref().ok().and_then(Pool::remark) {
+        warn(&remark);
+    }
     announce(pool, Duration::from_secs(args.idle))?;
     Ok(0)
 }
