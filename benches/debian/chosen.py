@@ -3,6 +3,7 @@
     ./x bench chosen --list
     ./x bench chosen --json benches/results/chosen.json
     ./x bench chosen --only dbview,cksfv
+    ./x bench chosen --seed 1117 --most-bytes 400000 --list
 
 Drawn from are the source packages of the machine's own archive that have a program with the tags
 `implemented-in::c`, `role::program` and `interface::commandline` and one of `WORKS_WITH` (debtags), need nothing to
@@ -76,7 +77,7 @@ MOST_PROGRAMS = 12
 NOBODY = 65534
 
 
-def candidates(apt: list[str]) -> list[str]:
+def candidates(apt: list[str], most_bytes: int) -> list[str]:
     """The source packages of the draw, in the order of their names."""
     said = subprocess.run(["apt-cache", "dumpavail"], capture_output=True, text=True, errors="replace", check=True)
     named: set[str] = set()
@@ -93,10 +94,10 @@ def candidates(apt: list[str]) -> list[str]:
         for entry in said.stdout.split("\n\n"):
             if entry.startswith("Package: "):
                 found[entry.split("\n", 1)[0][9:]] = entry
-    return [name for name in names if name in found and is_small(found[name])]
+    return [name for name in names if name in found and is_small(found[name], most_bytes)]
 
 
-def is_small(entry: str) -> bool:
+def is_small(entry: str, most_bytes: int) -> bool:
     """Can the package be built with little, and in a short time?"""
     values = dict(re.findall(r"^(\S+): ?(.*(?:\n .*)*)", entry, re.M))
     wanted = ",".join(values.get(key, "") for key in ("Build-Depends", "Build-Depends-Arch"))
@@ -105,7 +106,7 @@ def is_small(entry: str) -> bool:
         if item.strip() and not ways & BUILD_DEPENDS:
             return False
     sizes = re.findall(r"^ [0-9a-f]{32} (\d+) (\S+)", values.get("Files", ""), re.M)
-    return sum(int(size) for size, name in sizes if "debian" not in name) <= MOST_BYTES
+    return sum(int(size) for size, name in sizes if "debian" not in name) <= most_bytes
 
 
 @dataclass
@@ -345,6 +346,8 @@ def main() -> None:
     parser.add_argument("--foretell", default="target/release/foretell", help="the command that is tried")
     parser.add_argument("--list", action="store_true", help="print the draw and end")
     parser.add_argument("--only", help="packages by name, with commas, in place of the draw")
+    parser.add_argument("--seed", type=int, default=SEED, help="of the draw; the input stays the same")
+    parser.add_argument("--most-bytes", type=int, default=MOST_BYTES, help="of the sources of a package")
     parser.add_argument("--count", type=int, default=COUNT, help="how many are tried")
     parser.add_argument("--work", type=Path, default=Path("/var/tmp/foretell-chosen"), help="a folder for it all")
     parser.add_argument("--json", type=Path, help="where to write the results")
@@ -354,7 +357,7 @@ def main() -> None:
     work.mkdir(parents=True)
     work.chmod(0o755)
     apt = fetch(set(), work)
-    drawn = arguments.only.split(",") if arguments.only else draw(apt)
+    drawn = arguments.only.split(",") if arguments.only else draw(apt, arguments.seed, arguments.most_bytes)
     if arguments.list:
         print("\n".join(drawn[: arguments.count]))
         return
@@ -389,10 +392,10 @@ def main() -> None:
     sys.exit(1 if any(result.verdict.startswith(("DIFFERS", "DOES NOT BUILD")) for result in results) else 0)
 
 
-def draw(apt: list[str]) -> list[str]:
+def draw(apt: list[str], seed: int, most_bytes: int) -> list[str]:
     """All candidates, in the order in which they are drawn."""
-    found = candidates(apt)
-    random.Random(SEED).shuffle(found)
+    found = candidates(apt, most_bytes)
+    random.Random(seed).shuffle(found)
     return found
 
 
