@@ -40,7 +40,7 @@ static bool is_ours(FILE *stream)
 
 static struct description *description_of_stream(FILE *stream)
 {
-    if (stream == stdin || stream == stdout || stream == stderr)
+    if (stream == *library.in || stream == *library.out || stream == *library.error)
         foretell_slice_end();
     if (!is_ours(stream))
         foretell_slice_give_up();
@@ -226,7 +226,7 @@ void foretell_slice_free(void *memory)
 
 void (*foretell_slice_function(void (*function)(void)))(void)
 {
-    return function == (void (*)(void))free ? (void (*)(void))foretell_slice_free : function;
+    return function == (void (*)(void))library.free ? (void (*)(void))foretell_slice_free : function;
 }
 
 void foretell_slice_in_turn(int first, ...)
@@ -572,7 +572,7 @@ ssize_t foretell_fetch_preadv(int fd, const struct iovec *parts, int count_of_pa
         read_around(description, offset);
         if (preadv(description->descriptor, parts, count_of_parts, offset) != got)
             foretell_slice_give_up();
-        note_wait(now_ns() - begun_ns);
+        note_read(description, offset, got, now_ns() - begun_ns);
     }
     predict_fetched(description, offset, got > 0 ? got : 0);
     return (ssize_t)got;

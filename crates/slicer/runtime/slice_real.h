@@ -1,20 +1,7 @@
 /* The program's side: every call does what libc's would, counts, and compares with the prediction of the
- * same number. Nothing here fails on its own account, and errno is the call's. */
+ * same number. Nothing here fails on its own account, and errno is the call's. What is counted as long as there is no
+ * slice, and when it starts, is in slice_early.h. */
 
-/* One open file description of the program, as far as it is followed. */
-struct real_file {
-    struct file *slot;
-    atomic_uint references; /* descriptors and mappings */
-    char *path;
-    long long position; /* of the stream, if one was made, when it was looked at last */
-    FILE *hot;              /* it may have moved since then, within its buffer */
-    long long hot_buffered; /* and this was left in there */
-    struct window window;
-    unsigned untimed;
-};
-
-/* Descriptors of the program that are followed; numbers above are left alone. */
-#define DESCRIPTORS 1024
 /* Mappings of followed files at a time; others are left alone, in the slice as well. */
 #define MAPPINGS 64
 
@@ -25,10 +12,7 @@ struct mapping {
     void *owner; /* struct real_file or struct description; NULL: free */
 };
 
-static struct real_file real_files[FILES];
-static struct real_file *real_by_descriptor[DESCRIPTORS];
 static struct mapping real_mappings[MAPPINGS];
-static atomic_uint real_opens[SITES];
 static atomic_ullong last_access_end_ns;
 
 /* Does anybody look at the numbers when the slice has ended? */
@@ -40,6 +24,8 @@ static void bury(void);
 /* Is the program to count? Not in its children, and not when there is nobody any more to count for. */
 static bool counting(void)
 {
+    if (__builtin_expect(atomic_load_explicit(&unstarted, memory_order_relaxed) != 0, 1))
+        return true;
     if (in_program == NULL || atomic_load_explicit(in_program, memory_order_relaxed) == 0)
         return false;
     bool ended = atomic_load_explicit(&shared->slice_ended, memory_order_relaxed) != 0;
@@ -51,7 +37,27 @@ static bool counting(void)
 
 static struct real_file *real_file(int fd)
 {
-    return fd >= 0 && fd < DESCRIPTORS && counting() ? real_by_descriptor[fd] : NULL;
+    struct real_file *file = (unsigned)fd < DESCRIPTORS ? real_by_descriptor[fd] : NULL;
+    if (__builtin_expect(file != NULL && !counting(), 0))
+        real_by_descriptor[fd] = file = NULL; /* and nobody asks again */
+    return file;
+}
+
+/* The file of a descriptor, if this call of a program without a slice need only be counted in passing, as most need. */
+static inline struct real_file *file_in_passing(int fd)
+{
+    struct real_file *file = (unsigned)fd < DESCRIPTORS ? real_by_descriptor[fd] : NULL;
+    if (file == NULL || in_passing <= 0)
+        return NULL;
+    in_passing--;
+    file->real++;
+    return file;
+}
+
+/* Is there nobody to be told of it? */
+static inline bool is_free(int fd)
+{
+    return (unsigned)fd >= DESCRIPTORS || real_by_descriptor[fd] == NULL;
 }
 
 static struct real_file *real_stream(FILE *stream)
@@ -59,47 +65,17 @@ static struct real_file *real_stream(FILE *stream)
     return counting() ? real_file(fileno(stream)) : NULL;
 }
 
-/* As long as the program finds in memory what it reads, there is no slice: it starts with the first access that takes
- * SLOW_NS (slice_start.h). The first so many are all timed, as most programs that will wait do so soon; of the others
- * one in SAMPLED is. */
-#define TIMED_FIRST 64
-
-static atomic_uint unstarted;
-static unsigned accesses_unstarted;
-
-/* The slice starts; slice_start.h. */
-static void start_late(void);
-
-/* An access was slow. If the program has waited in the meantime, the slice starts; if it was only interrupted by other
- * programs, it does not (getrusage(2): voluntary context switches). */
-static long waits_seen;
-
-static void start_if_waited(void)
-{
-    struct rusage usage;
-    if (atomic_load_explicit(&unstarted, memory_order_relaxed) == 0 || getrusage(RUSAGE_THREAD, &usage) != 0)
-        return;
-    if (usage.ru_nvcsw != waits_seen)
-        start_late();
-    waits_seen = usage.ru_nvcsw;
-}
-
-/* While the slice dozes, one access in so many is timed, and one that takes so long wakes it: longer than any
- * copy out of memory, shorter than any device. */
-#define SAMPLED 16
-#define SLOW_NS 60000
-
 static void end_doze(void)
 {
     atomic_store(&shared->dozing, 0);
     wake_slice();
 }
 
-/* When an access begins; updates C. 0 if it need not be known, as the slice dozes. */
+/* When an access begins; updates C. 0 if it need not be known, as there is no slice or it dozes. */
 static uint64_t begin_access(struct real_file *file)
 {
     if (atomic_load_explicit(&unstarted, memory_order_relaxed) != 0)
-        return ++accesses_unstarted <= TIMED_FIRST || accesses_unstarted % SAMPLED == 0 ? now_ns() : 0;
+        return is_timed() ? now_ns() : 0;
     if (atomic_load_explicit(&shared->dozing, memory_order_relaxed) != 0 && ++file->untimed % SAMPLED != 0 &&
         atomic_load(&file->slot->predicted) <= atomic_load(&file->slot->real))
         return 0;
@@ -120,9 +96,14 @@ static void advance(struct file *slot, unsigned long long number)
 
 static void end_access(struct real_file *file, uint64_t begun_ns, long long offset, long long bytes)
 {
+    if (atomic_load_explicit(&unstarted, memory_order_relaxed) != 0) {
+        end_early_access(file, begun_ns, offset, bytes);
+        return;
+    }
     struct file *slot = file->slot;
     unsigned long long number = atomic_load_explicit(&slot->real, memory_order_relaxed);
     if (begun_ns == 0) {
+        reach(file, offset, bytes);
         /* Nobody waits for this number to the instruction. */
         atomic_store_explicit(&last_access_end_ns, 0, memory_order_relaxed);
         atomic_store_explicit(&slot->real, number + 1, memory_order_release);
@@ -148,10 +129,16 @@ static void end_access(struct real_file *file, uint64_t begun_ns, long long offs
     uint64_t now = now_ns();
     if (now - begun_ns >= SLOW_NS) {
         count(&shared->waited_ns, now - begun_ns);
-        start_if_waited();
-        if (atomic_load_explicit(&shared->dozing, memory_order_relaxed) != 0)
-            end_doze();
+        if (is_jump(file, offset, bytes)) {
+            /* One that was timed while the slice dozes stands for the others. */
+            bool dozing = atomic_load_explicit(&shared->dozing, memory_order_relaxed) != 0;
+            count(&shared->jumped_ns, (now - begun_ns) * (dozing ? SAMPLED : 1));
+            count(&shared->jumps, dozing ? SAMPLED : 1);
+            if (dozing)
+                end_doze();
+        }
     }
+    reach(file, offset, bytes);
     count(&shared->real_accesses, 1);
     count(&shared->real_io_ns, now - begun_ns);
     atomic_store_explicit(&last_access_end_ns, now, memory_order_relaxed);
@@ -166,16 +153,17 @@ static void follow(int fd, struct real_file *file)
 
 static void let_go(struct real_file *file)
 {
-    if (atomic_fetch_sub(&file->references, 1) != 1)
+    if (atomic_fetch_sub(&file->references, 1) != 1 || file->slot == NULL)
         return;
     /* Predictions that never came true. */
     if (atomic_load(&file->slot->predicted) > atomic_load(&file->slot->real))
         stop(DIVERGED);
     free(file->path);
     close_slot(file->slot, PROGRAM_CLOSED);
+    file->slot = NULL;
 }
 
-static void forget_descriptor(int fd)
+static __attribute__((noinline)) void forget_descriptor(int fd)
 {
     struct real_file *file = real_file(fd);
     if (file != NULL) {
@@ -193,43 +181,57 @@ static unsigned next_open(atomic_uint *opens, unsigned site)
 /* Opening waits as well, for the folders on the way: when it begins, if that is of interest. */
 static uint64_t begin_open(void)
 {
-    if (atomic_load_explicit(&unstarted, memory_order_relaxed) == 0)
-        return 0;
-    return ++accesses_unstarted <= TIMED_FIRST || accesses_unstarted % SAMPLED == 0 ? now_ns() : 0;
+    return atomic_load_explicit(&unstarted, memory_order_relaxed) != 0 && is_timed() ? now_ns() : 0;
 }
 
 static void end_open(uint64_t begun_ns)
 {
     int saved = errno;
-    if (begun_ns != 0 && now_ns() - begun_ns >= SLOW_NS)
-        start_if_waited();
+    uint64_t waited_ns = begun_ns != 0 ? now_ns() - begun_ns : 0;
+    if (waited_ns >= SLOW_NS)
+        note_early_wait(waited_ns, OPENING);
     errno = saved;
 }
 
 /* Is it a file that the slice follows as well? As long as there is none, that is not asked for, as it is a system call:
- * what is no such file takes a slot, and the slice never comes to it. */
+ * what is no such file takes a place, and the slice never comes to it. */
 static bool may_be_followed(int fd)
 {
     struct stat status;
-    return atomic_load_explicit(&unstarted, memory_order_relaxed) != 0 ||
-           (fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode)));
+    return fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode));
+}
+
+/* The place for a file that was opened, with one reference; NULL if there is none. */
+static struct real_file *place_for(unsigned site, unsigned number)
+{
+    struct file *slot;
+    if (atomic_load_explicit(&unstarted, memory_order_relaxed) != 0)
+        return early_place(site, number);
+    if (slot_of(site, number, false, &slot) != SLOT_FOUND)
+        return NULL;
+    struct real_file *file = &real_files[slot - shared->files];
+    atomic_store(&file->references, 1);
+    file->slot = slot;
+    file->site = site;
+    return file;
 }
 
 static void opened(unsigned site, unsigned number, const char *path, int fd)
 {
+    if (number == 0 || fd < 0)
+        return;
     int saved = errno;
-    if (number != 0 && fd >= 0 && may_be_followed(fd)) {
-        struct file *slot;
-        if (fd < DESCRIPTORS && slot_of(site, number, false, &slot) == SLOT_FOUND) {
-            struct real_file *file = &real_files[slot - shared->files];
-            atomic_store(&file->references, 0);
-            file->slot = slot;
+    if (atomic_load_explicit(&unstarted, memory_order_relaxed) != 0 || may_be_followed(fd)) {
+        struct real_file *file = fd < DESCRIPTORS ? place_for(site, number) : NULL;
+        if (file != NULL) {
             file->path = trace_path(path);
             file->position = 0;
             file->hot = NULL;
             file->window = (struct window){0, 0};
             file->untimed = 0;
-            follow(fd, file);
+            file->descriptor = fd;
+            file->reached = NOWHERE;
+            real_by_descriptor[fd] = file;
         } else {
             stop(OVERFLOWED);
         }
@@ -269,7 +271,8 @@ int foretell_real_creat(unsigned site, const char *path, mode_t mode)
 
 int foretell_real_close(int fd)
 {
-    forget_descriptor(fd);
+    if (!is_free(fd))
+        forget_descriptor(fd);
     return close(fd);
 }
 
@@ -293,15 +296,33 @@ int foretell_real_dup2(int fd, int to)
     return copied(fd, dup2(fd, to));
 }
 
-ssize_t foretell_real_read(int fd, void *buffer, size_t bytes)
+/* Where the descriptor stands, if anybody wants to know. */
+static long long offset_to_compare(int fd, uint64_t begun_ns)
+{
+    return begun_ns != 0 && atomic_load_explicit(&unstarted, memory_order_relaxed) == 0 ? lseek(fd, 0, SEEK_CUR)
+                                                                                       : NOWHERE;
+}
+
+static __attribute__((noinline)) ssize_t counted_read(int fd, void *buffer, size_t bytes)
 {
     struct real_file *file = real_file(fd);
     if (file == NULL)
         return read(fd, buffer, bytes);
     uint64_t begun_ns = begin_access(file);
-    long long offset = begun_ns != 0 ? lseek(fd, 0, SEEK_CUR) : 0;
+    long long offset = offset_to_compare(fd, begun_ns);
     ssize_t got = read(fd, buffer, bytes);
     end_access(file, begun_ns, offset, got > 0 ? got : 0);
+    return got;
+}
+
+ssize_t foretell_real_read(int fd, void *buffer, size_t bytes)
+{
+    struct real_file *file = file_in_passing(fd);
+    if (file == NULL)
+        return is_free(fd) ? read(fd, buffer, bytes) : counted_read(fd, buffer, bytes);
+    ssize_t got = read(fd, buffer, bytes);
+    if (got > 0)
+        file->reached += got;
     return got;
 }
 
@@ -311,13 +332,13 @@ ssize_t foretell_real_readv(int fd, const struct iovec *parts, int count_of_part
     if (file == NULL)
         return readv(fd, parts, count_of_parts);
     uint64_t begun_ns = begin_access(file);
-    long long offset = begun_ns != 0 ? lseek(fd, 0, SEEK_CUR) : 0;
+    long long offset = offset_to_compare(fd, begun_ns);
     ssize_t got = readv(fd, parts, count_of_parts);
     end_access(file, begun_ns, offset, got > 0 ? got : 0);
     return got;
 }
 
-ssize_t foretell_real_pread(int fd, void *buffer, size_t bytes, long long offset)
+static __attribute__((noinline)) ssize_t counted_pread(int fd, void *buffer, size_t bytes, long long offset)
 {
     struct real_file *file = real_file(fd);
     if (file == NULL)
@@ -326,6 +347,15 @@ ssize_t foretell_real_pread(int fd, void *buffer, size_t bytes, long long offset
     ssize_t got = pread(fd, buffer, bytes, offset);
     end_access(file, begun_ns, offset, got > 0 ? got : 0);
     return got;
+}
+
+ssize_t foretell_real_pread(int fd, void *buffer, size_t bytes, long long offset)
+{
+    struct real_file *file = file_in_passing(fd);
+    if (file == NULL)
+        return is_free(fd) ? pread(fd, buffer, bytes, offset) : counted_pread(fd, buffer, bytes, offset);
+    file->reached = offset + (long long)bytes;
+    return pread(fd, buffer, bytes, offset);
 }
 
 ssize_t foretell_real_preadv(int fd, const struct iovec *parts, int count_of_parts, long long offset)
@@ -380,7 +410,7 @@ FILE *foretell_real_freopen(const char *path, const char *mode, FILE *stream)
     struct stat status;
     struct real_file *file = real_stream(stream);
     bool has_size = file != NULL && fstat(fileno(stream), &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode));
-    unsigned site = has_size ? site_of(file->slot) : FORETELL_UNTRACKED;
+    unsigned site = has_size ? file->site : FORETELL_UNTRACKED;
     set_cold(stream);
     if (path == NULL) /* there the slice gives up */
         return freopen(path, mode, stream);

@@ -58,7 +58,6 @@ static struct {
     sigjmp_buf thread_end;
     struct sigaction program_actions[FAULT_SIGNALS];
     bool is_late;
-    int optind;
     char folder[PATH_MAX]; /* at the begin of main; empty: unknown */
 } start = {.stats_descriptor = -1};
 
@@ -96,16 +95,19 @@ static void begin_anew(void)
     if (start.folder[0] == 0 || getcwd(folder, sizeof folder) == NULL ||
         (strcmp(folder, start.folder) != 0 && chdir(start.folder) != 0))
         foretell_slice_give_up();
-    environ = start.envp;
-    if (optind != start.optind)
-        optind = 0; /* begin from the beginning (getopt(3), notes) */
+    *library.environment = start.envp;
+    if (*library.options != 1)
+        *library.options = 0; /* begin from the beginning (getopt(3), notes) */
     srand(1);
     setlocale(LC_ALL, "C");
 }
 
+static void begin_costs(void);
+
 static void run_slice(void)
 {
     begin_anew();
+    begin_costs();
     start.slice(start.argc, start.argv, start.envp);
     foretell_slice_end();
 }
@@ -125,6 +127,25 @@ static void fault(int number, siginfo_t *info, void *context)
             sigaction(number, &start.program_actions[i], NULL);
     if (info->si_code <= 0)
         raise(number); /* sent by somebody: nothing would repeat it */
+}
+
+/* From here on it is looked at what the slice costs, also where it makes no prediction for long. */
+static void begin_costs(void)
+{
+    struct sigaction action;
+    struct itimerval every = {{0, LOOK_AT_COSTS_US}, {0, LOOK_AT_COSTS_US}};
+    sigset_t look;
+    worth.possible = trace_descriptor < 0 && access("/proc/self/io", F_OK) == 0;
+    if (slice_is_thread || !worth.possible)
+        return;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = look_at_costs;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGPROF, &action, NULL);
+    sigemptyset(&look);
+    sigaddset(&look, SIGPROF);
+    sigprocmask(SIG_UNBLOCK, &look, NULL);
+    setitimer(ITIMER_PROF, &every, NULL);
 }
 
 static void catch_faults(void)
@@ -327,39 +348,89 @@ static char **copy_of(char **strings)
 
 static void start_now(void)
 {
+    queue_setup();
+    if (!find_library()) {
+        stop(GAVE_UP);
+        return;
+    }
     if (slice_is_thread)
         start_thread();
     else
         start_process();
 }
 
+static void finish(void);
+
+static bool share(void)
+{
+    if (shared != NULL)
+        return true;
+    void *both = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *one = mmap(NULL, sizeof *in_program, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (both == MAP_FAILED || one == MAP_FAILED || madvise(one, sizeof *in_program, MADV_WIPEONFORK) != 0 ||
+        atexit(finish) != 0) {
+        stop(GAVE_UP);
+        return false;
+    }
+    shared = both;
+    in_program = one;
+    share_messages();
+    atomic_store(in_program, 1);
+    return true;
+}
+
 static void start_late(void)
 {
-    if (atomic_load_explicit(&unstarted, memory_order_relaxed) == 0 || atomic_exchange(&unstarted, 0) == 0)
+    if (atomic_load_explicit(&unstarted, memory_order_relaxed) == 0)
         return;
-    if (!running())
-        return; /* stopped before it began */
+    /* Not in a child of the program. With more rights than its user has (set-user-ID) a program has no slice. */
+    if (getpid() != start.program || getauxval(AT_SECURE) != 0) {
+        end_early();
+        return;
+    }
 #ifdef FORETELL_OPEN_STREAMS
     if (!__libc_single_threaded) {
         stop(GAVE_UP);
+        end_early();
         return;
     }
 #endif
+    if (!share() || !running()) {
+        end_early();
+        return; /* stopped before it began */
+    }
+    share_counts();
+    end_early();
     start_now();
 }
 
-/* What a slice that starts late begins with. */
+/* Most strings of an environment and bytes of arguments that are kept without asking for memory. */
+#define KEPT_STRINGS 256
+#define KEPT_BYTES 1024
+
+/* What a slice that starts late begins with: the arguments, as the program may write to them, and which strings the
+ * environment had. */
 static bool remember_begin(void)
 {
-    struct rusage usage;
-    waits_seen = getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nvcsw : 0;
-    char **argv = copy_of(start.argv), **envp = copy_of(environ);
+    static char text[KEPT_BYTES];
+    static char *pointers[KEPT_STRINGS], *arguments[KEPT_BYTES / 8];
+    size_t used = 0, number;
+    for (number = 0; number < KEPT_BYTES / 8 - 1 && start.argv[number] != NULL; number++) {
+        size_t bytes = strlen(start.argv[number]) + 1;
+        if (bytes > KEPT_BYTES - used)
+            break;
+        arguments[number] = memcpy(text + used, start.argv[number], bytes);
+        used += bytes;
+    }
+    char **argv = start.argv[number] == NULL ? arguments : copy_of(start.argv);
+    for (number = 0; number < KEPT_STRINGS - 1 && start.envp[number] != NULL; number++)
+        pointers[number] = start.envp[number];
+    char **envp = start.envp[number] == NULL ? pointers : copy_of(start.envp);
     if (argv == NULL || envp == NULL)
         return false;
     start.argv = argv;
     start.envp = envp;
-    start.optind = optind;
-    if (getcwd(start.folder, sizeof start.folder) == NULL)
+    if (syscall(SYS_getcwd, start.folder, sizeof start.folder) <= 0)
         start.folder[0] = 0;
     return start.is_late = true;
 }
@@ -419,7 +490,12 @@ void foretell_slice_leave(void)
 {
     int saved = errno;
     /* A child of vfork(2) has our memory, and another number. */
-    if (in_program != NULL && atomic_load(in_program) != 0 && getpid() == start.program) {
+    if (atomic_load(&unstarted) != 0) {
+        if (getpid() == start.program) {
+            stop(LEFT);
+            end_early();
+        }
+    } else if (in_program != NULL && atomic_load(in_program) != 0 && getpid() == start.program) {
         if (trace_descriptor >= 0)
             wait_for_slice(TRACE_WAIT_NS); /* it ends there, too */
         stop(LEFT);
@@ -431,7 +507,7 @@ void foretell_slice_leave(void)
 /* The limits of getrlimit(2), as they were when the slice began or the program changed them last. */
 static struct rlimit limits[RLIM_NLIMITS];
 
-static void remember_limits(void)
+void foretell_slice_remember_limits(void)
 {
     for (int resource = 0; resource < RLIM_NLIMITS; resource++)
         getrlimit((__rlimit_resource_t)resource, &limits[resource]);
@@ -452,7 +528,7 @@ void foretell_slice_limited(void)
         foretell_send(CHANNEL_OF_THE_END, "", 1); /* the slice waits for what the call gave */
         foretell_slice_leave();
     } else {
-        remember_limits();
+        foretell_slice_remember_limits();
     }
     errno = saved;
 }
@@ -510,36 +586,63 @@ static void open_stats(void)
     start.stats_file = which_file(start.stats_descriptor);
 }
 
-static void start_as(bool as_thread, void (*slice)(int, char **, char **), int argc, char **argv, char **envp)
+static bool is_set(const char *name)
 {
-    void *both = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    void *one = mmap(NULL, sizeof *in_program, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (both == MAP_FAILED || one == MAP_FAILED || madvise(one, sizeof *in_program, MADV_WIPEONFORK) != 0 ||
-        atexit(finish) != 0)
-        return;
-    shared = both;
-    in_program = one;
-    remember_limits();
+    const char *value = secure_getenv(name);
+    return value != NULL && *value != 0;
+}
+
+/* With a trace, and where a service is named, the slice starts at once; with statistics both sides are made at once. */
+static void start_as(bool as_thread, bool is_asked, void (*slice)(int, char **, char **), int argc, char **argv, char **envp)
+{
     start.program = getpid();
     slice_is_thread = as_thread;
     start.slice = slice;
+    static char *none[] = {NULL};
     start.argc = argc;
-    start.argv = argv;
+    start.argv = argv != NULL ? argv : none;
     start.envp = envp;
-    trace_open();
-    open_stats();
-    queue_setup();
-    atomic_store(in_program, 1);
-    if (!slice_is_thread)
+    bool observed = is_asked && (is_set("FORETELL_SLICE_TRACE") || is_set("FORETELL_SLICE_STATS"));
+    if (observed) {
+        trace_open();
+        open_stats();
+    }
+    atomic_store(&unstarted, 1);
+    if ((observed || (is_asked && is_set("FORETELL_SOCKET"))) && !share())
+        return;
+    if (is_asked && is_set("FORETELL_SOCKET") && !slice_is_thread)
         connect_to_service();
-    if (trace_descriptor >= 0 || has_service() || !remember_begin())
+    if (trace_descriptor >= 0 || has_service() || !remember_begin()) {
+        end_early();
         start_now();
-    else
-        atomic_store(&unstarted, 1);
+    }
 }
 
-/* FORETELL_SLICE: "fork" or nothing, "thread", and anything else is off. A program that runs with more rights than
- * its user has (set-user-ID) has no slice. */
+/* The environment of a program whose main does not name it: behind its arguments, where Linux puts it. */
+static char **environment_of(char **argv, char **envp)
+{
+    static char *none[] = {NULL};
+    if (envp != NULL)
+        return envp;
+    if (argv == NULL) {
+        char ***named = environment_variable();
+        return named != NULL ? *named : none;
+    }
+    while (*argv != NULL)
+        argv++;
+    return argv + 1;
+}
+
+/* Does the environment ask for anything? */
+static bool is_asked(char **envp)
+{
+    for (; *envp != NULL; envp++)
+        if (strncmp(*envp, "FORETELL_S", 10) == 0)
+            return true;
+    return false;
+}
+
+/* FORETELL_SLICE: "fork" or nothing, "thread", and anything else is off. */
 static bool mode_is(const char *wanted)
 {
     const char *mode = getenv("FORETELL_SLICE");
@@ -548,14 +651,17 @@ static bool mode_is(const char *wanted)
 
 void foretell_slice_start(void (*slice)(int argc, char **argv, char **envp), int argc, char **argv, char **envp)
 {
-    bool as_thread = mode_is("thread");
-    if (shared == NULL && (as_thread || mode_is("fork")))
-        start_as(as_thread, slice, argc, argv, envp);
+    envp = environment_of(argv, envp);
+    bool asked = is_asked(envp), as_thread = asked && mode_is("thread");
+    if (shared == NULL && (!asked || as_thread || mode_is("fork")))
+        start_as(as_thread, asked, slice, argc, argv, envp);
 }
 
 void foretell_slice_start_forked(void (*slice)(int argc, char **argv, char **envp), int argc, char **argv,
                                  char **envp)
 {
-    if (shared == NULL && mode_is("fork"))
-        start_as(false, slice, argc, argv, envp);
+    envp = environment_of(argv, envp);
+    bool asked = is_asked(envp);
+    if (shared == NULL && (!asked || mode_is("fork")))
+        start_as(false, asked, slice, argc, argv, envp);
 }

@@ -75,6 +75,7 @@ struct shared {
     atomic_ullong disclosed, refused_files;
     atomic_ullong lead_ns;   /* how much earlier the slice came to accesses than the program, in all */
     atomic_ullong waited_ns; /* in accesses that took SLOW_NS or more */
+    atomic_ullong jumped_ns, jumps; /* of them in those that the kernel does not read ahead: slice_early.h */
     atomic_ullong dozes;
 
     /* Of each slot: site << 32 | number of the open at that site, from 1; 0: the slot is free. By themselves, as
@@ -85,6 +86,17 @@ struct shared {
 };
 
 static struct shared *shared; /* NULL: no slice was started */
+
+/* Is the program still without a slice, which may start yet? slice_early.h */
+static atomic_uint unstarted;
+/* So many of its calls are counted in passing, before one is timed. */
+static int in_passing;
+
+static void end_early(void)
+{
+    atomic_store(&unstarted, 0);
+    in_passing = 0;
+}
 
 /* Zero in every process but the program that started the slice: the page is emptied by fork(2), so that
  * children of the program count nothing. */
@@ -121,6 +133,10 @@ static void wake_slice(void)
 static void stop(enum stop reason)
 {
     unsigned expected = RUNNING;
+    if (shared == NULL) {
+        end_early(); /* and none will */
+        return;
+    }
     atomic_compare_exchange_strong(&shared->stopped, &expected, reason);
     wake_slice();
 }

@@ -234,7 +234,7 @@ static void end_fetch(struct description *description)
     description->offset = now;
     if (leaves(&description->window, before, now - before)) {
         if (description->slot != NULL)
-            note_wait(now_ns() - description->fetch_begun_ns);
+            note_read(description, before, now - before, now_ns() - description->fetch_begun_ns);
         predict_fetched(description, before, now - before);
     }
     errno = saved;

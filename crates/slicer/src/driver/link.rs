@@ -245,7 +245,7 @@ fn replace(
     let own = folder.path().join("units");
     fs::create_dir(&own).map_err(|e| unchanged(format!("{}: {e}", own.display())))?;
     let runtime_object = folder.path().join("runtime.o");
-    runtime_object::make(compiler, &invocation.machine_flags(), &runtime, &runtime_object)
+    runtime_object::make(compiler, &invocation.runtime_flags(), &runtime, &runtime_object)
         .map_err(unchanged)?;
 
     // On the file system of the program, so that the rename replaces it in one step, and in a folder of its own, so
@@ -376,7 +376,9 @@ fn link_arguments(
             }
         }
     }
-    arguments.extend(["-pthread".into(), OsString::from("-o"), output.into()]);
+    // Since version 2.34 of the C library it is empty.
+    arguments.extend(["-pthread", "-ldl", "-o"].map(OsString::from));
+    arguments.push(output.into());
     arguments
 }
 

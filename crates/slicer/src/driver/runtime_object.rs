@@ -29,7 +29,7 @@ pub(super) fn make(
         return fs::write(object, bytes).map_err(failed);
     }
     let mut arguments = flags.to_vec();
-    arguments.extend(["-O1", "-w", "-fPIC", "-pthread", "-c", "-o"].map(OsString::from));
+    arguments.extend(["-O2", "-w", "-fPIC", "-pthread", "-c", "-o"].map(OsString::from));
     arguments.extend([object.into(), sources.join(RUNTIME_SOURCE).into()]);
     compiler.run_quietly(None, &arguments, "the runtime does not compile")?;
     if let Some(store) = store {
