@@ -83,7 +83,7 @@ static void wait_for_word(atomic_ullong *word, unsigned long long at_least)
 
 void foretell_synchronize_wait(unsigned point)
 {
-    static unsigned long long waited[FORETELL_SYNC_POINTS];
+    static unsigned long long waited[FORETELL_SYNC_POINTS] LARGE;
     if (point >= FORETELL_SYNC_POINTS)
         foretell_slice_give_up();
     wait_for_word(&shared->signals[point], ++waited[point]);

@@ -101,7 +101,7 @@ static struct {
     unsigned long long sectors_prefetched, ranges; /* asked for so far */
     unsigned long long jumps, onwards; /* of them that came: ranges that follow none, and sectors that do */
     uint64_t spared_ns; /* waits of the slice's own, for which the program need not wait */
-} device;
+} device LARGE;
 
 static void release(struct description *description)
 {

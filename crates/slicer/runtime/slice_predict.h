@@ -5,9 +5,9 @@
 #define HANDLES 1024
 #define FIRST_HANDLE 3
 
-static struct description *handles[HANDLES];
-static struct mapping slice_mappings[MAPPINGS];
-static atomic_uint slice_opens[SITES];
+static struct description *handles[HANDLES] LARGE;
+static struct mapping slice_mappings[MAPPINGS] LARGE;
+static atomic_uint slice_opens[SITES] LARGE;
 static bool slice_is_thread;
 /* A thread that uses the program's table of descriptors keeps its own out of the way. */
 static bool shares_descriptors;
@@ -239,7 +239,7 @@ static int open_file(unsigned site, int directory, const char *path, int flags)
 {
     leave_if_over();
     leave_if_orphaned();
-    unsigned number = next_open(slice_opens, site);
+    unsigned number = is_followed(site) ? next_number(&slice_opens[site]) : 0;
     int access_mode = flags & O_ACCMODE;
     bool empty = (flags & (O_TRUNC | O_EXCL)) != 0 && (flags & O_CREAT || flags & O_TRUNC);
     struct stat status;
@@ -360,7 +360,7 @@ int foretell_slice_dup2(int fd, int to)
 static struct {
     void *folder; /* NULL: free */
     int handle;
-} folders[FOLDERS];
+} folders[FOLDERS] LARGE;
 
 /* The place of a folder, or one that is free; -1 if there is none. */
 static int place_of_folder(const void *folder)

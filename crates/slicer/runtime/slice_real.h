@@ -12,7 +12,7 @@ struct mapping {
     void *owner; /* struct real_file or struct description; NULL: free */
 };
 
-static struct mapping real_mappings[MAPPINGS];
+static struct mapping real_mappings[MAPPINGS] LARGE;
 static atomic_ullong last_access_end_ns;
 
 /* Does anybody look at the numbers when the slice has ended? */
@@ -24,7 +24,7 @@ static void bury(void);
 /* Is the program to count? Not in its children, and not when there is nobody any more to count for. */
 static bool counting(void)
 {
-    if (__builtin_expect(atomic_load_explicit(&unstarted, memory_order_relaxed) != 0, 1))
+    if (__builtin_expect(atomic_load_explicit(&early.unstarted, memory_order_relaxed) != 0, 1))
         return true;
     if (in_program == NULL || atomic_load_explicit(in_program, memory_order_relaxed) == 0)
         return false;
@@ -32,24 +32,25 @@ static bool counting(void)
     if (running() && (!ended || is_observed()))
         return true;
     bury();
+    early.is_counted = false;
     return false;
 }
 
 static struct real_file *real_file(int fd)
 {
-    struct real_file *file = (unsigned)fd < DESCRIPTORS ? real_by_descriptor[fd] : NULL;
+    struct real_file *file = (unsigned)fd < DESCRIPTORS ? early.places[fd].of_descriptor : NULL;
     if (__builtin_expect(file != NULL && !counting(), 0))
-        real_by_descriptor[fd] = file = NULL; /* and nobody asks again */
+        early.places[fd].of_descriptor = file = NULL; /* and nobody asks again */
     return file;
 }
 
 /* The file of a descriptor, if this call of a program without a slice need only be counted in passing, as most need. */
 static inline struct real_file *file_in_passing(int fd)
 {
-    struct real_file *file = (unsigned)fd < DESCRIPTORS ? real_by_descriptor[fd] : NULL;
-    if (file == NULL || in_passing <= 0)
+    struct real_file *file = (unsigned)fd < DESCRIPTORS ? early.places[fd].of_descriptor : NULL;
+    if (file == NULL || early.in_passing <= 0)
         return NULL;
-    in_passing--;
+    early.in_passing--;
     file->real++;
     return file;
 }
@@ -57,12 +58,16 @@ static inline struct real_file *file_in_passing(int fd)
 /* Is there nobody to be told of it? */
 static inline bool is_free(int fd)
 {
-    return (unsigned)fd >= DESCRIPTORS || real_by_descriptor[fd] == NULL;
+    return (unsigned)fd >= DESCRIPTORS || early.places[fd].of_descriptor == NULL;
 }
 
 static struct real_file *real_stream(FILE *stream)
 {
-    return counting() ? real_file(fileno(stream)) : NULL;
+#ifdef FORETELL_OPEN_STREAMS
+    return early.is_counted ? real_file(stream->_fileno) : NULL;
+#else
+    return early.is_counted ? real_file(fileno(stream)) : NULL;
+#endif
 }
 
 static void end_doze(void)
@@ -71,11 +76,11 @@ static void end_doze(void)
     wake_slice();
 }
 
-/* When an access begins; updates C. 0 if it need not be known, as there is no slice or it dozes. */
+/* When an access begins; updates C. In ticks as long as there is no slice. 0 if it need not be known. */
 static uint64_t begin_access(struct real_file *file)
 {
-    if (atomic_load_explicit(&unstarted, memory_order_relaxed) != 0)
-        return is_timed() ? now_ns() : 0;
+    if (atomic_load_explicit(&early.unstarted, memory_order_relaxed) != 0)
+        return is_timed() ? ticks() : 0;
     if (atomic_load_explicit(&shared->dozing, memory_order_relaxed) != 0 && ++file->untimed % SAMPLED != 0 &&
         atomic_load(&file->slot->predicted) <= atomic_load(&file->slot->real))
         return 0;
@@ -96,7 +101,7 @@ static void advance(struct file *slot, unsigned long long number)
 
 static void end_access(struct real_file *file, uint64_t begun_ns, long long offset, long long bytes)
 {
-    if (atomic_load_explicit(&unstarted, memory_order_relaxed) != 0) {
+    if (atomic_load_explicit(&early.unstarted, memory_order_relaxed) != 0) {
         end_early_access(file, begun_ns, offset, bytes);
         return;
     }
@@ -148,7 +153,7 @@ static void end_access(struct real_file *file, uint64_t begun_ns, long long offs
 static void follow(int fd, struct real_file *file)
 {
     atomic_fetch_add(&file->references, 1);
-    real_by_descriptor[fd] = file;
+    early.places[fd].of_descriptor = file;
 }
 
 static void let_go(struct real_file *file)
@@ -167,30 +172,41 @@ static __attribute__((noinline)) void forget_descriptor(int fd)
 {
     struct real_file *file = real_file(fd);
     if (file != NULL) {
-        real_by_descriptor[fd] = NULL;
+        early.places[fd].of_descriptor = NULL;
         let_go(file);
     }
 }
 
 /* Numbers an open of a site. Failed ones count as well: the slice fails, too. */
-static unsigned next_open(atomic_uint *opens, unsigned site)
+static unsigned next_number(atomic_uint *opens)
 {
-    return site != FORETELL_UNTRACKED && site < SITES ? atomic_fetch_add(&opens[site], 1) + 1 : 0;
+    return atomic_fetch_add(opens, 1) + 1;
+}
+
+static bool is_followed(unsigned site)
+{
+    return site != FORETELL_UNTRACKED && site < SITES;
+}
+
+static unsigned next_open(unsigned site)
+{
+    return is_followed(site) ? next_number(&early.places[site].opens) : 0;
 }
 
 /* Opening waits as well, for the folders on the way: when it begins, if that is of interest. */
 static uint64_t begin_open(void)
 {
-    return atomic_load_explicit(&unstarted, memory_order_relaxed) != 0 && is_timed() ? now_ns() : 0;
+    return atomic_load_explicit(&early.unstarted, memory_order_relaxed) != 0 && is_timed() ? ticks() : 0;
 }
 
-static void end_open(uint64_t begun_ns)
+static void end_open(uint64_t begun)
 {
-    int saved = errno;
-    uint64_t waited_ns = begun_ns != 0 ? now_ns() - begun_ns : 0;
-    if (waited_ns >= SLOW_NS)
+    uint64_t waited_ns = begun != 0 ? (ticks() - begun) / TICKS_PER_NS : 0;
+    if (waited_ns >= SLOW_NS) {
+        int saved = errno;
         note_early_wait(waited_ns, OPENING);
-    errno = saved;
+        errno = saved;
+    }
 }
 
 /* Is it a file that the slice follows as well? As long as there is none, that is not asked for, as it is a system call:
@@ -205,11 +221,11 @@ static bool may_be_followed(int fd)
 static struct real_file *place_for(unsigned site, unsigned number)
 {
     struct file *slot;
-    if (atomic_load_explicit(&unstarted, memory_order_relaxed) != 0)
+    if (atomic_load_explicit(&early.unstarted, memory_order_relaxed) != 0)
         return early_place(site, number);
     if (slot_of(site, number, false, &slot) != SLOT_FOUND)
         return NULL;
-    struct real_file *file = &real_files[slot - shared->files];
+    struct real_file *file = &early.places[slot - shared->files].file;
     atomic_store(&file->references, 1);
     file->slot = slot;
     file->site = site;
@@ -221,7 +237,7 @@ static void opened(unsigned site, unsigned number, const char *path, int fd)
     if (number == 0 || fd < 0)
         return;
     int saved = errno;
-    if (atomic_load_explicit(&unstarted, memory_order_relaxed) != 0 || may_be_followed(fd)) {
+    if (atomic_load_explicit(&early.unstarted, memory_order_relaxed) != 0 || may_be_followed(fd)) {
         struct real_file *file = fd < DESCRIPTORS ? place_for(site, number) : NULL;
         if (file != NULL) {
             file->path = trace_path(path);
@@ -231,12 +247,30 @@ static void opened(unsigned site, unsigned number, const char *path, int fd)
             file->untimed = 0;
             file->descriptor = fd;
             file->reached = NOWHERE;
-            real_by_descriptor[fd] = file;
+            early.places[fd].of_descriptor = file;
         } else {
             stop(OVERFLOWED);
         }
     }
     errno = saved;
+}
+
+/* Is this open one of a program without a slice that need only be counted in passing? */
+static inline bool opens_in_passing(unsigned site)
+{
+    if (early.in_passing <= 0 || !is_followed(site))
+        return false;
+    early.in_passing--;
+    return true;
+}
+
+static int opened_in_passing(unsigned site, int fd)
+{
+    unsigned number = atomic_load_explicit(&early.places[site].opens, memory_order_relaxed) + 1;
+    atomic_store_explicit(&early.places[site].opens, number, memory_order_relaxed);
+    if (fd >= 0)
+        opened(site, number, NULL, fd);
+    return fd;
 }
 
 int foretell_real_openat(unsigned site, int directory, const char *path, int flags, ...)
@@ -245,8 +279,10 @@ int foretell_real_openat(unsigned site, int directory, const char *path, int fla
     va_start(arguments, flags);
     mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
+    if (opens_in_passing(site))
+        return opened_in_passing(site, openat(directory, path, flags, mode));
     bool counted = counting();
-    unsigned number = counted ? next_open(real_opens, site) : 0;
+    unsigned number = counted ? next_open(site) : 0;
     uint64_t begun_ns = counted ? begin_open() : 0;
     int fd = openat(directory, path, flags, mode);
     if (counted)
@@ -261,6 +297,8 @@ int foretell_real_open(unsigned site, const char *path, int flags, ...)
     va_start(arguments, flags);
     mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
+    if (opens_in_passing(site))
+        return opened_in_passing(site, open(path, flags, mode));
     return foretell_real_openat(site, AT_FDCWD, path, flags, mode);
 }
 
@@ -299,7 +337,7 @@ int foretell_real_dup2(int fd, int to)
 /* Where the descriptor stands, if anybody wants to know. */
 static long long offset_to_compare(int fd, uint64_t begun_ns)
 {
-    return begun_ns != 0 && atomic_load_explicit(&unstarted, memory_order_relaxed) == 0 ? lseek(fd, 0, SEEK_CUR)
+    return begun_ns != 0 && atomic_load_explicit(&early.unstarted, memory_order_relaxed) == 0 ? lseek(fd, 0, SEEK_CUR)
                                                                                        : NOWHERE;
 }
 
@@ -375,6 +413,7 @@ FILE *foretell_hot_streams[FORETELL_STREAMS];
 
 static void set_hot(FILE *stream)
 {
+    early.was_hot = true;
     __atomic_store_n(&foretell_hot_streams[FORETELL_STREAM_SLOT(stream)], stream, __ATOMIC_RELAXED);
 }
 
@@ -385,7 +424,7 @@ static bool is_hot(FILE *stream)
 
 static void set_cold(FILE *stream)
 {
-    if (is_hot(stream))
+    if (early.was_hot && is_hot(stream))
         __atomic_store_n(&foretell_hot_streams[FORETELL_STREAM_SLOT(stream)], NULL, __ATOMIC_RELAXED);
 }
 
@@ -393,8 +432,15 @@ static void set_cold(FILE *stream)
 
 FILE *foretell_real_fopen(unsigned site, const char *path, const char *mode)
 {
+    if (opens_in_passing(site)) {
+        FILE *made = fopen(path, mode);
+        if (made != NULL)
+            set_cold(made);
+        opened_in_passing(site, made != NULL ? fileno(made) : -1);
+        return made;
+    }
     bool counted = counting();
-    unsigned number = counted ? next_open(real_opens, site) : 0;
+    unsigned number = counted ? next_open(site) : 0;
     uint64_t begun_ns = counted ? begin_open() : 0;
     FILE *stream = fopen(path, mode);
     if (stream != NULL)
@@ -415,7 +461,7 @@ FILE *foretell_real_freopen(const char *path, const char *mode, FILE *stream)
     if (path == NULL) /* there the slice gives up */
         return freopen(path, mode, stream);
     forget_descriptor(fileno(stream));
-    unsigned number = next_open(real_opens, site);
+    unsigned number = next_open(site);
     uint64_t begun_ns = number != 0 ? begin_open() : 0;
     FILE *again = freopen(path, mode, stream);
     opened(site, number, path, again != NULL ? fileno(again) : -1);
@@ -491,7 +537,7 @@ struct stream_call {
 };
 
 /* Before a call that takes at most `most` bytes out of the stream; -1: any number of them. */
-static struct stream_call begin_stream(FILE *stream, long long most)
+static inline struct stream_call begin_stream(FILE *stream, long long most)
 {
     struct stream_call call = {real_stream(stream), 0, 0, false};
     if (call.file == NULL) {
@@ -507,7 +553,7 @@ static struct stream_call begin_stream(FILE *stream, long long most)
 }
 
 /* After it; the stream stands at `now`. */
-static void end_stream(const struct stream_call *call, FILE *stream, long long now)
+static inline void end_stream(const struct stream_call *call, FILE *stream, long long now)
 {
     call->file->position = now;
     if (leaves(&call->file->window, call->before, now - call->before))
@@ -524,7 +570,7 @@ static void end_stream_anywhere(const struct stream_call *call, FILE *stream)
     errno = saved;
 }
 
-size_t foretell_counted_fread(void *buffer, size_t size, size_t count_of_items, FILE *stream)
+static __attribute__((noinline)) size_t counted_fread(void *buffer, size_t size, size_t count_of_items, FILE *stream)
 {
     size_t bytes;
     bool sane = !__builtin_mul_overflow(size, count_of_items, &bytes) && bytes <= LLONG_MAX / 2;
@@ -535,6 +581,14 @@ size_t foretell_counted_fread(void *buffer, size_t size, size_t count_of_items, 
     else
         end_stream_anywhere(&call, stream);
     return got;
+}
+
+size_t foretell_counted_fread(void *buffer, size_t size, size_t count_of_items, FILE *stream)
+{
+    if (early.is_counted)
+        return counted_fread(buffer, size, count_of_items, stream);
+    set_hot(stream);
+    return fread(buffer, size, count_of_items, stream);
 }
 
 char *foretell_counted_fgets(char *line, int room, FILE *stream)
@@ -614,11 +668,8 @@ int foretell_real_fscanf(FILE *stream, const char *format, ...)
     return got;
 }
 
-int foretell_real_fseeko(FILE *stream, long long offset, int whence)
+static __attribute__((noinline)) int counted_fseeko(FILE *stream, struct real_file *file, long long offset, int whence)
 {
-    struct real_file *file = real_stream(stream);
-    if (file == NULL)
-        return fseeko(stream, offset, whence); /* of a hot stream nobody follows, it stays hot */
     long long before = stands_at(file, stream);
     set_cold(stream);
     int result = fseeko(stream, offset, whence);
@@ -630,6 +681,14 @@ int foretell_real_fseeko(FILE *stream, long long offset, int whence)
         ask_position(file, stream);
     look_at_buffer(file, stream);
     return result;
+}
+
+int foretell_real_fseeko(FILE *stream, long long offset, int whence)
+{
+    struct real_file *file = real_stream(stream);
+    if (file == NULL)
+        return fseeko(stream, offset, whence); /* of a hot stream nobody follows, it stays hot */
+    return counted_fseeko(stream, file, offset, whence);
 }
 
 int foretell_real_fseek(FILE *stream, long offset, int whence)

@@ -48,18 +48,14 @@ static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 #define FAULT_SIGNALS (sizeof fault_signals / sizeof fault_signals[0])
 
 static struct {
-    void (*slice)(int, char **, char **);
-    int argc;
-    char **argv, **envp;
-    pid_t program, child;
+    pid_t child;
     bool reaped;
-    int stats_descriptor;
     struct which_file stats_file;
     sigjmp_buf thread_end;
     struct sigaction program_actions[FAULT_SIGNALS];
-    bool is_late;
-    char folder[PATH_MAX]; /* at the begin of main; empty: unknown */
-} start = {.stats_descriptor = -1};
+} start LARGE;
+
+static int stats_descriptor = -1;
 
 static _Thread_local bool in_slice_thread;
 
@@ -89,13 +85,13 @@ static void leave_if_orphaned(void)
 /* The state of the C library that the program has changed in the meantime becomes what it was. */
 static void begin_anew(void)
 {
-    if (!start.is_late || slice_is_thread)
+    if (!early.is_late || slice_is_thread)
         return;
     char folder[PATH_MAX];
-    if (start.folder[0] == 0 || getcwd(folder, sizeof folder) == NULL ||
-        (strcmp(folder, start.folder) != 0 && chdir(start.folder) != 0))
+    if (early.folder[0] == 0 || getcwd(folder, sizeof folder) == NULL ||
+        (strcmp(folder, early.folder) != 0 && chdir(early.folder) != 0))
         foretell_slice_give_up();
-    *library.environment = start.envp;
+    *library.environment = early.envp;
     if (*library.options != 1)
         *library.options = 0; /* begin from the beginning (getopt(3), notes) */
     srand(1);
@@ -108,7 +104,7 @@ static void run_slice(void)
 {
     begin_anew();
     begin_costs();
-    start.slice(start.argc, start.argv, start.envp);
+    early.slice(early.argc, early.argv, early.envp);
     foretell_slice_end();
 }
 
@@ -191,7 +187,7 @@ static void drop_files(void)
     for (int fd = 0; fd <= 2; fd++)
         if (dup2(null, fd) < 0)
             close(fd);
-    int keep[] = {trace_descriptor, service.socket};
+    int keep[] = {trace_descriptor, service_socket};
     enum { KEPT = sizeof keep / sizeof keep[0] };
     unsigned from = 3;
     for (int i = 0; i < KEPT; i++) {
@@ -237,13 +233,13 @@ static void become_slice(void)
 {
     struct rlimit no_core = {0, 0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != start.program)
+    if (getppid() != early.program)
         _exit(0);
     prctl(PR_SET_NAME, "foretell-slice");
     setrlimit(RLIMIT_CORE, &no_core);
     limit_memory();
     drop_files();
-    remember_program(start.program);
+    remember_program(early.program);
     greet_service();
     set_fault_stack();
     catch_faults();
@@ -381,10 +377,10 @@ static bool share(void)
 
 static void start_late(void)
 {
-    if (atomic_load_explicit(&unstarted, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&early.unstarted, memory_order_relaxed) == 0)
         return;
     /* Not in a child of the program. With more rights than its user has (set-user-ID) a program has no slice. */
-    if (getpid() != start.program || getauxval(AT_SECURE) != 0) {
+    if (getpid() != early.program || getauxval(AT_SECURE) != 0) {
         end_early();
         return;
     }
@@ -401,45 +397,56 @@ static void start_late(void)
     }
     share_counts();
     end_early();
+    early.is_counted = true;
     start_now();
 }
 
-/* Most strings of an environment and bytes of arguments that are kept without asking for memory. */
-#define KEPT_STRINGS 256
-#define KEPT_BYTES 1024
+/* Copies strings, one behind the other, to `text`; NULL if they or the pointers to them have no room. */
+static char *keep(char **strings, char **pointers, char *text, const char *end)
+{
+    unsigned number = 0;
+    for (; strings[number] != NULL; number++) {
+        if (number == KEPT_STRINGS - 1)
+            return NULL;
+        pointers[number] = text;
+        for (const char *from = strings[number]; text < end && (*text++ = *from) != 0; from++)
+            continue;
+        if (text == end)
+            return NULL;
+    }
+    pointers[number] = NULL;
+    return text;
+}
 
-/* What a slice that starts late begins with: the arguments, as the program may write to them, and which strings the
- * environment had. */
+/* What a slice that starts late begins with: the arguments, as the program may write to them, which strings the
+ * environment has, and the folder. Nothing of the C library is called that it may not have been told of yet: that
+ * would be looked up. */
 static bool remember_begin(void)
 {
-    static char text[KEPT_BYTES];
-    static char *pointers[KEPT_STRINGS], *arguments[KEPT_BYTES / 8];
-    size_t used = 0, number;
-    for (number = 0; number < KEPT_BYTES / 8 - 1 && start.argv[number] != NULL; number++) {
-        size_t bytes = strlen(start.argv[number]) + 1;
-        if (bytes > KEPT_BYTES - used)
-            break;
-        arguments[number] = memcpy(text + used, start.argv[number], bytes);
-        used += bytes;
+    unsigned strings = 0;
+    char **argv = early.arguments, **envp = early.environment;
+    if (keep(early.argv, early.arguments, early.text, early.text + KEPT_BYTES) == NULL)
+        argv = copy_of(early.argv);
+    while (early.envp[strings] != NULL && strings < KEPT_STRINGS - 1) {
+        early.environment[strings] = early.envp[strings];
+        strings++;
     }
-    char **argv = start.argv[number] == NULL ? arguments : copy_of(start.argv);
-    for (number = 0; number < KEPT_STRINGS - 1 && start.envp[number] != NULL; number++)
-        pointers[number] = start.envp[number];
-    char **envp = start.envp[number] == NULL ? pointers : copy_of(start.envp);
+    if (early.envp[strings] != NULL)
+        envp = copy_of(early.envp);
     if (argv == NULL || envp == NULL)
         return false;
-    start.argv = argv;
-    start.envp = envp;
-    if (syscall(SYS_getcwd, start.folder, sizeof start.folder) <= 0)
-        start.folder[0] = 0;
-    return start.is_late = true;
+    early.argv = argv;
+    early.envp = envp;
+    if (of_kernel(SYS_getcwd, (long)early.folder, sizeof early.folder) <= 0)
+        early.folder[0] = 0;
+    return early.is_late = true;
 }
 
 /* ---- the end ---- */
 
 static bool is_observed(void)
 {
-    return trace_descriptor >= 0 || start.stats_descriptor >= 0;
+    return trace_descriptor >= 0 || stats_descriptor >= 0;
 }
 
 static bool is_reaped(void);
@@ -460,7 +467,7 @@ static bool is_reaped(void)
         start.reaped = waitpid(start.child, NULL, WNOHANG | __WCLONE) != 0;
 #endif
     }
-    return start.reaped || start.child < 0 || (start.child == 0 && atomic_load(&unstarted) == 0);
+    return start.reaped || start.child < 0 || (start.child == 0 && atomic_load(&early.unstarted) == 0);
 }
 
 static bool slice_is_over(void)
@@ -490,12 +497,12 @@ void foretell_slice_leave(void)
 {
     int saved = errno;
     /* A child of vfork(2) has our memory, and another number. */
-    if (atomic_load(&unstarted) != 0) {
-        if (getpid() == start.program) {
+    if (atomic_load(&early.unstarted) != 0) {
+        if (getpid() == early.program) {
             stop(LEFT);
             end_early();
         }
-    } else if (in_program != NULL && atomic_load(in_program) != 0 && getpid() == start.program) {
+    } else if (in_program != NULL && atomic_load(in_program) != 0 && getpid() == early.program) {
         if (trace_descriptor >= 0)
             wait_for_slice(TRACE_WAIT_NS); /* it ends there, too */
         stop(LEFT);
@@ -555,7 +562,7 @@ static void write_stats(void)
         atomic_load(&s->service_ns), atomic_load(&s->slice_cpu_ns), atomic_load(&s->disclosed),
         atomic_load(&s->refused_files), atomic_load(&s->lead_ns), atomic_load(&s->dozes),
         atomic_load(&s->slice_sectors));
-    ssize_t wrote = write(start.stats_descriptor, line, (size_t)length);
+    ssize_t wrote = write(stats_descriptor, line, (size_t)length);
     (void)wrote;
 }
 
@@ -568,10 +575,10 @@ static void finish(void)
     syscall(SYS_futex, &shared->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
     if (trace_descriptor >= 0)
         wait_for_slice(TRACE_WAIT_NS);
-    if (start.stats_descriptor >= 0 && atomic_load(&unstarted) == 0)
+    if (stats_descriptor >= 0 && atomic_load(&early.unstarted) == 0)
         wait_for_slice(STATS_WAIT_NS);
     put_away();
-    if (is_same_file(start.stats_descriptor, &start.stats_file))
+    if (is_same_file(stats_descriptor, &start.stats_file))
         write_stats();
 }
 
@@ -580,10 +587,10 @@ static void open_stats(void)
     const char *path = secure_getenv("FORETELL_SLICE_STATS");
     if (path == NULL || *path == 0)
         return;
-    start.stats_descriptor =
+    stats_descriptor =
         strcmp(path, "stderr") == 0 ? STDERR_FILENO
                                     : out_of_the_way(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-    start.stats_file = which_file(start.stats_descriptor);
+    start.stats_file = which_file(stats_descriptor);
 }
 
 static bool is_set(const char *name)
@@ -595,25 +602,30 @@ static bool is_set(const char *name)
 /* With a trace, and where a service is named, the slice starts at once; with statistics both sides are made at once. */
 static void start_as(bool as_thread, bool is_asked, void (*slice)(int, char **, char **), int argc, char **argv, char **envp)
 {
-    start.program = getpid();
-    slice_is_thread = as_thread;
-    start.slice = slice;
+    early.program = (pid_t)of_kernel(SYS_getpid, 0, 0);
+    early.timed = TIMED_AFTER_A_WAIT;
+    if (as_thread)
+        slice_is_thread = true;
+    early.slice = slice;
     static char *none[] = {NULL};
-    start.argc = argc;
-    start.argv = argv != NULL ? argv : none;
-    start.envp = envp;
+    early.argc = argc;
+    early.argv = argv != NULL ? argv : none;
+    early.envp = envp;
     bool observed = is_asked && (is_set("FORETELL_SLICE_TRACE") || is_set("FORETELL_SLICE_STATS"));
     if (observed) {
         trace_open();
         open_stats();
+        early.has_statistics = stats_descriptor >= 0;
     }
-    atomic_store(&unstarted, 1);
+    atomic_store(&early.unstarted, 1);
+    early.is_counted = true;
     if ((observed || (is_asked && is_set("FORETELL_SOCKET"))) && !share())
         return;
     if (is_asked && is_set("FORETELL_SOCKET") && !slice_is_thread)
         connect_to_service();
     if (trace_descriptor >= 0 || has_service() || !remember_begin()) {
         end_early();
+        early.is_counted = true;
         start_now();
     }
 }
@@ -637,7 +649,7 @@ static char **environment_of(char **argv, char **envp)
 static bool is_asked(char **envp)
 {
     for (; *envp != NULL; envp++)
-        if (strncmp(*envp, "FORETELL_S", 10) == 0)
+        if ((*envp)[0] == 'F' && strncmp(*envp, "FORETELL_S", 10) == 0)
             return true;
     return false;
 }

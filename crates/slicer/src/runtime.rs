@@ -10,10 +10,23 @@ use crate::error::Error;
 /// The file to compile; it includes the others.
 pub const RUNTIME_SOURCE: &str = "foretell_slice.c";
 
+/// The file beside it that may be compiled, too: functions that are looked up when they are called first.
+pub(crate) const LATE_SOURCE: &str = "foretell_late.c";
+
+/// The functions of [`LATE_SOURCE`], in the order of their places.
+pub(crate) fn late_names() -> impl Iterator<Item = &'static str> {
+    let lines = include_str!("../runtime/foretell_late.c").lines().map(str::trim);
+    lines
+        .filter_map(|line| line.strip_prefix("LATE(")?.split_once(')')?.0.split_once(", "))
+        .enumerate()
+        .filter_map(|(number, (place, name))| (place.parse() == Ok(number)).then_some(name))
+}
+
 /// Names and contents of the runtime's files.
 const FILES: &[(&str, &str)] = &[
     ("foretell_slice.h", include_str!("../runtime/foretell_slice.h")),
     (RUNTIME_SOURCE, include_str!("../runtime/foretell_slice.c")),
+    (LATE_SOURCE, include_str!("../runtime/foretell_late.c")),
     ("slice_state.h", include_str!("../runtime/slice_state.h")),
     ("slice_library.h", include_str!("../runtime/slice_library.h")),
     ("slice_trace.h", include_str!("../runtime/slice_trace.h")),

@@ -424,7 +424,7 @@ static void closes_everything(char **argv)
         close(fd); /* whatever the test was started with */
     foretell_slice_start(sleeping_slice, 1, argv, NULL);
     for (int fd = 3; fd < 2048; fd++)
-        CHECK(fd == trace_descriptor || fd == start.stats_descriptor || (close(fd) == -1 && errno == EBADF));
+        CHECK(fd == trace_descriptor || fd == stats_descriptor || (close(fd) == -1 && errno == EBADF));
     usleep(300000);
     CHECK(!slice_is_over() && atomic_load(&shared->stopped) == RUNNING);
 }
@@ -851,7 +851,7 @@ static void pretend_service(void)
     queue.queue_threshold = QUEUE;
     queue.budget_bytes = 1 << 20;
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-    service.socket = ends[0];
+    service_socket = ends[0];
     service_end = ends[1];
     greet_service();
     CHECK(has_service());
@@ -1032,7 +1032,7 @@ static void dozes(char **argv)
     foretell_slice_start(judged_slice, 1, argv, NULL);
     start_late(); /* as if the program had waited */
     int fd = foretell_real_open(1, "data", O_RDONLY);
-    struct file *slot = real_by_descriptor[fd]->slot;
+    struct file *slot = early.places[fd].of_descriptor->slot;
     for (i = 0; i < 14000; i++)
         CHECK(foretell_real_pread(fd, &byte, 1, i % 1000) == 1);
     foretell_synchronize_signal(0);
@@ -1088,7 +1088,7 @@ static void starts_late(char **argv)
         CHECK(foretell_real_pread(fd, &byte, 1, i) == 1);
     /* A loaded machine may have made one of them slow. */
     start_late();
-    CHECK(atomic_load(&unstarted) == 0);
+    CHECK(atomic_load(&early.unstarted) == 0);
     for (int i = 0; i < 60000 && atomic_load(&shared->predictions) < 100; i++)
         usleep(1000);
     CHECK(atomic_load(&shared->predictions) == 100);
