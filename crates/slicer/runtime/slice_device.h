@@ -69,6 +69,7 @@ struct description {
     long long size, offset;
     char *path;
     FILE *stream; /* for fetch_X on streams */
+    long long buffer_end; /* where in the file the bytes end that the stream has in its buffer */
     struct window window;
     struct window queued; /* the last pages asked for */
     long long asked_to, fetched_to; /* the last range that was asked for, and the last one that was read, end there */

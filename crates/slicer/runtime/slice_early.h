@@ -6,17 +6,17 @@
  *   So, half, is a wait for an open. The kernel knows of none before it is made.
  *   A wait *onwards*, in the middle of a file that is read in order, the kernel's readahead has shortened already.
  *
- * The slice starts when the program has waited for jumps, in more than one place, for as long as a slice costs: so a
- * program that never waits again has lost no more by it than it had lost already. A program that reads on in one file
- * gets a slice only when it does little else than to wait. What a slice costs is START_NS, and for each page that the
- * program has a copy of its entry, and of the page itself, if it writes there. */
+ * The slice starts when the program has waited for jumps, in more than one place, for longer than a slice costs: a few
+ * hundred microseconds, of which START_NS is many times as much, and for each page that the program has a copy of its
+ * entry, and of the page itself, if it writes there. So a program that never waits again loses a few hundredths, at most.
+ * A program that reads on in one file gets a slice only when it does little else than to wait, and for long. */
 
-#define START_NS 500000ull
+#define START_NS 5000000ull
 #define START_NS_PER_KIB 60ull
 /* A file that waits for its open and its first access is one place. */
 #define MANY_PLACES 4
 /* Waiting onwards for as long as this, and for more than one in so many of its time. */
-#define ONWARDS_NS 20000000ull
+#define ONWARDS_NS 200000000ull
 #define ONWARDS_SHARE 3
 /* Of accesses that are not all timed, one in so many; and after each wait so many are. */
 #define SAMPLED 32
