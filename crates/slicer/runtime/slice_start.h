@@ -611,6 +611,7 @@ static void start_as(bool as_thread, bool is_asked, void (*slice)(int, char **, 
     early.argc = argc;
     early.argv = argv != NULL ? argv : none;
     early.envp = envp;
+    int saved = is_asked ? errno : 0; /* a program may print it though nothing has failed */
     bool observed = is_asked && (is_set("FORETELL_SLICE_TRACE") || is_set("FORETELL_SLICE_STATS"));
     if (observed) {
         trace_open();
@@ -619,8 +620,10 @@ static void start_as(bool as_thread, bool is_asked, void (*slice)(int, char **, 
     }
     atomic_store(&early.unstarted, 1);
     early.is_counted = true;
-    if ((observed || (is_asked && is_set("FORETELL_SOCKET"))) && !share())
+    if ((observed || (is_asked && is_set("FORETELL_SOCKET"))) && !share()) {
+        errno = saved;
         return;
+    }
     if (is_asked && is_set("FORETELL_SOCKET") && !slice_is_thread)
         connect_to_service();
     if (trace_descriptor >= 0 || has_service() || !remember_begin()) {
@@ -628,6 +631,8 @@ static void start_as(bool as_thread, bool is_asked, void (*slice)(int, char **, 
         early.is_counted = true;
         start_now();
     }
+    if (is_asked)
+        errno = saved;
 }
 
 /* The environment of a program whose main does not name it: behind its arguments, where Linux puts it. */
