@@ -7,6 +7,7 @@
  *   slice_trace.h    FORETELL_SLICE_TRACE: both sequences of accesses, a line each
  *   slice_early.h    the program before it has a slice: counting, and whether one would be worth its start
  *   slice_real.h     the program's side: do the call, count it, compare it with the prediction
+ *   slice_real_stream.h  the same of streams
  *   slice_mapped.h   the same of mapped memory
  *   slice_service.h  disclosing to the service, if there is one
  *   slice_device.h   where the slice's files lie, and what the device there is like
@@ -17,6 +18,7 @@
  *   slice_channel.h  mapped memory, values and signals from the program
  *   slice_identity.h who the program is, and whether it still is
  *   slice_start.h    the slice as a process or a thread, its end, statistics
+ *   slice_begin.h    the begin of main
  *
  * Environment (set-user-ID programs have no slice):
  *
@@ -78,6 +80,7 @@
 #include "slice_trace.h"
 #include "slice_early.h"
 #include "slice_real.h"
+#include "slice_real_stream.h"
 #include "slice_mapped.h"
 #include "slice_service.h"
 #include "slice_device.h"
@@ -88,3 +91,4 @@
 #include "slice_channel.h"
 #include "slice_identity.h"
 #include "slice_start.h"
+#include "slice_begin.h"

@@ -32,6 +32,7 @@ const FILES: &[(&str, &str)] = &[
     ("slice_trace.h", include_str!("../runtime/slice_trace.h")),
     ("slice_early.h", include_str!("../runtime/slice_early.h")),
     ("slice_real.h", include_str!("../runtime/slice_real.h")),
+    ("slice_real_stream.h", include_str!("../runtime/slice_real_stream.h")),
     ("slice_mapped.h", include_str!("../runtime/slice_mapped.h")),
     ("slice_service.h", include_str!("../runtime/slice_service.h")),
     ("slice_device.h", include_str!("../runtime/slice_device.h")),
@@ -42,6 +43,7 @@ const FILES: &[(&str, &str)] = &[
     ("slice_channel.h", include_str!("../runtime/slice_channel.h")),
     ("slice_identity.h", include_str!("../runtime/slice_identity.h")),
     ("slice_start.h", include_str!("../runtime/slice_start.h")),
+    ("slice_begin.h", include_str!("../runtime/slice_begin.h")),
 ];
 
 /// Hashes the whole text of the runtime.
