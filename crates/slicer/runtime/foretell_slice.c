@@ -3,8 +3,11 @@
  * object and no new library:
  *
  *   slice_state.h    what both sides share: open files, predictions, the channel, stop and end
+ *   slice_library.h  variables of the C library
  *   slice_trace.h    FORETELL_SLICE_TRACE: both sequences of accesses, a line each
+ *   slice_early.h    the program before it has a slice: counting, and whether one would be worth its start
  *   slice_real.h     the program's side: do the call, count it, compare it with the prediction
+ *   slice_real_stream.h  the same of streams
  *   slice_mapped.h   the same of mapped memory
  *   slice_service.h  disclosing to the service, if there is one
  *   slice_device.h   where the slice's files lie, and what the device there is like
@@ -15,6 +18,7 @@
  *   slice_channel.h  mapped memory, values and signals from the program
  *   slice_identity.h who the program is, and whether it still is
  *   slice_start.h    the slice as a process or a thread, its end, statistics
+ *   slice_begin.h    the begin of main
  *
  * Environment (set-user-ID programs have no slice):
  *
@@ -34,6 +38,7 @@
 #define _FILE_OFFSET_BITS 64
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -60,6 +65,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -70,8 +76,11 @@
 #include "foretell_slice.h"
 
 #include "slice_state.h"
+#include "slice_library.h"
 #include "slice_trace.h"
+#include "slice_early.h"
 #include "slice_real.h"
+#include "slice_real_stream.h"
 #include "slice_mapped.h"
 #include "slice_service.h"
 #include "slice_device.h"
@@ -82,3 +91,4 @@
 #include "slice_channel.h"
 #include "slice_identity.h"
 #include "slice_start.h"
+#include "slice_begin.h"

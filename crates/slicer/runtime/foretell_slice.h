@@ -113,6 +113,8 @@ void foretell_slice_leave(void);
 /* Program: has changed a limit of resources; ends the slice likewise if one is lower than it was. Until it has been told
  * the result, the slice waits. */
 void foretell_slice_limited(void);
+/* Program, before the start: what foretell_slice_limited() compares with. */
+void foretell_slice_remember_limits(void);
 
 /* Slice: frees memory that the slice has allocated. */
 void foretell_slice_free(void *memory);

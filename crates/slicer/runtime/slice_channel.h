@@ -83,7 +83,7 @@ static void wait_for_word(atomic_ullong *word, unsigned long long at_least)
 
 void foretell_synchronize_wait(unsigned point)
 {
-    static unsigned long long waited[FORETELL_SYNC_POINTS];
+    static unsigned long long waited[FORETELL_SYNC_POINTS] LARGE;
     if (point >= FORETELL_SYNC_POINTS)
         foretell_slice_give_up();
     wait_for_word(&shared->signals[point], ++waited[point]);
@@ -91,7 +91,7 @@ void foretell_synchronize_wait(unsigned point)
 
 void foretell_synchronize_signal(unsigned point)
 {
-    if (counting() && point < FORETELL_SYNC_POINTS) {
+    if (counting() && point < FORETELL_SYNC_POINTS && share()) {
         atomic_fetch_add(&shared->signals[point], 1);
         wake_slice();
     }
@@ -124,20 +124,41 @@ static void copy_out(void *to, unsigned long long at, size_t bytes)
     memcpy((char *)to + first, shared->channel, bytes - first);
 }
 
+/* Keeps a message as long as there is no channel; false if there is no room. */
+static bool keep_early(const struct message *message, const void *value)
+{
+    size_t needed = (size_t)room_of(message->bytes);
+    if (needed > EARLY_BYTES - early.sent_bytes)
+        return false;
+    memcpy(early.sent + early.sent_bytes, message, sizeof *message);
+    if (message->bytes > 0)
+        memcpy(early.sent + early.sent_bytes + sizeof *message, value, message->bytes);
+    early.sent_bytes += (unsigned)needed;
+    return true;
+}
+
+/* The channel begins with what was kept. */
+static void share_messages(void)
+{
+    copy_in(0, early.sent, early.sent_bytes);
+    atomic_store(&shared->channel_sent, early.sent_bytes);
+}
+
 void foretell_send(unsigned channel, const void *value, size_t bytes)
 {
-    if (!counting() || atomic_load(&shared->slice_ended))
+    if (!counting() || (shared != NULL && atomic_load(&shared->slice_ended)))
         return;
-    unsigned long long sent = atomic_load(&shared->channel_sent), needed = room_of(bytes);
-    uint64_t since = 0;
-    if (value == NULL) {
+    if (value == NULL)
         bytes = 0; /* where the call would have written, had it been told to */
-        needed = room_of(0);
-    }
     if (bytes > FORETELL_MESSAGE_BYTES) {
         stop(OVERFLOWED);
         return;
     }
+    struct message message = {channel, (unsigned)bytes};
+    if (shared == NULL && (keep_early(&message, value) || !share()))
+        return;
+    unsigned long long sent = atomic_load(&shared->channel_sent), needed = room_of(bytes);
+    uint64_t since = 0;
     if (sent + needed - atomic_load(&shared->channel_received) > CHANNEL_BYTES / 2) {
         start_late(); /* so that somebody receives */
         if (atomic_load(&shared->dozing))
@@ -152,7 +173,6 @@ void foretell_send(unsigned channel, const void *value, size_t bytes)
             return;
         sched_yield();
     }
-    struct message message = {channel, (unsigned)bytes};
     copy_in(sent, &message, sizeof message);
     if (bytes > 0)
         copy_in(sent + sizeof message, value, bytes);

@@ -69,8 +69,10 @@ struct description {
     long long size, offset;
     char *path;
     FILE *stream; /* for fetch_X on streams */
+    long long buffer_end; /* where in the file the bytes end that the stream has in its buffer */
     struct window window;
     struct window queued; /* the last pages asked for */
+    long long asked_to, fetched_to; /* the last range that was asked for, and the last one that was read, end there */
     const char *probe; /* a mapping, for mincore */
     struct extent *extents;
     unsigned extent_count;
@@ -98,7 +100,9 @@ static struct {
     uint64_t done_ns;      /* when the last batch had come */
     uint64_t wait_ns; /* of the slice's own reads that were not from memory: falls at once, rises slowly */
     unsigned long long sectors_prefetched, ranges; /* asked for so far */
-} device;
+    unsigned long long jumps, onwards; /* of them that came: ranges that follow none, and sectors that do */
+    uint64_t spared_ns; /* waits of the slice's own, for which the program need not wait */
+} device LARGE;
 
 static void release(struct description *description)
 {
@@ -231,13 +235,20 @@ static uint64_t positioning_ns(void)
 static void ask_for(struct description *description, long long begin, long long end)
 {
     unsigned long long before = sectors_read();
+    bool follows = begin == description->asked_to;
+    description->asked_to = end;
     for (; begin < end; begin += REQUEST_BYTES) {
         long long bytes = end - begin < REQUEST_BYTES ? end - begin : REQUEST_BYTES;
         readahead(description->descriptor, begin, (size_t)bytes);
         count(&shared->requests, 1);
         count(&shared->request_bytes, (uint64_t)bytes);
     }
-    device.sectors_prefetched += sectors_read() - before;
+    unsigned long long brought = sectors_read() - before;
+    device.sectors_prefetched += brought;
+    if (follows)
+        device.onwards += brought;
+    else
+        device.jumps += brought > 0;
 }
 
 /* Up to which size a gap costs less than a request. */
@@ -258,6 +269,17 @@ static void note_wait(uint64_t waited_ns)
         device.wait_ns = waited_ns;
     else
         device.wait_ns += (waited_ns - device.wait_ns) / 8; /* a busy machine makes some longer */
+}
+
+/* The same, of what was read: a range that follows no other one is spared the program. */
+static void note_read(struct description *description, long long offset, long long bytes, uint64_t waited_ns)
+{
+    long long page = page_bytes(), reached = description->fetched_to;
+    bool follows = reached != 0 && offset >= reached - page && offset <= reached + page;
+    description->fetched_to = offset + bytes;
+    if (!follows && waited_ns >= WAITED_NS)
+        device.spared_ns += waited_ns;
+    note_wait(waited_ns);
 }
 
 /* Before a read of the slice's own: asks for what lies around it, where that has proved worth it. */

@@ -11,7 +11,7 @@ static struct {
     char status[40], root[40];
     char then[IDENTITY_BYTES];
     uint64_t looked_ns;
-} identity;
+} identity LARGE;
 
 /* Appends the lines of /proc/PID/status that say who the process is, and its root folder. Empty if they cannot be
  * read, as where /proc is not mounted. */

@@ -31,22 +31,6 @@ static void show_window(size_t begin, size_t bytes)
     __atomic_store_n(&foretell_mapped_window.begin, begin, __ATOMIC_RELAXED);
 }
 
-/* Is a mapping in memory, as far as a few samples tell? The kernel only answers for files that the program might
- * write (mincore(2)), and says yes for others. */
-#define RESIDENT_SAMPLES 32
-
-static bool is_resident(const void *begin, size_t bytes)
-{
-    int saved = errno;
-    size_t page = (size_t)page_bytes(), pages = (bytes + page - 1) / page;
-    unsigned char there = 1;
-    for (size_t i = 0; i < RESIDENT_SAMPLES && (there & 1) != 0; i++)
-        if (mincore((char *)(uintptr_t)begin + i * pages / RESIDENT_SAMPLES * page, 1, &there) != 0)
-            there = 1;
-    errno = saved;
-    return (there & 1) != 0;
-}
-
 void *foretell_real_mmap(void *address, size_t bytes, int protection, int flags, int fd, long long offset)
 {
     void *begin = mmap(address, bytes, protection, flags, fd, offset);
@@ -57,8 +41,6 @@ void *foretell_real_mmap(void *address, size_t bytes, int protection, int flags,
         else
             stop(OVERFLOWED);
         show_window(SIZE_MAX, FORETELL_LEAST_WINDOW);
-        if (atomic_load(&unstarted) != 0 && !is_resident(begin, bytes))
-            start_late();
     }
     return begin;
 }

@@ -5,9 +5,9 @@
 #define HANDLES 1024
 #define FIRST_HANDLE 3
 
-static struct description *handles[HANDLES];
-static struct mapping slice_mappings[MAPPINGS];
-static atomic_uint slice_opens[SITES];
+static struct description *handles[HANDLES] LARGE;
+static struct mapping slice_mappings[MAPPINGS] LARGE;
+static atomic_uint slice_opens[SITES] LARGE;
 static bool slice_is_thread;
 /* A thread that uses the program's table of descriptors keeps its own out of the way. */
 static bool shares_descriptors;
@@ -40,7 +40,7 @@ static bool is_ours(FILE *stream)
 
 static struct description *description_of_stream(FILE *stream)
 {
-    if (stream == stdin || stream == stdout || stream == stderr)
+    if (stream == *library.in || stream == *library.out || stream == *library.error)
         foretell_slice_end();
     if (!is_ours(stream))
         foretell_slice_give_up();
@@ -226,7 +226,7 @@ void foretell_slice_free(void *memory)
 
 void (*foretell_slice_function(void (*function)(void)))(void)
 {
-    return function == (void (*)(void))free ? (void (*)(void))foretell_slice_free : function;
+    return function == (void (*)(void))library.free ? (void (*)(void))foretell_slice_free : function;
 }
 
 void foretell_slice_in_turn(int first, ...)
@@ -239,7 +239,7 @@ static int open_file(unsigned site, int directory, const char *path, int flags)
 {
     leave_if_over();
     leave_if_orphaned();
-    unsigned number = next_open(slice_opens, site);
+    unsigned number = is_followed(site) ? next_number(&slice_opens[site]) : 0;
     int access_mode = flags & O_ACCMODE;
     bool empty = (flags & (O_TRUNC | O_EXCL)) != 0 && (flags & O_CREAT || flags & O_TRUNC);
     struct stat status;
@@ -360,7 +360,7 @@ int foretell_slice_dup2(int fd, int to)
 static struct {
     void *folder; /* NULL: free */
     int handle;
-} folders[FOLDERS];
+} folders[FOLDERS] LARGE;
 
 /* The place of a folder, or one that is free; -1 if there is none. */
 static int place_of_folder(const void *folder)
@@ -572,7 +572,7 @@ ssize_t foretell_fetch_preadv(int fd, const struct iovec *parts, int count_of_pa
         read_around(description, offset);
         if (preadv(description->descriptor, parts, count_of_parts, offset) != got)
             foretell_slice_give_up();
-        note_wait(now_ns() - begun_ns);
+        note_read(description, offset, got, now_ns() - begun_ns);
     }
     predict_fetched(description, offset, got > 0 ? got : 0);
     return (ssize_t)got;

@@ -62,7 +62,7 @@ static struct {
     struct used used[PREDICTIONS + QUEUE]; /* what counts against the budget, in order */
     unsigned first_used, used_count;
     long long used_bytes;
-} queue;
+} queue LARGE;
 
 /* ---- the budget ---- */
 
@@ -215,7 +215,7 @@ static uint64_t patience_ns(void)
 /* Serves what the rule lets through; `all`: also what is not enough for a batch. */
 static void serve(bool all)
 {
-    static struct request batch[QUEUE];
+    static struct request batch[QUEUE] LARGE;
     if (has_service())
         serve_by_service(all);
     if (has_service())

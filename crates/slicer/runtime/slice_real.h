@@ -1,20 +1,7 @@
 /* The program's side: every call does what libc's would, counts, and compares with the prediction of the
- * same number. Nothing here fails on its own account, and errno is the call's. */
+ * same number. Nothing here fails on its own account, and errno is the call's. What is counted as long as there is no
+ * slice, and when it starts, is in slice_early.h. */
 
-/* One open file description of the program, as far as it is followed. */
-struct real_file {
-    struct file *slot;
-    atomic_uint references; /* descriptors and mappings */
-    char *path;
-    long long position; /* of the stream, if one was made, when it was looked at last */
-    FILE *hot;              /* it may have moved since then, within its buffer */
-    long long hot_buffered; /* and this was left in there */
-    struct window window;
-    unsigned untimed;
-};
-
-/* Descriptors of the program that are followed; numbers above are left alone. */
-#define DESCRIPTORS 1024
 /* Mappings of followed files at a time; others are left alone, in the slice as well. */
 #define MAPPINGS 64
 
@@ -25,10 +12,7 @@ struct mapping {
     void *owner; /* struct real_file or struct description; NULL: free */
 };
 
-static struct real_file real_files[FILES];
-static struct real_file *real_by_descriptor[DESCRIPTORS];
-static struct mapping real_mappings[MAPPINGS];
-static atomic_uint real_opens[SITES];
+static struct mapping real_mappings[MAPPINGS] LARGE;
 static atomic_ullong last_access_end_ns;
 
 /* Does anybody look at the numbers when the slice has ended? */
@@ -40,54 +24,51 @@ static void bury(void);
 /* Is the program to count? Not in its children, and not when there is nobody any more to count for. */
 static bool counting(void)
 {
+    if (__builtin_expect(atomic_load_explicit(&early.unstarted, memory_order_relaxed) != 0, 1))
+        return true;
     if (in_program == NULL || atomic_load_explicit(in_program, memory_order_relaxed) == 0)
         return false;
     bool ended = atomic_load_explicit(&shared->slice_ended, memory_order_relaxed) != 0;
     if (running() && (!ended || is_observed()))
         return true;
     bury();
+    early.is_counted = false;
     return false;
 }
 
 static struct real_file *real_file(int fd)
 {
-    return fd >= 0 && fd < DESCRIPTORS && counting() ? real_by_descriptor[fd] : NULL;
+    struct real_file *file = (unsigned)fd < DESCRIPTORS ? early.places[fd].of_descriptor : NULL;
+    if (__builtin_expect(file != NULL && !counting(), 0))
+        early.places[fd].of_descriptor = file = NULL; /* and nobody asks again */
+    return file;
+}
+
+/* The file of a descriptor, if this call of a program without a slice need only be counted in passing, as most need. */
+static inline struct real_file *file_in_passing(int fd)
+{
+    struct real_file *file = (unsigned)fd < DESCRIPTORS ? early.places[fd].of_descriptor : NULL;
+    if (file == NULL || early.in_passing <= 0)
+        return NULL;
+    early.in_passing--;
+    file->real++;
+    return file;
+}
+
+/* Is there nobody to be told of it? */
+static inline bool is_free(int fd)
+{
+    return (unsigned)fd >= DESCRIPTORS || early.places[fd].of_descriptor == NULL;
 }
 
 static struct real_file *real_stream(FILE *stream)
 {
-    return counting() ? real_file(fileno(stream)) : NULL;
+#ifdef FORETELL_OPEN_STREAMS
+    return early.is_counted ? real_file(stream->_fileno) : NULL;
+#else
+    return early.is_counted ? real_file(fileno(stream)) : NULL;
+#endif
 }
-
-/* As long as the program finds in memory what it reads, there is no slice: it starts with the first access that takes
- * SLOW_NS (slice_start.h). The first so many are all timed, as most programs that will wait do so soon; of the others
- * one in SAMPLED is. */
-#define TIMED_FIRST 64
-
-static atomic_uint unstarted;
-static unsigned accesses_unstarted;
-
-/* The slice starts; slice_start.h. */
-static void start_late(void);
-
-/* An access was slow. If the program has waited in the meantime, the slice starts; if it was only interrupted by other
- * programs, it does not (getrusage(2): voluntary context switches). */
-static long waits_seen;
-
-static void start_if_waited(void)
-{
-    struct rusage usage;
-    if (atomic_load_explicit(&unstarted, memory_order_relaxed) == 0 || getrusage(RUSAGE_THREAD, &usage) != 0)
-        return;
-    if (usage.ru_nvcsw != waits_seen)
-        start_late();
-    waits_seen = usage.ru_nvcsw;
-}
-
-/* While the slice dozes, one access in so many is timed, and one that takes so long wakes it: longer than any
- * copy out of memory, shorter than any device. */
-#define SAMPLED 16
-#define SLOW_NS 60000
 
 static void end_doze(void)
 {
@@ -95,11 +76,11 @@ static void end_doze(void)
     wake_slice();
 }
 
-/* When an access begins; updates C. 0 if it need not be known, as the slice dozes. */
+/* When an access begins; updates C. In ticks as long as there is no slice. 0 if it need not be known. */
 static uint64_t begin_access(struct real_file *file)
 {
-    if (atomic_load_explicit(&unstarted, memory_order_relaxed) != 0)
-        return ++accesses_unstarted <= TIMED_FIRST || accesses_unstarted % SAMPLED == 0 ? now_ns() : 0;
+    if (atomic_load_explicit(&early.unstarted, memory_order_relaxed) != 0)
+        return is_timed() ? ticks() : 0;
     if (atomic_load_explicit(&shared->dozing, memory_order_relaxed) != 0 && ++file->untimed % SAMPLED != 0 &&
         atomic_load(&file->slot->predicted) <= atomic_load(&file->slot->real))
         return 0;
@@ -120,9 +101,14 @@ static void advance(struct file *slot, unsigned long long number)
 
 static void end_access(struct real_file *file, uint64_t begun_ns, long long offset, long long bytes)
 {
+    if (atomic_load_explicit(&early.unstarted, memory_order_relaxed) != 0) {
+        end_early_access(file, begun_ns, offset, bytes);
+        return;
+    }
     struct file *slot = file->slot;
     unsigned long long number = atomic_load_explicit(&slot->real, memory_order_relaxed);
     if (begun_ns == 0) {
+        reach(file, offset, bytes);
         /* Nobody waits for this number to the instruction. */
         atomic_store_explicit(&last_access_end_ns, 0, memory_order_relaxed);
         atomic_store_explicit(&slot->real, number + 1, memory_order_release);
@@ -148,10 +134,16 @@ static void end_access(struct real_file *file, uint64_t begun_ns, long long offs
     uint64_t now = now_ns();
     if (now - begun_ns >= SLOW_NS) {
         count(&shared->waited_ns, now - begun_ns);
-        start_if_waited();
-        if (atomic_load_explicit(&shared->dozing, memory_order_relaxed) != 0)
-            end_doze();
+        if (is_jump(file, offset, bytes)) {
+            /* One that was timed while the slice dozes stands for the others. */
+            bool dozing = atomic_load_explicit(&shared->dozing, memory_order_relaxed) != 0;
+            count(&shared->jumped_ns, (now - begun_ns) * (dozing ? SAMPLED : 1));
+            count(&shared->jumps, dozing ? SAMPLED : 1);
+            if (dozing)
+                end_doze();
+        }
     }
+    reach(file, offset, bytes);
     count(&shared->real_accesses, 1);
     count(&shared->real_io_ns, now - begun_ns);
     atomic_store_explicit(&last_access_end_ns, now, memory_order_relaxed);
@@ -161,80 +153,124 @@ static void end_access(struct real_file *file, uint64_t begun_ns, long long offs
 static void follow(int fd, struct real_file *file)
 {
     atomic_fetch_add(&file->references, 1);
-    real_by_descriptor[fd] = file;
+    early.places[fd].of_descriptor = file;
 }
 
 static void let_go(struct real_file *file)
 {
-    if (atomic_fetch_sub(&file->references, 1) != 1)
+    if (atomic_fetch_sub(&file->references, 1) != 1 || file->slot == NULL)
         return;
     /* Predictions that never came true. */
     if (atomic_load(&file->slot->predicted) > atomic_load(&file->slot->real))
         stop(DIVERGED);
     free(file->path);
     close_slot(file->slot, PROGRAM_CLOSED);
+    file->slot = NULL;
 }
 
-static void forget_descriptor(int fd)
+static __attribute__((noinline)) void forget_descriptor(int fd)
 {
     struct real_file *file = real_file(fd);
     if (file != NULL) {
-        real_by_descriptor[fd] = NULL;
+        early.places[fd].of_descriptor = NULL;
         let_go(file);
     }
 }
 
 /* Numbers an open of a site. Failed ones count as well: the slice fails, too. */
-static unsigned next_open(atomic_uint *opens, unsigned site)
+static unsigned next_number(atomic_uint *opens)
 {
-    return site != FORETELL_UNTRACKED && site < SITES ? atomic_fetch_add(&opens[site], 1) + 1 : 0;
+    return atomic_fetch_add(opens, 1) + 1;
+}
+
+static bool is_followed(unsigned site)
+{
+    return site != FORETELL_UNTRACKED && site < SITES;
+}
+
+static unsigned next_open(unsigned site)
+{
+    return is_followed(site) ? next_number(&early.places[site].opens) : 0;
 }
 
 /* Opening waits as well, for the folders on the way: when it begins, if that is of interest. */
 static uint64_t begin_open(void)
 {
-    if (atomic_load_explicit(&unstarted, memory_order_relaxed) == 0)
-        return 0;
-    return ++accesses_unstarted <= TIMED_FIRST || accesses_unstarted % SAMPLED == 0 ? now_ns() : 0;
+    return atomic_load_explicit(&early.unstarted, memory_order_relaxed) != 0 && is_timed() ? ticks() : 0;
 }
 
-static void end_open(uint64_t begun_ns)
+static void end_open(uint64_t begun)
 {
-    int saved = errno;
-    if (begun_ns != 0 && now_ns() - begun_ns >= SLOW_NS)
-        start_if_waited();
-    errno = saved;
+    uint64_t waited_ns = begun != 0 ? (ticks() - begun) / TICKS_PER_NS : 0;
+    if (waited_ns >= SLOW_NS) {
+        int saved = errno;
+        note_early_wait(waited_ns, OPENING);
+        errno = saved;
+    }
 }
 
 /* Is it a file that the slice follows as well? As long as there is none, that is not asked for, as it is a system call:
- * what is no such file takes a slot, and the slice never comes to it. */
+ * what is no such file takes a place, and the slice never comes to it. */
 static bool may_be_followed(int fd)
 {
     struct stat status;
-    return atomic_load_explicit(&unstarted, memory_order_relaxed) != 0 ||
-           (fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode)));
+    return fstat(fd, &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode));
+}
+
+/* The place for a file that was opened, with one reference; NULL if there is none. */
+static struct real_file *place_for(unsigned site, unsigned number)
+{
+    struct file *slot;
+    if (atomic_load_explicit(&early.unstarted, memory_order_relaxed) != 0)
+        return early_place(site, number);
+    if (slot_of(site, number, false, &slot) != SLOT_FOUND)
+        return NULL;
+    struct real_file *file = &early.places[slot - shared->files].file;
+    atomic_store(&file->references, 1);
+    file->slot = slot;
+    file->site = site;
+    return file;
 }
 
 static void opened(unsigned site, unsigned number, const char *path, int fd)
 {
+    if (number == 0 || fd < 0)
+        return;
     int saved = errno;
-    if (number != 0 && fd >= 0 && may_be_followed(fd)) {
-        struct file *slot;
-        if (fd < DESCRIPTORS && slot_of(site, number, false, &slot) == SLOT_FOUND) {
-            struct real_file *file = &real_files[slot - shared->files];
-            atomic_store(&file->references, 0);
-            file->slot = slot;
+    if (atomic_load_explicit(&early.unstarted, memory_order_relaxed) != 0 || may_be_followed(fd)) {
+        struct real_file *file = fd < DESCRIPTORS ? place_for(site, number) : NULL;
+        if (file != NULL) {
             file->path = trace_path(path);
             file->position = 0;
             file->hot = NULL;
             file->window = (struct window){0, 0};
             file->untimed = 0;
-            follow(fd, file);
+            file->descriptor = fd;
+            file->reached = NOWHERE;
+            early.places[fd].of_descriptor = file;
         } else {
             stop(OVERFLOWED);
         }
     }
     errno = saved;
+}
+
+/* Is this open one of a program without a slice that need only be counted in passing? */
+static inline bool opens_in_passing(unsigned site)
+{
+    if (early.in_passing <= 0 || !is_followed(site))
+        return false;
+    early.in_passing--;
+    return true;
+}
+
+static int opened_in_passing(unsigned site, int fd)
+{
+    unsigned number = atomic_load_explicit(&early.places[site].opens, memory_order_relaxed) + 1;
+    atomic_store_explicit(&early.places[site].opens, number, memory_order_relaxed);
+    if (fd >= 0)
+        opened(site, number, NULL, fd);
+    return fd;
 }
 
 int foretell_real_openat(unsigned site, int directory, const char *path, int flags, ...)
@@ -243,8 +279,10 @@ int foretell_real_openat(unsigned site, int directory, const char *path, int fla
     va_start(arguments, flags);
     mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
+    if (opens_in_passing(site))
+        return opened_in_passing(site, openat(directory, path, flags, mode));
     bool counted = counting();
-    unsigned number = counted ? next_open(real_opens, site) : 0;
+    unsigned number = counted ? next_open(site) : 0;
     uint64_t begun_ns = counted ? begin_open() : 0;
     int fd = openat(directory, path, flags, mode);
     if (counted)
@@ -259,6 +297,8 @@ int foretell_real_open(unsigned site, const char *path, int flags, ...)
     va_start(arguments, flags);
     mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
+    if (opens_in_passing(site))
+        return opened_in_passing(site, open(path, flags, mode));
     return foretell_real_openat(site, AT_FDCWD, path, flags, mode);
 }
 
@@ -269,7 +309,8 @@ int foretell_real_creat(unsigned site, const char *path, mode_t mode)
 
 int foretell_real_close(int fd)
 {
-    forget_descriptor(fd);
+    if (!is_free(fd))
+        forget_descriptor(fd);
     return close(fd);
 }
 
@@ -293,15 +334,33 @@ int foretell_real_dup2(int fd, int to)
     return copied(fd, dup2(fd, to));
 }
 
-ssize_t foretell_real_read(int fd, void *buffer, size_t bytes)
+/* Where the descriptor stands, if anybody wants to know. */
+static long long offset_to_compare(int fd, uint64_t begun_ns)
+{
+    return begun_ns != 0 && atomic_load_explicit(&early.unstarted, memory_order_relaxed) == 0 ? lseek(fd, 0, SEEK_CUR)
+                                                                                       : NOWHERE;
+}
+
+static __attribute__((noinline)) ssize_t counted_read(int fd, void *buffer, size_t bytes)
 {
     struct real_file *file = real_file(fd);
     if (file == NULL)
         return read(fd, buffer, bytes);
     uint64_t begun_ns = begin_access(file);
-    long long offset = begun_ns != 0 ? lseek(fd, 0, SEEK_CUR) : 0;
+    long long offset = offset_to_compare(fd, begun_ns);
     ssize_t got = read(fd, buffer, bytes);
     end_access(file, begun_ns, offset, got > 0 ? got : 0);
+    return got;
+}
+
+ssize_t foretell_real_read(int fd, void *buffer, size_t bytes)
+{
+    struct real_file *file = file_in_passing(fd);
+    if (file == NULL)
+        return is_free(fd) ? read(fd, buffer, bytes) : counted_read(fd, buffer, bytes);
+    ssize_t got = read(fd, buffer, bytes);
+    if (got > 0)
+        file->reached += got;
     return got;
 }
 
@@ -311,13 +370,13 @@ ssize_t foretell_real_readv(int fd, const struct iovec *parts, int count_of_part
     if (file == NULL)
         return readv(fd, parts, count_of_parts);
     uint64_t begun_ns = begin_access(file);
-    long long offset = begun_ns != 0 ? lseek(fd, 0, SEEK_CUR) : 0;
+    long long offset = offset_to_compare(fd, begun_ns);
     ssize_t got = readv(fd, parts, count_of_parts);
     end_access(file, begun_ns, offset, got > 0 ? got : 0);
     return got;
 }
 
-ssize_t foretell_real_pread(int fd, void *buffer, size_t bytes, long long offset)
+static __attribute__((noinline)) ssize_t counted_pread(int fd, void *buffer, size_t bytes, long long offset)
 {
     struct real_file *file = real_file(fd);
     if (file == NULL)
@@ -326,6 +385,15 @@ ssize_t foretell_real_pread(int fd, void *buffer, size_t bytes, long long offset
     ssize_t got = pread(fd, buffer, bytes, offset);
     end_access(file, begun_ns, offset, got > 0 ? got : 0);
     return got;
+}
+
+ssize_t foretell_real_pread(int fd, void *buffer, size_t bytes, long long offset)
+{
+    struct real_file *file = file_in_passing(fd);
+    if (file == NULL)
+        return is_free(fd) ? pread(fd, buffer, bytes, offset) : counted_pread(fd, buffer, bytes, offset);
+    file->reached = offset + (long long)bytes;
+    return pread(fd, buffer, bytes, offset);
 }
 
 ssize_t foretell_real_preadv(int fd, const struct iovec *parts, int count_of_parts, long long offset)
@@ -337,291 +405,4 @@ ssize_t foretell_real_preadv(int fd, const struct iovec *parts, int count_of_par
     ssize_t got = preadv(fd, parts, count_of_parts, offset);
     end_access(file, begun_ns, offset, got > 0 ? got : 0);
     return got;
-}
-
-/* ---- hot streams (foretell_slice.h) ---- */
-
-FILE *foretell_hot_streams[FORETELL_STREAMS];
-
-static void set_hot(FILE *stream)
-{
-    __atomic_store_n(&foretell_hot_streams[FORETELL_STREAM_SLOT(stream)], stream, __ATOMIC_RELAXED);
-}
-
-static bool is_hot(FILE *stream)
-{
-    return __atomic_load_n(&foretell_hot_streams[FORETELL_STREAM_SLOT(stream)], __ATOMIC_RELAXED) == stream;
-}
-
-static void set_cold(FILE *stream)
-{
-    if (is_hot(stream))
-        __atomic_store_n(&foretell_hot_streams[FORETELL_STREAM_SLOT(stream)], NULL, __ATOMIC_RELAXED);
-}
-
-/* ---- streams ---- */
-
-FILE *foretell_real_fopen(unsigned site, const char *path, const char *mode)
-{
-    bool counted = counting();
-    unsigned number = counted ? next_open(real_opens, site) : 0;
-    uint64_t begun_ns = counted ? begin_open() : 0;
-    FILE *stream = fopen(path, mode);
-    if (stream != NULL)
-        set_cold(stream);
-    if (counted)
-        opened(site, number, path, stream != NULL ? fileno(stream) : -1);
-    end_open(begun_ns);
-    return stream;
-}
-
-FILE *foretell_real_freopen(const char *path, const char *mode, FILE *stream)
-{
-    struct stat status;
-    struct real_file *file = real_stream(stream);
-    bool has_size = file != NULL && fstat(fileno(stream), &status) == 0 && (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode));
-    unsigned site = has_size ? site_of(file->slot) : FORETELL_UNTRACKED;
-    set_cold(stream);
-    if (path == NULL) /* there the slice gives up */
-        return freopen(path, mode, stream);
-    forget_descriptor(fileno(stream));
-    unsigned number = next_open(real_opens, site);
-    uint64_t begun_ns = number != 0 ? begin_open() : 0;
-    FILE *again = freopen(path, mode, stream);
-    opened(site, number, path, again != NULL ? fileno(again) : -1);
-    end_open(begun_ns);
-    return again;
-}
-
-/* Bytes of its buffer that a stream has not given away yet; 0 if the C library does not show them. */
-static long long buffered(FILE *stream)
-{
-#ifdef FORETELL_OPEN_STREAMS
-    return stream->_IO_read_end - stream->_IO_read_ptr;
-#else
-    (void)stream;
-    return 0;
-#endif
-}
-
-/* Where the stream stands. What was taken out of its buffer since it became hot has moved it unseen. */
-static long long stands_at(struct real_file *file, FILE *stream)
-{
-    if (file->hot == stream)
-        file->position += file->hot_buffered - buffered(stream);
-    file->hot = NULL;
-    return file->position;
-}
-
-/* The stream stands where it is known to stand; all that is in its buffer lies in pages that have been counted? */
-static void look_at_buffer(struct real_file *file, FILE *stream)
-{
-    long long left = buffered(stream);
-    if (left <= 0 || file->position < file->window.begin || file->position + left > file->window.end)
-        return;
-    file->hot = stream;
-    file->hot_buffered = left;
-    set_hot(stream);
-}
-
-static void ask_position(struct real_file *file, FILE *stream)
-{
-    int saved = errno;
-    file->position = ftello(stream);
-    file->hot = NULL;
-    errno = saved;
-}
-
-FILE *foretell_real_fdopen(int fd, const char *mode)
-{
-    FILE *stream = fdopen(fd, mode);
-    struct real_file *file = real_file(fd);
-    if (stream != NULL) {
-        set_cold(stream);
-        if (file != NULL)
-            ask_position(file, stream);
-    }
-    return stream;
-}
-
-int foretell_real_fclose(FILE *stream)
-{
-    set_cold(stream);
-    if (counting())
-        forget_descriptor(fileno(stream));
-    return fclose(stream);
-}
-
-/* A call on a stream, from before to after it. */
-struct stream_call {
-    struct real_file *file; /* NULL: nobody follows it */
-    long long before;
-    uint64_t begun_ns;
-    bool inside; /* it cannot leave the pages that have been counted */
-};
-
-/* Before a call that takes at most `most` bytes out of the stream; -1: any number of them. */
-static struct stream_call begin_stream(FILE *stream, long long most)
-{
-    struct stream_call call = {real_stream(stream), 0, 0, false};
-    if (call.file == NULL) {
-        set_hot(stream);
-        return call;
-    }
-    call.before = stands_at(call.file, stream);
-    set_cold(stream);
-    call.inside = most >= 0 && call.before >= call.file->window.begin && call.before + most <= call.file->window.end;
-    if (!call.inside)
-        call.begun_ns = begin_access(call.file);
-    return call;
-}
-
-/* After it; the stream stands at `now`. */
-static void end_stream(const struct stream_call *call, FILE *stream, long long now)
-{
-    call->file->position = now;
-    if (leaves(&call->file->window, call->before, now - call->before))
-        end_access(call->file, call->begun_ns, call->before, now - call->before);
-    look_at_buffer(call->file, stream);
-}
-
-static void end_stream_anywhere(const struct stream_call *call, FILE *stream)
-{
-    if (call->file == NULL)
-        return;
-    int saved = errno;
-    end_stream(call, stream, ftello(stream));
-    errno = saved;
-}
-
-size_t foretell_counted_fread(void *buffer, size_t size, size_t count_of_items, FILE *stream)
-{
-    size_t bytes;
-    bool sane = !__builtin_mul_overflow(size, count_of_items, &bytes) && bytes <= LLONG_MAX / 2;
-    struct stream_call call = begin_stream(stream, sane ? (long long)bytes : -1);
-    size_t got = fread(buffer, size, count_of_items, stream);
-    if (call.file != NULL && sane && got == count_of_items)
-        end_stream(&call, stream, call.before + (long long)bytes);
-    else
-        end_stream_anywhere(&call, stream);
-    return got;
-}
-
-char *foretell_counted_fgets(char *line, int room, FILE *stream)
-{
-    struct stream_call call = begin_stream(stream, room > 0 ? room - 1 : 0);
-    char *got = fgets(line, room, stream);
-    end_stream_anywhere(&call, stream);
-    return got;
-}
-
-int foretell_counted_getc(FILE *stream)
-{
-    struct stream_call call = begin_stream(stream, 1);
-    int byte = getc(stream);
-    if (call.file != NULL)
-        end_stream(&call, stream, call.before + (byte != EOF));
-    return byte;
-}
-
-int foretell_real_ungetc(int byte, FILE *stream)
-{
-    struct real_file *file = real_stream(stream);
-    long long before = file != NULL ? stands_at(file, stream) : 0;
-    set_cold(stream);
-    int pushed = ungetc(byte, stream);
-    if (file != NULL && pushed != EOF)
-        file->position = before - 1;
-    return pushed;
-}
-
-ssize_t foretell_real_getdelim(char **line, size_t *room, int delimiter, FILE *stream)
-{
-    struct stream_call call = begin_stream(stream, -1);
-    ssize_t got = getdelim(line, room, delimiter, stream);
-    if (call.file != NULL && got > 0)
-        end_stream(&call, stream, call.before + got);
-    else
-        end_stream_anywhere(&call, stream);
-    return got;
-}
-
-ssize_t foretell_counted_getline(char **line, size_t *room, FILE *stream)
-{
-    return foretell_real_getdelim(line, room, '\n', stream);
-}
-
-int foretell_real_vfscanf(FILE *stream, const char *format, va_list arguments)
-{
-    /* Of a hot stream that is still in its buffer afterwards nothing has been read but what was there. It cannot be
-     * told from one that has been read for longer than its buffer; no field is. */
-    bool hot = is_hot(stream);
-    long long before = buffered(stream);
-    if (hot && before > 0) {
-        int got = vfscanf(stream, format, arguments);
-        struct real_file *file = buffered(stream) > before || buffered(stream) == 0 ? real_stream(stream) : NULL;
-        if (file != NULL && file->hot == stream) {
-            struct stream_call call = {file, file->position + file->hot_buffered - before, 0, false};
-            call.begun_ns = begin_access(file);
-            file->hot = NULL;
-            set_cold(stream);
-            end_stream_anywhere(&call, stream);
-        }
-        return got;
-    }
-    struct stream_call call = begin_stream(stream, -1);
-    int got = vfscanf(stream, format, arguments);
-    end_stream_anywhere(&call, stream);
-    return got;
-}
-
-int foretell_real_fscanf(FILE *stream, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int got = foretell_real_vfscanf(stream, format, arguments);
-    va_end(arguments);
-    return got;
-}
-
-int foretell_real_fseeko(FILE *stream, long long offset, int whence)
-{
-    struct real_file *file = real_stream(stream);
-    if (file == NULL)
-        return fseeko(stream, offset, whence); /* of a hot stream nobody follows, it stays hot */
-    long long before = stands_at(file, stream);
-    set_cold(stream);
-    int result = fseeko(stream, offset, whence);
-    if (result == 0 && whence == SEEK_SET)
-        file->position = offset;
-    else if (result == 0 && whence == SEEK_CUR)
-        file->position = before + offset;
-    else
-        ask_position(file, stream);
-    look_at_buffer(file, stream);
-    return result;
-}
-
-int foretell_real_fseek(FILE *stream, long offset, int whence)
-{
-    return foretell_real_fseeko(stream, offset, whence);
-}
-
-void foretell_real_rewind(FILE *stream)
-{
-    struct real_file *file = real_stream(stream);
-    set_cold(stream);
-    rewind(stream);
-    if (file != NULL) {
-        file->hot = NULL;
-        file->position = 0;
-    }
-}
-
-void foretell_real_moved(FILE *stream)
-{
-    struct real_file *file = real_stream(stream);
-    set_cold(stream);
-    if (file != NULL)
-        ask_position(file, stream);
 }

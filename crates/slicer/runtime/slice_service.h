@@ -49,8 +49,9 @@ struct named_file {
     unsigned long long position; /* behind its last entry */
 };
 
+static int service_socket = -1; /* there is none */
+
 static struct {
-    int socket; /* -1: there is none */
     atomic_ullong *ring;
     unsigned long long tail;
     struct named_file files[SERVICE_FILES]; /* by handle - 1 */
@@ -60,11 +61,11 @@ static struct {
     unsigned entries_until_look;
     unsigned char heard[SERVICE_REPLY_BYTES];
     size_t heard_bytes;
-} service = {.socket = -1};
+} service LARGE;
 
 static bool has_service(void)
 {
-    return service.socket >= 0;
+    return service_socket >= 0;
 }
 
 /* The connection is over; what was named and disclosed goes with it. */
@@ -73,8 +74,8 @@ static void leave_service(void)
     if (service.ring != NULL)
         munmap((void *)service.ring, SERVICE_HEADER_BYTES + SERVICE_ENTRIES * SERVICE_ENTRY_WORDS * 8);
     service.ring = NULL;
-    close(service.socket);
-    service.socket = -1;
+    close(service_socket);
+    service_socket = -1;
     atomic_store(&shared->service_lost, 1);
 }
 
@@ -93,7 +94,7 @@ static void connect_to_service(void)
         close(fd);
         fd = -1;
     }
-    service.socket = fd;
+    service_socket = fd;
     atomic_store(&shared->service, fd >= 0);
 }
 
@@ -101,8 +102,8 @@ static void connect_to_service(void)
 static void hand_over_service(void)
 {
     if (has_service())
-        close(service.socket);
-    service.socket = -1;
+        close(service_socket);
+    service_socket = -1;
 }
 
 static void put_word(unsigned char *to, unsigned long word)
@@ -139,7 +140,7 @@ static bool send_to_service(unsigned kind, const unsigned long *words, unsigned 
         control.header.cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(&control.header), &descriptor, sizeof descriptor);
     }
-    ssize_t sent = sendmsg(service.socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    ssize_t sent = sendmsg(service_socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent == (ssize_t)part.iov_len)
         return true;
     if (sent >= 0 || (errno != EAGAIN && errno != EINTR && errno != ENOBUFS && errno != ETOOMANYREFS))
@@ -186,7 +187,7 @@ static void listen_to_service(void)
 {
     service.entries_until_look = SERVICE_LOOK;
     while (has_service()) {
-        ssize_t got = recv(service.socket, service.heard + service.heard_bytes,
+        ssize_t got = recv(service_socket, service.heard + service.heard_bytes,
                            sizeof service.heard - service.heard_bytes, MSG_DONTWAIT);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             return;

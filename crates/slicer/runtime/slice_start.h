@@ -48,19 +48,14 @@ static const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 #define FAULT_SIGNALS (sizeof fault_signals / sizeof fault_signals[0])
 
 static struct {
-    void (*slice)(int, char **, char **);
-    int argc;
-    char **argv, **envp;
-    pid_t program, child;
+    pid_t child;
     bool reaped;
-    int stats_descriptor;
     struct which_file stats_file;
     sigjmp_buf thread_end;
     struct sigaction program_actions[FAULT_SIGNALS];
-    bool is_late;
-    int optind;
-    char folder[PATH_MAX]; /* at the begin of main; empty: unknown */
-} start = {.stats_descriptor = -1};
+} start LARGE;
+
+static int stats_descriptor = -1;
 
 static _Thread_local bool in_slice_thread;
 
@@ -90,23 +85,26 @@ static void leave_if_orphaned(void)
 /* The state of the C library that the program has changed in the meantime becomes what it was. */
 static void begin_anew(void)
 {
-    if (!start.is_late || slice_is_thread)
+    if (!early.is_late || slice_is_thread)
         return;
     char folder[PATH_MAX];
-    if (start.folder[0] == 0 || getcwd(folder, sizeof folder) == NULL ||
-        (strcmp(folder, start.folder) != 0 && chdir(start.folder) != 0))
+    if (early.folder[0] == 0 || getcwd(folder, sizeof folder) == NULL ||
+        (strcmp(folder, early.folder) != 0 && chdir(early.folder) != 0))
         foretell_slice_give_up();
-    environ = start.envp;
-    if (optind != start.optind)
-        optind = 0; /* begin from the beginning (getopt(3), notes) */
+    *library.environment = early.envp;
+    if (*library.options != 1)
+        *library.options = 0; /* begin from the beginning (getopt(3), notes) */
     srand(1);
     setlocale(LC_ALL, "C");
 }
 
+static void begin_costs(void);
+
 static void run_slice(void)
 {
     begin_anew();
-    start.slice(start.argc, start.argv, start.envp);
+    begin_costs();
+    early.slice(early.argc, early.argv, early.envp);
     foretell_slice_end();
 }
 
@@ -125,6 +123,25 @@ static void fault(int number, siginfo_t *info, void *context)
             sigaction(number, &start.program_actions[i], NULL);
     if (info->si_code <= 0)
         raise(number); /* sent by somebody: nothing would repeat it */
+}
+
+/* From here on it is looked at what the slice costs, also where it makes no prediction for long. */
+static void begin_costs(void)
+{
+    struct sigaction action;
+    struct itimerval every = {{0, LOOK_AT_COSTS_US}, {0, LOOK_AT_COSTS_US}};
+    sigset_t look;
+    worth.possible = trace_descriptor < 0 && access("/proc/self/io", F_OK) == 0;
+    if (slice_is_thread || !worth.possible)
+        return;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = look_at_costs;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGPROF, &action, NULL);
+    sigemptyset(&look);
+    sigaddset(&look, SIGPROF);
+    sigprocmask(SIG_UNBLOCK, &look, NULL);
+    setitimer(ITIMER_PROF, &every, NULL);
 }
 
 static void catch_faults(void)
@@ -170,7 +187,7 @@ static void drop_files(void)
     for (int fd = 0; fd <= 2; fd++)
         if (dup2(null, fd) < 0)
             close(fd);
-    int keep[] = {trace_descriptor, service.socket};
+    int keep[] = {trace_descriptor, service_socket};
     enum { KEPT = sizeof keep / sizeof keep[0] };
     unsigned from = 3;
     for (int i = 0; i < KEPT; i++) {
@@ -216,13 +233,13 @@ static void become_slice(void)
 {
     struct rlimit no_core = {0, 0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != start.program)
+    if (getppid() != early.program)
         _exit(0);
     prctl(PR_SET_NAME, "foretell-slice");
     setrlimit(RLIMIT_CORE, &no_core);
     limit_memory();
     drop_files();
-    remember_program(start.program);
+    remember_program(early.program);
     greet_service();
     set_fault_stack();
     catch_faults();
@@ -327,48 +344,68 @@ static char **copy_of(char **strings)
 
 static void start_now(void)
 {
+    queue_setup();
+    if (!find_library()) {
+        stop(GAVE_UP);
+        return;
+    }
     if (slice_is_thread)
         start_thread();
     else
         start_process();
 }
 
+static void finish(void);
+
+static bool share(void)
+{
+    if (shared != NULL)
+        return true;
+    void *both = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *one = mmap(NULL, sizeof *in_program, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (both == MAP_FAILED || one == MAP_FAILED || madvise(one, sizeof *in_program, MADV_WIPEONFORK) != 0 ||
+        atexit(finish) != 0) {
+        stop(GAVE_UP);
+        return false;
+    }
+    shared = both;
+    in_program = one;
+    share_messages();
+    atomic_store(in_program, 1);
+    return true;
+}
+
 static void start_late(void)
 {
-    if (atomic_load_explicit(&unstarted, memory_order_relaxed) == 0 || atomic_exchange(&unstarted, 0) == 0)
+    if (atomic_load_explicit(&early.unstarted, memory_order_relaxed) == 0)
         return;
-    if (!running())
-        return; /* stopped before it began */
+    /* Not in a child of the program. With more rights than its user has (set-user-ID) a program has no slice. */
+    if (getpid() != early.program || getauxval(AT_SECURE) != 0) {
+        end_early();
+        return;
+    }
 #ifdef FORETELL_OPEN_STREAMS
     if (!__libc_single_threaded) {
         stop(GAVE_UP);
+        end_early();
         return;
     }
 #endif
+    if (!share() || !running()) {
+        end_early();
+        return; /* stopped before it began */
+    }
+    share_counts();
+    end_early();
+    early.is_counted = true;
     start_now();
-}
-
-/* What a slice that starts late begins with. */
-static bool remember_begin(void)
-{
-    struct rusage usage;
-    waits_seen = getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nvcsw : 0;
-    char **argv = copy_of(start.argv), **envp = copy_of(environ);
-    if (argv == NULL || envp == NULL)
-        return false;
-    start.argv = argv;
-    start.envp = envp;
-    start.optind = optind;
-    if (getcwd(start.folder, sizeof start.folder) == NULL)
-        start.folder[0] = 0;
-    return start.is_late = true;
 }
 
 /* ---- the end ---- */
 
 static bool is_observed(void)
 {
-    return trace_descriptor >= 0 || start.stats_descriptor >= 0;
+    return trace_descriptor >= 0 || stats_descriptor >= 0;
 }
 
 static bool is_reaped(void);
@@ -389,7 +426,7 @@ static bool is_reaped(void)
         start.reaped = waitpid(start.child, NULL, WNOHANG | __WCLONE) != 0;
 #endif
     }
-    return start.reaped || start.child < 0 || (start.child == 0 && atomic_load(&unstarted) == 0);
+    return start.reaped || start.child < 0 || (start.child == 0 && atomic_load(&early.unstarted) == 0);
 }
 
 static bool slice_is_over(void)
@@ -419,7 +456,12 @@ void foretell_slice_leave(void)
 {
     int saved = errno;
     /* A child of vfork(2) has our memory, and another number. */
-    if (in_program != NULL && atomic_load(in_program) != 0 && getpid() == start.program) {
+    if (atomic_load(&early.unstarted) != 0) {
+        if (getpid() == early.program) {
+            stop(LEFT);
+            end_early();
+        }
+    } else if (in_program != NULL && atomic_load(in_program) != 0 && getpid() == early.program) {
         if (trace_descriptor >= 0)
             wait_for_slice(TRACE_WAIT_NS); /* it ends there, too */
         stop(LEFT);
@@ -431,7 +473,7 @@ void foretell_slice_leave(void)
 /* The limits of getrlimit(2), as they were when the slice began or the program changed them last. */
 static struct rlimit limits[RLIM_NLIMITS];
 
-static void remember_limits(void)
+void foretell_slice_remember_limits(void)
 {
     for (int resource = 0; resource < RLIM_NLIMITS; resource++)
         getrlimit((__rlimit_resource_t)resource, &limits[resource]);
@@ -452,7 +494,7 @@ void foretell_slice_limited(void)
         foretell_send(CHANNEL_OF_THE_END, "", 1); /* the slice waits for what the call gave */
         foretell_slice_leave();
     } else {
-        remember_limits();
+        foretell_slice_remember_limits();
     }
     errno = saved;
 }
@@ -479,7 +521,7 @@ static void write_stats(void)
         atomic_load(&s->service_ns), atomic_load(&s->slice_cpu_ns), atomic_load(&s->disclosed),
         atomic_load(&s->refused_files), atomic_load(&s->lead_ns), atomic_load(&s->dozes),
         atomic_load(&s->slice_sectors));
-    ssize_t wrote = write(start.stats_descriptor, line, (size_t)length);
+    ssize_t wrote = write(stats_descriptor, line, (size_t)length);
     (void)wrote;
 }
 
@@ -492,10 +534,10 @@ static void finish(void)
     syscall(SYS_futex, &shared->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
     if (trace_descriptor >= 0)
         wait_for_slice(TRACE_WAIT_NS);
-    if (start.stats_descriptor >= 0 && atomic_load(&unstarted) == 0)
+    if (stats_descriptor >= 0 && atomic_load(&early.unstarted) == 0)
         wait_for_slice(STATS_WAIT_NS);
     put_away();
-    if (is_same_file(start.stats_descriptor, &start.stats_file))
+    if (is_same_file(stats_descriptor, &start.stats_file))
         write_stats();
 }
 
@@ -504,58 +546,8 @@ static void open_stats(void)
     const char *path = secure_getenv("FORETELL_SLICE_STATS");
     if (path == NULL || *path == 0)
         return;
-    start.stats_descriptor =
+    stats_descriptor =
         strcmp(path, "stderr") == 0 ? STDERR_FILENO
                                     : out_of_the_way(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-    start.stats_file = which_file(start.stats_descriptor);
-}
-
-static void start_as(bool as_thread, void (*slice)(int, char **, char **), int argc, char **argv, char **envp)
-{
-    void *both = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    void *one = mmap(NULL, sizeof *in_program, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (both == MAP_FAILED || one == MAP_FAILED || madvise(one, sizeof *in_program, MADV_WIPEONFORK) != 0 ||
-        atexit(finish) != 0)
-        return;
-    shared = both;
-    in_program = one;
-    remember_limits();
-    start.program = getpid();
-    slice_is_thread = as_thread;
-    start.slice = slice;
-    start.argc = argc;
-    start.argv = argv;
-    start.envp = envp;
-    trace_open();
-    open_stats();
-    queue_setup();
-    atomic_store(in_program, 1);
-    if (!slice_is_thread)
-        connect_to_service();
-    if (trace_descriptor >= 0 || has_service() || !remember_begin())
-        start_now();
-    else
-        atomic_store(&unstarted, 1);
-}
-
-/* FORETELL_SLICE: "fork" or nothing, "thread", and anything else is off. A program that runs with more rights than
- * its user has (set-user-ID) has no slice. */
-static bool mode_is(const char *wanted)
-{
-    const char *mode = getenv("FORETELL_SLICE");
-    return getauxval(AT_SECURE) == 0 && strcmp(mode != NULL && *mode != 0 ? mode : "fork", wanted) == 0;
-}
-
-void foretell_slice_start(void (*slice)(int argc, char **argv, char **envp), int argc, char **argv, char **envp)
-{
-    bool as_thread = mode_is("thread");
-    if (shared == NULL && (as_thread || mode_is("fork")))
-        start_as(as_thread, slice, argc, argv, envp);
-}
-
-void foretell_slice_start_forked(void (*slice)(int argc, char **argv, char **envp), int argc, char **argv,
-                                 char **envp)
-{
-    if (shared == NULL && mode_is("fork"))
-        start_as(false, slice, argc, argv, envp);
+    start.stats_file = which_file(stats_descriptor);
 }

@@ -10,6 +10,9 @@
  * The program never waits for the slice, with three bounded exceptions: the spin lock around the opening
  * and closing of files, a full channel, and, with a trace, its own exit. */
 
+/* Large tables lie behind all that is small: so what is small lies together, on a page or two. */
+#define LARGE __attribute__((section(".bss.large")))
+
 /* Most files that are open at a time on either side, or were closed by one side and not yet by the other.
  * The slice waits when all but a reserve are taken; when the program finds none, slicing ends. */
 #define FILES 1024
@@ -75,6 +78,7 @@ struct shared {
     atomic_ullong disclosed, refused_files;
     atomic_ullong lead_ns;   /* how much earlier the slice came to accesses than the program, in all */
     atomic_ullong waited_ns; /* in accesses that took SLOW_NS or more */
+    atomic_ullong jumped_ns, jumps; /* of them in those that the kernel does not read ahead: slice_early.h */
     atomic_ullong dozes;
 
     /* Of each slot: site << 32 | number of the open at that site, from 1; 0: the slot is free. By themselves, as
@@ -86,9 +90,104 @@ struct shared {
 
 static struct shared *shared; /* NULL: no slice was started */
 
+/* Bytes of a stream or a mapping that the last counted access touched, in whole pages. */
+struct window {
+    long long begin, end;
+};
+
+/* One open file description of the program, as far as it is followed. */
+struct real_file {
+    struct file *slot;      /* NULL: there is no slice */
+    atomic_uint references; /* descriptors and mappings */
+    unsigned site, number;
+    unsigned untimed;
+    unsigned long long real; /* accesses, as long as there is no slice */
+    long long reached; /* where the last access ended; of read(2), if nobody has moved the descriptor */
+    char *path;
+    long long position; /* of the stream, if one was made, when it was looked at last */
+    FILE *hot;              /* it may have moved since then, within its buffer */
+    long long hot_buffered; /* and this was left in there */
+    struct window window;
+    int descriptor; /* the one that it was opened with */
+};
+
+/* Descriptors of the program that are followed; numbers above are left alone. */
+#define DESCRIPTORS 1024
+#define NOWHERE (-1ll)
+/* Bytes that are sent before there is a slice; beyond, the channel is made for them. */
+#define EARLY_BYTES 2048
+/* Most strings of an environment, and strings and bytes of arguments and of the folder's path, that are kept without
+ * asking for memory. */
+#define KEPT_STRINGS 64
+#define KEPT_BYTES 512
+
+/* Three tables, by the numbers of slots, descriptors and sites: in one, as the first few of each are what is used. */
+struct place {
+    struct real_file file; /* with the place of its slot */
+    struct real_file *of_descriptor;
+    atomic_uint opens; /* of the site */
+};
+
+/* What a program without a slice needs. It lies together: each page that it touches is a fault at each of its starts. */
+static struct {
+    atomic_uint unstarted; /* is the program still without a slice, which may start yet? slice_early.h */
+    int in_passing;        /* so many of its calls are counted in passing, before one is timed */
+    bool is_counted;       /* may there be somebody to count for? If not, all calls are made as they are */
+    bool has_statistics, was_hot;
+    long page;
+    atomic_uint lock;
+    unsigned timed; /* so many accesses are yet to be */
+    unsigned places_waited_for, jumps, sites;
+    uint64_t jumped_ns, onwards_ns;
+    long waits; /* of the process, when it waited last */
+    pid_t program;
+    bool is_late;
+    int argc;
+    void (*slice)(int, char **, char **);
+    char **argv, **envp;
+    char *arguments[KEPT_STRINGS], *environment[KEPT_STRINGS], text[KEPT_BYTES], folder[KEPT_BYTES];
+    struct place places[SITES];
+    unsigned sent_bytes;
+    unsigned char sent[EARLY_BYTES];
+} early;
+
+static void end_early(void)
+{
+    atomic_store(&early.unstarted, 0);
+    early.in_passing = 0;
+    early.is_counted = false;
+}
+
 /* Zero in every process but the program that started the slice: the page is emptied by fork(2), so that
  * children of the program count nothing. */
 static atomic_uint *in_program;
+
+#define TICKS_PER_NS 2
+
+/* A clock for what need not be exact: it is not looked up, and takes a few ns. In units that may be half a nanosecond and
+ * may be twice as long: a processor counts 1 to 4 of them in 1 ns. */
+static uint64_t ticks(void)
+{
+#ifdef __x86_64__
+    return __builtin_ia32_rdtsc();
+#else
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return ((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec) * TICKS_PER_NS;
+#endif
+}
+
+/* A call of the kernel of which nothing but the result is wanted, and no errno. */
+static long of_kernel(long number, long first, long second)
+{
+#if defined(__x86_64__) && !defined(__ILP32__)
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(first), "S"(second) : "rcx", "r11", "memory");
+    return result;
+#else
+    return syscall(number, first, second);
+#endif
+}
 
 static uint64_t now_ns(void)
 {
@@ -121,6 +220,10 @@ static void wake_slice(void)
 static void stop(enum stop reason)
 {
     unsigned expected = RUNNING;
+    if (shared == NULL) {
+        end_early(); /* and none will */
+        return;
+    }
     atomic_compare_exchange_strong(&shared->stopped, &expected, reason);
     wake_slice();
 }
@@ -266,20 +369,15 @@ static void count(atomic_ullong *counter, uint64_t by)
     atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
 }
 
-/* Bytes of a stream or a mapping that the last counted access touched, in whole pages. */
-struct window {
-    long long begin, end;
-};
-
 static long long page_bytes(void)
 {
-    static atomic_llong page;
-    long long known = atomic_load_explicit(&page, memory_order_relaxed);
-    if (known == 0) {
-        known = sysconf(_SC_PAGESIZE);
-        atomic_store_explicit(&page, known, memory_order_relaxed);
-    }
-    return known;
+#ifdef __x86_64__
+    return 4096;
+#else
+    if (early.page == 0)
+        early.page = sysconf(_SC_PAGESIZE);
+    return early.page;
+#endif
 }
 
 /* Are there bytes outside the window in these? Then the window moves there. */

@@ -227,6 +227,38 @@ static FILE *begin_fetch(struct description *description)
     return description->stream;
 }
 
+/* Bytes of the stream's buffer that may be taken as they are: they come next, and lie in pages that have been predicted.
+ * A slice that needs each byte of a file would otherwise be slower than its program. */
+static size_t fetched_already(const struct description *description)
+{
+#ifdef FORETELL_OPEN_STREAMS
+    const FILE *stream = description->stream;
+    if (stream == NULL || description->unpredictable || description->written)
+        return 0;
+    long long left = stream->_IO_read_end - stream->_IO_read_ptr;
+    return left > 0 && description->buffer_end - description->offset == left &&
+                   description->offset >= description->window.begin &&
+                   description->buffer_end <= description->window.end
+               ? (size_t)left
+               : 0;
+#else
+    (void)description;
+    return 0;
+#endif
+}
+
+/* Takes bytes out of the buffer. */
+static void take_fetched(struct description *description, void *to, size_t bytes)
+{
+#ifdef FORETELL_OPEN_STREAMS
+    memcpy(to, description->stream->_IO_read_ptr, bytes);
+    description->stream->_IO_read_ptr += bytes;
+#else
+    (void)to;
+#endif
+    description->offset += (long long)bytes;
+}
+
 static void end_fetch(struct description *description)
 {
     int saved = errno;
@@ -234,15 +266,23 @@ static void end_fetch(struct description *description)
     description->offset = now;
     if (leaves(&description->window, before, now - before)) {
         if (description->slot != NULL)
-            note_wait(now_ns() - description->fetch_begun_ns);
+            note_read(description, before, now - before, now_ns() - description->fetch_begun_ns);
         predict_fetched(description, before, now - before);
     }
+#ifdef FORETELL_OPEN_STREAMS
+    description->buffer_end = now + (description->stream->_IO_read_end - description->stream->_IO_read_ptr);
+#endif
     errno = saved;
 }
 
 size_t foretell_fetch_fread(void *buffer, size_t size, size_t count_of_items, FILE *stream)
 {
     struct description *description = description_of_stream(stream);
+    size_t bytes;
+    if (!__builtin_mul_overflow(size, count_of_items, &bytes) && bytes > 0 && bytes <= fetched_already(description)) {
+        take_fetched(description, buffer, bytes);
+        return count_of_items;
+    }
     size_t got = fread(buffer, size, count_of_items, begin_fetch(description));
     end_fetch(description);
     return got;
@@ -251,6 +291,17 @@ size_t foretell_fetch_fread(void *buffer, size_t size, size_t count_of_items, FI
 char *foretell_fetch_fgets(char *line, int room, FILE *stream)
 {
     struct description *description = description_of_stream(stream);
+#ifdef FORETELL_OPEN_STREAMS
+    size_t there = room > 1 ? fetched_already(description) : 0;
+    size_t most = there < (size_t)room - 1 ? there : (size_t)room - 1;
+    const char *end = there > 0 ? memchr(description->stream->_IO_read_ptr, '\n', most) : NULL;
+    if (end != NULL) {
+        size_t bytes = (size_t)(end - description->stream->_IO_read_ptr) + 1;
+        take_fetched(description, line, bytes);
+        line[bytes] = 0;
+        return line;
+    }
+#endif
     char *got = fgets(line, room, begin_fetch(description));
     end_fetch(description);
     return got;
@@ -259,6 +310,11 @@ char *foretell_fetch_fgets(char *line, int room, FILE *stream)
 int foretell_fetch_getc(FILE *stream)
 {
     struct description *description = description_of_stream(stream);
+    if (fetched_already(description) > 0) {
+        unsigned char taken;
+        take_fetched(description, &taken, 1);
+        return taken;
+    }
     int byte = getc(begin_fetch(description));
     end_fetch(description);
     return byte;

@@ -1,4 +1,18 @@
-/* Is the slice worth what it costs? Three measures tell:
+/* Is the slice worth what it costs?
+ *
+ * What it costs is its processor time, which where there are few processors the program lacks. It may spend what it
+ * earns, less half:
+ *
+ *   the time that one request takes, for each range that it brought from the device and that follows no other, as the
+ *   kernel would not have read it ahead; and its own waits for such ranges
+ *   what the program has waited for jumps (slice_early.h), which it may come to spare it
+ *
+ * and little of what the kernel does as well: EARNED_PER_SECTOR_NS for ranges in order, and one in ONWARDS_EARNED of the
+ * time that the program waits in those. When it has spent all, it dozes until the program waits again. So in a program
+ * that computes, and reads a file in order, it ends up doing nothing, after GRANTED_NS at most. Whether it has is looked
+ * at before predictions, and by a timer where it computes for long.
+ *
+ * Whether it is in time, three measures tell:
  *
  *   lead      how much earlier than the program the slice came to an access, summed up; nothing if it was later.
  *             The most that the program can have gained
@@ -30,6 +44,7 @@ static struct {
     uint64_t catching_up_until_ns;
     unsigned long long left_behind; /* predictions of files that the program has closed already */
     unsigned long long attempts, brought; /* when something was brought last */
+    uint64_t looked_ns; /* at what it costs */
     bool known, possible;
 } worth;
 
@@ -45,6 +60,30 @@ static void begin_window(unsigned long long accesses)
 static unsigned long long accesses_passed(void)
 {
     return atomic_load(&shared->passed) + worth.left_behind;
+}
+
+/* What the slice may spend before it has earned anything; for others the time between two looks. */
+#define GRANTED_NS 2000000ull
+#define EARNED_PER_SECTOR_NS 64ull
+#define ONWARDS_EARNED 16
+#define LOOK_AT_COSTS_NS 200000ull
+#define LOOK_AT_COSTS_US 2000
+
+static uint64_t spent_ns(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+static uint64_t earned_ns(void)
+{
+    unsigned long long jumps = atomic_load(&shared->jumps);
+    uint64_t jumped_ns = atomic_load(&shared->jumped_ns), service_ns = atomic_load(&shared->service_ns);
+    uint64_t each_ns = service_ns != 0 ? service_ns : jumps != 0 ? jumped_ns / jumps : device.wait_ns;
+    uint64_t onwards_ns = atomic_load(&shared->waited_ns) - jumped_ns;
+    return ((device.jumps + prefetched_by_service()) * each_ns + device.spared_ns + jumped_ns) / 2 +
+           device.onwards * EARNED_PER_SECTOR_NS + onwards_ns / ONWARDS_EARNED;
 }
 
 static void doze(void)
@@ -75,13 +114,34 @@ static bool has_waited(void)
     return (atomic_load(&shared->waited_ns) - worth.waited_ns) * SMALL_PART >= now_ns() - worth.since_ns;
 }
 
+/* Dozes for as long as more has been spent than earned. */
+static void economize(void)
+{
+    worth.looked_ns = now_ns();
+    while (worth.possible && program_runs() && spent_ns() > GRANTED_NS + earned_ns()) {
+        serve(true);
+        doze();
+    }
+}
+
+/* The slice has computed for LOOK_AT_COSTS_US. Not while it holds what the program waits for. */
+static void look_at_costs(int number)
+{
+    int saved = errno;
+    (void)number;
+    if (worth.possible && program_runs() && atomic_load(&shared->lock) == 0 && spent_ns() > GRANTED_NS + earned_ns())
+        doze();
+    errno = saved;
+}
+
 /* Before each prediction. */
 static void weigh(void)
 {
     unsigned long long accesses = accesses_passed(), tried = attempts();
+    if (worth.possible && now_ns() - worth.looked_ns >= LOOK_AT_COSTS_NS)
+        economize();
     if (!worth.known) {
         worth.known = true;
-        worth.possible = trace_descriptor < 0 && access("/proc/self/io", F_OK) == 0;
         begin_window(accesses);
         worth.attempts = tried;
         worth.brought = sectors_read() + prefetched_by_service();

@@ -10,13 +10,29 @@ use crate::error::Error;
 /// The file to compile; it includes the others.
 pub const RUNTIME_SOURCE: &str = "foretell_slice.c";
 
+/// The file beside it that may be compiled, too: functions that are looked up when they are called first.
+pub(crate) const LATE_SOURCE: &str = "foretell_late.c";
+
+/// The functions of [`LATE_SOURCE`], in the order of their places.
+pub(crate) fn late_names() -> impl Iterator<Item = &'static str> {
+    let lines = include_str!("../runtime/foretell_late.c").lines().map(str::trim);
+    lines
+        .filter_map(|line| line.strip_prefix("LATE(")?.split_once(')')?.0.split_once(", "))
+        .enumerate()
+        .filter_map(|(number, (place, name))| (place.parse() == Ok(number)).then_some(name))
+}
+
 /// Names and contents of the runtime's files.
 const FILES: &[(&str, &str)] = &[
     ("foretell_slice.h", include_str!("../runtime/foretell_slice.h")),
     (RUNTIME_SOURCE, include_str!("../runtime/foretell_slice.c")),
+    (LATE_SOURCE, include_str!("../runtime/foretell_late.c")),
     ("slice_state.h", include_str!("../runtime/slice_state.h")),
+    ("slice_library.h", include_str!("../runtime/slice_library.h")),
     ("slice_trace.h", include_str!("../runtime/slice_trace.h")),
+    ("slice_early.h", include_str!("../runtime/slice_early.h")),
     ("slice_real.h", include_str!("../runtime/slice_real.h")),
+    ("slice_real_stream.h", include_str!("../runtime/slice_real_stream.h")),
     ("slice_mapped.h", include_str!("../runtime/slice_mapped.h")),
     ("slice_service.h", include_str!("../runtime/slice_service.h")),
     ("slice_device.h", include_str!("../runtime/slice_device.h")),
@@ -27,6 +43,7 @@ const FILES: &[(&str, &str)] = &[
     ("slice_channel.h", include_str!("../runtime/slice_channel.h")),
     ("slice_identity.h", include_str!("../runtime/slice_identity.h")),
     ("slice_start.h", include_str!("../runtime/slice_start.h")),
+    ("slice_begin.h", include_str!("../runtime/slice_begin.h")),
 ];
 
 /// Hashes the whole text of the runtime.

@@ -263,6 +263,15 @@ impl Invocation {
         })
     }
 
+    /// Flags for the runtime: those of the machine, and whether there is a dynamic linker to ask for names.
+    pub(super) fn runtime_flags(&self) -> Vec<OsString> {
+        let mut flags = self.machine_flags();
+        if !self.flags(|option| matches!(option, "-static" | "-static-pie" | "--static")).is_empty() {
+            flags.push("-DFORETELL_STATIC".into());
+        }
+        flags
+    }
+
     fn flags(&self, wanted: impl Fn(&str) -> bool) -> Vec<OsString> {
         let mut flags = Vec::new();
         for argument in &self.arguments {

@@ -15,7 +15,7 @@ use super::objects::{Making, Objects, unit_name};
 use super::parallel::in_parallel;
 use super::preprocessed::{self, Declarations, Texts};
 use super::record::{self, Record};
-use super::runtime_object;
+use super::{late, runtime_object};
 use crate::models::Models;
 use crate::runtime::write_runtime;
 use crate::store;
@@ -245,8 +245,10 @@ fn replace(
     let own = folder.path().join("units");
     fs::create_dir(&own).map_err(|e| unchanged(format!("{}: {e}", own.display())))?;
     let runtime_object = folder.path().join("runtime.o");
-    runtime_object::make(compiler, &invocation.machine_flags(), &runtime, &runtime_object)
+    runtime_object::make(compiler, &invocation.runtime_flags(), &runtime, &runtime_object)
         .map_err(unchanged)?;
+
+    let late = late::bind(compiler, &invocation.runtime_flags(), &runtime, program, &runtime_object);
 
     // On the file system of the program, so that the rename replaces it in one step, and in a folder of its own, so
     // that nobody else's file has the name.
@@ -259,7 +261,8 @@ fn replace(
     let making = Making { compiler, runtime: &runtime, folder: &own, units, translation: &translation };
     let linked = |apart: bool| {
         let objects = making.objects(apart)?;
-        let arguments = link_arguments(invocation, units, &objects, &runtime_object, &made);
+        let runtime_objects = std::iter::once(&runtime_object).chain(&late);
+        let arguments = link_arguments(invocation, units, &objects, runtime_objects, &made);
         compiler.run_quietly(None, &arguments, "the translated program does not link")
     };
     // Where a slice names what only its program has, the linker says so, and both are made as one.
@@ -348,14 +351,14 @@ fn keep(folder: &Path, program: &Path, units: &[Unit], translation: &Translation
 
 /// The command of the link once more, with the translated objects in the places of their originals, the rest
 /// of them and the runtime before everything, and another output.
-fn link_arguments(
+fn link_arguments<'a>(
     invocation: &Invocation,
     units: &[Unit],
     objects: &[Objects],
-    runtime_object: &Path,
+    runtime_objects: impl Iterator<Item = &'a PathBuf>,
     output: &Path,
 ) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = vec![runtime_object.into()];
+    let mut arguments: Vec<OsString> = runtime_objects.map(OsString::from).collect();
     arguments.extend(objects.iter().filter_map(|made| made.slice.as_ref().map(OsString::from)));
     let from_archives = units.iter().zip(objects).filter(|(unit, _)| unit.input.is_none());
     arguments.extend(from_archives.filter_map(|(_, made)| made.program.as_ref().map(OsString::from)));
@@ -376,7 +379,9 @@ fn link_arguments(
             }
         }
     }
-    arguments.extend(["-pthread".into(), OsString::from("-o"), output.into()]);
+    // Since version 2.34 of the C library it is empty.
+    arguments.extend(["-pthread", "-ldl", "-o"].map(OsString::from));
+    arguments.push(output.into());
     arguments
 }
 

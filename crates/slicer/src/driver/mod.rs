@@ -31,6 +31,7 @@ mod arguments;
 mod compiler;
 mod headers;
 mod kept_objects;
+mod late;
 mod limits;
 mod link;
 mod objects;

@@ -22,15 +22,26 @@ pub(super) fn make(
     sources: &Path,
     object: &Path,
 ) -> Result<(), String> {
+    compile(compiler, flags, &sources.join(RUNTIME_SOURCE), object, "object")
+}
+
+/// The same of any source of the runtime, which is kept under the name `what`.
+pub(super) fn compile(
+    compiler: &Compiler,
+    flags: &[OsString],
+    source: &Path,
+    object: &Path,
+    what: &str,
+) -> Result<(), String> {
     let failed = |e: std::io::Error| format!("{}: {e}", object.display());
     let store = store();
-    let key = key(&compiler.words, flags, "object");
+    let key = key(&compiler.words, flags, what);
     if let Some(bytes) = store.as_ref().and_then(|store| store.get(key)) {
         return fs::write(object, bytes).map_err(failed);
     }
     let mut arguments = flags.to_vec();
-    arguments.extend(["-O1", "-w", "-fPIC", "-pthread", "-c", "-o"].map(OsString::from));
-    arguments.extend([object.into(), sources.join(RUNTIME_SOURCE).into()]);
+    arguments.extend(["-O2", "-w", "-fPIC", "-pthread", "-c", "-o"].map(OsString::from));
+    arguments.extend([object.into(), source.into()]);
     compiler.run_quietly(None, &arguments, "the runtime does not compile")?;
     if let Some(store) = store {
         store.put(key, &fs::read(object).map_err(failed)?);

@@ -57,14 +57,23 @@ impl<'o> Symbols<'o> {
 /// Gives symbols of the object at `path`, whose bytes these are, other names; `false` if it has not just these.
 pub(super) fn rename(path: &Path, object: &[u8], names: &[(String, String)]) -> bool {
     let Some(symbols) = Symbols::read(object) else { return false };
-    let found = names.iter().map(|(name, other)| Some(format!("{}={other}", symbols.of(name)?)));
+    let found = names.iter().map(|(name, other)| Some((symbols.of(name)?, other.clone())));
     let Some(found) = found.collect::<Option<Vec<_>>>() else { return false };
-    if std::fs::write(path, object).is_err() {
-        return false;
-    }
+    std::fs::write(path, object).is_ok() && redefine(path, &found)
+}
+
+/// The names that an object has from elsewhere.
+pub(super) fn undefined(object: &[u8]) -> Option<BTreeSet<&str>> {
+    Symbols::read(object).map(|symbols| symbols.undefined)
+}
+
+/// Gives symbols of an object other names.
+pub(super) fn redefine(path: &Path, names: &[(String, String)]) -> bool {
     ["objcopy", "llvm-objcopy"].iter().any(|tool| {
         let mut command = Command::new(tool);
-        found.iter().for_each(|pair| _ = command.args(["--redefine-sym", pair]));
+        for (name, other) in names {
+            command.arg("--redefine-sym").arg(format!("{name}={other}"));
+        }
         command.arg(path).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     })
 }

@@ -110,11 +110,11 @@ fn hidden(text: &str) -> String {
 
 /// Stands in the place of `main`.
 fn main_function(emission: &Emission<'_>) -> String {
-    let how = if emission.needs_process() { "_forked" } else { "" };
+    let start = emission.start();
     let parameters = "int argc, char **argv, char **envp";
     format!(
         "\nint {PROGRAM_MAIN}({parameters});\nint foretell_main({parameters}) __asm__(\"main\");\n\
-         int foretell_main({parameters})\n{{\n    foretell_slice_start{how}({}, argc, argv, envp);\n    \
+         int foretell_main({parameters})\n{{\n    {start}({}, argc, argv, envp);\n    \
          return {PROGRAM_MAIN}(argc, argv, envp);\n}}\n",
         emission.name("main"),
     )
@@ -187,12 +187,13 @@ fn treatment(emission: &Emission<'_>, writer: &mut Writer<'_, '_>, id: Id) -> Op
                 _ if rest => return None,
                 _ => (String::new(), all),
             };
-            let first = if opens { format!("{number}, ") } else { String::new() };
-            let call =
-                format!("{mode}    {}foretell_real_{}({first}{all});\n", signature.returning(), io.name());
-            let name =
-                if opens { format!("foretell_opened_{number}") } else { format!("foretell_called_{symbol}") };
-            (name, call, opens)
+            let name = format!("foretell_real_{}", io.name());
+            if !opens {
+                // The same to the machine, whatever the program has declared.
+                return Some(Treatment { symbol, replacement: name, text: String::new(), is_for_one: false });
+            }
+            let call = format!("{mode}    {}{name}({number}, {all});\n", signature.returning());
+            (format!("foretell_opened_{number}"), call, true)
         }
     };
     let head = signature.head(&replacement);

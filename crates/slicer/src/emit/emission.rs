@@ -169,6 +169,17 @@ impl<'a> Emission<'a> {
         })
     }
 
+    /// How the program starts its slice: the name of the call, and what stands before it.
+    pub(super) fn start(&self) -> String {
+        let limits = |call| self.known.models_of(call).iter().any(|model| model.limits);
+        let is_told = self.channels.keys().any(|point| self.known.call(*point).is_some_and(limits));
+        format!(
+            "{}foretell_slice_start{}",
+            if is_told { "foretell_slice_remember_limits(); " } else { "" },
+            if self.needs_process() { "_forked" } else { "" },
+        )
+    }
+
     /// Arguments and environment are the same memory for all threads.
     pub(super) fn is_of_environment(&self, location: Loc) -> bool {
         match self.known.memory.what(location) {

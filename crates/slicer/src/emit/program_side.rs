@@ -221,9 +221,9 @@ fn start(emission: &Emission<'_>, edits: &mut Vec<Edit>, on_the_line: bool) {
         None => missing.to_owned(),
     };
     let nothing = if on_the_line { "(char **)0" } else { "NULL" };
-    let how = if emission.needs_process() { "_forked" } else { "" };
+    let start = emission.start();
     let text = format!(
-        "\n    foretell_slice_start{how}({}, {}, {}, {});\n",
+        "\n    {start}({}, {}, {}, {});\n",
         emission.name("main"),
         argument(0, "0"),
         argument(1, nothing),

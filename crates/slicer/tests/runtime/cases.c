@@ -424,7 +424,7 @@ static void closes_everything(char **argv)
         close(fd); /* whatever the test was started with */
     foretell_slice_start(sleeping_slice, 1, argv, NULL);
     for (int fd = 3; fd < 2048; fd++)
-        CHECK(fd == trace_descriptor || fd == start.stats_descriptor || (close(fd) == -1 && errno == EBADF));
+        CHECK(fd == trace_descriptor || fd == stats_descriptor || (close(fd) == -1 && errno == EBADF));
     usleep(300000);
     CHECK(!slice_is_over() && atomic_load(&shared->stopped) == RUNNING);
 }
@@ -851,7 +851,7 @@ static void pretend_service(void)
     queue.queue_threshold = QUEUE;
     queue.budget_bytes = 1 << 20;
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-    service.socket = ends[0];
+    service_socket = ends[0];
     service_end = ends[1];
     greet_service();
     CHECK(has_service());
@@ -982,6 +982,87 @@ static void judging(char **argv)
     CHECK(!is_behind());
 }
 
+/* What it may spend, with numbers. */
+static void earns(char **argv)
+{
+    (void)argv;
+    pretend();
+    CHECK(earned_ns() == 0);
+    /* Half of what the program has waited for jumps, and one in ONWARDS_EARNED of its other waits. */
+    atomic_store(&shared->jumps, 10);
+    atomic_store(&shared->jumped_ns, 10000000);
+    atomic_store(&shared->waited_ns, 26000000);
+    CHECK(earned_ns() == 5000000 + 1000000);
+    /* What it has brought, at the program's 1 ms each, and later at the device's own time. */
+    device.jumps = 4;
+    CHECK(earned_ns() == 7000000 + 1000000);
+    atomic_store(&shared->service_ns, 500000);
+    CHECK(earned_ns() == 6000000 + 1000000);
+    device.spared_ns = 2000000;
+    device.onwards = 1000;
+    CHECK(earned_ns() == 7000000 + 1000000 + 1000 * EARNED_PER_SECTOR_NS);
+}
+
+static void computing_slice(int argc, char **argv, char **envp)
+{
+    nothing(argc, argv, envp);
+    for (volatile unsigned long turn = 0; turn < 1000000000000ul; turn++)
+        continue;
+}
+
+/* One that computes, and makes no prediction at all, sleeps when it has spent what it was granted. */
+static void computes(char **argv)
+{
+    unsetenv("FORETELL_SLICE_TRACE");
+    make_file("data", 1000);
+    foretell_slice_start(computing_slice, 1, argv, NULL);
+    start_late();
+    CHECK(wait_until(&shared->dozing));
+    CHECK(atomic_load(&shared->stopped) == RUNNING);
+}
+
+static void wait_for(uint64_t waited_ns, enum waited_for what)
+{
+    usleep(1); /* the kernel has seen that the program waited */
+    errno = 5;
+    note_early_wait(waited_ns, what);
+}
+
+/* Waits for one file, and waits in the middle of files, start no slice; those for many places do, when there have been
+ * enough of them. */
+static void weighs_its_waits(char **argv)
+{
+    unsetenv("FORETELL_SLICE_TRACE");
+    unsetenv("FORETELL_SLICE_STATS");
+    make_file("data", 1000);
+    foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    CHECK(atomic_load(&early.unstarted) != 0 && shared == NULL);
+    wait_for(1000000000, OPENING);
+    wait_for(1000000000, JUMP);
+    for (int i = 0; i < 100; i++)
+        wait_for(1000, ONWARDS);
+    CHECK(atomic_load(&early.unstarted) != 0 && shared == NULL);
+    wait_for(1000000, JUMP);
+    CHECK(atomic_load(&early.unstarted) == 0 && shared != NULL);
+    CHECK(atomic_load(&shared->jumped_ns) == 2001000000 && atomic_load(&shared->waited_ns) == 2001100000);
+}
+
+/* A start changes no errno, whatever it tries. */
+static void keeps_errno(char **argv)
+{
+    setenv("FORETELL_SOCKET", "/nowhere", 1);
+    setenv("FORETELL_SLICE_STATS", "/nowhere/at/all", 1);
+    errno = 0;
+    foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    CHECK(errno == 0);
+    make_file("data", 1000);
+    int fd = foretell_real_open(1, "data", O_RDONLY);
+    char byte;
+    errno = 0;
+    CHECK(foretell_real_read(fd, &byte, 1) == 1 && foretell_real_close(fd) == 0);
+    CHECK(errno == 0);
+}
+
 static void late_judged_slice(int argc, char **argv, char **envp)
 {
     nothing(argc, argv, envp);
@@ -1032,7 +1113,7 @@ static void dozes(char **argv)
     foretell_slice_start(judged_slice, 1, argv, NULL);
     start_late(); /* as if the program had waited */
     int fd = foretell_real_open(1, "data", O_RDONLY);
-    struct file *slot = real_by_descriptor[fd]->slot;
+    struct file *slot = early.places[fd].of_descriptor->slot;
     for (i = 0; i < 14000; i++)
         CHECK(foretell_real_pread(fd, &byte, 1, i % 1000) == 1);
     foretell_synchronize_signal(0);
@@ -1044,6 +1125,7 @@ static void dozes(char **argv)
     CHECK(atomic_load(&slot->real) == i && atomic_load(&shared->real_accesses) == timed);
     /* As accesses of a program that waits would do; it may fall asleep again on its way. */
     for (int turn = 0; turn < 60000 && atomic_load(&slot->predicted) <= i; turn++) {
+        count(&shared->jumped_ns, 100000000);
         end_doze();
         usleep(1000);
     }
@@ -1088,7 +1170,7 @@ static void starts_late(char **argv)
         CHECK(foretell_real_pread(fd, &byte, 1, i) == 1);
     /* A loaded machine may have made one of them slow. */
     start_late();
-    CHECK(atomic_load(&unstarted) == 0);
+    CHECK(atomic_load(&early.unstarted) == 0);
     for (int i = 0; i < 60000 && atomic_load(&shared->predictions) < 100; i++)
         usleep(1000);
     CHECK(atomic_load(&shared->predictions) == 100);
@@ -1233,6 +1315,10 @@ static const struct {
     {"refused_and_forgotten", refused_and_forgotten},
     {"full_ring", full_ring},
     {"judging", judging},
+    {"earns", earns},
+    {"computes", computes},
+    {"weighs_its_waits", weighs_its_waits},
+    {"keeps_errno", keeps_errno},
     {"behind", behind},
     {"dozes", dozes},
     {"starts_late", starts_late},
