@@ -39,6 +39,7 @@ mod file_at;
 mod file_key;
 mod files;
 mod folios;
+mod going_first;
 mod guard;
 mod handles;
 mod identity;
@@ -106,6 +107,7 @@ pub use error::{
 };
 pub use file_at::open_regular;
 pub use file_key::FileKey;
+pub use going_first::{AsBefore, as_before, go_first};
 pub use inherited::hand_on;
 pub use left_out::LeftOut;
 pub use meter::{Meter, blocks_read};
@@ -117,7 +119,7 @@ pub use options::{
     default_ring_bytes,
 };
 pub use own_mounts::{beside, let_go_at_once};
-pub use own_pages::unmap_program;
+pub use own_pages::{give_memory_back, unmap_program};
 pub use parts::Rest;
 pub use plane::{Disclosed, Plane};
 pub use reach::Broker;
