@@ -7,6 +7,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Result;
+use foretell_learn::memory;
+use foretell_pagecache::Spare;
 use foretell_pagecache::keeper::{self, Follow, Kept, Lost, Split, Worker};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -16,6 +18,8 @@ use crate::terminal::{warn, with_causes};
 
 /// signal(7).
 const SIGKILL: i32 = 9;
+/// With less memory than this the kernel may have to end somebody before it has back what we had.
+const LITTLE_BYTES: u64 = 256 << 20;
 /// Observer and plane are there after the first of these times, on a busy machine after the second.
 const BEGINNING: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(2)];
 
@@ -46,7 +50,12 @@ pub(crate) fn split() -> Role {
     let kept = match keeper::split(&mut follower) {
         Ok(Split::Worker(worker)) => {
             foretelld::be_known_as(worker.keeper());
-            return Role::Work(Line(Some(Rc::new(Working { worker, is_about: Cell::new(false) }))));
+            let room_bytes = memory::free_bytes().unwrap_or(u64::MAX);
+            foretell_pagecache::fit_into(room_bytes);
+            // Without it all the same.
+            let spare = if room_bytes < LITTLE_BYTES { Spare::start().ok() } else { None };
+            let working = Working { worker, is_about: Cell::new(false), _spare: spare };
+            return Role::Work(Line(Some(Rc::new(working))));
         }
         Err(error) => return Role::Alone(Alone { why: format!("cannot start a process ({error})"), caught: None }),
         Ok(Split::Keeper(kept)) => kept,
@@ -133,6 +142,7 @@ pub(crate) struct Line(Option<Rc<Working>>);
 #[derive(Debug)]
 struct Working {
     worker: Worker,
+    _spare: Option<Spare>,
     /// Signals are the program's already.
     is_about: Cell<bool>,
 }

@@ -98,6 +98,7 @@ impl Held {
         line: &Line,
     ) -> Result<Held, Refused> {
         room()?;
+        foretell_pagecache::let_go_at_once();
         // Half of what the program would wait for is done beside the other half.
         let watching = Watching::load();
         line.about_to_begin();

@@ -5,9 +5,16 @@
 //! inherit that, and a job must not: while one is started the value is what it was ([`as_before`]).
 //!
 //! Where it cannot be said, or not be taken back, nothing is changed and the kernel chooses by itself.
+//!
+//! What a process has in the kernel is given back some milliseconds after its end, what is loaded there later still (50 ms, as
+//! programs are only removed when nobody can run them). The kernel does not wait for that and ends the next one. So in little
+//! memory there is a process more that does nothing and is next ([`Spare`]).
 
 #![allow(unsafe_code)]
 
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 /// Ended before anything else.
@@ -56,6 +63,54 @@ pub(crate) fn restore() {
     let before = BEFORE.load(Relaxed);
     if before != UNCHANGED {
         write(before);
+    }
+}
+
+/// What it is called (`PR_SET_NAME`).
+pub(crate) const SPARE_NAME: &CStr = c"foretell-spare";
+/// So long it is there when who has started it was ended.
+static SPARE_TIME: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+/// Descriptors that may be open where the kernel has no call that closes all.
+const DESCRIPTORS: libc::c_int = 1024;
+
+/// A process that is there to be ended in place of a program: a child of this process. Some 100 KB.
+#[derive(Debug)]
+pub struct Spare {
+    _line: OwnedFd,
+}
+
+impl Spare {
+    /// Forks it. To be called before there are threads, and after [`go_first`].
+    ///
+    /// # Errors
+    /// There is no pipe or process to be had.
+    pub fn start() -> io::Result<Spare> {
+        let (theirs, ours) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        // SAFETY: the child calls nothing but `wait_to_be_ended`, which makes plain system calls only and never returns.
+        match unsafe { libc::fork() } {
+            0 => wait_to_be_ended(theirs.as_raw_fd()),
+            child if child < 0 => Err(io::Error::last_os_error()),
+            _ => Ok(Spare { _line: ours }),
+        }
+    }
+}
+
+/// Waits until the other end of a pipe is closed, and some time more if another process has become this one's parent.
+fn wait_to_be_ended(line: libc::c_int) -> ! {
+    // SAFETY: plain system calls; what is read has room for it, and what they point to outlives them.
+    unsafe {
+        libc::prctl(libc::PR_SET_NAME, SPARE_NAME.as_ptr());
+        // Nobody who reads what a program writes waits for this process.
+        libc::dup2(line, 0);
+        if libc::syscall(libc::SYS_close_range, 1, libc::c_uint::MAX, 0) != 0 {
+            (1..DESCRIPTORS).for_each(|other| drop(libc::close(other)));
+        }
+        let mut byte = 0_u8;
+        while libc::read(0, (&raw mut byte).cast(), 1) < 0 && *libc::__errno_location() == libc::EINTR {}
+        // Who stays with the program: with its end all is over.
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        libc::nanosleep(&raw const SPARE_TIME, std::ptr::null_mut());
+        libc::_exit(0)
     }
 }
 

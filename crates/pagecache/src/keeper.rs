@@ -26,7 +26,9 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, wait, waitpid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, wait, waitpid,
+};
 
 use crate::{going_first, guard, lastly};
 
@@ -170,7 +172,9 @@ pub fn split(follow: &mut impl Follow) -> io::Result<Split> {
     drop(workers_end);
     // Without it the job is lost sight of when the worker is killed, and runs on.
     let _ = rustix::process::set_child_subreaper(Some(keeper));
-    Ok(Split::Keeper(keep(worker, &keepers_end, follow)))
+    let kept = keep(worker, &keepers_end, follow);
+    end_spare();
+    Ok(Split::Keeper(kept))
 }
 
 /// What the keeper knows.
@@ -344,7 +348,20 @@ fn children() -> Option<Vec<Pid>> {
 /// Is it no process of ours?
 fn may_be_job(child: Pid) -> bool {
     let name = fs::read(format!("/proc/{}/comm", child.as_raw_nonzero())).unwrap_or_default();
-    name.trim_ascii_end() != guard::NAME.to_bytes()
+    let name = name.trim_ascii_end();
+    name != guard::NAME.to_bytes() && name != going_first::SPARE_NAME.to_bytes()
+}
+
+/// Ends the process that was there to be ended, if there is one: nothing of ours is left when this one has ended.
+fn end_spare() {
+    for child in children().unwrap_or_default() {
+        let name = fs::read(format!("/proc/{}/comm", child.as_raw_nonzero())).unwrap_or_default();
+        if name.trim_ascii_end() == going_first::SPARE_NAME.to_bytes() {
+            // It may just have ended.
+            let _ = kill_process(child, Signal::KILL);
+            let _ = waitpid(Some(child), WaitOptions::empty());
+        }
+    }
 }
 
 /// The exit code that stands for how a process ended, as shells have it.

@@ -107,12 +107,12 @@ pub use error::{
 };
 pub use file_at::open_regular;
 pub use file_key::FileKey;
-pub use going_first::{AsBefore, as_before, go_first};
+pub use going_first::{AsBefore, Spare, as_before, go_first};
 pub use inherited::hand_on;
 pub use left_out::LeftOut;
 pub use meter::{Meter, blocks_read};
 pub use naming::{HeldFile, Hold, Taking};
-pub use observe::{Observation, ObserveError, Observer, ObserverConfig, ReadHook};
+pub use observe::{Observation, ObserveError, Observer, ObserverConfig, ReadHook, fit_into};
 pub use opening::Opening;
 pub use options::{
     HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionSpec, default_batch, default_files,
