@@ -57,7 +57,9 @@ pub(crate) fn split() -> Role {
             let working = Working { worker, is_about: Cell::new(false), _spare: spare };
             return Role::Work(Line(Some(Rc::new(working))));
         }
-        Err(error) => return Role::Alone(Alone { why: format!("cannot start a process ({error})"), caught: None }),
+        Err(error) => {
+            return Role::Alone(Alone { why: format!("cannot start a process ({error})"), caught: None });
+        }
         Ok(Split::Keeper(kept)) => kept,
     };
     let how = |lost: Lost| match lost {

@@ -46,12 +46,7 @@ impl Refused {
     ///
     /// # Errors
     /// What is wrong, or lacking where that is an error; the program has not begun.
-    pub(crate) fn or_uncontrolled(
-        self,
-        strict: bool,
-        program: &[OsString],
-        line: &Line,
-    ) -> Result<Outcome> {
+    pub(crate) fn or_uncontrolled(self, strict: bool, program: &[OsString], line: &Line) -> Result<Outcome> {
         let Some((name, arguments)) = program.split_first() else { return Err(self.of_what_runs()) };
         match self {
             Refused::Unable(e) | Refused::Ended(e) if strict => {

@@ -44,10 +44,14 @@ impl Ways {
         let words: Vec<String> = match way {
             "run" => vec!["run".into(), "--quiet".into()],
             "record" => ["run", "--quiet", "--record", &text("new")].map(Into::into).to_vec(),
-            "rule" => ["run", "--quiet", "--no-service", "--budget", "4M", "--rule", &rule].map(Into::into).to_vec(),
+            "rule" => {
+                ["run", "--quiet", "--no-service", "--budget", "4M", "--rule", &rule].map(Into::into).to_vec()
+            }
             "hints" => {
                 let recording = text("recording");
-                ["run", "--quiet", "--no-service", "--budget", "4M", "--hints", &recording].map(Into::into).to_vec()
+                ["run", "--quiet", "--no-service", "--budget", "4M", "--hints", &recording]
+                    .map(Into::into)
+                    .to_vec()
             }
             "first" => {
                 let _ = std::fs::remove_dir_all(text("fresh"));
@@ -67,7 +71,9 @@ impl Ways {
             shell.arg(FORETELL).args(self.words(way));
         }
         shell.args(["sh", "-c", script]).stdin(Stdio::null());
-        shell.env("FORETELL_SOCKET", "/nonexistent/foretelld.sock").env("FORETELL_HOSTS", self.tree.file("hosts"));
+        shell
+            .env("FORETELL_SOCKET", "/nonexistent/foretelld.sock")
+            .env("FORETELL_HOSTS", self.tree.file("hosts"));
         shell.output().unwrap().into()
     }
 }
@@ -76,7 +82,8 @@ impl Ways {
 fn a_job_that_takes_most_of_the_memory_lives() {
     let test = "a_job_that_takes_most_of_the_memory_lives";
     let group = |name: &str, bytes| {
-        let place = Place::find(Controller::Memory, &format!("foretell-test-memory-{}-{name}", std::process::id()));
+        let place =
+            Place::find(Controller::Memory, &format!("foretell-test-memory-{}-{name}", std::process::id()));
         place.and_then(|place| MemoryGroup::new(place, Some(bytes)))
     };
     if group("possible", 64 * MIB).is_err() {
@@ -104,7 +111,12 @@ fn a_job_that_takes_most_of_the_memory_lives() {
             assert_eq!(plain.code, Some(7), "{mib}, {script}: {}", plain.stderr);
             for way in WAYS {
                 let ran = in_a_group(Some(way), mib, &script);
-                assert_eq!((ran.code, &ran.stdout), (Some(7), &plain.stdout), "{mib}, {way}, {script}: {}", ran.stderr);
+                assert_eq!(
+                    (ran.code, &ran.stdout),
+                    (Some(7), &plain.stdout),
+                    "{mib}, {way}, {script}: {}",
+                    ran.stderr
+                );
             }
         }
     }

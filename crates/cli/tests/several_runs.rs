@@ -451,7 +451,8 @@ fn a_signal_while_a_run_begins_is_the_programs() {
     wait_until("the program is held", || {
         // The child of the one that does the work.
         let children = |pid: &str| -> Vec<String> {
-            let told = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+            let told =
+                std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
             told.split_ascii_whitespace().map(ToOwned::to_owned).collect()
         };
         children(&pid.to_string()).iter().flat_map(|worker| children(worker)).any(|child| {

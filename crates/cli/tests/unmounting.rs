@@ -128,7 +128,12 @@ fn what_a_job_has_mounted_itself_is_free_when_it_has_unmounted_it() {
             println!("skipped: {test}: no loop devices here");
             return;
         }
-        assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "2000000\n0\n"), "{way:?}: {}", ended.stderr);
+        assert_eq!(
+            (ended.code, ended.stdout.as_str()),
+            (Some(0), "2000000\n0\n"),
+            "{way:?}: {}",
+            ended.stderr
+        );
     }
 }
 

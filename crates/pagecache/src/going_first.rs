@@ -151,7 +151,8 @@ fn write(value: i32) -> bool {
     }
     let text = &text[first..];
     // SAFETY: the slice is valid for reads of its length.
-    let written = with_file(libc::O_WRONLY, |file| unsafe { libc::write(file, text.as_ptr().cast(), text.len()) });
+    let written =
+        with_file(libc::O_WRONLY, |file| unsafe { libc::write(file, text.as_ptr().cast(), text.len()) });
     usize::try_from(written) == Ok(text.len())
 }
 
@@ -168,7 +169,9 @@ mod tests {
             String::from_utf8(said.stdout).unwrap().trim().parse::<i32>().unwrap()
         };
         let Some(before) = read().filter(|before| *before < FIRST) else {
-            println!("skipped: programs_that_are_started_are_as_they_were: nothing is less likely to be ended");
+            println!(
+                "skipped: programs_that_are_started_are_as_they_were: nothing is less likely to be ended"
+            );
             return;
         };
         assert_eq!(of_a_program(), before);

@@ -142,7 +142,8 @@ impl ObserverConfig {
     pub(crate) fn for_steering(ring_bytes: u32, files: u32) -> ObserverConfig {
         let wake_spacing_ns = STEERING_SPACING.subsec_nanos();
         let processes = processes(files);
-        ObserverConfig { files, processes, wake_spacing_ns, ..ObserverConfig::with_ring(ring_bytes) }.fitting()
+        ObserverConfig { files, processes, wake_spacing_ns, ..ObserverConfig::with_ring(ring_bytes) }
+            .fitting()
     }
 
     /// The same, but smaller where there is little memory ([`fit_into`]).
@@ -155,8 +156,8 @@ impl ObserverConfig {
         let least = |of_room: u64, least: u64, wanted: u32| {
             let most = of_room.max(least);
             // The largest power of two in it.
-            let most = 1 << most.ilog2();
-            u32::try_from(most).map_or(wanted, |most: u32| most.min(wanted))
+            let most = 1_u64 << most.ilog2();
+            u32::try_from(most).map_or(wanted, |most| most.min(wanted))
         };
         let ring_bytes = least(room_bytes / RING_OF_ROOM, LEAST.0, self.ring_bytes);
         ObserverConfig {

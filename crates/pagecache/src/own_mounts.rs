@@ -135,7 +135,8 @@ fn device_of(found: &Statx) -> u64 {
 
 /// Is this one of the mounts that this process sees, and of a disk?
 fn is_mounted(id: u64) -> bool {
-    fs::read("/proc/self/mountinfo").is_ok_and(|mountinfo| proc_text::disk_mounted_as(&mountinfo, id).is_some())
+    fs::read("/proc/self/mountinfo")
+        .is_ok_and(|mountinfo| proc_text::disk_mounted_as(&mountinfo, id).is_some())
 }
 
 fn copies() -> MutexGuard<'static, Vec<Copied>> {
