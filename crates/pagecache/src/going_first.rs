@@ -103,7 +103,9 @@ fn wait_to_be_ended(line: libc::c_int) -> ! {
         // Nobody who reads what a program writes waits for this process.
         libc::dup2(line, 0);
         if libc::syscall(libc::SYS_close_range, 1, libc::c_uint::MAX, 0) != 0 {
-            (1..DESCRIPTORS).for_each(|other| drop(libc::close(other)));
+            for other in 1..DESCRIPTORS {
+                libc::close(other);
+            }
         }
         let mut byte = 0_u8;
         while libc::read(0, (&raw mut byte).cast(), 1) < 0 && *libc::__errno_location() == libc::EINTR {}
