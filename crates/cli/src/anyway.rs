@@ -1,15 +1,14 @@
 //! Whatever happens to us, the program runs: what is done when something fails that is no fault of what was asked for.
 
 use std::ffi::OsString;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use foretell_output::OutputError;
 use foretell_pagecache::lastly;
 
+use crate::kept::{self, Line, Role};
 use crate::program::{self, NotRun};
-use crate::signals::ForProgram;
 use crate::stats::Outcome;
 use crate::terminal::warn;
 use crate::uncontrolled::Refused;
@@ -25,27 +24,40 @@ pub(crate) fn working_directory() -> PathBuf {
     })
 }
 
-/// Does what was asked for with a program. Where that ends in a panic, or lacks means, before the program has begun, the
-/// program runs without.
+/// Does what was asked for with a program. Where that fails for want of means, or ends in a defect, before the program has
+/// begun, it runs without; with `strict` it does not.
 ///
 /// # Errors
 /// What was asked for is wrong, or the program cannot be executed.
-pub(crate) fn run(name: &OsString, arguments: &[OsString], obey: impl FnOnce() -> Result<u8>) -> Result<u8> {
-    if let Ok(path) = program::find(name) {
-        // A word that holds a zero cannot have been given to us.
-        let _ = lastly::prepare(&path, name, arguments);
+pub(crate) fn run(
+    name: &OsString,
+    arguments: &[OsString],
+    strict: bool,
+    obey: impl FnOnce(&Line) -> Result<u8>,
+) -> Result<u8> {
+    // There is to be no process of ours then: it is refused, and this one becomes the program.
+    if program::too_few_tasks().is_some() {
+        return obey(&Line::default());
     }
-    match catch_unwind(AssertUnwindSafe(obey)) {
-        Ok(Err(error)) if lacks_means(&error) && !lastly::is_started() => {
+    let line = match kept::split() {
+        Role::Work(line) => line,
+        Role::Ran(code) => return Ok(code),
+        Role::Alone(alone) if strict => {
+            let why = format!("{}; without --strict the program runs uncontrolled", alone.why);
+            return Err(NotRun::Failed(why).into());
+        }
+        Role::Alone(alone) => return alone.run(name, arguments),
+    };
+    let done = match obey(&line) {
+        Err(error) if !strict && lacks_means(&error) && !lastly::is_started() => {
             let program: Vec<OsString> = std::iter::once(name).chain(arguments).cloned().collect();
-            let ran = Refused::Unable(error).or_uncontrolled(false, &program, ForProgram::default());
-            ran.map(|ran| ran.code)
+            Refused::Unable(error).or_uncontrolled(false, &program, &line).map(|ran| ran.code)
         }
-        Ok(done) => done,
-        Err(_) => {
-            warn("foretell has a defect; the program runs uncontrolled");
-            lastly::after_a_defect().context("the program's exit code is not known")
-        }
+        done => done,
+    };
+    match done {
+        Err(error) if !strict && kept::lacks_means(&error) && line.cannot() => Ok(1),
+        done => done,
     }
 }
 
@@ -53,10 +65,15 @@ pub(crate) fn run(name: &OsString, arguments: &[OsString], obey: impl FnOnce() -
 ///
 /// # Errors
 /// It did not run, or how it ended is not known.
-pub(crate) fn ran(outcome: Result<Outcome>, strict: bool, program: &[OsString]) -> Result<Outcome> {
+pub(crate) fn ran(
+    outcome: Result<Outcome>,
+    strict: bool,
+    program: &[OsString],
+    line: &Line,
+) -> Result<Outcome> {
     match outcome {
         Err(error) if !strict && !error.is::<NotRun>() && !lastly::is_started() => {
-            Refused::Unable(error).or_uncontrolled(false, program, ForProgram::default())
+            Refused::Unable(error).or_uncontrolled(false, program, line)
         }
         outcome => Ok(outcome.map_err(NotRun::failed)?),
     }

@@ -4,6 +4,7 @@
 //! main (run, learn; becomes foretell-tools for all else) ──► entry ──► args ──► commands/{run, doctor, slowdisk}
 //! learn: learning (name, watched, steered, words), guide   compare: comparing (stage, run, figures, words, page)
 //! advise: advising (profile, device, forecast, verdict, words)
+//! run, learn: anyway, kept (who stays with the program), shortage (of memory)
 //! run:  config (flags + file → effective)   hints (check, feed)   scan   hosts (other runs, the service), host
 //!       program (held start) or attached (what runs already)   signals   watched | steered (by a partner: our own host or another)
 //!       uncontrolled (why not, and the program all the same)   stats, report
@@ -30,6 +31,7 @@ pub mod hints;
 pub mod host;
 pub mod hosts;
 mod input_log;
+mod kept;
 pub mod learning;
 mod matched;
 pub mod nearest;
@@ -40,6 +42,7 @@ mod replayed;
 pub mod report;
 pub mod rule;
 pub mod scan;
+mod shortage;
 mod signals;
 pub mod size;
 pub mod stats;

@@ -341,9 +341,10 @@ fn spawn(mut command: Command, hold: Hold) -> io::Result<Program> {
     let own = || own().map_err(|error| if lacks_means(&error) { error } else { Errno::NOSYS.into() });
     let reserved = [own()?, own()?];
     lastly::starting();
+    let as_before = foretell_pagecache::as_before();
     let mut child = command.spawn().inspect_err(|_| lastly::not_started())?;
+    drop(as_before);
     drop(reserved);
-    lastly::started(child.id());
     let pidfds = pidfd_of(&child).and_then(|pidfd| Ok((pidfd.try_clone()?, pidfd)));
     match (pidfds, &hold) {
         (Ok((for_signals, pidfd)), _) => {

@@ -78,31 +78,6 @@ impl Caught {
     }
 }
 
-/// The signals of a program from the moment on that it is held: until then they end us.
-#[derive(Debug, Default)]
-pub(crate) struct ForProgram(Option<Caught>);
-
-impl ForProgram {
-    /// The program is about to be held.
-    pub(crate) fn catch(&mut self) -> Result<()> {
-        if self.0.is_none() {
-            self.0 = Some(Caught::for_later()?);
-        }
-        Ok(())
-    }
-
-    /// It is about to begin, or has: passes on what has come, and what comes.
-    pub(crate) fn pass_on(self, pidfd: OwnedFd) -> Result<()> {
-        match self.0 {
-            Some(caught) => {
-                caught.pass_on(pidfd);
-                Ok(())
-            }
-            None => pass_on(pidfd),
-        }
-    }
-}
-
 /// Starts the thread that passes signals on to the process behind `pidfd`.
 pub(crate) fn pass_on(pidfd: OwnedFd) -> Result<()> {
     handle(Target::Program(pidfd)).map(drop)

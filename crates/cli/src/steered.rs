@@ -24,11 +24,12 @@ use crate::hints::feed::{self, Fed};
 use crate::host::Answer;
 use crate::hosts::{self, Elsewhere};
 use crate::input_log::InputLog;
+use crate::kept::Line;
 use crate::partner::{NotStarted, Partner, Started};
 use crate::program::exit_code;
 use crate::rule::Rule;
 use crate::scan::{self, Allowance, Verdict};
-use crate::signals::ForProgram;
+use crate::shortage::Shortage;
 use crate::stats::{Outcome, Stats};
 use crate::terminal::{warn, with_causes};
 use crate::uncontrolled::Refused;
@@ -159,8 +160,8 @@ impl Steered {
         Ok(found)
     }
 
-    /// Lets the program begin and stays with it until it has ended. What has been `caught` is the program's.
-    pub(crate) fn run(mut self, sources: &[HintSource], caught: ForProgram) -> Result<Outcome> {
+    /// Lets the program begin and stays with it until it has ended.
+    pub(crate) fn run(mut self, sources: &[HintSource], line: &Line) -> Result<Outcome> {
         let wake = wake_descriptor()?;
         // One recording says more than an order: who reads what. Only our own host is told that.
         let own = self.own().and_then(|host| Some((host.own_session()?, host.plane().options().clone())));
@@ -179,10 +180,8 @@ impl Steered {
         }
         // An error here comes again in the loop, where it is dealt with.
         let _ = outgoing.send_first(&mut self.partner);
-        if let Job::Program(program) = &mut self.job
-            && let Some(pidfd) = program.take_pidfd()
-        {
-            caught.pass_on(pidfd)?;
+        if let Job::Program(program) = &mut self.job {
+            line.begun(program);
         }
         if let Some(mut gather) = self.gather.take()
             && let Some(host) = self.own()
@@ -193,7 +192,11 @@ impl Steered {
         self.job.release();
         let started = Instant::now();
         self.feed(&mut guide);
+        let mut shortage = Shortage::watching();
         let ended = loop {
+            if let (Some(why), Partner::Own(..)) = (shortage.found(), &self.partner) {
+                break Err(anyhow!(why));
+            }
             let others = std::iter::once(wake.as_fd()).chain(self.job.changed());
             let others: Vec<_> = others.map(|descriptor| (descriptor, PollFlags::IN)).collect();
             let longest = guide.as_ref().map(|guide| guide.patience(Duration::MAX));
@@ -252,6 +255,7 @@ impl Steered {
         let status = match ended {
             Ok(status) => status,
             Err(_) => {
+                foretell_pagecache::give_memory_back();
                 let status = job.wait()?;
                 elapsed = started.elapsed();
                 status

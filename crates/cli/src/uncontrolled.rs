@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
+use foretell_learn::memory;
 
+use crate::kept::Line;
 use crate::program::{self, NoRoom, NotRun, Program};
-use crate::signals::ForProgram;
 use crate::stats::{Outcome, Stats};
 use crate::terminal::{warn, with_causes};
 
@@ -45,12 +46,7 @@ impl Refused {
     ///
     /// # Errors
     /// What is wrong, or lacking where that is an error; the program has not begun.
-    pub(crate) fn or_uncontrolled(
-        self,
-        strict: bool,
-        program: &[OsString],
-        signals: ForProgram,
-    ) -> Result<Outcome> {
+    pub(crate) fn or_uncontrolled(self, strict: bool, program: &[OsString], line: &Line) -> Result<Outcome> {
         let Some((name, arguments)) = program.split_first() else { return Err(self.of_what_runs()) };
         match self {
             Refused::Unable(e) | Refused::Ended(e) if strict => {
@@ -60,17 +56,28 @@ impl Refused {
             }
             Refused::Ended(e) => {
                 warn(&format!("{}; '{}' runs uncontrolled", with_causes(&e), name.display()));
-                uncontrolled(name, arguments, &with_causes(&e), signals)
+                uncontrolled(name, arguments, &with_causes(&e), line)
             }
             Refused::Unable(e) => {
                 let doctor = if more_is_known(&e) { "'foretell doctor' says more, " } else { "" };
                 let advice = format!("{doctor}--strict makes this an error");
                 warn(&format!("{}; '{}' runs uncontrolled ({advice})", with_causes(&e), name.display()));
-                uncontrolled(name, arguments, &with_causes(&e), signals)
+                uncontrolled(name, arguments, &with_causes(&e), line)
             }
             Refused::Wrong(e) => Err(e),
         }
     }
+}
+
+/// Is there so much memory for what is to be done? Where there is less, the program would want for it.
+///
+/// # Errors
+/// There is not.
+pub(crate) fn room_for(needed: u64, to_do: &str) -> Result<(), Refused> {
+    let Some(free) = memory::free_bytes().filter(|free| *free < needed) else { return Ok(()) };
+    let (free, needed) = (free >> 20, needed >> 20);
+    let why = format!("{free} MiB of memory are free, and it takes {needed}");
+    Err(Refused::Unable(anyhow!(NoRoom(why)).context(format!("cannot {to_do}"))))
 }
 
 /// Does `foretell doctor` say more of what is lacking? It looks at mechanisms, not at how much there is room for.
@@ -79,27 +86,15 @@ fn more_is_known(error: &anyhow::Error) -> bool {
 }
 
 /// Runs the program without control.
-fn uncontrolled(
-    name: &OsString,
-    arguments: &[OsString],
-    why: &str,
-    mut signals: ForProgram,
-) -> Result<Outcome> {
+fn uncontrolled(name: &OsString, arguments: &[OsString], why: &str, line: &Line) -> Result<Outcome> {
     let started = Instant::now();
     // Where nothing more is to be had, or little, this process itself becomes the program.
-    if program::too_few_tasks().is_some() {
+    if program::too_few_tasks().is_some() && !line.has_keeper() {
         return Err(program::become_program(name, arguments).into());
     }
-    let mut program = match signals.catch().and_then(|()| Program::start(name, arguments)) {
-        Ok(program) => program,
-        Err(error) => match error.downcast_ref() {
-            None | Some(NotRun::NoMeans(_)) => return Err(program::become_program(name, arguments).into()),
-            Some(_) => return Err(error),
-        },
-    };
-    if let Some(pidfd) = program.take_pidfd() {
-        signals.pass_on(pidfd)?;
-    }
+    line.about_to_begin();
+    let mut program = Program::start(name, arguments)?;
+    line.begun(&mut program);
     let code = program::exit_code(program.wait()?);
     let stats = Stats { elapsed_s: started.elapsed().as_secs_f64(), ..Stats::uncontrolled(why) };
     Ok(Outcome { code, stats })

@@ -8,15 +8,16 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use foretell_learn::{WATCHING_BYTES, memory};
+use foretell_learn::WATCHING_BYTES;
 use foretell_pagecache::watch::{Totals, WatchError, Watcher, Watching};
 
 use crate::attached::Job;
+use crate::kept::Line;
 use crate::program::{NoRoom, Program, exit_code, too_few_tasks};
-use crate::signals::{self, Caught, ForProgram};
+use crate::shortage::Shortage;
 use crate::stats::{Outcome, Stats};
-use crate::terminal::{warn, with_causes};
-use crate::uncontrolled::Refused;
+use crate::terminal::warn;
+use crate::uncontrolled::{Refused, room_for};
 
 /// A program that has ended.
 #[derive(Debug)]
@@ -39,8 +40,17 @@ pub(crate) fn until_end(
     mut watcher: Option<Watcher>,
     mut look: impl FnMut(&mut Watcher),
 ) -> Result<Ended> {
+    let mut shortage = Shortage::watching();
     let status = loop {
-        let Some(watching) = &mut watcher else { break job.wait()? };
+        let Some(watching) = &mut watcher else {
+            foretell_pagecache::give_memory_back();
+            break job.wait()?;
+        };
+        if let Some(why) = shortage.found() {
+            warn(&format!("the job is watched no longer ({why})"));
+            watcher = None;
+            continue;
+        }
         // A defect of ours must not become one of the program's.
         let step = catch_unwind(AssertUnwindSafe(|| {
             let ready = watching.step(&job.changed());
@@ -69,19 +79,6 @@ pub(crate) fn until_end(
     Ok(Ended { status, elapsed: started.elapsed(), watcher })
 }
 
-/// Our signals are the program's. Without it it runs all the same.
-pub(crate) fn pass_signals_on(program: &mut Program, caught: Option<Caught>) {
-    let Some(pidfd) = program.take_pidfd() else { return };
-    match caught {
-        Some(caught) => caught.pass_on(pidfd),
-        None => {
-            if let Err(error) = signals::pass_on(pidfd) {
-                warn(&format!("signals are not passed on to the job ({})", with_causes(&error)));
-            }
-        }
-    }
-}
-
 /// A program that is watched and has not begun, or a job that runs already.
 #[derive(Debug)]
 pub(crate) struct Held {
@@ -98,12 +95,13 @@ impl Held {
         name: &OsString,
         arguments: &[OsString],
         recording: Option<&Path>,
-        signals: &mut ForProgram,
+        line: &Line,
     ) -> Result<Held, Refused> {
         room()?;
+        foretell_pagecache::let_go_at_once();
         // Half of what the program would wait for is done beside the other half.
         let watching = Watching::load();
-        signals.catch().map_err(Refused::Unable)?;
+        line.about_to_begin();
         let mut program = Program::start_holding(name, arguments, |_| ()).map_err(Refused::not_held)?;
         let watching = watching.wait();
         program.wait_until_held().map_err(Refused::not_held)?;
@@ -131,12 +129,10 @@ impl Held {
     ///
     /// # Errors
     /// It cannot be waited for.
-    pub(crate) fn run(self, signals: ForProgram) -> Result<Outcome> {
+    pub(crate) fn run(self, line: &Line) -> Result<Outcome> {
         let Held { mut job, mut watcher } = self;
-        if let Job::Program(program) = &mut job
-            && let Some(pidfd) = program.take_pidfd()
-        {
-            signals.pass_on(pidfd)?;
+        if let Job::Program(program) = &mut job {
+            line.begun(program);
         }
         watcher.begin();
         job.release();
@@ -163,10 +159,7 @@ fn room() -> Result<(), Refused> {
     if let Some(why) = too_few_tasks() {
         return Err(Refused::Unable(anyhow!(NoRoom(why)).context("cannot watch")));
     }
-    let Some(free) = memory::free_bytes().filter(|free| *free < WATCHING_BYTES) else { return Ok(()) };
-    let (free, needed) = (free >> 20, WATCHING_BYTES >> 20);
-    let why = format!("{free} MiB of memory are free, and it takes {needed}");
-    Err(Refused::Unable(anyhow!(NoRoom(why)).context("cannot watch")))
+    room_for(WATCHING_BYTES, "watch")
 }
 
 fn refused(error: WatchError) -> Refused {

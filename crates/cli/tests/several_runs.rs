@@ -417,7 +417,7 @@ fn a_host_that_does_not_answer_holds_nobody_up() {
     let hosts = Hosts::new();
     // One that is stopped, one that lets everybody in and says nothing, one that lets nobody in.
     let stopped = waiting_in(&hosts, &tree, "mru");
-    stopped.signal(Signal::STOP);
+    stopped.signal_to_worker(Signal::STOP);
     let silent = UnixListener::bind(hosts.path().join(format!("{}.sock", std::process::id()))).unwrap();
     let full = UnixListener::bind(hosts.path().join("1.sock")).unwrap();
     rustix::net::listen(&full, 0).unwrap();
@@ -429,7 +429,7 @@ fn a_host_that_does_not_answer_holds_nobody_up() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let status = hosts.foretell(["status"]);
     assert!(status.stderr.contains("2 runs did not answer"), "{}", status.stderr);
-    stopped.signal(Signal::CONT);
+    stopped.signal_to_worker(Signal::CONT);
     assert_eq!(stopped.end().code, Some(0));
     drop(silent);
 }
@@ -449,8 +449,13 @@ fn a_signal_while_a_run_begins_is_the_programs() {
     let run = hosts.spawn(["run", "--budget", "1M", "--rule", &rule, "--", "touch", &touched]);
     let pid = run.pid();
     wait_until("the program is held", || {
-        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-        children.split_ascii_whitespace().any(|child| {
+        // The child of the one that does the work.
+        let children = |pid: &str| -> Vec<String> {
+            let told =
+                std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+            told.split_ascii_whitespace().map(ToOwned::to_owned).collect()
+        };
+        children(&pid.to_string()).iter().flat_map(|worker| children(worker)).any(|child| {
             let words = std::fs::read(format!("/proc/{child}/cmdline")).unwrap_or_default();
             words.split(|byte| *byte == 0).any(|word| word == b"exec-when-told")
         })

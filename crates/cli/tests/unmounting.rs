@@ -68,6 +68,75 @@ fn a_program_under_a_rule_unmounts_what_it_has_read() {
     });
 }
 
+/// What is read ahead of its use is open for a moment: also when the job stops half way and unmounts.
+#[test]
+fn a_job_that_stops_half_way_on_its_first_night_unmounts() {
+    let test = "a_job_that_stops_half_way_on_its_first_night_unmounts";
+    if !can_control(test) || !rustix::process::geteuid().is_root() {
+        println!("skipped: {test}: needs root and control");
+        return;
+    }
+    let tree = Tree::new(&[]);
+    let point = tree.file("disk");
+    std::fs::create_dir(&point).unwrap();
+    for round in 0..4 {
+        let _disk = SlowDisk::up(&point, &["--latency-ms", "2", "--channels", "8"]);
+        for number in 0..600 {
+            std::fs::write(point.join(format!("{number:03}.dat")), vec![1; 40_000]).unwrap();
+        }
+        rustix::fs::sync();
+        drop_cache(&point);
+        let state = tree.file(&format!("state{round}")).display().to_string();
+        let (disk, stop) = (point.display(), 250 + 10 * round);
+        let script = format!(
+            "cd '{disk}'; for f in *.dat; do cat $f; case $f in {stop}*) break;; esac; done | wc -c; cd /; umount '{disk}'"
+        );
+        let ended = foretell(["learn", "--name", "job", "--state", &state, "--", "sh", "-c", &script]);
+        assert_eq!(ended.code, Some(0), "{round}: {}", ended.stderr);
+    }
+}
+
+/// Whoever unmounts what he has mounted goes on at once with what lies below: it is free then, and whole.
+#[test]
+fn what_a_job_has_mounted_itself_is_free_when_it_has_unmounted_it() {
+    let test = "what_a_job_has_mounted_itself_is_free_when_it_has_unmounted_it";
+    if !can_control(test) || !rustix::process::geteuid().is_root() {
+        println!("skipped: {test}: needs root and control");
+        return;
+    }
+    let tree = Tree::new(&[]);
+    let directory = tree.path().display().to_string();
+    // A check says whether the file system has been left as it should be.
+    let script = format!(
+        "cd '{directory}'; mkdir -p m; truncate -s 16M image; mkfs.ext4 -q -F image && mount -o loop image m || exit 3
+         for i in $(seq 40); do head -c 50000 /dev/zero > m/$i; done; sync; echo 1 > /proc/sys/vm/drop_caches
+         cat m/[0-9]* | wc -c; umount m || exit 4; losetup -j image | wc -l; dumpe2fs -h image 2> /dev/null | grep 'needs_recovery'; :"
+    );
+    let state = tree.file("state").display().to_string();
+    let rule = format!("{directory}/**=mru");
+    let learn = ["learn", "-q", "--name", "job", "--state", &state];
+    let steer: Vec<&str> = learn.into_iter().chain(["--as", "steer"]).collect();
+    for way in [
+        &["run", "-q"][..],
+        &["run", "-q", "--no-service", "--budget", "1M", "--rule", &rule],
+        &learn,
+        &steer,
+        &steer,
+    ] {
+        let ended = foretell(way.iter().copied().chain(["--", "sh", "-c", &script]));
+        if ended.code == Some(3) {
+            println!("skipped: {test}: no loop devices here");
+            return;
+        }
+        assert_eq!(
+            (ended.code, ended.stdout.as_str()),
+            (Some(0), "2000000\n0\n"),
+            "{way:?}: {}",
+            ended.stderr
+        );
+    }
+}
+
 /// The mounts that we open them through are attached nowhere.
 #[test]
 fn files_are_called_what_others_call_them() {

@@ -48,7 +48,7 @@ pub use confine::{ConfineError, Confinement, NEEDED as NEEDED_CAPABILITIES};
 pub use foretell_pagecache::{Counts, FileStatus, ManagerStatus, Piece, ProcessStatus, ROUNDS, Status, Work};
 pub use limits::Limits;
 pub use listener::ListenError;
-pub use places::{Place, Unlisted, own_places, place_of, places};
+pub use places::{Place, Unlisted, be_known_as, own_places, place_of, places};
 pub use run::{RULES_BYTES, RunHint, RunManager, RunRefused, RunReply, RunRequest, RunRule};
 pub use service::{Configuration, Service, ServiceError};
 pub use snapshot::{SessionStatus, Snapshot, StatusRequest};

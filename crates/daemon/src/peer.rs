@@ -125,6 +125,13 @@ pub(crate) fn pid_of(pidfd: BorrowedFd<'_>) -> io::Result<u32> {
     pid.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
+/// The parent of a process (proc_pid_stat(5): the fourth field, after the name in brackets).
+pub(crate) fn parent_of(pid: u32) -> Option<u32> {
+    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let behind = stat.iter().rposition(|byte| *byte == b')')? + 1;
+    std::str::from_utf8(&stat[behind..]).ok()?.split_whitespace().nth(1)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

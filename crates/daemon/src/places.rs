@@ -3,7 +3,8 @@
 //! Each user has one directory for them that nobody else can look into or write to: root `/run/foretell-hosts`, another
 //! user `foretell` in `/run/user/UID` or else in `$XDG_RUNTIME_DIR`; `$FORETELL_HOSTS` names another one. A host listens
 //! there on `PID.sock`, with a lock file beside it as the service has one ([`crate::listener`]). Nobody else can make
-//! such a name, and who connects looks whether that very process of that user listens.
+//! such a name, and who connects looks whether that very process of that user listens, or a child of it: where two
+//! processes are one run, the number is that of the one that was started ([`be_known_as`]).
 //!
 //! What was left behind by a host that was killed is removed by the next one who looks: its lock is free then.
 
@@ -13,11 +14,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use foretell_protocol::socket;
 
 use crate::listener::{ListenError, Listener, OWNER, remove_dead};
+use crate::peer::parent_of;
 
 /// The environment variable that names the directory.
 const VARIABLE: &str = "FORETELL_HOSTS";
@@ -36,10 +39,26 @@ const HOSTS: usize = 1024;
 const TRIES: u32 = 20;
 const TRY_EVERY: Duration = Duration::from_millis(1);
 
+/// The number under which this process is found, if it is not its own; else zero.
+static KNOWN_AS: AtomicU32 = AtomicU32::new(0);
+
+/// From now on the host of this process is found under the number of its parent.
+pub fn be_known_as(parent: u32) {
+    KNOWN_AS.store(parent, Relaxed);
+}
+
+/// The number under which this process is found.
+pub(crate) fn known_as() -> u32 {
+    match KNOWN_AS.load(Relaxed) {
+        0 => std::process::id(),
+        parent => parent,
+    }
+}
+
 /// Where a private host listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Its process.
+    /// Its process, or the parent of that.
     pub pid: u32,
     /// The user whose it is.
     pub user: u32,
@@ -48,13 +67,14 @@ pub struct Place {
 }
 
 impl Place {
-    /// Connects without waiting, if that process of that user listens there.
+    /// Connects without waiting, if that process of that user listens there, or a child of it.
     ///
     /// # Errors
     /// Nobody listens, as many wait as may ([`io::ErrorKind::WouldBlock`]), or it is somebody else
     /// ([`io::ErrorKind::PermissionDenied`]).
     pub fn connect(&self) -> io::Result<OwnedFd> {
-        socket::connect_to_process(&self.socket, self.pid, self.user)
+        let is_meant = |pid| pid == self.pid || parent_of(pid) == Some(self.pid);
+        socket::connect_to_process(&self.socket, is_meant, self.user)
     }
 }
 
@@ -130,7 +150,7 @@ fn listen_in(directory: &Path, user: u32) -> Result<Listener, Unlisted> {
     if !is_alone(directory, user) {
         return Err(Unlisted::NotAlone { path: directory.to_owned(), user });
     }
-    let path = socket_in(directory, std::process::id());
+    let path = socket_in(directory, known_as());
     for _ in 1..TRIES {
         match Listener::bind(&path, OWNER) {
             // Somebody is about to remove what a process of the same number has left behind.
@@ -145,7 +165,7 @@ fn socket_in(directory: &Path, pid: u32) -> PathBuf {
     directory.join(format!("{pid}.sock"))
 }
 
-/// The private hosts of this user but for this process, in the order of their numbers; what was left behind by those
+/// The private hosts of this user but for that of this process, in the order of their numbers; what was left behind by those
 /// that were killed is removed.
 #[must_use]
 pub fn own_places() -> Vec<Place> {
@@ -155,7 +175,7 @@ pub fn own_places() -> Vec<Place> {
     };
     remove_left_behind(&directory);
     let mut places = list(&directory, user);
-    places.retain(|place| place.pid != std::process::id());
+    places.retain(|place| place.pid != known_as());
     places
 }
 
@@ -252,7 +272,9 @@ mod tests {
         let found = list(&directory, user());
         assert_eq!(found, [Place { pid: std::process::id(), user: user(), socket }]);
         let connected = found[0].connect().unwrap();
-        for (pid, user) in [(1, user()), (std::process::id(), user() + 1)] {
+        let parent = Place { pid: std::os::unix::process::parent_id(), ..found[0].clone() };
+        parent.connect().unwrap();
+        for (pid, user) in [(u32::MAX, user()), (std::process::id(), user() + 1)] {
             let other = Place { pid, user, ..found[0].clone() };
             assert_eq!(other.connect().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         }

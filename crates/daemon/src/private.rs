@@ -132,7 +132,7 @@ impl Service {
         let session = self.own_session()?;
         Some(SessionStatus {
             session: session.0,
-            pid: std::process::id(),
+            pid: places::known_as(),
             user: self.owner.unwrap_or_default(),
             run: true,
             age_s: self.started.elapsed().as_secs_f64(),

@@ -15,7 +15,7 @@ use foretell_pagecache::{
 use foretell_protocol::ErrorCode;
 use serde::{Deserialize, Serialize};
 
-use crate::peer::pid_of;
+use crate::peer::{parent_of, pid_of};
 
 /// Hints that wait for room in the list; more are refused until these are taken.
 const HINTS_WAITING: usize = 1 << 16;
@@ -344,13 +344,6 @@ fn told(rules: Vec<Vec<Rule>>) -> Vec<Vec<RunRule>> {
 
 fn plain(rules: Vec<RunRule>) -> Vec<Rule> {
     rules.into_iter().map(Rule::from).collect()
-}
-
-/// The parent of a process (proc_pid_stat(5): the fourth field, after the name in brackets).
-fn parent_of(pid: u32) -> Option<u32> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let behind = stat.iter().rposition(|byte| *byte == b')')? + 1;
-    std::str::from_utf8(&stat[behind..]).ok()?.split_whitespace().nth(1)?.parse().ok()
 }
 
 impl From<Rule> for RunRule {

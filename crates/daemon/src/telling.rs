@@ -9,6 +9,7 @@ use std::ops::Bound;
 use foretell_pagecache::SessionId;
 
 use crate::connection::Role;
+use crate::places;
 use crate::service::Service;
 use crate::snapshot::{SessionStatus, Snapshot, Writing};
 use crate::unfinished::{Making, Sessions, Stage, Telling};
@@ -59,7 +60,7 @@ impl Service {
         let (cache, omitted) = survey.into_status();
         Snapshot {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
+            pid: places::known_as(),
             private: self.owner.is_some(),
             uptime_s: self.started.elapsed().as_secs_f64(),
             sessions_open: self.owners.sessions() + u32::from(self.own.is_some()),

@@ -117,6 +117,9 @@ pub(crate) fn open_on_disk(path: &Path) -> io::Result<Result<OnDisk, &'static st
         let unknown = looks.identity.and_then(|identity| identity.obstacle());
         return Ok(Err(unknown.unwrap_or("on no disk of this machine")));
     }
+    if own_mounts::is_new(there) {
+        return Ok(Err(own_mounts::NEW));
+    }
     let canonical = if seen.is_canonical { Some(path.to_owned()) } else { path_of(there) };
     let canonical = canonical.ok_or(io::ErrorKind::NotFound)?;
     Ok(Ok(OnDisk { file: open_again(there)?, path: canonical, looks }))

@@ -141,6 +141,9 @@ fn on_device(point: &Path, dev: u64) -> Option<File> {
     if !kind.is_dir() && !kind.is_file() {
         return None;
     }
+    if own_mounts::is_new_at(point) {
+        return None;
+    }
     let mount = open_quietly(point).ok()?;
     look_at(&mount).is_ok_and(|looks| looks.stat.dev == dev).then_some(mount)
 }

@@ -11,6 +11,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use crate::going_first;
+
 /// Bit `n` is set when descriptor `n` was closed.
 static CLOSED: AtomicU32 = AtomicU32::new(0);
 /// Bit `n` is set when signal `n` was ignored.
@@ -82,9 +84,11 @@ fn restore_ignored() {
     }
 }
 
-/// The signals of this thread, and the way it is scheduled, as they were at the beginning. Makes plain system calls only.
+/// The signals of this thread, the way it is scheduled, and how likely it is to be ended when memory is short, as they were
+/// at the beginning. Makes plain system calls only.
 pub(crate) fn restore() {
     restore_ignored();
+    going_first::restore();
     let blocked = BLOCKED.load(Relaxed);
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: what is read is valid, and nothing is written.

@@ -1,7 +1,7 @@
 //! Who stays when the kernel ends us for want of memory.
 //!
-//! A job may need nearly all the memory of its group. What we need beside it can then be too much, and the kernel ends a
-//! process: the largest one, which is the job. So we are two processes:
+//! A program may need nearly all the memory of its group. What we need beside it can then be too much, and the kernel ends a
+//! process: the largest one, which is the program. So we are two processes:
 //!
 //! ```text
 //!  keeper ──fork──► worker ──► job        the keeper has next to no memory, and waits
@@ -13,8 +13,8 @@
 //! that it is about to begin the job, and does not before the keeper has heard that ([`Follow::about`]). A keeper that ended
 //! before takes the worker along: the job never begins.
 //!
-//! The worker does all the work. Once the job has begun, the kernel is told to end the worker before anything else
-//! (`oom_score_adj`, proc_pid_oom_score_adj(5)). If it ends the worker, or a defect of ours does, the job becomes a child of the
+//! The worker does all the work, and is ended before anything else when memory is short (`going_first.rs`). If the kernel ends
+//! the worker, or a defect of ours does, the job becomes a child of the
 //! keeper (`PR_SET_CHILD_SUBREAPER`, prctl(2)), which waits for it and knows its exit code. If the keeper is killed,
 //! the worker ends as well (`PR_SET_PDEATHSIG`), and the job runs on.
 
@@ -26,9 +26,11 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, wait, waitpid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, wait, waitpid,
+};
 
-use crate::{guard, lastly};
+use crate::{going_first, guard, lastly};
 
 /// Other children of the job that have lost their parent are taken leave of this often.
 const REAP_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
@@ -38,8 +40,6 @@ const ABOUT: u8 = b'A';
 const BEGUN: u8 = b'B';
 const CANNOT: u8 = b'C';
 const ENDED: u8 = b'E';
-/// `oom_score_adj` of what goes first.
-const GOES_FIRST: &[u8] = b"1000";
 
 /// Which of the two this process has become.
 #[derive(Debug)]
@@ -82,7 +82,10 @@ const PANICKED: u8 = 101;
 
 /// The worker's line to its keeper.
 #[derive(Debug)]
-pub struct Worker(OwnedFd);
+pub struct Worker {
+    line: OwnedFd,
+    keeper: Pid,
+}
 
 /// What the process that waits is to do meanwhile.
 pub trait Follow {
@@ -94,6 +97,12 @@ pub trait Follow {
 }
 
 impl Worker {
+    /// The process number of the keeper: the one that whoever has started us knows.
+    #[must_use]
+    pub fn keeper(&self) -> u32 {
+        self.keeper.as_raw_nonzero().get().unsigned_abs()
+    }
+
     /// The job is about to begin; returns when the keeper has heard it. Where the keeper is gone this process ends: whoever
     /// has ended it has ended a job that had not begun.
     pub fn about(&self) {
@@ -106,7 +115,7 @@ impl Worker {
     /// Does the keeper answer? It does so at once unless it is stopped, and then the job is to wait as well.
     fn is_heard(&self) -> bool {
         loop {
-            match rustix::io::read(&self.0, &mut [0]) {
+            match rustix::io::read(&self.line, &mut [0]) {
                 Err(rustix::io::Errno::INTR) => {}
                 answered => return answered == Ok(1),
             }
@@ -118,11 +127,9 @@ impl Worker {
         self.tell(CANNOT, 0);
     }
 
-    /// The job has begun as the process `pid`. From now on the kernel ends this process first when memory is short.
+    /// The job has begun as the process `pid`.
     pub fn begun(&self, pid: u32) {
         self.tell(BEGUN, pid);
-        // Where that cannot be said the kernel chooses by itself.
-        let _ = fs::write("/proc/self/oom_score_adj", GOES_FIRST);
     }
 
     /// The job has ended with this exit code, by a signal or not.
@@ -135,7 +142,7 @@ impl Worker {
         let mut message = [kind; MESSAGE_BYTES];
         message[1..].copy_from_slice(&number.to_ne_bytes());
         // A keeper that is gone takes us with it.
-        let _ = rustix::io::write(&self.0, &message);
+        let _ = rustix::io::write(&self.line, &message);
     }
 }
 
@@ -158,13 +165,16 @@ pub fn split(follow: &mut impl Follow) -> io::Result<Split> {
         if bound.is_ok() && rustix::process::getppid() != Some(keeper) {
             std::process::exit(1);
         }
-        return Ok(Split::Worker(Worker(workers_end)));
+        going_first::go_first();
+        return Ok(Split::Worker(Worker { line: workers_end, keeper }));
     }
     let worker = (child > 0).then(|| Pid::from_raw(child)).flatten().ok_or_else(io::Error::last_os_error)?;
     drop(workers_end);
     // Without it the job is lost sight of when the worker is killed, and runs on.
     let _ = rustix::process::set_child_subreaper(Some(keeper));
-    Ok(Split::Keeper(keep(worker, &keepers_end, follow)))
+    let kept = keep(worker, &keepers_end, follow);
+    end_spare();
+    Ok(Split::Keeper(kept))
 }
 
 /// What the keeper knows.
@@ -338,7 +348,20 @@ fn children() -> Option<Vec<Pid>> {
 /// Is it no process of ours?
 fn may_be_job(child: Pid) -> bool {
     let name = fs::read(format!("/proc/{}/comm", child.as_raw_nonzero())).unwrap_or_default();
-    name.trim_ascii_end() != guard::NAME.to_bytes()
+    let name = name.trim_ascii_end();
+    name != guard::NAME.to_bytes() && name != going_first::SPARE_NAME.to_bytes()
+}
+
+/// Ends the process that was there to be ended, if there is one: nothing of ours is left when this one has ended.
+fn end_spare() {
+    for child in children().unwrap_or_default() {
+        let name = fs::read(format!("/proc/{}/comm", child.as_raw_nonzero())).unwrap_or_default();
+        if name.trim_ascii_end() == going_first::SPARE_NAME.to_bytes() {
+            // It may just have ended.
+            let _ = kill_process(child, Signal::KILL);
+            let _ = waitpid(Some(child), WaitOptions::empty());
+        }
+    }
 }
 
 /// The exit code that stands for how a process ended, as shells have it.
@@ -363,7 +386,7 @@ mod tests {
         let pair = || socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
         let (keepers_end, workers_end) = pair();
         rustix::io::write(&keepers_end, &[ABOUT]).unwrap();
-        let worker = Worker(workers_end);
+        let worker = Worker { line: workers_end, keeper: rustix::process::getpid() };
         assert!(worker.is_heard());
         drop(keepers_end);
         assert!(!worker.is_heard());

@@ -1,16 +1,14 @@
-//! What is done for a program when a defect of ours, or want of memory, ends us: it runs, and its exit code is told.
+//! What is left to do where no other process is to be had: this one becomes the program, or one that only waits for it; and
+//! how we end when the program has.
 //!
-//! Where memory is short an allocation that fails ends the process (`SIGABRT`), and no error can be returned. So before
-//! anything is done for a program, what it takes to become it is made ready ([`prepare`]). A handler of the signals that end a
-//! process for what it did itself
+//! - Where there is no process, thread or descriptor to be had for anything else this process becomes the program
+//!   ([`become_program`]), with nothing of ours left.
+//! - Where that comes out when the program has begun this process becomes this executable anew, as `foretell wait-for PID`
+//!   ([`wait_in_place`]). All threads end at once and all that we have open is closed, so that what we have changed is put back
+//!   by who outlives us. The new one passes signals on, waits, and ends with the program's exit code.
+//! - We end by the signal that has ended the program ([`end_likewise`]).
 //!
-//! - becomes the program, if that has not begun: in place of us, with nothing of ours left;
-//! - and otherwise becomes this executable anew, as `foretell wait-for PID`. All threads end at once and all that we have open
-//!   is closed, so that a program which is held begins, and what we have changed is put back by who outlives us. The new one
-//!   passes signals on, waits, and ends with the program's exit code.
-//!
-//! The same is done after a panic ([`after_a_defect`]), and where there is no process, thread or descriptor to be had for
-//! anything else ([`become_program`]).
+//! Who stays with a program when a defect of ours, or want of memory, ends us is another process (`keeper.rs`).
 
 #![allow(unsafe_code)]
 
@@ -18,34 +16,19 @@ use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 
 use crate::inherited;
 
-/// What ends a process for what it did itself.
-const FAULTS: [libc::c_int; 5] = [libc::SIGABRT, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
-const SAID: &[u8] = b"foretell: memory is short, or foretell has a defect; the program runs uncontrolled\n";
 /// Exit code when nothing can be done.
 const FAILED: libc::c_int = 125;
 /// The hidden subcommand of who waits instead of us; the number of the program's process follows.
 pub const WAIT_FOR: &str = "wait-for";
 
-/// How often, and how long apart, is looked whether a program that is being started is there.
-const LOOKS: u32 = 200;
-static LOOK_EVERY: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
-
-/// No program has been started, or one that never began is gone.
-const NONE: i32 = 0;
-/// Whether there is a program is not known at this moment.
-const STARTING: i32 = -1;
-
-/// The program's process, or one of the above.
-static PROGRAM: AtomicI32 = AtomicI32::new(NONE);
+/// A program has been started, or one that is held.
+static IS_STARTED: AtomicBool = AtomicBool::new(false);
 /// The signal that has ended the program, where this process is the one that is waited for; zero for none.
 static ENDED_BY: AtomicI32 = AtomicI32::new(0);
-/// The process that has made ready: its children do nothing of this.
-static WHOSE: AtomicI32 = AtomicI32::new(0);
-static READY: AtomicPtr<Ready> = AtomicPtr::new(std::ptr::null_mut());
 
 /// What execve(2) takes.
 struct Ready {
@@ -87,53 +70,20 @@ impl Ready {
     }
 }
 
-/// Makes ready to become `program`, which lies at `path`, in place of this process, should this process fail. To be called
-/// once, before there are threads.
-///
-/// # Errors
-/// A word of it holds a zero.
-pub fn prepare(path: &Path, program: &OsStr, arguments: &[OsString]) -> io::Result<()> {
-    let ready = Box::new(Ready::new(path, program, arguments)?);
-    READY.store(Box::into_raw(ready), SeqCst);
-    // SAFETY: plain system calls. The handler has the signature that `SA_SIGINFO` asks for; a structure of plain numbers
-    // may be all zeroes.
-    unsafe {
-        WHOSE.store(libc::getpid(), SeqCst);
-        for signal in FAULTS {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = at_fault as *const () as libc::sighandler_t;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
-            let mut before: libc::sigaction = std::mem::zeroed();
-            if libc::sigaction(signal, &raw const action, &raw mut before) == 0
-                && before.sa_sigaction == libc::SIG_IGN
-            {
-                // As it was: who has started us wants that.
-                libc::sigaction(signal, &raw const before, std::ptr::null_mut());
-            }
-        }
-    }
-    Ok(())
-}
-
 /// A process is about to be started for the program.
 pub fn starting() {
-    PROGRAM.store(STARTING, SeqCst);
+    IS_STARTED.store(true, SeqCst);
 }
 
-/// The program is this process, or will be when the one that holds it lets go.
-pub fn started(pid: u32) {
-    PROGRAM.store(i32::try_from(pid).unwrap_or(STARTING), SeqCst);
-}
-
-/// There was none, or it was ended before it began.
+/// There is none after all, or it was ended before it began.
 pub fn not_started() {
-    PROGRAM.store(NONE, SeqCst);
+    IS_STARTED.store(false, SeqCst);
 }
 
 /// Has a process been started that is the program, or will be?
 #[must_use]
 pub fn is_started() -> bool {
-    PROGRAM.load(SeqCst) != NONE
+    IS_STARTED.load(SeqCst)
 }
 
 /// Becomes a program in place of this process: where there is neither process nor descriptor to be had for another one.
@@ -146,25 +96,6 @@ pub fn become_program(path: &Path, program: &OsStr, arguments: &[OsString]) -> i
             io::Error::last_os_error()
         }
         Err(error) => error,
-    }
-}
-
-/// After a panic: becomes the program, if it has not begun and was made ready; else the exit code of the one that runs, when it
-/// has ended. `None` when neither is possible.
-#[must_use]
-pub fn after_a_defect() -> Option<u8> {
-    match PROGRAM.load(SeqCst) {
-        NONE => become_ready(),
-        STARTING => {}
-        pid => return u8::try_from(wait_for(pid)?).ok(),
-    }
-    None
-}
-
-fn become_ready() {
-    // SAFETY: what was made ready stays there for ever.
-    if let Some(ready) = unsafe { READY.load(SeqCst).as_ref() } {
-        ready.become_it();
     }
 }
 
@@ -187,7 +118,7 @@ fn become_waiter(pid: i32) {
 
 /// Gives up everything but waiting for a child, and ends with its exit code: where a descriptor of it is not to be had.
 pub fn wait_in_place(pid: u32) -> ! {
-    let child = i32::try_from(pid).unwrap_or(STARTING);
+    let child = i32::try_from(pid).unwrap_or(-1);
     become_waiter(child);
     std::process::exit(wait_for(child).unwrap_or(FAILED))
 }
@@ -238,44 +169,5 @@ pub fn end_likewise(code: u8) {
         libc::sigaddset(&raw mut set, signal);
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
         libc::kill(libc::getpid(), signal);
-    }
-}
-
-extern "C" fn at_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    // SAFETY: plain system calls; `info` is the kernel's, of a signal that has a sender where its code is not positive.
-    unsafe {
-        let own = libc::getpid();
-        let is_sent = (*info).si_code <= 0 && (*info).si_pid() != own;
-        if is_sent {
-            let mut now: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(signal, std::ptr::null(), &raw mut now);
-            if now.sa_sigaction != at_fault as *const () as libc::sighandler_t {
-                // Somebody else has taken it over, and passes it on to the program.
-                return;
-            }
-        }
-        let mut program = PROGRAM.load(SeqCst);
-        for _ in 0..LOOKS {
-            if program != STARTING {
-                break;
-            }
-            // Another thread starts it, unless it is this one.
-            libc::nanosleep(&raw const LOOK_EVERY, std::ptr::null_mut());
-            program = PROGRAM.load(SeqCst);
-        }
-        if !is_sent && WHOSE.load(SeqCst) == own && program != STARTING {
-            libc::write(2, SAID.as_ptr().cast(), SAID.len());
-            if program == NONE {
-                become_ready();
-                libc::_exit(FAILED);
-            }
-            become_waiter(program);
-            // Without /proc, say.
-            if let Some(code) = wait_for(program) {
-                libc::_exit(code);
-            }
-        }
-        libc::signal(signal, libc::SIG_DFL);
-        libc::raise(signal);
     }
 }

@@ -39,6 +39,7 @@ mod file_at;
 mod file_key;
 mod files;
 mod folios;
+mod going_first;
 mod guard;
 mod handles;
 mod identity;
@@ -106,18 +107,19 @@ pub use error::{
 };
 pub use file_at::open_regular;
 pub use file_key::FileKey;
+pub use going_first::{AsBefore, Spare, as_before, go_first};
 pub use inherited::hand_on;
 pub use left_out::LeftOut;
 pub use meter::{Meter, blocks_read};
 pub use naming::{HeldFile, Hold, Taking};
-pub use observe::{Observation, ObserveError, Observer, ObserverConfig, ReadHook};
+pub use observe::{Observation, ObserveError, Observer, ObserverConfig, ReadHook, fit_into};
 pub use opening::Opening;
 pub use options::{
     HintChunk, ManagerSpec, Options, QueueLimits, Rule, SessionSpec, default_batch, default_files,
     default_ring_bytes,
 };
 pub use own_mounts::{beside, let_go_at_once};
-pub use own_pages::unmap_program;
+pub use own_pages::{give_memory_back, unmap_program};
 pub use parts::Rest;
 pub use plane::{Disclosed, Plane};
 pub use reach::Broker;

@@ -43,7 +43,7 @@ mod tests;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use aya::maps::{HashMap, MapData, MapError};
@@ -73,6 +73,24 @@ const AT_A_TIME: std::ops::RangeInclusive<u32> = 1 << 12..=1 << 14;
 /// Of the files that can be managed, one in so many is a process.
 const PROCESS_SHARE: u32 = 16;
 
+/// Where there is little memory, what the kernel keeps for an observer is one part of it in so many at most: the ring,
+const RING_OF_ROOM: u64 = 128;
+/// the places of files (16 bytes each),
+const ROOM_A_FILE: u64 = 4 << 10;
+/// and those of processes and threads, of which none takes less than this itself (80 bytes each).
+const ROOM_A_PROCESS: u64 = 64 << 10;
+/// But no less than this in bytes, files, and processes.
+const LEAST: (u64, u64, u64) = (64 << 10, 1 << 10, 1 << 8);
+
+/// Memory that there is for observers of this process and for whatever else is in its group, bytes.
+static ROOM: AtomicU64 = AtomicU64::new(u64::MAX);
+
+/// Says how much memory there is. Of little an observer that is loaded from now on takes little, as it is charged to the
+/// group that the job is in, and stays charged for some 50 ms when we are ended in a job's favour: the kernel ends the job then.
+pub fn fit_into(room_bytes: u64) {
+    ROOM.store(room_bytes, Ordering::Relaxed);
+}
+
 /// Bytes that most records take in the ring, with their header.
 const RECORD_BYTES: u32 = 40;
 
@@ -100,6 +118,8 @@ pub struct ObserverConfig {
     /// Files that can be managed at a time, with those that are ignored; their table takes 16 bytes each, which the kernel
     /// charges to our memory cgroup. [`MANAGED_FILES`].
     pub files: u32,
+    /// Processes with an account, and threads that are asleep, at a time: what is beyond is counted. 80 bytes each.
+    pub processes: u32,
     /// Only watch what processes do: nothing is told of pages that leave the cache, and nothing is loaded for it.
     pub watch_only: bool,
 }
@@ -108,12 +128,12 @@ impl ObserverConfig {
     /// A ring of this size, and a wake-up before a quarter of it is full.
     #[must_use]
     pub fn with_ring(ring_bytes: u32) -> ObserverConfig {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
         ObserverConfig {
             ring_bytes,
-            wake_every: (ring_bytes / RECORD_BYTES / 4 / cpus).max(1),
+            wake_every: wake_every(ring_bytes),
             wake_spacing_ns: 0,
             files: MANAGED_FILES,
+            processes: processes(MANAGED_FILES),
             watch_only: false,
         }
     }
@@ -121,18 +141,49 @@ impl ObserverConfig {
     /// The same for who acts on what comes: up to `files` files, and wake-ups that the program does not feel.
     pub(crate) fn for_steering(ring_bytes: u32, files: u32) -> ObserverConfig {
         let wake_spacing_ns = STEERING_SPACING.subsec_nanos();
-        ObserverConfig { files, wake_spacing_ns, ..ObserverConfig::with_ring(ring_bytes) }
+        let processes = processes(files);
+        ObserverConfig { files, processes, wake_spacing_ns, ..ObserverConfig::with_ring(ring_bytes) }
+            .fitting()
+    }
+
+    /// The same, but smaller where there is little memory ([`fit_into`]).
+    #[must_use]
+    pub(crate) fn fitting(self) -> ObserverConfig {
+        self.within(ROOM.load(Ordering::Relaxed))
+    }
+
+    fn within(self, room_bytes: u64) -> ObserverConfig {
+        let least = |of_room: u64, least: u64, wanted: u32| {
+            let most = of_room.max(least);
+            // The largest power of two in it.
+            let most = 1_u64 << most.ilog2();
+            u32::try_from(most).map_or(wanted, |most| most.min(wanted))
+        };
+        let ring_bytes = least(room_bytes / RING_OF_ROOM, LEAST.0, self.ring_bytes);
+        ObserverConfig {
+            ring_bytes,
+            wake_every: if ring_bytes < self.ring_bytes { wake_every(ring_bytes) } else { self.wake_every },
+            files: least(room_bytes / ROOM_A_FILE, LEAST.1, self.files),
+            processes: least(room_bytes / ROOM_A_PROCESS, LEAST.2, self.processes),
+            ..self
+        }
     }
 
     /// Files that can be ignored at a time.
     fn ignored(&self) -> usize {
         (self.files / IGNORED_SHARE) as usize
     }
+}
 
-    /// Processes with an account, and threads that are asleep, at a time.
-    fn at_a_time(&self) -> u32 {
-        (self.files / PROCESS_SHARE).clamp(*AT_A_TIME.start(), *AT_A_TIME.end())
-    }
+/// A quarter of what the ring holds, on one CPU.
+fn wake_every(ring_bytes: u32) -> u32 {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+    (ring_bytes / RECORD_BYTES / 4 / cpus).max(1)
+}
+
+/// How many processes there are for so many files.
+fn processes(files: u32) -> u32 {
+    (files / PROCESS_SHARE).clamp(*AT_A_TIME.start(), *AT_A_TIME.end())
 }
 
 impl Default for ObserverConfig {
@@ -214,7 +265,7 @@ impl Observer {
         let in_memory = |what| move |source| ObserveError::System { what, source };
         let control = Control::new(take_array(&mut object, "control")?.fd().as_fd())
             .map_err(in_memory("mapping the control block"))?;
-        let tracked = Tracked::new(take_array(&mut object, "tracked")?.fd().as_fd())
+        let tracked = Tracked::new(take_array(&mut object, "tracked")?.fd().as_fd(), loaded.tracked_words)
             .map_err(in_memory("mapping the table of tracked processes"))?;
         let ring =
             Ring::new(take_ring(&mut object)?, config.ring_bytes).map_err(in_memory("mapping the ring"))?;

@@ -5,11 +5,16 @@
 //! the mount itself stays free. When it is gone, which poll(2) tells of `/proc/self/mountinfo`, the files that were opened
 //! through its copy are let go of, and then the disk is free as well.
 //!
+//! What has been mounted since we began is left alone altogether ([`is_new`]): a job that mounts a disk of its own unmounts it
+//! again, and goes on at once with what lies below, be it to check it, to copy it or to remove it; that has to be free then,
+//! and whole.
+//!
 //! That takes `CAP_SYS_ADMIN`, and is done where it is asked for ([`let_go_at_once`]). Where it does not work, or the mount
 //! is the root, which nobody unmounts, files are opened as by anybody else.
 
 #![allow(unsafe_code)]
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -27,10 +32,23 @@ const MOST: usize = 64;
 const OPEN_TREE_CLONE: libc::c_uint = 1;
 
 static ARE_WANTED: AtomicBool = AtomicBool::new(false);
+/// What was mounted when that was asked for.
+static BEFORE: OnceLock<Mounted> = OnceLock::new();
+/// Disks of which a file was seen to lie on a mount that came later: nothing more is asked about them.
+static NEW_DISKS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 static COPIES: Mutex<Vec<Copied>> = Mutex::new(Vec::new());
 static HAVE_CHANGED: AtomicBool = AtomicBool::new(false);
 /// Tells poll(2) when something is mounted or unmounted.
 static CHANGES: OnceLock<Option<File>> = OnceLock::new();
+
+/// What is mounted.
+#[derive(Debug)]
+struct Mounted {
+    /// The numbers of the mounts,
+    mounts: HashSet<u64>,
+    /// and those of their devices.
+    devices: HashSet<u64>,
+}
 
 /// A mount that files were opened on.
 #[derive(Debug)]
@@ -47,12 +65,78 @@ struct Copied {
 
 /// From now on what this process has open keeps no disk from being unmounted, and the space of no deleted file.
 pub fn let_go_at_once() {
+    BEFORE.get_or_init(|| {
+        let mountinfo = fs::read("/proc/self/mountinfo").unwrap_or_default();
+        let (mounts, devices) = proc_text::mount_numbers(&mountinfo).unzip();
+        Mounted { mounts, devices }
+    });
     ARE_WANTED.store(true, Relaxed);
 }
 
-/// Is that so?
+/// Does this process let go at once?
 pub(crate) fn are_wanted() -> bool {
     ARE_WANTED.load(Relaxed)
+}
+
+/// Why a file is left alone that lies on a disk which was not mounted when we began.
+pub(crate) const NEW: &str = "on a disk that was mounted meanwhile";
+
+/// Has this disk been mounted since, and was it seen to be?
+pub(crate) fn is_new_disk(device: u64) -> bool {
+    NEW_DISKS.lock().unwrap_or_else(PoisonError::into_inner).contains(&device)
+}
+
+/// A file of this disk lies on a mount that has come since.
+fn remember(device: u64) {
+    let mut new = NEW_DISKS.lock().unwrap_or_else(PoisonError::into_inner);
+    // Several file systems may have a number without a major one.
+    if device >> 20 != 0 && !new.contains(&device) && new.len() < MOST {
+        new.push(device);
+    }
+}
+
+/// Is what lies at a path on such a mount? Nothing is opened, and a link is not followed.
+pub(crate) fn is_new_at(path: &Path) -> bool {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    are_wanted() && statx(CWD, path, flags, StatxFlags::MNT_ID).is_ok_and(|found| is_new_found(&found))
+}
+
+/// Does it lie on such a mount?
+pub(crate) fn is_new(file: impl AsFd) -> bool {
+    if !are_wanted() {
+        return false;
+    }
+    let found = look(file).filter(is_new_found);
+    if let Some(found) = &found {
+        remember(device_of(found));
+    }
+    found.is_some()
+}
+
+/// By its device: a job may have mounts of its own of what was there (mount_namespaces(7)), and what is bound elsewhere is the
+/// same disk. Where the number says nothing of that, as on btrfs, it is the mount that counts, if it is one of ours.
+fn is_new_found(found: &Statx) -> bool {
+    let Some(before) = BEFORE.get() else { return false };
+    if before.mounts.is_empty() {
+        // Without /proc nothing is known.
+        return false;
+    }
+    if found.stx_dev_major != 0 {
+        return !before.devices.contains(&device_of(found));
+    }
+    let (id, is_told) = (found.stx_mnt_id, StatxFlags::from_bits_retain(found.stx_mask));
+    let is_known = || before.mounts.contains(&id) || copies().iter().any(|copied| copied.copy_id == id);
+    is_told.contains(StatxFlags::MNT_ID) && !is_known() && is_mounted(id)
+}
+
+fn device_of(found: &Statx) -> u64 {
+    u64::from(found.stx_dev_major) << 20 | u64::from(found.stx_dev_minor)
+}
+
+/// Is this one of the mounts that this process sees, and of a disk?
+fn is_mounted(id: u64) -> bool {
+    fs::read("/proc/self/mountinfo")
+        .is_ok_and(|mountinfo| proc_text::disk_mounted_as(&mountinfo, id).is_some())
 }
 
 fn copies() -> MutexGuard<'static, Vec<Copied>> {
@@ -120,7 +204,11 @@ pub fn beside(path: &Path) -> Option<(Arc<OwnedFd>, PathBuf)> {
         Some(leads) => leads,
         None => {
             let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
-            copy_of(statx(CWD, path, flags, StatxFlags::MNT_ID).ok()?.stx_mnt_id)?;
+            let found = statx(CWD, path, flags, StatxFlags::MNT_ID).ok()?;
+            if is_new_found(&found) {
+                return None;
+            }
+            copy_of(found.stx_mnt_id)?;
             leading(path)?
         }
     };

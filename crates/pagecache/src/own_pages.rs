@@ -9,6 +9,8 @@
 
 use std::ops::Range;
 
+use crate::kernel::return_free_memory;
+
 /// Mappings that are looked at.
 const MAPPINGS: usize = 4096;
 
@@ -23,6 +25,12 @@ pub fn unmap_program() {
             unsafe { libc::madvise(start, length, advice) };
         }
     }
+}
+
+/// Gives back what memory this process does not use: what has been freed, and the pages of its program.
+pub fn give_memory_back() {
+    return_free_memory();
+    unmap_program();
 }
 
 /// The private mappings of files that cannot be written and have not been (`Anonymous` is 0), as `/proc/self/smaps` tells

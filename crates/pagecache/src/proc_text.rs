@@ -125,6 +125,18 @@ pub fn mounts(mountinfo: &[u8]) -> impl Iterator<Item = (PathBuf, &[u8])> {
     })
 }
 
+/// The numbers of all mounts and those of their devices.
+pub fn mount_numbers(mountinfo: &[u8]) -> impl Iterator<Item = (u64, u64)> {
+    mountinfo.split(|&byte| byte == b'\n').filter_map(|line| {
+        let mut fields = line.split(|&byte| byte == b' ').map(std::str::from_utf8);
+        let mut next = || fields.next()?.ok();
+        let mount = next()?.parse().ok()?;
+        let (major, minor) = next().and_then(|_| next())?.split_once(':')?;
+        let number = |text: &str| text.parse::<u64>().ok();
+        Some((mount, number(major)? << 20 | number(minor)?))
+    })
+}
+
 /// Where the mount of this number is, if it is of a disk: of a device with a major number, or of btrfs.
 pub fn disk_mounted_as(mountinfo: &[u8], id: u64) -> Option<PathBuf> {
     let id = id.to_string().into_bytes();
@@ -276,6 +288,13 @@ mod tests {
         assert_eq!(unescape(b"/mnt/a\\040b\\134"), "/mnt/a b\\");
         assert_eq!(unescape(b"/x\\04"), "/x\\04");
         assert_eq!(unescape(b"/x\\777\\+12"), "/x\\777\\+12", "no byte, and no octal number");
+    }
+
+    #[test]
+    fn mounts_are_known_by_numbers() {
+        let text = b"27 1 254:0 / / rw - ext4 /dev/vda rw\n28 27 0:41 / /a rw - nfs4 s:/ rw\n\nx 1 8:1\n30 1 8\n31 1 7:3 / \xff";
+        let found: Vec<_> = mount_numbers(text).collect();
+        assert_eq!(found, [(27, 254 << 20), (28, 41), (31, 7 << 20 | 3)]);
     }
 
     #[test]

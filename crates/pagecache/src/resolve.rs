@@ -14,6 +14,7 @@ use crate::descriptors::{self, Descriptors, Search, Unknown};
 use crate::file_at::{Looks, look, open_again, path_of};
 use crate::file_key::FileKey;
 use crate::handles::Mounts;
+use crate::own_mounts;
 use crate::reach::{self, Links, Seen};
 
 /// Mappings of a process that are looked at, 2 ms; a file mapped beyond is looked for by its inode number.
@@ -41,6 +42,14 @@ impl Found {
     /// Whether its pages come from a disk of this machine. Nothing is opened.
     pub(crate) fn is_on_disk(&self) -> bool {
         self.looks.is_on_disk()
+    }
+
+    /// Whether it lies on a disk that was mounted since we began, and is left alone. Nothing is opened.
+    pub(crate) fn is_on_new_mount(&self) -> bool {
+        match &self.via {
+            Via::Path(there) => own_mounts::is_new(there),
+            Via::Open(file) => own_mounts::is_new(file),
+        }
     }
 
     fn has_one_name(&self) -> bool {
@@ -72,6 +81,9 @@ pub(crate) fn find(
     (descriptors, mounts): (&mut Descriptors, &mut Mounts),
     search: Search,
 ) -> Result<Found, Unknown> {
+    if own_mounts::is_new_disk(key.dev) {
+        return Err(Unknown::NotOpen);
+    }
     let mut numbered = if mounts.is_sole(key.dev) { by_number(key, generation, mounts) } else { None };
     if let Some(found) = numbered.take_if(|found| found.has_one_name()) {
         return Ok(found);

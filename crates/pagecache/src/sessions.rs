@@ -547,7 +547,7 @@ mod tests {
         assert_eq!(credentials(u32::MAX), None);
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let program = directory.path().join(std::ffi::OsString::from_vec(b"\xff\xfe(".to_vec()));
-        fs::copy("/bin/sleep", &program).unwrap();
+        foretell_testkit::programs::copy("/bin/sleep", &program);
         let mut child = std::process::Command::new(&program).arg("60").spawn().unwrap();
         // It is let go of a moment before it has its new name.
         let before = crate::proc_text::name(&fs::read("/proc/thread-self/comm").unwrap());

@@ -23,6 +23,7 @@ use crate::folios::Folio;
 use crate::kernel;
 use crate::left_out::UNDER_ANOTHERS_RULE;
 use crate::observe::{FileKey, IGNORED_SHARE};
+use crate::own_mounts;
 use crate::page_cache::{Linux, PageCache};
 use crate::resolve::{self, Found};
 use crate::steering::{Command, Steering};
@@ -101,6 +102,10 @@ impl Steering {
         let successor_of = self.files.find_path(&path).filter(|&id| !alone(id));
         if self.sessions.rule_for(&path).is_none() && successor_of.is_none() {
             self.leave_to_others(&path);
+            return None;
+        }
+        if found.is_on_new_mount() {
+            self.leave_out(&path, own_mounts::NEW);
             return None;
         }
         let file = found.open().ok()?;

@@ -48,10 +48,10 @@ pub fn connect(to: &Path) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// As [`connect`]; [`io::ErrorKind::PermissionDenied`] when another process listens there, or one of another user.
-pub fn connect_to_process(to: &Path, pid: u32, user: u32) -> io::Result<OwnedFd> {
+pub fn connect_to_process(to: &Path, is_meant: impl FnOnce(u32) -> bool, user: u32) -> io::Result<OwnedFd> {
     let socket = connect_to_anybody(to)?;
     let server = credentials(socket.as_fd())?;
-    if server.pid == pid && server.user == user {
+    if server.user == user && is_meant(server.pid) {
         return Ok(socket);
     }
     let whose = format!("process {} of user {} listens there", server.pid, server.user);

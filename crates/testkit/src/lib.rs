@@ -9,6 +9,7 @@
 //!   no time in the first, and a fixed number of references in the second.
 //! - [`mounts`]: file systems of a test's own, on loop devices and overlays.
 //! - [`best_alignment`]: how many references of a run a list predicts at best, with knowledge of the future.
+//! - [`programs`]: executables of a test's own.
 //! - [`perturb`]: jobs that nearly repeat, and what changes from one run to the next.
 //! - [`workload`]: reference strings, the papers' and random ones.
 //!
@@ -21,6 +22,7 @@ pub mod mounts;
 mod optimum;
 pub mod perturb;
 pub mod policies;
+pub mod programs;
 mod replacement;
 pub mod unit_time;
 pub mod workload;

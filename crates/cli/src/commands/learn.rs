@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
@@ -10,7 +9,8 @@ use foretell_learn::{How, Night, Store, by_itself, memory, tonight};
 use foretell_output::Output;
 use serde::Serialize;
 
-use crate::learning::{self, Role, Wanted, job_name, words};
+use crate::kept::{self, Role};
+use crate::learning::{self, Wanted, job_name, words};
 use crate::program;
 use crate::size::{Size, human_bytes};
 use crate::terminal::{note, say, warn, with_causes};
@@ -131,10 +131,10 @@ pub fn execute(args: &Args) -> Result<u8> {
         return Err(program::become_program(job, arguments).into());
     }
     // Whatever happens to us, the job runs.
-    let worker = match learning::split() {
-        Role::Work(worker) => worker.map(Rc::new),
+    let line = match kept::split() {
+        Role::Work(line) => line,
         Role::Ran(code) => return Ok(code),
-        Role::Alone(caught) => return learning::run_alone(job, arguments, caught),
+        Role::Alone(alone) => return alone.run(job, arguments),
     };
     // The job comes first: what cannot be written is said now, and the job runs.
     let statistics = args.stats.as_deref().and_then(|path| {
@@ -147,17 +147,11 @@ pub fn execute(args: &Args) -> Result<u8> {
         store: state(args).map(|state| Store::new(&state)),
         how: args.how.map(How::from),
         most_bytes,
-        worker,
+        line,
     };
-    let done = match (learning::run(&wanted), &wanted.worker) {
-        (Err(error), Some(worker)) if learning::lacks_means(&error) => {
-            worker.cannot();
-            return Ok(1);
-        }
-        (Err(error), None) if learning::lacks_means(&error) => {
-            return Err(program::become_program(job, arguments).into());
-        }
-        (done, _) => done?,
+    let done = match learning::run(&wanted) {
+        Err(error) if kept::lacks_means(&error) && wanted.line.cannot() => return Ok(1),
+        done => done?,
     };
     if let Some(output) = statistics
         && let Err(error) = write(output, &words::Told::new(&done))

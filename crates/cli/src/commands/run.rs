@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use anyhow::{Result, anyhow, bail};
 use foretell_learn::memory::{self, Whose};
-use foretell_learn::{Lists, Names};
+use foretell_learn::{Lists, Names, STEERING_BYTES};
 use foretell_output::Output;
 use foretell_pagecache::watch::Gather;
 use foretell_pagecache::{Casting, OpenError, Opening, Plane};
@@ -29,17 +29,17 @@ use crate::config::{self, Controlled, Effective, File, Flags, Number, Surroundin
 use crate::hints::check::{self, Kind};
 use crate::host::{Host, socket_path};
 use crate::input_log::InputLog;
+use crate::kept::Line;
 use crate::nearest::nearest;
 use crate::partner::Partner;
 use crate::program::{self, NoRoom, NotRun, Program};
 use crate::rule::Rule;
 use crate::scan::Allowance;
-use crate::signals::ForProgram;
 use crate::size::human_bytes;
 use crate::stats::{Outcome, Stats};
 use crate::steered::{HintSource, Steered};
 use crate::terminal::{note, say, warn, with_causes};
-use crate::uncontrolled::Refused;
+use crate::uncontrolled::{Refused, room_for};
 use crate::watched::Held;
 use crate::{hosts, matched, report};
 
@@ -160,16 +160,15 @@ pub struct Args {
 /// Does what the arguments say. Errors mean that the program has not begun.
 pub fn execute(args: &Args) -> Result<u8> {
     let Some((name, arguments)) = args.program.split_first().filter(|_| !args.print_config) else {
-        return obey(args);
+        // Nothing of ours is as important as a job.
+        foretell_pagecache::go_first();
+        return obey(args, &Line::default());
     };
     refuse_flag(name)?;
-    if args.strict {
-        return obey(args);
-    }
-    anyway::run(name, arguments, || obey(args))
+    anyway::run(name, arguments, args.strict, |line| obey(args, line))
 }
 
-fn obey(args: &Args) -> Result<u8> {
+fn obey(args: &Args, line: &Line) -> Result<u8> {
     let working_directory = anyway::working_directory();
     let (effective, asked) = configuration(args, &working_directory)?;
     if args.print_config {
@@ -188,9 +187,9 @@ fn obey(args: &Args) -> Result<u8> {
         .map_err(|e| anyway::cannot_write("--record", e))?;
     args.log_inputs.as_deref().map(InputLog::check).transpose()?;
     if effective.controlled.is_empty() {
-        return watch(args, wanted, asked, statistics);
+        return watch(args, wanted, asked, statistics, line);
     }
-    control(args, wanted, (effective, &asked), &sources, statistics)
+    control(args, wanted, (effective, &asked), &sources, statistics, line)
 }
 
 fn wanted(args: &Args) -> Result<Wanted<'_>> {
@@ -215,7 +214,13 @@ fn say_conflict(args: &Args, conflict: &str) -> Result<()> {
 }
 
 /// Runs the program and only watches: nothing says what to do with its files.
-fn watch(args: &Args, wanted: Wanted<'_>, asked: Vec<String>, statistics: Option<Output>) -> Result<u8> {
+fn watch(
+    args: &Args,
+    wanted: Wanted<'_>,
+    asked: Vec<String>,
+    statistics: Option<Output>,
+    line: &Line,
+) -> Result<u8> {
     if args.log_inputs.is_some() {
         bail!(
             "--log-inputs: with neither a rule nor a list there is no policy that could be told anything; give one"
@@ -224,15 +229,14 @@ fn watch(args: &Args, wanted: Wanted<'_>, asked: Vec<String>, statistics: Option
     let asked: Vec<String> = asked.into_iter().chain(args.join.map(|_| "--join".to_owned())).collect();
     warn_without_effect(&asked, "neither a rule nor a list is given, and the program is only watched");
     let started = Instant::now();
-    let mut signals = ForProgram::default();
     let record = args.record.as_deref();
     let held = match wanted {
-        Wanted::Program(name, arguments) => Held::start(name, arguments, record, &mut signals),
+        Wanted::Program(name, arguments) => Held::start(name, arguments, record, line),
         Wanted::Attached(attached) => Held::attach(Job::Attached(attached), record),
     };
     let outcome = match held {
-        Ok(held) => anyway::ran(held.run(signals), args.strict, &args.program)?,
-        Err(refused) => refused.or_uncontrolled(args.strict, &args.program, signals)?,
+        Ok(held) => anyway::ran(held.run(line), args.strict, &args.program, line)?,
+        Err(refused) => refused.or_uncontrolled(args.strict, &args.program, line)?,
     };
     finish(args, outcome, statistics, started)
 }
@@ -255,13 +259,13 @@ fn control(
     (mut effective, asked): (Effective, &[String]),
     sources: &[HintSource],
     statistics: Option<Output>,
+    line: &Line,
 ) -> Result<u8> {
-    let mut signals = ForProgram::default();
-    let begun = begin(args, (&effective, asked), sole(sources), wanted, &mut signals);
+    let begun = begin(args, (&effective, asked), sole(sources), wanted, line);
     let started = Instant::now();
     let mut outcome = match begun {
-        Ok(steered) => anyway::ran(steered.run(sources, signals), args.strict, &args.program)?,
-        Err(refused) => refused.or_uncontrolled(args.strict, &args.program, signals)?,
+        Ok(steered) => anyway::ran(steered.run(sources, line), args.strict, &args.program, line)?,
+        Err(refused) => refused.or_uncontrolled(args.strict, &args.program, line)?,
     };
     outcome.stats.chosen = effective.chosen.take();
     finish(args, outcome, statistics, started)
@@ -402,9 +406,12 @@ fn begin(
     (effective, asked): (&Effective, &[String]),
     lists: Option<&Lists>,
     wanted: Wanted<'_>,
-    signals: &mut ForProgram,
+    line: &Line,
 ) -> Result<Steered, Refused> {
     let wrong = |e: anyhow::Error| Refused::Wrong(e);
+    if let Some(why) = program::too_few_tasks() {
+        return Err(Refused::Unable(anyhow!(NoRoom(why)).context("cannot take control")));
+    }
     let mut allowance = Allowance::default();
     let expected = matched::files(effective, args.quiet, whose_memory(args), &mut allowance);
     let name = wanted.name();
@@ -418,7 +425,7 @@ fn begin(
             return Ok(Job::Attached(attached));
         }
         let (name, arguments) = program.ok_or_else(|| wrong(anyhow!("internal: there is no program")))?;
-        signals.catch().map_err(Refused::Unable)?;
+        line.about_to_begin();
         let held = Program::start_held(name, arguments).map_err(Refused::not_held)?;
         Ok(Job::Program(held))
     };
@@ -477,9 +484,7 @@ fn begin(
 
 /// Begins to open a plane of this run's own.
 fn open(effective: &Effective) -> Result<Opening, Refused> {
-    if let Some(why) = program::too_few_tasks() {
-        return Err(Refused::Unable(anyhow!(NoRoom(why)).context("cannot take control")));
-    }
+    room_for(STEERING_BYTES, "take control")?;
     foretell_pagecache::let_go_at_once();
     Opening::begin(effective.plane_options()).map_err(not_opened)
 }

@@ -18,7 +18,6 @@ mod steered;
 mod watched;
 pub mod words;
 
-use std::ffi::{OsStr, OsString};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Instant, SystemTime};
 
@@ -27,24 +26,17 @@ use foretell_learn::{
     How, Job, Means, Names, Night, Plan, StoreError, Tonight, WATCHING_BYTES, by_itself, memory, tonight,
     usual_exit_code, without_plan,
 };
-use foretell_pagecache::keeper::{self, Follow, Kept, Lost, Split, Worker};
 use foretell_recording::{Access, ReadError, Recording};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use self::guessing::Guessed;
 use self::patience::Patience;
-use crate::program::{NotRun, Program, become_program, exit_code};
-use crate::signals::Caught;
 use crate::stats::Stats;
-use crate::terminal::{warn, with_causes};
-use crate::watched::pass_signals_on;
+use crate::terminal::warn;
 
 pub use alone::Wanted;
 use alone::{Ran, alone};
 pub use name::job_name;
 
-/// signal(7).
-const SIGKILL: i32 = 9;
 /// A recording may take one part of the memory in so many while a plan is made of it; a longer one is not read.
 const MEMORY_SHARE: u64 = 8;
 /// Bytes of an access in memory.
@@ -82,90 +74,6 @@ pub struct Planned {
     pub lists: usize,
     /// How their files were found.
     pub names: Names,
-}
-
-/// What of us goes on.
-#[derive(Debug)]
-pub(crate) enum Role {
-    /// This process does the work; with its line to the one that stays, if there is one.
-    Work(Option<Worker>),
-    /// The job has been run, and ended with this exit code.
-    Ran(u8),
-    /// Nothing can be done for the job, which has not begun; with the signals that are meant for it.
-    Alone(Option<Caught>),
-}
-
-/// Becomes two processes, one of which stays with the job if the other is killed. To be called before there are threads.
-#[must_use]
-pub(crate) fn split() -> Role {
-    let mut follower = Follower(None);
-    let kept = match keeper::split(&mut follower) {
-        Ok(Split::Worker(worker)) => return Role::Work(Some(worker)),
-        // One process will do.
-        Err(_) => return Role::Work(None),
-        Ok(Split::Keeper(kept)) => kept,
-    };
-    let how = |lost: Lost| match lost {
-        Lost::Signal(SIGKILL) => "was ended by signal 9, for want of memory most likely".to_owned(),
-        Lost::Signal(signal) => format!("was ended by signal {signal}"),
-        Lost::Defect(code) => format!("was ended by a defect of foretell (exit code {code})"),
-        Lost::Means => "can start no process".to_owned(),
-    };
-    match kept {
-        Kept::Done(code) => Role::Ran(code),
-        Kept::Job { lost, code } => {
-            warn(&format!("our part {}; the job went on by itself", how(lost)));
-            Role::Ran(code.unwrap_or(1))
-        }
-        Kept::NotBegun(lost) => {
-            warn(&format!("our part {}; the job runs alone", how(lost)));
-            Role::Alone(follower.0)
-        }
-    }
-}
-
-/// In the process that stays: its signals are the job's.
-struct Follower(Option<Caught>);
-
-impl Follow for Follower {
-    fn about(&mut self) {
-        if self.0.is_some() {
-            return;
-        }
-        match Caught::for_later() {
-            Ok(caught) => self.0 = Some(caught),
-            Err(error) => warn(&format!("signals are not passed on to the job ({})", with_causes(&error))),
-        }
-    }
-
-    fn begun(&mut self, pid: u32) {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        if let Some(job) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
-            && let Some(caught) = self.0.take()
-        {
-            caught.pass_on(job);
-        }
-        foretell_pagecache::unmap_program();
-    }
-}
-
-/// The job, and nothing else; with the signals that are meant for it. Where no other process is to be had this one becomes
-/// the job.
-///
-/// # Errors
-/// When it could not be started.
-pub(crate) fn run_alone(program: &OsStr, arguments: &[OsString], caught: Option<Caught>) -> Result<u8> {
-    let mut started = match Program::start(program, arguments) {
-        Err(error) if lacks_means(&error) => return Err(become_program(program, arguments).into()),
-        started => started?,
-    };
-    pass_signals_on(&mut started, caught);
-    Ok(exit_code(started.wait()?))
-}
-
-/// Could no process be started?
-pub(crate) fn lacks_means(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(NotRun::NoMeans(_)))
 }
 
 /// Runs the job, learns from it, and keeps what was learnt.

@@ -20,11 +20,14 @@ use rustix::fs::{Advice, fadvise};
 
 use super::patience::Patience;
 use super::{Ran, Wanted, alone, start, watched};
+use crate::attached::Job;
 use crate::commands::run::private_host;
 use crate::guide::Guide;
 use crate::program::{NotRun, Program, exit_code};
+use crate::shortage::Shortage;
 use crate::stats::Stats;
 use crate::terminal::{warn, with_causes};
+use crate::watched::until_end;
 
 /// References up to which the night is compared with the optimum: a tenth of a second and 32 MB at its end.
 const COMPARED_REFERENCES: u64 = 1 << 21;
@@ -49,7 +52,7 @@ pub(super) fn steered(
     foretell_pagecache::let_go_at_once();
     // A job is held for what the kernel takes to check our programs, 10 ms and more: all else is done meanwhile.
     let opening = Opening::begin(options(plan));
-    wanted.about_to_begin();
+    wanted.line.about_to_begin();
     let finder = Finder::start_by(Arc::clone(&plan.lists.files), foretell_pagecache::beside);
     let mut program = match Program::start_held(&wanted.program, &wanted.arguments) {
         Ok(program) => program,
@@ -60,7 +63,7 @@ pub(super) fn steered(
             return alone(wanted);
         }
     };
-    wanted.begun(&mut program);
+    wanted.line.begun(&mut program);
     let gather = Gather::create(recording, program.pid());
     let host = opening.and_then(Opening::wait).map_err(anyhow::Error::from).and_then(private_host);
     let mut host = match host {
@@ -86,7 +89,8 @@ pub(super) fn steered(
     // It does not wait for the lists: what it reads until they are there is in the ring.
     program.release();
     let started = Instant::now();
-    let (mut ended_as, mut are_told) = (How::Alone, false);
+    let (mut ended_as, mut are_told, mut is_short) = (How::Alone, false, false);
+    let mut shortage = Shortage::watching();
     let status = loop {
         let Some(guiding) = &mut guide else { break None };
         let made =
@@ -102,6 +106,11 @@ pub(super) fn steered(
         if host.plane().known_share(guiding.session(), 0).is_some_and(|share| share < LEAST_KNOWN) {
             warn("steering has ended: the job reads other things tonight, and goes on by itself");
             ended_as = How::Steered;
+            break None;
+        }
+        if let Some(why) = shortage.found() {
+            warn(&format!("steering has ended ({why}); the job goes on by itself"));
+            is_short = true;
             break None;
         }
         let step = catch_unwind(AssertUnwindSafe(|| {
@@ -127,7 +136,11 @@ pub(super) fn steered(
         // What was changed is undone now, not when the job has ended; and other runs are told what was done for them.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(host.finish())));
         leave_none(in_pieces);
-        let ended = watched::go_on(program, started)?;
+        let ended = if is_short {
+            until_end(&mut Job::Program(program), started, None, |_| ())?
+        } else {
+            watched::go_on(program, started)?
+        };
         return Ok(Ran::unseen(ended_as, exit_code(ended.status), ended.elapsed));
     };
     let (elapsed, code) = (started.elapsed(), exit_code(status));

@@ -19,12 +19,14 @@ use crate::watched::{Ended, until_end};
 /// The job does not wait for us: what it reads in its first 30 ms is not seen, and the next night learns it.
 /// Where watching was asked for the job is held, and all is seen.
 pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> bool) -> Result<Ran> {
+    // What is read ahead is open for a moment.
+    foretell_pagecache::let_go_at_once();
     let beside = if wanted.how == Some(How::Watched) { None } else { Beside::listen().ok() };
     let Some(beside) = beside else { return held(wanted, recording, counts) };
     let started = Instant::now();
-    wanted.about_to_begin();
+    wanted.line.about_to_begin();
     let mut program = Program::start(&wanted.program, &wanted.arguments)?;
-    wanted.begun(&mut program);
+    wanted.line.begun(&mut program);
     let mut watcher = said(beside.follow(program.pid(), recording));
     let guessing = watcher.as_mut().map_or_else(Guessing::none, Guessing::start);
     follow(program, started, watcher, &guessing, counts)
@@ -32,7 +34,7 @@ pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> 
 
 /// The same of a job that begins when the observer is there.
 fn held(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> bool) -> Result<Ran> {
-    wanted.about_to_begin();
+    wanted.line.about_to_begin();
     let held = Program::start_held(&wanted.program, &wanted.arguments);
     let mut program = match held {
         Ok(program) => program,
@@ -44,7 +46,7 @@ fn held(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> bool) -> Resul
         }
     };
     let mut watcher = said(Watcher::start(program.pid(), Some(recording)));
-    wanted.begun(&mut program);
+    wanted.line.begun(&mut program);
     if let Some(watcher) = &mut watcher {
         watcher.begin();
     }

@@ -251,6 +251,13 @@ impl Background {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
+    /// Sends a signal to the process that does the work, and not to the one that stays with the program.
+    pub fn signal_to_worker(&self, signal: rustix::process::Signal) {
+        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid)).unwrap();
+        let worker = children.split_ascii_whitespace().next().and_then(|pid| pid.parse().ok()).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_raw(worker).unwrap(), signal).unwrap();
+    }
+
     /// Closes the program's standard input, on which it waits, and waits for the end.
     pub fn end(mut self) -> Ended {
         let mut child = self.child.take().unwrap();

@@ -235,7 +235,7 @@ fn reconnects(scene: &Scene, _: &mut Random) -> Box<dyn Any> {
 /// A program that runs, and whose pages are given up again and again.
 fn mapped(scene: &Scene, random: &mut Random) -> Box<dyn Any> {
     let path = scene.directory.join(format!("mapped{}", random.below(1 << 30)));
-    std::fs::copy("/bin/sh", &path).unwrap();
+    foretell_testkit::programs::copy("/bin/sh", &path);
     let mut client = connected(scene, 4096);
     let file = client.name_path(1, &path);
     let _ = client.statistics();

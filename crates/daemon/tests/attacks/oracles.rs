@@ -78,7 +78,7 @@ fn what_a_program_with_other_rights_does_is_not_told() {
     }
     let service = stage.service(64);
     let program = stage.directory.join("cat");
-    std::fs::copy("/bin/cat", &program).unwrap();
+    foretell_testkit::programs::copy("/bin/cat", &program);
     for (mode, expected) in [(0o755, "2 of others 1"), (0o4755, "1 of others 0")] {
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(mode)).unwrap();
         assert_eq!(said(attack(&service, "child", &[&program]), "processes: "), expected);

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use foretell_pagecache::{Options, doctor};
+use foretell_testkit::programs;
 use foretelld::{Configuration, Confinement, Limits, Service, ServiceError, Snapshot};
 
 use crate::client::Client;
@@ -93,7 +94,7 @@ impl Stage {
     pub(crate) fn service_with_subuid(&self, budget_blocks: u64, limits: Limits, subuid: &str) -> Running {
         let (list, program) = (self.directory.join("subuid"), self.directory.join("service"));
         fs::write(&list, subuid).unwrap();
-        fs::copy("/proc/self/exe", &program).unwrap();
+        programs::copy("/proc/self/exe", &program);
         let mut command = std::process::Command::new("unshare");
         let script = r#"mount --bind "$0" /etc/subuid && exec "$@""#;
         command.args(["--mount", "sh", "-c", script]).arg(list).arg(program);
@@ -143,7 +144,7 @@ impl Stage {
         let program = self.directory.join("service");
         // Once: helpers of a service that has just ended may still run it.
         if !program.exists() {
-            fs::copy("/proc/self/exe", &program).unwrap();
+            programs::copy("/proc/self/exe", &program);
         }
         let socket = directory.join("s.sock");
         let mut command = std::process::Command::new("setpriv");

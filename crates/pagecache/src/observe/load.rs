@@ -10,7 +10,7 @@ use aya::maps::{Map, MapData, MapError};
 use super::kernel_types::{KernelTypes, Place};
 use super::object::{Link, LoadError, Object, Refusal};
 use super::privileges::{Capabilities, has_seccomp_filter, is_in_the_hosts_user_namespace, pid_namespace};
-use super::{ObserveError, ObserverConfig, ReadHook};
+use super::{ObserveError, ObserverConfig, ReadHook, shared};
 use crate::identity::types::BtrfsPlaces;
 
 /// The object, built by `src/bpf/build`. Aligned, because an ELF parser reads it in place.
@@ -119,6 +119,8 @@ pub(super) struct Loaded {
     pub(super) sees_faults: bool,
     /// See [`KernelTypes::btrfs`].
     pub(super) btrfs: Option<BtrfsPlaces>,
+    /// Elements of the map `tracked`.
+    pub(super) tracked_words: u32,
 }
 
 /// The object, and what it needs of the kernel's own type information.
@@ -266,8 +268,13 @@ fn attach_all(object: &Object, types: &KernelTypes, sights: &[&Sight]) -> Vec<At
 pub(super) fn load(config: &ObserverConfig) -> Result<Loaded, ObserveError> {
     let mut object = Object::parse(OBJECT).map_err(not_loaded)?;
     let described = object.types();
-    let at_a_time = config.at_a_time();
-    let sizes = [("files", config.files), ("accounts", at_a_time), ("waits", at_a_time)];
+    let tracked_words = shared::tracked_words();
+    let sizes = [
+        ("files", config.files),
+        ("accounts", config.processes),
+        ("waits", config.processes),
+        ("tracked", tracked_words),
+    ];
     let (types, created) = std::thread::scope(|scope| {
         // The maps can be made meanwhile.
         let maps = || create_maps(&mut object, config.ring_bytes, &sizes);
@@ -296,7 +303,7 @@ pub(super) fn load(config: &ObserverConfig) -> Result<Loaded, ObserveError> {
         }
     }
     object.forget_programs();
-    Ok(Loaded { object, read_hook, sees_faults, btrfs: types.btrfs() })
+    Ok(Loaded { object, read_hook, sees_faults, btrfs: types.btrfs(), tracked_words })
 }
 
 /// Takes the map `name` out of the object.

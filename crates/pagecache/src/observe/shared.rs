@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// Process numbers that Linux can give: `PID_MAX_LIMIT` of `include/linux/threads.h`.
 const PROCESS_NUMBERS: u32 = 1 << 22;
+/// Those that it gives unless somebody asks for more: `PID_MAX_DEFAULT`.
+const FEW_NUMBERS: u32 = 1 << 15;
 
 /// A mapped BPF array whose elements together are `T`.
 ///
@@ -57,17 +59,39 @@ impl<T> Drop for Mapped<T> {
     }
 }
 
-/// The table of tracked processes: a bit for each process number.
-pub(super) struct Tracked(Mapped<[AtomicU64; (PROCESS_NUMBERS / 64) as usize]>);
+/// The table of tracked processes: a bit for each process number. Where no large ones are given it is a page instead of
+/// half a megabyte, which is charged to the job's memory.
+pub(super) enum Tracked {
+    /// Of a machine on which all numbers may be given.
+    All(Mapped<[AtomicU64; (PROCESS_NUMBERS / 64) as usize]>),
+    /// The kernel's usual limit, and the least that a page holds.
+    Few(Mapped<[AtomicU64; (FEW_NUMBERS / 64) as usize]>),
+}
+
+/// Elements that the map `tracked` needs here: for all numbers that this process can see (`/proc/sys/kernel/pid_max`,
+/// proc_sys_kernel(5)). Should the limit be raised later, processes with larger numbers are not tracked.
+pub(super) fn tracked_words() -> u32 {
+    let limit = std::fs::read_to_string("/proc/sys/kernel/pid_max");
+    let limit = limit.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(PROCESS_NUMBERS);
+    (if limit <= FEW_NUMBERS { FEW_NUMBERS } else { PROCESS_NUMBERS }) / 64
+}
 
 impl Tracked {
-    /// Maps the map `tracked`.
-    pub(super) fn new(fd: BorrowedFd<'_>) -> io::Result<Tracked> {
-        Mapped::new(fd).map(Tracked)
+    /// Maps the map `tracked`, which has so many elements.
+    pub(super) fn new(fd: BorrowedFd<'_>, words: u32) -> io::Result<Tracked> {
+        if words == FEW_NUMBERS / 64 {
+            return Mapped::new(fd).map(Tracked::Few);
+        }
+        Mapped::new(fd).map(Tracked::All)
     }
 
     fn word(&self, tgid: u32) -> Option<(&AtomicU64, u64)> {
-        self.0.get().get(tgid as usize / 64).map(|word| (word, 1 << (tgid % 64)))
+        let at = tgid as usize / 64;
+        let word = match self {
+            Tracked::All(words) => words.get().get(at),
+            Tracked::Few(words) => words.get().get(at),
+        };
+        word.map(|word| (word, 1 << (tgid % 64)))
     }
 
     /// Whether `tgid` is tracked.

@@ -58,3 +58,19 @@ fn a_wait_too_many_is_counted_and_not_measured() {
     assert!(observer.overflows().waits > 0);
     assert_eq!(observer.wait_ns(std::process::id()), Some(0));
 }
+
+#[test]
+fn of_little_memory_little_is_taken() {
+    let wanted = ObserverConfig { watch_only: true, ..ObserverConfig::with_ring(2 << 20) };
+    assert_eq!(wanted.within(u64::MAX), wanted);
+    assert_eq!(wanted.within(1 << 30), wanted);
+    let some = wanted.within(90 << 20);
+    assert_eq!((some.ring_bytes, some.files, some.processes), (512 << 10, 16 << 10, 1 << 10));
+    assert!(some.watch_only && some.wake_every < wanted.wake_every);
+    let little = wanted.within(39 << 20);
+    assert_eq!((little.ring_bytes, little.files, little.processes), (256 << 10, 8 << 10, 512));
+    let none = wanted.within(0);
+    assert_eq!((none.ring_bytes, none.files, none.processes), (64 << 10, 1 << 10, 256));
+    let small = ObserverConfig { files: 9, ..ObserverConfig::with_ring(1 << 12) };
+    assert_eq!(small.within(0), ObserverConfig { processes: 256, ..small }, "no more than was wanted");
+}

@@ -91,6 +91,7 @@ pub(crate) fn links(pid: u32, links: Links, most: usize) -> io::Result<Vec<Link>
 pub(crate) fn open_again(file: impl AsFd) -> io::Result<File> {
     match Broker::of_process() {
         Some(broker) => broker.open_again(file.as_fd()),
+        None if own_mounts::is_new(&file) => Err(io::Error::other(own_mounts::NEW)),
         None => own_mounts::open_again(file.as_fd()).map_or_else(|| here::open_again(file), Ok),
     }
 }

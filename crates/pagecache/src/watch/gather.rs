@@ -45,6 +45,7 @@ use crate::file_at;
 use crate::handles::Mounts;
 use crate::kernel::maps_whole_folios;
 use crate::observe::{FileKey, Observation, Observer};
+use crate::own_mounts;
 use crate::report::{Counts, FileReport, ProcessReport};
 use crate::resolve;
 use crate::sessions::{name_of, tree_without_us};
@@ -521,6 +522,10 @@ impl Gather {
         let path = found.path.clone();
         if !found.is_on_disk() {
             self.left_out.add(&path, "on no disk of this machine");
+            return None;
+        }
+        if found.is_on_new_mount() {
+            self.left_out.add(&path, own_mounts::NEW);
             return None;
         }
         let file = found.open().ok()?;

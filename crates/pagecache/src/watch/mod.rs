@@ -127,9 +127,11 @@ fn config() -> ObserverConfig {
     ObserverConfig {
         watch_only: true,
         files: SETTLED_FILES,
+        processes: SETTLED_FILES,
         wake_spacing_ns: WAKE_SPACING.subsec_nanos(),
         ..ObserverConfig::with_ring(RING_BYTES)
     }
+    .fitting()
 }
 
 /// What a [`Watcher`] sees with, on its way: a thread loads it while the job is started; without a thread it comes later.

@@ -1,0 +1,202 @@
+//! Whatever happens to us, somebody of ours stays with the program: `foretell run` and `foretell learn` become two processes
+//! before they do anything (`foretell_pagecache::keeper`). Here is what the two do: one stays, the other one works.
+
+use std::cell::Cell;
+use std::ffi::{OsStr, OsString};
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::Result;
+use foretell_learn::memory;
+use foretell_pagecache::Spare;
+use foretell_pagecache::keeper::{self, Follow, Kept, Lost, Split, Worker};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::program::{NotRun, Program, become_program, exit_code};
+use crate::signals::{self, Caught};
+use crate::terminal::{warn, with_causes};
+
+/// signal(7).
+const SIGKILL: i32 = 9;
+/// With less memory than this the kernel may have to end somebody before it has back what we had.
+const LITTLE_BYTES: u64 = 256 << 20;
+/// Observer and plane are there after the first of these times, on a busy machine after the second.
+const BEGINNING: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(2)];
+
+/// What of us goes on.
+#[derive(Debug)]
+pub(crate) enum Role {
+    /// This process does the work.
+    Work(Line),
+    /// The program has been run, and ended with this exit code.
+    Ran(u8),
+    /// Nothing can be done for the program, which has not begun.
+    Alone(Alone),
+}
+
+/// Why nothing can be done for a program.
+#[derive(Debug)]
+pub(crate) struct Alone {
+    /// In words.
+    pub(crate) why: String,
+    /// The signals that are meant for it.
+    pub(crate) caught: Option<Caught>,
+}
+
+/// Becomes two processes, one of which stays with the program if the other is killed. To be called before there are threads.
+#[must_use]
+pub(crate) fn split() -> Role {
+    let mut follower = Follower(None);
+    let kept = match keeper::split(&mut follower) {
+        Ok(Split::Worker(worker)) => {
+            foretelld::be_known_as(worker.keeper());
+            let room_bytes = memory::free_bytes().unwrap_or(u64::MAX);
+            foretell_pagecache::fit_into(room_bytes);
+            // Without it all the same.
+            let spare = if room_bytes < LITTLE_BYTES { Spare::start().ok() } else { None };
+            let working = Working { worker, is_about: Cell::new(false), _spare: spare };
+            return Role::Work(Line(Some(Rc::new(working))));
+        }
+        Err(error) => {
+            return Role::Alone(Alone { why: format!("cannot start a process ({error})"), caught: None });
+        }
+        Ok(Split::Keeper(kept)) => kept,
+    };
+    let how = |lost: Lost| match lost {
+        Lost::Signal(SIGKILL) => "our part was ended by signal 9, for want of memory most likely".to_owned(),
+        Lost::Signal(signal) => format!("our part was ended by signal {signal}"),
+        Lost::Defect(code) => format!("our part was ended by a defect of foretell (exit code {code})"),
+        Lost::Means => "our part can start no process".to_owned(),
+    };
+    match kept {
+        Kept::Done(code) => Role::Ran(code),
+        Kept::Job { lost, code } => {
+            warn(&format!("{}; the job went on by itself", how(lost)));
+            Role::Ran(code.unwrap_or(1))
+        }
+        Kept::NotBegun(lost) => Role::Alone(Alone { why: how(lost), caught: follower.0 }),
+    }
+}
+
+/// In the process that stays: its signals are the program's.
+struct Follower(Option<Caught>);
+
+impl Follow for Follower {
+    fn about(&mut self) {
+        if self.0.is_some() {
+            return;
+        }
+        match Caught::for_later() {
+            Ok(caught) => self.0 = Some(caught),
+            Err(error) => warn(&format!("signals are not passed on to the job ({})", with_causes(&error))),
+        }
+    }
+
+    fn begun(&mut self, pid: u32) {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        if let Some(job) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+            && let Some(caught) = self.0.take()
+        {
+            caught.pass_on(job);
+        }
+        foretell_pagecache::unmap_program();
+    }
+}
+
+impl Alone {
+    /// The program, and nothing else. Where no other process is to be had this one becomes the program.
+    ///
+    /// # Errors
+    /// When it could not be started.
+    pub(crate) fn run(self, program: &OsStr, arguments: &[OsString]) -> Result<u8> {
+        warn(&format!("{}; the job runs alone", self.why));
+        let mut started = match Program::start(program, arguments) {
+            Err(error) if lacks_means(&error) => return Err(become_program(program, arguments).into()),
+            started => started?,
+        };
+        pass_signals_on(&mut started, self.caught);
+        Ok(exit_code(started.wait()?))
+    }
+}
+
+/// Could no process be started?
+pub(crate) fn lacks_means(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(NotRun::NoMeans(_)))
+}
+
+/// Our signals are the program's. Without it it runs all the same.
+fn pass_signals_on(program: &mut Program, caught: Option<Caught>) {
+    let Some(pidfd) = program.take_pidfd() else { return };
+    match caught {
+        Some(caught) => caught.pass_on(pidfd),
+        None => {
+            if let Err(error) = signals::pass_on(pidfd) {
+                warn(&format!("signals are not passed on to the job ({})", with_causes(&error)));
+            }
+        }
+    }
+}
+
+/// In the process that does the work: its line to the one that stays. Nobody stays where no program is started.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Line(Option<Rc<Working>>);
+
+#[derive(Debug)]
+struct Working {
+    worker: Worker,
+    _spare: Option<Spare>,
+    /// Signals are the program's already.
+    is_about: Cell<bool>,
+}
+
+impl Line {
+    /// A program is about to begin: signals are meant for it from now on, and who stays is told. To be called again when that
+    /// one did not begin after all.
+    pub(crate) fn about_to_begin(&self) {
+        let Some(working) = &self.0 else { return };
+        if !working.is_about.replace(true)
+            && let Err(error) = signals::leave_to_the_keeper()
+        {
+            warn(&format!("signals may end what is done for the job ({})", with_causes(&error)));
+        }
+        working.worker.about();
+    }
+
+    /// It has begun, or is held and will.
+    pub(crate) fn begun(&self, program: &mut Program) {
+        become_small();
+        match &self.0 {
+            Some(working) => {
+                working.worker.begun(program.pid());
+                let working = Rc::clone(working);
+                program.tell(move |code, signal| working.worker.ended(code, signal));
+            }
+            None => pass_signals_on(program, None),
+        }
+    }
+
+    /// Does somebody stay?
+    pub(crate) fn has_keeper(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// There is neither process nor descriptor to be had for the program. Who stays is to see to it when this process has
+    /// ended; `false` where nobody does.
+    pub(crate) fn cannot(&self) -> bool {
+        if let Some(working) = &self.0 {
+            working.worker.cannot();
+        }
+        self.0.is_some()
+    }
+}
+
+/// Gives back the memory that only our beginning took, when that is over. It is no loss where it fails.
+pub(crate) fn become_small() {
+    let later = || {
+        for time in BEGINNING {
+            std::thread::sleep(time);
+            foretell_pagecache::unmap_program();
+        }
+    };
+    drop(std::thread::Builder::new().name("become-small".to_owned()).spawn(later));
+}
