@@ -45,6 +45,9 @@ pub struct Stats {
     pub lost_events: u64,
     /// Bytes that devices read for the processes and for our prefetches.
     pub device_read_bytes: u64,
+    /// Those of them that lie between files, read so that the arm of a disk need not move.
+    #[serde(default)]
+    pub passed_bytes: u64,
     /// Fetches that optimal replacement would have made with the same budget.
     pub belady_fetches: Option<u64>,
     /// Why `belady_fetches` is missing.
@@ -77,6 +80,7 @@ impl From<Report> for Stats {
             counts: report.counts,
             lost_events: report.lost_events,
             device_read_bytes: report.device_read_bytes,
+            passed_bytes: report.passed_bytes,
             belady_fetches: report.belady_fetches,
             belady_missing: report.belady_missing,
             hints_skipped: 0,

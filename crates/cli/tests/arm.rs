@@ -53,3 +53,46 @@ fn of_scattered_blocks_many_come_with_one_movement_and_what_lies_between_does_no
     // Two pages a block, and what the kernel read ahead of the program's own reads.
     assert!(cached < SCATTERED * 8, "{cached} pages");
 }
+
+#[test]
+fn what_lies_between_two_files_is_read_along_with_them_and_nobody_has_it() {
+    let test = "what_lies_between_two_files_is_read_along_with_them_and_nobody_has_it";
+    if !can_control(test) {
+        return;
+    }
+    const FILES: u64 = 400;
+    let tree = Tree::new(&[]);
+    let mount_point = tree.file("disk");
+    std::fs::create_dir(&mount_point).unwrap();
+    let disk = SlowDisk::up(&mount_point, &["--seek-ms", "8", "--mb-s", "100", "--channels", "1"]);
+    let path = |n: u64| mount_point.join(format!("{n:03}"));
+    let files: Vec<std::fs::File> = (0..FILES)
+        .map(|n| {
+            std::fs::write(path(n), vec![7; 8192]).unwrap();
+            std::fs::File::open(path(n)).unwrap()
+        })
+        .collect();
+    rustix::fs::syncfs(&files[0]).unwrap();
+    files.iter().for_each(|file| rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).unwrap());
+    // Every other one, in no order.
+    let order: Vec<u64> = (0..FILES / 2).map(|i| i * 37 % (FILES / 2) * 2).collect();
+    let list: String = order.iter().map(|&n| format!("{}\n", path(n).display())).collect();
+    let reads: String = order.iter().map(|&n| format!("cat {}\n", path(n).display())).collect();
+    let (hints, script, stats) =
+        (tree.write("hints", list), tree.write("script", reads), tree.file("stats.json"));
+
+    let before = disk.read_seeks();
+    let [hints, script, stats_path] = [&hints, &script, &stats].map(|path| path.display().to_string());
+    let options = ["run", "--quiet", "--budget", "16M", "--hints", &hints, "--stats", &stats_path];
+    let ended = foretell(options.into_iter().chain(["--", "sh", &script]));
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let seeks = disk.read_seeks() - before;
+    // One movement a file without it. The first dozen requests go out alone, to be measured.
+    assert!(seeks < FILES / 4, "{seeks} movements for {} files", FILES / 2);
+    let passed_bytes = number(&statistics(&stats), "passed_bytes");
+    // Some of it by more than one sweep.
+    assert!((8192..4 * FILES * 8192).contains(&passed_bytes), "{passed_bytes}");
+    let others: Vec<_> = (0..FILES / 2).map(|i| path(2 * i + 1)).collect();
+    let cached = Command::new("fincore").args(["-nb", "-o", "PAGES"]).args(&others).output().unwrap();
+    assert!(String::from_utf8_lossy(&cached.stdout).split_whitespace().all(|pages| pages == "0"));
+}

@@ -113,6 +113,11 @@ impl Disk {
         self.service().reach_bytes()
     }
 
+    /// Bytes of gaps that were asked for so far.
+    pub(crate) fn passed_bytes(&self) -> u64 {
+        self.passing.asked_bytes()
+    }
+
     /// See [`Service::moving_share`].
     pub(crate) fn moving_share(&self) -> f64 {
         self.service().moving_share()

@@ -33,4 +33,9 @@ impl Disks {
         self.known.push((dev, id, Arc::clone(&disk)));
         (id, disk)
     }
+
+    /// Bytes that were read between files so far.
+    pub(crate) fn passed_bytes(&self) -> u64 {
+        self.known.iter().map(|(_, _, disk)| disk.passed_bytes()).sum()
+    }
 }

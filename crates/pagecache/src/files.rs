@@ -251,6 +251,11 @@ impl FileTable {
         self.disks.of_device(dev)
     }
 
+    /// Bytes that were read between files so far, on all disks.
+    pub(crate) fn passed_bytes(&self) -> u64 {
+        self.disks.passed_bytes()
+    }
+
     /// Puts a file, which the policy numbers `file`, in its place; one that was there before is forgotten.
     ///
     /// # Errors

@@ -568,6 +568,7 @@ impl Plane {
             counts: steering.engine.counters().into(),
             lost_events: observer.lost_events(),
             device_read_bytes: self.device_read_bytes(),
+            passed_bytes: steering.files.passed_bytes(),
             belady_fetches: optimum.as_ref().ok().copied(),
             belady_missing: optimum.err(),
             processes: steering.ledger.processes(processes.collect()),

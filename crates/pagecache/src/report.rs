@@ -32,6 +32,9 @@ pub struct Report {
     pub lost_events: u64,
     /// Bytes that the block layer read for the observed processes and for our prefetches.
     pub device_read_bytes: u64,
+    /// Those of them that lie between files, read so that the arm of a disk need not move, and given to nobody.
+    #[serde(default)]
+    pub passed_bytes: u64,
     /// The fetches that optimal replacement would have made for the recorded references with the same
     /// budget; `None` when the references were not all kept.
     pub belady_fetches: Option<u64>,

@@ -188,13 +188,15 @@ fn seen(
     };
     let stats = Stats { elapsed_s: elapsed.as_secs_f64(), ..Stats::from(report) };
     let wait_ns = (stats.wait_s * 1e9) as u64;
+    // What lies between files is nothing that the job reads: by that nights are compared.
+    let read_bytes = stats.device_read_bytes.saturating_sub(stats.passed_bytes);
     let memory_bytes = gather.as_ref().and_then(Gather::memory_bytes);
     let files = gather.as_ref().map(Gather::files);
     if let Some(gather) = gather.filter(|_| counts(code)) {
         let totals = Totals {
             elapsed,
             wait_ns,
-            device_read_bytes: stats.device_read_bytes,
+            device_read_bytes: read_bytes,
             lost_events: stats.lost_events,
             exit_code: Some(code.into()),
         };
@@ -204,7 +206,7 @@ fn seen(
     }
     Ran {
         wait_ns: Some(wait_ns),
-        read_bytes: Some(stats.device_read_bytes),
+        read_bytes: Some(read_bytes),
         files,
         memory_bytes,
         predicted,

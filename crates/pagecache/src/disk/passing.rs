@@ -21,7 +21,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Bytes of a gap at most, so that no large memory is taken for it. A disk of 130 MB/s reads them in the 8 ms of a movement.
 pub(crate) const GAP_BYTES: u64 = 1 << 20;
@@ -39,12 +39,14 @@ pub(super) struct Passing {
     node: Option<(PathBuf, u64)>,
     /// It could not be read once.
     is_refused: AtomicBool,
+    /// Bytes that were asked for.
+    asked_bytes: AtomicU64,
 }
 
 impl Passing {
     /// Of a device of which nothing is known: no gap is read.
     pub(super) fn none() -> Passing {
-        Passing { node: None, is_refused: AtomicBool::new(false) }
+        Passing { node: None, is_refused: AtomicBool::new(false), asked_bytes: AtomicU64::new(0) }
     }
 
     /// Of the device that sysfs describes in a directory.
@@ -73,9 +75,15 @@ impl Passing {
         if under_way.device.is_none() {
             under_way.device = self.open();
         }
-        if under_way.begin(gap).is_err() {
-            self.is_refused.store(true, Ordering::Relaxed);
+        match under_way.begin(gap) {
+            Ok(bytes) => _ = self.asked_bytes.fetch_add(bytes, Ordering::Relaxed),
+            Err(_) => self.is_refused.store(true, Ordering::Relaxed),
         }
+    }
+
+    /// Bytes that were asked for so far.
+    pub(super) fn asked_bytes(&self) -> u64 {
+        self.asked_bytes.load(Ordering::Relaxed)
     }
 
     fn open(&self) -> Option<File> {
@@ -130,14 +138,15 @@ pub(crate) struct Passed {
 }
 
 impl Passed {
-    fn begin(&mut self, gap: &Range<u64>) -> io::Result<()> {
+    /// Says how many bytes were asked for.
+    fn begin(&mut self, gap: &Range<u64>) -> io::Result<u64> {
         let device = self.device.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let bytes = (gap.end - gap.start).min(GAP_BYTES);
         if !gap.start.is_multiple_of(SECTOR_BYTES)
             || !bytes.is_multiple_of(SECTOR_BYTES)
             || self.under_way == GAPS
         {
-            return Ok(());
+            return Ok(0);
         }
         if self.context == 0 {
             let most = libc::c_long::try_from(GAPS).unwrap_or(libc::c_long::MAX);
@@ -167,7 +176,7 @@ impl Passed {
             return Err(io::Error::last_os_error());
         }
         self.under_way += 1;
-        Ok(())
+        Ok(bytes)
     }
 }
 
