@@ -78,6 +78,7 @@ mod read_starts;
 mod reading_ahead;
 mod recorder;
 mod report;
+mod reporting;
 mod resolve;
 mod returning;
 mod rules;
