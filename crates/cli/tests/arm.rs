@@ -5,10 +5,28 @@
 mod harness;
 
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use harness::slow_disk::SlowDisk;
 use harness::{Tree, can_control, foretell, number, statistics};
+
+fn disk_with_an_arm(tree: &Tree) -> (PathBuf, SlowDisk) {
+    let mount_point = tree.file("disk");
+    std::fs::create_dir(&mount_point).unwrap();
+    let disk = SlowDisk::up(&mount_point, &["--seek-ms", "8", "--mb-s", "100", "--channels", "1"]);
+    (mount_point, disk)
+}
+
+/// Runs a script under hints; how often the arm moved.
+fn movements(disk: &SlowDisk, files: [&Path; 3]) -> u64 {
+    let before = disk.read_seeks();
+    let [hints, script, stats] = files.map(|path| path.display().to_string());
+    let options = ["run", "--quiet", "--budget", "16M", "--hints", &hints, "--stats", &stats];
+    let ended = foretell(options.into_iter().chain(["--", "sh", &script]));
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    disk.read_seeks() - before
+}
 
 #[test]
 fn of_scattered_blocks_many_come_with_one_movement_and_what_lies_between_does_not_stay() {
@@ -19,9 +37,7 @@ fn of_scattered_blocks_many_come_with_one_movement_and_what_lies_between_does_no
     const SCATTERED: u64 = 192;
     const BLOCK: u64 = 8192;
     let tree = Tree::new(&[]);
-    let mount_point = tree.file("disk");
-    std::fs::create_dir(&mount_point).unwrap();
-    let disk = SlowDisk::up(&mount_point, &["--seek-ms", "8", "--mb-s", "100", "--channels", "1"]);
+    let (mount_point, disk) = disk_with_an_arm(&tree);
     // Every sixteenth block of 24 MiB, in no order.
     let file = mount_point.join("data");
     let data = std::fs::File::create(&file).unwrap();
@@ -38,12 +54,7 @@ fn of_scattered_blocks_many_come_with_one_movement_and_what_lies_between_does_no
     let (hints, script) = (tree.write("hints", list), tree.write("script", reads));
     let stats = tree.file("stats.json");
 
-    let before = disk.read_seeks();
-    let [hints, script, stats_path] = [&hints, &script, &stats].map(|path| path.display().to_string());
-    let options = ["run", "--quiet", "--budget", "16M", "--hints", &hints, "--stats", &stats_path];
-    let ended = foretell(options.into_iter().chain(["--", "sh", &script]));
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    let seeks = disk.read_seeks() - before;
+    let seeks = movements(&disk, [&hints, &script, &stats]);
     // One movement a block without it. The first dozen requests go out alone, to be measured.
     assert!(seeks < SCATTERED / 2, "{seeks} movements for {SCATTERED} blocks");
     assert!(number(&statistics(&stats), "prefetches") > SCATTERED / 2);
@@ -62,9 +73,7 @@ fn what_lies_between_two_files_is_read_along_with_them_and_nobody_has_it() {
     }
     const FILES: u64 = 400;
     let tree = Tree::new(&[]);
-    let mount_point = tree.file("disk");
-    std::fs::create_dir(&mount_point).unwrap();
-    let disk = SlowDisk::up(&mount_point, &["--seek-ms", "8", "--mb-s", "100", "--channels", "1"]);
+    let (mount_point, disk) = disk_with_an_arm(&tree);
     let path = |n: u64| mount_point.join(format!("{n:03}"));
     let files: Vec<std::fs::File> = (0..FILES)
         .map(|n| {
@@ -81,12 +90,7 @@ fn what_lies_between_two_files_is_read_along_with_them_and_nobody_has_it() {
     let (hints, script, stats) =
         (tree.write("hints", list), tree.write("script", reads), tree.file("stats.json"));
 
-    let before = disk.read_seeks();
-    let [hints, script, stats_path] = [&hints, &script, &stats].map(|path| path.display().to_string());
-    let options = ["run", "--quiet", "--budget", "16M", "--hints", &hints, "--stats", &stats_path];
-    let ended = foretell(options.into_iter().chain(["--", "sh", &script]));
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
-    let seeks = disk.read_seeks() - before;
+    let seeks = movements(&disk, [&hints, &script, &stats]);
     // One movement a file without it. The first dozen requests go out alone, to be measured.
     assert!(seeks < FILES / 4, "{seeks} movements for {} files", FILES / 2);
     let passed_bytes = number(&statistics(&stats), "passed_bytes");
