@@ -177,6 +177,8 @@ struct Watched {
 #[derive(Debug)]
 pub(super) struct Forestall {
     open: OpenBatches,
+    /// By disk, whether a batch is being filled, by one list after the other.
+    filling: Vec<bool>,
     /// Of disks whose arm was told: by informed alone.
     along: Along,
     /// The last access times, by disk.
@@ -193,6 +195,7 @@ impl Forestall {
     pub(super) fn new(config: &Config) -> Forestall {
         Forestall {
             open: OpenBatches::default(),
+            filling: vec![false; config.disks.max(1) as usize],
             along: Along::default(),
             access_times: vec![History::default(); config.disks.max(1) as usize],
             mean_access_ns: 0.0,
@@ -263,8 +266,8 @@ impl Forestall {
         }
         // One list has nobody to share with.
         let turn = if lists > 1 { TURN } else { u32::MAX };
-        let open = &mut self.open;
-        let along = &mut self.along;
+        let (open, along, filling) = (&mut self.open, &mut self.along, &mut self.filling);
+        filling.fill(false);
         nearest_first(desk, manager, |desk, list| {
             let due = &mut due[list];
             let mut left = turn;
@@ -275,10 +278,12 @@ impl Forestall {
                 let refills = is_slow(access_ns) || said.is_some() || advisory;
                 let refill_at = if refills { batch / 4 * 3 } else { 0 };
                 let due = &mut due[disk.0 as usize];
-                let has_room = in_flight <= refill_at && in_flight < batch;
+                let is_filling = &mut filling[disk.0 as usize];
+                let has_room = (in_flight <= refill_at || *is_filling) && in_flight < batch;
                 if has_room && due.is_now(l, disk, reach, access_ns, between) {
                     let room = (batch - in_flight).min(left);
                     left -= room;
+                    *is_filling = true;
                     room
                 } else {
                     0
