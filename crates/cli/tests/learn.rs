@@ -34,7 +34,9 @@ fn the_first_night_is_watched_and_the_second_can_be_steered() {
     assert!(stage.recording().exists());
 
     let out = stage.tree.file("stats.json");
-    let second = stage.night(&["--as", "steer", "--stats", out.to_str().unwrap()], &stage.reads());
+    // Nor does it wait for its lists: it has read all of its 3 MiB in a few milliseconds.
+    let second = stage
+        .night(&["--as", "steer", "--stats", out.to_str().unwrap()], &format!("sleep 1; {}", stage.reads()));
     assert_eq!(second.code, Some(0), "{}", second.stderr);
     assert_eq!(second.stdout.as_bytes(), plain.stdout);
     assert!(second.stderr.contains("night 2 of 'job', steered: as asked for"), "{}", second.stderr);
