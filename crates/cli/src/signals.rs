@@ -10,7 +10,7 @@
 //! `SIGFPE`, `SIGILL`, `SIGSYS`); and `SIGCHLD`. Of a real-time signal the value that sigqueue(3) gave it is not passed on.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use anyhow::{Context, Result};
 use foretell_pagecache::{realtime_signals, send_signal};
@@ -97,11 +97,14 @@ fn handle(target: Target) -> Result<Arc<Mutex<Target>>> {
     // Rust's runtime ignores SIGPIPE in us; the program has its default action.
     let all = PASSED_ON.into_iter().chain(realtime_signals());
     let wanted = all.filter(|s| *s == SIGPIPE || ignored & (1 << (s - 1)) == 0);
-    let mut signals = SignalsInfo::<WithOrigin>::new(wanted).context("cannot handle signals")?;
     let own = rustix::process::getpid().as_raw_nonzero().get();
+    // The thread comes first, and what catches signals is never dropped: that waits until no handler runs, and one of a
+    // broken pipe writes to the pipe which has just been closed, and so is called again for ever.
+    let (to_thread, from_us) = mpsc::channel::<SignalsInfo<WithOrigin>>();
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
+            let Ok(mut signals) = from_us.recv() else { return };
             for origin in signals.forever() {
                 // Typed, or about something that we did: a pipe of ours that broke.
                 let is_sent = origin.cause != Cause::Kernel && origin.process.is_none_or(|p| p.pid != own);
@@ -111,6 +114,9 @@ fn handle(target: Target) -> Result<Arc<Mutex<Target>>> {
             }
         })
         .context("cannot start a thread")?;
+    let signals = SignalsInfo::<WithOrigin>::new(wanted).context("cannot handle signals")?;
+    // It waits for this, and for nothing else.
+    let _ = to_thread.send(signals);
     Ok(target)
 }
 
