@@ -156,6 +156,7 @@ pub fn split(follow: &mut impl Follow) -> io::Result<Split> {
     let (keepers_end, workers_end) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
     rustix::fs::fcntl_setfl(&keepers_end, rustix::fs::OFlags::NONBLOCK)?;
     let keeper = rustix::process::getpid();
+    let inherited = children().unwrap_or_default();
     // SAFETY: there is one thread, which goes on in both processes.
     let child = unsafe { libc::fork() };
     if child == 0 {
@@ -172,7 +173,7 @@ pub fn split(follow: &mut impl Follow) -> io::Result<Split> {
     drop(workers_end);
     // Without it the job is lost sight of when the worker is killed, and runs on.
     let _ = rustix::process::set_child_subreaper(Some(keeper));
-    let kept = keep(worker, &keepers_end, follow);
+    let kept = keep(worker, inherited, &keepers_end, follow);
     end_spare();
     Ok(Split::Keeper(kept))
 }
@@ -181,6 +182,8 @@ pub fn split(follow: &mut impl Follow) -> io::Result<Split> {
 #[derive(Debug, Default)]
 struct Known {
     worker: Option<WaitStatus>,
+    /// Who was a child already when there was no worker yet: of a shell that has become us.
+    inherited: Vec<Pid>,
     /// The worker has said that the job is about to begin.
     is_about: bool,
     /// It has said that it cannot start the job.
@@ -193,8 +196,8 @@ struct Known {
     has_heard_all: bool,
 }
 
-fn keep(worker: Pid, told: &OwnedFd, follow: &mut impl Follow) -> Kept {
-    let mut known = Known::default();
+fn keep(worker: Pid, inherited: Vec<Pid>, told: &OwnedFd, follow: &mut impl Follow) -> Kept {
+    let mut known = Known { inherited, ..Known::default() };
     let mut watched = pidfd_open(worker, PidfdFlags::empty()).ok();
     loop {
         if known.worker.is_none() {
@@ -289,7 +292,7 @@ impl Known {
         }
         match children() {
             Some(children) => {
-                if let Some(job) = children.into_iter().find(|child| may_be_job(*child)) {
+                if let Some(job) = children.into_iter().find(|child| self.may_be_job(*child)) {
                     self.begun(job, follow);
                 }
             }
@@ -300,6 +303,52 @@ impl Known {
                 }
             }
         }
+    }
+
+    /// Takes leave of all children that have ended.
+    fn reap(&mut self, worker: Pid, told: &OwnedFd, follow: &mut impl Follow) {
+        loop {
+            let child = match child_that_ended() {
+                Ok(Some(child)) => child,
+                Ok(None) => return,
+                Err(_) => {
+                    self.has_no_children = true;
+                    return;
+                }
+            };
+            if child != worker {
+                self.look_for_job_at(child, told, follow);
+            }
+            let Ok(Some((_, status))) = waitpid(Some(child), WaitOptions::NOHANG) else { continue };
+            if child == worker {
+                self.worker = Some(status);
+                self.listen(told, follow);
+                self.find_job(follow);
+            } else if Some(child) == self.job {
+                self.code = Some(end_of_job(status));
+            }
+        }
+    }
+
+    /// The threads of a worker do not end all at once. What the first ones leave is ours before the worker can be taken leave of,
+    /// so the job may come to its end here before anybody has said that it began. Its name is told as long as it is not taken
+    /// leave of.
+    fn look_for_job_at(&mut self, child: Pid, told: &OwnedFd, follow: &mut impl Follow) {
+        if self.job.is_some() || self.worker.is_some() {
+            return;
+        }
+        self.listen(told, follow);
+        if self.job.is_none() && self.is_about && self.may_be_job(child) {
+            self.begun(child, follow);
+        }
+    }
+
+    /// Is it no process of ours, and none that was there before?
+    fn may_be_job(&self, child: Pid) -> bool {
+        let name = fs::read(format!("/proc/{}/comm", child.as_raw_nonzero())).unwrap_or_default();
+        let name = name.trim_ascii_end();
+        let is_ours = name == guard::NAME.to_bytes() || name == going_first::SPARE_NAME.to_bytes();
+        !is_ours && !self.inherited.contains(&child)
     }
 
     /// Waits for the job, if it is a child.
@@ -315,27 +364,6 @@ impl Known {
             }
         }
     }
-
-    /// Takes leave of all children that have ended.
-    fn reap(&mut self, worker: Pid, told: &OwnedFd, follow: &mut impl Follow) {
-        loop {
-            match wait(WaitOptions::NOHANG) {
-                // It was our child before what it leaves to us, so it comes first.
-                Ok(Some((pid, status))) if pid == worker => {
-                    self.worker = Some(status);
-                    self.listen(told, follow);
-                    self.find_job(follow);
-                }
-                Ok(Some((pid, status))) if Some(pid) == self.job => self.code = Some(end_of_job(status)),
-                Ok(Some(_)) => {}
-                Ok(None) => return,
-                Err(_) => {
-                    self.has_no_children = true;
-                    return;
-                }
-            }
-        }
-    }
 }
 
 /// The children of this process, also those that have ended, the oldest first, where the kernel tells them
@@ -345,11 +373,24 @@ fn children() -> Option<Vec<Pid>> {
     Some(children.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect())
 }
 
-/// Is it no process of ours?
-fn may_be_job(child: Pid) -> bool {
-    let name = fs::read(format!("/proc/{}/comm", child.as_raw_nonzero())).unwrap_or_default();
-    let name = name.trim_ascii_end();
-    name != guard::NAME.to_bytes() && name != going_first::SPARE_NAME.to_bytes()
+/// A child that has ended and was not taken leave of: the oldest one, which is the worker before what it leaves to us. An error
+/// if there are no children.
+fn child_that_ended() -> io::Result<Option<Pid>> {
+    let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    loop {
+        // SAFETY: the structure is plain numbers, valid for writes, and filled by a call that succeeds: with a PID of 0 if there
+        // is no such child.
+        let (done, pid) = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            (libc::waitid(libc::P_ALL, 0, &raw mut info, how), info.si_pid())
+        };
+        let error = io::Error::last_os_error();
+        match done {
+            0 => return Ok(Pid::from_raw(pid)),
+            _ if error.kind() == io::ErrorKind::Interrupted => {}
+            _ => return Err(error),
+        }
+    }
 }
 
 /// Ends the process that was there to be ended, if there is one: nothing of ours is left when this one has ended.
@@ -379,6 +420,67 @@ fn end_of_job(status: WaitStatus) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    struct Nobody;
+
+    impl Follow for Nobody {
+        fn about(&mut self) {}
+        fn begun(&mut self, _: u32) {}
+    }
+
+    /// What a process with children of its own finds out of them, as its exit code: the test's process has other ones.
+    fn in_a_process_of_its_own(find_out: impl FnOnce() -> u8) -> i32 {
+        // SAFETY: the child goes on with one thread, and ends without running anything of the test's.
+        match unsafe { libc::fork() } {
+            0 => {
+                let found = find_out();
+                unsafe { libc::_exit(found.into()) }
+            }
+            child => {
+                let mut status = 0;
+                // SAFETY: the number is valid for writes.
+                assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+                libc::WEXITSTATUS(status)
+            }
+        }
+    }
+
+    /// A child that ends with an exit code.
+    fn child(code: i32) -> Pid {
+        // SAFETY: the child does nothing but end.
+        match unsafe { libc::fork() } {
+            0 => unsafe { libc::_exit(code) },
+            child => Pid::from_raw(child).unwrap(),
+        }
+    }
+
+    /// The exit code of the job that a keeper has found, or 99; the worker has not ended, and has said that a job is about to
+    /// begin, or not.
+    fn found(is_about: bool, is_inherited: bool) -> i32 {
+        in_a_process_of_its_own(|| {
+            let (told, line) =
+                socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+            rustix::fs::fcntl_setfl(&told, rustix::fs::OFlags::NONBLOCK).unwrap();
+            let worker = Worker { line, keeper: rustix::process::getpid() };
+            if is_about {
+                worker.tell(ABOUT, 0);
+            }
+            let job = child(7);
+            let mut known =
+                Known { inherited: is_inherited.then_some(job).into_iter().collect(), ..Known::default() };
+            while !known.has_no_children {
+                known.reap(rustix::process::getpid(), &told, &mut Nobody);
+            }
+            known.job.and(known.code).unwrap_or(99)
+        })
+    }
+
+    #[test]
+    fn a_job_that_ends_between_the_threads_of_its_worker_has_begun() {
+        assert_eq!(found(true, false), 7);
+        assert_eq!(found(true, true), 99, "it was there before");
+        assert_eq!(found(false, false), 99, "nothing was to begin");
+    }
 
     #[test]
     fn a_keeper_that_has_ended_hears_nothing() {
