@@ -434,6 +434,7 @@ mod tests {
         match unsafe { libc::fork() } {
             0 => {
                 let found = find_out();
+                // SAFETY: ends this process.
                 unsafe { libc::_exit(found.into()) }
             }
             child => {
@@ -449,6 +450,7 @@ mod tests {
     fn child(code: i32) -> Pid {
         // SAFETY: the child does nothing but end.
         match unsafe { libc::fork() } {
+            // SAFETY: ends this process.
             0 => unsafe { libc::_exit(code) },
             child => Pid::from_raw(child).unwrap(),
         }
