@@ -98,8 +98,8 @@ fn handle(target: Target) -> Result<Arc<Mutex<Target>>> {
     let all = PASSED_ON.into_iter().chain(realtime_signals());
     let wanted = all.filter(|s| *s == SIGPIPE || ignored & (1 << (s - 1)) == 0);
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    // The thread comes first, and what catches signals is never dropped: that waits until no handler runs, and one of a
-    // broken pipe writes to the pipe which has just been closed, and so is called again for ever.
+    // The thread comes first: without it what catches signals would be dropped, which waits until no handler runs. One of
+    // SIGPIPE writes to the pipe that has just been closed, so the signal comes again, for ever.
     let (to_thread, from_us) = mpsc::channel::<SignalsInfo<WithOrigin>>();
     std::thread::Builder::new()
         .name("signals".into())
@@ -115,7 +115,7 @@ fn handle(target: Target) -> Result<Arc<Mutex<Target>>> {
         })
         .context("cannot start a thread")?;
     let signals = SignalsInfo::<WithOrigin>::new(wanted).context("cannot handle signals")?;
-    // It waits for this, and for nothing else.
+    // The thread waits for this and for nothing else, so it is there to take it.
     let _ = to_thread.send(signals);
     Ok(target)
 }

@@ -320,6 +320,8 @@ impl Known {
                 self.look_for_job_at(child, told, follow);
             }
             let Ok(Some((_, status))) = waitpid(Some(child), WaitOptions::NOHANG) else { continue };
+            // Its number is free again, and may become the job's.
+            self.inherited.retain(|inherited| *inherited != child);
             if child == worker {
                 self.worker = Some(status);
                 self.listen(told, follow);
