@@ -32,6 +32,8 @@ const TOLD: usize = 4096;
 const STREAMS_SHARE: u64 = 2;
 /// A visit is told of that late, at most, unless the machine is busy.
 const TOLD_LATE: Duration = Duration::from_millis(5);
+/// A job ends that much later at most, for what is said of it: [`TOLD`] pieces take some milliseconds to follow.
+const FOLLOWED_LATE: Duration = Duration::from_millis(20);
 
 /// Follows a job, and reads what it will read. Its threads end when it is dropped, and are not waited for.
 #[derive(Debug)]
@@ -62,6 +64,8 @@ enum Told {
     Place(Place, u64),
     /// Something was found in directories.
     Found,
+    /// Somebody waits until all that was told before is followed.
+    Followed(SyncSender<()>),
 }
 
 impl Walker {
@@ -99,9 +103,13 @@ impl Walker {
         let _ = self.told.try_send(Told::Place(place, mount));
     }
 
-    /// How good the guesses were so far.
+    /// How good the guesses were so far. What was told and is not yet followed is waited for, but not for long.
     #[must_use]
     pub fn guesses(&self) -> AllGuesses {
+        let (followed, is_followed) = sync_channel(1);
+        if self.told.try_send(Told::Followed(followed)).is_ok() {
+            let _ = is_followed.recv_timeout(FOLLOWED_LATE);
+        }
         *self.guesses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -176,6 +184,10 @@ impl Follower {
                     Some(&place.directory)
                 }
                 Told::Place(..) | Told::Found => None,
+                Told::Followed(asker) => {
+                    let _ = asker.try_send(());
+                    continue;
+                }
             };
             if !wanted.is_empty() {
                 if let Some(path) = path.filter(|_| !std::mem::replace(&mut has_readers, true)) {
