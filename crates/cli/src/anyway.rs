@@ -47,6 +47,12 @@ pub(crate) fn run(
             return Err(NotRun::Failed(why).into());
         }
         Role::Alone(alone) => return alone.run(name, arguments),
+        Role::Left(left) => {
+            if left.leaving.for_room {
+                warn(&format!("nothing more was done for the program ({})", left.leaving.why));
+            }
+            return left.run(name, arguments);
+        }
     };
     let done = match obey(&line) {
         Err(error) if !strict && lacks_means(&error) && !lastly::is_started() => {

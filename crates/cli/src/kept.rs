@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 use foretell_learn::memory;
 use foretell_pagecache::Spare;
-use foretell_pagecache::keeper::{self, Follow, Kept, Lost, Split, Worker};
+use foretell_pagecache::keeper::{self, Follow, Kept, Leaving, Lost, Split, Worker};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::program::{NotRun, Program, become_program, exit_code};
@@ -32,6 +32,17 @@ pub(crate) enum Role {
     Ran(u8),
     /// Nothing can be done for the program, which has not begun.
     Alone(Alone),
+    /// There was nothing more to do for the program, and who worked has left.
+    Left(Left),
+}
+
+/// A program for which there was nothing more to do, in the process that has stayed with it.
+#[derive(Debug)]
+pub(crate) struct Left {
+    /// Why.
+    pub(crate) leaving: Leaving,
+    /// Its exit code if it has run, else the signals that are meant for it.
+    ran: Result<u8, Option<Caught>>,
 }
 
 /// Why nothing can be done for a program.
@@ -54,7 +65,8 @@ pub(crate) fn split() -> Role {
             foretell_pagecache::fit_into(room_bytes);
             // Without it all the same.
             let spare = if room_bytes < LITTLE_BYTES { Spare::start().ok() } else { None };
-            let working = Working { worker, is_about: Cell::new(false), _spare: spare };
+            let working =
+                Working { worker, is_about: Cell::new(false), stays: Cell::new(false), _spare: spare };
             return Role::Work(Line(Some(Rc::new(working))));
         }
         Err(error) => {
@@ -75,6 +87,8 @@ pub(crate) fn split() -> Role {
             Role::Ran(code.unwrap_or(1))
         }
         Kept::NotBegun(lost) => Role::Alone(Alone { why: how(lost), caught: follower.0 }),
+        Kept::Left { leaving, code } => Role::Left(Left { leaving, ran: Ok(code.unwrap_or(1)) }),
+        Kept::LeftToBegin(leaving) => Role::Left(Left { leaving, ran: Err(follower.0) }),
     }
 }
 
@@ -110,13 +124,33 @@ impl Alone {
     /// When it could not be started.
     pub(crate) fn run(self, program: &OsStr, arguments: &[OsString]) -> Result<u8> {
         warn(&format!("{}; the job runs alone", self.why));
-        let mut started = match Program::start(program, arguments) {
-            Err(error) if lacks_means(&error) => return Err(become_program(program, arguments).into()),
-            started => started?,
-        };
-        pass_signals_on(&mut started, self.caught);
-        Ok(exit_code(started.wait()?))
+        run_alone(program, arguments, self.caught)
     }
+}
+
+impl Left {
+    /// Whether the program has run.
+    pub(crate) fn has_run(&self) -> bool {
+        self.ran.is_ok()
+    }
+
+    /// The exit code of the program, which is run here if it has not.
+    ///
+    /// # Errors
+    /// When it could not be started.
+    pub(crate) fn run(self, program: &OsStr, arguments: &[OsString]) -> Result<u8> {
+        self.ran.or_else(|caught| run_alone(program, arguments, caught))
+    }
+}
+
+fn run_alone(program: &OsStr, arguments: &[OsString], caught: Option<Caught>) -> Result<u8> {
+    let mut started = match Program::start(program, arguments) {
+        Err(error) if lacks_means(&error) => return Err(become_program(program, arguments).into()),
+        started => started?,
+    };
+    pass_signals_on(&mut started, caught);
+    foretell_pagecache::unmap_program();
+    Ok(exit_code(started.wait()?))
 }
 
 /// Could no process be started?
@@ -147,6 +181,8 @@ struct Working {
     _spare: Option<Spare>,
     /// Signals are the program's already.
     is_about: Cell<bool>,
+    /// Something is to be done here at the program's end.
+    stays: Cell<bool>,
 }
 
 impl Line {
@@ -172,6 +208,21 @@ impl Line {
                 program.tell(move |code, signal| working.worker.ended(code, signal));
             }
             None => pass_signals_on(program, None),
+        }
+    }
+
+    /// Something was asked for that is to be done here at the program's end.
+    pub(crate) fn stay(&self) {
+        if let Some(working) = &self.0 {
+            working.stays.set(true);
+        }
+    }
+
+    /// There is nothing more to do for the program: this process ends at once, and its memory is the program's. Returns where
+    /// nobody stays with the program, or something is to be done here at its end.
+    pub(crate) fn leave(&self, leaving: &Leaving) {
+        if let Some(working) = self.0.as_ref().filter(|working| !working.stays.get()) {
+            working.worker.leave(leaving);
         }
     }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use foretell_learn::{Finder, Lists};
+use foretell_pagecache::keeper::Leaving;
 use foretell_pagecache::watch::{Gather, Totals};
 use foretell_pagecache::{Casting, Report};
 use foretelld::{RunHint, RunManager, RunReply, RunRequest, RunRule, Service};
@@ -195,12 +196,18 @@ impl Steered {
         let mut shortage = Shortage::watching();
         let ended = loop {
             if let (Some(why), Partner::Own(..)) = (shortage.found(), &self.partner) {
-                break Err(anyhow!(why));
+                let leaving = Leaving { for_room: true, why };
+                line.leave(&leaving);
+                break Err(anyhow!(leaving.why));
             }
             let others = std::iter::once(wake.as_fd()).chain(self.job.changed());
             let others: Vec<_> = others.map(|descriptor| (descriptor, PollFlags::IN)).collect();
-            let longest = guide.as_ref().map(|guide| guide.patience(Duration::MAX));
-            let ready = match self.partner.wait(&others, longest.filter(|longest| *longest < Duration::MAX)) {
+            let longest = match self.partner {
+                Partner::Own(..) => shortage.patience(),
+                Partner::Other(..) => Duration::MAX,
+            };
+            let longest = guide.as_ref().map_or(longest, |guide| guide.patience(longest));
+            let ready = match self.partner.wait(&others, Some(longest).filter(|&at| at < Duration::MAX)) {
                 Ok(ready) => ready,
                 Err(e) => break Err(e),
             };

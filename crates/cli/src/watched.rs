@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use foretell_learn::WATCHING_BYTES;
+use foretell_pagecache::keeper::Leaving;
 use foretell_pagecache::watch::{Totals, WatchError, Watcher, Watching};
 
 use crate::attached::Job;
@@ -30,7 +31,8 @@ pub(crate) struct Ended {
     pub(crate) watcher: Option<Watcher>,
 }
 
-/// Watches a job that began at `started`, until it has ended. What was seen is shown to `look` time and again.
+/// Watches a job that began at `started`, until it has ended. What was seen is shown to `look` time and again. Where it cannot
+/// be watched any longer this process leaves, if `line` leads to another one that stays.
 ///
 /// # Errors
 /// It cannot be waited for.
@@ -38,16 +40,21 @@ pub(crate) fn until_end(
     job: &mut Job,
     started: Instant,
     mut watcher: Option<Watcher>,
+    line: &Line,
     mut look: impl FnMut(&mut Watcher),
 ) -> Result<Ended> {
     let mut shortage = Shortage::watching();
+    let mut leaving = Leaving { for_room: false, why: "it could not be watched".to_owned() };
     let status = loop {
         let Some(watching) = &mut watcher else {
+            line.leave(&leaving);
             foretell_pagecache::give_memory_back();
             break job.wait()?;
         };
         if let Some(why) = shortage.found() {
-            warn(&format!("the job is watched no longer ({why})"));
+            leaving = Leaving { for_room: true, why };
+            line.leave(&leaving);
+            warn(&format!("the job is watched no longer ({})", leaving.why));
             watcher = None;
             continue;
         }
@@ -136,7 +143,8 @@ impl Held {
         }
         watcher.begin();
         job.release();
-        let Ended { status, elapsed, watcher } = until_end(&mut job, Instant::now(), Some(watcher), |_| ())?;
+        let Ended { status, elapsed, watcher } =
+            until_end(&mut job, Instant::now(), Some(watcher), line, |_| ())?;
         let code = exit_code(status);
         let Some(mut watcher) = watcher else {
             let stats = Stats::uncontrolled("it was only watched, and not to its end");

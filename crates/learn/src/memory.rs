@@ -41,6 +41,28 @@ pub fn free_bytes_of(whose: Whose<'_>) -> Option<u64> {
     )
 }
 
+/// Our memory at present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// As [`free_bytes`].
+    pub free_bytes: u64,
+    /// What has been read again that had gone a short while before, bytes since the group is there.
+    pub refaulted_bytes: u64,
+    /// Pages of mapped files that were read when they were used, since the group is there.
+    pub major_faults: u64,
+}
+
+/// Looks at our memory: at the memory cgroup that has the least room, or at the machine. What the kernel does not count is 0.
+/// `None` when it does not say what is free.
+#[must_use]
+pub fn look() -> Option<Look> {
+    let available = of_meminfo(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")?;
+    let groups = groups(Whose::Ours, CONTROLLER);
+    let looks = groups.iter().filter_map(look_at);
+    let tightest = looks.min_by_key(|look| look.free_bytes).filter(|look| look.free_bytes <= available);
+    Some(tightest.unwrap_or(Look { free_bytes: available, refaulted_bytes: 0, major_faults: 0 }))
+}
+
 /// Bytes of files that our own process has mapped and uses: page cache that is as good as taken. 0 when the kernel
 /// does not say (proc_pid_status(5), `RssFile`).
 #[must_use]
@@ -61,16 +83,27 @@ fn limit(group: &Group) -> Option<u64> {
 
 /// What its limit leaves over what cannot be dropped.
 fn room(group: &Group) -> Option<u64> {
+    look_at(group).map(|look| look.free_bytes)
+}
+
+/// A group that has a limit.
+fn look_at(group: &Group) -> Option<Look> {
     let limit = limit(group)?;
     let stat = fs::read_to_string(group.directory.join("memory.stat")).ok()?;
     let used = group.number(if group.second_version { "memory.current" } else { "memory.usage_in_bytes" })?;
     let prefix = if group.second_version { "" } else { "total_" };
     let field = |name: &str| {
         let name = format!("{prefix}{name} ");
-        stat.lines().find_map(|line| line.strip_prefix(&name)?.trim().parse::<u64>().ok()).unwrap_or(0)
+        stat.lines().find_map(|line| line.strip_prefix(&name)?.trim().parse::<u64>().ok())
     };
-    let file_cache = field("inactive_file") + field("active_file");
-    Some(limit.saturating_sub(used.saturating_sub(file_cache)))
+    let file_cache = field("inactive_file").unwrap_or(0) + field("active_file").unwrap_or(0);
+    // Told apart from anonymous memory since Linux 5.9.
+    let refaults = field("workingset_refault_file").or_else(|| field("workingset_refault")).unwrap_or(0);
+    Some(Look {
+        free_bytes: limit.saturating_sub(used.saturating_sub(file_cache)),
+        refaulted_bytes: refaults.saturating_mul(rustix::param::page_size() as u64),
+        major_faults: field("pgmajfault").unwrap_or(0),
+    })
 }
 
 #[cfg(test)]
@@ -103,5 +136,29 @@ mod tests {
         write("memory.usage_in_bytes", "500\n");
         write("memory.stat", "inactive_file 1\ntotal_inactive_file 200\ntotal_active_file 0\n");
         assert_eq!(group(false), Some(200));
+    }
+
+    #[test]
+    fn what_comes_back_is_counted_under_both_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        let look = |second_version| look_at(&Group { directory: dir.path().to_owned(), second_version });
+        write("memory.max", "max\n");
+        assert_eq!(look(true), None);
+        write("memory.max", "1000\n");
+        write("memory.current", "900\n");
+        write(
+            "memory.stat",
+            "inactive_file 10\nworkingset_refault_anon 9\nworkingset_refault_file 2\npgmajfault 3\n",
+        );
+        let page_bytes = rustix::param::page_size() as u64;
+        let seen = |free_bytes, refaults, major_faults| {
+            Some(Look { free_bytes, refaulted_bytes: refaults * page_bytes, major_faults })
+        };
+        assert_eq!(look(true), seen(110, 2, 3));
+        write("memory.limit_in_bytes", "500\n");
+        write("memory.usage_in_bytes", "500\n");
+        write("memory.stat", "workingset_refault 1\ntotal_workingset_refault 7\ntotal_pgmajfault 5\n");
+        assert_eq!(look(false), seen(0, 7, 5));
     }
 }

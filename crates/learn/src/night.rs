@@ -60,6 +60,9 @@ pub struct Night {
     /// Memory that its processes had of their own at one time, bytes; not known of a job that ran alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
+    /// The memory that could be used, bytes, where the job needed all of it and was left alone in the middle of the night.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub short_bytes: Option<u64>,
     /// How it ended: its exit code, or 128 + the signal.
     pub exit_code: u8,
     /// Memory that it was steered with, bytes.

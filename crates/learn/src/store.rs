@@ -280,6 +280,7 @@ mod tests {
             busy_s: None,
             read_bytes: 3,
             resident_bytes: 4,
+            short_bytes: None,
             files: None,
             memory_bytes: None,
             exit_code: 0,

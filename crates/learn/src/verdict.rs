@@ -4,7 +4,9 @@
 //! 2. A job that waited for too little ([`is_worth_steering`]) has nothing to gain; it runs alone, and is watched again every
 //!    [`LOOK_AGAIN`]th night, or as soon as a night alone reads much more than the one that was watched.
 //! 3. So does one for which there is no plan ([`without_plan`]).
-//! 4. Else it is steered. When a steered night takes longer than [`WORSE`] times what the job took by itself, steering
+//! 4. A job that needed all the memory there was runs alone where there is no more of it, and is looked at again after a week,
+//!    and then after a month ([`SHORT_PAUSES`]).
+//! 5. Else it is steered. When a steered night takes longer than [`WORSE`] times what the job took by itself, steering
 //!    pauses: for one night, then for three, seven and so on up to a month, so that a job which is better left alone is left
 //!    alone.
 //!    The first night of a pause is watched: what the job does may have changed.
@@ -54,6 +56,10 @@ const INCREDIBLE: f64 = 16.0;
 /// the others would have had of the processors, which we take from them. `make -j4` of 800 files took 1.2 times as long, 2
 /// times on a busy machine, and was said to have saved as much as it took.
 const GUESSED: usize = 2;
+/// Nights alone of a job that needed all the memory there was, after the first time and after later ones.
+const SHORT_PAUSES: [usize; 2] = [7, 31];
+/// So much more memory than then is another thing: several times what we take of it.
+const MORE_BYTES: u64 = 16 << 20;
 /// Nights among which one alone is to compare with.
 const CONTROL: usize = 16;
 /// A job that has nothing to gain is watched again after so many nights.
@@ -99,15 +105,32 @@ fn waits_for((at_least_s, share): (f64, f64), elapsed_s: f64, wait_s: f64) -> bo
     waited >= at_least_s && waited >= share * elapsed_s
 }
 
-/// Decides what to do tonight.
+/// Decides what to do tonight, with so much memory that can be used.
 #[must_use]
-pub fn tonight(nights: &[Night], has_recording: bool) -> Tonight {
+pub fn tonight(nights: &[Night], has_recording: bool, usable_bytes: u64) -> Tonight {
+    if let Some(why) = is_short(nights, usable_bytes) {
+        return Tonight::Alone(why);
+    }
     let watched = nights.iter().rev().find(|night| night.how == How::Watched);
     match (without_guesses(nights, has_recording), watched.and_then(|night| night.saved_s)) {
         (Tonight::Alone(why), Some(saved_s)) if is_worth_guessing(saved_s, watched) => doubt(nights)
             .unwrap_or_else(|| Tonight::Watch(format!("{why}, and guessing has saved {saved_s:.2} s"))),
         (decided, _) => decided,
     }
+}
+
+/// Why there is no memory for us tonight, if that is so.
+fn is_short(nights: &[Night], usable_bytes: u64) -> Option<String> {
+    let at = nights.iter().rposition(|night| night.how != How::Alone || night.short_bytes.is_some())?;
+    let short_bytes =
+        nights[at].short_bytes.filter(|&short| usable_bytes < short.saturating_add(MORE_BYTES))?;
+    let tries = nights[..at].iter().filter(|night| night.short_bytes.is_some()).count();
+    let length = SHORT_PAUSES[tries.min(SHORT_PAUSES.len() - 1)];
+    let left = length.checked_sub(nights.len() - 1 - at).filter(|&left| left > 0)?;
+    Some(format!(
+        "it needs all of {} MiB of memory for itself; looked at again after {left} more",
+        short_bytes >> 20
+    ))
 }
 
 /// What to do tonight with a job for which there is no plan, whatever it waits for, and why not: as with one that has nothing to
@@ -270,11 +293,39 @@ mod tests {
             resident_bytes: 0,
             files: None,
             memory_bytes: None,
+            short_bytes: None,
             exit_code: 0,
             budget_bytes: None,
             prefetched: None,
             predicted: None,
         }
+    }
+
+    /// With ample memory.
+    fn tonight(nights: &[Night], has_recording: bool) -> Tonight {
+        super::tonight(nights, has_recording, u64::MAX)
+    }
+
+    #[test]
+    fn a_job_that_needs_all_the_memory_there_is_runs_alone_in_it() {
+        const HAD: u64 = 72 << 20;
+        let with = |nights: &[Night], bytes| kind(super::tonight(nights, true, bytes));
+        let short = Night { short_bytes: Some(HAD), ..night(How::Alone, 10.0, 0.0) };
+        let mut nights = vec![night(How::Watched, 10.0, 6.0), short.clone()];
+        assert_eq!(with(&nights, HAD + MORE_BYTES), How::Steered, "there is more");
+        for _ in 0..SHORT_PAUSES[0] {
+            assert_eq!(with(&nights, HAD + MORE_BYTES - 1), How::Alone);
+            nights.push(night(How::Alone, 10.0, 0.0));
+        }
+        assert_eq!(with(&nights, HAD), How::Steered, "it may need less now");
+        nights.push(short);
+        for _ in 0..SHORT_PAUSES[1] {
+            assert_eq!(with(&nights, HAD), How::Alone);
+            nights.push(night(How::Alone, 10.0, 0.0));
+        }
+        assert_eq!(with(&nights, HAD), How::Steered);
+        nights.push(night(How::Steered, 3.0, 0.0));
+        assert_eq!(with(&nights, HAD), How::Steered, "it had room");
     }
 
     fn kind(tonight: Tonight) -> How {

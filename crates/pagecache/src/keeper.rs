@@ -17,6 +17,9 @@
 //! the worker, or a defect of ours does, the job becomes a child of the
 //! keeper (`PR_SET_CHILD_SUBREAPER`, prctl(2)), which waits for it and knows its exit code. If the keeper is killed,
 //! the worker ends as well (`PR_SET_PDEATHSIG`), and the job runs on.
+//!
+//! A worker that has nothing more to do for the job ends by itself, and says why ([`Worker::leave`]): its memory, which is most
+//! of ours, is the job's then. What is left to do is the keeper's: to start the job if it has not begun, and to wait for it.
 
 #![allow(unsafe_code)]
 
@@ -36,10 +39,14 @@ use crate::{going_first, guard, lastly};
 const REAP_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// What the worker tells: a kind and a number, written at once.
 const MESSAGE_BYTES: usize = 5;
+/// The longest message: a kind, and why the worker leaves. Words that are longer are cut off.
+const LONGEST_BYTES: usize = 512;
 const ABOUT: u8 = b'A';
 const BEGUN: u8 = b'B';
 const CANNOT: u8 = b'C';
 const ENDED: u8 = b'E';
+const LEAVES: u8 = b'L';
+const LEAVES_ROOM: u8 = b'R';
 
 /// Which of the two this process has become.
 #[derive(Debug)]
@@ -51,7 +58,7 @@ pub enum Split {
 }
 
 /// How it went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kept {
     /// The worker has done its work, or has said why not: the job's exit code, or the worker's own.
     Done(u8),
@@ -64,6 +71,24 @@ pub enum Kept {
     },
     /// The worker was lost before the job had begun.
     NotBegun(Lost),
+    /// The worker has left, and the job has ended.
+    Left {
+        /// Why it left.
+        leaving: Leaving,
+        /// The exit code, or 128 and the signal, if it could be known.
+        code: Option<u8>,
+    },
+    /// The worker has left, and the job has not begun.
+    LeftToBegin(Leaving),
+}
+
+/// Why a worker has nothing more to do for its job.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Leaving {
+    /// The job needs the memory.
+    pub for_room: bool,
+    /// In words.
+    pub why: String,
 }
 
 /// How a worker ended that had not done its work.
@@ -138,6 +163,18 @@ impl Worker {
         self.tell(ENDED, u32::from_le_bytes([code, signal, 0, 0]));
     }
 
+    /// Ends this process, as there is nothing more to do for the job. The rest is the keeper's. Nothing is done before but to say
+    /// so: where memory is short each page of our program is a wait for it. What was changed for the job is undone by the guard
+    /// (`guard.rs`).
+    pub fn leave(&self, leaving: &Leaving) -> ! {
+        let mut message = vec![if leaving.for_room { LEAVES_ROOM } else { LEAVES }];
+        message.extend(leaving.why.bytes().take(LONGEST_BYTES - 1));
+        message.resize(message.len().max(MESSAGE_BYTES), b' ');
+        let _ = rustix::io::write(&self.line, &message);
+        // SAFETY: ends this process.
+        unsafe { libc::_exit(0) }
+    }
+
     fn tell(&self, kind: u8, number: u32) {
         let mut message = [kind; MESSAGE_BYTES];
         message[1..].copy_from_slice(&number.to_ne_bytes());
@@ -175,6 +212,10 @@ pub fn split(follow: &mut impl Follow) -> io::Result<Split> {
     let _ = rustix::process::set_child_subreaper(Some(keeper));
     let kept = keep(worker, inherited, &keepers_end, follow);
     end_spare();
+    if matches!(kept, Kept::NotBegun(_) | Kept::LeftToBegin(_)) {
+        // What a job leaves behind that was started here is nobody's, as it would be without us.
+        let _ = rustix::process::set_child_subreaper(None);
+    }
     Ok(Split::Keeper(kept))
 }
 
@@ -188,6 +229,8 @@ struct Known {
     is_about: bool,
     /// It has said that it cannot start the job.
     cannot: bool,
+    /// It has said that it leaves.
+    leaving: Option<Leaving>,
     job: Option<Pid>,
     /// Its exit code, as the worker has told it or as we have seen it.
     code: Option<u8>,
@@ -219,11 +262,18 @@ fn keep(worker: Pid, inherited: Vec<Pid>, told: &OwnedFd, follow: &mut impl Foll
             }
             continue;
         };
+        if known.leaving.is_some() {
+            end_spare();
+        }
         let lost = match ended.terminating_signal() {
             Some(signal) => Lost::Signal(signal),
             None => Lost::Defect(exit_code(ended)),
         };
         let job = match (known.job, known.code, lost) {
+            (None, None, _) if known.leaving.is_some() => {
+                return Kept::LeftToBegin(known.leaving.unwrap_or_default());
+            }
+            (Some(_), Some(_), _) if known.leaving.is_some() => return known.end(lost),
             // What it found out after the job had ended is not the job's.
             (_, Some(code), Lost::Defect(_)) => return Kept::Done(code),
             (None, _, Lost::Defect(_)) if known.cannot => return Kept::NotBegun(Lost::Means),
@@ -232,30 +282,38 @@ fn keep(worker: Pid, inherited: Vec<Pid>, told: &OwnedFd, follow: &mut impl Foll
             (Some(job), _, _) => job,
         };
         if known.code.is_some() || known.has_no_children {
-            return Kept::Job { lost, code: known.code };
+            return known.end(lost);
         }
         watched = pidfd_open(job, PidfdFlags::empty()).ok();
         if watched.is_none() {
             // It is a child that has ended, or none of ours, or there is no descriptor to be had.
             known.wait_for(job);
-            return Kept::Job { lost, code: known.code };
+            return known.end(lost);
         }
     }
 }
 
 impl Known {
+    /// The job has ended; its worker before it.
+    fn end(self, lost: Lost) -> Kept {
+        match self.leaving {
+            Some(leaving) => Kept::Left { leaving, code: self.code },
+            None => Kept::Job { lost, code: self.code },
+        }
+    }
+
     /// Takes in what the worker has said.
     fn listen(&mut self, told: &OwnedFd, follow: &mut impl Follow) {
-        let mut message = [0; MESSAGE_BYTES];
+        let mut message = [0; LONGEST_BYTES];
         loop {
-            match rustix::io::read(told, &mut message) {
-                Ok(MESSAGE_BYTES) => {}
+            let length = match rustix::io::read(told, &mut message) {
+                Ok(length) if length >= MESSAGE_BYTES => length,
                 Ok(_) => {
                     self.has_heard_all = true;
                     return;
                 }
                 Err(_) => return,
-            }
+            };
             let number = u32::from_ne_bytes([message[1], message[2], message[3], message[4]]);
             match message[0] {
                 ABOUT => {
@@ -269,6 +327,10 @@ impl Known {
                     }
                 }
                 CANNOT => self.cannot = true,
+                kind @ (LEAVES | LEAVES_ROOM) => {
+                    let why = String::from_utf8_lossy(&message[1..length]).trim_end().to_owned();
+                    self.leaving = Some(Leaving { for_room: kind == LEAVES_ROOM, why });
+                }
                 ENDED => {
                     let [code, signal, ..] = number.to_le_bytes();
                     self.code = Some(code);

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
@@ -9,7 +10,7 @@ use foretell_learn::{How, Night, Store, by_itself, memory, tonight};
 use foretell_output::Output;
 use serde::Serialize;
 
-use crate::kept::{self, Role};
+use crate::kept::{self, Line, Role};
 use crate::learning::{self, Wanted, job_name, words};
 use crate::program;
 use crate::size::{Size, human_bytes};
@@ -130,25 +131,34 @@ pub fn execute(args: &Args) -> Result<u8> {
         warn(&format!("{why}; the job runs alone"));
         return Err(program::become_program(job, arguments).into());
     }
-    // Whatever happens to us, the job runs.
-    let line = match kept::split() {
-        Role::Work(line) => line,
-        Role::Ran(code) => return Ok(code),
-        Role::Alone(alone) => return alone.run(job, arguments),
-    };
-    // The job comes first: what cannot be written is said now, and the job runs.
-    let statistics = args.stats.as_deref().and_then(|path| {
-        Output::open(path).map_err(|e| warn(&format!("--stats {e}; the job runs all the same"))).ok()
-    });
-    let wanted = Wanted {
+    let began = Instant::now();
+    let wanted = |line: Line| Wanted {
         program: job.clone(),
         arguments: arguments.to_vec(),
-        name,
+        name: name.clone(),
         store: state(args).map(|state| Store::new(&state)),
         how: args.how.map(How::from),
         most_bytes,
         line,
     };
+    // Whatever happens to us, the job runs.
+    let line = match kept::split() {
+        Role::Work(line) => line,
+        Role::Ran(code) => return Ok(code),
+        Role::Alone(alone) => return alone.run(job, arguments),
+        Role::Left(left) => {
+            let done = learning::run_to_the_end(&wanted(Line::default()), left, began)?;
+            return Ok(report(args, &done));
+        }
+    };
+    // The job comes first: what cannot be written is said now, and the job runs.
+    let statistics = args.stats.as_deref().and_then(|path| {
+        Output::open(path).map_err(|e| warn(&format!("--stats {e}; the job runs all the same"))).ok()
+    });
+    if statistics.is_some() {
+        line.stay();
+    }
+    let wanted = wanted(line);
     let done = match learning::run(&wanted) {
         Err(error) if kept::lacks_means(&error) && wanted.line.cannot() => return Ok(1),
         done => done?,
@@ -158,10 +168,15 @@ pub fn execute(args: &Args) -> Result<u8> {
     {
         warn(&with_causes(&error));
     }
+    Ok(report(args, &done))
+}
+
+/// Says how it was; gives the job's exit code.
+fn report(args: &Args, done: &learning::Done) -> u8 {
     if !args.quiet {
-        note(&words::report(&done));
+        note(&words::report(done));
     }
-    Ok(done.code)
+    done.code
 }
 
 fn write(output: Output, told: &words::Told<'_>) -> Result<()> {
@@ -246,7 +261,8 @@ fn show(store: &Store, name: &str, json: bool) -> Result<u8> {
             night.exit_code.to_string(),
         ]);
     }
-    let next = match tonight(&nights, job.recording().exists()) {
+    let usable_bytes = memory::usable_bytes().unwrap_or(u64::MAX);
+    let next = match tonight(&nights, job.recording().exists(), usable_bytes) {
         foretell_learn::Tonight::Alone(why) => format!("alone: {why}"),
         foretell_learn::Tonight::Watch(why) => format!("watched: {why}"),
         foretell_learn::Tonight::Steer(why) => format!("steered: {why}"),

@@ -178,6 +178,10 @@ fn obey(args: &Args, line: &Line) -> Result<u8> {
     let wanted = wanted(args)?;
     let sources = check_hints(&effective.controlled, &working_directory, args.strict)?;
     let statistics = statistics_file(args)?;
+    // These are written when the program has ended.
+    if args.stats.is_some() || args.record.is_some() || args.log_inputs.is_some() {
+        line.stay();
+    }
     // Held to the end: a pipe that is closed meanwhile has no reader any more when the recording begins.
     let _record = args
         .record

@@ -42,6 +42,8 @@ pub(super) struct Ran {
     /// Files that were seen to be read or written.
     pub(super) files: Option<u64>,
     pub(super) memory_bytes: Option<u64>,
+    /// The memory that could be used, if the job needed all of it.
+    pub(super) short_bytes: Option<u64>,
     /// The share of the references that a list had predicted.
     pub(super) predicted: Option<f64>,
     /// What was guessed of a night that was watched.
@@ -65,6 +67,7 @@ impl Ran {
             read_bytes: None,
             files: None,
             memory_bytes: None,
+            short_bytes: None,
             predicted: None,
             guesses: None,
             stats: None,

@@ -26,10 +26,12 @@ use foretell_learn::{
     How, Job, Means, Names, Night, Plan, StoreError, Tonight, WATCHING_BYTES, by_itself, memory, tonight,
     usual_exit_code, without_plan,
 };
+use foretell_pagecache::keeper::Leaving;
 use foretell_recording::{Access, ReadError, Recording};
 
 use self::guessing::Guessed;
 use self::patience::Patience;
+use crate::kept::Left;
 use crate::stats::Stats;
 use crate::terminal::warn;
 
@@ -110,46 +112,83 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
             steered::steered(wanted, &plan, &recording, counts, patience)?
         }
         (How::Watched, _, Some(recording)) => watched::watched(wanted, &recording, counts)?,
-        _ => alone(wanted)?,
+        (_, _, recording) => {
+            // Where nothing is remembered it is not remembered by who stays either.
+            if recording.is_some() {
+                wanted.line.leave(&Leaving { for_room: false, why: why.clone() });
+            }
+            alone(wanted)?
+        }
     };
-    let used = foretell_pagecache::children_usage();
-    let planned = planned.map(|planned| Planned { names: ran.names, ..planned });
-    let (stats, guesses, is_known) = (ran.stats, ran.guesses, ran.is_known);
-    let counts = stats.as_ref().map(|stats| stats.counts);
-    let night = Night {
-        began_s,
-        how: ran.how,
-        // What we take to begin and to end is part of what steering costs.
-        elapsed_s: if ran.how == How::Steered { began.elapsed() } else { ran.elapsed }.as_secs_f64(),
-        wait_s: ran.wait_ns.map(|ns| ns as f64 / 1e9),
-        file_wait_s: ran.file_wait_ns.map(|ns| ns as f64 / 1e9),
-        saved_s: ran.guesses.map(Guessed::saved_s),
-        busy_s: Some(used.processor.as_secs_f64() / foretell_learn::processors() as f64),
-        read_bytes: ran.read_bytes.unwrap_or(used.read_bytes),
-        resident_bytes: used.resident_bytes,
-        files: ran.files,
-        memory_bytes: ran.memory_bytes,
-        exit_code: ran.code,
-        budget_bytes: budget_bytes.filter(|_| ran.how == How::Steered),
-        prefetched: counts.map(|counts| counts.prefetches),
-        predicted: ran.predicted,
-    };
-    if let Some(job) = &job
-        && let Err(error) = job.add(night.clone())
-    {
-        warn(&format!("this night is not remembered: {error}"));
+    Ok(Known { job, before, why }.remember(wanted, ran, (began, began_s), (planned, budget_bytes)))
+}
+
+/// Goes on where who has worked for the job has left: runs the job if it has not run, and keeps what is known of the night.
+///
+/// # Errors
+/// When the program could not be started.
+pub(crate) fn run_to_the_end(wanted: &Wanted, left: Left, began: Instant) -> Result<Done> {
+    let began_s = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+    let began = if left.has_run() { began } else { Instant::now() };
+    let began_s = began_s.saturating_sub(began.elapsed().as_secs());
+    let Leaving { for_room, why } = left.leaving.clone();
+    let code = left.run(&wanted.program, &wanted.arguments)?;
+    let short_bytes = if for_room { memory::usable_bytes() } else { None };
+    let ran = Ran { short_bytes, ..Ran::unseen(How::Alone, code, began.elapsed()) };
+    let job = known(wanted);
+    let before = job.as_ref().map(nights).unwrap_or_default();
+    Ok(Known { job, before, why }.remember(wanted, ran, (began, began_s), (None, None)))
+}
+
+/// What is known of a job before a night, and why it was done tonight what was done.
+struct Known {
+    job: Option<Job>,
+    before: Vec<Night>,
+    why: String,
+}
+
+impl Known {
+    /// Keeps what a night was like that began at this time, also in seconds since 1970; with what was planned, and the memory
+    /// for it, bytes.
+    fn remember(
+        self,
+        wanted: &Wanted,
+        ran: Ran,
+        (began, began_s): (Instant, u64),
+        (planned, budget_bytes): (Option<Planned>, Option<u64>),
+    ) -> Done {
+        let Known { job, before, why } = self;
+        let used = foretell_pagecache::children_usage();
+        let planned = planned.map(|planned| Planned { names: ran.names, ..planned });
+        let (stats, guesses, is_known) = (ran.stats, ran.guesses, ran.is_known);
+        let counts = stats.as_ref().map(|stats| stats.counts);
+        let night = Night {
+            began_s,
+            how: ran.how,
+            // What we take to begin and to end is part of what steering costs.
+            elapsed_s: if ran.how == How::Steered { began.elapsed() } else { ran.elapsed }.as_secs_f64(),
+            wait_s: ran.wait_ns.map(|ns| ns as f64 / 1e9),
+            file_wait_s: ran.file_wait_ns.map(|ns| ns as f64 / 1e9),
+            saved_s: ran.guesses.map(Guessed::saved_s),
+            busy_s: Some(used.processor.as_secs_f64() / foretell_learn::processors() as f64),
+            read_bytes: ran.read_bytes.unwrap_or(used.read_bytes),
+            resident_bytes: used.resident_bytes,
+            files: ran.files,
+            memory_bytes: ran.memory_bytes,
+            short_bytes: ran.short_bytes,
+            exit_code: ran.code,
+            budget_bytes: budget_bytes.filter(|_| ran.how == How::Steered),
+            prefetched: counts.map(|counts| counts.prefetches),
+            predicted: ran.predicted,
+        };
+        if let Some(job) = &job
+            && let Err(error) = job.add(night.clone())
+        {
+            warn(&format!("this night is not remembered: {error}"));
+        }
+        let code = ran.code;
+        Done { name: wanted.name.clone(), code, night, before, why, planned, stats, guesses, is_known }
     }
-    Ok(Done {
-        name: wanted.name.clone(),
-        code: ran.code,
-        night,
-        before,
-        why,
-        planned,
-        stats,
-        guesses,
-        is_known,
-    })
 }
 
 /// The job's knowledge; says why there is none.
@@ -188,7 +227,7 @@ fn decide(wanted: &Wanted, job: Option<&Job>, before: &[Night]) -> (How, String,
         Some(How::Alone) => Tonight::Alone(asked()),
         Some(How::Watched) => Tonight::Watch(asked()),
         Some(How::Steered) if job.recording().exists() => Tonight::Steer(asked()),
-        _ => tonight(before, job.recording().exists()),
+        _ => tonight(before, job.recording().exists(), memory::usable_bytes().unwrap_or(u64::MAX)),
     };
     let why = match verdict {
         Tonight::Alone(why) => return (How::Alone, why, None),

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use foretell_learn::{Chunk, Finder, How, Lists, Plan};
+use foretell_pagecache::keeper::Leaving;
 use foretell_pagecache::watch::{Gather, Totals};
 use foretell_pagecache::{Casting, Opening, Options, Prefetch};
 use foretelld::{RunManager, Service};
@@ -38,8 +39,6 @@ const SEQUENTIAL_PAGES: u64 = 16;
 /// If a smaller share of what the job begins to read is known, it is another one tonight, or asks for other things: who
 /// guesses does better.
 const LEAST_KNOWN: f64 = 0.25;
-/// The longest wait when nothing happens.
-const IDLE: Duration = Duration::from_millis(250);
 
 /// Runs the job by a plan, and records it anew.
 pub(super) fn steered(
@@ -71,7 +70,7 @@ pub(super) fn steered(
         Err(error) => {
             warn(&format!("the job is not steered ({})", with_causes(&error)));
             program.release();
-            let ended = watched::go_on(program, Instant::now())?;
+            let ended = watched::go_on(program, Instant::now(), &wanted.line)?;
             return Ok(Ran::unseen(How::Alone, exit_code(ended.status), ended.elapsed));
         }
     };
@@ -109,13 +108,15 @@ pub(super) fn steered(
             break None;
         }
         if let Some(why) = shortage.found() {
-            warn(&format!("steering has ended ({why}); the job goes on by itself"));
+            let leaving = Leaving { for_room: true, why };
+            wanted.line.leave(&leaving);
+            warn(&format!("steering has ended ({}); the job goes on by itself", leaving.why));
             is_short = true;
             break None;
         }
         let step = catch_unwind(AssertUnwindSafe(|| {
             guiding.feed(host.plane_mut());
-            host.round(&[program.ended()], guiding.patience(IDLE))
+            host.round(&[program.ended()], guiding.patience(shortage.patience()))
         }));
         let problem = match step {
             Ok(Ok(ready)) if ready.is_empty() => continue,
@@ -137,9 +138,9 @@ pub(super) fn steered(
         let _ = catch_unwind(AssertUnwindSafe(|| drop(host.finish())));
         leave_none(in_pieces);
         let ended = if is_short {
-            until_end(&mut Job::Program(program), started, None, |_| ())?
+            until_end(&mut Job::Program(program), started, None, &wanted.line, |_| ())?
         } else {
-            watched::go_on(program, started)?
+            watched::go_on(program, started, &wanted.line)?
         };
         return Ok(Ran::unseen(ended_as, exit_code(ended.status), ended.elapsed));
     };

@@ -10,6 +10,7 @@ use foretell_pagecache::watch::{Beside, Totals, WatchError, Watcher};
 use super::guessing::Guessing;
 use super::{Ran, Wanted, alone};
 use crate::attached::Job;
+use crate::kept::Line;
 use crate::program::{NotRun, Program, exit_code};
 use crate::terminal::{warn, with_causes};
 use crate::watched::{Ended, until_end};
@@ -29,7 +30,7 @@ pub(super) fn watched(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> 
     wanted.line.begun(&mut program);
     let mut watcher = said(beside.follow(program.pid(), recording));
     let guessing = watcher.as_mut().map_or_else(Guessing::none, Guessing::start);
-    follow(program, started, watcher, &guessing, counts)
+    follow(program, (started, &wanted.line), watcher, &guessing, counts)
 }
 
 /// The same of a job that begins when the observer is there.
@@ -51,7 +52,7 @@ fn held(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> bool) -> Resul
         watcher.begin();
     }
     program.release();
-    follow(program, Instant::now(), watcher, &Guessing::none(), counts)
+    follow(program, (Instant::now(), &wanted.line), watcher, &Guessing::none(), counts)
 }
 
 /// Goes on with a job that runs since `started` and is not steered any more: what comes next is guessed, and nothing is written
@@ -59,10 +60,10 @@ fn held(wanted: &Wanted, recording: &Path, counts: impl Fn(u8) -> bool) -> Resul
 ///
 /// # Errors
 /// It cannot be waited for.
-pub(super) fn go_on(program: Program, started: Instant) -> Result<Ended> {
+pub(super) fn go_on(program: Program, started: Instant, line: &Line) -> Result<Ended> {
     let mut watcher = said(Watcher::attach_to(program.pid(), None));
     let guessing = watcher.as_mut().map_or_else(Guessing::none, Guessing::start);
-    until_end(&mut Job::Program(program), started, watcher, |watcher| guessing.look(watcher))
+    until_end(&mut Job::Program(program), started, watcher, line, |watcher| guessing.look(watcher))
 }
 
 /// The watcher, or a line that says why there is none.
@@ -73,14 +74,14 @@ fn said(watcher: Result<Watcher, WatchError>) -> Option<Watcher> {
 /// Watches until the job ends.
 fn follow(
     program: Program,
-    started: Instant,
+    (started, line): (Instant, &Line),
     watcher: Option<Watcher>,
     guessing: &Guessing,
     counts: impl Fn(u8) -> bool,
 ) -> Result<Ran> {
     let mut job = Job::Program(program);
     let Ended { status, elapsed, watcher } =
-        until_end(&mut job, started, watcher, |watcher| guessing.look(watcher))?;
+        until_end(&mut job, started, watcher, line, |watcher| guessing.look(watcher))?;
     let code = exit_code(status);
     let Some(watcher) = watcher else {
         return Ok(Ran::unseen(How::Alone, code, elapsed));
