@@ -41,8 +41,10 @@ pub(crate) enum Role {
 pub(crate) struct Left {
     /// Why.
     pub(crate) leaving: Leaving,
-    /// Its exit code if it has run, else the signals that are meant for it.
-    ran: Result<u8, Option<Caught>>,
+    /// Its exit code, if it has run.
+    code: Option<u8>,
+    /// The signals that are meant for it, if it has not.
+    caught: Option<Caught>,
 }
 
 /// Why nothing can be done for a program.
@@ -87,8 +89,10 @@ pub(crate) fn split() -> Role {
             Role::Ran(code.unwrap_or(1))
         }
         Kept::NotBegun(lost) => Role::Alone(Alone { why: how(lost), caught: follower.0 }),
-        Kept::Left { leaving, code } => Role::Left(Left { leaving, ran: Ok(code.unwrap_or(1)) }),
-        Kept::LeftToBegin(leaving) => Role::Left(Left { leaving, ran: Err(follower.0) }),
+        Kept::Left { leaving, code } => {
+            Role::Left(Left { leaving, code: Some(code.unwrap_or(1)), caught: None })
+        }
+        Kept::LeftToBegin(leaving) => Role::Left(Left { leaving, code: None, caught: follower.0 }),
     }
 }
 
@@ -131,7 +135,7 @@ impl Alone {
 impl Left {
     /// Whether the program has run.
     pub(crate) fn has_run(&self) -> bool {
-        self.ran.is_ok()
+        self.code.is_some()
     }
 
     /// The exit code of the program, which is run here if it has not.
@@ -139,7 +143,7 @@ impl Left {
     /// # Errors
     /// When it could not be started.
     pub(crate) fn run(self, program: &OsStr, arguments: &[OsString]) -> Result<u8> {
-        self.ran.or_else(|caught| run_alone(program, arguments, caught))
+        self.code.map_or_else(|| run_alone(program, arguments, self.caught), Ok)
     }
 }
 

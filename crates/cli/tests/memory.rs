@@ -57,6 +57,7 @@ impl Ways {
                 let _ = std::fs::remove_dir_all(text("fresh"));
                 learn.into_iter().chain([text("fresh").as_str()]).map(Into::into).collect()
             }
+            "again" => ["learn", "--name", "job", "--state", &text("fresh")].map(Into::into).to_vec(),
             how => learn.into_iter().chain([text("state").as_str(), "--as", how]).map(Into::into).collect(),
         };
         words.into_iter().chain(["--".into()]).collect()
@@ -120,4 +121,76 @@ fn a_job_that_takes_most_of_the_memory_lives() {
             }
         }
     }
+}
+
+/// The names of the processes in a group.
+fn names(group: &MemoryGroup) -> Vec<String> {
+    let pids = std::fs::read_to_string(group.procs()).unwrap();
+    let name = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+    pids.lines().filter_map(name).map(|name| name.trim_end().to_owned()).collect()
+}
+
+#[test]
+fn a_job_that_takes_most_of_the_memory_has_it_for_itself() {
+    let test = "a_job_that_takes_most_of_the_memory_has_it_for_itself";
+    let number = std::cell::Cell::new(0);
+    let group = || {
+        number.set(number.get() + 1);
+        let name = format!("foretell-test-left-{}-{}", std::process::id(), number.get());
+        Place::find(Controller::Memory, &name).and_then(|place| MemoryGroup::new(place, Some(64 * MIB)))
+    };
+    if group().is_err() {
+        println!("skipped: {test}: memory cgroups need root and a mounted hierarchy");
+        return;
+    }
+    let ways = Ways::new();
+    let fifo = ways.tree.file("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // It has the memory until somebody writes to the FIFO.
+    let takes =
+        format!("{{ head -c {} /dev/zero; cat '{}'; }} | tail | wc -c; exit 7", 44 * MIB, fifo.display());
+    let processes_of_ours = |way: &str, until: usize| {
+        let group = group().unwrap();
+        let ended = std::thread::scope(|scope| {
+            let job = scope.spawn(|| ways.ended(Some(way), Some(&group.procs()), &takes));
+            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+            loop {
+                let names = names(&group);
+                let ours = names.iter().filter(|name| name.starts_with("foretell")).count();
+                if ours == until && names.iter().any(|name| name == "tail") {
+                    break;
+                }
+                assert!(std::time::Instant::now() < deadline, "{way}: {names:?}");
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            std::fs::write(&fifo, "").unwrap();
+            job.join().unwrap()
+        });
+        assert_eq!((ended.code, ended.stdout.trim()), (Some(7), "46137344"), "{way}: {}", ended.stderr);
+        ended
+    };
+    for way in ["run", "rule", "first", "steer"] {
+        let ended = processes_of_ours(way, 1);
+        if ["run", "rule"].contains(&way) {
+            assert!(ended.stderr.contains("nothing more was done for the program"), "{}", ended.stderr);
+        }
+    }
+    // Who knows that does not come again.
+    let fresh = ways.tree.file("fresh");
+    let nights = || {
+        let shown = Command::new(FORETELL)
+            .args(["learn", "--show", "job", "--json", "--state"])
+            .arg(&fresh)
+            .output()
+            .unwrap();
+        serde_json::from_slice::<serde_json::Value>(&shown.stdout).unwrap()
+    };
+    let before = nights();
+    assert_eq!(
+        (before[0]["how"].as_str(), before[0]["short_bytes"].as_u64()),
+        (Some("alone"), Some(64 * MIB))
+    );
+    let again = processes_of_ours("again", 0);
+    assert!(again.stderr.contains("it needs all of 64 MiB of memory for itself"), "{}", again.stderr);
+    assert_eq!(nights()[0]["left_alone"].as_u64(), Some(1));
 }

@@ -63,6 +63,9 @@ pub struct Night {
     /// The memory that could be used, bytes, where the job needed all of it and was left alone in the middle of the night.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub short_bytes: Option<u64>,
+    /// Nights after that one on which no process of ours was beside it, so that no more is known of them.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub left_alone: u32,
     /// How it ended: its exit code, or 128 + the signal.
     pub exit_code: u8,
     /// Memory that it was steered with, bytes.
@@ -74,6 +77,12 @@ pub struct Night {
     /// References that were predicted, of all that came while a list had something to say; from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<f64>,
+}
+
+/// As serde wants it.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_none(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Night {

@@ -232,6 +232,22 @@ impl Job {
         let mut nights = self.nights().unwrap_or_default();
         nights.push(night);
         nights.drain(..nights.len().saturating_sub(NIGHTS));
+        self.keep(nights)
+    }
+
+    /// Notes that the job runs without a process of ours that could say more of the night.
+    ///
+    /// # Errors
+    /// When what is known cannot be read, or written.
+    pub fn leave_alone(&self) -> Result<(), StoreError> {
+        let mut nights = self.nights()?;
+        if let Some(night) = nights.iter_mut().rfind(|night| night.short_bytes.is_some()) {
+            night.left_alone = night.left_alone.saturating_add(1);
+        }
+        self.keep(nights)
+    }
+
+    fn keep(&self, nights: Vec<Night>) -> Result<(), StoreError> {
         let path = self.directory.join("nights");
         let text = serde_json::to_vec_pretty(&Nights { version: VERSION, nights })
             .map_err(|error| StoreError::Damaged { path: path.clone(), why: error.to_string() })?;
@@ -281,6 +297,7 @@ mod tests {
             read_bytes: 3,
             resident_bytes: 4,
             short_bytes: None,
+            left_alone: 0,
             files: None,
             memory_bytes: None,
             exit_code: 0,

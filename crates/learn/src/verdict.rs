@@ -108,7 +108,7 @@ fn waits_for((at_least_s, share): (f64, f64), elapsed_s: f64, wait_s: f64) -> bo
 /// Decides what to do tonight, with so much memory that can be used.
 #[must_use]
 pub fn tonight(nights: &[Night], has_recording: bool, usable_bytes: u64) -> Tonight {
-    if let Some(why) = is_short(nights, usable_bytes) {
+    if let Some(why) = needs_all_memory(nights, usable_bytes) {
         return Tonight::Alone(why);
     }
     let watched = nights.iter().rev().find(|night| night.how == How::Watched);
@@ -119,18 +119,18 @@ pub fn tonight(nights: &[Night], has_recording: bool, usable_bytes: u64) -> Toni
     }
 }
 
-/// Why there is no memory for us tonight, if that is so.
-fn is_short(nights: &[Night], usable_bytes: u64) -> Option<String> {
+/// Why there is no memory for us tonight, if that is so: the job needed all there was, and there is no more of it.
+#[must_use]
+pub fn needs_all_memory(nights: &[Night], usable_bytes: u64) -> Option<String> {
     let at = nights.iter().rposition(|night| night.how != How::Alone || night.short_bytes.is_some())?;
     let short_bytes =
         nights[at].short_bytes.filter(|&short| usable_bytes < short.saturating_add(MORE_BYTES))?;
     let tries = nights[..at].iter().filter(|night| night.short_bytes.is_some()).count();
     let length = SHORT_PAUSES[tries.min(SHORT_PAUSES.len() - 1)];
-    let left = length.checked_sub(nights.len() - 1 - at).filter(|&left| left > 0)?;
-    Some(format!(
-        "it needs all of {} MiB of memory for itself; looked at again after {left} more",
-        short_bytes >> 20
-    ))
+    let passed = nights.len() - 1 - at + nights[at].left_alone as usize;
+    let left = length.checked_sub(passed).filter(|&left| left > 0)?;
+    let mib = short_bytes >> 20;
+    Some(format!("it needs all of {mib} MiB of memory for itself; looked at again after {left} more"))
 }
 
 /// What to do tonight with a job for which there is no plan, whatever it waits for, and why not: as with one that has nothing to
@@ -294,6 +294,7 @@ mod tests {
             files: None,
             memory_bytes: None,
             short_bytes: None,
+            left_alone: 0,
             exit_code: 0,
             budget_bytes: None,
             prefetched: None,
@@ -321,7 +322,7 @@ mod tests {
         nights.push(short);
         for _ in 0..SHORT_PAUSES[1] {
             assert_eq!(with(&nights, HAD), How::Alone);
-            nights.push(night(How::Alone, 10.0, 0.0));
+            nights.last_mut().unwrap().left_alone += 1;
         }
         assert_eq!(with(&nights, HAD), How::Steered);
         nights.push(night(How::Steered, 3.0, 0.0));

@@ -131,12 +131,21 @@ pub fn execute(args: &Args) -> Result<u8> {
         warn(&format!("{why}; the job runs alone"));
         return Err(program::become_program(job, arguments).into());
     }
+    let store = state(args).map(|state| Store::new(&state));
+    if let Some(store) = store.as_ref().filter(|_| args.how.is_none() && args.stats.is_none())
+        && let Some(why) = learning::is_to_be_left_alone(store, &name)
+    {
+        if !args.quiet {
+            note(&format!("foretell: '{name}' runs alone: {why}\n"));
+        }
+        return Err(program::become_program(job, arguments).into());
+    }
     let began = Instant::now();
     let wanted = |line: Line| Wanted {
         program: job.clone(),
         arguments: arguments.to_vec(),
         name: name.clone(),
-        store: state(args).map(|state| Store::new(&state)),
+        store: store.clone(),
         how: args.how.map(How::from),
         most_bytes,
         line,

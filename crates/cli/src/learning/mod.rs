@@ -23,8 +23,8 @@ use std::time::{Instant, SystemTime};
 
 use anyhow::Result;
 use foretell_learn::{
-    How, Job, Means, Names, Night, Plan, StoreError, Tonight, WATCHING_BYTES, by_itself, memory, tonight,
-    usual_exit_code, without_plan,
+    How, Job, Means, Names, Night, Plan, Store, StoreError, Tonight, WATCHING_BYTES, by_itself, memory,
+    needs_all_memory, tonight, usual_exit_code, without_plan,
 };
 use foretell_pagecache::keeper::Leaving;
 use foretell_recording::{Access, ReadError, Recording};
@@ -123,6 +123,16 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
     Ok(Known { job, before, why }.remember(wanted, ran, (began, began_s), (planned, budget_bytes)))
 }
 
+/// Why a job is to have no process of ours beside it tonight, if that is so. It is noted.
+pub(crate) fn is_to_be_left_alone(store: &Store, name: &str) -> Option<String> {
+    let usable_bytes = memory::usable_bytes()?;
+    let why = needs_all_memory(&store.look(name).ok()?.nights().ok()?, usable_bytes)?;
+    if let Err(error) = store.begin(name).and_then(|job| job.leave_alone()) {
+        warn(&format!("this night is not remembered: {error}"));
+    }
+    Some(why)
+}
+
 /// Goes on where who has worked for the job has left: runs the job if it has not run, and keeps what is known of the night.
 ///
 /// # Errors
@@ -176,6 +186,7 @@ impl Known {
             files: ran.files,
             memory_bytes: ran.memory_bytes,
             short_bytes: ran.short_bytes,
+            left_alone: 0,
             exit_code: ran.code,
             budget_bytes: budget_bytes.filter(|_| ran.how == How::Steered),
             prefetched: counts.map(|counts| counts.prefetches),
