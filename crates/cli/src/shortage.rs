@@ -21,6 +21,8 @@ const SHORT_BYTES: u64 = 8 << 20;
 const SOON_SHORT_BYTES: u64 = 24 << 20;
 /// With more than this programs have room: what we take is no tenth of it.
 const AMPLE_BYTES: u64 = 64 << 20;
+/// With less than this when the job begins it may be in need soon.
+const LITTLE_BYTES: u64 = 256 << 20;
 /// How often it is looked, when memory is ample and when it is not: that takes some 0.1 ms.
 const LOOK_EVERY: [Duration; 2] = [Duration::from_millis(200), Duration::from_millis(25)];
 /// In which time all of the cache must have come back,
@@ -43,6 +45,9 @@ impl Shortage {
     pub(crate) fn watching() -> Shortage {
         let every = LOOK_EVERY[1];
         let began_bytes = memory::look().map(|look| look.free_bytes);
+        if began_bytes.is_some_and(|free_bytes| free_bytes < LITTLE_BYTES) {
+            foretell_pagecache::hold_program();
+        }
         Shortage { next: Instant::now() + every, every, began_bytes, before: None }
     }
 

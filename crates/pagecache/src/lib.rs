@@ -120,7 +120,7 @@ pub use options::{
     default_ring_bytes,
 };
 pub use own_mounts::{beside, let_go_at_once};
-pub use own_pages::{give_memory_back, unmap_program};
+pub use own_pages::{give_memory_back, hold_program, unmap_program};
 pub use parts::Rest;
 pub use plane::{Disclosed, Plane};
 pub use reach::Broker;

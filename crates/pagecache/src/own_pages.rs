@@ -8,22 +8,52 @@
 #![allow(unsafe_code)]
 
 use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::kernel::return_free_memory;
 
 /// Mappings that are looked at.
 const MAPPINGS: usize = 4096;
 
+/// What is used of our program stays in memory.
+static IS_HELD: AtomicBool = AtomicBool::new(false);
+
 /// Unmaps what can be had again from the files of our program and its libraries.
 pub fn unmap_program() {
+    let is_held = IS_HELD.load(Relaxed);
+    for_each_mapping(|start, length| {
+        // SAFETY: the mapping cannot be written, and none of its pages differs from the file's: each access finds
+        // the same bytes again. A kernel that does not know the advice changes nothing.
+        unsafe {
+            if is_held {
+                libc::munlock(start, length);
+            }
+            for advice in [libc::MADV_COLD, libc::MADV_DONTNEED] {
+                libc::madvise(start, length, advice);
+            }
+            if is_held {
+                libc::mlock2(start, length, libc::MLOCK_ONFAULT);
+            }
+        }
+    });
+}
+
+/// From now on what is used of our program stays in memory (`MLOCK_ONFAULT`, mlock2(2)). Where the job takes all of it each page
+/// that we use to find that out, and to end, would be a wait of milliseconds, and the job would take it again before we use the
+/// next one. Where it is not allowed nothing changes.
+pub fn hold_program() {
+    IS_HELD.store(true, Relaxed);
+    // SAFETY: pages that are there stay there, and nothing else changes.
+    for_each_mapping(|start, length| unsafe {
+        libc::mlock2(start, length, libc::MLOCK_ONFAULT);
+    });
+}
+
+fn for_each_mapping(act: impl Fn(*mut libc::c_void, usize)) {
     let text = std::fs::read("/proc/self/smaps").unwrap_or_default();
     for mapping in mappings_of_files(&text).take(MAPPINGS) {
-        let (start, length) = (mapping.start as *mut libc::c_void, mapping.len());
-        for advice in [libc::MADV_COLD, libc::MADV_DONTNEED] {
-            // SAFETY: the mapping cannot be written, and none of its pages differs from the file's: each access finds
-            // the same bytes again. A kernel that does not know the advice changes nothing.
-            unsafe { libc::madvise(start, length, advice) };
-        }
+        act(mapping.start as *mut libc::c_void, mapping.len());
     }
 }
 
