@@ -48,9 +48,7 @@ pub(crate) fn run(
         }
         Role::Alone(alone) => return alone.run(name, arguments),
         Role::Left(left) => {
-            if left.leaving.for_room {
-                warn(&format!("nothing more was done for the program ({})", left.leaving.why));
-            }
+            warn(&format!("nothing more was done for the program ({})", left.why));
             return left.run(name, arguments);
         }
     };

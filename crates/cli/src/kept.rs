@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 use foretell_learn::memory;
 use foretell_pagecache::Spare;
-use foretell_pagecache::keeper::{self, Follow, Kept, Leaving, Lost, Split, Worker};
+use foretell_pagecache::keeper::{self, Follow, Kept, Lost, Split, Worker};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::program::{NotRun, Program, become_program, exit_code};
@@ -32,15 +32,15 @@ pub(crate) enum Role {
     Ran(u8),
     /// Nothing can be done for the program, which has not begun.
     Alone(Alone),
-    /// There was nothing more to do for the program, and who worked has left.
+    /// The program needs the memory, and who worked has left.
     Left(Left),
 }
 
-/// A program for which there was nothing more to do, in the process that has stayed with it.
+/// A program that needs the memory which we took, in the process that has stayed with it.
 #[derive(Debug)]
 pub(crate) struct Left {
-    /// Why.
-    pub(crate) leaving: Leaving,
+    /// How that was seen.
+    pub(crate) why: String,
     /// Its exit code, if it has run.
     code: Option<u8>,
     /// The signals that are meant for it, if it has not.
@@ -89,10 +89,8 @@ pub(crate) fn split() -> Role {
             Role::Ran(code.unwrap_or(1))
         }
         Kept::NotBegun(lost) => Role::Alone(Alone { why: how(lost), caught: follower.0 }),
-        Kept::Left { leaving, code } => {
-            Role::Left(Left { leaving, code: Some(code.unwrap_or(1)), caught: None })
-        }
-        Kept::LeftToBegin(leaving) => Role::Left(Left { leaving, code: None, caught: follower.0 }),
+        Kept::Left { why, code } => Role::Left(Left { why, code: Some(code.unwrap_or(1)), caught: None }),
+        Kept::LeftToBegin(why) => Role::Left(Left { why, code: None, caught: follower.0 }),
     }
 }
 
@@ -222,11 +220,11 @@ impl Line {
         }
     }
 
-    /// There is nothing more to do for the program: this process ends at once, and its memory is the program's. Returns where
-    /// nobody stays with the program, or something is to be done here at its end.
-    pub(crate) fn leave(&self, leaving: &Leaving) {
+    /// The program needs the memory: this process ends at once. Returns where nobody stays with the program, or something is to
+    /// be done here at its end.
+    pub(crate) fn leave(&self, why: &str) {
         if let Some(working) = self.0.as_ref().filter(|working| !working.stays.get()) {
-            working.worker.leave(leaving);
+            working.worker.leave(why);
         }
     }
 

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use foretell_learn::{Finder, Lists};
-use foretell_pagecache::keeper::Leaving;
 use foretell_pagecache::watch::{Gather, Totals};
 use foretell_pagecache::{Casting, Report};
 use foretelld::{RunHint, RunManager, RunReply, RunRequest, RunRule, Service};
@@ -196,9 +195,8 @@ impl Steered {
         let mut shortage = Shortage::watching();
         let ended = loop {
             if let (Some(why), Partner::Own(..)) = (shortage.found(), &self.partner) {
-                let leaving = Leaving { for_room: true, why };
-                line.leave(&leaving);
-                break Err(anyhow!(leaving.why));
+                line.leave(&why);
+                break Err(anyhow!(why));
             }
             let others = std::iter::once(wake.as_fd()).chain(self.job.changed());
             let others: Vec<_> = others.map(|descriptor| (descriptor, PollFlags::IN)).collect();

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use foretell_learn::WATCHING_BYTES;
-use foretell_pagecache::keeper::Leaving;
 use foretell_pagecache::watch::{Totals, WatchError, Watcher, Watching};
 
 use crate::attached::Job;
@@ -31,8 +30,8 @@ pub(crate) struct Ended {
     pub(crate) watcher: Option<Watcher>,
 }
 
-/// Watches a job that began at `started`, until it has ended. What was seen is shown to `look` time and again. Where it cannot
-/// be watched any longer this process leaves, if `line` leads to another one that stays.
+/// Watches a job that began at `started`, until it has ended. What was seen is shown to `look` time and again. Where
+/// the job needs the memory this process leaves, if `line` leads to another one that stays.
 ///
 /// # Errors
 /// It cannot be waited for.
@@ -44,17 +43,14 @@ pub(crate) fn until_end(
     mut look: impl FnMut(&mut Watcher),
 ) -> Result<Ended> {
     let mut shortage = Shortage::watching();
-    let mut leaving = Leaving { for_room: false, why: "it could not be watched".to_owned() };
     let status = loop {
         let Some(watching) = &mut watcher else {
-            line.leave(&leaving);
             foretell_pagecache::give_memory_back();
             break job.wait()?;
         };
         if let Some(why) = shortage.found() {
-            leaving = Leaving { for_room: true, why };
-            line.leave(&leaving);
-            warn(&format!("the job is watched no longer ({})", leaving.why));
+            line.leave(&why);
+            warn(&format!("the job is watched no longer ({why})"));
             watcher = None;
             continue;
         }

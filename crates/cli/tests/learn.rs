@@ -350,8 +350,7 @@ fn what_does_the_work_may_be_killed_and_the_jobs_exit_code_is_known() {
     }
     let stage = Stage::new();
     stage.night(&["--as", "watch"], &stage.reads());
-    // Alone nights have nobody but who stays.
-    for way in ["watch", "steer"] {
+    for way in ["alone", "watch", "steer"] {
         let begun = stage.tree.file(&format!("begun-{way}"));
         let script = format!("touch '{}'; sleep 1; {}; exit 7", begun.display(), stage.reads());
         let night = begin(&stage, way, &script);
@@ -374,7 +373,7 @@ fn what_does_the_work_may_be_killed_at_any_moment_and_the_job_runs_once() {
     let stage = Stage::new();
     stage.night(&["--as", "watch"], &stage.reads());
     for (round, after_ms) in (0..60).step_by(3).enumerate() {
-        let way = ["watch", "steer"][round % 2];
+        let way = ["alone", "watch", "steer"][round % 3];
         let runs = stage.tree.file(&format!("runs-{round}"));
         let script = format!("echo x >> '{}'; sleep 0.1; exit 7", runs.display());
         let night = begin(&stage, way, &script);
@@ -400,7 +399,7 @@ fn what_does_the_work_may_be_killed_as_the_job_ends() {
     let stage = Stage::new();
     stage.night(&["--as", "watch"], &stage.reads());
     for round in 0..24 {
-        let way = ["watch", "steer"][round % 2];
+        let way = ["alone", "watch", "steer"][round % 3];
         let ends = stage.tree.file(&format!("ends-{round}"));
         let script = format!("echo > '{}'; exit 7", ends.display());
         let night = begin(&stage, way, &script);

@@ -18,8 +18,8 @@
 //! keeper (`PR_SET_CHILD_SUBREAPER`, prctl(2)), which waits for it and knows its exit code. If the keeper is killed,
 //! the worker ends as well (`PR_SET_PDEATHSIG`), and the job runs on.
 //!
-//! A worker that has nothing more to do for the job ends by itself, and says why ([`Worker::leave`]): its memory, which is most
-//! of ours, is the job's then. What is left to do is the keeper's: to start the job if it has not begun, and to wait for it.
+//! A worker whose memory the job needs ends by itself, and says how it has seen that ([`Worker::leave`]). What is left to do is
+//! the keeper's: to start the job if it has not begun, and to wait for it.
 
 #![allow(unsafe_code)]
 
@@ -46,7 +46,6 @@ const BEGUN: u8 = b'B';
 const CANNOT: u8 = b'C';
 const ENDED: u8 = b'E';
 const LEAVES: u8 = b'L';
-const LEAVES_ROOM: u8 = b'R';
 
 /// Which of the two this process has become.
 #[derive(Debug)]
@@ -73,22 +72,13 @@ pub enum Kept {
     NotBegun(Lost),
     /// The worker has left, and the job has ended.
     Left {
-        /// Why it left.
-        leaving: Leaving,
+        /// How it has seen that the job needs the memory.
+        why: String,
         /// The exit code, or 128 and the signal, if it could be known.
         code: Option<u8>,
     },
     /// The worker has left, and the job has not begun.
-    LeftToBegin(Leaving),
-}
-
-/// Why a worker has nothing more to do for its job.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Leaving {
-    /// The job needs the memory.
-    pub for_room: bool,
-    /// In words.
-    pub why: String,
+    LeftToBegin(String),
 }
 
 /// How a worker ended that had not done its work.
@@ -163,12 +153,12 @@ impl Worker {
         self.tell(ENDED, u32::from_le_bytes([code, signal, 0, 0]));
     }
 
-    /// Ends this process, as there is nothing more to do for the job. The rest is the keeper's. Nothing is done before but to say
-    /// so: where memory is short each page of our program is a wait for it. What was changed for the job is undone by the guard
-    /// (`guard.rs`).
-    pub fn leave(&self, leaving: &Leaving) -> ! {
-        let mut message = vec![if leaving.for_room { LEAVES_ROOM } else { LEAVES }];
-        message.extend(leaving.why.bytes().take(LONGEST_BYTES - 1));
+    /// Ends this process, as the job needs its memory; in words, how that was seen. The rest is the keeper's. Nothing is done before
+    /// but to say so: where memory is short each page of our program is a wait for it. What was changed for the job is undone by
+    /// the guard (`guard.rs`).
+    pub fn leave(&self, why: &str) -> ! {
+        let mut message = vec![LEAVES];
+        message.extend(why.bytes().take(LONGEST_BYTES - 1));
         message.resize(message.len().max(MESSAGE_BYTES), b' ');
         let _ = rustix::io::write(&self.line, &message);
         // SAFETY: ends this process.
@@ -229,8 +219,8 @@ struct Known {
     is_about: bool,
     /// It has said that it cannot start the job.
     cannot: bool,
-    /// It has said that it leaves.
-    leaving: Option<Leaving>,
+    /// It has said that it leaves, and why.
+    leaves: Option<String>,
     job: Option<Pid>,
     /// Its exit code, as the worker has told it or as we have seen it.
     code: Option<u8>,
@@ -262,7 +252,7 @@ fn keep(worker: Pid, inherited: Vec<Pid>, told: &OwnedFd, follow: &mut impl Foll
             }
             continue;
         };
-        if known.leaving.is_some() {
+        if known.leaves.is_some() {
             end_spare();
         }
         let lost = match ended.terminating_signal() {
@@ -270,10 +260,10 @@ fn keep(worker: Pid, inherited: Vec<Pid>, told: &OwnedFd, follow: &mut impl Foll
             None => Lost::Defect(exit_code(ended)),
         };
         let job = match (known.job, known.code, lost) {
-            (None, None, _) if known.leaving.is_some() => {
-                return Kept::LeftToBegin(known.leaving.unwrap_or_default());
+            (None, None, _) if known.leaves.is_some() => {
+                return Kept::LeftToBegin(known.leaves.unwrap_or_default());
             }
-            (Some(_), Some(_), _) if known.leaving.is_some() => return known.end(lost),
+            (Some(_), Some(_), _) if known.leaves.is_some() => return known.end(lost),
             // What it found out after the job had ended is not the job's.
             (_, Some(code), Lost::Defect(_)) => return Kept::Done(code),
             (None, _, Lost::Defect(_)) if known.cannot => return Kept::NotBegun(Lost::Means),
@@ -296,8 +286,8 @@ fn keep(worker: Pid, inherited: Vec<Pid>, told: &OwnedFd, follow: &mut impl Foll
 impl Known {
     /// The job has ended; its worker before it.
     fn end(self, lost: Lost) -> Kept {
-        match self.leaving {
-            Some(leaving) => Kept::Left { leaving, code: self.code },
+        match self.leaves {
+            Some(why) => Kept::Left { why, code: self.code },
             None => Kept::Job { lost, code: self.code },
         }
     }
@@ -327,9 +317,9 @@ impl Known {
                     }
                 }
                 CANNOT => self.cannot = true,
-                kind @ (LEAVES | LEAVES_ROOM) => {
-                    let why = String::from_utf8_lossy(&message[1..length]).trim_end().to_owned();
-                    self.leaving = Some(Leaving { for_room: kind == LEAVES_ROOM, why });
+                LEAVES => {
+                    let why = String::from_utf8_lossy(&message[1..length]);
+                    self.leaves = Some(why.trim_end().to_owned());
                 }
                 ENDED => {
                     let [code, signal, ..] = number.to_le_bytes();

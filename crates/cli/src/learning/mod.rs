@@ -26,7 +26,6 @@ use foretell_learn::{
     How, Job, Means, Names, Night, Plan, Store, StoreError, Tonight, WATCHING_BYTES, by_itself, memory,
     needs_all_memory, tonight, usual_exit_code, without_plan,
 };
-use foretell_pagecache::keeper::Leaving;
 use foretell_recording::{Access, ReadError, Recording};
 
 use self::guessing::Guessed;
@@ -114,8 +113,8 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
         (How::Watched, _, Some(recording)) => watched::watched(wanted, &recording, counts)?,
         (_, _, recording) => {
             // Where nothing is remembered it is not remembered by who stays either.
-            if recording.is_some() {
-                wanted.line.leave(&Leaving { for_room: false, why: why.clone() });
+            if recording.is_some() && memory::free_bytes().is_some_and(|free| free < WATCHING_BYTES) {
+                wanted.line.leave(&why);
             }
             alone(wanted)?
         }
@@ -141,10 +140,9 @@ pub(crate) fn run_to_the_end(wanted: &Wanted, left: Left, began: Instant) -> Res
     let began_s = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
     let began = if left.has_run() { began } else { Instant::now() };
     let began_s = began_s.saturating_sub(began.elapsed().as_secs());
-    let Leaving { for_room, why } = left.leaving.clone();
+    let why = left.why.clone();
     let code = left.run(&wanted.program, &wanted.arguments)?;
-    let short_bytes = if for_room { memory::usable_bytes() } else { None };
-    let ran = Ran { short_bytes, ..Ran::unseen(How::Alone, code, began.elapsed()) };
+    let ran = Ran { short_bytes: memory::usable_bytes(), ..Ran::unseen(How::Alone, code, began.elapsed()) };
     let job = known(wanted);
     let before = job.as_ref().map(nights).unwrap_or_default();
     Ok(Known { job, before, why }.remember(wanted, ran, (began, began_s), (None, None)))

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use foretell_learn::{Chunk, Finder, How, Lists, Plan};
-use foretell_pagecache::keeper::Leaving;
 use foretell_pagecache::watch::{Gather, Totals};
 use foretell_pagecache::{Casting, Opening, Options, Prefetch};
 use foretelld::{RunManager, Service};
@@ -108,9 +107,8 @@ pub(super) fn steered(
             break None;
         }
         if let Some(why) = shortage.found() {
-            let leaving = Leaving { for_room: true, why };
-            wanted.line.leave(&leaving);
-            warn(&format!("steering has ended ({}); the job goes on by itself", leaving.why));
+            wanted.line.leave(&why);
+            warn(&format!("steering has ended ({why}); the job goes on by itself"));
             is_short = true;
             break None;
         }
