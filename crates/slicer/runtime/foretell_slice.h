@@ -231,6 +231,18 @@ static __inline__ int foretell_real_getc(FILE *stream)
     return foretell_counted_getc(stream);
 }
 
+/* Who calls this has the stream to itself. */
+static __inline__ int foretell_real_getc_unlocked(FILE *stream)
+{
+#ifdef FORETELL_OPEN_STREAMS
+    if (__builtin_expect(FORETELL_LOOK(foretell_hot_streams[FORETELL_STREAM_SLOT(stream)]) == stream &&
+                             stream->_IO_read_ptr < stream->_IO_read_end,
+                         1))
+        return *(unsigned char *)stream->_IO_read_ptr++;
+#endif
+    return foretell_counted_getc(stream);
+}
+
 static __inline__ size_t foretell_real_fread(void *buffer, size_t size, size_t count, FILE *stream)
 {
 #ifdef FORETELL_OPEN_STREAMS
@@ -276,8 +288,8 @@ static __inline__ ssize_t foretell_real_getline(char **line, size_t *room, FILE 
 }
 
 /* An access to mapped memory. Returns its first argument, so that `p[i]` becomes FORETELL_REAL(p[i]). What lies in the
- * pages that the last counted access touched is not counted, which is known here; without a slice that is all. A window
- * has a page at least; where there is none it begins where no memory is. */
+ * pages that the last counted access touched is not counted, which is known here; nor is what lies in no mapping. The window
+ * is all memory where nothing is counted, and has a page at least; where there is none it begins where no memory is. */
 struct foretell_window {
     size_t begin, bytes;
 };
@@ -294,6 +306,11 @@ static __inline__ void *foretell_real_access(const void *address, size_t bytes)
                          1))
         return (void *)(size_t)address;
     return foretell_counted_access(address, bytes);
+}
+/* Is mapped memory counted at all? Changes only where something is mapped or unmapped, or a slice ends. */
+static __inline__ int foretell_counts_mapped(void)
+{
+    return FORETELL_LOOK(foretell_mapped_window.bytes) != (size_t)-1;
 }
 #define FORETELL_REAL(lvalue) (*(__typeof__(&(lvalue)))foretell_real_access((const void *)&(lvalue), sizeof(lvalue)))
 

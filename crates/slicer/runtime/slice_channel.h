@@ -33,9 +33,17 @@ int foretell_slice_munmap(void *address, size_t bytes)
     return munmap(address, bytes);
 }
 
-void foretell_prefetch_access(const void *address, size_t bytes)
+/* The mapping of an address, if the program counts what it does there. */
+static struct mapping *counted_mapping(const void *address)
 {
     struct mapping *mapping = find_mapping(slice_mappings, address);
+    struct file *slot = mapping != NULL ? ((struct description *)mapping->owner)->slot : NULL;
+    return slot != NULL && atomic_load_explicit(&slot->is_uncounted, memory_order_relaxed) != 0 ? NULL : mapping;
+}
+
+void foretell_prefetch_access(const void *address, size_t bytes)
+{
+    struct mapping *mapping = counted_mapping(address);
     if (mapping == NULL)
         return;
     long long offset = mapping->offset + ((const char *)address - mapping->begin);
@@ -45,7 +53,7 @@ void foretell_prefetch_access(const void *address, size_t bytes)
 
 void *foretell_fetch_access(const void *address, size_t bytes)
 {
-    struct mapping *mapping = find_mapping(slice_mappings, address);
+    struct mapping *mapping = counted_mapping(address);
     if (mapping != NULL) {
         long long offset = mapping->offset + ((const char *)address - mapping->begin);
         if (leaves(&mapping->window, offset, (long long)bytes)) {

@@ -138,6 +138,7 @@ static void share_counts(void)
         file->slot = &shared->files[n];
         take_slot(file->slot, (unsigned long long)file->site << 32 | file->number);
         atomic_store(&file->slot->real, file->real);
+        atomic_store(&file->slot->is_uncounted, file->is_uncounted);
     }
     atomic_store(&shared->waited_ns, early.jumped_ns + early.onwards_ns);
     atomic_store(&shared->jumped_ns, early.jumped_ns);

@@ -246,6 +246,7 @@ static void opened(unsigned site, unsigned number, const char *path, int fd)
             file->window = (struct window){0, 0};
             file->untimed = 0;
             file->descriptor = fd;
+            file->is_mapped = file->is_uncounted = false;
             file->reached = NOWHERE;
             early.places[fd].of_descriptor = file;
         } else {

@@ -44,6 +44,7 @@ enum { PROGRAM_CLOSED = 1, SLICE_CLOSED = 2, SLICE_OPENED = 4 };
 
 struct file {
     atomic_uint sides; /* who has opened and closed it */
+    atomic_uint is_uncounted; /* is its mapped memory not counted? slice_mapped.h */
     atomic_ullong real;
     atomic_ullong predicted;
     struct prediction predictions[PREDICTIONS];
@@ -109,6 +110,7 @@ struct real_file {
     long long hot_buffered; /* and this was left in there */
     struct window window;
     int descriptor; /* the one that it was opened with */
+    bool is_mapped, is_uncounted; /* in memory; and so not counted there */
 };
 
 /* Descriptors of the program that are followed; numbers above are left alone. */
@@ -281,6 +283,7 @@ static void take_slot(struct file *file, unsigned long long key)
 {
     unsigned number = (unsigned)(file - shared->files) + 1;
     atomic_store(&file->sides, 0);
+    atomic_store(&file->is_uncounted, 0);
     atomic_store(&file->real, 0);
     atomic_store(&file->predicted, 0);
     atomic_store(key_of(file), key);

@@ -83,6 +83,8 @@ int foretell_slice_fclose(FILE *stream)
 int foretell_slice_fseeko(FILE *stream, long long offset, int whence)
 {
     struct description *description = description_of_stream(stream);
+    if (description->printed && whence != SEEK_SET)
+        return 0; /* from where to where nobody asks yet */
     if (foretell_slice_lseek(description->handle, offset, whence) < 0)
         return -1;
     description->at_end = false;
@@ -116,7 +118,8 @@ long foretell_slice_ftell(FILE *stream)
 
 int foretell_slice_fgetpos(FILE *stream, void *position)
 {
-    long long offset = foretell_slice_ftello(stream);
+    /* Of a file that is printed to, one that is not known; it is no number to anybody but fsetpos. */
+    long long offset = description_of_stream(stream)->printed ? NOWHERE : foretell_slice_ftello(stream);
     memcpy(position, &offset, sizeof offset);
     return 0;
 }
@@ -125,6 +128,8 @@ int foretell_slice_fsetpos(FILE *stream, const void *position)
 {
     long long offset;
     memcpy(&offset, position, sizeof offset);
+    if (offset == NOWHERE && description_of_stream(stream)->printed)
+        return 0;
     return foretell_slice_fseeko(stream, offset, SEEK_SET);
 }
 

@@ -85,6 +85,11 @@ impl Model {
         is_inner && goes_on && calls_nobody && self.unsupported.is_none()
     }
 
+    /// Does the slice say its own end wherever the program names it? Then it may also be called through a pointer.
+    pub(crate) fn is_named_anew(&self) -> bool {
+        self.ends && !self.confines && self.io.is_none()
+    }
+
     /// Does it return new memory, or store a pointer to some?
     pub(crate) fn makes_memory(&self) -> bool {
         self.allocates || !self.stores.is_empty()
@@ -341,6 +346,12 @@ impl Io {
             Self::Fdopendir => "fdopendir",
             Self::Fchdir => "fchdir",
         }
+    }
+
+    /// The name of what the program calls in place of a function, with the count.
+    pub(crate) fn counted_name(self, function: &str) -> String {
+        let unlocked = if self == Self::Getc && function.ends_with("_unlocked") { "_unlocked" } else { "" };
+        format!("foretell_real_{}{unlocked}", self.name())
     }
 
     /// Is it replaced in the program by a call that counts?

@@ -62,6 +62,7 @@ const PROCESS_CASES: &[&str] = &[
     "meets_a_pipe",
     "too_late",
     "computes",
+    "maps_what_is_in_memory",
 ];
 
 struct Cases {

@@ -37,8 +37,16 @@ pub(crate) fn without(text: &str) -> String {
     String::from_utf8(shorter).unwrap_or_else(|_| text.to_owned())
 }
 
-/// Spaces but for the lines and their markers, which say where the text comes from.
+/// A semicolon, and spaces but for the lines.
 fn blank(body: &mut [u8]) {
+    blank_lines(body);
+    if let Some(first) = body.first_mut() {
+        *first = b';';
+    }
+}
+
+/// Spaces but for the lines and their markers, which say where the text comes from.
+pub(super) fn blank_lines(body: &mut [u8]) {
     let mut is_marker = false;
     let mut begins_line = false;
     for byte in body.iter_mut() {
@@ -50,9 +58,6 @@ fn blank(body: &mut [u8]) {
         if *byte != b'\n' && !is_marker {
             *byte = b' ';
         }
-    }
-    if let Some(first) = body.first_mut() {
-        *first = b';';
     }
 }
 

@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use super::bodies;
 use super::saved::{self, Saved};
+use super::tables;
 use super::{INLINE, Id, Kind, Node, Place, Sources, Tree, Type};
 use crate::store::{self, Store};
 use crate::{Error, Input};
@@ -115,6 +116,10 @@ struct RawNode {
     target: Option<String>,
     #[serde(rename = "declId")]
     label: Option<String>,
+    /// Of a list of initial values that gives an array less than it has place for: what the rest is filled with, and then
+    /// those that are given.
+    #[serde(default)]
+    array_filler: Vec<RawNode>,
     #[serde(default)]
     inner: Vec<RawNode>,
 }
@@ -267,7 +272,7 @@ fn said_of(mut command: Command, input: &Input) -> std::io::Result<Output> {
     let mut child = command.arg("-").stdin(Stdio::piped()).spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         // It reads all of it before it says anything. If it does not, it says why.
-        let _ = stdin.write_all(bodies::without(&text).as_bytes());
+        let _ = stdin.write_all(tables::without(bodies::without(&text)).as_bytes());
     }
     child.wait_with_output()
 }
@@ -378,8 +383,8 @@ impl Reader<'_> {
         if let Some(wanted) = wanted {
             self.open.push((id, wanted));
         }
-        let mut children = Vec::with_capacity(raw.inner.len());
-        for inner in raw.inner {
+        let mut children = Vec::with_capacity(raw.array_filler.len() + raw.inner.len());
+        for inner in raw.array_filler.into_iter().skip(1).chain(raw.inner) {
             children.push(self.node(inner, Some(id))?);
         }
         self.tree.nodes[id.ix()].children = children;

@@ -11,6 +11,7 @@ pub(crate) mod kind;
 pub(crate) mod place;
 pub(crate) mod program;
 pub(crate) mod saved;
+mod tables;
 
 pub(crate) use kind::Kind;
 pub(crate) use place::{Place, Sources};

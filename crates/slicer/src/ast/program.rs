@@ -3,9 +3,9 @@
 //! What is not `static` is the same thing in all units that name it; its definition is the one with a body
 //! (functions) or the one that is not merely `extern` (variables).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::{INLINE, Id, Kind, Sources, Tree};
+use super::{INLINE, Id, Kind, Node, Sources, Tree, Type};
 use crate::Error;
 
 /// A function with a body, by its place in [`Program::functions`].
@@ -119,6 +119,10 @@ impl Program {
     }
 
     fn find_functions(&mut self) -> Result<(), Error> {
+        // What is called `void` by another name.
+        let is_void = |node: &&Node| node.kind == Kind::Typedef && node.ty.is_void();
+        let of_nothing: HashSet<String> =
+            self.tree.nodes.iter().filter(is_void).map(|node| node.name.clone()).collect();
         for (root, _) in self.units.clone() {
             for node in self.tree.children(root).to_vec() {
                 let declared = &self.tree[node];
@@ -145,8 +149,10 @@ impl Program {
                     let first = self.describe(self.functions[other.ix()].node);
                     return Err(Error::DefinedTwice { name, first, second: self.describe(node) });
                 }
-                let spelled = &declared.ty.spelled;
-                let returns = function_result(spelled);
+                let returns = match result_of(&declared.ty) {
+                    name if of_nothing.contains(&name) => "void".to_owned(),
+                    result => result,
+                };
                 self.functions.push(Function {
                     name,
                     node,
@@ -322,12 +328,52 @@ impl Program {
     }
 }
 
-/// What a function of this type returns: `int (const char *, ...)` gives `int`.
+/// What a function of a type returns, which may be declared by the name of its type, or as `typeof(f)`.
+fn result_of(ty: &Type) -> String {
+    let is_named = !ty.spelled.contains('(') || ty.spelled.starts_with("typeof");
+    function_result(if is_named { ty.plain() } else { &ty.spelled })
+}
+
+/// What a function of this type returns: `int (const char *, ...)` gives `int`, `int (*(char))(void)`, which returns a
+/// pointer to a function, `int (*)(void)`.
 fn function_result(spelled: &str) -> String {
-    match spelled.find('(') {
-        // A function that returns a pointer to a function, or to an array.
-        Some(at) if spelled[at..].starts_with("(*") => spelled.to_owned(),
-        Some(at) => spelled[..at].trim_end().to_owned(),
-        None => spelled.to_owned(),
+    let Some(at) = spelled.find('(') else { return spelled.to_owned() };
+    if !spelled[at..].starts_with("(*") {
+        return spelled[..at].trim_end().to_owned();
+    }
+    // Its own parameters stand in the innermost of these groups.
+    let mut inner = at;
+    while let Some(next) = spelled[inner + 2..].find('(').map(|next| inner + 2 + next) {
+        if !spelled[next..].starts_with("(*") {
+            let mut depth = 0;
+            let end = spelled[next..].find(|c| {
+                depth += i32::from(c == '(') - i32::from(c == ')');
+                depth == 0
+            });
+            let rest = end.map_or("", |end| &spelled[next + end + 1..]);
+            return format!("{}{rest}", spelled[..next].trim_end());
+        }
+        inner = next;
+    }
+    spelled.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::function_result;
+
+    #[test]
+    fn the_result_is_what_is_left_without_the_parameters() {
+        for (spelled, wanted) in [
+            ("int (const char *, ...)", "int"),
+            ("char *(int (*)(void))", "char *"),
+            ("void (void) __attribute__((noreturn))", "void"),
+            ("int (*(int))(int, const char *)", "int (*)(int, const char *)"),
+            ("char (*(int))[16]", "char (*)[16]"),
+            ("int (*(*(int (*)(int)))(long))(char)", "int (*(*)(long))(char)"),
+            ("int (*const (void))(int)", "int (*const)(int)"),
+        ] {
+            assert_eq!(function_result(spelled), wanted, "{spelled}");
+        }
     }
 }

@@ -184,7 +184,8 @@ impl Writer<'_, '_> {
                 arguments[0]
             );
         }
-        format!("foretell_real_{}({})", io.name(), arguments.join(", "))
+        let name = io.counted_name(tree.callee_name(id).unwrap_or_default());
+        format!("{name}({})", arguments.join(", "))
     }
 
     /// An access to a mapped file: by an expression, or by a call that copies.

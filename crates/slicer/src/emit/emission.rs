@@ -6,7 +6,7 @@ use crate::ast::program::{Func, Scope, Var};
 use crate::ast::{Id, Kind};
 use crate::flow::{Point, Step, What};
 use crate::memory::{Loc, Object};
-use crate::models::Io;
+use crate::models::{Io, Model};
 use crate::slice::Slice;
 use crate::slice::judge::Verdict;
 use crate::slice::known::Known;
@@ -104,7 +104,7 @@ impl<'a> Emission<'a> {
                     let function = program.function(id).is_some_and(|f| self.slice.closure.live[f.ix()]);
                     let copy = program.tree[id].kind == Kind::DeclRef
                         && program.variable(id).is_some_and(|v| self.has_copy(v));
-                    function || copy
+                    function || copy || self.is_end(id)
                 });
                 if names_ours {
                     self.renamed.insert(var);
@@ -114,6 +114,15 @@ impl<'a> Emission<'a> {
                 return;
             }
         }
+    }
+
+    /// Does this name a function of the library that ends the program? A pointer to it is one to the slice's own end.
+    pub(super) fn is_end(&self, id: Id) -> bool {
+        let node = &self.known.program.tree[id];
+        node.kind == Kind::DeclRef
+            && node.operator == "FunctionDecl"
+            && self.known.program.function(id).is_none()
+            && self.known.models.get(&node.refers_to_name).is_some_and(Model::is_named_anew)
     }
 
     fn find_mapped(&self) -> BTreeSet<Id> {

@@ -163,6 +163,7 @@ impl<'e, 'a> Writer<'e, 'a> {
                 let program = self.emission.known.program;
                 program.variable(id).is_some_and(|var| self.emission.has_copy(var))
                     || program.function(id).is_some_and(|f| self.emission.slice.closure.live[f.ix()])
+                    || self.emission.is_end(id)
             }
             (Kind::StatementExpr, Voice::Slice) => true,
             (Kind::Binary, Voice::Slice) => tree[id].operator == ",",
@@ -253,6 +254,9 @@ impl<'e, 'a> Writer<'e, 'a> {
     fn reference(&mut self, id: Id) -> String {
         let program = self.emission.known.program;
         self.mention(id);
+        if self.emission.is_end(id) {
+            return format!("((__typeof__(&{}))foretell_slice_end)", program.tree[id].refers_to_name);
+        }
         if let Some(func) = program.function(id) {
             self.functions.insert(func);
             return self.emission.name(&program.func(func).name);

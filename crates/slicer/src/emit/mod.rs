@@ -18,6 +18,7 @@ mod one_line;
 mod program_side;
 mod slice_side;
 mod statement;
+mod twice;
 mod unnamed;
 
 use crate::slice::Slice;

@@ -5,6 +5,7 @@ use super::by_name::ByName;
 use super::emission::Emission;
 use super::expression::{Voice, Writer};
 use super::slice_side::{is_in_unit, unit_slice};
+use super::twice;
 use crate::ast::program::Func;
 use crate::ast::{Id, Kind};
 
@@ -45,6 +46,9 @@ pub(super) fn translate_unit(emission: &Emission<'_>, unit: u16, declarations: O
         if program.func(func).unit == unit {
             edit_function(emission, func, &mut edits, &mut unprintable);
         }
+    }
+    if declarations.is_some() && !emission.mapped.is_empty() {
+        parts_twice(emission, unit, &mut edits);
     }
     let slice = unit_slice(emission, unit);
     unprintable.extend(slice.unprintable);
@@ -153,6 +157,30 @@ fn edit_function(emission: &Emission<'_>, func: Func, edits: &mut Vec<Edit>, unp
     unprintable.append(&mut writer.unprintable);
 }
 
+/// Writes once more, as it was, what reads mapped memory.
+fn parts_twice(emission: &Emission<'_>, unit: u16, edits: &mut Vec<Edit>) {
+    let program = emission.known.program;
+    let maps = twice::mapping_functions(emission);
+    let file = program.units[usize::from(unit)].1;
+    for number in 0..program.functions.len() as u32 {
+        let func = Func(number);
+        if program.func(func).unit != unit || !is_in_unit(emission, program.func(func).body) {
+            continue;
+        }
+        for (from, to) in twice::parts(emission, func, &maps) {
+            let (path, line) = program.sources.origin(file, from);
+            let place = format!("# {line} \"{}\"", path.display());
+            let plain = program.sources.stretch(file, from, to);
+            edits.push((
+                from,
+                from,
+                format!("{{ if (!foretell_counts_mapped()) {{\n{place}\n{plain} }} else {{\n{place}\n"),
+            ));
+            edits.push((to, to, " } }".to_owned()));
+        }
+    }
+}
+
 /// Most calls need only another name, and an open call the number of its site.
 fn small_edits(emission: &Emission<'_>, writer: &Writer<'_, '_>, id: Id, edits: &mut Vec<Edit>) -> bool {
     let program = emission.known.program;
@@ -184,7 +212,7 @@ fn small_edits(emission: &Emission<'_>, writer: &Writer<'_, '_>, id: Id, edits: 
     if io == crate::models::Io::Fsetpos {
         return false;
     }
-    edits.push((from, to, format!("foretell_real_{}", io.name())));
+    edits.push((from, to, io.counted_name(&node.refers_to_name)));
     if io.act() == crate::models::Act::Opens {
         let Some(open) = text[to as usize..].find('(') else { return false };
         let at = to + open as u32 + 1;
@@ -238,11 +266,18 @@ fn start(emission: &Emission<'_>, edits: &mut Vec<Edit>, on_the_line: bool) {
 fn place_of_declarations(emission: &Emission<'_>, root: Id, edits: &[Edit]) -> u32 {
     let tree = &emission.known.program.tree;
     let text = emission.known.program.sources.text(emission.known.program.units[tree[root].unit as usize].1);
-    let begins =
-        tree.children(root).iter().filter(|id| tree[**id].kind == Kind::Function && tree[**id].begin.known);
+    let functions = || {
+        tree.children(root).iter().filter(|id| tree[**id].kind == Kind::Function && tree[**id].begin.known)
+    };
+    let bodies: Vec<(u32, u32)> = functions()
+        .filter_map(|id| tree.children(*id).iter().find(|c| tree[**c].kind == Kind::Compound))
+        .map(|body| (tree[*body].begin.offset, tree[*body].end.offset))
+        .collect();
+    // What nobody declares is declared where it is called.
+    let is_outside = |at: &u32| !bodies.iter().any(|(from, to)| from < at && at < to);
+    let begins = functions().map(|id| tree[*id].begin.offset).filter(is_outside);
     let first_edit = edits.iter().map(|edit| edit.0).min();
-    let place =
-        first_edit.and_then(|edit| begins.map(|id| tree[*id].begin.offset).filter(|at| *at <= edit).max());
+    let place = first_edit.and_then(|edit| begins.filter(|at| *at <= edit).max());
     let Some(at) = place else { return text.len() as u32 };
     let line = text[..at as usize].rfind('\n').map_or(0, |n| n + 1);
     // Attributes may stand before a function; what a macro stands for may hold several functions in one line.

@@ -194,8 +194,7 @@ impl Writer<'_, '_> {
         let shared = !function.is_static && program.units.len() > 1;
         let storage = if shared { "" } else { "static " };
         let named = format!("{}({})", emission.name(&function.name), parameters.join(", "));
-        let gap = if result.ends_with('*') { "" } else { " " };
-        format!("{storage}{result}{gap}{named}")
+        format!("{storage}{}", declare(result, &named))
     }
 
     /// The head of the slice of `main`, which the program names before it is there.

@@ -4,10 +4,10 @@
 //! `if`, loops and `switch` appear when something in them does. Of a condition that nothing depends on
 //! any more, the effects remain as statements.
 
-use super::declare::{declare, has_name};
+use super::declare::{declare, has_name, of_length_one, renamed};
 use super::expression::{Voice, Writer};
 use super::one_line::marker;
-use crate::ast::program::Func;
+use crate::ast::program::{Func, Scope};
 use crate::ast::{Id, Kind};
 use crate::flow::lower::is_variable_length;
 use crate::flow::{Point, What, Where};
@@ -460,7 +460,7 @@ impl Writer<'_, '_> {
             let name = declare(&of_length_one(&node.ty.spelled), &node.name);
             return vec!["foretell_slice_end();".to_owned(), format!("{name};")];
         }
-        let name = declare(&node.ty.spelled, &node.name);
+        let name = declare(&self.with_length(id), &node.name);
         let initializer = self.initial_value(id);
         match node.storage.as_str() {
             // One of the library's is known by this alone; a private copy is declared outside.
@@ -487,33 +487,45 @@ impl Writer<'_, '_> {
                 lines.extend(self.effect_lines(value));
                 lines
             }
-            None if mentioned => {
-                self.mention_length(id);
-                vec![format!("{name};")]
+            None if mentioned && self.has_no_length(id) => {
+                self.unprintable.push(id);
+                Vec::new()
             }
+            None if mentioned => vec![format!("{name};")],
             None => Vec::new(),
         }
     }
 
-    /// What the length of a declared array is computed from is written about, too.
-    fn mention_length(&mut self, id: Id) {
+    /// Is this an array whose computed length is not in the slice?
+    fn has_no_length(&self, id: Id) -> bool {
+        is_variable_length(self.emission.known.program.tree[id].ty.plain()) && self.kept_point(id).is_none()
+    }
+
+    /// The type of a declared variable. What the length of an array is computed from is written about, too, and may be a
+    /// private copy.
+    fn with_length(&mut self, id: Id) -> String {
         let known = self.emission.known;
-        if !is_variable_length(known.program.tree[id].ty.plain()) {
-            return;
-        }
-        let Some((func, step)) = self.kept_point(id) else {
-            self.unprintable.push(id);
-            return;
-        };
+        let ty = &known.program.tree[id].ty;
+        let point = self.kept_point(id).filter(|_| is_variable_length(ty.plain()));
+        let Some((func, step)) = point else { return ty.spelled.clone() };
         let read = known.graphs[func.ix()][step].reads.iter().filter_map(|place| match place {
             Where::At(location) => Some(known.memory.what(*location)),
             Where::Through(_) => None,
         });
-        let variables = read.filter_map(|object| match object {
-            Object::Variable(var) => Some(*var),
-            _ => None,
-        });
-        self.mentions.extend(variables);
+        let mut spelled = ty.spelled.clone();
+        for object in read {
+            let Object::Variable(var) = object else { continue };
+            match known.program.var(*var).scope {
+                Scope::File(_) if self.emission.has_copy(*var) => {
+                    self.copies.insert(*var);
+                    let name = &known.program.var(*var).name;
+                    spelled = renamed(&spelled, name, &self.emission.name(name));
+                }
+                Scope::File(_) => {}
+                _ => _ = self.mentions.insert(*var),
+            }
+        }
+        spelled
     }
 
     /// `({ … })`, with what is kept of it.
@@ -534,18 +546,6 @@ impl Writer<'_, '_> {
         }
         format!("__extension__({{ {} }})", lines.join(" "))
     }
-}
-
-/// The type of an array, with 1 for each length that is computed: `char[n][4]` gives `char[1][4]`.
-fn of_length_one(ty: &str) -> String {
-    let mut parts = ty.split('[');
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (length, rest) = part.split_once(']').unwrap_or((part, ""));
-        let length = if length.bytes().all(|b| b.is_ascii_digit()) { length } else { "1" };
-        text.push_str(&format!("[{length}]{rest}"));
-    }
-    text
 }
 
 fn condition_head(keyword: &str, condition: &str, negated: bool) -> String {

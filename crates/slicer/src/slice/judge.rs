@@ -244,9 +244,10 @@ fn at_step(
     None
 }
 
-/// The library functions that a call may enter and in whose place the slice says something else.
+/// The library functions that a call through a pointer may enter and in whose place the slice says something else.
 fn written_anew(known: Known<'_>, call: &Call) -> Vec<String> {
-    let other = |name: &&String| !known.models.get(name).is_some_and(Model::is_called_as_written);
+    let is_pointed_to = |model: &Model| model.is_called_as_written() || model.is_named_anew();
+    let other = |name: &&String| !known.models.get(name).is_some_and(is_pointed_to);
     call.externals.iter().filter(other).cloned().collect()
 }
 

@@ -24,7 +24,7 @@ int main(int argc, char **argv)
         }
     }
     rewind(file);
-    while ((c = fgetc(file)) != EOF)
+    while ((c = getc_unlocked(file)) != EOF)
         vowels += c == 'a' || c == 'e' || c == 'i' || c == 'o' || c == 'u';
     fclose(file);
     printf("%lu bytes, %lu words, %lu vowels\n", bytes, words, vowels);

@@ -155,7 +155,7 @@ static void calls(char **argv)
     foretell_real_fseek(stream, 100, SEEK_END);
     CHECK(foretell_real_getc(stream) == EOF && feof(stream));
     foretell_real_rewind(stream);
-    while (foretell_real_getc(stream) != EOF)
+    while (foretell_real_getc_unlocked(stream) != EOF)
         ;
     CHECK(foretell_real_fclose(stream) == 0);
 
@@ -1094,6 +1094,34 @@ static void behind(char **argv)
     CHECK(foretell_real_close(fd) == 0);
 }
 
+/* What is mapped is counted by its pages, but not what was in memory when it was mapped: then both sides leave it out. */
+static void maps_what_is_in_memory(char **argv)
+{
+    char own[2] = {1, 2};
+    unsetenv("FORETELL_SLICE_TRACE");
+    make_file("data", 100000);
+    foretell_slice_start(sleeping_slice, 1, argv, NULL);
+    CHECK(!foretell_counts_mapped());
+    int fd = foretell_real_open(1, "data", O_RDONLY), other = foretell_real_open(1, "data", O_RDONLY);
+    struct real_file *file = real_file(fd), *counted = real_file(other);
+    char *map = foretell_real_mmap(NULL, 100000, PROT_READ, MAP_SHARED, fd, 0);
+    CHECK(map != MAP_FAILED && file->is_uncounted && !foretell_counts_mapped());
+    CHECK(FORETELL_REAL(map[70000]) == map[70000] && file->real == 0);
+    counted->is_mapped = true; /* as if it had not been in memory */
+    char *second = foretell_real_mmap(NULL, 100000, PROT_READ, MAP_SHARED, other, 0);
+    CHECK(second != MAP_FAILED && !counted->is_uncounted && foretell_counts_mapped());
+    for (int i = 0; i < 100000; i += 1000)
+        CHECK(FORETELL_REAL(second[i]) + FORETELL_REAL(own[i / 1000 % 2]) + FORETELL_REAL(map[i]) ==
+              2 * map[i] + own[i / 1000 % 2]);
+    CHECK(file->real == 0 && counted->real == 25);
+    CHECK(foretell_real_munmap(second, 100000) == 0 && !foretell_counts_mapped());
+    start_late();
+    CHECK(atomic_load(&file->slot->is_uncounted) && !atomic_load(&counted->slot->is_uncounted));
+    char *third = foretell_real_mmap(NULL, 100000, PROT_READ, MAP_SHARED, fd, 0);
+    CHECK(third != MAP_FAILED && !foretell_counts_mapped());
+    CHECK(foretell_real_close(fd) == 0 && foretell_real_close(other) == 0);
+}
+
 static void judged_slice(int argc, char **argv, char **envp)
 {
     nothing(argc, argv, envp);
@@ -1290,6 +1318,7 @@ static const struct {
     {"own_children", own_children},
     {"prints_and_ends", prints_and_ends},
     {"becomes_another", becomes_another},
+    {"maps_what_is_in_memory", maps_what_is_in_memory},
     {"first_descriptor", first_descriptor},
     {"is_put_away", is_put_away},
     {"child_of_vfork", child_of_vfork},

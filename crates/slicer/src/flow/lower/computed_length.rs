@@ -1,62 +1,191 @@
-//! Arrays whose length is computed where they are declared: `char line[width + 1];`.
+//! Arrays whose length is computed where they are declared: `char line[width + 1];`, `char sector[fs->size];`.
 //!
-//! The front end tells such a length as text alone. Followed is what most of them are: numbers and variables of the
-//! function, in the four operations, and `strlen` of such a variable. Whatever names the array, its size too, needs the step
-//! that declares it, and this step needs what the length is computed from.
+//! The front end tells such a length as text alone. Followed is what it names: numbers, variables, what is reached from
+//! them by `.`, `->`, `[]` and `*`, and `strlen` of that, under all operators that change nothing. Parts of an object are
+//! not told apart here. Whatever names the array, its size too, needs the step that declares it, and this step needs
+//! what the length is computed from.
+
+use std::iter::Peekable;
+use std::vec::IntoIter;
 
 use super::Walk;
 use crate::ast::program::{Scope, Var};
-use crate::ast::{Id, Kind};
+use crate::ast::{Id, Kind, Node};
 use crate::flow::{Step, Value, What, Where};
 use crate::memory::Object;
+use crate::memory::points::Slot;
 
-/// What a length is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part<'a> {
-    Name(&'a str),
-    /// `strlen(name)`; `true` for `strlen(name[…])`, whose index comes as parts of its own.
-    Text(&'a str, bool),
+/// Operators between two operands that write nothing. What `?` and `:` leave out is read all the same.
+const BETWEEN: &[&str] = &[
+    "+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "<", ">", "<=", ">=", "==", "!=", "&&", "||", "?",
+    ":",
+];
+
+/// A length as it is read.
+struct Reading<'a> {
+    words: Peekable<IntoIter<&'a str>>,
+    /// The declaration that it is of.
+    of: Id,
+    reads: Vec<Where>,
+}
+
+impl<'a> Reading<'a> {
+    fn is_next(&mut self, word: &str) -> bool {
+        self.words.next_if_eq(&word).is_some()
+    }
+
+    /// What comes next, with what stands in its brackets: `(`, …, `)`. Without the brackets.
+    fn in_brackets(&mut self) -> Option<Vec<&'a str>> {
+        let mut depth = 1;
+        self.words.next_if_eq(&"(")?;
+        let mut found = Vec::new();
+        for word in self.words.by_ref() {
+            depth += i32::from(word == "(") - i32::from(word == ")");
+            if depth == 0 {
+                return Some(found);
+            }
+            found.push(word);
+        }
+        None
+    }
 }
 
 impl Walk<'_, '_> {
     /// The step of such a declaration, if its length can be followed.
     pub(super) fn computed_length(&mut self, id: Id, var: Var) -> Option<Step> {
         let ty = &self.all.program.tree[id].ty;
-        let lengths = ty.spelled.split_once('[').filter(|_| !ty.spelled.contains("(*"))?.1;
-        let lengths = format!("[{lengths}");
-        let parts = parts(&lengths)?;
-        let is_own = |name: &str| self.all.program.functions.iter().any(|function| function.name == name);
-        if parts.iter().any(|part| matches!(part, Part::Text(..))) && is_own("strlen") {
-            return None;
-        }
-        let mut value = self.nothing();
-        for part in parts {
-            let (Part::Name(name) | Part::Text(name, _)) = part;
-            let read = self.visible(name, id)?;
-            let ty = &self.all.program.tree[self.all.program.var(read).node].ty;
-            let (is_array, is_pointer) = (ty.is_array(), ty.is_pointer());
-            let home = self.all.memory.whole(Object::Variable(read));
-            value.reads.push(Where::At(home));
-            match part {
-                Part::Name(_) if is_array || is_pointer || ty.is_record() => return None,
-                Part::Name(_) => {}
-                // Reading memory may be an access to a mapped file.
-                Part::Text(..) if self.all.maps_files => return None,
-                Part::Text(_, of_element) => {
-                    let mut text = self.all.points.address(home);
-                    for level in [!is_array, of_element] {
-                        if level {
-                            text = self.all.points.load(text);
-                            value.reads.push(Where::Through(text));
-                        }
-                    }
-                }
+        let lengths = ty.spelled.split_once('[').filter(|(before, _)| !before.contains("(*"))?.1;
+        let words = words(lengths)?.into_iter().peekable();
+        let mut reading = Reading { words, of: id, reads: Vec::new() };
+        loop {
+            // The length of an array that is a parameter may be left out.
+            if !reading.is_next("]") {
+                self.length(&mut reading)?;
+                reading.words.next_if_eq(&"]")?;
+            }
+            match reading.words.next() {
+                Some("[") => {}
+                Some(_) => return None,
+                None => break,
             }
         }
+        let mut value = self.nothing();
+        value.reads = reading.reads;
         let step = self.then(What::Assign, id, value);
         self.graph.step_of.insert(id, step);
         self.computed.insert(var, step);
         Some(step)
+    }
+
+    /// Operands and the operators between them; where what they give may point.
+    fn length(&mut self, reading: &mut Reading<'_>) -> Option<Slot> {
+        let all = self.all.points.fresh();
+        loop {
+            let operand = self.operand(reading)?;
+            self.all.points.copy(all, operand);
+            if reading.words.next_if(|word| BETWEEN.contains(word)).is_none() {
+                return Some(all);
+            }
+        }
+    }
+
+    fn operand(&mut self, reading: &mut Reading<'_>) -> Option<Slot> {
+        let word = reading.words.next()?;
+        let first = word.chars().next()?;
+        let slot = match word {
+            "+" | "-" | "~" | "!" => return self.operand(reading),
+            "*" => {
+                let pointer = self.operand(reading)?;
+                return self.reached(pointer, reading);
+            }
+            "sizeof" | "_Alignof" => {
+                // Nothing is evaluated, unless it is of an array like this one.
+                let inner = reading.in_brackets()?;
+                let is_computed = |var: &Var| inner.contains(&self.all.program.var(*var).name.as_str());
+                return (!self.computed.keys().any(is_computed)).then(|| self.all.points.fresh());
+            }
+            "(" if reading.words.peek().is_some_and(|word| self.is_type(word)) => {
+                while reading.words.next()? != ")" {}
+                return self.operand(reading);
+            }
+            "(" => {
+                let inner = self.length(reading)?;
+                reading.words.next_if_eq(&")")?;
+                inner
+            }
+            _ if first.is_ascii_digit() || first == '\'' => return Some(self.all.points.fresh()),
+            _ if !is_of_name(first) => return None,
+            _ if reading.words.peek() == Some(&"(") => {
+                // Of all functions the one of which it is known.
+                let is_own = self.all.program.functions.iter().any(|function| function.name == word);
+                if !matches!(word, "strlen" | "__builtin_strlen") || is_own {
+                    return None;
+                }
+                reading.words.next();
+                let text = self.length(reading)?;
+                reading.words.next_if_eq(&")")?;
+                return self.reached(text, reading);
+            }
+            name => self.named(name, reading)?,
+        };
+        self.parts(slot, reading)
+    }
+
+    /// A variable, or a constant of an enumeration.
+    fn named(&mut self, name: &str, reading: &mut Reading<'_>) -> Option<Slot> {
+        let program = self.all.program;
+        let Some(read) = self.visible(name, reading.of)? else {
+            let is_constant = |node: &Node| node.kind == Kind::Enumerator && node.name == name;
+            return program.tree.nodes.iter().any(is_constant).then(|| self.all.points.fresh());
+        };
+        let home = self.all.memory.whole(Object::Variable(read));
+        reading.reads.push(Where::At(home));
+        let ty = &program.tree[program.var(read).node].ty;
+        let place = self.all.points.address(home);
+        // An array and a structure stand for where they lie.
+        Some(if ty.is_array() || ty.is_record() { place } else { self.all.points.load(place) })
+    }
+
+    /// What `.`, `->` and `[]` behind an operand lead to.
+    fn parts(&mut self, mut slot: Slot, reading: &mut Reading<'_>) -> Option<Slot> {
+        loop {
+            if reading.is_next("[") {
+                self.length(reading)?;
+                reading.words.next_if_eq(&"]")?;
+                slot = self.reached(slot, reading)?;
+            } else if reading.is_next(".") || reading.is_next("->") {
+                reading.words.next_if(|word| word.starts_with(is_of_name))?;
+                slot = self.reached(slot, reading)?;
+            } else {
+                return Some(slot);
+            }
+        }
+    }
+
+    /// What lies where something points. As types are not told, that is the object, if it is an array or a structure, as
+    /// well as what is stored in it.
+    fn reached(&mut self, pointer: Slot, reading: &mut Reading<'_>) -> Option<Slot> {
+        // Reading memory may be an access to a mapped file.
+        if self.all.maps_files {
+            return None;
+        }
+        let object = self.all.points.widen(pointer);
+        reading.reads.push(Where::Through(object));
+        let found = self.all.points.load(object);
+        self.all.points.copy(found, object);
+        Some(found)
+    }
+
+    /// Does a cast begin with this word?
+    fn is_type(&self, word: &str) -> bool {
+        let tree = &self.all.program.tree;
+        const WORDS: &[&str] = &[
+            "char", "short", "int", "long", "unsigned", "signed", "float", "double", "_Bool", "struct",
+            "union", "enum", "const", "volatile", "void",
+        ];
+        WORDS.contains(&word)
+            || tree.nodes.iter().any(|node| node.kind == Kind::Typedef && node.name == word)
+                && !self.all.program.variables.iter().any(|variable| variable.name == word)
     }
 
     /// The value of `sizeof`: nothing is evaluated, but the size of such an array was, where it was declared.
@@ -72,9 +201,8 @@ impl Walk<'_, '_> {
         value
     }
 
-    /// The one variable of the function that a name may mean at a declaration. What lives longer is not followed: the slice
-    /// may have a copy of it by another name.
-    fn visible(&self, name: &str, at: Id) -> Option<Var> {
+    /// The one variable that a name may mean at a declaration; `None` if it may be one of several, `Some(None)` if it is none.
+    fn visible(&self, name: &str, at: Id) -> Option<Option<Var>> {
         let program = self.all.program;
         let tree = &program.tree;
         let around: Vec<Id> = std::iter::successors(tree[at].parent, |id| tree[*id].parent).collect();
@@ -85,74 +213,59 @@ impl Walk<'_, '_> {
             });
             declared < at && block.is_some_and(|block| around.contains(&block))
         };
-        let is_here = |var: &Var| {
-            let variable = program.var(*var);
-            variable.name == name
-                && match variable.scope {
-                    Scope::Parameter(func, _) => Some(func) == self.func,
-                    Scope::Local(func) | Scope::Kept(func) => {
-                        Some(func) == self.func && is_around(variable.node)
-                    }
-                    Scope::File(_) => false,
-                }
+        let of_name =
+            || (0..program.variables.len() as u32).map(Var).filter(|var| program.var(*var).name == name);
+        let is_here = |var: &Var| match program.var(*var).scope {
+            Scope::Parameter(func, _) => Some(func) == self.func,
+            Scope::Local(func) | Scope::Kept(func) => {
+                Some(func) == self.func && is_around(program.var(*var).node)
+            }
+            Scope::File(_) => false,
         };
-        let mut found = (0..program.variables.len() as u32).map(Var).filter(is_here);
-        let var = found.next().filter(|_| found.next().is_none())?;
-        (!program.var(var).is_static()).then_some(var)
-    }
-}
-
-/// The parts of the lengths between brackets; `None` if there is more in them than is followed.
-fn parts(lengths: &str) -> Option<Vec<Part<'_>>> {
-    if lengths.contains("++") || lengths.contains("--") {
-        return None;
-    }
-    let mut found = Vec::new();
-    let mut words = words(lengths)?.into_iter().peekable();
-    while let Some(word) = words.next() {
-        let first = word.chars().next()?;
-        if first.is_ascii_digit() || "[]()+-*/%".contains(first) {
-            continue;
-        }
-        if word != "strlen" {
-            // A call, a type, a member and the like.
-            if word == "sizeof" || words.peek().is_some_and(|next| ["(", "["].contains(next)) {
-                return None;
-            }
-            found.push(Part::Name(word));
-            continue;
-        }
-        let (open, name) = (words.next()?, words.next()?);
-        if open != "(" || !name.starts_with(|c: char| c.is_alphabetic() || c == '_') {
-            return None;
-        }
-        match words.peek() {
-            Some(&")") => found.push(Part::Text(name, false)),
-            Some(&"[") => {
-                let rest: Vec<&str> = words.clone().take(4).collect();
-                if rest.len() != 4 || rest[2..] != ["]", ")"] {
-                    return None;
-                }
-                found.push(Part::Text(name, true));
-            }
+        let is_of_file = |var: &Var| match program.var(*var).scope {
+            Scope::File(is_static) => !is_static || tree[program.var(*var).node].unit == tree[at].unit,
+            _ => false,
+        };
+        let mut found = of_name().filter(is_here);
+        match (found.next(), found.next()) {
+            (None, _) => {}
+            (Some(var), None) => return Some(Some(var)),
             _ => return None,
         }
+        let mut found = of_name().filter(is_of_file);
+        match (found.next(), found.next()) {
+            (found, None) => Some(found),
+            _ => None,
+        }
     }
-    Some(found)
 }
 
-/// Names, numbers and single signs.
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Names, numbers and operators; `None` if there are others in it.
 fn words(text: &str) -> Option<Vec<&str>> {
+    let others = ["->", "++", "--", ".", "[", "]", "(", ")", "~", "!", "="];
     let mut found = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
-        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let length = match is_word(first) {
-            true => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
-            false if "[]()+-*/%".contains(first) => 1,
-            false => return None,
+        let is_sign = |sign: &&&str| rest.starts_with(**sign);
+        let length = if is_of_name(first) {
+            // `1.5` is no length.
+            rest.find(|c| !is_of_name(c)).unwrap_or(rest.len())
+        } else if first == '\'' {
+            let end = if rest[1..].starts_with('\\') { 3 } else { 2 };
+            rest.get(end..)?.find('\'')? + end + 1
+        } else {
+            // The longest of them.
+            BETWEEN.iter().chain(&others).filter(is_sign).map(|sign| sign.len()).max()?
         };
-        found.push(&rest[..length]);
+        let word = rest.get(..length)?;
+        if matches!(word, "++" | "--" | "=") {
+            return None;
+        }
+        found.push(word);
         rest = rest[length..].trim_start();
     }
     Some(found)
@@ -160,26 +273,21 @@ fn words(text: &str) -> Option<Vec<&str>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Part, parts};
+    use super::words;
 
     #[test]
-    fn lengths_are_told_by_what_they_are_made_of() {
-        assert_eq!(parts("[n]"), Some(vec![Part::Name("n")]));
-        assert_eq!(parts("[80][2 * (n + 1)]"), Some(vec![Part::Name("n")]));
-        let text = parts("[strlen(argv[at]) + 1]");
-        assert_eq!(text, Some(vec![Part::Text("argv", true), Part::Name("at")]));
-        assert_eq!(parts("[strlen(s) + extra]"), Some(vec![Part::Text("s", false), Part::Name("extra")]));
-        for more in [
-            "[f(n)]",
-            "[p->n]",
-            "[n++]",
-            "[n ? 1 : 2]",
-            "[sizeof(x)]",
-            "[a[1]]",
-            "[strlen(a[i + 1])]",
-            "[strlen]",
-        ] {
-            assert_eq!(parts(more), None, "{more}");
+    fn a_length_is_taken_apart() {
+        assert_eq!(words("n]"), Some(vec!["n", "]"]));
+        assert_eq!(
+            words("80][fs->size << (n >= '\\'' ? a[1] : 2u)]"),
+            Some(vec![
+                "80", "]", "[", "fs", "->", "size", "<<", "(", "n", ">=", "'\\''", "?", "a", "[", "1", "]",
+                ":", "2u", ")", "]"
+            ])
+        );
+        assert_eq!(words("*p - -s.m]"), Some(vec!["*", "p", "-", "-", "s", ".", "m", "]"]));
+        for more in ["n++]", "--n]", "n = 3]", "n += 3]", "({ 1; })]", "\"a\"]"] {
+            assert_eq!(words(more), None, "{more}");
         }
     }
 }
