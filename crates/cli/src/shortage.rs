@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_job_that_has_room_goes_on() {
-        assert_eq!(found(&[(0, 20, 0, 0), (50, 20, 0, 100), (100, 9, 5, 200)]), None, "it begins");
+        assert_eq!(found(&[(0, 20, 0, 0), (50, 20, 0, 100), (100, 12, 5, 200)]), None, "it begins");
         assert_eq!(found(&[(0, 30, 0, 3), (250, 30, 100, 4), (500, 30, 200, 5)]), None, "it scans files");
         assert_eq!(found(&[(0, 100, 0, 0), (200, 100, 1_000, 100)]), None, "it maps files");
     }
