@@ -7,9 +7,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Result;
-use foretell_learn::memory;
+use foretell_learn::{How, memory};
 use foretell_pagecache::Spare;
-use foretell_pagecache::keeper::{self, Follow, Kept, Lost, Split, Worker};
+use foretell_pagecache::keeper::{self, Follow, Kept, LastWords, Lost, Split, Worker};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::program::{NotRun, Program, become_program, exit_code};
@@ -22,6 +22,9 @@ const SIGKILL: i32 = 9;
 const LITTLE_BYTES: u64 = 256 << 20;
 /// Observer and plane are there after the first of these times, on a busy machine after the second.
 const BEGINNING: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(2)];
+
+/// What a worker did that leaves, as it tells who stays: nothing of which there is more to be said, or that it steered.
+const STEERED: u8 = 1;
 
 /// What of us goes on.
 #[derive(Debug)]
@@ -41,6 +44,8 @@ pub(crate) enum Role {
 pub(crate) struct Left {
     /// How that was seen.
     pub(crate) why: String,
+    /// It was steered until then.
+    pub(crate) was_steered: bool,
     /// Its exit code, if it has run.
     code: Option<u8>,
     /// The signals that are meant for it, if it has not.
@@ -89,8 +94,8 @@ pub(crate) fn split() -> Role {
             Role::Ran(code.unwrap_or(1))
         }
         Kept::NotBegun(lost) => Role::Alone(Alone { why: how(lost), caught: follower.0 }),
-        Kept::Left { why, code } => Role::Left(Left { why, code: Some(code.unwrap_or(1)), caught: None }),
-        Kept::LeftToBegin(why) => Role::Left(Left { why, code: None, caught: follower.0 }),
+        Kept::Left { last_words, code } => Role::Left(Left::new(last_words, Some(code.unwrap_or(1)), None)),
+        Kept::LeftToBegin(last_words) => Role::Left(Left::new(last_words, None, follower.0)),
     }
 }
 
@@ -131,6 +136,10 @@ impl Alone {
 }
 
 impl Left {
+    fn new(LastWords { why, did }: LastWords, code: Option<u8>, caught: Option<Caught>) -> Left {
+        Left { why, was_steered: did == STEERED, code, caught }
+    }
+
     /// Whether the program has run.
     pub(crate) fn has_run(&self) -> bool {
         self.code.is_some()
@@ -221,10 +230,10 @@ impl Line {
     }
 
     /// The program needs the memory: this process ends at once. Returns where nobody stays with the program, or something is to
-    /// be done here at its end.
-    pub(crate) fn leave(&self, why: &str) {
+    /// be done here at its end. `did` is what was done for the program until then.
+    pub(crate) fn leave(&self, why: &str, did: How) {
         if let Some(working) = self.0.as_ref().filter(|working| !working.stays.get()) {
-            working.worker.leave(why);
+            working.worker.leave(why, if did == How::Steered { STEERED } else { 0 });
         }
     }
 

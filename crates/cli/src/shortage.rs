@@ -35,8 +35,8 @@ const FAULTS: u64 = 4;
 pub(crate) struct Shortage {
     next: Instant,
     every: Duration,
-    /// Free bytes when the job began.
-    began_bytes: Option<u64>,
+    /// Memory when the job began.
+    began: Option<Look>,
     before: Option<(Instant, Look)>,
 }
 
@@ -44,11 +44,11 @@ impl Shortage {
     /// From now on.
     pub(crate) fn watching() -> Shortage {
         let every = LOOK_EVERY[1];
-        let began_bytes = memory::look().map(|look| look.free_bytes);
-        if began_bytes.is_some_and(|free_bytes| free_bytes < LITTLE_BYTES) {
+        let began = memory::look();
+        if began.is_some_and(|look| look.free_bytes < LITTLE_BYTES) {
             foretell_pagecache::hold_program();
         }
-        Shortage { next: Instant::now() + every, every, began_bytes, before: None }
+        Shortage { next: Instant::now() + every, every, began, before: None }
     }
 
     /// After which time it is to be asked again, at the latest.
@@ -72,7 +72,11 @@ impl Shortage {
         let is_ample = look.free_bytes > AMPLE_BYTES;
         self.every = LOOK_EVERY[usize::from(!is_ample)];
         let mib = look.free_bytes >> 20;
-        let has_taken_half = self.began_bytes.is_some_and(|began| look.free_bytes < began / 2);
+        // What we have allocated since is not the job's haste: a list of 10,000 files takes several MiB.
+        let has_taken_half = self.began.is_some_and(|began| {
+            let ours_bytes = look.own_bytes.saturating_sub(began.own_bytes);
+            look.free_bytes.saturating_add(ours_bytes) < began.free_bytes / 2
+        });
         if look.free_bytes < if has_taken_half { SOON_SHORT_BYTES } else { SHORT_BYTES } {
             return Some(format!("only {mib} MiB of memory are left"));
         }
@@ -100,12 +104,27 @@ mod tests {
     /// What was found after looks at these times, each with free MiB, MiB that came back in all, and faults in all.
     fn found(looks: &[(u64, u64, u64, u64)]) -> Option<String> {
         let start = Instant::now();
-        let began_bytes = looks.first().map(|&(_, free, ..)| free << 20);
-        let mut shortage = Shortage { began_bytes, ..Shortage::watching() };
-        looks.iter().find_map(|&(ms, free, came_back, major_faults)| {
-            let look = Look { free_bytes: free << 20, refaulted_bytes: came_back << 20, major_faults };
-            shortage.take_in(start + Duration::from_millis(ms), look)
-        })
+        let look = |&(_, free, came_back, major_faults): &(u64, u64, u64, u64)| Look {
+            free_bytes: free << 20,
+            refaulted_bytes: came_back << 20,
+            major_faults,
+            own_bytes: 0,
+        };
+        let mut shortage = Shortage { began: looks.first().map(look), ..Shortage::watching() };
+        looks.iter().find_map(|seen| shortage.take_in(start + Duration::from_millis(seen.0), look(seen)))
+    }
+
+    #[test]
+    fn what_we_have_taken_is_no_haste_of_the_jobs() {
+        let look = |free: u64, own: u64| Look {
+            free_bytes: free << 20,
+            refaulted_bytes: 0,
+            major_faults: 0,
+            own_bytes: own << 20,
+        };
+        let mut shortage = Shortage { began: Some(look(50, 2)), ..Shortage::watching() };
+        assert_eq!(shortage.take_in(Instant::now(), look(20, 8)), None, "6 of the 30 MiB are ours");
+        assert!(shortage.take_in(Instant::now(), look(20, 2)).is_some());
     }
 
     #[test]

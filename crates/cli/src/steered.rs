@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use foretell_learn::{Finder, Lists};
+use foretell_learn::{Finder, How, Lists};
 use foretell_pagecache::watch::{Gather, Totals};
 use foretell_pagecache::{Casting, Report};
 use foretelld::{RunHint, RunManager, RunReply, RunRequest, RunRule, Service};
@@ -195,7 +195,7 @@ impl Steered {
         let mut shortage = Shortage::watching();
         let ended = loop {
             if let (Some(why), Partner::Own(..)) = (shortage.found(), &self.partner) {
-                line.leave(&why);
+                line.leave(&why, How::Steered);
                 break Err(anyhow!(why));
             }
             let others = std::iter::once(wake.as_fd()).chain(self.job.changed());

@@ -8,7 +8,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use foretell_learn::WATCHING_BYTES;
+use foretell_learn::{How, WATCHING_BYTES};
 use foretell_pagecache::watch::{Totals, WatchError, Watcher, Watching};
 
 use crate::attached::Job;
@@ -49,7 +49,7 @@ pub(crate) fn until_end(
             break job.wait()?;
         };
         if let Some(why) = shortage.found() {
-            line.leave(&why);
+            line.leave(&why, How::Watched);
             warn(&format!("the job is watched no longer ({why})"));
             watcher = None;
             continue;

@@ -5,7 +5,8 @@
 //!    [`LOOK_AGAIN`]th night, or as soon as a night alone reads much more than the one that was watched.
 //! 3. So does one for which there is no plan ([`without_plan`]).
 //! 4. A job that needed all the memory there was runs alone where there is no more of it, and is looked at again after a week,
-//!    and then after a month ([`SHORT_PAUSES`]).
+//!    and then after a month ([`SHORT_PAUSES`]). If it was so while it was steered, and had room while it was watched, only steering
+//!    pauses for so long: lists take more memory than guesses.
 //! 5. Else it is steered. When a steered night takes longer than [`WORSE`] times what the job took by itself, steering
 //!    pauses: for one night, then for three, seven and so on up to a month, so that a job which is better left alone is left
 //!    alone.
@@ -112,7 +113,7 @@ pub fn tonight(nights: &[Night], has_recording: bool, usable_bytes: u64) -> Toni
         return Tonight::Alone(why);
     }
     let watched = nights.iter().rev().find(|night| night.how == How::Watched);
-    match (without_guesses(nights, has_recording), watched.and_then(|night| night.saved_s)) {
+    match (without_guesses(nights, has_recording, usable_bytes), watched.and_then(|night| night.saved_s)) {
         (Tonight::Alone(why), Some(saved_s)) if is_worth_guessing(saved_s, watched) => doubt(nights)
             .unwrap_or_else(|| Tonight::Watch(format!("{why}, and guessing has saved {saved_s:.2} s"))),
         (decided, _) => decided,
@@ -123,14 +124,31 @@ pub fn tonight(nights: &[Night], has_recording: bool, usable_bytes: u64) -> Toni
 #[must_use]
 pub fn needs_all_memory(nights: &[Night], usable_bytes: u64) -> Option<String> {
     let at = nights.iter().rposition(|night| night.how != How::Alone || night.short_bytes.is_some())?;
+    let has_room_watched = nights.iter().any(|night| night.how == How::Watched);
+    if nights[at].how == How::Steered && has_room_watched {
+        return None;
+    }
+    let (mib, left) = short_pause(nights, at, usable_bytes)?;
+    Some(format!("it needs all of {mib} MiB of memory for itself; looked at again after {left} more"))
+}
+
+/// Why there is no memory for steering tonight, if that is so, and what is known of the nights before.
+fn short_of_steering(nights: &[Night], usable_bytes: u64) -> Option<String> {
+    let at = nights.iter().rposition(|night| night.how == How::Steered)?;
+    let (mib, left) = short_pause(nights, at, usable_bytes)?;
+    Some(format!("steered it needs more than {mib} MiB of memory; paused for {left} more"))
+}
+
+/// If the night `at` was short of memory, and there is no more of it: how much it had, MiB, and the nights that are left of the
+/// pause after it.
+fn short_pause(nights: &[Night], at: usize, usable_bytes: u64) -> Option<(u64, usize)> {
     let short_bytes =
         nights[at].short_bytes.filter(|&short| usable_bytes < short.saturating_add(MORE_BYTES))?;
     let tries = nights[..at].iter().filter(|night| night.short_bytes.is_some()).count();
     let length = SHORT_PAUSES[tries.min(SHORT_PAUSES.len() - 1)];
-    let passed = nights.len() - 1 - at + nights[at].left_alone as usize;
+    let passed = nights[at..].iter().map(|night| 1 + night.left_alone as usize).sum::<usize>() - 1;
     let left = length.checked_sub(passed).filter(|&left| left > 0)?;
-    let mib = short_bytes >> 20;
-    Some(format!("it needs all of {mib} MiB of memory for itself; looked at again after {left} more"))
+    Some((short_bytes >> 20, left))
 }
 
 /// What to do tonight with a job for which there is no plan, whatever it waits for, and why not: as with one that has nothing to
@@ -170,9 +188,9 @@ fn is_worth_guessing(saved_s: f64, watched: Option<&Night>) -> bool {
     saved_s >= SAVED_ANYWAY_S || (saved_s >= SAVED_S && saved_s >= SAVED_SHARE * elapsed_s)
 }
 
-fn without_guesses(nights: &[Night], has_recording: bool) -> Tonight {
-    let usual = usual_exit_code(nights);
-    let nights: Vec<&Night> = nights.iter().filter(|night| Some(night.exit_code) == usual).collect();
+fn without_guesses(all: &[Night], has_recording: bool, usable_bytes: u64) -> Tonight {
+    let usual = usual_exit_code(all);
+    let nights: Vec<&Night> = all.iter().filter(|night| Some(night.exit_code) == usual).collect();
     let Some(at) = nights.iter().rposition(|night| night.how == How::Watched).filter(|_| has_recording)
     else {
         return Tonight::Watch("nothing is known of the job yet".to_owned());
@@ -219,6 +237,9 @@ fn without_guesses(nights: &[Night], has_recording: bool) -> Tonight {
     {
         return Tonight::Watch("it read much more the last time than on any night by itself".to_owned());
     }
+    if let Some(why) = short_of_steering(all, usable_bytes) {
+        return Tonight::Alone(why);
+    }
     pause(&nights).unwrap_or_else(|| Tonight::Steer(format!("it waits {waited:.1} s for storage")))
 }
 
@@ -232,7 +253,8 @@ fn taken_s(night: &Night) -> f64 {
 fn pause(nights: &[&Night]) -> Option<Tonight> {
     let (mut worse_in_a_row, mut last_worse) = (0, None);
     for (at, night) in nights.iter().enumerate() {
-        if night.how != How::Steered {
+        // What took longer for want of memory says nothing of steering where there is enough.
+        if night.how != How::Steered || night.short_bytes.is_some() {
             continue;
         }
         match by_itself(nights[..at].iter().copied(), night.read_bytes) {
@@ -327,6 +349,29 @@ mod tests {
         assert_eq!(with(&nights, HAD), How::Steered);
         nights.push(night(How::Steered, 3.0, 0.0));
         assert_eq!(with(&nights, HAD), How::Steered, "it had room");
+    }
+
+    #[test]
+    fn a_job_that_had_room_until_it_was_steered_is_watched_meanwhile() {
+        const HAD: u64 = 64 << 20;
+        let with = |nights: &[Night], bytes| kind(super::tonight(nights, true, bytes));
+        let watched = || Night { saved_s: Some(4.0), ..night(How::Watched, 4.0, 3.0) };
+        let short = || Night { short_bytes: Some(HAD), ..night(How::Steered, 10.0, 0.0) };
+        let mut nights = vec![watched(), short()];
+        assert_eq!(with(&nights, HAD + MORE_BYTES), How::Steered, "there is more");
+        for _ in 0..SHORT_PAUSES[0] {
+            assert_eq!(with(&nights, HAD), How::Watched);
+            nights.push(watched());
+        }
+        assert_eq!(with(&nights, HAD), How::Steered, "it may need less now");
+        nights.extend([short(), watched()]);
+        assert_eq!(with(&nights, HAD), How::Watched);
+        nights.push(Night { short_bytes: Some(HAD), ..night(How::Alone, 10.0, 0.0) });
+        assert_eq!(with(&nights, HAD), How::Alone, "nor is there room to watch it");
+        // Where guesses gain nothing there is no reason to watch it.
+        let gains_nothing = [night(How::Watched, 10.0, 6.0), short()];
+        assert_eq!(with(&gains_nothing, HAD), How::Alone);
+        assert_eq!(with(&[short()], HAD), How::Alone, "nobody knows whether it has room");
     }
 
     fn kind(tonight: Tonight) -> How {

@@ -39,7 +39,7 @@ use crate::{going_first, guard, lastly};
 const REAP_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// What the worker tells: a kind and a number, written at once.
 const MESSAGE_BYTES: usize = 5;
-/// The longest message: a kind, and why the worker leaves. Words that are longer are cut off.
+/// The longest message: a kind, what the worker did and why it leaves. Words that are longer are cut off.
 const LONGEST_BYTES: usize = 512;
 const ABOUT: u8 = b'A';
 const BEGUN: u8 = b'B';
@@ -72,13 +72,22 @@ pub enum Kept {
     NotBegun(Lost),
     /// The worker has left, and the job has ended.
     Left {
-        /// How it has seen that the job needs the memory.
-        why: String,
+        /// What it has said.
+        last_words: LastWords,
         /// The exit code, or 128 and the signal, if it could be known.
         code: Option<u8>,
     },
     /// The worker has left, and the job has not begun.
-    LeftToBegin(String),
+    LeftToBegin(LastWords),
+}
+
+/// What a worker says that leaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastWords {
+    /// How it has seen that the job needs the memory.
+    pub why: String,
+    /// What it did for the job until then: a number that only the command knows the meaning of.
+    pub did: u8,
 }
 
 /// How a worker ended that had not done its work.
@@ -153,12 +162,13 @@ impl Worker {
         self.tell(ENDED, u32::from_le_bytes([code, signal, 0, 0]));
     }
 
-    /// Ends this process, as the job needs its memory; in words, how that was seen. The rest is the keeper's. Nothing is done before
+    /// Ends this process, as the job needs its memory; in words, how that was seen, and a number for what it `did` until then
+    /// ([`LastWords`]). The rest is the keeper's. Nothing is done before
     /// but to say so: where memory is short each page of our program is a wait for it. What was changed for the job is undone by
     /// the guard (`guard.rs`).
-    pub fn leave(&self, why: &str) -> ! {
-        let mut message = vec![LEAVES];
-        message.extend(why.bytes().take(LONGEST_BYTES - 1));
+    pub fn leave(&self, why: &str, did: u8) -> ! {
+        let mut message = vec![LEAVES, did];
+        message.extend(why.bytes().take(LONGEST_BYTES - 2));
         message.resize(message.len().max(MESSAGE_BYTES), b' ');
         let _ = rustix::io::write(&self.line, &message);
         // SAFETY: ends this process.
@@ -220,7 +230,7 @@ struct Known {
     /// It has said that it cannot start the job.
     cannot: bool,
     /// It has said that it leaves, and why.
-    leaves: Option<String>,
+    leaves: Option<LastWords>,
     job: Option<Pid>,
     /// Its exit code, as the worker has told it or as we have seen it.
     code: Option<u8>,
@@ -260,10 +270,10 @@ fn keep(worker: Pid, inherited: Vec<Pid>, told: &OwnedFd, follow: &mut impl Foll
             None => Lost::Defect(exit_code(ended)),
         };
         let job = match (known.job, known.code, lost) {
-            (None, None, _) if known.leaves.is_some() => {
-                return Kept::LeftToBegin(known.leaves.unwrap_or_default());
-            }
             (Some(_), Some(_), _) if known.leaves.is_some() => return known.end(lost),
+            (None, None, lost) if known.leaves.is_some() => {
+                return known.leaves.map_or(Kept::NotBegun(lost), Kept::LeftToBegin);
+            }
             // What it found out after the job had ended is not the job's.
             (_, Some(code), Lost::Defect(_)) => return Kept::Done(code),
             (None, _, Lost::Defect(_)) if known.cannot => return Kept::NotBegun(Lost::Means),
@@ -287,7 +297,7 @@ impl Known {
     /// The job has ended; its worker before it.
     fn end(self, lost: Lost) -> Kept {
         match self.leaves {
-            Some(why) => Kept::Left { why, code: self.code },
+            Some(last_words) => Kept::Left { last_words, code: self.code },
             None => Kept::Job { lost, code: self.code },
         }
     }
@@ -318,8 +328,8 @@ impl Known {
                 }
                 CANNOT => self.cannot = true,
                 LEAVES => {
-                    let why = String::from_utf8_lossy(&message[1..length]);
-                    self.leaves = Some(why.trim_end().to_owned());
+                    let why = String::from_utf8_lossy(&message[2..length]).trim_end().to_owned();
+                    self.leaves = Some(LastWords { why, did: message[1] });
                 }
                 ENDED => {
                     let [code, signal, ..] = number.to_le_bytes();

@@ -114,7 +114,7 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
         (_, _, recording) => {
             // Where nothing is remembered it is not remembered by who stays either.
             if recording.is_some() && memory::free_bytes().is_some_and(|free| free < WATCHING_BYTES) {
-                wanted.line.leave(&why);
+                wanted.line.leave(&why, How::Alone);
             }
             alone(wanted)?
         }
@@ -141,8 +141,9 @@ pub(crate) fn run_to_the_end(wanted: &Wanted, left: Left, began: Instant) -> Res
     let began = if left.has_run() { began } else { Instant::now() };
     let began_s = began_s.saturating_sub(began.elapsed().as_secs());
     let why = left.why.clone();
+    let how = if left.was_steered { How::Steered } else { How::Alone };
     let code = left.run(&wanted.program, &wanted.arguments)?;
-    let ran = Ran { short_bytes: memory::usable_bytes(), ..Ran::unseen(How::Alone, code, began.elapsed()) };
+    let ran = Ran { short_bytes: memory::usable_bytes(), ..Ran::unseen(how, code, began.elapsed()) };
     let job = known(wanted);
     let before = job.as_ref().map(nights).unwrap_or_default();
     Ok(Known { job, before, why }.remember(wanted, ran, (began, began_s), (None, None)))
@@ -272,7 +273,11 @@ fn plan(wanted: &Wanted, job: &Job, before: &[Night]) -> Result<Plan, Unplanned>
     let usable_bytes = memory::usable_bytes().unwrap_or(u64::MAX);
     let most_accesses = usize::try_from(usable_bytes / MEMORY_SHARE / ACCESS_BYTES).unwrap_or(usize::MAX);
     let recording = Recording::read_within(job.recording(), most_accesses).map_err(|error| match error {
-        ReadError::Limit { .. } => Unplanned::Impossible(error.to_string()),
+        // Recordings are bounded when they are written: what is larger here is too large for the memory.
+        ReadError::Limit { limit, .. } => Unplanned::Impossible(format!(
+            "what is known of it is too much for {} MiB of memory, in which {limit} reads can be thought of",
+            usable_bytes >> 20
+        )),
         error => Unplanned::Unknown(error.to_string()),
     })?;
     let means = Means {

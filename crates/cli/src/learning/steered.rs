@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use foretell_learn::{Chunk, Finder, How, Lists, Plan};
+use foretell_learn::{Chunk, Finder, How, Lists, Plan, memory};
 use foretell_pagecache::watch::{Gather, Totals};
 use foretell_pagecache::{Casting, Opening, Options, Prefetch};
 use foretelld::{RunManager, Service};
@@ -107,9 +107,9 @@ pub(super) fn steered(
             break None;
         }
         if let Some(why) = shortage.found() {
-            wanted.line.leave(&why);
+            wanted.line.leave(&why, How::Steered);
             warn(&format!("steering has ended ({why}); the job goes on by itself"));
-            is_short = true;
+            (is_short, ended_as) = (true, How::Steered);
             break None;
         }
         let step = catch_unwind(AssertUnwindSafe(|| {
@@ -140,7 +140,8 @@ pub(super) fn steered(
         } else {
             watched::go_on(program, started, &wanted.line)?
         };
-        return Ok(Ran::unseen(ended_as, exit_code(ended.status), ended.elapsed));
+        let short_bytes = memory::usable_bytes().filter(|_| is_short);
+        return Ok(Ran { short_bytes, ..Ran::unseen(ended_as, exit_code(ended.status), ended.elapsed) });
     };
     let (elapsed, code) = (started.elapsed(), exit_code(status));
     Ok(seen(host, guide, (elapsed, code), counts))
