@@ -23,8 +23,8 @@ const LITTLE_BYTES: u64 = 256 << 20;
 /// Observer and plane are there after the first of these times, on a busy machine after the second.
 const BEGINNING: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(2)];
 
-/// What a worker did that leaves, as it tells who stays: nothing of which there is more to be said, or that it steered.
-const STEERED: u8 = 1;
+/// What a worker did that leaves: their numbers here are told to who stays.
+const HOWS: [How; 3] = [How::Alone, How::Watched, How::Steered];
 
 /// What of us goes on.
 #[derive(Debug)]
@@ -44,8 +44,8 @@ pub(crate) enum Role {
 pub(crate) struct Left {
     /// How that was seen.
     pub(crate) why: String,
-    /// It was steered until then.
-    pub(crate) was_steered: bool,
+    /// What was done for it until then.
+    pub(crate) did: How,
     /// Its exit code, if it has run.
     code: Option<u8>,
     /// The signals that are meant for it, if it has not.
@@ -137,7 +137,8 @@ impl Alone {
 
 impl Left {
     fn new(LastWords { why, did }: LastWords, code: Option<u8>, caught: Option<Caught>) -> Left {
-        Left { why, was_steered: did == STEERED, code, caught }
+        let did = HOWS.get(usize::from(did)).copied().unwrap_or(How::Alone);
+        Left { why, did, code, caught }
     }
 
     /// Whether the program has run.
@@ -233,7 +234,8 @@ impl Line {
     /// be done here at its end. `did` is what was done for the program until then.
     pub(crate) fn leave(&self, why: &str, did: How) {
         if let Some(working) = self.0.as_ref().filter(|working| !working.stays.get()) {
-            working.worker.leave(why, if did == How::Steered { STEERED } else { 0 });
+            let did = HOWS.iter().position(|how| *how == did).unwrap_or(0);
+            working.worker.leave(why, did as u8);
         }
     }
 

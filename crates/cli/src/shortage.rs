@@ -16,9 +16,10 @@ use foretell_learn::memory::{self, Look};
 
 /// With less free memory than this for page cache we give up: about as much as we give back.
 const SHORT_BYTES: u64 = 8 << 20;
-/// The same where a job has taken half of what there was when it began: it may go on to take the rest, some 300 MB a second, and
-/// to end takes us some 20 ms.
-const SOON_SHORT_BYTES: u64 = 24 << 20;
+/// What a job takes at the same speed in this time is as good as taken: some take 300 MB a second, and to end takes us 20 ms.
+const SOON: Duration = Duration::from_millis(100);
+/// No more than this counts as taken soon, bytes: what a program takes at its start is no speed at which it goes on.
+const SOON_BYTES: u64 = 16 << 20;
 /// With more than this programs have room: what we take is no tenth of it.
 const AMPLE_BYTES: u64 = 64 << 20;
 /// With less than this when the job begins it may be in need soon.
@@ -35,8 +36,8 @@ const FAULTS: u64 = 4;
 pub(crate) struct Shortage {
     next: Instant,
     every: Duration,
-    /// Memory when the job began.
-    began: Option<Look>,
+    /// What was seen the last time.
+    last: Option<(Instant, Look)>,
     before: Option<(Instant, Look)>,
 }
 
@@ -44,11 +45,11 @@ impl Shortage {
     /// From now on.
     pub(crate) fn watching() -> Shortage {
         let every = LOOK_EVERY[1];
-        let began = memory::look();
-        if began.is_some_and(|look| look.free_bytes < LITTLE_BYTES) {
+        let last = memory::look().map(|look| (Instant::now(), look));
+        if last.is_some_and(|(_, look)| look.free_bytes < LITTLE_BYTES) {
             foretell_pagecache::hold_program();
         }
-        Shortage { next: Instant::now() + every, every, began, before: None }
+        Shortage { next: Instant::now() + every, every, last, before: None }
     }
 
     /// After which time it is to be asked again, at the latest.
@@ -72,12 +73,14 @@ impl Shortage {
         let is_ample = look.free_bytes > AMPLE_BYTES;
         self.every = LOOK_EVERY[usize::from(!is_ample)];
         let mib = look.free_bytes >> 20;
-        // What we have allocated since is not the job's haste: a list of 10,000 files takes several MiB.
-        let has_taken_half = self.began.is_some_and(|began| {
-            let ours_bytes = look.own_bytes.saturating_sub(began.own_bytes);
-            look.free_bytes.saturating_add(ours_bytes) < began.free_bytes / 2
+        // What we have allocated meanwhile is not the job's haste: a list of 10,000 files takes several MiB.
+        let soon_bytes = self.last.replace((now, look)).map_or(0, |(then, last)| {
+            let ours_bytes = look.own_bytes.saturating_sub(last.own_bytes);
+            let taken_bytes = last.free_bytes.saturating_sub(look.free_bytes.saturating_add(ours_bytes));
+            let passed_s = now.duration_since(then).as_secs_f64().max(0.001);
+            (taken_bytes as f64 / passed_s * SOON.as_secs_f64()) as u64
         });
-        if look.free_bytes < if has_taken_half { SOON_SHORT_BYTES } else { SHORT_BYTES } {
+        if look.free_bytes < SHORT_BYTES + soon_bytes.min(SOON_BYTES) {
             return Some(format!("only {mib} MiB of memory are left"));
         }
         if is_ample {
@@ -110,7 +113,8 @@ mod tests {
             major_faults,
             own_bytes: 0,
         };
-        let mut shortage = Shortage { began: looks.first().map(look), ..Shortage::watching() };
+        let last = looks.first().map(|first| (start, look(first)));
+        let mut shortage = Shortage { last, ..Shortage::watching() };
         looks.iter().find_map(|seen| shortage.take_in(start + Duration::from_millis(seen.0), look(seen)))
     }
 
@@ -122,9 +126,11 @@ mod tests {
             major_faults: 0,
             own_bytes: own << 20,
         };
-        let mut shortage = Shortage { began: Some(look(50, 2)), ..Shortage::watching() };
-        assert_eq!(shortage.take_in(Instant::now(), look(20, 8)), None, "6 of the 30 MiB are ours");
-        assert!(shortage.take_in(Instant::now(), look(20, 2)).is_some());
+        let start = Instant::now();
+        let mut shortage = Shortage { last: Some((start, look(24, 2))), ..Shortage::watching() };
+        let mut at = |ms, free, own| shortage.take_in(start + Duration::from_millis(ms), look(free, own));
+        assert_eq!(at(25, 18, 8), None, "the 6 MiB are ours");
+        assert!(at(50, 14, 8).is_some(), "these are not");
     }
 
     #[test]
@@ -137,9 +143,11 @@ mod tests {
     #[test]
     fn less_than_we_take_is_short() {
         assert_eq!(found(&[(0, 7, 0, 0)]).unwrap(), "only 7 MiB of memory are left");
-        assert_eq!(found(&[(0, 40, 0, 0), (25, 23, 0, 0)]), None, "it takes no more");
-        let grows = [(0, 60, 0, 0), (25, 50, 0, 0), (50, 30, 0, 0), (75, 23, 0, 0)];
-        assert_eq!(found(&grows).unwrap(), "only 23 MiB of memory are left");
+        let slowly: Vec<_> = (0..30).map(|at| (at * 25, 40 - at, 0, 0)).collect();
+        assert_eq!(found(&slowly).unwrap(), "only 11 MiB of memory are left", "40 MB a second");
+        let grows = [(0, 62, 0, 0), (25, 55, 0, 0), (50, 40, 0, 0), (75, 30, 0, 0), (100, 23, 0, 0)];
+        assert_eq!(found(&grows).unwrap(), "only 23 MiB of memory are left", "280 MB a second");
+        assert_eq!(found(&[(0, 60, 0, 0), (25, 25, 0, 0), (50, 23, 0, 0)]), None, "a program begins");
     }
 
     #[test]

@@ -163,6 +163,10 @@ fn a_job_that_takes_most_of_the_memory_has_it_for_itself() {
                 assert!(std::time::Instant::now() < deadline, "{way}: {names:?}");
                 std::thread::sleep(std::time::Duration::from_millis(5));
             }
+            if way == "first" {
+                // What was done until then was not worth it: alone it takes less.
+                std::thread::sleep(std::time::Duration::from_secs(2));
+            }
             std::fs::write(&fifo, "").unwrap();
             job.join().unwrap()
         });
@@ -190,6 +194,9 @@ fn a_job_that_takes_most_of_the_memory_has_it_for_itself() {
         (before[0]["how"].as_str(), before[0]["short_bytes"].as_u64()),
         (Some("alone"), Some(64 * MIB))
     );
+    let compared = processes_of_ours("again", 1);
+    assert!(compared.stderr.contains("how long it takes alone is not known"), "{}", compared.stderr);
+    assert!(nights()[1]["short_bytes"].is_null());
     let again = processes_of_ours("again", 0);
     assert!(again.stderr.contains("it needs all of 64 MiB of memory for itself"), "{}", again.stderr);
     assert_eq!(nights()[0]["left_alone"].as_u64(), Some(1));

@@ -4,8 +4,9 @@
 //! 2. A job that waited for too little ([`is_worth_steering`]) has nothing to gain; it runs alone, and is watched again every
 //!    [`LOOK_AGAIN`]th night, or as soon as a night alone reads much more than the one that was watched.
 //! 3. So does one for which there is no plan ([`without_plan`]).
-//! 4. A job that needed all the memory there was runs alone where there is no more of it, and is looked at again after a week,
-//!    and then after a month ([`SHORT_PAUSES`]). If it was so while it was steered, and had room while it was watched, only steering
+//! 4. A job that needed all the memory there was, so that we left it in the middle of a night, runs alone the next night where
+//!    there is no more of it. If that took no longer, it goes on to run alone, without any process of ours, and is looked at
+//!    again after a week, and then after a month ([`SHORT_PAUSES`]); else it was helped until we left. If it was so while it was steered, and had room while it was watched, only steering
 //!    pauses for so long: lists take more memory than guesses.
 //! 5. Else it is steered. When a steered night takes longer than [`WORSE`] times what the job took by itself, steering
 //!    pauses: for one night, then for three, seven and so on up to a month, so that a job which is better left alone is left
@@ -59,6 +60,8 @@ const INCREDIBLE: f64 = 16.0;
 const GUESSED: usize = 2;
 /// Nights alone of a job that needed all the memory there was, after the first time and after later ones.
 const SHORT_PAUSES: [usize; 2] = [7, 31];
+/// A night in the middle of which we left took less than this of a night alone: it was worth it all the same.
+const WORTH_LEAVING: f64 = 0.9;
 /// So much more memory than then is another thing: several times what we take of it.
 const MORE_BYTES: u64 = 16 << 20;
 /// Nights among which one alone is to compare with.
@@ -109,7 +112,9 @@ fn waits_for((at_least_s, share): (f64, f64), elapsed_s: f64, wait_s: f64) -> bo
 /// Decides what to do tonight, with so much memory that can be used.
 #[must_use]
 pub fn tonight(nights: &[Night], has_recording: bool, usable_bytes: u64) -> Tonight {
-    if let Some(why) = needs_all_memory(nights, usable_bytes) {
+    let has_no_room =
+        needs_all_memory(nights, usable_bytes).or_else(|| is_to_be_compared(nights, usable_bytes));
+    if let Some(why) = has_no_room {
         return Tonight::Alone(why);
     }
     let watched = nights.iter().rev().find(|night| night.how == How::Watched);
@@ -120,22 +125,53 @@ pub fn tonight(nights: &[Night], has_recording: bool, usable_bytes: u64) -> Toni
     }
 }
 
-/// Why there is no memory for us tonight, if that is so: the job needed all there was, and there is no more of it.
+/// Why no process of ours is to be beside the job tonight, if that is so: it needed all the memory there was, there is no more of it,
+/// and alone it took no longer.
 #[must_use]
 pub fn needs_all_memory(nights: &[Night], usable_bytes: u64) -> Option<String> {
+    let (at, mib, left) = last_short(nights, usable_bytes)?;
+    let alone_s = alone_like(nights, &nights[at])?;
+    let why = || format!("it needs all of {mib} MiB of memory for itself; looked at again after {left} more");
+    (nights[at].elapsed_s >= WORTH_LEAVING * alone_s).then(why)
+}
+
+/// Why the job is to run alone tonight, with only who waits for it, if that is so: as before, and how long it takes alone is not
+/// known.
+fn is_to_be_compared(nights: &[Night], usable_bytes: u64) -> Option<String> {
+    let (at, mib, _) = last_short(nights, usable_bytes)?;
+    let why = || format!("it needed all of {mib} MiB of memory, and how long it takes alone is not known");
+    alone_like(nights, &nights[at]).is_none().then(why)
+}
+
+/// The last night, if we left it for want of memory and are not to come again soon: which one that is, the memory there was,
+/// MiB, and the nights that are left of the pause after it. `None` for one that had room while it was not steered.
+fn last_short(nights: &[Night], usable_bytes: u64) -> Option<(usize, u64, usize)> {
     let at = nights.iter().rposition(|night| night.how != How::Alone || night.short_bytes.is_some())?;
     let has_room_watched = nights.iter().any(|night| night.how == How::Watched);
     if nights[at].how == How::Steered && has_room_watched {
         return None;
     }
-    let (mib, left) = short_pause(nights, at, usable_bytes)?;
-    Some(format!("it needs all of {mib} MiB of memory for itself; looked at again after {left} more"))
+    short_pause(nights, at, usable_bytes).map(|(mib, left)| (at, mib, left))
+}
+
+/// How long nights alone took that were like another one, seconds.
+fn alone_like(nights: &[Night], other: &Night) -> Option<f64> {
+    let is_one = |night: &&Night| {
+        night.how == How::Alone
+            && night.short_bytes.is_none()
+            && night.exit_code == other.exit_code
+            && is_like(night, other.read_bytes)
+    };
+    middle(nights.iter().rev().filter(is_one).take(COMPARED))
 }
 
 /// Why there is no memory for steering tonight, if that is so, and what is known of the nights before.
 fn short_of_steering(nights: &[Night], usable_bytes: u64) -> Option<String> {
     let at = nights.iter().rposition(|night| night.how == How::Steered)?;
     let (mib, left) = short_pause(nights, at, usable_bytes)?;
+    if by_itself(nights.iter(), nights[at].read_bytes).is_some_and(|plain| nights[at].elapsed_s <= plain) {
+        return None;
+    }
     Some(format!("steered it needs more than {mib} MiB of memory; paused for {left} more"))
 }
 
@@ -336,19 +372,27 @@ mod tests {
         let short = Night { short_bytes: Some(HAD), ..night(How::Alone, 10.0, 0.0) };
         let mut nights = vec![night(How::Watched, 10.0, 6.0), short.clone()];
         assert_eq!(with(&nights, HAD + MORE_BYTES), How::Steered, "there is more");
+        assert_eq!(needs_all_memory(&nights, HAD), None, "not known yet");
         for _ in 0..SHORT_PAUSES[0] {
             assert_eq!(with(&nights, HAD + MORE_BYTES - 1), How::Alone);
             nights.push(night(How::Alone, 10.0, 0.0));
+            assert_eq!(needs_all_memory(&nights, HAD).is_some(), nights.len() < 2 + SHORT_PAUSES[0]);
         }
         assert_eq!(with(&nights, HAD), How::Steered, "it may need less now");
-        nights.push(short);
+        nights.push(short.clone());
         for _ in 0..SHORT_PAUSES[1] {
+            assert!(needs_all_memory(&nights, HAD).is_some());
             assert_eq!(with(&nights, HAD), How::Alone);
             nights.last_mut().unwrap().left_alone += 1;
         }
         assert_eq!(with(&nights, HAD), How::Steered);
         nights.push(night(How::Steered, 3.0, 0.0));
         assert_eq!(with(&nights, HAD), How::Steered, "it had room");
+        // What was done until then was worth it.
+        let mut nights = vec![Night { elapsed_s: 6.0, ..short }];
+        assert_eq!(with(&nights, HAD), How::Alone);
+        nights.push(night(How::Alone, 10.0, 0.0));
+        assert_eq!(with(&nights, HAD), How::Watched);
     }
 
     #[test]
@@ -356,7 +400,7 @@ mod tests {
         const HAD: u64 = 64 << 20;
         let with = |nights: &[Night], bytes| kind(super::tonight(nights, true, bytes));
         let watched = || Night { saved_s: Some(4.0), ..night(How::Watched, 4.0, 3.0) };
-        let short = || Night { short_bytes: Some(HAD), ..night(How::Steered, 10.0, 0.0) };
+        let short = || Night { short_bytes: Some(HAD), ..night(How::Steered, 12.0, 0.0) };
         let mut nights = vec![watched(), short()];
         assert_eq!(with(&nights, HAD + MORE_BYTES), How::Steered, "there is more");
         for _ in 0..SHORT_PAUSES[0] {

@@ -113,7 +113,8 @@ pub fn run(wanted: &Wanted) -> Result<Done> {
         (How::Watched, _, Some(recording)) => watched::watched(wanted, &recording, counts)?,
         (_, _, recording) => {
             // Where nothing is remembered it is not remembered by who stays either.
-            if recording.is_some() && memory::free_bytes().is_some_and(|free| free < WATCHING_BYTES) {
+            let has_no_room = memory::free_bytes().is_some_and(|free| free < WATCHING_BYTES);
+            if recording.is_some() && (has_no_room || was_short(&before)) {
                 wanted.line.leave(&why, How::Alone);
             }
             alone(wanted)?
@@ -141,12 +142,21 @@ pub(crate) fn run_to_the_end(wanted: &Wanted, left: Left, began: Instant) -> Res
     let began = if left.has_run() { began } else { Instant::now() };
     let began_s = began_s.saturating_sub(began.elapsed().as_secs());
     let why = left.why.clone();
-    let how = if left.was_steered { How::Steered } else { How::Alone };
+    let did = left.did;
     let code = left.run(&wanted.program, &wanted.arguments)?;
-    let ran = Ran { short_bytes: memory::usable_bytes(), ..Ran::unseen(how, code, began.elapsed()) };
     let job = known(wanted);
     let before = job.as_ref().map(nights).unwrap_or_default();
+    // Of a watched night nothing is known that was not seen to its end.
+    let how = if did == How::Steered { How::Steered } else { How::Alone };
+    let was_compared = did == How::Alone && was_short(&before);
+    let short_bytes = memory::usable_bytes().filter(|_| !was_compared);
+    let ran = Ran { short_bytes, ..Ran::unseen(how, code, began.elapsed()) };
     Ok(Known { job, before, why }.remember(wanted, ran, (began, began_s), (None, None)))
+}
+
+/// Was the last night one on which the job needed all the memory?
+fn was_short(before: &[Night]) -> bool {
+    before.last().is_some_and(|night| night.short_bytes.is_some())
 }
 
 /// What is known of a job before a night, and why it was done tonight what was done.
