@@ -27,10 +27,11 @@ pub(crate) const MAGIC: [u8; 19] = *b"foretell-recording\0";
 /// The version of the format; another one is refused.
 pub(crate) const VERSION: u16 = 1;
 
-/// Level of compression: what zstd does by default; the differences leave little for higher ones.
-pub(crate) const LEVEL: i32 = 3;
+/// Level of compression: it runs beside the job. Of three recordings level 3, which zstd has by default, was 2% larger, 4% and 5%
+/// smaller, and took 1.3 to 1.7 times the time; level 1 was 3 to 35% larger.
+pub(crate) const LEVEL: i32 = 2;
 
-/// Logarithm of the largest window that a reader accepts, four times that of [`LEVEL`]: what a hostile file
+/// Logarithm of the largest window that a reader accepts, several times that of [`LEVEL`]: what a hostile file
 /// can make the decompressor allocate.
 pub(crate) const WINDOW_LOG_MAX: u32 = 23;
 

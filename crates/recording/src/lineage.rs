@@ -22,7 +22,7 @@
 //! There are at most [`limits::ROLES`] roles. The last place is for a role called `others`, which all processes
 //! beyond share. At most [`PROCESSES`] are told apart at one time; further ones are `others`, too.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 
 use crate::{Role, RoleId, limits};
 

@@ -15,7 +15,7 @@
 //! Doubling is what Linux does up to its limit (`mm/readahead.c`); how several sequences in a file are told apart is as in
 //! zfetch of OpenZFS (`module/zfs/dmu_zfetch.c`).
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;

@@ -19,7 +19,7 @@
 //!
 //! The same is added up by process and by file (`tally.rs`), whether or not a recording is kept.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -9,7 +9,7 @@
 //! of readahead, which asks for the next window. Those between two of which something was told have been passed
 //! on the way from one to the other.
 
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 
 use crate::folios::FolioMap;
 use crate::observe::FileKey;

@@ -4,7 +4,7 @@
 //! one reference a page says all. A file of which [`QUIET`] references in a row have said nothing new is *settled*: the
 //! kernel's side can stop telling. Not so one that is read as well, as data are.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::observe::FileKey;
 

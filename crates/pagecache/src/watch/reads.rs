@@ -11,7 +11,7 @@
 //!
 //! The plane does the same with more knowledge, for it knows what is cached (`streams.rs`).
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::ops::{Range, RangeInclusive};
 
 use crate::observe::FileKey;

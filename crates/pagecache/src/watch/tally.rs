@@ -4,7 +4,7 @@
 //! the job brought into the cache, by asking for it or by the kernel's readahead on its behalf, is a *demand fetch*;
 //! what was referenced and not fetched was a hit.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::path::PathBuf;
 
 use crate::ledger::add_process;

@@ -4,7 +4,7 @@
 //! one. A *piece* is what a process reads in one go, or has read of that since it was told of last. Of a process that
 //! does not wait for storage no pieces are told: it may read a million a second.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

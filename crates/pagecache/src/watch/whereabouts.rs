@@ -5,7 +5,7 @@
 //! something else than what it reads of files the descriptors are looked through every millisecond, some microseconds
 //! each time. What it has open at the same time lies in each other, as a rule: the innermost is where it is.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
