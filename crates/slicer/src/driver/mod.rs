@@ -28,12 +28,14 @@
 //! folder named after the program.
 
 mod arguments;
+mod broken_off;
 mod compiler;
 mod headers;
 mod kept_objects;
 mod late;
 mod limits;
 mod link;
+mod linked;
 mod objects;
 mod parallel;
 mod preprocessed;
@@ -43,88 +45,121 @@ mod symbols;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 pub use arguments::front_end_flags;
 use arguments::{Action, DEFAULT_OUTPUT, Invocation};
+use broken_off::PassedOn;
 pub use compiler::{Compiled, NoCompiler};
 use compiler::{Compiler, is_replaceable};
 use headers::Headers;
 pub use limits::Limits;
+use preprocessed::Texts;
 use record::Record;
 
-/// Does what the compiler command with these arguments asks for.
+/// Does what the compiler command with these arguments asks for. `prepare` is done to the user's own command before it
+/// starts. What is the compiler's alone this process becomes.
 ///
 /// # Errors
 /// When the real compiler does not start. All else that may go wrong with a translation is a diagnosis.
-pub fn compile(arguments: &[OsString]) -> Result<Compiled, NoCompiler> {
-    compile_within(arguments, None)
+pub fn compile(arguments: &[OsString], prepare: fn(&mut Command)) -> Result<Compiled, NoCompiler> {
+    let compiler = Compiler::from_environment("FORETELL_CC", "cc", prepare);
+    Task::new(arguments).perform(compiler, None, true)
 }
 
-/// The same with other limits than those of the environment: what is counted is the time of this process, and one that does
-/// much else beside needs more of it.
+/// The same in a process that does much else beside, and goes on: with other limits than those of the environment, as what is
+/// counted is the time of this process.
 ///
 /// # Errors
 /// When the real compiler does not start.
 pub fn compile_within(arguments: &[OsString], limits: Option<Limits>) -> Result<Compiled, NoCompiler> {
-    let compiler = Compiler::from_environment("FORETELL_CC", "cc");
-    let invocation = Invocation::parse(arguments);
-    let headers = invocation.sources().next().and_then(|_| Headers::new());
-    let more: Vec<OsString> = headers.iter().flat_map(Headers::flags).collect();
-    let arguments = &[arguments, &more].concat();
-    match invocation.action {
-        Action::Pass => compiler.run(arguments).map(|status| Compiled::new(status, None)),
-        Action::Compile => {
-            let status = compiler.run(arguments)?;
-            let diagnosis = if status.success() { remember_sources(&invocation) } else { None };
-            Ok(Compiled::new(status, diagnosis))
-        }
-        Action::Link if invocation.has_cxx() => {
-            let status = compiler.run(arguments)?;
-            let diagnosis = status.success().then(|| unchanged_cxx(&invocation));
-            Ok(Compiled::new(status, diagnosis))
-        }
-        Action::Link => link::link(&compiler, arguments, &invocation, limits),
-    }
+    let compiler = Compiler::from_environment("FORETELL_CC", "cc", |_| ());
+    Task::new(arguments).perform(compiler, limits, false)
 }
 
 /// The same for C++, of which nothing is translated: what is said about each program is that.
 ///
 /// # Errors
 /// When the real compiler does not start.
-pub fn compile_cxx(arguments: &[OsString]) -> Result<Compiled, NoCompiler> {
-    let compiler = Compiler::from_environment("FORETELL_CXX", "c++");
+pub fn compile_cxx(arguments: &[OsString], prepare: fn(&mut Command)) -> Result<Compiled, NoCompiler> {
+    let compiler = Compiler::from_environment("FORETELL_CXX", "c++", prepare);
     let invocation = Invocation::parse(arguments);
     let status = compiler.run(arguments)?;
     let links = invocation.action == Action::Link && status.success();
     Ok(Compiled::new(status, links.then(|| unchanged_cxx(&invocation))))
 }
 
+/// A command: what it asks for, and what the compiler is given.
+struct Task {
+    invocation: Invocation,
+    arguments: Vec<OsString>,
+    headers: Option<Headers>,
+}
+
+impl Task {
+    fn new(arguments: &[OsString]) -> Self {
+        let invocation = Invocation::parse(arguments);
+        let headers = if headers::are_wanted(&invocation) { Headers::new() } else { None };
+        let mut all: Vec<OsString> = headers.iter().flat_map(Headers::flags).collect();
+        all.extend_from_slice(arguments);
+        Self { invocation, arguments: all, headers }
+    }
+
+    fn perform(
+        &self,
+        mut compiler: Compiler,
+        limits: Option<Limits>,
+        is_ours: bool,
+    ) -> Result<Compiled, NoCompiler> {
+        let (invocation, arguments) = (&self.invocation, &self.arguments);
+        if is_ours && invocation.action == Action::Pass {
+            return Err(compiler.become_it(arguments));
+        }
+        if is_ours {
+            compiler.passes_on(PassedOn::begin());
+        }
+        match invocation.action {
+            Action::Pass => compiler.run(arguments).map(|status| Compiled::new(status, None)),
+            Action::Compile => self.remember_sources(&compiler),
+            Action::Link if invocation.has_cxx() => {
+                let status = compiler.run(arguments)?;
+                let diagnosis = status.success().then(|| unchanged_cxx(invocation));
+                Ok(Compiled::new(status, diagnosis))
+            }
+            Action::Link => link::link(&compiler, arguments, invocation, limits),
+        }
+    }
+
+    /// Compiles, and gives each object that the command makes a record of its source. What that is preprocessed to is found out while
+    /// the compiler runs.
+    fn remember_sources(&self, compiler: &Compiler) -> Result<Compiled, NoCompiler> {
+        let flags = self.invocation.compile_flags();
+        let texts = Texts::new(compiler);
+        let record = |source: &Path| {
+            let record = Record::new(source, &std::env::current_dir().ok()?, &flags)?;
+            Some((self.object_of(source), texts.remember(record, self.headers.as_ref())?))
+        };
+        let (status, records) = compiler.run_beside(&self.arguments, || {
+            let records: Vec<_> = self.invocation.sources().filter_map(record).collect();
+            texts.trim();
+            records
+        })?;
+        let attach = |(object, record): &(PathBuf, Record)| {
+            let failed = record.attach(object).err()?;
+            Some(format!("{}: programs of it are compiled unchanged: {failed}", object.display()))
+        };
+        let made = records.iter().filter(|(object, _)| status.success() && is_replaceable(object));
+        Ok(Compiled::new(status, made.filter_map(attach).next()))
+    }
+
+    /// Where the object of a source goes.
+    fn object_of(&self, source: &Path) -> PathBuf {
+        let usual = || Path::new(source.file_name().unwrap_or_default()).with_extension("o");
+        self.invocation.output().unwrap_or_else(usual)
+    }
+}
+
 fn unchanged_cxx(invocation: &Invocation) -> String {
     let program = invocation.output().unwrap_or_else(|| PathBuf::from(DEFAULT_OUTPUT));
     format!("{}: compiled unchanged: C++ is not translated", program.display())
-}
-
-/// Gives each object that the command made a record of its source.
-fn remember_sources(invocation: &Invocation) -> Option<String> {
-    let folder = std::env::current_dir().ok()?;
-    let flags = invocation.compile_flags();
-    for source in invocation.sources() {
-        let object = invocation.output().unwrap_or_else(|| object_of(source));
-        if !is_replaceable(&object) {
-            continue;
-        }
-        let record = Record::new(source, &folder, &flags)?;
-        if !record.attach(&object) {
-            return Some(format!(
-                "{}: compiled unchanged: objcopy cannot add a section to it",
-                object.display()
-            ));
-        }
-    }
-    None
-}
-
-/// Where `-c` without `-o` puts the object of a source.
-fn object_of(source: &Path) -> PathBuf {
-    Path::new(source.file_name().unwrap_or_default()).with_extension("o")
 }
