@@ -6,10 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A program that reads, so that a link of it is translated.
 const MAIN: &str = r#"
@@ -52,9 +51,10 @@ const FILES: &[(&str, &str)] = &[
     ("pch.h", "#include <stdio.h>\n"),
 ];
 
-/// Commands as a shell reads them, `cc` being either. Further ones may stand before it: what it works on.
-const COMMANDS: &[&str] = &[
-    // What a compiler says of itself.
+// Commands as a shell reads them, `cc` being either.
+
+/// What a compiler says of itself.
+const SAYS: &[&str] = &[
     "cc -v",
     "cc --version",
     "cc -dumpmachine",
@@ -74,7 +74,10 @@ const COMMANDS: &[&str] = &[
     "cc -v -Iinclude -c main.c",
     "cc -v -Iinclude main.c where.c -o prog",
     "cc -v -E -Iinclude main.c",
-    // Wrong commands.
+];
+
+/// Wrong commands.
+const WRONG: &[&str] = &[
     "cc",
     "cc -c",
     "cc -o",
@@ -94,7 +97,10 @@ const COMMANDS: &[&str] = &[
     "cc -lno_such_library hello.c",
     "cc -- hello.c",
     "cc @missing",
-    // The preprocessor.
+];
+
+/// The preprocessor.
+const PREPROCESSES: &[&str] = &[
     "cc -E -Iinclude main.c",
     "cc -E -Iinclude main.c -o main.i",
     "cc -E -Iinclude main.c >&-",
@@ -118,7 +124,10 @@ const COMMANDS: &[&str] = &[
     "cc -x c -c /dev/stdin -o in.o <text.txt",
     "cat text.txt | cc -x c -c /dev/stdin -o in.o",
     "cat given | cc @/dev/stdin",
-    // Objects and assembly.
+];
+
+/// Objects and assembly.
+const COMPILES: &[&str] = &[
     "cc -S -Iinclude main.c",
     "cc -S -Iinclude where.c -o -",
     "cc -Iinclude -c main.c where.c hello.c",
@@ -157,7 +166,10 @@ const COMMANDS: &[&str] = &[
     "cc -m32 hello.c",
     "cc -fPIC -Iinclude -c where.c && objdump -h where.o && strip where.o",
     "cc -Iinclude -c where.c && objcopy where.o copy.o && cmp copy.o copy.o",
-    // Programs and libraries.
+];
+
+/// Programs and libraries.
+const LINKS: &[&str] = &[
     "cc hello.c",
     "cc -Iinclude main.c where.c -o prog",
     "cc -Iinclude -c main.c where.c && cc main.o where.o -o prog && cc main.o where.o -o prog",
@@ -189,7 +201,10 @@ const COMMANDS: &[&str] = &[
     "cc -p -c hello.c && cc -pg hello.o",
     "cc -wrapper env -Iinclude main.c where.c -o prog",
     "mkdir closed && chmod 555 closed && cc hello.c -o closed/prog",
-    // The environment.
+];
+
+/// What stands around a command.
+const AROUND: &[&str] = &[
     "CPATH=include cc main.c where.c -o prog",
     "CPATH=include cc -c main.c where.c && cc main.o where.o -o prog",
     "mkdir tmp && TMPDIR=$PWD/tmp cc -Iinclude main.c where.c -o prog",
@@ -262,7 +277,9 @@ impl Side {
                 } else if path.is_dir() {
                     folders.push(path);
                 } else {
-                    let bytes = fs::read(&path).unwrap();
+                    // The compiler puts a number of its own into these, or the folder's.
+                    let differs = [".gcno", ".dwo", ".gch"].iter().any(|end| name.ends_with(end));
+                    let bytes = if differs { Vec::new() } else { fs::read(&path).unwrap() };
                     found.insert(name, same_part(self, bytes));
                 }
             }
@@ -284,11 +301,17 @@ fn same_part(side: &Side, bytes: Vec<u8>) -> Vec<u8> {
     if !is_object {
         return b"program".to_vec();
     }
-    let record = bytes.windows(RECORD.len()).rposition(|window| window == RECORD);
-    let length = record.map(|at| u32::from_le_bytes(bytes[at - 4..at].try_into().unwrap()) as usize + 4);
-    let own = &bytes[..record.unwrap_or(bytes.len()) - length.unwrap_or(0)];
-    // The folder's name stands in what debuggers read; a random number in what is optimized later.
-    match own.windows(9).any(|window| window == b".gnu.lto_" || window == b"/usr/lib/") {
+    // Behind that stand the record, its length, and what it is known by.
+    let at = bytes.len().saturating_sub(RECORD.len() + 2);
+    let is_behind = at > 4 && bytes[at..].starts_with(RECORD);
+    let length =
+        if is_behind { u32::from_le_bytes(bytes[at - 4..at].try_into().unwrap()) as usize + 4 } else { 0 };
+    let own = if is_behind { &bytes[..at - length] } else { &bytes[..] };
+    // What is optimized later, and what is counted, has a number of its own.
+    match [&b".gnu.lto_"[..], b"gcov"]
+        .iter()
+        .any(|word| own.windows(word.len()).any(|window| window == *word))
+    {
         true => b"object".to_vec(),
         false => side.text(own).into_bytes(),
     }
@@ -296,29 +319,60 @@ fn same_part(side: &Side, bytes: Vec<u8>) -> Vec<u8> {
 
 /// A folder in which `cc` is the one or the other.
 fn bin(ours: bool) -> tempfile::TempDir {
-    use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     if ours {
-        let real = Command::new("sh").args(["-c", "command -v cc"]).output().unwrap().stdout;
-        let real = String::from_utf8(real).unwrap();
         let (path, foretell) = (folder.path().join("cc"), env!("CARGO_BIN_EXE_foretell"));
-        let text = format!("#!/bin/sh\nFORETELL_CC={} exec '{foretell}' cc \"$@\"\n", real.trim());
+        // Without the folder of this one, which stands first.
+        let text = format!("#!/bin/sh\nPATH=\"${{PATH#*:}}\" exec '{foretell}' cc \"$@\"\n");
         fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        make_executable(&path);
     }
     folder
 }
 
 /// What we say beside: a program that is as it was.
 fn theirs(stderr: &str) -> String {
-    stderr.lines().filter(|line| !line.contains("compiled unchanged: ")).map(|line| format!("{line}\n")).collect()
+    stderr
+        .lines()
+        .filter(|line| !line.contains("compiled unchanged: "))
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 #[test]
-fn each_command_gives_what_cc_gives() {
+fn what_a_compiler_says_of_itself() {
+    compare(SAYS);
+}
+
+#[test]
+fn wrong_commands() {
+    compare(WRONG);
+}
+
+#[test]
+fn the_preprocessor() {
+    compare(PREPROCESSES);
+}
+
+#[test]
+fn objects_and_assembly() {
+    compare(COMPILES);
+}
+
+#[test]
+fn programs_and_libraries() {
+    compare(LINKS);
+}
+
+#[test]
+fn what_stands_around_a_command() {
+    compare(AROUND);
+}
+
+fn compare(commands: &[&str]) {
     let (ours, real) = (bin(true), bin(false));
     let mut different = Vec::new();
-    for line in COMMANDS {
+    for line in commands {
         let (one, other) = (Side::new(real.path()), Side::new(ours.path()));
         let said = [one.run(line, real.path()), other.run(line, ours.path())];
         let sides = [(&one, &said[0]), (&other, &said[1])];
@@ -354,7 +408,7 @@ fn each_command_gives_what_cc_gives() {
         different.is_empty(),
         "{} of {} commands differ:\n{}",
         different.len(),
-        COMMANDS.len(),
+        commands.len(),
         different.join("\n")
     );
 }
@@ -368,4 +422,171 @@ fn first_difference(one: &str, other: &str) -> String {
             (one, other) => return format!("{one:?}, {other:?}"),
         }
     }
+}
+
+/// A folder, and `foretell cc` in it with a cache of its own.
+struct Ours {
+    side: Side,
+    bin: tempfile::TempDir,
+}
+
+impl Ours {
+    fn new() -> Self {
+        let bin = bin(true);
+        let side = Side::new(bin.path());
+        fs::write(side.folder.path().join("data"), vec![3; 100_000]).unwrap();
+        Self { side, bin }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.side.folder.path().join(name)
+    }
+
+    fn says(&self, line: &str) -> String {
+        let output = self.side.run(line, self.bin.path());
+        assert!(output.status.success(), "{line}: {output:?}");
+        String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.side.files().into_keys().collect()
+    }
+}
+
+/// Does a run of `./prog` prefetch?
+const RUN: &str = "rm -f trace; FORETELL_SLICE_TRACE=trace ./prog; test $? = 60; grep -c ^P trace";
+
+#[test]
+fn the_same_sources_give_the_same_bytes() {
+    for line in [
+        "cc -g -O2 -Iinclude main.c where.c -o prog",
+        "cc -g -Iinclude -c main.c where.c && ar rcsD libw.a where.o && cc main.o libw.a -o prog",
+        "cc -O2 -Iinclude -fsanitize=address main.c where.c -o prog",
+    ] {
+        let ours = Ours::new();
+        let built = || {
+            assert_eq!(ours.says(line), "");
+            let bytes =
+                ["prog", "main.o", "libw.a"].map(|name| fs::read(ours.path(name)).unwrap_or_default());
+            fs::remove_dir_all(&ours.side.cache).unwrap();
+            let sources = ["main.c", "where.c"].map(|name| fs::read(ours.path(name)).unwrap());
+            fs::write(ours.path("main.c"), &sources[0]).unwrap();
+            fs::write(ours.path("where.c"), &sources[1]).unwrap();
+            bytes
+        };
+        let (first, second) = (built(), built());
+        assert!(first == second, "{line}");
+    }
+}
+
+/// A header that is another one when the program is linked.
+#[test]
+fn a_slice_is_of_what_was_compiled() {
+    let ours = Ours::new();
+    ours.says("cc -Iinclude -c main.c where.c");
+    fs::write(ours.path("include/where.h"), "#define where(i) nowhere\nextern long nowhere;\n").unwrap();
+    assert_eq!(ours.says("cc main.o where.o -o prog"), "");
+    assert_eq!(ours.says(RUN), "60 main.c\n20\n");
+    // Where it is not kept any more, a line says so.
+    fs::remove_dir_all(&ours.side.cache).unwrap();
+    let said = ours.says("cc main.o where.o -o prog");
+    assert!(
+        said.contains("prog: compiled unchanged: ") && said.contains("is not what was compiled"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1);
+}
+
+/// Of the archives a thin one, whose members lie elsewhere.
+#[test]
+fn members_of_archives_have_their_sources() {
+    for kind in ["rcs", "rcs --thin"] {
+        let ours = Ours::new();
+        ours.says(&format!(
+            "mkdir sub && cc -Iinclude -c where.c -o sub/where.o && ar {kind} sub/libw.a sub/where.o"
+        ));
+        assert_eq!(ours.says("cc -Iinclude main.c -Lsub -lw -o prog"), "", "{kind}");
+        assert_eq!(ours.says(RUN), "60 main.c\n20\n", "{kind}");
+    }
+}
+
+/// By what is typed, by make(1), and by what no process can catch.
+#[test]
+fn a_build_that_is_broken_off_leaves_nothing_of_ours() {
+    for signal in ["INT", "TERM", "KILL"] {
+        let ours = Ours::new();
+        fs::create_dir(ours.path("tmp")).unwrap();
+        // The front end does not come to an end, so the translation has begun; the compiler does not either.
+        let waits = format!(
+            "#!/bin/sh\necho $$ >'{0}/pid'\nmv '{0}/pid' '{0}/waits'\nexec sleep 600\n",
+            ours.side.folder.path().display()
+        );
+        let clang = ours.bin.path().join("clang");
+        fs::write(&clang, waits).unwrap();
+        make_executable(&clang);
+        let before = ours.names();
+        let path = format!("{}:{}", ours.bin.path().display(), std::env::var("PATH").unwrap());
+        let mut running = Command::new(env!("CARGO_BIN_EXE_foretell"))
+            .args(["cc", "-Iinclude", "main.c", "where.c", "-o", "prog"])
+            .current_dir(ours.side.folder.path())
+            .env("FORETELL_CC", "/usr/bin/cc")
+            .env("PATH", path)
+            .env("TMPDIR", ours.path("tmp"))
+            .env("XDG_CACHE_HOME", &ours.side.cache)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        until(|| ours.path("waits").exists());
+        assert!(fs::read_dir(ours.path("tmp")).unwrap().count() > 0);
+        let pid = running.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+        assert!(!running.wait().unwrap().success());
+        until(|| fs::read_dir(ours.path("tmp")).unwrap().count() == 0);
+        let left = ours.names();
+        let new: Vec<&String> = left.iter().filter(|name| !before.contains(name)).collect();
+        assert_eq!(new, ["prog", "waits"], "{signal}");
+        let front_end = fs::read_to_string(ours.path("waits")).unwrap();
+        assert!(Command::new("kill").arg(front_end.trim()).status().unwrap().success());
+    }
+}
+
+/// The compiler hears of it when only we are told.
+#[test]
+fn the_compiler_ends_when_a_build_is_broken_off() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let ours = Ours::new();
+    let compiler = ours.path("compiler");
+    let text = "#!/bin/sh\ncase \"$*\" in *-E*) exit 1;; esac\n\
+                trap 'echo >told; kill $!; exit 1' TERM\nsleep 600 & echo >waits\nwait\n";
+    fs::write(&compiler, text).unwrap();
+    make_executable(&compiler);
+    let mut running = Command::new(env!("CARGO_BIN_EXE_foretell"))
+        .args(["cc", "-c", "hello.c"])
+        .current_dir(ours.side.folder.path())
+        .env("FORETELL_CC", &compiler)
+        .env("XDG_CACHE_HOME", &ours.side.cache)
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    until(|| ours.path("waits").exists());
+    let pid = running.id().to_string();
+    assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
+    assert_eq!(running.wait().unwrap().signal(), Some(15));
+    assert!(ours.path("told").exists());
+}
+
+fn make_executable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Waits for something that comes soon, or much later on a busy machine.
+fn until(there: impl Fn() -> bool) {
+    for _ in 0..3000 {
+        if there() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("it does not come");
 }

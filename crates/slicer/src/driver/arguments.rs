@@ -123,12 +123,23 @@ const SIDE_OUTPUTS: &[&str] = &[
 ];
 
 /// How further ones of them begin.
-const NOT_OURS_BEGIN: &[&str] = &["-print-", "-dump", "-fdump-", "-fplugin", "-time=", "-Wa,-a", "-fcompare-debug"];
+const NOT_OURS_BEGIN: &[&str] =
+    &["-print-", "-dump", "-fdump-", "-fplugin", "-time=", "-Wa,-a", "-fcompare-debug"];
 
 /// The options with two dashes that are understood (GCC manual, "Option Summary"). Many more are other names of what has one
 /// dash, `--compile` and `--output` among them, and builds do not use them: a command with any other one is the compiler's
 /// alone.
-const LONG: &[&str] = &["--param", "--std", "--sysroot", "--coverage", "--static", "--pipe", "--ansi", "--pedantic", "--target"];
+const LONG: &[&str] = &[
+    "--param",
+    "--std",
+    "--sysroot",
+    "--coverage",
+    "--static",
+    "--pipe",
+    "--ansi",
+    "--pedantic",
+    "--target",
+];
 
 /// Nested response files are followed this deep; a file that names itself would never end.
 const RESPONSE_FILES_DEEP: usize = 8;
@@ -442,7 +453,8 @@ pub(super) fn for_the_linker(option: &str) -> Option<Option<OsString>> {
     while let Some(word) = words.next() {
         if WITH_VALUE.contains(&word) {
             words.next();
-        } else if !WITH_VALUE.iter().any(|name| word.split_once('=').is_some_and(|(first, _)| first == *name)) {
+        } else if !WITH_VALUE.iter().any(|name| word.split_once('=').is_some_and(|(first, _)| first == *name))
+        {
             kept.push(word);
         }
     }
@@ -453,7 +465,8 @@ pub(super) fn for_the_linker(option: &str) -> Option<Option<OsString>> {
 fn is_not_ours(option: &str, value: Option<&OsStr>) -> bool {
     let name = option.split_once('=').map_or(option, |(name, _)| name);
     // The preprocessor, the assembler and the linker write more files by options of their own.
-    let writes = |word: &OsStr| word.to_string_lossy().starts_with(if option == "-Xassembler" { "-a" } else { "-M" });
+    let writes =
+        |word: &OsStr| word.to_string_lossy().starts_with(if option == "-Xassembler" { "-a" } else { "-M" });
     NOT_OURS.contains(&option)
         || NOT_OURS_BEGIN.iter().any(|begin| option.starts_with(begin))
         || (option.starts_with("--") && !LONG.contains(&name))
@@ -561,8 +574,12 @@ mod tests {
 
     #[test]
     fn a_map_is_of_the_first_link() {
-        let kept = |option: &str| for_the_linker(option).map(|kept| kept.map(|kept| kept.into_string().unwrap()));
-        assert_eq!(kept("-Wl,-z,now,-Map,x.map,--gc-sections"), Some(Some("-Wl,-z,now,--gc-sections".to_owned())));
+        let kept =
+            |option: &str| for_the_linker(option).map(|kept| kept.map(|kept| kept.into_string().unwrap()));
+        assert_eq!(
+            kept("-Wl,-z,now,-Map,x.map,--gc-sections"),
+            Some(Some("-Wl,-z,now,--gc-sections".to_owned()))
+        );
         assert_eq!(kept("-Wl,-Map=x.map"), Some(None));
         assert_eq!(kept("-Wall"), None);
     }

@@ -131,7 +131,8 @@ mod tests {
         fs::write(path("deep.h"), "# include \"foretell_slice.h\"\n").unwrap();
         fs::write(path("a.c"), "#include <stdio.h>\n#include \"own.h\"\n#include \"a.c\"\n").unwrap();
         let wanted = |words: &[&str]| {
-            let words = words.iter().map(|word| OsString::from(word.replace('@', folder.path().to_str().unwrap())));
+            let words =
+                words.iter().map(|word| OsString::from(word.replace('@', folder.path().to_str().unwrap())));
             are_wanted(&Invocation::parse(&words.collect::<Vec<_>>()))
         };
         assert!(wanted(&["-I@/inc", "-c", "@/a.c", "-iquote", "@"]));

@@ -7,11 +7,14 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::arguments::{Argument, DEFAULT_OUTPUT, Invocation, for_the_linker, front_end_flags, writes_beside};
+use super::arguments::{
+    Argument, DEFAULT_OUTPUT, Invocation, for_the_linker, front_end_flags, writes_beside,
+};
 use super::broken_off::Swept;
 use super::compiler::{Compiled, Compiler, NoCompiler};
+use super::given_up::GivenUp;
 use super::headers::{Headers, cache};
-use super::limits::Limits;
+use super::limits::{Left, Limits};
 use super::linked::{Member, TRACE, is_program, members};
 use super::objects::{Making, Objects, unit_name};
 use super::parallel::in_parallel;
@@ -86,7 +89,12 @@ fn units(compiler: &Compiler, invocation: &Invocation) -> Result<Vec<Unit>, Stri
             Argument::Source(path) => (Record::new(path, &folder, &flags), path, true),
             Argument::File(path) => (record_of(path), path, false),
         };
-        units.extend(record.map(|record| Unit { record, input: Some(path.clone()), is_source, member: None }));
+        units.extend(record.map(|record| Unit {
+            record,
+            input: Some(path.clone()),
+            is_source,
+            member: None,
+        }));
     }
     if !may_link_members(invocation) {
         return Ok(units);
@@ -128,7 +136,9 @@ fn linked_members(compiler: &Compiler, invocation: &Invocation) -> Result<Vec<Me
 
 /// A folder that is removed at the end, where the compiler has its own (GCC manual, "Environment Variables Affecting GCC").
 fn temporary_folder() -> Result<tempfile::TempDir, String> {
-    tempfile::tempdir().or_else(|_| tempfile::tempdir_in("/tmp")).map_err(|e| format!("a temporary folder: {e}"))
+    tempfile::tempdir()
+        .or_else(|_| tempfile::tempdir_in("/tmp"))
+        .map_err(|e| format!("a temporary folder: {e}"))
 }
 
 fn opens_files(inputs: &[Input]) -> bool {
@@ -234,7 +244,10 @@ fn replace(
         let mut arguments = link_arguments(invocation, units, &objects, runtime_objects, &made);
         arguments.push(TRACE.into());
         let said = compiler.run_quietly(None, &arguments, "the translated program does not link")?;
-        confining(invocation, &members(&String::from_utf8_lossy(&said), invocation)).map_or(Ok(()), Err)
+        let mut members = members(&String::from_utf8_lossy(&said), invocation);
+        // What is ours is made of sources.
+        members.retain(|member| !matches!(member, Member::File(path) if path.starts_with(folder.path())));
+        confining(invocation, &members).map_or(Ok(()), Err)
     };
     // Where a slice names what only its program has, the linker says so, and both are made as one.
     linked(true)
@@ -284,8 +297,16 @@ fn translated(inputs: &[Input], limits: Option<Limits>) -> Result<Translation, S
         Some(limits) => limits,
         None => Limits::from_environment(|name| std::env::var(name).ok())?,
     };
+    let given_up = GivenUp::of(inputs, limits, &options.models);
+    if let Some(why) = given_up.as_ref().and_then(GivenUp::why) {
+        return Err(why);
+    }
     let inputs = inputs.to_vec();
-    limits.keep(move || translate(&inputs, &options).map_err(|e| e.to_string()))
+    let done = limits.keep(move || translate(&inputs, &options).map_err(|e| e.to_string()));
+    if let (Err(Left::Limit(why)), Some(given_up)) = (&done, given_up) {
+        given_up.remember(why);
+    }
+    done.map_err(|left| left.to_string())
 }
 
 /// The user's table of library models, if `FORETELL_CC_MODELS` names one.

@@ -61,10 +61,9 @@ impl fmt::Display for Member {
 /// compiler adds to each program.
 pub(super) fn members(listed: &str, invocation: &Invocation) -> Vec<Member> {
     let is_input = |path: &Path| {
-        invocation
-            .arguments
-            .iter()
-            .any(|argument| matches!(argument, Argument::Source(input) | Argument::File(input) if input == path))
+        invocation.arguments.iter().any(
+            |argument| matches!(argument, Argument::Source(input) | Argument::File(input) if input == path),
+        )
     };
     let wanted = |member: &Member| match member {
         Member::File(path) => {
@@ -154,8 +153,9 @@ mod tests {
         for name in ["given.o", "named.o", "crt1.o", "lib.so"] {
             fs::write(path(name), "").unwrap();
         }
-        let listed: String =
-            ["given.o", "named.o", "crt1.o", "lib.so"].map(|name| format!("{}\n", path(name).display())).concat();
+        let listed: String = ["given.o", "named.o", "crt1.o", "lib.so"]
+            .map(|name| format!("{}\n", path(name).display()))
+            .concat();
         let invocation = Invocation::parse(&[OsString::from(path("given.o"))]);
         assert_eq!(members(&listed, &invocation), [Member::File(path("named.o"))]);
     }

@@ -30,6 +30,7 @@
 mod arguments;
 mod broken_off;
 mod compiler;
+mod given_up;
 mod headers;
 mod kept_objects;
 mod late;
