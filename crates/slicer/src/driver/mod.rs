@@ -1,13 +1,15 @@
 //! `foretell cc`: a compiler that can stand in place of the real one, `make CC="foretell cc"`.
 //!
-//! Every command is first given to the real compiler (`$FORETELL_CC`, otherwise `cc`), unchanged but for the
-//! folder of `foretell_slice.h`, which it looks into last. So errors, warnings, dependency files and exit codes are
-//! its own, and whatever comes after can only add to a result that is there already:
+//! Every command is first given to the real compiler (`$FORETELL_CC`, otherwise `cc`), word for word; only where a source
+//! includes `foretell_slice.h`, the folder of that is named as well (module `headers`).
+//! So output, errors, warnings, dependency files and exit codes are its own, and whatever comes after can only add to a result
+//! that is there already:
 //!
-//! - After `-c`, each object file gets a record of its source (module `record`).
-//! - After a link, the linker's own list tells which objects went into the program. Those with a record are
-//!   preprocessed (module `preprocessed`), translated together, as one whole program, compiled again, and linked again
-//!   with the same command and the
+//! - What is the compiler's alone this process becomes (module `arguments` says what that is).
+//! - After `-c`, each object file gets a record of its source (module `record`). What that was preprocessed to is found out
+//!   beside the compiler, and kept (module `preprocessed`).
+//! - After a link, the units of the objects that went into the program (module `linked`), if they have a record, are translated
+//!   together, as one whole program, compiled again, and linked again with the same command and the
 //!   runtime. The new program replaces the old one only when all of this succeeded.
 //!
 //! - `foretell c++` is the real compiler (`$FORETELL_CXX`, otherwise `c++`) and a line after each link. The same line follows
@@ -20,7 +22,9 @@
 //! the place of a device. What cannot be translated stays as the real compiler left it, and one line says why. Programs that open no
 //! file are left alone without a word, as are the probes of configure scripts.
 //!
-//! A translation that takes too long or too much memory is left (module `limits`).
+//! A translation that takes too long or too much memory is left (module `limits`), and not tried again (module `given_up`).
+//!
+//! A build that is broken off leaves nothing of ours (module `broken_off`).
 //!
 //! `FORETELL_CC_MODELS=FILE` names a table that says what further library functions do, like models.toml.
 //!
