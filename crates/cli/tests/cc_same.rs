@@ -307,8 +307,8 @@ fn same_part(side: &Side, bytes: Vec<u8>) -> Vec<u8> {
     let length =
         if is_behind { u32::from_le_bytes(bytes[at - 4..at].try_into().unwrap()) as usize + 4 } else { 0 };
     let own = if is_behind { &bytes[..at - length] } else { &bytes[..] };
-    // What is optimized later, and what is counted, has a number of its own.
-    match [&b".gnu.lto_"[..], b"gcov"]
+    // What is optimized later, what is counted, and what has its debug information elsewhere, has a number of its own.
+    match [&b".gnu.lto_"[..], b"gcov", b".dwo"]
         .iter()
         .any(|word| own.windows(word.len()).any(|window| window == *word))
     {

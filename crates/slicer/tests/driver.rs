@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use foretell_slicer::driver::{Limits, compile_cxx, compile_within};
+use foretell_slicer::driver::{Limits, compile_cxx_within, compile_within};
 
 const PROGRAM: &str = r#"
 #include <fcntl.h>
@@ -269,10 +269,9 @@ fn a_program_in_cxx_is_as_it_was_and_a_line_says_so() {
     let path = |name: &str| OsString::from(folder.path().join(name));
     let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
     let object = [words(&["-c", "-o"]), vec![path("a.o"), path("a.cpp")]].concat();
-    let said = compile_cxx(&object, |_| ()).unwrap();
+    let said = compile_cxx_within(&object).unwrap();
     assert_eq!((said.exit_code, said.diagnosis), (0, None));
-    let from_object =
-        compile_cxx(&[words(&["-o"]), vec![path("one"), path("a.o")]].concat(), |_| ()).unwrap();
+    let from_object = compile_cxx_within(&[words(&["-o"]), vec![path("one"), path("a.o")]].concat()).unwrap();
     let from_sources =
         compile_within(&[words(&["-o"]), vec![path("two"), path("a.cpp"), path("b.c")]].concat(), None)
             .unwrap();

@@ -230,7 +230,9 @@ fn replace(
 
     // On the file system of the program, so that the rename replaces it in one step, and in a folder of its own, so
     // that nobody else's file has the name.
-    let beside = program.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A linker writes through a symbolic link.
+    let program = &fs::canonicalize(program).map_err(|e| unchanged(format!("{}: {e}", program.display())))?;
+    let beside = program.parent().unwrap_or(Path::new("/"));
     let making = tempfile::Builder::new()
         .prefix(".foretell-")
         .tempdir_in(beside)

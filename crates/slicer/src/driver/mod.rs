@@ -87,7 +87,23 @@ pub fn compile_within(arguments: &[OsString], limits: Option<Limits>) -> Result<
 /// # Errors
 /// When the real compiler does not start.
 pub fn compile_cxx(arguments: &[OsString], prepare: fn(&mut Command)) -> Result<Compiled, NoCompiler> {
-    let compiler = Compiler::from_environment("FORETELL_CXX", "c++", prepare);
+    let mut compiler = Compiler::from_environment("FORETELL_CXX", "c++", prepare);
+    if Invocation::parse(arguments).action != Action::Link {
+        return Err(compiler.become_it(arguments));
+    }
+    compiler.passes_on(PassedOn::begin());
+    run_cxx(arguments, &compiler)
+}
+
+/// The same in a process that goes on.
+///
+/// # Errors
+/// When the real compiler does not start.
+pub fn compile_cxx_within(arguments: &[OsString]) -> Result<Compiled, NoCompiler> {
+    run_cxx(arguments, &Compiler::from_environment("FORETELL_CXX", "c++", |_| ()))
+}
+
+fn run_cxx(arguments: &[OsString], compiler: &Compiler) -> Result<Compiled, NoCompiler> {
     let invocation = Invocation::parse(arguments);
     let status = compiler.run(arguments)?;
     let links = invocation.action == Action::Link && status.success();

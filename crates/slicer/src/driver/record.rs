@@ -66,7 +66,8 @@ impl Record {
             let mut file = OpenOptions::new().append(true).open(object)?;
             return file.write_all(&record).inspect_err(|_| _ = file.set_len(bytes.len() as u64));
         }
-        let beside = object.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let object = &fs::canonicalize(object)?;
+        let beside = object.parent().unwrap_or(Path::new("/"));
         let mut file = tempfile::NamedTempFile::new_in(beside)?;
         file.write_all(own)?;
         file.write_all(&record)?;
@@ -77,7 +78,9 @@ impl Record {
 
 /// An object without its record, and the JSON of that.
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (rest, length) = bytes.strip_suffix(MAGIC)?.split_last_chunk::<4>()?;
+    // An archive may end with an object.
+    let whole = Some(bytes).filter(|bytes| bytes.starts_with(ELF))?;
+    let (rest, length) = whole.strip_suffix(MAGIC)?.split_last_chunk::<4>()?;
     let length = Some(u32::from_le_bytes(*length) as usize).filter(|length| *length <= MOST_BYTES)?;
     rest.split_at_checked(rest.len().checked_sub(length)?)
 }
@@ -150,7 +153,10 @@ mod tests {
             let bytes = fs::read(&path).unwrap();
             assert_eq!((content(&bytes), find(&bytes)), (&b"\x7fELF..."[..], Some(record())));
         }
-        for damaged in [&b"\x7fELF nothing here"[..], MAGIC, &[b"\xff\xff\xff\xff", MAGIC].concat(), b""] {
+        let archived = [b"!<arch>\n", &record().to_bytes().unwrap()[..]].concat();
+        for damaged in
+            [&archived, &b"\x7fELF nothing here"[..], MAGIC, &[b"\xff\xff\xff\xff", MAGIC].concat(), b""]
+        {
             assert_eq!((content(damaged), find(damaged)), (damaged, None));
         }
     }
