@@ -153,9 +153,9 @@ mod tests {
             let bytes = fs::read(&path).unwrap();
             assert_eq!((content(&bytes), find(&bytes)), (&b"\x7fELF..."[..], Some(record())));
         }
-        let archived = [b"!<arch>\n", &record().to_bytes().unwrap()[..]].concat();
+        let archived = [&b"!<arch>\n"[..], &record().to_bytes().unwrap()[..]].concat();
         for damaged in
-            [&archived, &b"\x7fELF nothing here"[..], MAGIC, &[b"\xff\xff\xff\xff", MAGIC].concat(), b""]
+            [&archived[..], &b"\x7fELF nothing here"[..], MAGIC, &[b"\xff\xff\xff\xff", MAGIC].concat(), b""]
         {
             assert_eq!((content(damaged), find(damaged)), (damaged, None));
         }
